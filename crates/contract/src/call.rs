@@ -1,0 +1,85 @@
+//! One call, its options, and what came of it. Every face enters at [`Call`] and leaves at
+//! [`Outcome`].
+
+use crate::fault::Fault;
+use crate::payload::Payload;
+
+/// A request to run one operation of one service.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Name of the service.
+    pub service: String,
+    /// Name of the operation.
+    pub operation: String,
+    /// What the caller gave, in the caller's order.
+    pub arguments: Vec<Argument>,
+    /// Our own options, which travel beside the arguments and never among them.
+    pub options: CallOptions,
+    /// Who calls.
+    pub principal: Principal,
+}
+
+/// A named value: an argument of a call or an output of a job.
+#[derive(Clone, Debug)]
+pub struct Argument {
+    /// Name of the parameter.
+    pub name: String,
+    /// Tells repeated values apart: the `name` attribute, a file's name (outputs by glob).
+    pub label: Option<String>,
+    /// The value.
+    pub value: Value,
+}
+
+impl Argument {
+    /// A value of a parameter that stands once.
+    pub fn new(name: impl Into<String>, value: Value) -> Self {
+        Self { name: name.into(), label: None, value }
+    }
+
+    /// A value as text.
+    pub fn text(name: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::new(name, Value::Text(text.into()))
+    }
+}
+
+/// A value of a parameter.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A scalar in its lexical form, as it was sent.
+    Text(String),
+    /// A file's bytes.
+    Data(Payload),
+    /// Named fields (reports only).
+    Record(Vec<Argument>),
+}
+
+/// What a caller may ask for beside the operation's arguments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallOptions {
+    /// Idempotency key: the same key of the same owner on the same service never runs twice.
+    pub key: Option<String>,
+}
+
+/// Who calls, and so who owns the jobs that come of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Principal(String);
+
+impl Principal {
+    /// Everybody who did not say who they are; they share their jobs.
+    pub fn anonymous() -> Self {
+        Self("anonymous".to_owned())
+    }
+
+    /// A named principal, as the authentication in front of us told it.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    /// Its name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What came of a call: the outputs in the operation's order, or a fault.
+pub type Outcome = Result<Vec<Argument>, Fault>;

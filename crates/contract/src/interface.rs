@@ -1,0 +1,241 @@
+//! The verbs a service exposes on every face, with their signatures (paper 000, section 4.4).
+//!
+//! This is the one table behind the WSDL, the dispatch, the page for people and the client.
+
+use crate::service::{DataType, Operation, Parameter, Service, Signature};
+
+/// What a caller can ask of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// Run the operation and wait for its results.
+    Call,
+    /// Accept the operation as a job and answer with its ID.
+    Spawn,
+    /// The results of a job of the operation.
+    Results,
+    /// Whether a job has not ended yet.
+    Running,
+    /// End a job and all of its processes.
+    Kill,
+    /// All there is to tell of a job.
+    Status,
+    /// What a job's program wrote to standard output or standard error.
+    Log,
+    /// The caller's jobs on this service.
+    Jobs,
+    /// Forget an ended job and free its space.
+    Remove,
+}
+
+/// One verb of a service under the name that callers use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exposed {
+    /// `call`, `spawn`, `status`...; for an operation named `X`: `X`, `X_spawn`, `X_results`.
+    pub name: String,
+    /// What it does.
+    pub verb: Verb,
+    /// The operation it is about, for `Call`, `Spawn` and `Results`; else empty.
+    pub operation: String,
+    /// What it does, for people.
+    pub documentation: String,
+    /// What it takes and gives.
+    pub signature: Signature,
+}
+
+/// All verbs of a service.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interface {
+    /// In the order of the WSDL.
+    pub exposed: Vec<Exposed>,
+}
+
+/// Name of the operation of a service that has only one.
+pub const SOLE_OPERATION: &str = "call";
+
+impl Interface {
+    /// What this service exposes.
+    pub fn of(service: &Service) -> Self {
+        let mut exposed = Vec::new();
+        for operation in &service.operations {
+            exposed.extend(verbs_of(operation));
+        }
+        exposed.extend(verbs_on_jobs());
+        Self { exposed }
+    }
+
+    /// The verb that callers know by this name.
+    pub fn find(&self, name: &str) -> Option<&Exposed> {
+        self.exposed.iter().find(|exposed| exposed.name == name)
+    }
+}
+
+fn verbs_of(operation: &Operation) -> [Exposed; 3] {
+    let named = |verb: &str| {
+        if operation.name == SOLE_OPERATION {
+            verb.to_owned()
+        } else {
+            format!("{}_{verb}", operation.name)
+        }
+    };
+    let Signature { inputs, outputs } = operation.signature.clone();
+    let what = if operation.documentation.is_empty() {
+        String::new()
+    } else {
+        format!(" {}", operation.documentation)
+    };
+    let exposed = |name, verb, inputs, outputs, documentation| Exposed {
+        name,
+        verb,
+        operation: operation.name.clone(),
+        documentation,
+        signature: Signature { inputs, outputs },
+    };
+    [
+        exposed(
+            operation.name.clone(),
+            Verb::Call,
+            inputs.clone(),
+            outputs.clone(),
+            format!("Runs the program and waits for its results.{what}"),
+        ),
+        exposed(
+            named("spawn"),
+            Verb::Spawn,
+            inputs,
+            vec![job_parameter()],
+            format!("Starts the program as a job and answers with the job's ID at once.{what}"),
+        ),
+        exposed(
+            named("results"),
+            Verb::Results,
+            vec![job_parameter()],
+            outputs,
+            "The results of a job that has ended.".to_owned(),
+        ),
+    ]
+}
+
+fn job_parameter() -> Parameter {
+    Parameter::new("job", DataType::String).help("ID of the job: 32 hexadecimal digits.")
+}
+
+fn verbs_on_jobs() -> Vec<Exposed> {
+    let exposed = |name: &str, verb, documentation: &str, inputs, outputs| Exposed {
+        name: name.to_owned(),
+        verb,
+        operation: String::new(),
+        documentation: documentation.to_owned(),
+        signature: Signature { inputs, outputs },
+    };
+    vec![
+        exposed(
+            "running",
+            Verb::Running,
+            "Whether a job has not ended yet.",
+            vec![job_parameter()],
+            vec![
+                Parameter::new("running", DataType::Bool)
+                    .help("True while the job is queued or runs."),
+            ],
+        ),
+        exposed(
+            "kill",
+            Verb::Kill,
+            "Ends a job and all of its processes. Harmless on a job that has ended.",
+            vec![job_parameter()],
+            vec![
+                Parameter::new("state", DataType::String).help("The job's state now."),
+                Parameter::new("message", DataType::String).help("What was done, and how."),
+            ],
+        ),
+        exposed(
+            "status",
+            Verb::Status,
+            "All there is to tell of a job.",
+            vec![job_parameter()],
+            status_fields(),
+        ),
+        exposed(
+            "log",
+            Verb::Log,
+            "What a job's program wrote, from an offset, while it runs and after.",
+            vec![
+                job_parameter(),
+                stream_parameter(),
+                Parameter::new("offset", DataType::Long)
+                    .default("0")
+                    .help("First byte wanted; the next field of the answer before."),
+            ],
+            vec![
+                Parameter::new("text", DataType::String)
+                    .help("The bytes from the offset as UTF-8; what is not is replaced."),
+                Parameter::new("next", DataType::Long)
+                    .help("The offset to ask for next, in bytes."),
+                Parameter::new("end", DataType::Bool)
+                    .help("True if the job has ended and this was the rest."),
+            ],
+        ),
+        exposed(
+            "jobs",
+            Verb::Jobs,
+            "The caller's jobs on this service, newest first.",
+            vec![
+                state_filter(),
+                Parameter::new("limit", DataType::Int)
+                    .default("100")
+                    .help("How many at the most, 1 to 1000."),
+                Parameter::new("after", DataType::String)
+                    .optional()
+                    .help("The last job of the page before."),
+            ],
+            vec![
+                Parameter::new("job", DataType::Record(status_fields())).repeated().help("A job."),
+                Parameter::new("more", DataType::Bool).help("True if there are more after these."),
+            ],
+        ),
+        exposed(
+            "remove",
+            Verb::Remove,
+            "Forgets an ended job and frees its space.",
+            vec![job_parameter()],
+            vec![Parameter::new("removed", DataType::Bool).help("True.")],
+        ),
+    ]
+}
+
+fn stream_parameter() -> Parameter {
+    let mut stream =
+        Parameter::new("stream", DataType::String).default("stdout").help("stdout or stderr.");
+    stream.choices = vec!["stdout".to_owned(), "stderr".to_owned()];
+    stream
+}
+
+fn state_filter() -> Parameter {
+    let mut state =
+        Parameter::new("state", DataType::String).optional().help("Only jobs in this state.");
+    state.choices = crate::job::JobState::ALL.iter().map(|state| state.name().to_owned()).collect();
+    state
+}
+
+/// The fields of a [`crate::JobReport`] as `status` and `jobs` give them.
+fn status_fields() -> Vec<Parameter> {
+    use DataType::{DateTime, Double, Int, Long, String as Text};
+    vec![
+        Parameter::new("id", Text).help("ID of the job."),
+        Parameter::new("operation", Text).help("The operation it runs."),
+        Parameter::new("state", Text).help("queued, running, done, failed, killed or unknown."),
+        Parameter::new("message", Text).help("What it waits for, why it failed, how it was ended."),
+        Parameter::new("progress", Double).optional().help("Share done, 0 to 1."),
+        Parameter::new("submitted", DateTime).help("When it was accepted."),
+        Parameter::new("started", DateTime).optional().help("When its program was started."),
+        Parameter::new("ended", DateTime).optional().help("When it reached its final state."),
+        Parameter::new("exitCode", Int).optional().help("The program's exit code."),
+        Parameter::new("signal", Text).optional().help("The signal that ended the program."),
+        Parameter::new("cpuSeconds", Double).optional().help("Processor time used, in seconds."),
+        Parameter::new("maxMemory", Long).optional().help("Largest resident memory, in bytes."),
+        Parameter::new("disk", Long).optional().help("Disk space occupied, in bytes."),
+        Parameter::new("endedBy", Text)
+            .optional()
+            .help("How its processes were ended: cgroup or sweep."),
+    ]
+}

@@ -1,0 +1,212 @@
+//! Which texts a data type takes (XML Schema part 2, section 3.2), and what a parameter refuses.
+
+use crate::fault::{Fault, FaultCode};
+use crate::service::{DataType, Parameter};
+
+/// The text as the program gets it: white space around it removed.
+pub fn trimmed(text: &str) -> &str {
+    text.trim_matches(XML_SPACE)
+}
+
+const XML_SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
+
+/// Why a text is not of a type: what would be right.
+pub fn check(data_type: &DataType, text: &str) -> Result<(), &'static str> {
+    let good = match data_type {
+        DataType::Int => integer(text).and_then(|text| text.parse::<i32>().ok()).is_some(),
+        DataType::Long => integer(text).and_then(|text| text.parse::<i64>().ok()).is_some(),
+        DataType::Float | DataType::Double => number(text).is_some(),
+        DataType::Bool => matches!(text, "true" | "false" | "1" | "0"),
+        DataType::String => text.chars().all(|c| c != '\0'),
+        DataType::DateTime | DataType::Raw | DataType::Xml | DataType::Record(_) => true,
+    };
+    if good { Ok(()) } else { Err(expectation(data_type)) }
+}
+
+fn expectation(data_type: &DataType) -> &'static str {
+    match data_type {
+        DataType::Int => "a whole number from -2147483648 to 2147483647",
+        DataType::Long => "a whole number from -9223372036854775808 to 9223372036854775807",
+        DataType::Float | DataType::Double => "a number such as 1.5 or -2e-3, INF, -INF or NaN",
+        DataType::Bool => "true, false, 1 or 0",
+        _ => "text without NUL",
+    }
+}
+
+/// An optional sign and decimal digits.
+fn integer(text: &str) -> Option<&str> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(text)
+}
+
+/// The value of an `xs:double` (or `xs:float`) text, or `None` if it is none. Rust's own parser
+/// takes more (`infinity`, `nan`), so the form is checked first.
+pub fn number(text: &str) -> Option<f64> {
+    match text {
+        "INF" | "+INF" => return Some(f64::INFINITY),
+        "-INF" => return Some(f64::NEG_INFINITY),
+        "NaN" => return Some(f64::NAN),
+        _ => {}
+    }
+    let only = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E');
+    if text.bytes().all(only) { text.parse().ok() } else { None }
+}
+
+impl Parameter {
+    /// The caller's text for this parameter, trimmed and checked, as the program gets it.
+    ///
+    /// # Errors
+    /// [`FaultCode::InvalidValue`] or [`FaultCode::ValueOutOfRange`], naming the parameter and
+    /// what would be right.
+    pub fn accept<'t>(&self, text: &'t str) -> Result<&'t str, Fault> {
+        let text = trimmed(text);
+        let invalid =
+            |what: String| Fault::new(FaultCode::InvalidValue, what).parameter(&self.name);
+        check(&self.data_type, text).map_err(|expected| {
+            invalid(format!(
+                "parameter {} is of type {}: {:?} is not {expected}",
+                self.name,
+                self.data_type.name(),
+                shortened(text),
+            ))
+        })?;
+        self.accept_range(text)?;
+        if self.data_type == DataType::String && text.starts_with('-') && !self.allow_leading_dash {
+            return Err(invalid(format!(
+                "parameter {} may not begin with '-': {:?} could pass for an option of the program; \
+                 the service's owner can allow it (allow_leading_dash)",
+                self.name,
+                shortened(text),
+            )));
+        }
+        Ok(text)
+    }
+
+    fn accept_range(&self, text: &str) -> Result<(), Fault> {
+        let outside =
+            |what: String| Fault::new(FaultCode::ValueOutOfRange, what).parameter(&self.name);
+        if !self.choices.is_empty() && !self.choices.iter().any(|choice| choice == text) {
+            return Err(outside(format!(
+                "parameter {}: {:?} is not one of {}",
+                self.name,
+                shortened(text),
+                self.choices.join(", "),
+            )));
+        }
+        let unit = if self.unit.is_empty() { String::new() } else { format!(" {}", self.unit) };
+        if let Some(min) = &self.min
+            && !at_most(min, text)
+        {
+            return Err(outside(format!(
+                "parameter {}: {text} is below the smallest value allowed, {min}{unit}",
+                self.name
+            )));
+        }
+        if let Some(max) = &self.max
+            && !at_most(text, max)
+        {
+            return Err(outside(format!(
+                "parameter {}: {text} is above the largest value allowed, {max}{unit}",
+                self.name
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Whether `low <= high` as numbers: exactly for whole numbers, else as doubles. NaN is never in
+/// a range.
+fn at_most(low: &str, high: &str) -> bool {
+    match (low.parse::<i64>(), high.parse::<i64>()) {
+        (Ok(low), Ok(high)) => low <= high,
+        _ => match (number(low), number(high)) {
+            (Some(low), Some(high)) => low <= high,
+            _ => false,
+        },
+    }
+}
+
+/// A caller's text cut to what a message can hold.
+pub fn shortened(text: &str) -> String {
+    const MOST: usize = 60;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(parameter: &Parameter, text: &str) -> Option<FaultCode> {
+        parameter.accept(text).err().map(|fault| fault.code)
+    }
+
+    #[test]
+    fn a_type_takes_the_texts_of_its_xsd_type_and_no_others() {
+        let cases: [(DataType, &[&str], &[&str]); 5] = [
+            (
+                DataType::Int,
+                &["0", "-5", "+7", "2147483647", "007"],
+                &["", "1.0", "2147483648", "1e3", "0x1", "1 2", "--1"],
+            ),
+            (DataType::Long, &["9223372036854775807"], &["9223372036854775808", "one"]),
+            (
+                DataType::Double,
+                &["1", "1.5", ".5", "5.", "-2e-3", "1E10", "INF", "-INF", "NaN"],
+                &["", "inf", "nan", "infinity", "1,5", "0x1p3", "e", "."],
+            ),
+            (DataType::Bool, &["true", "false", "1", "0"], &["TRUE", "yes", ""]),
+            (DataType::String, &["", "anything at all; $(rm)"], &["\0"]),
+        ];
+        for (data_type, good, bad) in cases {
+            for text in good {
+                assert_eq!(check(&data_type, text), Ok(()), "{data_type:?} {text:?}");
+            }
+            for text in bad {
+                assert!(check(&data_type, text).is_err(), "{data_type:?} {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_parameter_trims_and_keeps_the_callers_lexical_text() {
+        let parameter = Parameter::new("x", DataType::Double);
+        assert_eq!(parameter.accept(" \n1.50e0\t").unwrap(), "1.50e0");
+    }
+
+    #[test]
+    fn a_string_that_could_pass_for_an_option_is_refused_unless_allowed() {
+        let mut parameter = Parameter::new("name", DataType::String);
+        assert_eq!(code(&parameter, " -rf"), Some(FaultCode::InvalidValue));
+        parameter.allow_leading_dash = true;
+        assert_eq!(parameter.accept("-rf").unwrap(), "-rf");
+    }
+
+    #[test]
+    fn ranges_and_choices_are_inclusive_and_name_the_parameter() {
+        let mut parameter = Parameter::new("n", DataType::Int);
+        parameter.min = Some("1".to_owned());
+        parameter.max = Some("10".to_owned());
+        for good in ["1", "10", "+5"] {
+            assert!(parameter.accept(good).is_ok(), "{good}");
+        }
+        for bad in ["0", "11", "-5"] {
+            let fault = parameter.accept(bad).unwrap_err();
+            assert_eq!(fault.code, FaultCode::ValueOutOfRange);
+            assert_eq!(fault.parameter.as_deref(), Some("n"));
+        }
+        let mut order = Parameter::new("order", DataType::String);
+        order.choices = vec!["linear".to_owned(), "quadratic".to_owned()];
+        assert!(order.accept("linear").is_ok());
+        assert_eq!(code(&order, "cubic"), Some(FaultCode::ValueOutOfRange));
+    }
+
+    #[test]
+    fn nan_is_in_no_range() {
+        let mut parameter = Parameter::new("t", DataType::Double);
+        parameter.min = Some("0".to_owned());
+        assert_eq!(code(&parameter, "NaN"), Some(FaultCode::ValueOutOfRange));
+    }
+}

@@ -1,0 +1,29 @@
+//! The nouns every room of Fishplate shares. No IO, no async, no wire format.
+//!
+//! Reading order:
+//!
+//! - [`service`]: what a service offers: operations, parameters, data types
+//! - [`lexical`]: which texts a data type takes (XSD part 2), and what a parameter refuses
+//! - [`payload`]: data by handle: inline, spooled, or a reference
+//! - [`call`]: one call, its options and its outcome
+//! - [`interface`]: the verbs a service exposes on every face, with their signatures
+//! - [`fault`]: what went wrong, who is to blame, and what to do
+//! - [`job`]: identity, states and reports of jobs
+//! - [`clock`]: time, so that tests can hold it still
+
+pub mod call;
+pub mod clock;
+pub mod fault;
+pub mod interface;
+pub mod job;
+pub mod lexical;
+pub mod payload;
+pub mod service;
+
+pub use call::{Argument, Call, CallOptions, Outcome, Principal, Value};
+pub use clock::{Clock, SystemClock, Timestamp};
+pub use fault::{Blame, Fault, FaultCode, LimitHit};
+pub use interface::{Exposed, Interface, Verb};
+pub use job::{JobId, JobReport, JobState, Usage};
+pub use payload::{DataRef, Held, Payload};
+pub use service::{DataType, Operation, Parameter, Service, Signature};

@@ -1,0 +1,65 @@
+//! Data by handle: a payload is one idea everywhere, whatever carries it.
+
+use std::fmt::Debug;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// The bytes of a value, wherever they are.
+#[derive(Clone, Debug)]
+pub enum Payload {
+    /// Here, in memory. Bounded: what is larger is spooled.
+    Inline(Bytes),
+    /// In a file of this machine that somebody holds.
+    Spooled(Arc<dyn Held>),
+    /// Somewhere else, at a URL (paper 000, section 4.5, Figure 7).
+    Reference(DataRef),
+}
+
+impl Payload {
+    /// Length in bytes, where it is known without asking anybody.
+    pub fn len(&self) -> Option<u64> {
+        match self {
+            Self::Inline(bytes) => Some(bytes.len() as u64),
+            Self::Spooled(held) => Some(held.len()),
+            Self::Reference(_) => None,
+        }
+    }
+
+    /// Known to hold no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == Some(0)
+    }
+}
+
+impl From<Bytes> for Payload {
+    fn from(bytes: Bytes) -> Self {
+        Self::Inline(bytes)
+    }
+}
+
+/// A file that holds a payload. Dropping the last handle frees what it occupies, unless it was
+/// kept; how is the holder's affair.
+pub trait Held: Send + Sync + Debug {
+    /// Where the bytes are.
+    fn path(&self) -> &Path;
+
+    /// How many there are.
+    fn len(&self) -> u64;
+
+    /// There are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Called by whoever moved the file away or took charge of it: dropping no longer frees it.
+    fn keep(&self);
+}
+
+/// A reference to data elsewhere (`wsa:EndpointReference`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataRef {
+    /// The address, as it was sent.
+    pub url: String,
+}

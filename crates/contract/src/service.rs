@@ -1,0 +1,201 @@
+//! What a service offers: operations with typed parameters (paper 000, section 4.2).
+
+/// A named service: one WSDL, one address, one or more operations.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Service {
+    /// Short name (`-n`), the last segment of its URL. An XML `NCName`.
+    pub name: String,
+    /// Target namespace (`-U`), an absolute URI.
+    pub namespace: String,
+    /// Full name (`-N`), for people.
+    pub title: String,
+    /// What it does, in plain text.
+    pub documentation: String,
+    /// Its operations; a program described by one command line has one, named `call`.
+    pub operations: Vec<Operation>,
+}
+
+impl Service {
+    /// The operation of that name.
+    pub fn operation(&self, name: &str) -> Option<&Operation> {
+        self.operations.iter().find(|operation| operation.name == name)
+    }
+}
+
+/// Something a service can do; what does it (a program, a function) is not told here.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Operation {
+    /// `call` for a service's only operation, else an XML `NCName` of its own.
+    pub name: String,
+    /// What it does, in plain text.
+    pub documentation: String,
+    /// What it takes and gives.
+    pub signature: Signature,
+}
+
+/// What goes in and what comes out, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Signature {
+    /// Parameters that a caller gives. An `in out` parameter stands in both lists.
+    pub inputs: Vec<Parameter>,
+    /// Parameters that a caller gets back.
+    pub outputs: Vec<Parameter>,
+}
+
+impl Signature {
+    /// The input of that name.
+    pub fn input(&self, name: &str) -> Option<&Parameter> {
+        self.inputs.iter().find(|parameter| parameter.name == name)
+    }
+
+    /// The output of that name.
+    pub fn output(&self, name: &str) -> Option<&Parameter> {
+        self.outputs.iter().find(|parameter| parameter.name == name)
+    }
+}
+
+/// One typed slot, as a caller sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    /// An XML `NCName`.
+    pub name: String,
+    /// The XSD type of that name.
+    pub data_type: DataType,
+    /// One line for people.
+    pub help: String,
+    /// Physical unit of the value, such as `mm` or `MPa`; empty if it has none.
+    pub unit: String,
+    /// Media type of a file's content; empty if not told.
+    pub media_type: String,
+    /// May be left out.
+    pub optional: bool,
+    /// The text used when it is left out (implies `optional`).
+    pub default: Option<String>,
+    /// May stand any number of times, each told apart by a `name` attribute (outputs by glob).
+    pub repeated: bool,
+    /// The only texts allowed, if not empty.
+    pub choices: Vec<String>,
+    /// Smallest value allowed, inclusive, in the lexical form of the type.
+    pub min: Option<String>,
+    /// Largest value allowed, inclusive, in the lexical form of the type.
+    pub max: Option<String>,
+    /// A string may begin with `-` (refused otherwise: it could pass for an option).
+    pub allow_leading_dash: bool,
+}
+
+impl Parameter {
+    /// A required parameter with nothing more to say of it.
+    pub fn new(name: impl Into<String>, data_type: DataType) -> Self {
+        Self {
+            name: name.into(),
+            data_type,
+            help: String::new(),
+            unit: String::new(),
+            media_type: String::new(),
+            optional: false,
+            default: None,
+            repeated: false,
+            choices: Vec::new(),
+            min: None,
+            max: None,
+            allow_leading_dash: false,
+        }
+    }
+
+    /// The same with a line of help.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = help.into();
+        self
+    }
+
+    /// The same, but it may be left out.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        self.optional = true;
+        self
+    }
+
+    /// The same with a text used when it is left out.
+    #[must_use]
+    pub fn default(mut self, text: impl Into<String>) -> Self {
+        self.default = Some(text.into());
+        self.optional = true;
+        self
+    }
+
+    /// The same, but it may stand any number of times.
+    #[must_use]
+    pub fn repeated(mut self) -> Self {
+        self.repeated = true;
+        self
+    }
+}
+
+/// The type of a parameter. A scalar is the XSD type of its name; a caller's lexical text
+/// reaches the program as it was sent, trimmed.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DataType {
+    /// `xs:int`, 32 bits.
+    Int,
+    /// `xs:long`, 64 bits.
+    Long,
+    /// `xs:float`.
+    Float,
+    /// `xs:double`.
+    Double,
+    /// `xs:boolean`.
+    Bool,
+    /// `xs:string`.
+    String,
+    /// An arbitrary binary file; `xs:base64Binary`.
+    Raw,
+    /// A structured XML file; `xs:base64Binary` in the plain view, so that its bytes stay its bytes.
+    Xml,
+    /// `xs:dateTime` in UTC; in reports only, never a slot's type.
+    DateTime,
+    /// A group of named fields; in reports only, never a slot's type.
+    Record(Vec<Parameter>),
+}
+
+impl DataType {
+    /// The type that a slot or a service file names, such as `int`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "int" => Self::Int,
+            "long" => Self::Long,
+            "float" => Self::Float,
+            "double" => Self::Double,
+            "bool" => Self::Bool,
+            "string" => Self::String,
+            "raw" => Self::Raw,
+            "xml" => Self::Xml,
+            _ => return None,
+        })
+    }
+
+    /// Names that [`DataType::from_name`] takes, for messages.
+    pub const NAMES: [&'static str; 8] =
+        ["int", "long", "float", "double", "bool", "string", "raw", "xml"];
+
+    /// Its name in slots, service files and usage texts.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Int => "int",
+            Self::Long => "long",
+            Self::Float => "float",
+            Self::Double => "double",
+            Self::Bool => "bool",
+            Self::String => "string",
+            Self::Raw => "raw",
+            Self::Xml => "xml",
+            Self::DateTime => "dateTime",
+            Self::Record(_) => "record",
+        }
+    }
+
+    /// Carries a file's bytes (base64, an attachment, a reference) rather than text.
+    pub fn is_binary(&self) -> bool {
+        matches!(self, Self::Raw | Self::Xml)
+    }
+}

@@ -1,0 +1,184 @@
+//! Where plans run. An executor starts a plan in a workspace, tells how it stands, and ends it;
+//! what it knows of a start is a handle: a string that is persisted with the job, so that another
+//! process can go on where one was killed.
+//!
+//! A start is made at most once for a job and a fence. What an executor cannot prove, it says.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+
+use fishplate_contract::{JobId, LimitHit, Timestamp, Usage};
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Plan;
+
+/// A future that a trait object can return.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Where plans run.
+pub trait Executor: Send + Sync {
+    /// Starts a plan. Answers once the start is certain, or certain not to happen.
+    fn start<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Result<Handle, StartError>>;
+
+    /// How these starts stand, in their order. One call for many: a batch system is asked once.
+    fn observe<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Vec<Observation>>;
+
+    /// What became of a start whose handle was not persisted: looked up by job and fence.
+    fn locate<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Located>;
+
+    /// Asks for the end of a job and all of its processes, as killed on request. Returns once the
+    /// request is on its way; the end shows in [`Executor::observe`].
+    fn cancel<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, ()>;
+
+    /// Returns when something may have changed, so that observing is worth while. An executor that
+    /// cannot tell never returns; engines observe from time to time all the same.
+    fn changed(&self) -> BoxFuture<'_, ()>;
+}
+
+/// What to start.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The job.
+    pub job: JobId,
+    /// The fence of the claim under which it is started; a later claim has a larger one.
+    pub fence: u64,
+    /// The job's directory: the workspace is `work/` in it.
+    pub directory: PathBuf,
+    /// What to run.
+    pub plan: std::sync::Arc<Plan>,
+}
+
+/// What an executor knows of a start, as a string to persist.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Handle(pub String);
+
+/// A start that did not happen.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum StartError {
+    /// The program does not exist or may not be executed.
+    #[error("{0}")]
+    ProgramMissing(String),
+    /// The disk is full.
+    #[error("{0}")]
+    StorageFull(String),
+    /// It certainly did not start; trying again may help.
+    #[error("{0}")]
+    NotStarted(String),
+    /// It cannot be proved that it did not start.
+    #[error("{0}")]
+    Unproven(String),
+}
+
+/// What became of a start that nobody remembers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Located {
+    /// It never started: it is safe to start it.
+    Never,
+    /// It started.
+    Started(Handle),
+    /// It cannot be proved either way.
+    Unproven(String),
+}
+
+/// How a start stands.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Observation {
+    /// Submitted, but not running yet; the reason, as the batch system gives it.
+    Waiting(String),
+    /// Its program runs.
+    Running {
+        /// Since when.
+        started: Timestamp,
+    },
+    /// Its program and all it left behind have ended.
+    Ended(Box<Ending>),
+    /// Not known just now (a batch system that lags); ask again.
+    Unclear(String),
+    /// It is gone and left no proof of its end; why.
+    Lost(String),
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ending {
+    /// When its program was started.
+    pub started: i64,
+    /// When all of its processes had ended.
+    pub ended: i64,
+    /// Its exit code, if it ended by itself.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it, such as `SIGSEGV`.
+    pub signal: Option<String>,
+    /// Killed on request.
+    pub cancelled: bool,
+    /// The limit it ran into, with its value: what stopped it.
+    pub limit: Option<(String, String)>,
+    /// How its processes were ended: `cgroup` or `sweep`; empty if nothing had to be.
+    pub ended_by: String,
+    /// How many processes were ended beside the program itself.
+    pub swept: u32,
+    /// Processor seconds, user and system.
+    pub cpu_seconds: f64,
+    /// Largest resident memory seen of the tree, in bytes.
+    pub max_memory: u64,
+    /// What was collected, if the executor did it where the job ran.
+    pub collected: Option<Collected>,
+}
+
+impl Ending {
+    /// The limit as faults name it.
+    pub fn limit_hit(&self) -> Option<LimitHit> {
+        let (name, value) = self.limit.clone()?;
+        Some(LimitHit { name, value })
+    }
+
+    /// What it used; `disk` is known once outputs are collected.
+    pub fn usage(&self) -> Usage {
+        Usage {
+            cpu_seconds: self.cpu_seconds,
+            max_memory: self.max_memory,
+            disk: self.collected.as_ref().map_or(0, |collected| collected.disk),
+        }
+    }
+}
+
+/// What a job left in its workspace, judged by its plan ([``crate::workspace::collect`]).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Collected {
+    /// The outputs found, in the plan's order.
+    pub outputs: Vec<Output>,
+    /// The first thing that is not as the plan wants it: an output missing or not of its type.
+    pub problem: Option<(String, String)>,
+    /// A line of a log that means failure, if one matched.
+    pub failure_line: Option<String>,
+    /// What standard error said last (at most 4 KiB).
+    pub stderr_tail: String,
+    /// Bytes in the job's directory.
+    pub disk: u64,
+}
+
+/// An output found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Output {
+    /// Name of the parameter.
+    pub name: String,
+    /// The file's path in the workspace, where a glob found it.
+    pub label: Option<String>,
+    /// Its value.
+    pub content: OutputContent,
+}
+
+/// Where an output's value is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum OutputContent {
+    /// A scalar or a string: its text.
+    Text(String),
+    /// A file of the workspace, and its length in bytes.
+    File {
+        /// Path in the workspace.
+        path: String,
+        /// Length in bytes.
+        len: u64,
+    },
+}

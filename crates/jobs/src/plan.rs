@@ -1,0 +1,170 @@
+//! All that is needed to run one job anywhere, without its service file: a plan is persisted with
+//! the job, so that any engine that shares the store can start it, watch it and judge it.
+//!
+//! Paths in a plan are relative to the job's workspace unless they say otherwise; none can leave
+//! it, because they come from the service's owner and from parameter names, never from a caller.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// How to run one job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Absolute path of the program.
+    pub program: PathBuf,
+    /// Its arguments, the program's own name not among them. Never seen by a shell.
+    pub arguments: Vec<String>,
+    /// Absolute path of a JSON object: the environment in which the service was started.
+    /// Kept in a file of its own because it is the same for all of a service's jobs.
+    pub base_environment: Option<PathBuf>,
+    /// Variables set on top of it.
+    pub environment: BTreeMap<String, String>,
+    /// File of the workspace that is standard input; else it is empty.
+    pub stdin: Option<String>,
+    /// File of the workspace that takes standard output; else the job's log does.
+    pub stdout: Option<String>,
+    /// File of the workspace that takes standard error; else the job's log does.
+    pub stderr: Option<String>,
+    /// Files to be written into the workspace before the start.
+    pub inputs: Vec<InputFile>,
+    /// The service's own files to be copied into the workspace before the start.
+    pub staged: Vec<Staged>,
+    /// What to collect after the end.
+    pub outputs: Vec<OutputRule>,
+    /// What counts as success.
+    pub success: SuccessRules,
+    /// How to read the program's progress.
+    pub progress: Option<ProgressRule>,
+    /// What the job may use.
+    pub limits: JobLimits,
+}
+
+/// A file in the workspace before the start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InputFile {
+    /// Where the program finds it.
+    pub path: String,
+    /// Its bytes.
+    pub content: InputContent,
+}
+
+/// Where an input file's bytes are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum InputContent {
+    /// In the plan; small.
+    Text(String),
+    /// In the plan; small and not UTF-8.
+    Bytes(#[serde(with = "base64_bytes")] Vec<u8>),
+    /// In the workspace already: moved there when the job was accepted.
+    InPlace,
+}
+
+/// A file or directory of the service's owner, copied into each workspace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Staged {
+    /// Absolute path of the original.
+    pub from: PathBuf,
+    /// Path in the workspace.
+    pub to: String,
+}
+
+/// An output to collect.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OutputRule {
+    /// Name of the parameter.
+    pub name: String,
+    /// Name of its data type ([`fishplate_contract::DataType::name`]).
+    pub data_type: String,
+    /// Where the program leaves it.
+    pub source: OutputSource,
+    /// The job fails if it is not there.
+    pub required: bool,
+}
+
+/// Where a program leaves an output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum OutputSource {
+    /// In this file.
+    Path(String),
+    /// In every file that matches, in the order of their names; each value is labelled with the
+    /// file's path in the workspace.
+    Glob(String),
+}
+
+/// What counts as success: exit codes lie (`pipe.md`), so logs and outputs have a say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SuccessRules {
+    /// Exit codes that mean success.
+    pub exit_codes: Vec<i32>,
+    /// What other exit codes mean, for the fault.
+    pub meanings: BTreeMap<i32, String>,
+    /// Regular expressions; a line of standard output or standard error that matches one means
+    /// failure whatever the exit code.
+    pub failure_patterns: Vec<String>,
+}
+
+impl Default for SuccessRules {
+    fn default() -> Self {
+        Self { exit_codes: vec![0], meanings: BTreeMap::new(), failure_patterns: Vec::new() }
+    }
+}
+
+/// How to read progress: the last match in a stream.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgressRule {
+    /// A regular expression with one group (a percentage) or two (done, of how many).
+    pub pattern: String,
+    /// `stdout`, `stderr`, or a file of the workspace.
+    pub stream: String,
+}
+
+/// What a job may use. `None` is no limit but the disk's and the quota's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobLimits {
+    /// Seconds from start to end.
+    pub wall_time: Option<f64>,
+    /// Resident bytes of the whole tree.
+    pub memory: Option<u64>,
+    /// Processors it may run on.
+    pub cores: Option<u32>,
+    /// Bytes in the workspace.
+    pub output_size: Option<u64>,
+    /// Bytes of standard output and of standard error each, where they go to the log.
+    pub log_size: u64,
+    /// Bytes of an output that is a value (not `raw` or `xml`).
+    pub value_size: u64,
+    /// Bytes that must stay free on the file system of the workspace.
+    pub disk_reserve: u64,
+    /// Seconds between SIGTERM and SIGKILL when a job is ended.
+    pub kill_grace: f64,
+}
+
+impl Default for JobLimits {
+    fn default() -> Self {
+        Self {
+            wall_time: None,
+            memory: None,
+            cores: None,
+            output_size: None,
+            log_size: 64 << 20,
+            value_size: 16 << 20,
+            disk_reserve: 256 << 20,
+            kill_grace: 5.0,
+        }
+    }
+}
+
+mod base64_bytes {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&base64_simd::STANDARD.encode_to_string(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(from)?;
+        base64_simd::STANDARD.decode_to_vec(text).map_err(serde::de::Error::custom)
+    }
+}
