@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use fishplate_contract::{FaultCode, JobId, JobState, Timestamp};
 
 use super::{
-    Claim, ClaimRequest, Fenced, Filter, KillRequest, NewJob, Record, Store, StoreError,
+    Backlog, Claim, ClaimRequest, Fenced, Filter, KillRequest, NewJob, Record, Store, StoreError,
     Submission, Totals, Transaction,
 };
 use crate::conclusion::Conclusion;
@@ -289,17 +289,15 @@ impl Transaction for Jobs {
         Ok(holders)
     }
 
+    fn backlog(&mut self) -> Result<Backlog, StoreError> {
+        let count = |state| self.by_number.values().filter(|job| job.state == state).count() as u64;
+        Ok(Backlog { queued: count(JobState::Queued), running: count(JobState::Running) })
+    }
+
     fn totals(&mut self) -> Result<Totals, StoreError> {
-        let mut totals = Totals::default();
-        for job in self.by_number.values() {
-            match job.state {
-                JobState::Queued => totals.queued += 1,
-                JobState::Running => totals.running += 1,
-                _ => totals.ended += 1,
-            }
-            totals.disk += job.conclusion.as_ref().map_or(0, Conclusion::disk);
-        }
-        Ok(totals)
+        let ends = self.by_number.values().filter_map(|job| job.conclusion.as_ref());
+        let disk = ends.clone().map(Conclusion::disk).sum();
+        Ok(Totals { ended: ends.count() as u64, disk })
     }
 }
 

@@ -99,7 +99,10 @@ pub trait Transaction {
     /// Who holds running jobs.
     fn holders(&mut self) -> Result<Vec<String>, StoreError>;
 
-    /// How many jobs there are and what they occupy.
+    /// How many jobs wait and run.
+    fn backlog(&mut self) -> Result<Backlog, StoreError>;
+
+    /// How many jobs have ended and what they occupy. Reads every one of them.
     fn totals(&mut self) -> Result<Totals, StoreError>;
 }
 
@@ -246,13 +249,18 @@ pub struct Record {
     pub conclusion: Option<Conclusion>,
 }
 
-/// Sums over a store.
+/// Jobs that have not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct Backlog {
     /// Jobs that wait.
     pub queued: u64,
     /// Jobs that run.
     pub running: u64,
+}
+
+/// Sums over the jobs that have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
     /// Jobs that have ended and are kept.
     pub ended: u64,
     /// Bytes that ended jobs occupy.

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::memory::dequeued;
 use super::{
-    Claim, ClaimRequest, Fenced, Filter, KillRequest, NewJob, Record, Store, StoreError,
+    Backlog, Claim, ClaimRequest, Fenced, Filter, KillRequest, NewJob, Record, Store, StoreError,
     Submission, Totals, Transaction,
 };
 use crate::conclusion::Conclusion;
@@ -467,6 +467,13 @@ impl Transaction for Sql<'_> {
         self.rows("SELECT DISTINCT holder FROM jobs WHERE state = 'running'", [], |row| row.get(0))
     }
 
+    fn backlog(&mut self) -> Result<Backlog, StoreError> {
+        Ok(Backlog {
+            queued: self.count("SELECT count(*) FROM jobs WHERE state = 'queued'", [])?,
+            running: self.count("SELECT count(*) FROM jobs WHERE state = 'running'", [])?,
+        })
+    }
+
     fn totals(&mut self) -> Result<Totals, StoreError> {
         let (ended, disk) = self
             .row("SELECT count(*), total(disk) FROM jobs WHERE ended IS NOT NULL", [], |row| {
@@ -479,12 +486,7 @@ impl Transaction for Sql<'_> {
             reason = "a sum of byte counts"
         )]
         let disk = disk as u64;
-        Ok(Totals {
-            queued: self.count("SELECT count(*) FROM jobs WHERE state = 'queued'", [])?,
-            running: self.count("SELECT count(*) FROM jobs WHERE state = 'running'", [])?,
-            ended: unsigned(ended),
-            disk,
-        })
+        Ok(Totals { ended: unsigned(ended), disk })
     }
 }
 
