@@ -1,0 +1,1 @@
+//! XML: a push tokenizer for what comes in, and writing for what goes out.
