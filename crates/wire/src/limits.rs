@@ -15,6 +15,8 @@ pub struct WireLimits {
     pub xml_depth: usize,
     /// Attributes of an element, namespace declarations included.
     pub attributes: usize,
+    /// Namespace declarations in scope at once.
+    pub namespaces: usize,
     /// Child elements of an element.
     pub children: usize,
     /// Bytes of a text value, as UTF-8.
@@ -41,6 +43,7 @@ impl Default for WireLimits {
             envelope_size: 16 << 20,
             xml_depth: 64,
             attributes: 64,
+            namespaces: 256,
             children: 10_000,
             text_size: 16 << 20,
             tag_size: 64 << 10,
