@@ -256,9 +256,10 @@ impl Parser {
             _ if readable => {
                 let message = format!("the word after `{operator}` is one slot or one file name");
                 self.problem_here(target, &message);
-                return true;
+                Target::File(String::new())
             }
-            _ => return true,
+            // Keeps the items in step with the words; no file has an empty name.
+            _ => Target::File(String::new()),
         };
         self.parsed.template.items.push(Item::Redirect(stream, item));
         true
