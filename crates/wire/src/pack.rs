@@ -7,7 +7,7 @@ use fishplate_contract::{Held, Payload};
 
 use crate::base64::Base64Encoder;
 use crate::envelope::{Body, Child, Content, Element, Envelope, SoapFault, SoapVersion};
-use crate::name::{QName, SOAP_11, SOAP_12, WSA, XML, XSI};
+use crate::name::{QName, SOAP_11, SOAP_12, WSA, XML, XMLNS, XSI};
 use crate::packaging::{Packaging, Writer, writer};
 use crate::xml::{push_attribute, push_text};
 
@@ -320,6 +320,7 @@ fn write_nested(
         let prefix = match name.namespace.as_str() {
             "" => String::new(),
             XML => "xml:".to_owned(),
+            XMLNS => "xmlns:".to_owned(),
             own if own == soap => "soap:".to_owned(),
             other => {
                 let prefix = format!("a{at}");

@@ -39,7 +39,7 @@ fn part(id: &str, content: &[u8]) -> (Option<String>, Vec<u8>) {
 
 /// Contents that look like delimiters all over.
 const TRICKY: &[u8] =
-    b"--B\r\n-\r\n--\r\n--A\r\n--Bx\r\n--B-\r\n--B \tx\r\n--B\r\r\n\r\r\n--\r\r\n--b\r\n\r";
+    b"-\r\n--\r\n--A\r\n--Bx\r\n--B-\r\n--B \tx\r\n--B\r\r\n\r\r\n--\r\r\n--b\r\n\r";
 
 fn tricky_message(preamble: &str) -> Vec<u8> {
     [
