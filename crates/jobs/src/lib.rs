@@ -9,6 +9,7 @@
 //! - [`executor`]: where plans run; [`executor::local`] on this machine
 //! - [`conclusion`]: how a job ended, as it is persisted
 //! - [`store`]: where records live; leases and fences
+//! - [`workspace`]: a job's directory, before, during and after its run
 
 pub mod conclusion;
 pub mod descriptor;
@@ -17,3 +18,4 @@ pub mod plan;
 pub mod program;
 pub mod store;
 pub mod template;
+pub mod workspace;
