@@ -92,8 +92,9 @@ pub fn check_command_line(
     let mut report = Report::new(&source.text);
     let text_of = |flag: &str| {
         let index = line.iter().position(|word| *word == flag)? + 1;
-        let word = &placed[index];
-        Some(Text { value: word.text.clone(), span: word.offsets[0]..*word.offsets.last()? })
+        let value = placed[index].text.clone();
+        let all = Command { words: placed.clone(), span: 0..0 };
+        Some(Text { value, span: all.locate_word(index) })
     };
     let identity = Identity {
         name: text_of("-n").unwrap_or_else(|| Text { value: String::new(), span: 0..0 }),
