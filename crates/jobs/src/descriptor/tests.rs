@@ -319,7 +319,7 @@ proptest! {
         lines in prop::collection::vec(
             prop_oneof![
                 prop::sample::select(CCX.lines().collect::<Vec<_>>()).prop_map(str::to_owned),
-                "[a-z]{1,6} = (1|'x'|\"\\\\\\u00e9\"|\\[\\]|true|\\{\\})",
+                "[a-z]{1,6} = (1|'x'|\"\\\\u00e9\"|\\[\\]|true|\\{\\})",
                 "\\[(input|output|limits|operation)\\.[a-z]{1,4}\\]",
                 "\\PC{0,20}",
             ],
