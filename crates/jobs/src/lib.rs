@@ -7,9 +7,13 @@
 //! - [`program`]: a described program; a call becomes a plan
 //! - [`plan`]: all that is needed to run one job anywhere, persisted with it
 //! - [`executor`]: where plans run; [`executor::local`] on this machine
+//! - [`conclusion`]: how a job ended, as it is persisted
+//! - [`store`]: where records live; leases and fences
 
+pub mod conclusion;
 pub mod descriptor;
 pub mod executor;
 pub mod plan;
 pub mod program;
+pub mod store;
 pub mod template;
