@@ -115,8 +115,19 @@ fn read(
     report: &mut Report<'_>,
 ) -> Option<(Description, Places)> {
     let (root, errors) = DeTable::parse_recoverable(&source.text);
-    for error in errors {
-        report.error(error.span().unwrap_or(0..0), error.message().to_owned());
+    let mut line_before = 0;
+    let mut errors: Vec<_> = errors
+        .into_iter()
+        .map(|error| (error.span().unwrap_or(0..0), error.message().to_owned()))
+        .collect();
+    errors.sort_by_key(|(span, _)| span.start);
+    for (span, message) in errors {
+        // What else the parser says of the same line follows from the first.
+        let (line, _) = source.position(span.start);
+        if line != line_before {
+            report.error(span, message);
+        }
+        line_before = line;
     }
     if report.has_errors() {
         // What follows from a syntax error would hide it.

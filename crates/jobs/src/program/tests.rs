@@ -281,6 +281,80 @@ fn what_the_owner_said_is_in_every_plan() {
     assert_eq!(service.program.max_running(), Some(3));
 }
 
+/// Runs a plan as an executor does, and gives the workspace.
+fn run(plan: &Plan) -> TempDir {
+    let workspace = tempfile::tempdir().unwrap();
+    let at = |path: &str| workspace.path().join(path);
+    for input in &plan.inputs {
+        let bytes = match &input.content {
+            InputContent::Text(text) => text.as_bytes(),
+            InputContent::Bytes(bytes) => bytes,
+            InputContent::InPlace => panic!("nothing is spooled here"),
+        };
+        std::fs::write(at(&input.path), bytes).unwrap();
+    }
+    let environment = std::fs::read(plan.base_environment.as_ref().unwrap()).unwrap();
+    let environment: environment::Variables = serde_json::from_slice(&environment).unwrap();
+    let mut command = std::process::Command::new(&plan.program);
+    command.args(&plan.arguments).current_dir(workspace.path());
+    command.env_clear().envs(environment).envs(&plan.environment);
+    if let Some(path) = &plan.stdin {
+        command.stdin(std::fs::File::open(at(path)).unwrap());
+    }
+    if let Some(path) = &plan.stdout {
+        command.stdout(std::fs::File::create(at(path)).unwrap());
+    }
+    assert!(command.status().unwrap().success());
+    workspace
+}
+
+/// An example of the repository; the directory holds its environment.
+fn example(path: &str) -> (Program, TempDir) {
+    let examples = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
+    let checked = crate::descriptor::check_file(&examples.join(path)).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let description = checked.description.expect("no mistakes");
+    (Program::load(description, directory.path()).unwrap(), directory)
+}
+
+#[test]
+fn the_example_of_the_paper_adds() {
+    let (program, _directory) = example("arithmetic/arithmetic.toml");
+    let (plan, _) = program.plan("call", &texts(&[("x", "1"), ("y", "2")])).unwrap();
+    let workspace = run(&plan);
+    assert_eq!(std::fs::read(workspace.path().join("result")).unwrap(), b"3\n");
+}
+
+#[test]
+fn the_examples_of_files_sort_and_compress() {
+    let (program, _directory) = example("files/sort.toml");
+    let arguments = [
+        data("text", b"b,2\na,10\n"),
+        Argument::text("key", "2"),
+        Argument::text("separator", ","),
+        Argument::text("numeric", "true"),
+        Argument::text("reverse", "true"),
+    ];
+    let workspace = run(&program.plan("call", &arguments).unwrap().0);
+    assert_eq!(std::fs::read(workspace.path().join("sorted")).unwrap(), b"a,10\nb,2\n");
+    let (program, _directory) = example("files/gzip.toml");
+    let workspace = run(&program.plan("call", &[data("plain", &[b'x'; 10_000])]).unwrap().0);
+    let packed = std::fs::read(workspace.path().join("packed")).unwrap();
+    assert!(packed.starts_with(b"\x1f\x8b") && packed.len() < 1000, "{}", packed.len());
+}
+
+#[test]
+fn the_example_of_progress_names_its_own_outputs() {
+    let (program, _directory) = example("progress/countdown.toml");
+    let arguments = texts(&[("steps", "3"), ("pause", "0")]);
+    let (plan, _) = program.plan("call", &arguments).unwrap();
+    let workspace = run(&plan);
+    assert_eq!(std::fs::read(workspace.path().join("summary.txt")).unwrap(), b"3\n");
+    assert!(workspace.path().join("steps/0003.txt").exists());
+    let progress = regex::Regex::new(&plan.progress.unwrap().pattern).unwrap();
+    assert!(progress.is_match("step 3 of 3"));
+}
+
 fn any_text(data_type: &DataType) -> BoxedStrategy<String> {
     match data_type {
         DataType::Int => any::<i32>().prop_map(|n| n.to_string()).boxed(),
