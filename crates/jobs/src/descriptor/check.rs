@@ -92,8 +92,9 @@ pub fn check_command_line(
     let mut report = Report::new(&source.text);
     let text_of = |flag: &str| {
         let index = line.iter().position(|word| *word == flag)? + 1;
-        let word = &placed[index];
-        Some(Text { value: word.text.clone(), span: word.offsets[0]..*word.offsets.last()? })
+        let value = placed[index].text.clone();
+        let all = Command { words: placed.clone(), span: 0..0 };
+        Some(Text { value, span: all.locate_word(index) })
     };
     let identity = Identity {
         name: text_of("-n").unwrap_or_else(|| Text { value: String::new(), span: 0..0 }),
@@ -114,8 +115,19 @@ fn read(
     report: &mut Report<'_>,
 ) -> Option<(Description, Places)> {
     let (root, errors) = DeTable::parse_recoverable(&source.text);
-    for error in errors {
-        report.error(error.span().unwrap_or(0..0), error.message().to_owned());
+    let mut line_before = 0;
+    let mut errors: Vec<_> = errors
+        .into_iter()
+        .map(|error| (error.span().unwrap_or(0..0), error.message().to_owned()))
+        .collect();
+    errors.sort_by_key(|(span, _)| span.start);
+    for (span, message) in errors {
+        // What else the parser says of the same line follows from the first.
+        let (line, _) = source.position(span.start);
+        if line != line_before {
+            report.error(span, message);
+        }
+        line_before = line;
     }
     if report.has_errors() {
         // What follows from a syntax error would hide it.

@@ -29,3 +29,6 @@ pub use check::{Checked, check_command_line, check_file, check_text};
 pub use description::{Container, Description, Input, Invocation, Output};
 pub use diagnostic::{Diagnostic, Severity, Source};
 pub use files::{ReadError, read};
+
+#[cfg(test)]
+mod tests;

@@ -52,19 +52,19 @@ pub fn own() -> Variables {
         .collect()
 }
 
-/// The environment of this process with these modules loaded by a login shell. The names come
-/// from the service's owner, and are arguments of a fixed script.
+/// An environment with these modules loaded by a login shell. The names come from the service's
+/// owner, and are arguments of a fixed script.
 ///
 /// # Errors
 /// If there is no bash or no `module`, or a module cannot be loaded.
-pub fn with_modules(modules: &[String]) -> Result<Variables, EnvironmentError> {
+pub fn with_modules(modules: &[String], start: &Variables) -> Result<Variables, EnvironmentError> {
     const SCRIPT: &str =
         r#"module load "$@" >&2 && printf '\0fishplate environment\0' && exec env -0"#;
     let mut child = Command::new("bash")
         .args(["-lc", SCRIPT, "bash"])
         .args(modules)
         .env_clear()
-        .envs(own())
+        .envs(start)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -209,8 +209,30 @@ mod tests {
     }
 
     #[test]
+    fn a_module_changes_the_environment_and_its_name_is_never_read_by_the_shell() {
+        let directory = tempfile::tempdir().unwrap();
+        let name = "demo/$(touch breached);1.2";
+        std::fs::create_dir(directory.path().join("demo")).unwrap();
+        let file = "#%Module1.0\nsetenv DEMO_ROOT /opt/demo\nprepend-path PATH /opt/demo/bin\n";
+        std::fs::write(directory.path().join("demo/1.2"), file).unwrap();
+        let mut start = own();
+        start.insert("MODULEPATH".to_owned(), directory.path().to_str().unwrap().to_owned());
+        start.insert("HOME".to_owned(), directory.path().to_str().unwrap().to_owned());
+        assert!(with_modules(&[name.to_owned()], &start).is_err());
+        assert!(!Path::new("breached").exists());
+        match with_modules(&["demo/1.2".to_owned()], &start) {
+            Ok(variables) => {
+                assert_eq!(variables["DEMO_ROOT"], "/opt/demo");
+                assert!(variables["PATH"].starts_with("/opt/demo/bin:"), "{}", variables["PATH"]);
+            }
+            // A machine without environment modules: then that is what the error says.
+            Err(error) => assert!(error.to_string().contains("not found"), "{error}"),
+        }
+    }
+
+    #[test]
     fn a_module_that_does_not_exist_is_an_error_that_names_it() {
-        let error = with_modules(&["fishplate-no-such-module/0".to_owned()]).unwrap_err();
+        let error = with_modules(&["fishplate-no-such-module/0".to_owned()], &own()).unwrap_err();
         let EnvironmentError::Modules { reason, .. } = &error else { panic!("{error}") };
         assert!(!reason.is_empty());
         assert!(error.to_string().contains("fishplate-no-such-module/0"), "{error}");

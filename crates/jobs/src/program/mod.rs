@@ -58,7 +58,7 @@ impl Program {
         let variables = if description.modules.is_empty() {
             environment::own()
         } else {
-            environment::with_modules(&description.modules)?
+            environment::with_modules(&description.modules, &environment::own())?
         };
         let search = variables.get("PATH").map(OsString::from).unwrap_or_default();
         let environment = environment::keep(&variables, environments)?;

@@ -47,7 +47,7 @@ pub(super) fn about(word: &str, has_slot: bool, at: At) -> Option<Problem> {
             Problem::warning(at, message).hint("no shell runs; write the path or value itself"),
         );
     }
-    almost_slot(word, at)
+    almost_slot(word, at.word)
 }
 
 fn operator(word: &str) -> Option<&'static str> {
@@ -86,7 +86,7 @@ fn variable(word: &str) -> Option<&str> {
 }
 
 /// `[x:int]`: a slot whose direction was forgotten.
-fn almost_slot(word: &str, at: At) -> Option<Problem> {
+fn almost_slot(word: &str, index: usize) -> Option<Problem> {
     let start = word.find('[')?;
     let content = &word[start + 1..start + word[start..].find(']')?];
     let (name, type_name) = content.split_once(':')?;
@@ -94,7 +94,7 @@ fn almost_slot(word: &str, at: At) -> Option<Problem> {
     let known = DataType::from_name(type_name).is_some()
         || slot::probable_type(type_name).is_some_and(|_| content.contains(' '));
     (is_name(name) && known).then(|| {
-        let at = At { word: at.word, span: start..start + content.len() + 2 };
+        let at = At { word: index, span: start..start + content.len() + 2 };
         Problem::warning(at, format!("`[{content}]` is text, not a slot"))
             .hint(format!("a slot begins with its direction: `[in val {name}:{type_name}]`"))
     })
