@@ -138,7 +138,7 @@ def demo(chosen: argparse.Namespace) -> None:
         say("drawing the picture")
         chosen.output.mkdir(parents=True, exist_ok=True)
         image = chosen.output / "pipe.png"
-        picture.draw(case, field, hoop, counts, image)
+        picture.draw(case, field, hoop, counts, image, services="service" in runners)
         shutil.copy(result, chosen.output / "pipe.frd")
     print(f"{report.mesh_table(counts, size)}\n\n{report.time_table(rows)}\n")
     print(report.hoop_line(hoop))
