@@ -2,8 +2,18 @@
 //!
 //! Reading order:
 //!
+//! - [`template`]: the literal command line with typed slots
+//! - [`descriptor`]: the service file: what a command line can't say
+//! - [`program`]: a described program; a call becomes a plan
 //! - [`plan`]: all that is needed to run one job anywhere, persisted with it
 //! - [`executor`]: where plans run; [`executor::local`] on this machine
+//! - [`conclusion`]: how a job ended, as it is persisted
+//! - [`store`]: where records live; leases and fences
 
+pub mod conclusion;
+pub mod descriptor;
 pub mod executor;
 pub mod plan;
+pub mod program;
+pub mod store;
+pub mod template;
