@@ -84,13 +84,19 @@ def case_of(chosen: argparse.Namespace) -> tuple[Case, int | None]:
 
 def fishplate_binary(chosen: Path | None) -> Path:
     """The binary to drive."""
-    places = [chosen] if chosen else [ROOT / "target" / kind / "fishplate" for kind in ("release", "debug")]
+    places = (
+        [chosen]
+        if chosen
+        else [ROOT / "target" / kind / "fishplate" for kind in ("release", "debug")]
+    )
     for place in places:
         if place.is_file() and os.access(place, os.X_OK):
             return place.resolve()
     found = None if chosen else shutil.which("fishplate")
     if found is None:
-        raise Failed("no fishplate binary: please build it (cargo build --release) or name it (--fishplate)")
+        raise Failed(
+            "no fishplate binary: please build it (cargo build --release) or name it (--fishplate)"
+        )
     return Path(found)
 
 

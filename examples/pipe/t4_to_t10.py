@@ -84,7 +84,9 @@ def raise_order(points, tets):
         try:
             volume = volume6(*(points[corner] for corner in corners))
         except KeyError as missing:
-            raise BadMesh(f"tetrahedron {number} names node {missing}, which is not there") from None
+            raise BadMesh(
+                f"tetrahedron {number} names node {missing}, which is not there"
+            ) from None
         if volume == 0.0:
             raise BadMesh(f"tetrahedron {number} has no volume")
         if volume < 0.0:
@@ -133,7 +135,9 @@ def boundary(elements, faces):
         for k in range(3):
             on_nodes.add(element[face[k]])
             on_nodes.add(element[edge_of[frozenset((face[k], face[(k + 1) % 3]))]])
-    return {marker: (sorted(found[marker][0]), sorted(found[marker][1])) for marker in sorted(found)}
+    return {
+        marker: (sorted(found[marker][0]), sorted(found[marker][1])) for marker in sorted(found)
+    }
 
 
 def write_deck(path, nodes, elements, parts):
@@ -161,7 +165,9 @@ def convert(node_path, element_path, face_path, deck_path):
     faces = table(face_path, 3, int)
     nodes, elements, turned = raise_order(points, tets)
     write_deck(deck_path, nodes, elements, boundary(elements, faces))
-    return f"{len(elements)} tetrahedra, {len(points)} nodes became {len(nodes)}, {turned} turned over"
+    return (
+        f"{len(elements)} tetrahedra, {len(points)} nodes became {len(nodes)}, {turned} turned over"
+    )
 
 
 def main(arguments):

@@ -68,5 +68,7 @@ def content(path: Path) -> bytes:
     if path.suffix != ".frd":
         return data
     head, mark, rest = data.partition(b"\n    2C")
-    kept = (line for line in head.split(b"\n") if not line.startswith((b"    1UDATE", b"    1UTIME")))
+    kept = (
+        line for line in head.split(b"\n") if not line.startswith((b"    1UDATE", b"    1UTIME"))
+    )
     return b"\n".join(kept) + mark + rest

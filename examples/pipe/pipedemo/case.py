@@ -39,9 +39,13 @@ class Case:
         for name in ("inner", "outer", "length", "pressure", "young", "mesh_size", "tet_volume"):
             value = getattr(self, name)
             if not 0 < value < 1e12:
-                raise ValueError(f"{name.replace('_', ' ')} must be positive and finite, not {value}")
+                raise ValueError(
+                    f"{name.replace('_', ' ')} must be positive and finite, not {value}"
+                )
         if self.outer <= self.inner:
-            raise ValueError(f"outer radius {self.outer} mm must exceed inner radius {self.inner} mm")
+            raise ValueError(
+                f"outer radius {self.outer} mm must exceed inner radius {self.inner} mm"
+            )
         if not -1 < self.poisson < 0.5:
             raise ValueError(f"Poisson's ratio must lie between -1 and 0.5, not {self.poisson}")
 

@@ -68,7 +68,7 @@ def surface_normals(triangles: np.ndarray) -> np.ndarray:
 def slice_tets(points, value, axis: int, level: float, fill: bool = True):
     """Cuts tetrahedra with a plane of the axes.
 
-    With `fill`: triangles (n, 3, 3) and their values (n, 3). Without: the sides of the cut (n, 2, 3).
+    With `fill`: triangles (n, 3, 3) and their values (n, 3). Without: the cut's sides (n, 2, 3).
     """
     above = points[..., axis] > level
     edges = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
@@ -119,30 +119,43 @@ def draw(
     case: Case, field: Field, hoop: Hoop, counts: tuple[int, int, int], path: Path, services: bool
 ) -> None:
     """Writes the picture, 16:9; `services` tells whether the programs were called through them."""
-    plt.rcParams.update({
-        "font.family": "DejaVu Sans", "text.color": INK, "axes.edgecolor": FAINT,
-        "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "font.size": 13,
-    })
+    plt.rcParams.update(
+        {
+            "font.family": "DejaVu Sans",
+            "text.color": INK,
+            "axes.edgecolor": FAINT,
+            "axes.labelcolor": INK,
+            "xtick.color": INK,
+            "ytick.color": INK,
+            "font.size": 13,
+        }
+    )
     figure = plt.figure(figsize=(16, 9), dpi=160, facecolor="white")
     norm = Normalize(case.hoop(case.outer), case.hoop(case.inner))
     colours = plt.get_cmap(PALETTE)
     figure.text(0.035, 0.93, "Thick-walled pipe under internal pressure", size=27, weight="bold")
     how = ", each behind a Fishplate service" if services else ", run directly"
     figure.text(
-        0.035, 0.885, f"Meshed and solved by Gmsh, TetGen and CalculiX, unmodified{how}",
-        size=15, color=FAINT,
+        0.035,
+        0.885,
+        f"Meshed and solved by Gmsh, TetGen and CalculiX, unmodified{how}",
+        size=15,
+        color=FAINT,
     )
     body(figure, case, field, norm, colours)
     profile(figure, case, field, hoop, norm, colours)
     vertices, triangles, tets = counts
     figure.text(
-        0.035, 0.03,
+        0.035,
+        0.03,
         f"{tets:,} ten-node tetrahedra, {len(field.points):,} nodes; before T4 to T10 {vertices:,} "
         f"vertices, {triangles:,} surface triangles\n"
         f"radii {case.inner:g} and {case.outer:g} mm, length {case.length:g} mm, "
         f"pressure {case.pressure:g} MPa, $E$ = {case.young / 1000:g} GPa, "
         f"$\\nu$ = {case.poisson:g}; ends held along the axis (plane strain)",
-        size=12, color=FAINT, linespacing=1.5,
+        size=12,
+        color=FAINT,
+        linespacing=1.5,
     )
     figure.savefig(path)
     plt.close(figure)
@@ -152,7 +165,12 @@ def body(figure, case: Case, field: Field, norm: Normalize, colours) -> None:
     """The pipe, cut open, with the scale of its colours."""
     width, height = 1160, 1040
     picture = render(
-        cut_quadrant(case, field), CAMERA, width, height, 3, lambda value: colours(norm(value))[:, :3]
+        cut_quadrant(case, field),
+        CAMERA,
+        width,
+        height,
+        3,
+        lambda value: colours(norm(value))[:, :3],
     )
     axes = figure.add_axes((0.105, 0.125, 0.42, 0.73))
     axes.imshow(picture, interpolation="lanczos")
@@ -190,8 +208,13 @@ def profile(figure, case: Case, field: Field, hoop: Hoop, norm: Normalize, colou
         f"computed {hoop.computed:9.2f} MPa\n"
         f"Lamé     {hoop.closed_form:9.2f} MPa\n"
         f"error    {hoop.error:+9.2f} %",
-        (case.inner, hoop.closed_form), xytext=(0.40, 0.90), textcoords="axes fraction",
-        size=13.5, va="center", family="DejaVu Sans Mono", linespacing=1.35,
+        (case.inner, hoop.closed_form),
+        xytext=(0.40, 0.90),
+        textcoords="axes fraction",
+        size=13.5,
+        va="center",
+        family="DejaVu Sans Mono",
+        linespacing=1.35,
         arrowprops={"arrowstyle": "-", "color": FAINT, "shrinkB": 6, "relpos": (0, 0.86)},
     )
     axes.plot([], [], color=INK, lw=2, label="Lamé's closed form")

@@ -65,8 +65,8 @@ LINE_STRENGTH = 0.30
 
 
 def render(scene: Scene, camera: Camera, width: int, height: int, oversample: int, colour):
-    """The picture as RGBA (height, width, 4) in 0..1, transparent where nothing is. `colour` maps an
-    array of values to RGB."""
+    """The picture as RGBA (height, width, 4) in 0..1, transparent where nothing is. `colour` maps
+    an array of values to RGB."""
     axes = camera.axes()
     view = scene.triangles @ axes.T
     frame = fit(view, width * oversample, height * oversample, 0.02)
@@ -130,7 +130,10 @@ def draw_lines(picture: np.ndarray, depth: np.ndarray, ends: np.ndarray, bias: f
     mark = np.zeros(depth.shape, bool)
     height, width = depth.shape[0] - 1, depth.shape[1] - 1
     for down, right in ((0, 0), (0, 1), (1, 0), (1, 1)):  # two pixels wide before shrinking
-        row, column = np.minimum(rows[seen] + down, height), np.minimum(columns[seen] + right, width)
+        row, column = (
+            np.minimum(rows[seen] + down, height),
+            np.minimum(columns[seen] + right, width),
+        )
         mark[row, column] = True
     mark &= np.isfinite(depth)
     picture[mark, :3] *= 1 - LINE_STRENGTH

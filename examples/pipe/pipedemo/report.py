@@ -26,7 +26,9 @@ def mesh_table(counts: tuple[int, int, int], size: int | None) -> str:
     lines = ["Table 1, solid mesh", f"{'':24}{'vertices':>10}{'triangles':>11}{'tets':>9}"]
     lines.append("{:24}{:>10,}{:>11,}{:>9,}".format("this run", *counts))
     if size is not None:
-        lines.append("{:24}{:>10,}{:>11,}{:>9,}".format(f"paper, size {size}", *PAPER_TABLE_1[size]))
+        lines.append(
+            "{:24}{:>10,}{:>11,}{:>9,}".format(f"paper, size {size}", *PAPER_TABLE_1[size])
+        )
     return "\n".join(lines)
 
 
@@ -74,7 +76,11 @@ def figures(case: Case, counts: tuple[int, int, int], hoop: Hoop, rows: list[Row
         components.append(component)
     sums = {way: total(rows, way) for way in rows[0].times}
     result = {
-        "machine": {"cores": os.cpu_count(), "processor": processor(), "system": platform.platform()},
+        "machine": {
+            "cores": os.cpu_count(),
+            "processor": processor(),
+            "system": platform.platform(),
+        },
         "inputs": dataclasses.asdict(case),
         "mesh": dict(zip(("vertices", "triangles", "tetrahedra"), counts, strict=True)),
         "bore_hoop_stress": {

@@ -59,7 +59,9 @@ class Direct:
         def fill(slot: re.Match) -> str:
             direction, passing, name, _ = slot.groups()
             if passing == "file":
-                return (inputs if direction == "in" else outputs).get(name, {}).get("filename", name)
+                return (
+                    (inputs if direction == "in" else outputs).get(name, {}).get("filename", name)
+                )
             return step.values.get(name) or inputs[name]["default"]
 
         words = [SLOT.sub(fill, word) for word in service["command"]]

@@ -116,7 +116,9 @@ def bore_hoop(case: Case, field: Field) -> Hoop:
 
 # The faces of a 10-node tetrahedron: three corners, then the mid-side nodes between 1-2, 2-3, 3-1;
 # seen from outside, the corners run counter-clockwise.
-FACES_T10 = np.array([[0, 2, 1, 6, 5, 4], [0, 1, 3, 4, 8, 7], [1, 2, 3, 5, 9, 8], [2, 0, 3, 6, 7, 9]])
+FACES_T10 = np.array(
+    [[0, 2, 1, 6, 5, 4], [0, 1, 3, 4, 8, 7], [1, 2, 3, 5, 9, 8], [2, 0, 3, 6, 7, 9]]
+)
 
 
 def outer_faces(elements: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The chain with the real programs, run directly, and what judges them."""
 
 import math
+import os
 import sys
 
 import numpy as np
@@ -18,8 +19,6 @@ COARSE = Case(inner=20, outer=40, length=40, pressure=80, mesh_size=5, tet_volum
 
 @pytest.fixture(scope="module")
 def direct():
-    import os
-
     environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"}
     return Direct(sorted((PIPE / "services").glob("*.toml")), environment)
 
@@ -89,7 +88,9 @@ def test_the_cut_is_where_it_should_be(solved):
     scene = cut_quadrant(COARSE, field)
     centre = scene.triangles.mean(1)
     assert not ((centre[:, 0] > 0.01) & (centre[:, 1] > 0.01)).any()
-    flat = np.cross(scene.triangles[:, 1] - scene.triangles[:, 0], scene.triangles[:, 2] - scene.triangles[:, 0])
+    flat = np.cross(
+        scene.triangles[:, 1] - scene.triangles[:, 0], scene.triangles[:, 2] - scene.triangles[:, 0]
+    )
     area = np.linalg.norm(flat, axis=1) / 2
     for axis in (0, 1):
         on = (np.abs(scene.triangles[..., axis]).max(1) < 1e-3) & (scene.normal[:, 0, axis] == 1)
@@ -100,7 +101,14 @@ def test_the_cut_is_where_it_should_be(solved):
 
 def test_the_picture_is_drawn(solved, tmp_path):
     field, counts, _ = solved
-    draw(COARSE, field, stress.bore_hoop(COARSE, field), counts, tmp_path / "pipe.png", services=False)
+    draw(
+        COARSE,
+        field,
+        stress.bore_hoop(COARSE, field),
+        counts,
+        tmp_path / "pipe.png",
+        services=False,
+    )
     assert (tmp_path / "pipe.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
@@ -139,7 +147,11 @@ def test_gmsh_that_refuses_is_noticed(direct, tmp_path):
 def test_tetgen_that_fills_nothing_and_ends_with_0_is_noticed(direct, tmp_path):
     surface = direct.run(chain.surface_mesher(COARSE), tmp_path / "gmsh").files["surface"]
     lines = surface.read_text().splitlines()
-    start = lines.index("Triangles") if "Triangles" in lines else [x.strip() for x in lines].index("Triangles")
+    start = (
+        lines.index("Triangles")
+        if "Triangles" in lines
+        else [x.strip() for x in lines].index("Triangles")
+    )
     count = int(lines[start + 1])
     holed = [*lines[: start + 1], str(count - 20), *lines[start + 22 :]]
     surface.write_text("\n".join(holed))
@@ -156,7 +168,14 @@ def test_ccx_that_misses_an_include_and_ends_with_0_is_noticed(direct, tmp_path)
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"inner": 100.0}, {"pressure": 0.0}, {"poisson": 0.5}, {"length": math.nan}, {"young": math.inf}]
+    "wrong",
+    [
+        {"inner": 100.0},
+        {"pressure": 0.0},
+        {"poisson": 0.5},
+        {"length": math.nan},
+        {"young": math.inf},
+    ],
 )
 def test_senseless_cases_are_refused(wrong):
     with pytest.raises(ValueError, match="must"):

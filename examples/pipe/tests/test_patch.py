@@ -24,7 +24,9 @@ WANTED = "*NODE FILE\nU\n*EL FILE\nS\n*END STEP\n"
 def solve(folder, cube_files, step):
     t4_to_t10.convert(*cube_files, folder / "mesh.inp")
     (folder / "job.inp").write_text(MATERIAL + step + WANTED)
-    done = subprocess.run(["ccx", "-i", "job"], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["ccx", "-i", "job"], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0 and "*ERROR" not in done.stdout, done.stdout[-2000:]
     return read_frd(folder / "job.frd")
 

@@ -28,10 +28,12 @@ if os.fork() == 0:
         os.execv("/bin/sleep", ["sleep", "600"])
     time.sleep(600)
     os._exit(0)
-while not os.path.exists(os.path.join(data, "lock")) or not os.path.getsize(os.path.join(data, "lock")):
+lock = os.path.join(data, "lock")
+while not os.path.exists(lock) or not os.path.getsize(lock):
     time.sleep(0.01)
 for word in sys.argv[2 : sys.argv.index("--listen")]:
-    print(os.path.basename(word)[:-5], "http://127.0.0.1:9/" + os.path.basename(word)[:-5], flush=True)
+    name = os.path.basename(word)[:-5]
+    print(name, "http://127.0.0.1:9/" + name, flush=True)
 time.sleep(600)
 """
 
@@ -55,7 +57,9 @@ def test_the_addresses_are_read_and_nothing_is_left(tmp_path, mood):
 
 
 def test_a_server_that_does_not_start_is_told(tmp_path):
-    server = Server(stand_in(tmp_path, "refuse"), [tmp_path / "ccx.toml"], tmp_path, dict(os.environ))
+    server = Server(
+        stand_in(tmp_path, "refuse"), [tmp_path / "ccx.toml"], tmp_path, dict(os.environ)
+    )
     with pytest.raises(Failed, match="no such option"), server:
         pass
     assert holders(server.data) == []

@@ -138,7 +138,9 @@ def test_broken_files_are_refused_by_name(cube_files, tmp_path, file, old, new, 
 
 
 def test_a_wrong_command_line_is_told(tmp_path):
-    done = subprocess.run([sys.executable, PIPE / "t4_to_t10.py", "one"], capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, PIPE / "t4_to_t10.py", "one"], capture_output=True, check=False
+    )
     assert done.returncode == 2
     assert b"MESH.node" in done.stderr
 
