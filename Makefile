@@ -36,10 +36,10 @@ help:
 # --- demo -----------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: tools $(VENV)
+demo: tools
 	$(CARGO) build --release --package fishplate
-	PYTHON=$(VENV) examples/pipe/install.sh
-	$(VENV) examples/pipe/demo.py --binary $(RELEASE_BINARY)
+	examples/pipe/install.sh
+	$(VENV) examples/pipe/demo.py --fishplate $(RELEASE_BINARY)
 
 # --- test -----------------------------------------------------------------------------------------
 
@@ -74,8 +74,8 @@ generated: binary
 	$(CARGO) xtask generate --check --binary $(DEBUG_BINARY)
 
 .PHONY: examples
-examples: binary $(VENV)
-	PYTHON=$(VENV) examples/pipe/install.sh
+examples: binary
+	examples/pipe/install.sh
 	FISHPLATE=$(CURDIR)/$(DEBUG_BINARY) $(VENV) -m pytest -q examples/pipe
 
 .PHONY: interop
@@ -89,7 +89,7 @@ check: tools
 	$(CARGO) xtask check
 
 .PHONY: bench
-bench: tools $(VENV)
+bench: tools
 	$(CARGO) build --release --package fishplate
 	$(CARGO) bench --workspace
 
@@ -107,13 +107,3 @@ tools:
 	@$(CARGO) fmt --version >/dev/null 2>&1 && $(CARGO) clippy --version >/dev/null 2>&1 || { \
 	  echo 'installing rustfmt and clippy (rustup)'; rustup component add rustfmt clippy; }
 	$(call need,cc,gcc libc6-dev,linking and SQLite)
-
-$(VENV):
-	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
-	  echo 'installing python3-venv (apt), for the examples'; \
-	  $(SUDO) apt-get -qq update && \
-	  $(SUDO) apt-get -qq install -y --no-install-recommends python3-venv >/dev/null; }
-	@echo 'installing pytest (pip) in .venv, for the tests of the examples'
-	$(PYTHON) -m venv .venv
-	$(VENV) -m pip install --quiet pytest
-	@touch $(VENV)

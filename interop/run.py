@@ -110,8 +110,9 @@ def examine(toolkit: Toolkit, place: Place) -> tuple[int, int]:
     urls = [place.url[service] for service in SERVICES]
     command = [*toolkit.command(place), *urls, str(place.payloads)]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=CLIENT_TIMEOUT,
-                              env={**os.environ, **toolkit.environment}, check=False)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace",
+                              env={**os.environ, **toolkit.environment}, timeout=CLIENT_TIMEOUT,
+                              check=False)
     except subprocess.TimeoutExpired as problem:
         print(f"  not ok: the client hung; it had said: {problem.stdout!r}")
         return 0, len(due)
