@@ -1,1 +1,53 @@
-//! placeholder
+//! SOAP on the wire: bytes to calls and back. Sans-IO: no socket, no runtime, no file. Whoever
+//! drives it pushes chunks as they come and streams segments as they are wanted, so memory stays
+//! bounded whatever the size of a payload.
+//!
+//! The data's way in: [`unpack`] (chunks to a [`Parcel`]), [`read`](mod@read) (a checked [`Request`]),
+//! [`bind`](mod@bind) (arguments). The way out: [`write`](mod@write) (an [`Envelope`]),
+//! [`pack`](mod@pack) (a content type and segments).
+//!
+//! Reading order:
+//!
+//! - [`limits`]: what a message may not exceed
+//! - [`name`]: qualified names and the namespaces we know
+//! - [`media`]: media types and their parameters
+//! - [`base64`]: base64 in a stream, both ways
+//! - [`xml`]: a push tokenizer, and writing
+//! - [`spool`]: where large payloads go
+//! - [`packaging`]: plain XML and MTOM; others slot in here
+//! - [`envelope`]: headers and body, as data
+//! - [`unpack`]: chunks to a parcel
+//! - [`addressing`], [`options`]: the headers we understand
+//! - [`read`](mod@read), [`bind`](mod@bind): a parcel to a request to arguments
+//! - [`write`](mod@write), [`detail`], [`pack`](mod@pack): an outcome to an envelope to segments
+//! - [`wsdl`]: a service's description, both ways
+
+pub mod addressing;
+pub mod base64;
+pub mod bind;
+pub mod detail;
+pub mod envelope;
+pub mod limits;
+pub mod media;
+pub mod name;
+pub mod options;
+pub mod pack;
+pub mod packaging;
+pub mod read;
+pub mod spool;
+pub mod unpack;
+pub mod write;
+pub mod wsdl;
+pub mod xml;
+
+pub use base64::Base64Encoder;
+pub use bind::{Reply, bind, bind_reply};
+pub use envelope::{Body, Envelope, SoapVersion};
+pub use limits::WireLimits;
+pub use name::QName;
+pub use pack::{Encoding, Packed, Segment, pack};
+pub use packaging::Packaging;
+pub use read::{Request, read};
+pub use spool::SpoolSink;
+pub use unpack::{Expect, Expected, Head, Parcel, Unpacker};
+pub use write::{ReplyForm, RequestForm, http_status, write_fault, write_reply, write_request};

@@ -3,6 +3,7 @@
 
 mod cli;
 mod faults;
+mod limits;
 mod specs;
 
 use std::path::{Path, PathBuf};
@@ -31,6 +32,7 @@ pub(crate) fn run(options: &[&str]) -> anyhow::Result<()> {
     let binary = binary
         .canonicalize()
         .with_context(|| format!("{} is not there: cargo build -p fishplate", binary.display()))?;
+    limits::check(&root)?;
     let mut all = vec![faults::page(&root)?, cli::page(&binary)?];
     all.extend(specs::pages(&root, &binary)?);
     let stale = specs::without_a_service(&root, &all)?;

@@ -95,6 +95,8 @@ pub enum Observation {
     Ended(Box<Ending>),
     /// Not known just now (a batch system that lags); ask again.
     Unclear(String),
+    /// It certainly ended without success, though nobody saw how: with the machine, say. Why.
+    Died(String),
     /// It is gone and left no proof of its end; why.
     Lost(String),
 }

@@ -1,0 +1,355 @@
+//! The engine's effects and its clock: one task that feeds the reactor and does what it says.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fishplate_contract::JobId;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::reactor::{Effect, End, Event, Reactor};
+use super::{Engine, Shared, holder, judge, lock};
+use crate::conclusion::Conclusion;
+use crate::executor::{self, Handle};
+use crate::plan::Plan;
+use crate::store::{Backlog, Claim, ClaimRequest, Fenced};
+use crate::workspace;
+
+/// How often kill requests of other processes are looked for and dead holders are replaced.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a job that could not be started rests before anybody claims it again.
+const RETRY_START: Duration = Duration::from_millis(500);
+
+/// What the driver is told to do by this process.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// A job was claimed; its plan, if it is at hand.
+    Claimed { claim: Claim, plan: Option<Arc<Plan>>, durable: bool },
+    /// An event for the reactor.
+    Event(Event),
+    /// Look whether there is something to claim.
+    Claim,
+    /// Forget a delivered job.
+    Release(JobId),
+}
+
+/// How long [`Engine::run`] works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Until it is dropped.
+    Dropped,
+    /// Until nothing was queued or running in the store for this long.
+    Idle(Duration),
+}
+
+impl Engine {
+    /// Works on the jobs of the store: its own, and those whose holder is gone. Runs once a
+    /// process.
+    ///
+    /// # Panics
+    /// If it was called before.
+    pub async fn run(&self, until: Until) {
+        let inbox = lock(&self.shared.inbox).take().expect("an engine runs once");
+        self.shared.working.store(true, Ordering::Relaxed);
+        let reactor = Reactor::new(self.shared.boot.clone());
+        let driver = Driver { shared: Arc::clone(&self.shared), reactor, inbox };
+        driver.run(until).await;
+        self.shared.working.store(false, Ordering::Relaxed);
+    }
+}
+
+struct Driver {
+    shared: Arc<Shared>,
+    reactor: Reactor,
+    inbox: mpsc::UnboundedReceiver<Order>,
+}
+
+impl Driver {
+    async fn run(mut self, until: Until) {
+        let every = |period| {
+            let mut ticks = interval(period);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            ticks
+        };
+        let mut observe = every(self.shared.settings.observe_every);
+        let mut look = every(LOOK_EVERY);
+        let mut busy = Instant::now();
+        let executor = Arc::clone(&self.shared.executor);
+        self.shared.sweep_orphans();
+        loop {
+            tokio::select! {
+                order = self.inbox.recv() => match order {
+                    Some(order) => self.obey(order),
+                    None => return,
+                },
+                () = executor.changed() => self.observe(),
+                _ = observe.tick() => self.observe(),
+                _ = look.tick() => {
+                    self.shared.look_around();
+                    if self.shared.has_work(&self.reactor) {
+                        busy = Instant::now();
+                    } else if let Until::Idle(idle) = until
+                        && busy.elapsed() >= idle
+                    {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Claimed { claim, plan: Some(plan), durable } => {
+                self.shared.confirm(claim, plan, durable);
+            }
+            Order::Claimed { claim, plan: None, durable } => {
+                self.shared.load_plan(claim, durable);
+            }
+            Order::Event(event) => self.step(event),
+            Order::Claim => self.shared.claim(),
+            Order::Release(job) => self.shared.forget(job),
+        }
+    }
+
+    fn step(&mut self, event: Event) {
+        let about = event.job();
+        for effect in self.reactor.handle(event) {
+            self.shared.perform(effect);
+        }
+        let waits_for = self.reactor.waits_for(about);
+        let mut told = lock(&self.shared.waits_for);
+        if waits_for.is_empty() {
+            told.remove(&about);
+        } else {
+            told.insert(about, waits_for.to_owned());
+        }
+    }
+
+    fn observe(&self) {
+        let observable = self.reactor.observable();
+        if !observable.is_empty() {
+            self.shared.observe(observable);
+        }
+    }
+}
+
+impl Event {
+    fn job(&self) -> JobId {
+        match self {
+            Self::Claimed(claim, _) => claim.id,
+            Self::Started(job, ..)
+            | Self::Located(job, ..)
+            | Self::Observed(job, ..)
+            | Self::KillRequested(job)
+            | Self::Closed(job, _) => *job,
+        }
+    }
+}
+
+impl Shared {
+    fn tell(&self, event: Event) {
+        let _ = self.orders.send(Order::Event(event));
+    }
+
+    /// Runs an effect beside the driver.
+    fn beside(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(work);
+    }
+
+    fn perform(self: &Arc<Self>, effect: Effect) {
+        let shared = Arc::clone(self);
+        match effect {
+            Effect::Start(order) => self.beside(async move {
+                let answer = shared.executor.start(&order).await;
+                shared.tell(Event::Started(order.job, order.fence, answer));
+            }),
+            Effect::Locate(order) => self.beside(async move {
+                let located = shared.executor.locate(&order).await;
+                shared.tell(Event::Located(order.job, order.fence, located));
+            }),
+            Effect::RecordStart(job, fence, handle) => self.beside(async move {
+                shared.record_start(job, fence, handle).await;
+            }),
+            Effect::Observe(job, fence, handle) => self.observe(vec![(job, fence, handle)]),
+            Effect::Cancel(handle) => self.beside(async move {
+                shared.executor.cancel(&handle).await;
+            }),
+            Effect::Unclaim(job, fence) => self.beside(async move {
+                // Whatever was in the way may need a moment to go.
+                tokio::time::sleep(RETRY_START).await;
+                let _ = shared.commit.write(false, move |t| t.unclaim(job, fence)).await;
+                shared.tell(Event::Closed(job, fence));
+                let _ = shared.orders.send(Order::Claim);
+            }),
+            Effect::Conclude(order, end) => self.beside(async move {
+                shared.conclude(order, end).await;
+            }),
+        }
+    }
+
+    fn observe(self: &Arc<Self>, observable: Vec<(JobId, u64, Handle)>) {
+        let shared = Arc::clone(self);
+        self.beside(async move {
+            let handles: Vec<Handle> =
+                observable.iter().map(|(.., handle)| handle.clone()).collect();
+            let seen = shared.executor.observe(&handles).await;
+            for ((job, fence, _), seen) in observable.into_iter().zip(seen) {
+                shared.tell(Event::Observed(job, fence, seen));
+            }
+        });
+    }
+
+    /// A claim of a job that must survive the machine is made durable before it is acted upon, or
+    /// a power failure could undo the claim after the start.
+    fn confirm(self: &Arc<Self>, claim: Claim, plan: Arc<Plan>, durable: bool) {
+        if durable || claim.boot.is_some() {
+            self.tell(Event::Claimed(claim, plan));
+            return;
+        }
+        let shared = Arc::clone(self);
+        self.beside(async move {
+            let holder = shared.holder.clone();
+            let until = shared.clock.now().after(shared.settings.lease);
+            match shared.commit.write(true, move |t| t.renew(&holder, until)).await {
+                Ok(_) => shared.tell(Event::Claimed(claim, plan)),
+                // The lease lapses, and somebody finds out that it was never started.
+                Err(error) => tracing::error!(job = %claim.id, %error, "a claim was not written"),
+            }
+        });
+    }
+
+    fn load_plan(self: &Arc<Self>, claim: Claim, durable: bool) {
+        let mut plan = None;
+        let read = self.store.read(&mut |t| t.plan(claim.id).map(|found| plan = found));
+        let plan = read.map_err(|error| error.to_string()).and_then(|()| {
+            let text = plan.ok_or("its record has no plan")?;
+            serde_json::from_str(&text).map_err(|error| error.to_string())
+        });
+        match plan {
+            Ok(plan) => self.confirm(claim, Arc::new(plan), durable),
+            Err(error) => tracing::error!(job = %claim.id, error, "a job's plan cannot be read"),
+        }
+    }
+
+    async fn record_start(&self, job: JobId, fence: u64, handle: Handle) {
+        let at = self.clock.now();
+        let written = self.commit.write(false, move |t| t.started(job, fence, &handle, at)).await;
+        if let Err(error) = written {
+            // The executor can locate it: nothing is lost but time after a restart.
+            tracing::warn!(%job, %error, "a start was not recorded");
+        }
+    }
+
+    async fn conclude(self: &Arc<Self>, order: executor::Order, end: End) {
+        let (job, fence) = (order.job, order.fence);
+        let conclusion = Arc::new(self.judge(order, end).await);
+        let (written, request) = (Arc::clone(&conclusion), self.claim_request());
+        let mut pause = Duration::from_millis(50);
+        loop {
+            let (written, request) = (Arc::clone(&written), request.clone());
+            let work = self.commit.write(false, move |t| {
+                let fenced = t.conclude(job, fence, &written)?;
+                Ok((fenced, t.claim(&request)?))
+            });
+            match work.await {
+                Ok((fenced, claims)) => {
+                    self.tell(Event::Closed(job, fence));
+                    if fenced == Fenced::Accepted {
+                        self.announce(job, &conclusion);
+                    }
+                    for claim in claims {
+                        let claimed = Order::Claimed { claim, plan: None, durable: false };
+                        let _ = self.orders.send(claimed);
+                    }
+                    return;
+                }
+                Err(error) => {
+                    // A full disk may get room; the end is not forgotten meanwhile.
+                    tracing::error!(%job, %error, "the end of a job was not written; trying again");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(Duration::from_secs(10));
+                }
+            }
+        }
+    }
+
+    async fn judge(&self, order: executor::Order, end: End) -> Conclusion {
+        let now = self.clock.now();
+        match end {
+            End::Without(state, code, why) => Conclusion::without_ending(state, code, &why, now),
+            End::Ended(mut ending) => {
+                if ending.collected.is_none() {
+                    let plan = Arc::clone(&order.plan);
+                    let seen = (*ending).clone();
+                    let collect = move || workspace::collect(&plan, &order.directory, &seen);
+                    ending.collected = tokio::task::spawn_blocking(collect).await.ok();
+                }
+                judge::judge(&order.plan, *ending, now)
+            }
+        }
+    }
+
+    /// Claims what there is room for.
+    fn claim(self: &Arc<Self>) {
+        let shared = Arc::clone(self);
+        let request = self.claim_request();
+        self.beside(async move { shared.claim_with(request).await });
+    }
+
+    pub(super) async fn claim_with(&self, request: ClaimRequest) {
+        match self.commit.write(true, move |t| t.claim(&request)).await {
+            Ok(claims) => {
+                for claim in claims {
+                    let claimed = Order::Claimed { claim, plan: None, durable: true };
+                    let _ = self.orders.send(claimed);
+                }
+            }
+            Err(error) => tracing::error!(%error, "no job could be claimed"),
+        }
+    }
+
+    /// Once in a while: renews leases, takes over from the dead, sees kill requests of others.
+    fn look_around(self: &Arc<Self>) {
+        let shared = Arc::clone(self);
+        self.beside(async move {
+            let mut dead = Vec::new();
+            let mut kills = Vec::new();
+            let me = shared.holder.clone();
+            let (mut waiting, mut others) = (false, false);
+            let looked = shared.store.read(&mut |t| {
+                let holders = t.holders()?;
+                others = holders.iter().any(|name| *name != me);
+                dead = holders.into_iter().filter(|name| holder::is_dead(name)).collect();
+                kills = t.kill_requests(&me)?;
+                waiting = t.backlog()?.queued > 0;
+                Ok(())
+            });
+            if let Err(error) = looked {
+                tracing::error!(%error, "the job store cannot be read");
+                return;
+            }
+            for job in kills {
+                shared.tell(Event::KillRequested(job));
+            }
+            let now = shared.clock.now();
+            let until = now.after(shared.settings.lease);
+            let me = shared.holder.clone();
+            if let Err(error) = shared.commit.write(false, move |t| t.renew(&me, until)).await {
+                tracing::error!(%error, "leases were not renewed");
+            }
+            if waiting || others || !dead.is_empty() {
+                shared.claim_with(ClaimRequest { dead, ..shared.claim_request() }).await;
+            }
+            shared.keep_house().await;
+        });
+    }
+
+    fn has_work(&self, reactor: &Reactor) -> bool {
+        let mut backlog = Backlog::default();
+        let read = self.store.read(&mut |t| t.backlog().map(|found| backlog = found));
+        read.is_err() || !reactor.is_empty() || backlog.queued > 0 || backlog.running > 0
+    }
+}

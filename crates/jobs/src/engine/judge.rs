@@ -1,0 +1,192 @@
+//! From the end of a program to the end of its job: what its description calls success.
+
+use fishplate_contract::{FaultCode, JobState, Timestamp};
+
+use crate::conclusion::Conclusion;
+use crate::executor::{Collected, Ending};
+use crate::plan::Plan;
+
+/// Judges an end by the plan. `ending.collected` is set.
+pub(super) fn judge(plan: &Plan, ending: Ending, now: Timestamp) -> Conclusion {
+    let nothing = Collected::default();
+    let verdict = verdict(plan, &ending, ending.collected.as_ref().unwrap_or(&nothing));
+    let (state, fault, parameter) = match verdict {
+        None => (JobState::Done, None, None),
+        Some(Verdict { code, message, parameter }) => {
+            let killed = code == FaultCode::JobKilled;
+            let state = if killed { JobState::Killed } else { JobState::Failed };
+            (state, Some((code.name().to_owned(), message)), parameter)
+        }
+    };
+    let ended = if ending.ended > 0 { ending.ended } else { now.0 };
+    Conclusion { state: state.name().to_owned(), ended, fault, parameter, ending: Some(ending) }
+}
+
+struct Verdict {
+    code: FaultCode,
+    message: String,
+    parameter: Option<String>,
+}
+
+/// The first thing that makes it no success, the most telling first.
+fn verdict(plan: &Plan, ending: &Ending, collected: &Collected) -> Option<Verdict> {
+    let fault = |code, message: String| Some(Verdict { code, message, parameter: None });
+    let program = plan.program.file_name().map_or_else(
+        || plan.program.to_string_lossy().into_owned(),
+        |name| name.to_string_lossy().into_owned(),
+    );
+    if ending.cancelled {
+        return fault(
+            FaultCode::JobKilled,
+            format!("the job was killed on request{}", how(ending)),
+        );
+    }
+    if let Some((name, value)) = &ending.limit {
+        return fault(
+            FaultCode::LimitExceeded,
+            format!(
+                "{program} was stopped: it ran into the limit {name} of {value}{}",
+                how(ending)
+            ),
+        );
+    }
+    if let Some(signal) = &ending.signal {
+        return fault(FaultCode::ProgramKilled, format!("{program} was ended by signal {signal}"));
+    }
+    let rules = &plan.success;
+    if let Some(code) = ending.exit_code
+        && !rules.exit_codes.contains(&code)
+    {
+        let meaning =
+            rules.meanings.get(&code).map_or_else(String::new, |meaning| format!(": {meaning}"));
+        return fault(
+            FaultCode::ProgramFailed,
+            format!("{program} ended with exit code {code}{meaning}"),
+        );
+    }
+    if let Some(line) = &collected.failure_line {
+        return fault(
+            FaultCode::ProgramFailed,
+            format!("{program} reported a failure in its log: {line}"),
+        );
+    }
+    let (parameter, message) = collected.problem.clone()?;
+    let parameter = Some(parameter).filter(|name| !name.is_empty());
+    Some(Verdict { code: FaultCode::OutputInvalid, message, parameter })
+}
+
+fn how(ending: &Ending) -> String {
+    match (ending.ended_by.as_str(), ending.swept) {
+        ("", _) => String::new(),
+        (by, 0) => format!("; its processes were ended by {by}"),
+        (by, swept) => format!("; its processes were ended by {by}, {swept} beside the program"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::plan::{JobLimits, SuccessRules};
+
+    fn plan() -> Plan {
+        Plan {
+            program: "/usr/bin/ccx".into(),
+            arguments: Vec::new(),
+            base_environment: None,
+            environment: BTreeMap::new(),
+            stdin: None,
+            stdout: None,
+            stderr: None,
+            inputs: Vec::new(),
+            staged: Vec::new(),
+            outputs: Vec::new(),
+            success: SuccessRules {
+                exit_codes: vec![0, 3],
+                meanings: BTreeMap::from([(201, "did not converge".to_owned())]),
+                failure_patterns: Vec::new(),
+            },
+            progress: None,
+            limits: JobLimits::default(),
+        }
+    }
+
+    fn judged(change: impl FnOnce(&mut Ending)) -> (JobState, String) {
+        let mut ending = Ending {
+            exit_code: Some(0),
+            ended: 5,
+            collected: Some(Collected::default()),
+            ..Ending::default()
+        };
+        change(&mut ending);
+        let conclusion = judge(&plan(), ending, Timestamp(9));
+        let fault = conclusion.fault.as_ref();
+        let text = fault.map_or(String::new(), |(code, message)| format!("{code}: {message}"));
+        (conclusion.state(), text)
+    }
+
+    #[test]
+    fn success_is_what_the_description_calls_so() {
+        assert_eq!(judged(|_| ()), (JobState::Done, String::new()));
+        assert_eq!(judged(|ending| ending.exit_code = Some(3)).0, JobState::Done);
+    }
+
+    #[test]
+    fn each_failure_says_what_it_was() {
+        let cases: [(fn(&mut Ending), JobState, &str); 6] = [
+            (
+                |ending| ending.exit_code = Some(201),
+                JobState::Failed,
+                "ProgramFailed: ccx ended with exit code 201: did not converge",
+            ),
+            (
+                |ending| {
+                    ending.exit_code = None;
+                    ending.signal = Some("SIGSEGV".to_owned());
+                },
+                JobState::Failed,
+                "ProgramKilled: ccx was ended by signal SIGSEGV",
+            ),
+            (
+                |ending| {
+                    ending.signal = Some("SIGKILL".to_owned());
+                    ending.limit = Some(("wall_time".to_owned(), "2 s".to_owned()));
+                    ending.ended_by = "sweep".to_owned();
+                    ending.swept = 2;
+                },
+                JobState::Failed,
+                "LimitExceeded: ccx was stopped: it ran into the limit wall_time of 2 s; \
+                 its processes were ended by sweep, 2 beside the program",
+            ),
+            (
+                |ending| {
+                    ending.signal = Some("SIGTERM".to_owned());
+                    ending.cancelled = true;
+                    ending.ended_by = "cgroup".to_owned();
+                },
+                JobState::Killed,
+                "JobKilled: the job was killed on request; its processes were ended by cgroup",
+            ),
+            (
+                |ending| {
+                    ending.collected.as_mut().unwrap().failure_line =
+                        Some("*ERROR in input".to_owned());
+                },
+                JobState::Failed,
+                "ProgramFailed: ccx reported a failure in its log: *ERROR in input",
+            ),
+            (
+                |ending| {
+                    ending.collected.as_mut().unwrap().problem =
+                        Some(("mesh".to_owned(), "output mesh: no file".to_owned()));
+                },
+                JobState::Failed,
+                "OutputInvalid: output mesh: no file",
+            ),
+        ];
+        for (change, state, text) in cases {
+            assert_eq!(judged(change), (state, text.to_owned()));
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The engine: claims jobs, starts them, observes them, concludes them, and answers for them.
+//!
+//! Reading order: [`reactor`] (the steps, no effects), [`driver`] (the effects and the clock),
+//! [`judge`] (from a program's end to a job's), [`verbs`] (what callers ask of jobs),
+//! [`housekeeping`] (retention and what kills left behind), [`holder`] (who holds a lease).
+
+mod driver;
+pub mod holder;
+mod housekeeping;
+mod judge;
+mod output;
+pub mod reactor;
+mod submit;
+mod verbs;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fishplate_contract::{Clock, Fault, FaultCode, JobId};
+use tokio::sync::{mpsc, oneshot};
+
+pub use driver::Until;
+pub use submit::{Accepted, Delivery, NewWork, Placement};
+pub use verbs::LogPage;
+
+use crate::conclusion::Conclusion;
+use crate::executor::Executor;
+use crate::store::commit::{GroupCommit, WriteError};
+use crate::store::{Record, Store, StoreError};
+
+/// What an administrator may set. Each has its row in `docs/reference/limits.md`.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Directory that holds all state; see ARCHITECTURE.md.
+    pub data: PathBuf,
+    /// How many jobs may run at once in the whole data directory.
+    pub max_running: u32,
+    /// How many jobs of one service may wait.
+    pub max_queued: u32,
+    /// How long an ended job is kept.
+    pub retention: Duration,
+    /// How many ended jobs are kept.
+    pub keep_jobs: u64,
+    /// Bytes that ended jobs may occupy before new ones are refused.
+    pub disk_quota: Option<u64>,
+    /// Bytes that must stay free on the file system of the data directory.
+    pub disk_reserve: u64,
+    /// For how long a claim lasts unless it is renewed.
+    pub lease: Duration,
+    /// How often starts are observed even if the executor tells of no change.
+    pub observe_every: Duration,
+}
+
+impl Settings {
+    /// The defaults for this data directory and this machine.
+    pub fn new(data: PathBuf) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            data,
+            max_running: u32::try_from((2 * cores).max(4)).unwrap_or(4),
+            max_queued: 1000,
+            retention: Duration::from_secs(7 * 24 * 3600),
+            keep_jobs: 100_000,
+            disk_quota: None,
+            disk_reserve: 256 << 20,
+            lease: Duration::from_secs(15),
+            observe_every: Duration::from_millis(500),
+        }
+    }
+}
+
+/// The jobs of one data directory, as this process works on them. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    settings: Settings,
+    holder: String,
+    boot: String,
+    store: Arc<dyn Store>,
+    commit: GroupCommit,
+    executor: Arc<dyn Executor>,
+    clock: Arc<dyn Clock>,
+    orders: mpsc::UnboundedSender<driver::Order>,
+    inbox: Mutex<Option<mpsc::UnboundedReceiver<driver::Order>>>,
+    waiters: Mutex<HashMap<JobId, Vec<oneshot::Sender<Arc<Conclusion>>>>>,
+    waits_for: Mutex<HashMap<JobId, String>>,
+    /// Bytes that ended jobs occupied when last counted.
+    disk_used: AtomicU64,
+    /// When ended jobs were last looked through, in milliseconds since 1970.
+    kept_house: std::sync::atomic::AtomicI64,
+    /// Whether [`Engine::run`] works on this process's side; else another process must.
+    working: std::sync::atomic::AtomicBool,
+}
+
+impl Engine {
+    /// An engine on this store and executor. It accepts and answers at once, and works on jobs
+    /// while [`Engine::run`] runs.
+    ///
+    /// # Errors
+    /// If the data directory cannot be made.
+    pub fn new(
+        settings: Settings,
+        store: Arc<dyn Store>,
+        executor: Arc<dyn Executor>,
+        clock: Arc<dyn Clock>,
+    ) -> std::io::Result<Self> {
+        std::fs::create_dir_all(settings.data.join("jobs"))?;
+        let (orders, inbox) = mpsc::unbounded_channel();
+        Ok(Self {
+            shared: Arc::new(Shared {
+                settings,
+                holder: holder::this_process(),
+                boot: holder::boot(),
+                commit: GroupCommit::new(Arc::clone(&store)),
+                store,
+                executor,
+                clock,
+                orders,
+                inbox: Mutex::new(Some(inbox)),
+                waiters: Mutex::default(),
+                waits_for: Mutex::default(),
+                disk_used: AtomicU64::new(0),
+                kept_house: std::sync::atomic::AtomicI64::new(0),
+                working: std::sync::atomic::AtomicBool::new(false),
+            }),
+        })
+    }
+
+    /// The settings it was made with.
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+}
+
+impl Shared {
+    fn directory(&self, job: JobId) -> PathBuf {
+        self.settings.data.join("jobs").join(job.to_string())
+    }
+
+    fn find(&self, job: JobId) -> Result<Option<Record>, Fault> {
+        let mut found = None;
+        self.store
+            .read(&mut |t| t.find(job).map(|record| found = record))
+            .map_err(|error| storage_fault(&error))?;
+        Ok(found)
+    }
+
+    /// Tells everybody who waits for this job how it ended.
+    fn announce(&self, job: JobId, conclusion: &Arc<Conclusion>) {
+        let waiters = lock(&self.waiters).remove(&job);
+        for waiter in waiters.into_iter().flatten() {
+            let _ = waiter.send(Arc::clone(conclusion));
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn storage_fault(error: &StoreError) -> Fault {
+    match error {
+        StoreError::Full => Fault::new(FaultCode::StorageFull, error.to_string()),
+        StoreError::Storage(source) => {
+            tracing::error!(%source, "the job store failed");
+            Fault::new(FaultCode::Internal, "the job store failed; the server's log has more")
+        }
+        StoreError::Closed => Fault::new(FaultCode::Internal, "the server is shutting down"),
+    }
+}
+
+fn write_fault(error: &WriteError) -> Fault {
+    storage_fault(error)
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("settings", &self.shared.settings).finish_non_exhaustive()
+    }
+}

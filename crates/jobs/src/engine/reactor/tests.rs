@@ -1,0 +1,259 @@
+//! The reactor through every order of events that a lagging executor, lost handles and kills can
+//! bring; its invariants are checked after every step.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+
+use fishplate_contract::Timestamp;
+use proptest::prelude::*;
+
+use super::*;
+use crate::plan::{JobLimits, SuccessRules};
+
+const BOOT: &str = "this-boot";
+
+fn plan() -> Arc<Plan> {
+    Arc::new(Plan {
+        program: "/bin/true".into(),
+        arguments: Vec::new(),
+        base_environment: None,
+        environment: BTreeMap::new(),
+        stdin: None,
+        stdout: None,
+        stderr: None,
+        inputs: Vec::new(),
+        staged: Vec::new(),
+        outputs: Vec::new(),
+        success: SuccessRules::default(),
+        progress: None,
+        limits: JobLimits::default(),
+    })
+}
+
+fn claim(n: u8, fence: u64) -> Claim {
+    Claim {
+        id: JobId::from_bytes([n; 16]),
+        service: "s".to_owned(),
+        directory: PathBuf::from("/nowhere"),
+        fence,
+        handle: None,
+        takeover: false,
+        kill_requested: false,
+        boot: None,
+    }
+}
+
+fn handle() -> Handle {
+    Handle("h".to_owned())
+}
+
+fn ended() -> Observation {
+    Observation::Ended(Box::default())
+}
+
+/// A reactor with what it was seen to do.
+struct Watched {
+    reactor: Reactor,
+    starts: HashMap<(JobId, u64), u32>,
+    concluded: HashSet<(JobId, u64)>,
+}
+
+impl Watched {
+    fn new() -> Self {
+        Self {
+            reactor: Reactor::new(BOOT.to_owned()),
+            starts: HashMap::new(),
+            concluded: HashSet::new(),
+        }
+    }
+
+    fn step(&mut self, event: Event) -> Vec<String> {
+        let effects = self.reactor.handle(event);
+        for effect in &effects {
+            self.check(effect);
+        }
+        effects.iter().map(name).collect()
+    }
+
+    fn check(&mut self, effect: &Effect) {
+        let about = match effect {
+            Effect::Start(order) | Effect::Locate(order) => (order.job, order.fence),
+            Effect::Conclude(order, _) => {
+                let about = (order.job, order.fence);
+                assert!(self.concluded.insert(about), "concluded twice under one fence");
+                return;
+            }
+            Effect::RecordStart(job, fence, _)
+            | Effect::Observe(job, fence, _)
+            | Effect::Unclaim(job, fence) => (*job, *fence),
+            Effect::Cancel(_) => return,
+        };
+        assert!(!self.concluded.contains(&about), "{effect:?} after the conclusion");
+        if let Effect::Start(_) = effect {
+            let starts = self.starts.entry(about).or_default();
+            *starts += 1;
+            assert_eq!(*starts, 1, "started twice under one fence");
+        }
+    }
+}
+
+fn name(effect: &Effect) -> String {
+    match effect {
+        Effect::Start(_) => "start".to_owned(),
+        Effect::Locate(_) => "locate".to_owned(),
+        Effect::RecordStart(..) => "record".to_owned(),
+        Effect::Observe(..) => "observe".to_owned(),
+        Effect::Cancel(_) => "cancel".to_owned(),
+        Effect::Unclaim(..) => "unclaim".to_owned(),
+        Effect::Conclude(_, End::Ended(_)) => "judge".to_owned(),
+        Effect::Conclude(_, End::Without(state, ..)) => state.name().to_owned(),
+    }
+}
+
+#[test]
+fn a_job_is_started_recorded_observed_and_judged() {
+    let mut watched = Watched::new();
+    let job = claim(1, 1);
+    assert_eq!(watched.step(Event::Claimed(job.clone(), plan())), ["start"]);
+    assert_eq!(watched.step(Event::Started(job.id, 1, Ok(handle()))), ["record", "observe"]);
+    let running = Observation::Running { started: Timestamp(0) };
+    assert!(watched.step(Event::Observed(job.id, 1, running)).is_empty());
+    assert_eq!(watched.step(Event::Observed(job.id, 1, ended())), ["judge"]);
+    assert!(watched.step(Event::Observed(job.id, 1, ended())).is_empty());
+    assert!(watched.step(Event::Closed(job.id, 1)).is_empty());
+    assert!(watched.reactor.is_empty());
+}
+
+#[test]
+fn a_start_that_is_not_remembered_is_looked_up_and_never_guessed() {
+    let cases: [(Located, &[&str]); 3] = [
+        (Located::Never, &["start"]),
+        (Located::Started(handle()), &["record", "observe"]),
+        (Located::Unproven("no journal".to_owned()), &["unknown"]),
+    ];
+    for (located, effects) in cases {
+        let mut watched = Watched::new();
+        let job = Claim { takeover: true, ..claim(1, 2) };
+        assert_eq!(watched.step(Event::Claimed(job.clone(), plan())), ["locate"]);
+        assert_eq!(watched.step(Event::Located(job.id, 2, located)), effects);
+    }
+}
+
+#[test]
+fn a_kill_reaches_a_job_in_every_phase() {
+    // While it is being started: as soon as the start is known.
+    let mut watched = Watched::new();
+    let job = claim(1, 1);
+    watched.step(Event::Claimed(job.clone(), plan()));
+    assert!(watched.step(Event::KillRequested(job.id)).is_empty());
+    let effects = watched.step(Event::Started(job.id, 1, Ok(handle())));
+    assert_eq!(effects, ["record", "observe", "cancel"]);
+    assert!(watched.step(Event::KillRequested(job.id)).is_empty(), "once is enough");
+    // Requested before it was claimed: it is never started.
+    let killed = Claim { kill_requested: true, ..claim(2, 1) };
+    assert_eq!(watched.step(Event::Claimed(killed, plan())), ["killed"]);
+    // Taken over while it runs.
+    let taken =
+        Claim { kill_requested: true, takeover: true, handle: Some(handle()), ..claim(3, 4) };
+    assert_eq!(watched.step(Event::Claimed(taken, plan())), ["observe", "cancel"]);
+}
+
+#[test]
+fn a_call_of_an_earlier_boot_is_not_started_behind_its_callers_back() {
+    let mut watched = Watched::new();
+    let old = Claim { boot: Some("earlier".to_owned()), ..claim(1, 1) };
+    assert_eq!(watched.step(Event::Claimed(old, plan())), ["failed"]);
+    let this = Claim { boot: Some(BOOT.to_owned()), ..claim(2, 1) };
+    assert_eq!(watched.step(Event::Claimed(this, plan())), ["start"]);
+}
+
+#[test]
+fn only_a_start_that_certainly_did_not_happen_is_tried_again_and_not_for_ever() {
+    let failures: [(StartError, u64, &str); 5] = [
+        (StartError::NotStarted("busy".to_owned()), 1, "unclaim"),
+        (StartError::NotStarted("busy".to_owned()), MOST_STARTS, "failed"),
+        (StartError::Unproven("lost".to_owned()), 1, "unknown"),
+        (StartError::ProgramMissing("ccx".to_owned()), 1, "failed"),
+        (StartError::StorageFull("full".to_owned()), 1, "failed"),
+    ];
+    for (error, fence, effect) in failures {
+        let mut watched = Watched::new();
+        let job = claim(1, fence);
+        watched.step(Event::Claimed(job.clone(), plan()));
+        assert_eq!(watched.step(Event::Started(job.id, fence, Err(error))), [effect]);
+    }
+}
+
+#[test]
+fn what_was_lost_is_unknown_and_what_died_has_failed() {
+    for (seen, effect) in [
+        (Observation::Lost("no exit status".to_owned()), "unknown"),
+        (Observation::Died("with the machine".to_owned()), "failed"),
+    ] {
+        let mut watched = Watched::new();
+        let job = Claim { takeover: true, handle: Some(handle()), ..claim(1, 2) };
+        watched.step(Event::Claimed(job.clone(), plan()));
+        assert_eq!(watched.step(Event::Observed(job.id, 2, seen)), [effect]);
+    }
+}
+
+#[test]
+fn why_a_batch_system_lets_a_job_wait_is_told() {
+    let mut watched = Watched::new();
+    let job = claim(1, 1);
+    watched.step(Event::Claimed(job.clone(), plan()));
+    watched.step(Event::Started(job.id, 1, Ok(handle())));
+    watched.step(Event::Observed(job.id, 1, Observation::Waiting("Priority".to_owned())));
+    assert_eq!(watched.reactor.waits_for(job.id), "Priority");
+    let running = Observation::Running { started: Timestamp(0) };
+    watched.step(Event::Observed(job.id, 1, running));
+    assert_eq!(watched.reactor.waits_for(job.id), "");
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let job = 1u8..4;
+    let fence = 1u64..4;
+    (job, fence, 0u8..14, any::<bool>()).prop_map(|(n, fence, kind, flag)| {
+        let id = JobId::from_bytes([n; 16]);
+        match kind {
+            0 => Event::Claimed(Claim { kill_requested: flag, ..claim(n, fence) }, plan()),
+            1 => Event::Claimed(Claim { takeover: true, ..claim(n, fence) }, plan()),
+            2 => {
+                let handle = Some(handle());
+                Event::Claimed(Claim { takeover: true, handle, ..claim(n, fence) }, plan())
+            }
+            3 | 4 => Event::Started(id, fence, Ok(handle())),
+            5 => Event::Started(id, fence, Err(StartError::NotStarted(String::new()))),
+            6 => Event::Started(id, fence, Err(StartError::Unproven(String::new()))),
+            7 => Event::Located(id, fence, Located::Never),
+            8 => Event::Located(id, fence, Located::Started(handle())),
+            9 => Event::Observed(id, fence, Observation::Unclear(String::new())),
+            10 => Event::Observed(id, fence, ended()),
+            11 => Event::Observed(id, fence, Observation::Lost(String::new())),
+            12 => Event::KillRequested(id),
+            _ => Event::Closed(id, fence),
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_order_of_events_breaks_an_invariant(
+        events in proptest::collection::vec(any_event(), 0..60)
+    ) {
+        let mut watched = Watched::new();
+        let mut claimed = HashSet::new();
+        for event in events {
+            // A store hands out each fence of a job once, and only larger ones.
+            if let Event::Claimed(claim, _) = &event {
+                let older = claimed.iter().any(|(id, fence)| *id == claim.id && *fence >= claim.fence);
+                if older {
+                    continue;
+                }
+                claimed.insert((claim.id, claim.fence));
+            }
+            watched.step(event);
+            prop_assert!(watched.reactor.len() <= 3);
+        }
+    }
+}

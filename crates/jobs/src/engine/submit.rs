@@ -1,0 +1,298 @@
+//! Accepting work: from a plan to a durable job.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use fishplate_contract::{Fault, FaultCode, Held, JobId, Principal};
+use nix::sys::statvfs::statvfs;
+use tokio::sync::oneshot;
+
+use super::driver::Order;
+use super::{Engine, Shared, lock, write_fault};
+use crate::conclusion::Conclusion;
+use crate::plan::Plan;
+use crate::store::{ClaimRequest, NewJob, Submission};
+
+/// When it is worth trying again after a full queue.
+const RETRY_FULL_QUEUE: Duration = Duration::from_secs(5);
+
+/// A spooled payload and where it belongs in the workspace.
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// Path in the workspace.
+    pub path: String,
+    /// The payload; its file is moved there.
+    pub held: Arc<dyn Held>,
+}
+
+/// Work to be accepted.
+#[derive(Debug)]
+pub struct NewWork {
+    /// Its service.
+    pub service: String,
+    /// Its operation.
+    pub operation: String,
+    /// Its owner.
+    pub owner: Principal,
+    /// Its idempotency key.
+    pub key: Option<String>,
+    /// A digest of operation and arguments; only looked at with a key.
+    pub fingerprint: u64,
+    /// How to run it.
+    pub plan: Plan,
+    /// Its spooled inputs.
+    pub placements: Vec<Placement>,
+    /// How many jobs of its service may run at once.
+    pub max_running: u32,
+    /// Who will want the results.
+    pub delivery: Delivery,
+}
+
+/// Who will want the results of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Somebody, later, by its ID or key: it must survive the machine.
+    Later,
+    /// The caller who waits, nobody else: it must survive this process, and is forgotten once it
+    /// is delivered.
+    Now,
+}
+
+/// Accepted work.
+#[derive(Debug)]
+pub struct Accepted {
+    /// Its job.
+    pub job: JobId,
+    /// It was there before, under the same key.
+    pub existing: bool,
+    waiter: Option<oneshot::Receiver<Arc<Conclusion>>>,
+}
+
+impl Engine {
+    /// Accepts work. Once this returns, the job is kept whatever happens.
+    ///
+    /// # Errors
+    /// `QueueFull`, `QuotaExceeded`, `StorageFull`, `KeyConflict`; nothing is left behind.
+    pub async fn submit(&self, work: NewWork) -> Result<Accepted, Fault> {
+        let shared = &self.shared;
+        shared.check_room()?;
+        let job = new_id()?;
+        let directory = shared.directory(job);
+        let durable = work.delivery == Delivery::Later;
+        place(&directory, work.placements, durable).await?;
+        let plan = Arc::new(work.plan);
+        let new = NewJob {
+            id: job,
+            service: work.service,
+            operation: work.operation,
+            owner: work.owner,
+            key: work.key,
+            fingerprint: work.fingerprint,
+            plan: serde_json::to_string(&*plan)
+                .map_err(|error| Fault::new(FaultCode::Internal, error.to_string()))?,
+            directory: directory.clone(),
+            max_running: work.max_running,
+            max_queued: shared.settings.max_queued,
+            submitted: shared.clock.now(),
+            boot: (!durable).then(|| shared.boot.clone()),
+        };
+        let waiter = shared.wait_for(job);
+        match shared.write_new(new, durable, &plan).await {
+            Ok(Submission::Accepted) => Ok(Accepted { job, existing: false, waiter: Some(waiter) }),
+            answer => {
+                lock(&shared.waiters).remove(&job);
+                let _ = fs::remove_dir_all(&directory);
+                let accepted = |job| Accepted { job, existing: true, waiter: None };
+                refusal(answer?, shared.settings.max_queued).map(accepted)
+            }
+        }
+    }
+
+    /// Waits for the end of accepted work. Costs no thread.
+    ///
+    /// # Errors
+    /// `NoSuchJob` if it is removed meanwhile, or what the store says.
+    pub async fn wait(&self, accepted: Accepted) -> Result<Arc<Conclusion>, Fault> {
+        let shared = &self.shared;
+        let job = accepted.job;
+        let working = shared.working.load(Ordering::Relaxed);
+        // Another process may conclude it, so the store is asked too: seldom if this one works on
+        // jobs itself, quickly at first and then less often if it only waits.
+        let (mut pause, longest) = if working && accepted.waiter.is_some() {
+            (Duration::from_secs(1), Duration::from_secs(2))
+        } else {
+            (Duration::from_millis(1), Duration::from_millis(200))
+        };
+        let mut waiter = accepted.waiter.unwrap_or_else(|| shared.wait_for(job));
+        loop {
+            if let Ok(Ok(conclusion)) = tokio::time::timeout(pause, &mut waiter).await {
+                return Ok(conclusion);
+            }
+            let record = shared.find(job)?.ok_or_else(|| {
+                Fault::new(FaultCode::NoSuchJob, "the job was removed while you waited").job(job)
+            })?;
+            if let Some(conclusion) = record.conclusion {
+                return Ok(Arc::new(conclusion));
+            }
+            pause = (pause * 3 / 2).min(longest);
+        }
+    }
+
+    /// Forgets a job whose results were delivered, and frees its space.
+    pub fn release(&self, job: JobId) {
+        let _ = self.shared.orders.send(Order::Release(job));
+    }
+}
+
+impl Shared {
+    /// Writes the job, and claims what there is room for in the same transaction: with room, that
+    /// is this job, and it costs one commit to accept it and to start it.
+    async fn write_new(
+        &self,
+        new: NewJob,
+        durable: bool,
+        plan: &Arc<Plan>,
+    ) -> Result<Submission, Fault> {
+        let job = new.id;
+        let request = self.working.load(Ordering::Relaxed).then(|| self.claim_request());
+        let written = self.commit.write(durable, move |t| {
+            let submission = t.submit(&new)?;
+            let claims = match (&submission, &request) {
+                (Submission::Accepted, Some(request)) => t.claim(request)?,
+                _ => Vec::new(),
+            };
+            Ok((submission, claims))
+        });
+        let (submission, claims) = written.await.map_err(|error| write_fault(&error))?;
+        for claim in claims {
+            let known = (claim.id == job).then(|| Arc::clone(plan));
+            let _ = self.orders.send(Order::Claimed { claim, plan: known, durable });
+        }
+        Ok(submission)
+    }
+
+    pub(super) fn claim_request(&self) -> ClaimRequest {
+        ClaimRequest {
+            holder: self.holder.clone(),
+            now: self.clock.now(),
+            lease: self.settings.lease,
+            max_running: self.settings.max_running,
+            dead: Vec::new(),
+            takeover_only: false,
+        }
+    }
+
+    pub(super) fn wait_for(&self, job: JobId) -> oneshot::Receiver<Arc<Conclusion>> {
+        let (tell, told) = oneshot::channel();
+        let mut waiters = lock(&self.waiters);
+        let waiting = waiters.entry(job).or_default();
+        // Those who gave up (a caller that hung up) make room.
+        waiting.retain(|waiter| !waiter.is_closed());
+        waiting.push(tell);
+        told
+    }
+
+    fn check_room(&self) -> Result<(), Fault> {
+        let used = self.disk_used.load(Ordering::Relaxed);
+        if let Some(quota) = self.settings.disk_quota
+            && used >= quota
+        {
+            return Err(Fault::new(
+                FaultCode::QuotaExceeded,
+                format!("ended jobs occupy {used} bytes; remove some, or wait until they expire"),
+            )
+            .limit("disk_quota", format!("{quota} bytes")));
+        }
+        // If the file system cannot be asked, the write that fails will say so.
+        let Ok(found) = statvfs(&self.settings.data) else { return Ok(()) };
+        let free = found.blocks_available() * found.fragment_size();
+        if free < self.settings.disk_reserve {
+            let reserve = self.settings.disk_reserve;
+            return Err(Fault::new(
+                FaultCode::StorageFull,
+                format!("the server's disk is full: {free} bytes are free, {reserve} are reserved"),
+            )
+            .limit("disk_reserve", format!("{reserve} bytes")));
+        }
+        Ok(())
+    }
+}
+
+fn refusal(submission: Submission, max_queued: u32) -> Result<JobId, Fault> {
+    match submission {
+        Submission::Accepted => Err(Fault::new(FaultCode::Internal, "accepted, then refused")),
+        Submission::Existing(job) => Ok(job),
+        Submission::KeyConflict(job) => Err(Fault::new(
+            FaultCode::KeyConflict,
+            "the idempotency key was used before with other arguments; use a new key for new work",
+        )
+        .job(job)),
+        Submission::QueueFull => Err(Fault::new(
+            FaultCode::QueueFull,
+            format!(
+                "{max_queued} jobs of this service are waiting already; try again in {} s",
+                RETRY_FULL_QUEUE.as_secs()
+            ),
+        )
+        .limit("max_queued", max_queued)
+        .retry_after(RETRY_FULL_QUEUE)),
+    }
+}
+
+fn new_id() -> Result<JobId, Fault> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).map_err(|error| {
+        Fault::new(FaultCode::Internal, format!("the machine gives no random numbers: {error}"))
+    })?;
+    Ok(JobId::from_bytes(bits))
+}
+
+/// Moves spooled inputs into the workspace.
+async fn place(directory: &Path, placements: Vec<Placement>, durable: bool) -> Result<(), Fault> {
+    if placements.is_empty() {
+        return Ok(());
+    }
+    let directory = directory.to_owned();
+    let work = move || {
+        let placed = place_all(&directory, &placements, durable);
+        if placed.is_err() {
+            let _ = fs::remove_dir_all(&directory);
+        }
+        placed
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) if error.kind() == io::ErrorKind::StorageFull => Err(Fault::new(
+            FaultCode::StorageFull,
+            "the server's disk is full; nothing was started",
+        )),
+        Ok(Err(error)) => {
+            tracing::error!(%error, "spooled inputs could not be moved into a workspace");
+            Err(Fault::new(FaultCode::Internal, "the inputs could not be stored"))
+        }
+        Err(_) => Err(Fault::new(FaultCode::Internal, "the inputs could not be stored")),
+    }
+}
+
+fn place_all(directory: &Path, placements: &[Placement], durable: bool) -> io::Result<()> {
+    for Placement { path, held } in placements {
+        let target: PathBuf = directory.join("work").join(path);
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        if durable {
+            File::open(held.path())?.sync_data()?;
+        }
+        fs::rename(held.path(), &target)?;
+        held.keep();
+    }
+    if durable {
+        File::open(directory.join("work"))?.sync_all()?;
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,302 @@
+//! What callers ask of jobs. Every verb checks the owner; a job of another owner is answered as if
+//! it were not there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fishplate_contract::{
+    Argument, Fault, FaultCode, JobId, JobReport, JobState, Payload, Principal, Value,
+};
+
+use super::driver::Order;
+use super::output::OutputFile;
+use super::reactor::Event;
+use super::{Engine, lock, storage_fault, write_fault};
+use crate::conclusion::Conclusion;
+use crate::executor::OutputContent;
+use crate::plan::Plan;
+use crate::store::{Filter, KillRequest, Record};
+use crate::workspace::{self, Stream};
+
+/// How long `kill` waits for the end before it answers that the job is being ended.
+const KILL_WAIT: Duration = Duration::from_secs(20);
+
+/// The most that one `log` answers.
+const LOG_PAGE: usize = 256 << 10;
+
+/// A page of a job's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogPage {
+    /// The bytes from the offset.
+    pub bytes: Vec<u8>,
+    /// The offset to ask for next.
+    pub next: u64,
+    /// The job has ended and this was the rest.
+    pub end: bool,
+}
+
+impl Engine {
+    fn record(&self, owner: &Principal, service: &str, job: JobId) -> Result<Record, Fault> {
+        let record = self.shared.find(job)?;
+        record.filter(|record| record.owner == *owner && record.service == service).ok_or_else(
+            || {
+                Fault::new(
+                    FaultCode::NoSuchJob,
+                    format!(
+                        "you have no job {job} on service {service}; it may have been removed, or \
+                         have expired"
+                    ),
+                )
+                .job(job)
+            },
+        )
+    }
+
+    fn plan(&self, job: JobId) -> Result<Plan, Fault> {
+        let mut plan = None;
+        let read = self.shared.store.read(&mut |t| t.plan(job).map(|found| plan = found));
+        read.map_err(|error| storage_fault(&error))?;
+        plan.as_deref().and_then(|text| serde_json::from_str(text).ok()).ok_or_else(|| {
+            Fault::new(FaultCode::Internal, "the job's plan cannot be read").job(job)
+        })
+    }
+
+    /// Whether a job has not ended yet.
+    ///
+    /// # Errors
+    /// `NoSuchJob`.
+    pub fn running(&self, owner: &Principal, service: &str, job: JobId) -> Result<bool, Fault> {
+        Ok(!self.record(owner, service, job)?.state.is_final())
+    }
+
+    /// All there is to tell of a job.
+    ///
+    /// # Errors
+    /// `NoSuchJob`.
+    pub fn status(&self, owner: &Principal, service: &str, job: JobId) -> Result<JobReport, Fault> {
+        let record = self.record(owner, service, job)?;
+        let mut report = report(&record);
+        if record.state == JobState::Running {
+            let plan = self.plan(job)?;
+            report.progress = workspace::progress(&plan, &record.directory);
+            if let Some(waits_for) = lock(&self.shared.waits_for).get(&job) {
+                report.message.clone_from(waits_for);
+            }
+        }
+        Ok(report)
+    }
+
+    /// The outcome of a job that has ended.
+    ///
+    /// # Errors
+    /// `NoSuchJob`, `NotFinished`, or the fault that the job ended with.
+    pub fn results(
+        &self,
+        owner: &Principal,
+        service: &str,
+        operation: &str,
+        job: JobId,
+    ) -> Result<Vec<Argument>, Fault> {
+        let record = self.record(owner, service, job)?;
+        if record.operation != operation {
+            return Err(Fault::new(
+                FaultCode::NoSuchJob,
+                format!("job {job} runs operation {}, not {operation}", record.operation),
+            )
+            .job(job));
+        }
+        let Some(conclusion) = record.conclusion else {
+            return Err(Fault::new(
+                FaultCode::NotFinished,
+                format!(
+                    "job {job} is {}; ask for its results once it has ended",
+                    record.state.name()
+                ),
+            )
+            .job(job)
+            .retry_after(Duration::from_secs(1)));
+        };
+        self.outcome(job, &conclusion)
+    }
+
+    /// What a conclusion means to a caller.
+    ///
+    /// # Errors
+    /// The fault that the job ended with.
+    pub fn outcome(&self, job: JobId, conclusion: &Conclusion) -> Result<Vec<Argument>, Fault> {
+        if let Some(fault) = conclusion.fault(job) {
+            return Err(fault);
+        }
+        let work = self.shared.directory(job).join("work");
+        let outputs = conclusion.outputs().iter().map(|output| {
+            let value = match &output.content {
+                OutputContent::Text(text) => Value::Text(text.clone()),
+                OutputContent::File { path, len } => {
+                    Value::Data(Payload::Spooled(Arc::new(OutputFile::new(work.join(path), *len))))
+                }
+            };
+            Argument { name: output.name.clone(), label: output.label.clone(), value }
+        });
+        Ok(outputs.collect())
+    }
+
+    /// Ends a job and all of its processes; waits a while for the end. Answers the state it is in
+    /// then, and a sentence.
+    ///
+    /// # Errors
+    /// `NoSuchJob`.
+    pub async fn kill(
+        &self,
+        owner: &Principal,
+        service: &str,
+        job: JobId,
+    ) -> Result<(JobState, String), Fault> {
+        self.record(owner, service, job)?;
+        let shared = &self.shared;
+        let at = shared.clock.now();
+        let request = shared.commit.write(true, move |t| t.request_kill(job, at)).await;
+        let handle = match request.map_err(|error| write_fault(&error))? {
+            KillRequest::NoSuchJob => {
+                return Err(Fault::new(FaultCode::NoSuchJob, "the job was removed").job(job));
+            }
+            KillRequest::Ended(state) => {
+                return Ok((state, format!("the job had ended already: {}", state.name())));
+            }
+            KillRequest::Dequeued => {
+                if let Some(conclusion) = shared.find(job)?.and_then(|record| record.conclusion) {
+                    shared.announce(job, &Arc::new(conclusion));
+                }
+                let _ = shared.orders.send(Order::Claim);
+                return Ok((
+                    JobState::Killed,
+                    "the job was queued; its program was never started".to_owned(),
+                ));
+            }
+            KillRequest::Requested(handle) => handle,
+        };
+        // The holder ends it; if that is another process, the executor is asked from here too,
+        // so that nobody waits for the holder to look.
+        let _ = shared.orders.send(Order::Event(Event::KillRequested(job)));
+        if let Some(handle) = handle {
+            shared.executor.cancel(&handle).await;
+        }
+        self.after_kill(owner, service, job).await
+    }
+
+    async fn after_kill(
+        &self,
+        owner: &Principal,
+        service: &str,
+        job: JobId,
+    ) -> Result<(JobState, String), Fault> {
+        let waiter = self.shared.wait_for(job);
+        let mut pause = Duration::from_millis(5);
+        let ended = async {
+            loop {
+                let record = self.record(owner, service, job)?;
+                if record.state.is_final() {
+                    return Ok(record);
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_millis(200));
+            }
+        };
+        let patience = async {
+            let _ = tokio::time::timeout(KILL_WAIT, waiter).await;
+            // Whoever told us wrote the record before; give reading it its turn.
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        };
+        tokio::select! {
+            record = ended => {
+                let record = record?;
+                let message = record.conclusion.as_ref().map_or("", Conclusion::message);
+                Ok((record.state, message.to_owned()))
+            }
+            () = patience => Ok((
+                JobState::Running,
+                "the job is being ended; ask for its status".to_owned(),
+            )),
+        }
+    }
+
+    /// What a job's program wrote to standard output or standard error, from an offset.
+    ///
+    /// # Errors
+    /// `NoSuchJob`.
+    pub fn log(
+        &self,
+        owner: &Principal,
+        service: &str,
+        job: JobId,
+        stream: Stream,
+        offset: u64,
+    ) -> Result<LogPage, Fault> {
+        // The state is read before the log: what is written up to the end is then in the page.
+        let record = self.record(owner, service, job)?;
+        let plan = self.plan(job)?;
+        let read = workspace::read_log(&plan, &record.directory, stream, offset, LOG_PAGE);
+        let (bytes, next) = read.map_err(|error| {
+            Fault::new(FaultCode::Internal, format!("the log cannot be read: {error}")).job(job)
+        })?;
+        let end = record.state.is_final() && bytes.len() < LOG_PAGE;
+        Ok(LogPage { bytes, next, end })
+    }
+
+    /// An owner's jobs on a service, newest first, and whether there are more.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn jobs(&self, filter: &Filter) -> Result<(Vec<JobReport>, bool), Fault> {
+        let mut records = Vec::new();
+        let one_more = Filter { limit: filter.limit.saturating_add(1), ..filter.clone() };
+        let read = self.shared.store.read(&mut |t| t.list(&one_more).map(|found| records = found));
+        read.map_err(|error| storage_fault(&error))?;
+        let more = records.len() > filter.limit;
+        records.truncate(filter.limit);
+        Ok((records.iter().map(report).collect(), more))
+    }
+
+    /// Forgets an ended job and frees its space.
+    ///
+    /// # Errors
+    /// `NoSuchJob`, or `NotFinished` if it has not ended.
+    pub async fn remove(&self, owner: &Principal, service: &str, job: JobId) -> Result<(), Fault> {
+        let record = self.record(owner, service, job)?;
+        if !record.state.is_final() {
+            return Err(Fault::new(
+                FaultCode::NotFinished,
+                format!("job {job} is {}; kill it first", record.state.name()),
+            )
+            .job(job));
+        }
+        self.shared.discard(vec![job]).await;
+        Ok(())
+    }
+}
+
+fn report(record: &Record) -> JobReport {
+    let ending = record.conclusion.as_ref().and_then(|end| end.ending.as_ref());
+    let message = match (&record.conclusion, record.state) {
+        (Some(conclusion), _) => conclusion.message().to_owned(),
+        (None, JobState::Queued) => "waits for its turn".to_owned(),
+        (None, _) if record.kill_requested => "is being killed".to_owned(),
+        (None, _) => String::new(),
+    };
+    JobReport {
+        id: record.id,
+        service: record.service.clone(),
+        operation: record.operation.clone(),
+        state: record.state,
+        progress: (record.state == JobState::Done).then_some(1.0),
+        message,
+        submitted: record.submitted,
+        started: ending
+            .map(|ending| fishplate_contract::Timestamp(ending.started))
+            .or(record.started),
+        ended: record.conclusion.as_ref().map(|end| fishplate_contract::Timestamp(end.ended)),
+        exit_code: ending.and_then(|ending| ending.exit_code),
+        signal: ending.and_then(|ending| ending.signal.clone()),
+        usage: ending.map(crate::executor::Ending::usage),
+        ended_by: ending.map_or_else(String::new, |ending| ending.ended_by.clone()),
+    }
+}

@@ -1,0 +1,338 @@
+//! What every store must do, run on each of them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fishplate_contract::{FaultCode, JobId, JobState, Principal, Timestamp};
+
+use super::memory::MemoryStore;
+use super::sqlite::SqliteStore;
+use super::{
+    ClaimRequest, Fenced, Filter, KillRequest, NewJob, Store, StoreError, Submission, Transaction,
+};
+use crate::conclusion::Conclusion;
+use crate::executor::Handle;
+
+type Check = fn(&dyn Store);
+
+const CHECKS: &[(&str, Check)] = &[
+    ("a job is found as it was submitted", found_as_submitted),
+    ("a key gives the same job, or a conflict", keys),
+    ("a full queue refuses", full_queue),
+    ("claims go in order, within both limits", claims_in_order),
+    ("a long queue without room does not hide another service", no_starvation),
+    ("a stale fence writes nothing", stale_fence),
+    ("a lapsed lease is taken over, a live one is not", leases),
+    ("a dead holder's lease lapses at once", dead_holder),
+    ("a job put back is claimed again under a larger fence", unclaim),
+    ("killing dequeues, requests, or finds the end", kills),
+    ("lists are by owner and service, newest first, in pages", lists),
+    ("only ended jobs are removed", removal),
+    ("ended jobs expire by age and by number", expiry),
+    ("totals add up", totals),
+    ("an error undoes the transaction", rollback),
+];
+
+#[test]
+fn memory_conforms() {
+    for (name, check) in CHECKS {
+        println!("{name}");
+        check(&MemoryStore::default());
+    }
+}
+
+#[test]
+fn sqlite_conforms() {
+    for (name, check) in CHECKS {
+        println!("{name}");
+        let directory = tempfile::tempdir().unwrap();
+        check(&SqliteStore::open(&directory.path().join("jobs.sqlite")).unwrap());
+    }
+}
+
+#[test]
+fn two_openings_of_one_sqlite_file_see_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("jobs.sqlite");
+    let (one, two) = (SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap());
+    submit(&one, &job(1, "s"));
+    assert_eq!(claim(&two, "two", 0).len(), 1);
+    assert_eq!(claim(&one, "one", 0).len(), 0);
+}
+
+fn number(n: u8) -> JobId {
+    JobId::from_bytes([n; 16])
+}
+
+fn job(n: u8, service: &str) -> NewJob {
+    NewJob {
+        id: number(n),
+        service: service.to_owned(),
+        operation: "call".to_owned(),
+        owner: Principal::anonymous(),
+        key: None,
+        fingerprint: 0xdead_beef_dead_beef,
+        plan: format!("{{\"n\":{n}}}"),
+        directory: PathBuf::from(format!("/data/jobs/{n}")),
+        max_running: 2,
+        max_queued: 100,
+        submitted: Timestamp(i64::from(n)),
+        boot: None,
+    }
+}
+
+fn with<T>(
+    store: &dyn Store,
+    work: impl FnOnce(&mut dyn Transaction) -> Result<T, StoreError>,
+) -> T {
+    let (mut work, mut value) = (Some(work), None);
+    store
+        .transact(true, &mut |transaction| {
+            value = Some((work.take().unwrap())(transaction)?);
+            Ok(())
+        })
+        .unwrap();
+    value.unwrap()
+}
+
+fn submit(store: &dyn Store, job: &NewJob) -> Submission {
+    with(store, |t| t.submit(job))
+}
+
+fn request(holder: &str, now: i64) -> ClaimRequest {
+    ClaimRequest {
+        holder: holder.to_owned(),
+        now: Timestamp(now),
+        lease: Duration::from_secs(10),
+        max_running: 3,
+        dead: Vec::new(),
+        takeover_only: false,
+    }
+}
+
+fn claim(store: &dyn Store, holder: &str, now: i64) -> Vec<super::Claim> {
+    with(store, |t| t.claim(&request(holder, now)))
+}
+
+fn end(state: JobState, at: i64) -> Conclusion {
+    let mut end =
+        Conclusion::without_ending(state, FaultCode::Internal, "for the test", Timestamp(at));
+    if state == JobState::Done {
+        end.fault = None;
+    }
+    end
+}
+
+fn found_as_submitted(store: &dyn Store) {
+    assert_eq!(submit(store, &job(1, "s")), Submission::Accepted);
+    let record = with(store, |t| t.find(number(1))).unwrap();
+    assert_eq!(record.state, JobState::Queued);
+    assert_eq!(record.submitted, Timestamp(1));
+    assert_eq!(record.directory, PathBuf::from("/data/jobs/1"));
+    assert_eq!(record.owner, Principal::anonymous());
+    assert_eq!(with(store, |t| t.plan(number(1))).unwrap(), "{\"n\":1}");
+    assert_eq!(with(store, |t| t.find(number(9))), None);
+    let mut read = None;
+    store.read(&mut |t| t.find(number(1)).map(|found| read = found)).unwrap();
+    assert_eq!(read.unwrap(), record);
+}
+
+fn keys(store: &dyn Store) {
+    let keyed = |n, owner: &str, fingerprint| NewJob {
+        key: Some("k".to_owned()),
+        owner: Principal::named(owner),
+        fingerprint,
+        ..job(n, "s")
+    };
+    assert_eq!(submit(store, &keyed(1, "ann", u64::MAX)), Submission::Accepted);
+    assert_eq!(submit(store, &keyed(2, "ann", u64::MAX)), Submission::Existing(number(1)));
+    assert_eq!(submit(store, &keyed(3, "ann", 8)), Submission::KeyConflict(number(1)));
+    assert_eq!(submit(store, &keyed(4, "bob", 8)), Submission::Accepted);
+    assert_eq!(with(store, |t| t.find(number(2))), None);
+}
+
+fn full_queue(store: &dyn Store) {
+    let bounded = |n, service: &str| NewJob { max_queued: 1, ..job(n, service) };
+    assert_eq!(submit(store, &bounded(1, "s")), Submission::Accepted);
+    assert_eq!(submit(store, &bounded(2, "s")), Submission::QueueFull);
+    assert_eq!(submit(store, &bounded(3, "other")), Submission::Accepted);
+    claim(store, "h", 0);
+    assert_eq!(submit(store, &bounded(2, "s")), Submission::Accepted);
+}
+
+fn claims_in_order(store: &dyn Store) {
+    for n in 1..=5 {
+        submit(store, &job(n, if n == 4 { "b" } else { "a" }));
+    }
+    let ids: Vec<JobId> = claim(store, "h", 0).iter().map(|claim| claim.id).collect();
+    // Two of service a (its own limit), then b's (the store's limit of three is reached).
+    assert_eq!(ids, [number(1), number(2), number(4)]);
+    assert_eq!(claim(store, "h", 0), []);
+    assert_eq!(
+        with(store, |t| t.conclude(number(1), 1, &end(JobState::Done, 5))),
+        Fenced::Accepted
+    );
+    let next = claim(store, "h", 0);
+    assert_eq!(next.len(), 1);
+    assert_eq!((next[0].id, next[0].takeover, next[0].fence), (number(3), false, 1));
+}
+
+fn no_starvation(store: &dyn Store) {
+    for n in 1..=50 {
+        submit(store, &NewJob { max_running: 1, ..job(n, "busy") });
+    }
+    submit(store, &job(60, "quiet"));
+    let ids: Vec<JobId> = claim(store, "h", 0).iter().map(|claim| claim.id).collect();
+    assert_eq!(ids, [number(1), number(60)]);
+}
+
+fn stale_fence(store: &dyn Store) {
+    submit(store, &job(1, "s"));
+    let first = claim(store, "one", 0).remove(0);
+    let second = claim(store, "two", 20_000).remove(0);
+    assert!(second.takeover && second.fence > first.fence);
+    let handle = Handle("h".to_owned());
+    let old = first.fence;
+    with(store, |t| {
+        assert_eq!(t.started(number(1), old, &handle, Timestamp(1))?, Fenced::Stale);
+        assert_eq!(t.conclude(number(1), old, &end(JobState::Done, 1))?, Fenced::Stale);
+        assert_eq!(t.unclaim(number(1), old)?, Fenced::Stale);
+        assert_eq!(t.started(number(1), second.fence, &handle, Timestamp(7))?, Fenced::Accepted);
+        assert_eq!(t.conclude(number(1), second.fence, &end(JobState::Done, 9))?, Fenced::Accepted);
+        // An end is written once.
+        assert_eq!(t.conclude(number(1), second.fence, &end(JobState::Failed, 9))?, Fenced::Stale);
+        let record = t.find(number(1))?.unwrap();
+        assert_eq!((record.state, record.started), (JobState::Done, Some(Timestamp(7))));
+        Ok(())
+    });
+}
+
+fn leases(store: &dyn Store) {
+    submit(store, &job(1, "s"));
+    let handle = Handle("local:1".to_owned());
+    let fence = claim(store, "one", 0)[0].fence;
+    let _ = with(store, |t| t.started(number(1), fence, &handle, Timestamp(0)));
+    assert_eq!(claim(store, "two", 9_000), []);
+    assert_eq!(with(store, |t| t.renew("one", Timestamp(30_000))), 1);
+    assert_eq!(claim(store, "two", 25_000), []);
+    let taken = claim(store, "two", 30_001);
+    assert_eq!(taken.len(), 1);
+    assert_eq!(taken[0].handle.as_ref(), Some(&handle));
+    assert_eq!(with(store, |t| t.renew("one", Timestamp(90_000))), 0);
+    assert_eq!(with(store, |t| t.holders()), ["two"]);
+}
+
+fn dead_holder(store: &dyn Store) {
+    submit(store, &job(1, "s"));
+    submit(store, &job(2, "s"));
+    claim(store, "dead", 0);
+    let mut request = request("two", 1);
+    request.dead = vec!["dead".to_owned()];
+    request.takeover_only = true;
+    submit(store, &job(3, "s"));
+    let taken = with(store, |t| t.claim(&request));
+    assert_eq!(taken.len(), 2);
+    assert!(taken.iter().all(|claim| claim.takeover));
+}
+
+fn unclaim(store: &dyn Store) {
+    submit(store, &job(1, "s"));
+    let first = claim(store, "h", 0).remove(0);
+    assert_eq!(with(store, |t| t.unclaim(number(1), first.fence)), Fenced::Accepted);
+    assert_eq!(with(store, |t| t.find(number(1))).unwrap().state, JobState::Queued);
+    let again = claim(store, "h", 0).remove(0);
+    assert!(again.fence > first.fence && !again.takeover);
+}
+
+fn kills(store: &dyn Store) {
+    submit(store, &job(1, "s"));
+    submit(store, &job(2, "s"));
+    submit(store, &NewJob { max_running: 0, ..job(3, "never") });
+    claim(store, "h", 0);
+    let handle = Handle("local:2".to_owned());
+    with(store, |t| {
+        let _ = t.started(number(2), 1, &handle, Timestamp(0))?;
+        assert_eq!(t.request_kill(number(9), Timestamp(5))?, KillRequest::NoSuchJob);
+        assert_eq!(t.request_kill(number(1), Timestamp(5))?, KillRequest::Requested(None));
+        assert_eq!(t.request_kill(number(2), Timestamp(5))?, KillRequest::Requested(Some(handle)));
+        assert_eq!(t.request_kill(number(3), Timestamp(5))?, KillRequest::Dequeued);
+        assert_eq!(t.request_kill(number(3), Timestamp(6))?, KillRequest::Ended(JobState::Killed));
+        assert_eq!(t.kill_requests("h")?, [number(1), number(2)]);
+        assert_eq!(t.kill_requests("other")?, []);
+        let record = t.find(number(3))?.unwrap();
+        assert_eq!(record.state, JobState::Killed);
+        assert_eq!(record.conclusion.unwrap().ended, 5);
+        Ok(())
+    });
+}
+
+fn lists(store: &dyn Store) {
+    for n in 1..=5 {
+        submit(store, &job(n, "s"));
+    }
+    submit(store, &job(6, "other"));
+    submit(store, &NewJob { owner: Principal::named("ann"), ..job(7, "s") });
+    let ids = |filter: Filter| -> Vec<JobId> {
+        with(store, |t| t.list(&filter)).iter().map(|record| record.id).collect()
+    };
+    let filter = Filter {
+        owner: Principal::anonymous(),
+        service: "s".to_owned(),
+        state: None,
+        after: None,
+        limit: 2,
+    };
+    assert_eq!(ids(filter.clone()), [number(5), number(4)]);
+    assert_eq!(ids(Filter { after: Some(number(4)), ..filter.clone() }), [number(3), number(2)]);
+    assert_eq!(ids(Filter { after: Some(number(99)), ..filter.clone() }), []);
+    claim(store, "h", 0);
+    let running = Filter { state: Some(JobState::Running), ..filter.clone() };
+    assert_eq!(ids(running), [number(2), number(1)]);
+    let ann = Filter { owner: Principal::named("ann"), ..filter };
+    assert_eq!(ids(ann), [number(7)]);
+}
+
+fn removal(store: &dyn Store) {
+    submit(store, &job(1, "s"));
+    assert!(!with(store, |t| t.remove(number(1))));
+    claim(store, "h", 0);
+    assert!(!with(store, |t| t.remove(number(1))));
+    let _ = with(store, |t| t.conclude(number(1), 1, &end(JobState::Failed, 1)));
+    assert!(with(store, |t| t.remove(number(1))));
+    assert_eq!(with(store, |t| t.find(number(1))), None);
+}
+
+fn expiry(store: &dyn Store) {
+    for n in 1..=3 {
+        submit(store, &job(n, if n == 3 { "other" } else { "s" }));
+    }
+    claim(store, "h", 0);
+    for n in 1..=3 {
+        let _ = with(store, |t| t.conclude(number(n), 1, &end(JobState::Done, i64::from(n) * 10)));
+    }
+    submit(store, &job(4, "s"));
+    assert_eq!(with(store, |t| t.expired(Timestamp(5), 100)), []);
+    assert_eq!(with(store, |t| t.expired(Timestamp(25), 100)), [number(1), number(2)]);
+    assert_eq!(with(store, |t| t.expired(Timestamp(5), 1)), [number(1), number(2)]);
+    assert_eq!(with(store, |t| t.expired(Timestamp(25), 0)), [number(1), number(2), number(3)]);
+}
+
+fn totals(store: &dyn Store) {
+    for n in 1..=4 {
+        submit(store, &job(n, "s"));
+    }
+    claim(store, "h", 0);
+    let _ = with(store, |t| t.conclude(number(1), 1, &end(JobState::Done, 1)));
+    let (backlog, totals) = with(store, |t| Ok((t.backlog()?, t.totals()?)));
+    assert_eq!((backlog.queued, backlog.running), (2, 1));
+    assert_eq!((totals.ended, totals.disk), (1, 0));
+}
+
+fn rollback(store: &dyn Store) {
+    let failed = store.transact(true, &mut |t| {
+        t.submit(&job(1, "s"))?;
+        Err(StoreError::Closed)
+    });
+    assert!(failed.is_err());
+    assert_eq!(with(store, |t| t.find(number(1))), None);
+}

@@ -1,0 +1,312 @@
+//! Records in memory: for tests, and for what need not outlive the process.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use fishplate_contract::{FaultCode, JobId, JobState, Timestamp};
+
+use super::{
+    Backlog, Claim, ClaimRequest, Fenced, Filter, KillRequest, NewJob, Record, Store, StoreError,
+    Submission, Totals, Transaction,
+};
+use crate::conclusion::Conclusion;
+use crate::executor::Handle;
+
+/// A store in memory.
+#[derive(Default)]
+pub struct MemoryStore {
+    jobs: Mutex<Jobs>,
+}
+
+#[derive(Clone, Default)]
+struct Jobs {
+    by_number: BTreeMap<u64, Job>,
+    last: u64,
+}
+
+#[derive(Clone)]
+struct Job {
+    new: NewJob,
+    state: JobState,
+    fence: u64,
+    holder: String,
+    lease_until: Timestamp,
+    handle: Option<Handle>,
+    kill_requested: bool,
+    started: Option<Timestamp>,
+    conclusion: Option<Conclusion>,
+}
+
+impl Store for MemoryStore {
+    fn transact(
+        &self,
+        _durable: bool,
+        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut copy = jobs.clone();
+        work(&mut copy)?;
+        *jobs = copy;
+        Ok(())
+    }
+
+    fn read(
+        &self,
+        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        work(&mut self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}
+
+impl Jobs {
+    fn job(&mut self, id: JobId) -> Option<&mut Job> {
+        self.by_number.values_mut().find(|job| job.new.id == id)
+    }
+
+    fn under(&mut self, id: JobId, fence: u64) -> Option<&mut Job> {
+        self.job(id).filter(|job| job.fence == fence && job.state == JobState::Running)
+    }
+
+    fn running(&self, service: Option<&str>) -> usize {
+        let wanted = |job: &&Job| service.is_none_or(|service| job.new.service == service);
+        let jobs = self.by_number.values().filter(wanted);
+        jobs.filter(|job| job.state == JobState::Running).count()
+    }
+}
+
+impl Job {
+    fn claim(&mut self, request: &ClaimRequest, takeover: bool) -> Claim {
+        self.state = JobState::Running;
+        self.fence += 1;
+        self.holder.clone_from(&request.holder);
+        self.lease_until = request.now.after(request.lease);
+        Claim {
+            id: self.new.id,
+            service: self.new.service.clone(),
+            directory: self.new.directory.clone(),
+            fence: self.fence,
+            handle: self.handle.clone(),
+            takeover,
+            kill_requested: self.kill_requested,
+            boot: self.new.boot.clone(),
+        }
+    }
+
+    fn record(&self) -> Record {
+        Record {
+            id: self.new.id,
+            service: self.new.service.clone(),
+            operation: self.new.operation.clone(),
+            owner: self.new.owner.clone(),
+            directory: self.new.directory.clone(),
+            state: self.state,
+            kill_requested: self.kill_requested,
+            submitted: self.new.submitted,
+            started: self.started,
+            conclusion: self.conclusion.clone(),
+        }
+    }
+}
+
+impl Transaction for Jobs {
+    fn submit(&mut self, new: &NewJob) -> Result<Submission, StoreError> {
+        if let Some(key) = &new.key {
+            let same = |job: &&Job| {
+                job.new.key.as_ref() == Some(key)
+                    && job.new.owner == new.owner
+                    && job.new.service == new.service
+            };
+            if let Some(job) = self.by_number.values().find(same) {
+                let same_arguments = job.new.fingerprint == new.fingerprint;
+                return Ok(if same_arguments {
+                    Submission::Existing(job.new.id)
+                } else {
+                    Submission::KeyConflict(job.new.id)
+                });
+            }
+        }
+        let waits = |job: &&Job| job.new.service == new.service && job.state == JobState::Queued;
+        if self.by_number.values().filter(waits).count() >= new.max_queued as usize {
+            return Ok(Submission::QueueFull);
+        }
+        self.last += 1;
+        self.by_number.insert(
+            self.last,
+            Job {
+                new: new.clone(),
+                state: JobState::Queued,
+                fence: 0,
+                holder: String::new(),
+                lease_until: Timestamp(0),
+                handle: None,
+                kill_requested: false,
+                started: None,
+                conclusion: None,
+            },
+        );
+        Ok(Submission::Accepted)
+    }
+
+    fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError> {
+        let mut claims = Vec::new();
+        for job in self.by_number.values_mut() {
+            let lapsed = job.lease_until < request.now || request.dead.contains(&job.holder);
+            if job.state == JobState::Running && lapsed {
+                claims.push(job.claim(request, true));
+            }
+        }
+        if request.takeover_only {
+            return Ok(claims);
+        }
+        let numbers: Vec<u64> = self.by_number.keys().copied().collect();
+        for number in numbers {
+            if self.running(None) >= request.max_running as usize {
+                break;
+            }
+            let Some(job) = self.by_number.get(&number) else { continue };
+            let room = self.running(Some(&job.new.service)) < job.new.max_running as usize;
+            if job.state == JobState::Queued
+                && room
+                && let Some(job) = self.by_number.get_mut(&number)
+            {
+                claims.push(job.claim(request, false));
+            }
+        }
+        Ok(claims)
+    }
+
+    fn renew(&mut self, holder: &str, until: Timestamp) -> Result<usize, StoreError> {
+        let mut held = 0;
+        for job in self.by_number.values_mut() {
+            if job.state == JobState::Running && job.holder == holder {
+                job.lease_until = until;
+                held += 1;
+            }
+        }
+        Ok(held)
+    }
+
+    fn started(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        handle: &Handle,
+        at: Timestamp,
+    ) -> Result<Fenced, StoreError> {
+        let Some(job) = self.under(job, fence) else { return Ok(Fenced::Stale) };
+        job.handle = Some(handle.clone());
+        job.started = Some(at);
+        Ok(Fenced::Accepted)
+    }
+
+    fn unclaim(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError> {
+        let Some(job) = self.under(job, fence) else { return Ok(Fenced::Stale) };
+        job.state = JobState::Queued;
+        job.holder.clear();
+        Ok(Fenced::Accepted)
+    }
+
+    fn conclude(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        conclusion: &Conclusion,
+    ) -> Result<Fenced, StoreError> {
+        let Some(job) = self.under(job, fence) else { return Ok(Fenced::Stale) };
+        job.state = conclusion.state();
+        job.conclusion = Some(conclusion.clone());
+        Ok(Fenced::Accepted)
+    }
+
+    fn request_kill(&mut self, job: JobId, at: Timestamp) -> Result<KillRequest, StoreError> {
+        let Some(job) = self.job(job) else { return Ok(KillRequest::NoSuchJob) };
+        Ok(match job.state {
+            JobState::Queued => {
+                job.state = JobState::Killed;
+                job.conclusion = Some(dequeued(at));
+                KillRequest::Dequeued
+            }
+            JobState::Running => {
+                job.kill_requested = true;
+                KillRequest::Requested(job.handle.clone())
+            }
+            state => KillRequest::Ended(state),
+        })
+    }
+
+    fn kill_requests(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError> {
+        let wanted = |job: &&Job| {
+            job.state == JobState::Running && job.kill_requested && job.holder == holder
+        };
+        Ok(self.by_number.values().filter(wanted).map(|job| job.new.id).collect())
+    }
+
+    fn find(&mut self, job: JobId) -> Result<Option<Record>, StoreError> {
+        Ok(self.job(job).map(|job| job.record()))
+    }
+
+    fn plan(&mut self, job: JobId) -> Result<Option<String>, StoreError> {
+        Ok(self.job(job).map(|job| job.new.plan.clone()))
+    }
+
+    fn list(&mut self, filter: &Filter) -> Result<Vec<Record>, StoreError> {
+        let older = filter.after.and_then(|after| {
+            self.by_number.iter().find(|(_, job)| job.new.id == after).map(|(number, _)| *number)
+        });
+        if filter.after.is_some() && older.is_none() {
+            return Ok(Vec::new());
+        }
+        let below = older.unwrap_or(u64::MAX);
+        let wanted = |job: &&Job| {
+            job.new.owner == filter.owner
+                && job.new.service == filter.service
+                && filter.state.is_none_or(|state| job.state == state)
+        };
+        let newest_first = self.by_number.range(..below).rev().map(|(_, job)| job);
+        Ok(newest_first.filter(wanted).take(filter.limit).map(Job::record).collect())
+    }
+
+    fn remove(&mut self, id: JobId) -> Result<bool, StoreError> {
+        let before = self.by_number.len();
+        self.by_number.retain(|_, job| job.new.id != id || !job.state.is_final());
+        Ok(self.by_number.len() < before)
+    }
+
+    fn expired(&mut self, before: Timestamp, keep: u64) -> Result<Vec<JobId>, StoreError> {
+        let ended: Vec<&Job> =
+            self.by_number.values().filter(|job| job.conclusion.is_some()).collect();
+        let surplus = ended.len().saturating_sub(usize::try_from(keep).unwrap_or(usize::MAX));
+        let old = |job: &Job| job.conclusion.as_ref().is_some_and(|end| end.ended < before.0);
+        let wanted = ended.iter().enumerate().filter(|(index, job)| *index < surplus || old(job));
+        Ok(wanted.map(|(_, job)| job.new.id).take(1000).collect())
+    }
+
+    fn holders(&mut self) -> Result<Vec<String>, StoreError> {
+        let running = self.by_number.values().filter(|job| job.state == JobState::Running);
+        let mut holders: Vec<String> = running.map(|job| job.holder.clone()).collect();
+        holders.sort();
+        holders.dedup();
+        Ok(holders)
+    }
+
+    fn backlog(&mut self) -> Result<Backlog, StoreError> {
+        let count = |state| self.by_number.values().filter(|job| job.state == state).count() as u64;
+        Ok(Backlog { queued: count(JobState::Queued), running: count(JobState::Running) })
+    }
+
+    fn totals(&mut self) -> Result<Totals, StoreError> {
+        let ends = self.by_number.values().filter_map(|job| job.conclusion.as_ref());
+        let disk = ends.clone().map(Conclusion::disk).sum();
+        Ok(Totals { ended: ends.count() as u64, disk })
+    }
+}
+
+/// The conclusion of a job that was killed before it began.
+pub(super) fn dequeued(at: Timestamp) -> Conclusion {
+    Conclusion::without_ending(
+        JobState::Killed,
+        FaultCode::JobKilled,
+        "the job was killed on request while it was queued; its program was never started",
+        at,
+    )
+}

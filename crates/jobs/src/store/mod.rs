@@ -1,0 +1,282 @@
+//! Where records of jobs live. One trait, one conformance suite, one file a backend.
+//!
+//! A claim on a job is *leased*: it lapses unless it is renewed, and at once when its holder is
+//! known to be dead. It is *fenced*: each claim of a job has a larger fence than the one before,
+//! and what an older fence writes is refused. So CGI processes and several servers share a store.
+
+pub mod commit;
+#[cfg(test)]
+mod conformance;
+pub mod memory;
+pub mod sqlite;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fishplate_contract::{JobId, JobState, Principal, Timestamp};
+
+use crate::conclusion::Conclusion;
+use crate::executor::Handle;
+
+/// A place for records. Every method of [`Transaction`] is atomic together with the others of its
+/// `transact`.
+pub trait Store: Send + Sync {
+    /// Runs `work` as one transaction; on an error nothing of it has happened. If `durable`, it
+    /// survives a power failure once this returns; if not, it survives a killed process.
+    ///
+    /// # Errors
+    /// What `work` returned, or what the storage said at commit.
+    fn transact(
+        &self,
+        durable: bool,
+        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError>;
+
+    /// Runs `work`, which only reads, without waiting for writers.
+    ///
+    /// # Errors
+    /// What `work` returned.
+    fn read(
+        &self,
+        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError>;
+}
+
+/// The verbs on records.
+pub trait Transaction {
+    /// Accepts a job, or finds the one that was accepted under the same key.
+    fn submit(&mut self, job: &NewJob) -> Result<Submission, StoreError>;
+
+    /// Claims what this holder may work on: first running jobs whose lease has lapsed, then queued
+    /// ones in the order of their submission, as far as there is room.
+    fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError>;
+
+    /// Extends the leases of a holder; tells how many it has.
+    fn renew(&mut self, holder: &str, until: Timestamp) -> Result<usize, StoreError>;
+
+    /// Records that a job's program was started.
+    fn started(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        handle: &Handle,
+        at: Timestamp,
+    ) -> Result<Fenced, StoreError>;
+
+    /// Puts a claimed job back: it certainly was not started.
+    fn unclaim(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError>;
+
+    /// Records the end of a job.
+    fn conclude(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        conclusion: &Conclusion,
+    ) -> Result<Fenced, StoreError>;
+
+    /// Asks for the end of a job. A queued one is concluded as killed at once.
+    fn request_kill(&mut self, job: JobId, at: Timestamp) -> Result<KillRequest, StoreError>;
+
+    /// Jobs of this holder whose end was asked for.
+    fn kill_requests(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError>;
+
+    /// The record of a job.
+    fn find(&mut self, job: JobId) -> Result<Option<Record>, StoreError>;
+
+    /// The plan of a job, as JSON.
+    fn plan(&mut self, job: JobId) -> Result<Option<String>, StoreError>;
+
+    /// Records of an owner, newest first.
+    fn list(&mut self, filter: &Filter) -> Result<Vec<Record>, StoreError>;
+
+    /// Forgets an ended job; tells whether there was one.
+    fn remove(&mut self, job: JobId) -> Result<bool, StoreError>;
+
+    /// Ended jobs that need not be kept: those that ended before `before`, and the oldest of what
+    /// exceeds `keep` in number. At most 1000.
+    fn expired(&mut self, before: Timestamp, keep: u64) -> Result<Vec<JobId>, StoreError>;
+
+    /// Who holds running jobs.
+    fn holders(&mut self) -> Result<Vec<String>, StoreError>;
+
+    /// How many jobs wait and run.
+    fn backlog(&mut self) -> Result<Backlog, StoreError>;
+
+    /// How many jobs have ended and what they occupy. Reads every one of them.
+    fn totals(&mut self) -> Result<Totals, StoreError>;
+}
+
+/// A job to be accepted.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// Its ID, drawn by the engine.
+    pub id: JobId,
+    /// Its service.
+    pub service: String,
+    /// Its operation.
+    pub operation: String,
+    /// Its owner.
+    pub owner: Principal,
+    /// Its idempotency key.
+    pub key: Option<String>,
+    /// A digest of operation and arguments: the same key with another one is a conflict.
+    pub fingerprint: u64,
+    /// How to run it, as JSON.
+    pub plan: String,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// How many jobs of its service may run at once.
+    pub max_running: u32,
+    /// How many jobs of its service may be queued.
+    pub max_queued: u32,
+    /// When it was submitted.
+    pub submitted: Timestamp,
+    /// For a job that need not survive the machine (a call without a key): the boot it belongs to.
+    pub boot: Option<String>,
+}
+
+/// What came of submitting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Submission {
+    /// Accepted.
+    Accepted,
+    /// The same key was used before, with the same arguments: this is its job.
+    Existing(JobId),
+    /// The same key was used before, with other arguments.
+    KeyConflict(JobId),
+    /// The queue of the service is full.
+    QueueFull,
+}
+
+/// Who claims, and how much.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    /// Who claims.
+    pub holder: String,
+    /// Now.
+    pub now: Timestamp,
+    /// For how long.
+    pub lease: Duration,
+    /// How many jobs may run at once in the whole store.
+    pub max_running: u32,
+    /// Holders known to be dead: their leases have lapsed whatever they say.
+    pub dead: Vec<String>,
+    /// Only take over running jobs, start none.
+    pub takeover_only: bool,
+}
+
+/// A claimed job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// The job.
+    pub id: JobId,
+    /// Its service.
+    pub service: String,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// The fence to write under.
+    pub fence: u64,
+    /// The handle of its start, if one was recorded.
+    pub handle: Option<Handle>,
+    /// It was claimed before: whether it was started must be found out.
+    pub takeover: bool,
+    /// Its end was asked for.
+    pub kill_requested: bool,
+    /// The boot it belongs to, if it need not survive the machine.
+    pub boot: Option<String>,
+}
+
+/// Whether a fenced write was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Fenced {
+    /// It was.
+    Accepted,
+    /// The claim is not ours any more, or the job is gone; nothing was written.
+    Stale,
+}
+
+/// What came of asking for the end of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KillRequest {
+    /// There is no such job.
+    NoSuchJob,
+    /// It was queued and is killed now.
+    Dequeued,
+    /// It runs; its holder will end it. The handle of its start, if one was recorded.
+    Requested(Option<Handle>),
+    /// It had ended already.
+    Ended(JobState),
+}
+
+/// What to list.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// Whose jobs.
+    pub owner: Principal,
+    /// Of which service.
+    pub service: String,
+    /// In which state only.
+    pub state: Option<JobState>,
+    /// Only jobs older than this one.
+    pub after: Option<JobId>,
+    /// How many at the most.
+    pub limit: usize,
+}
+
+/// A job's record, without its plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Its ID.
+    pub id: JobId,
+    /// Its service.
+    pub service: String,
+    /// Its operation.
+    pub operation: String,
+    /// Its owner.
+    pub owner: Principal,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// Where it stands.
+    pub state: JobState,
+    /// Its end was asked for.
+    pub kill_requested: bool,
+    /// When it was accepted.
+    pub submitted: Timestamp,
+    /// When its program was started.
+    pub started: Option<Timestamp>,
+    /// How it ended.
+    pub conclusion: Option<Conclusion>,
+}
+
+/// Jobs that have not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Jobs that wait.
+    pub queued: u64,
+    /// Jobs that run.
+    pub running: u64,
+}
+
+/// Sums over the jobs that have ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Jobs that have ended and are kept.
+    pub ended: u64,
+    /// Bytes that ended jobs occupy.
+    pub disk: u64,
+}
+
+/// A store that cannot do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The disk is full.
+    #[error("the disk that holds the job store is full; free some space there")]
+    Full,
+    /// Anything else the storage said.
+    #[error("the job store failed")]
+    Storage(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The thread that writes has ended.
+    #[error("the job store is closed")]
+    Closed,
+}

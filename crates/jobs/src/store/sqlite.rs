@@ -1,0 +1,578 @@
+//! Records in SQLite: one file that survives kills, shared by every process of the machine.
+//!
+//! Write-ahead logging, so that readers never wait for the writer. `synchronous` is FULL for a
+//! durable transaction (it survives a power failure) and NORMAL for another (it survives the
+//! process); the switch costs nothing when it is not needed.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fishplate_contract::{JobId, JobState, Principal, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+
+use super::memory::dequeued;
+use super::{
+    Backlog, Claim, ClaimRequest, Fenced, Filter, KillRequest, NewJob, Record, Store, StoreError,
+    Submission, Totals, Transaction,
+};
+use crate::conclusion::Conclusion;
+use crate::executor::Handle;
+
+/// How long a transaction waits for another process's.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Statements kept prepared a connection.
+const PREPARED: usize = 64;
+
+/// Version of the schema, in `PRAGMA user_version`.
+const SCHEMA_VERSION: i32 = 1;
+
+const SCHEMA: &str = "
+CREATE TABLE jobs (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  id BLOB NOT NULL UNIQUE,
+  service TEXT NOT NULL,
+  operation TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  key TEXT,
+  fingerprint INTEGER NOT NULL,
+  directory TEXT NOT NULL,
+  max_running INTEGER NOT NULL,
+  boot TEXT,
+  submitted INTEGER NOT NULL,
+  state TEXT NOT NULL DEFAULT 'queued',
+  fence INTEGER NOT NULL DEFAULT 0,
+  holder TEXT NOT NULL DEFAULT '',
+  lease_until INTEGER NOT NULL DEFAULT 0,
+  handle TEXT,
+  kill_requested INTEGER NOT NULL DEFAULT 0,
+  started INTEGER,
+  ended INTEGER,
+  disk INTEGER NOT NULL DEFAULT 0,
+  conclusion TEXT,
+  plan TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX jobs_key ON jobs (owner, service, key) WHERE key IS NOT NULL;
+CREATE INDEX jobs_queued ON jobs (service, number) WHERE state = 'queued';
+CREATE INDEX jobs_running ON jobs (service, holder) WHERE state = 'running';
+CREATE INDEX jobs_ended ON jobs (ended) WHERE ended IS NOT NULL;
+CREATE INDEX jobs_listed ON jobs (owner, service, number);
+";
+
+/// A store in one SQLite file.
+pub struct SqliteStore {
+    writer: Mutex<Writer>,
+    reader: Mutex<Connection>,
+}
+
+struct Writer {
+    connection: Connection,
+    durable: bool,
+}
+
+impl SqliteStore {
+    /// Opens the store at `path`, making it if there is none.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, is no such store, or was written by a newer version.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let writer = connect(path)?;
+        migrate(&writer)?;
+        let reader = connect(path)?;
+        reader.pragma_update(None, "query_only", true)?;
+        Ok(Self {
+            writer: Mutex::new(Writer { connection: writer, durable: false }),
+            reader: Mutex::new(reader),
+        })
+    }
+}
+
+fn connect(path: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(PREPARED);
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    // A write-ahead log that grew under load gives its space back.
+    connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
+    Ok(connection)
+}
+
+fn migrate(connection: &Connection) -> Result<(), StoreError> {
+    let transaction =
+        rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    match version {
+        0 => {
+            transaction.execute_batch(SCHEMA)?;
+            transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+        }
+        SCHEMA_VERSION => {}
+        newer => {
+            return Err(StoreError::Storage(
+                format!("the job store has schema {newer}; this fishplate knows {SCHEMA_VERSION}")
+                    .into(),
+            ));
+        }
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+impl Store for SqliteStore {
+    fn transact(
+        &self,
+        durable: bool,
+        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let mut writer = lock(&self.writer);
+        if writer.durable != durable {
+            let level = if durable { "FULL" } else { "NORMAL" };
+            writer.connection.pragma_update(None, "synchronous", level)?;
+            writer.durable = durable;
+        }
+        let transaction =
+            writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        work(&mut Sql(&transaction))?;
+        transaction.commit()?;
+        Ok(())
+    }
+
+    fn read(
+        &self,
+        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let reader = lock(&self.reader);
+        work(&mut Sql(&reader))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Sql<'c>(&'c Connection);
+
+impl Sql<'_> {
+    fn execute(&self, sql: &str, values: impl rusqlite::Params) -> Result<usize, StoreError> {
+        Ok(self.0.prepare_cached(sql)?.execute(values)?)
+    }
+
+    fn rows<T>(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+        row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut statement = self.0.prepare_cached(sql)?;
+        let rows = statement.query_map(values, row)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn row<T>(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+        row: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, StoreError> {
+        Ok(self.0.prepare_cached(sql)?.query_row(values, row).optional()?)
+    }
+
+    fn count(&self, sql: &str, values: impl rusqlite::Params) -> Result<u64, StoreError> {
+        Ok(self.row(sql, values, |row| row.get::<_, i64>(0))?.map_or(0, unsigned))
+    }
+
+    fn fenced(&self, sql: &str, values: impl rusqlite::Params) -> Result<Fenced, StoreError> {
+        let changed = self.execute(sql, values)?;
+        Ok(if changed == 0 { Fenced::Stale } else { Fenced::Accepted })
+    }
+
+    fn take_over(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError> {
+        let lapsed = self.rows(
+            "SELECT number, holder FROM jobs WHERE state = 'running'
+               AND (lease_until < ?1 OR holder <> ?2) ORDER BY number",
+            params![request.now.0, request.holder],
+            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)),
+        )?;
+        let mut claims = Vec::new();
+        for (number, holder) in lapsed {
+            let taken = self.row(
+                "UPDATE jobs SET holder = ?2, fence = fence + 1, lease_until = ?3
+                 WHERE number = ?1 AND (lease_until < ?4 OR ?5)
+                 RETURNING id, service, directory, fence, handle, kill_requested, boot",
+                params![
+                    number,
+                    request.holder,
+                    request.now.after(request.lease).0,
+                    request.now.0,
+                    request.dead.contains(&holder),
+                ],
+                |row| claim(row, true),
+            )?;
+            claims.extend(taken);
+        }
+        Ok(claims)
+    }
+
+    fn start_queued(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError> {
+        let running = self.count("SELECT count(*) FROM jobs WHERE state = 'running'", [])?;
+        let mut room = u64::from(request.max_running).saturating_sub(running);
+        let mut claims = Vec::new();
+        if room == 0 {
+            return Ok(claims);
+        }
+        for number in self.next_in_line(room)? {
+            let taken = self.row(
+                "UPDATE jobs SET state = 'running', holder = ?2, fence = fence + 1, lease_until = ?3
+                 WHERE number = ?1
+                   AND (SELECT count(*) FROM jobs AS other
+                        WHERE other.state = 'running' AND other.service = jobs.service) < max_running
+                 RETURNING id, service, directory, fence, handle, kill_requested, boot",
+                params![number, request.holder, request.now.after(request.lease).0],
+                |row| claim(row, false),
+            )?;
+            let Some(taken) = taken else { continue };
+            claims.push(taken);
+            room -= 1;
+            if room == 0 {
+                break;
+            }
+        }
+        Ok(claims)
+    }
+
+    /// The oldest queued jobs, service by service, so that a service with a long queue and no room
+    /// does not hide another's.
+    fn next_in_line(&mut self, most: u64) -> Result<Vec<i64>, StoreError> {
+        let mut numbers = Vec::new();
+        let mut after = String::new();
+        loop {
+            let service = self.row(
+                "SELECT service FROM jobs WHERE state = 'queued' AND service > ?1
+                 ORDER BY service LIMIT 1",
+                [&after],
+                |row| row.get::<_, String>(0),
+            )?;
+            let Some(service) = service else { break };
+            numbers.extend(self.rows(
+                "SELECT number FROM jobs WHERE state = 'queued' AND service = ?1
+                 ORDER BY number LIMIT ?2",
+                params![service, signed(most)],
+                |row| row.get::<_, i64>(0),
+            )?);
+            after = service;
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+}
+
+impl Transaction for Sql<'_> {
+    fn submit(&mut self, job: &NewJob) -> Result<Submission, StoreError> {
+        if let Some(key) = &job.key {
+            let used = self.row(
+                "SELECT id, fingerprint FROM jobs WHERE owner = ?1 AND service = ?2 AND key = ?3",
+                params![job.owner.as_str(), job.service, key],
+                |row| Ok((id(row, 0)?, row.get::<_, i64>(1)?)),
+            )?;
+            if let Some((id, fingerprint)) = used {
+                let same = fingerprint == job.fingerprint.cast_signed();
+                return Ok(if same {
+                    Submission::Existing(id)
+                } else {
+                    Submission::KeyConflict(id)
+                });
+            }
+        }
+        let queued = self.count(
+            "SELECT count(*) FROM jobs WHERE state = 'queued' AND service = ?1",
+            [&job.service],
+        )?;
+        if queued >= u64::from(job.max_queued) {
+            return Ok(Submission::QueueFull);
+        }
+        self.execute(
+            "INSERT INTO jobs (id, service, operation, owner, key, fingerprint, directory,
+               max_running, boot, submitted, plan) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)",
+            params![
+                job.id.as_bytes(),
+                job.service,
+                job.operation,
+                job.owner.as_str(),
+                job.key,
+                job.fingerprint.cast_signed(),
+                job.directory.to_string_lossy(),
+                job.max_running,
+                job.boot,
+                job.submitted.0,
+                job.plan,
+            ],
+        )?;
+        Ok(Submission::Accepted)
+    }
+
+    fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError> {
+        let mut claims = self.take_over(request)?;
+        if !request.takeover_only {
+            claims.extend(self.start_queued(request)?);
+        }
+        Ok(claims)
+    }
+
+    fn renew(&mut self, holder: &str, until: Timestamp) -> Result<usize, StoreError> {
+        self.execute(
+            "UPDATE jobs SET lease_until = ?2 WHERE state = 'running' AND holder = ?1",
+            params![holder, until.0],
+        )
+    }
+
+    fn started(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        handle: &Handle,
+        at: Timestamp,
+    ) -> Result<Fenced, StoreError> {
+        self.fenced(
+            "UPDATE jobs SET handle = ?3, started = ?4
+             WHERE id = ?1 AND fence = ?2 AND state = 'running'",
+            params![job.as_bytes(), fence.cast_signed(), handle.0, at.0],
+        )
+    }
+
+    fn unclaim(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError> {
+        self.fenced(
+            "UPDATE jobs SET state = 'queued', holder = ''
+             WHERE id = ?1 AND fence = ?2 AND state = 'running'",
+            params![job.as_bytes(), fence.cast_signed()],
+        )
+    }
+
+    fn conclude(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        conclusion: &Conclusion,
+    ) -> Result<Fenced, StoreError> {
+        self.fenced(
+            "UPDATE jobs SET state = ?3, ended = ?4, disk = ?5, conclusion = ?6
+             WHERE id = ?1 AND fence = ?2 AND state = 'running'",
+            params![
+                job.as_bytes(),
+                fence.cast_signed(),
+                conclusion.state,
+                conclusion.ended,
+                signed(conclusion.disk()),
+                json(conclusion)?,
+            ],
+        )
+    }
+
+    fn request_kill(&mut self, job: JobId, at: Timestamp) -> Result<KillRequest, StoreError> {
+        let found =
+            self.row("SELECT state, handle FROM jobs WHERE id = ?1", [job.as_bytes()], |row| {
+                Ok((state(row, 0)?, row.get::<_, Option<String>>(1)?))
+            })?;
+        let Some((state, handle)) = found else { return Ok(KillRequest::NoSuchJob) };
+        Ok(match state {
+            JobState::Queued => {
+                let end = dequeued(at);
+                self.execute(
+                    "UPDATE jobs SET state = ?2, ended = ?3, conclusion = ?4 WHERE id = ?1",
+                    params![job.as_bytes(), end.state, end.ended, json(&end)?],
+                )?;
+                KillRequest::Dequeued
+            }
+            JobState::Running => {
+                self.execute("UPDATE jobs SET kill_requested = 1 WHERE id = ?1", [job.as_bytes()])?;
+                KillRequest::Requested(handle.map(Handle))
+            }
+            state => KillRequest::Ended(state),
+        })
+    }
+
+    fn kill_requests(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError> {
+        self.rows(
+            "SELECT id FROM jobs WHERE state = 'running' AND kill_requested AND holder = ?1",
+            [holder],
+            |row| id(row, 0),
+        )
+    }
+
+    fn find(&mut self, job: JobId) -> Result<Option<Record>, StoreError> {
+        self.row(&format!("{RECORD} WHERE id = ?1"), [job.as_bytes()], record)
+    }
+
+    fn plan(&mut self, job: JobId) -> Result<Option<String>, StoreError> {
+        self.row("SELECT plan FROM jobs WHERE id = ?1", [job.as_bytes()], |row| row.get(0))
+    }
+
+    fn list(&mut self, filter: &Filter) -> Result<Vec<Record>, StoreError> {
+        let below = match filter.after {
+            None => i64::MAX,
+            Some(after) => {
+                let number =
+                    self.row("SELECT number FROM jobs WHERE id = ?1", [after.as_bytes()], |row| {
+                        row.get(0)
+                    })?;
+                let Some(number) = number else { return Ok(Vec::new()) };
+                number
+            }
+        };
+        self.rows(
+            &format!(
+                "{RECORD} WHERE owner = ?1 AND service = ?2 AND number < ?3
+                 AND (?4 IS NULL OR state = ?4) ORDER BY number DESC LIMIT ?5"
+            ),
+            params![
+                filter.owner.as_str(),
+                filter.service,
+                below,
+                filter.state.map(JobState::name),
+                i64::try_from(filter.limit).unwrap_or(i64::MAX),
+            ],
+            record,
+        )
+    }
+
+    fn remove(&mut self, job: JobId) -> Result<bool, StoreError> {
+        let removed =
+            self.execute("DELETE FROM jobs WHERE id = ?1 AND ended IS NOT NULL", [job.as_bytes()])?;
+        Ok(removed > 0)
+    }
+
+    fn expired(&mut self, before: Timestamp, keep: u64) -> Result<Vec<JobId>, StoreError> {
+        let ended = self.count("SELECT count(*) FROM jobs WHERE ended IS NOT NULL", [])?;
+        let surplus = ended.saturating_sub(keep);
+        let mut expired = self.rows(
+            "SELECT id FROM jobs WHERE ended < ?1 ORDER BY ended LIMIT 1000",
+            [before.0],
+            |row| id(row, 0),
+        )?;
+        let oldest = self.rows(
+            "SELECT id FROM jobs WHERE ended IS NOT NULL ORDER BY ended LIMIT ?1",
+            [signed(surplus.min(1000))],
+            |row| id(row, 0),
+        )?;
+        for job in oldest {
+            if !expired.contains(&job) && expired.len() < 1000 {
+                expired.push(job);
+            }
+        }
+        Ok(expired)
+    }
+
+    fn holders(&mut self) -> Result<Vec<String>, StoreError> {
+        self.rows("SELECT DISTINCT holder FROM jobs WHERE state = 'running'", [], |row| row.get(0))
+    }
+
+    fn backlog(&mut self) -> Result<Backlog, StoreError> {
+        Ok(Backlog {
+            queued: self.count("SELECT count(*) FROM jobs WHERE state = 'queued'", [])?,
+            running: self.count("SELECT count(*) FROM jobs WHERE state = 'running'", [])?,
+        })
+    }
+
+    fn totals(&mut self) -> Result<Totals, StoreError> {
+        let (ended, disk) = self
+            .row("SELECT count(*), total(disk) FROM jobs WHERE ended IS NOT NULL", [], |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, f64>(1)?))
+            })?
+            .unwrap_or_default();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a sum of byte counts"
+        )]
+        let disk = disk as u64;
+        Ok(Totals { ended: unsigned(ended), disk })
+    }
+}
+
+const RECORD: &str = "SELECT id, service, operation, owner, directory, state, kill_requested,
+                      submitted, started, conclusion FROM jobs";
+
+fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
+    let conclusion: Option<String> = row.get(9)?;
+    Ok(Record {
+        id: id(row, 0)?,
+        service: row.get(1)?,
+        operation: row.get(2)?,
+        owner: Principal::named(row.get::<_, String>(3)?),
+        directory: PathBuf::from(row.get::<_, String>(4)?),
+        state: state(row, 5)?,
+        kill_requested: row.get(6)?,
+        submitted: Timestamp(row.get(7)?),
+        started: row.get::<_, Option<i64>>(8)?.map(Timestamp),
+        conclusion: conclusion.map(|text| parse(9, &text)).transpose()?,
+    })
+}
+
+fn claim(row: &Row<'_>, takeover: bool) -> rusqlite::Result<Claim> {
+    Ok(Claim {
+        id: id(row, 0)?,
+        service: row.get(1)?,
+        directory: PathBuf::from(row.get::<_, String>(2)?),
+        fence: row.get::<_, i64>(3)?.cast_unsigned(),
+        handle: row.get::<_, Option<String>>(4)?.map(Handle),
+        takeover,
+        kill_requested: row.get(5)?,
+        boot: row.get(6)?,
+    })
+}
+
+fn id(row: &Row<'_>, column: usize) -> rusqlite::Result<JobId> {
+    Ok(JobId::from_bytes(row.get(column)?))
+}
+
+fn state(row: &Row<'_>, column: usize) -> rusqlite::Result<JobState> {
+    let name: String = row.get(column)?;
+    JobState::from_name(&name).ok_or_else(|| {
+        rusqlite::Error::FromSqlConversionFailure(
+            column,
+            rusqlite::types::Type::Text,
+            format!("{name} is no job state").into(),
+        )
+    })
+}
+
+fn parse<T: serde::de::DeserializeOwned>(column: usize, text: &str) -> rusqlite::Result<T> {
+    serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(
+            column,
+            rusqlite::types::Type::Text,
+            Box::new(error),
+        )
+    })
+}
+
+fn json(conclusion: &Conclusion) -> Result<String, StoreError> {
+    serde_json::to_string(conclusion).map_err(|error| StoreError::Storage(Box::new(error)))
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode::{DiskFull, SystemIoFailure};
+        match error.sqlite_error_code() {
+            Some(DiskFull) => Self::Full,
+            // A log that cannot grow shows as an IO error on some file systems.
+            Some(SystemIoFailure) if is_out_of_space(&error) => Self::Full,
+            _ => Self::Storage(Box::new(error)),
+        }
+    }
+}
+
+fn is_out_of_space(error: &rusqlite::Error) -> bool {
+    error
+        .sqlite_error()
+        .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE)
+}

@@ -1,0 +1,1 @@
+//! The machine-readable detail of a fault: one element, both ways.

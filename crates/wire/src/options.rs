@@ -1,0 +1,1 @@
+//! Our options, which travel as SOAP headers of [`crate::name::OPTIONS`].

@@ -1,0 +1,9 @@
+//! A service's description in WSDL 1.1, both ways. A [`View`] is a parameter of the one generator.
+
+mod read;
+mod view;
+mod write;
+
+pub use read::{DescribedOperation, Description, WsdlError, read};
+pub use view::{DataView, UnknownView, View};
+pub use write::{action, write};
