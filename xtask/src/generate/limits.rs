@@ -16,7 +16,7 @@ const SOURCES: [(&str, &str); 4] = [
 ];
 
 /// Settings beside them that bound nothing.
-const NO_LIMITS: [&str; 3] = ["data", "public_url", "user_header"];
+const NO_LIMITS: [&str; 4] = ["data", "public_url", "user_header", "wire"];
 
 pub(super) fn check(root: &Path) -> anyhow::Result<()> {
     let read = |path: &str| {
