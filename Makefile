@@ -74,9 +74,9 @@ generated: binary
 	$(CARGO) xtask generate --check --binary $(DEBUG_BINARY)
 
 .PHONY: examples
-examples: binary
+examples: tools
 	examples/pipe/install.sh
-	FISHPLATE=$(CURDIR)/$(DEBUG_BINARY) $(VENV) -m pytest -q examples/pipe
+	$(VENV) -m pytest -q examples/pipe/tests
 
 .PHONY: interop
 interop: binary
