@@ -137,7 +137,7 @@ impl<'a> Message<'a> {
             Head { content_type: self.content_type, soap_action: self.soap_action, accept: None };
         let expected = Expected::requests(NS, &interface());
         let mut sink = Sink::default();
-        let mut go = || {
+        let go = || {
             let mut unpacker = Unpacker::new(&head, Box::new(expected), limits)?;
             let mut rest = Bytes::copy_from_slice(&self.body);
             for size in sizes.iter().cycle() {

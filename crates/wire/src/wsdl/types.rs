@@ -41,7 +41,7 @@ impl<'a, 'i> Types<'a, 'i> {
         let of_namespace = self.schemas.iter().filter(|schema| {
             schema.attribute("targetNamespace").unwrap_or_default() == name.namespace
         });
-        of_namespace.flat_map(|schema| schema.children()).find(|node| {
+        of_namespace.flat_map(Node::children).find(|node| {
             node.has_tag_name((XSD, kind)) && node.attribute("name") == Some(&*name.local)
         })
     }
