@@ -82,10 +82,11 @@ const OF_THE_REQUEST: [&str; 17] = [
 fn handed_on(mut variables: Variables) -> Variables {
     let is_cgi = variables.contains_key("GATEWAY_INTERFACE");
     variables.retain(|name, _| {
-        !name.starts_with("FISHPLATE_")
-            && !OF_THE_PLACE.contains(&name.as_str())
-            && !(is_cgi && OF_THE_REQUEST.iter().any(|request| name.starts_with(request)))
+        !name.starts_with("FISHPLATE_") && !OF_THE_PLACE.contains(&name.as_str())
     });
+    if is_cgi {
+        variables.retain(|name, _| !OF_THE_REQUEST.iter().any(|known| name.starts_with(known)));
+    }
     variables
 }
 
