@@ -1,3 +1,8 @@
+//! Programs as web services, unchanged.
+
+mod commands;
 mod output;
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    commands::run()
+}

@@ -9,11 +9,15 @@
 //! - [`executor`]: where plans run; [`executor::local`] on this machine
 //! - [`conclusion`]: how a job ended, as it is persisted
 //! - [`store`]: where records live; leases and fences
+//! - [`workspace`]: a job's directory, before, during and after its run
+//! - [`engine`]: claims, starts, observes, concludes; the verbs on jobs
 
 pub mod conclusion;
 pub mod descriptor;
+pub mod engine;
 pub mod executor;
 pub mod plan;
 pub mod program;
 pub mod store;
 pub mod template;
+pub mod workspace;

@@ -1,6 +1,8 @@
 //! Diagnostics of service files as a compiler shows them: the line, what is wrong with it and
 //! what would be right.
 
+use std::io::{IsTerminal as _, Write as _};
+
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use fishplate_jobs::descriptor::{Checked, Diagnostic, Severity, Source};
@@ -16,6 +18,30 @@ pub(crate) fn render(checked: &Checked, colour: bool) -> String {
         rendered.push_str("\n\n");
     }
     rendered
+}
+
+/// Shows all that was said about a source on standard error.
+#[expect(clippy::print_stderr, reason = "what is not data goes to standard error")]
+pub(crate) fn show(checked: &Checked) {
+    eprint!("{}", render(checked, std::io::stderr().is_terminal()));
+}
+
+/// Writes a JSON object a diagnostic to standard output.
+pub(crate) fn show_json(checked: &Checked) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    for diagnostic in &checked.diagnostics {
+        let (line, column) = checked.source.position(diagnostic.span.start);
+        let object = serde_json::json!({
+            "file": checked.source.name,
+            "line": line,
+            "column": column,
+            "severity": diagnostic.severity.name(),
+            "message": diagnostic.message,
+            "hint": diagnostic.hint,
+        });
+        writeln!(stdout, "{object}")?;
+    }
+    Ok(())
 }
 
 /// The last line: how many errors and warnings there are; `None` if there are none.
