@@ -230,6 +230,19 @@ fn a_mistake_in_a_one_liner_points_into_it() {
     );
 }
 
+#[test]
+fn the_reference_tells_the_truth() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/service-file.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let blocks: Vec<&str> =
+        page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    assert!(blocks.len() >= 5, "{}", blocks.len());
+    for block in blocks {
+        let whole = if block.contains("command = ") { "" } else { "command = './program'\n" };
+        assert_eq!(checked(&format!("{whole}{block}")).diagnostics, [], "{block}");
+    }
+}
+
 fn write(directory: &Path, name: &str, text: &str) -> std::path::PathBuf {
     let path = directory.join(name);
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();

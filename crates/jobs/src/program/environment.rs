@@ -43,13 +43,51 @@ const MODULES_TIMEOUT: Duration = Duration::from_secs(120);
 /// Stands between what a login shell's start-up files print and the environment.
 const MARK: &[u8] = b"\0fishplate environment\0";
 
-/// The environment of this process. Variables that are not UTF-8 are left out, and so are our
-/// own: a server that was itself started by a job must not hand on that job's name.
+/// The environment of this process, as far as it is the owner's and goes for its jobs too.
+/// Variables that are not UTF-8 are left out.
 pub fn own() -> Variables {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .filter(|(name, _)| !name.starts_with("FISHPLATE_"))
-        .collect()
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    handed_on(variables.collect())
+}
+
+/// Variables about the directory and the shell in which a process was started.
+const OF_THE_PLACE: [&str; 4] = ["_", "SHLVL", "PWD", "OLDPWD"];
+
+/// What a web server tells a CGI script about a request (RFC 3875, section 4.1, and Apache's own):
+/// these or what begins with these.
+const OF_THE_REQUEST: [&str; 17] = [
+    "AUTH_TYPE",
+    "CONTENT_",
+    "CONTEXT_",
+    "DOCUMENT_",
+    "GATEWAY_INTERFACE",
+    "HTTPS",
+    "HTTP_",
+    "PATH_INFO",
+    "PATH_TRANSLATED",
+    "QUERY_STRING",
+    "REDIRECT_",
+    "REMOTE_",
+    "REQUEST_",
+    "SCRIPT_",
+    "SERVER_",
+    "SSL_",
+    "UNIQUE_ID",
+];
+
+/// Leaves out our own variables (a server that was itself started by a job must not hand on that
+/// job's name), those of the place, and in a CGI script those of the request: they come from
+/// callers, and no caller may reach a program's environment.
+fn handed_on(mut variables: Variables) -> Variables {
+    let is_cgi = variables.contains_key("GATEWAY_INTERFACE");
+    variables.retain(|name, _| {
+        !name.starts_with("FISHPLATE_") && !OF_THE_PLACE.contains(&name.as_str())
+    });
+    if is_cgi {
+        variables.retain(|name, _| !OF_THE_REQUEST.iter().any(|known| name.starts_with(known)));
+    }
+    variables
 }
 
 /// An environment with these modules loaded by a login shell. The names come from the service's
@@ -121,11 +159,10 @@ fn after_mark(output: &[u8]) -> Option<usize> {
 
 /// The output of `env -0`, without what is the shell's own.
 fn parse(output: &[u8]) -> Variables {
-    const SHELLS_OWN: [&str; 4] = ["_", "SHLVL", "PWD", "OLDPWD"];
     output
         .split(|byte| *byte == 0)
         .filter_map(|variable| std::str::from_utf8(variable).ok()?.split_once('='))
-        .filter(|(name, _)| !name.is_empty() && !SHELLS_OWN.contains(name))
+        .filter(|(name, _)| !name.is_empty() && !OF_THE_PLACE.contains(name))
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
 }
@@ -173,6 +210,21 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn callers_do_not_reach_the_environment_through_cgi() {
+        let names = |variables: &[&str]| {
+            let all = variables.iter().map(|name| ((*name).to_owned(), String::new()));
+            handed_on(all.collect()).into_keys().collect::<Vec<_>>()
+        };
+        let variables = ["PATH", "HTTP_PROXY", "QUERY_STRING", "REMOTE_PORT", "SSL_CERT_FILE"];
+        assert_eq!(
+            names(&variables),
+            ["HTTP_PROXY", "PATH", "QUERY_STRING", "REMOTE_PORT", "SSL_CERT_FILE"]
+        );
+        assert_eq!(names(&[&variables[..], &["GATEWAY_INTERFACE"]].concat()), ["PATH"]);
+        assert_eq!(names(&["PWD", "_", "FISHPLATE_JOB", "HOME"]), ["HOME"]);
+    }
 
     #[test]
     fn the_same_environment_is_kept_once_and_for_its_owner_only() {

@@ -80,7 +80,8 @@ pub fn parse<W: AsRef<str>>(words: &[W]) -> Parsed {
         parser.index = index;
         match Stream::from_operator(word) {
             Some(_) if index == 0 => {
-                parser.problem_here(word, "the program comes first, redirections after it");
+                let misplaced = "the program comes first, redirections after it";
+                parser.push(parser.error(word, misplaced));
                 index += 1;
             }
             Some(stream) => {
@@ -114,9 +115,8 @@ impl Parser {
         self.parsed.problems.push(problem);
     }
 
-    fn problem_here(&mut self, word: &str, message: &str) {
-        let at = self.at(0..word.len());
-        self.push(Problem::error(at, message));
+    fn error(&self, word: &str, message: impl Into<String>) -> Problem {
+        Problem::error(self.at(0..word.len()), message)
     }
 
     /// The parts of a word, and the problems in it.
@@ -125,11 +125,9 @@ impl Parser {
         let has_slot = parts.iter().any(|part| matches!(part, Part::Slot(_)));
         if self.index == 0 {
             if has_slot {
-                self.problem_here(word, "the program cannot be a slot");
-                self.parsed.problems.last_mut().expect("just pushed").hint = Some(
-                    "a caller would choose what runs; give each program a service of its own"
-                        .to_owned(),
-                );
+                self.push(self.error(word, "the program cannot be a slot").hint(
+                    "a caller would choose what runs; give each program a service of its own",
+                ));
             }
             return parts;
         }
@@ -223,16 +221,15 @@ impl Parser {
     fn redirect(&mut self, stream: Stream, operator: &str, target: Option<&str>) -> bool {
         if self.redirected.contains(&stream) {
             let message = format!("{} is redirected twice", stream.name());
-            self.problem_here(operator, &message);
+            self.push(self.error(operator, message));
         }
         self.redirected.push(stream);
         let Some(target) = target.filter(|word| Stream::from_operator(word).is_none()) else {
             let message = format!("`{operator}` needs a file after it");
-            self.problem_here(operator, &message);
-            self.parsed.problems.last_mut().expect("just pushed").hint = Some(format!(
+            self.push(self.error(operator, message).hint(format!(
                 "a slot such as `[{} file NAME:TYPE]`, or the name of a file in the workspace",
                 if stream == Stream::Input { "in" } else { "out" },
-            ));
+            )));
             return false;
         };
         self.index += 1;
@@ -255,7 +252,7 @@ impl Parser {
             }
             _ if readable => {
                 let message = format!("the word after `{operator}` is one slot or one file name");
-                self.problem_here(target, &message);
+                self.push(self.error(target, message));
                 Target::File(String::new())
             }
             // Keeps the items in step with the words; no file has an empty name.
