@@ -1,1 +1,8 @@
-fn main() {}
+//! Programs as web services, unchanged.
+
+mod commands;
+mod output;
+
+fn main() -> std::process::ExitCode {
+    commands::run()
+}
