@@ -123,3 +123,22 @@ fn told_charset(media: &MediaType) -> Result<Option<&'static Encoding>, Fault> {
         .map(crate::xml::charset)
         .transpose()
 }
+
+/// The parts of a message with the boundary `b`, as text.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn fuzz_multipart(message: &[u8], size: usize) -> Option<String> {
+    let mut multipart = multipart::Multipart::new("b", &WireLimits::default()).ok()?;
+    let mut parts = Vec::new();
+    for chunk in message.chunks(size) {
+        let fed = multipart.feed(Bytes::copy_from_slice(chunk), &mut |found| {
+            match found {
+                multipart::Found::Data(data) => parts.extend_from_slice(&data),
+                other => parts.extend_from_slice(format!("{other:?}").as_bytes()),
+            }
+            Ok(())
+        });
+        fed.ok()?;
+    }
+    multipart.finish().ok()?;
+    Some(String::from_utf8_lossy(&parts).into_owned())
+}
