@@ -27,6 +27,9 @@ pub mod base64;
 pub mod bind;
 pub mod detail;
 pub mod envelope;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzz;
 pub mod limits;
 pub mod media;
 pub mod name;

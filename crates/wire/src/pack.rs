@@ -210,6 +210,9 @@ fn write_child(child: &Child, wrapper: &str, writer: &mut dyn Writer, root: &mut
         declare("xsi", XSI, root.text());
         root.push(" xsi:nil=\"true\"");
     }
+    if let Content::Data(payload @ (Payload::Inline(_) | Payload::Spooled(_))) = &child.content {
+        writer.attributes(payload, root);
+    }
     root.push(">");
     match &child.content {
         Content::Text(text) => push_text(text, root.text()),

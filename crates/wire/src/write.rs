@@ -10,7 +10,7 @@ use crate::envelope::{
 use crate::media::MediaType;
 use crate::name::{FAULT, QName, SOAP_11, SOAP_12, WSA, WSA_2004, XMLNS};
 use crate::options;
-use crate::packaging::Packaging;
+use crate::packaging::{Packaging, of_answer};
 use crate::unpack::Head;
 use crate::wsdl;
 use crate::xml::unfit;
@@ -29,19 +29,16 @@ pub struct ReplyForm {
 }
 
 impl ReplyForm {
-    /// The form of an answer to a request whose body was not read. MTOM only for those who used it
-    /// or ask for it: zeep, suds, PHP and SOAP::Lite cannot read it.
+    /// The form of an answer to a request whose body was not read.
     pub fn of_head(head: &Head<'_>) -> Self {
         let media = MediaType::parse(head.content_type);
         let multipart = media.essence == "multipart/related";
-        let accept = head.accept.unwrap_or_default().to_ascii_lowercase();
-        let asked = ["multipart/related", "application/xop+xml"].iter().any(|t| accept.contains(t));
         let info = media.parameter("start-info").or(media.parameter("type")).unwrap_or_default();
         let newer = media.essence == "application/soap+xml"
             || multipart && info.to_ascii_lowercase().starts_with("application/soap+xml");
         Self {
             version: if newer { SoapVersion::V12 } else { SoapVersion::V11 },
-            packaging: if multipart || asked { Packaging::Mtom } else { Packaging::Plain },
+            packaging: of_answer(&media, head.accept.unwrap_or_default()),
             addressing: Addressing::default(),
             not_understood: Vec::new(),
         }

@@ -1,5 +1,6 @@
 //! How a root part and its attachments travel together: one trait a direction, one module a
-//! packaging. A new packaging is a module here and a line in [`reader`] and [`writer`].
+//! packaging. A new packaging is a module here and a line in each of `reader`,
+//! `writer` and `of_answer`.
 
 mod mtom;
 mod multipart;
@@ -55,7 +56,10 @@ pub(crate) trait Reader: Send {
 
 /// Puts a message together. The root is written first: it tells of each binary value as it comes.
 pub(crate) trait Writer {
-    /// Writes what stands for a binary value in the root.
+    /// Writes attributes of a binary value's element, if its packaging refers to parts by them.
+    fn attributes(&mut self, _payload: &Payload, _root: &mut Composer) {}
+
+    /// Writes what stands for a binary value in its element.
     fn value(&mut self, payload: &Payload, root: &mut Composer);
 
     /// The message, now that the root is written.
@@ -99,6 +103,15 @@ pub(crate) fn reader(content_type: &str, limits: &WireLimits) -> Result<Opened, 
     }
 }
 
+/// How to answer a request: MTOM only to those who used it or ask for it, because zeep, suds, PHP
+/// and SOAP::Lite cannot read it.
+pub(crate) fn of_answer(media: &MediaType, accept: &str) -> Packaging {
+    let accept = accept.to_ascii_lowercase();
+    let asked = ["multipart/related", "application/xop+xml"].iter().any(|it| accept.contains(it));
+    let used = media.essence == "multipart/related";
+    if used || asked { Packaging::Mtom } else { Packaging::Plain }
+}
+
 /// A writer for a packaging.
 pub(crate) fn writer(packaging: Packaging) -> Box<dyn Writer> {
     match packaging {
@@ -122,4 +135,23 @@ fn told_charset(media: &MediaType) -> Result<Option<&'static Encoding>, Fault> {
         .filter(|label| !label.is_empty())
         .map(crate::xml::charset)
         .transpose()
+}
+
+/// The parts of a message with the boundary `b`, as text.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn fuzz_multipart(message: &[u8], size: usize) -> Option<String> {
+    let mut multipart = multipart::Multipart::new("b", &WireLimits::default()).ok()?;
+    let mut parts = Vec::new();
+    for chunk in message.chunks(size) {
+        let fed = multipart.feed(Bytes::copy_from_slice(chunk), &mut |found| {
+            match found {
+                multipart::Found::Data(data) => parts.extend_from_slice(&data),
+                other => parts.extend_from_slice(format!("{other:?}").as_bytes()),
+            }
+            Ok(())
+        });
+        fed.ok()?;
+    }
+    multipart.finish().ok()?;
+    Some(String::from_utf8_lossy(&parts).into_owned())
 }

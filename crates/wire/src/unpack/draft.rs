@@ -246,15 +246,11 @@ impl Draft {
                 Fault::new(FaultCode::UnexpectedParameter, message).parameter(&*parameter.name)
             );
         }
-        if tag.attribute("", "href").is_some() {
-            let message = format!(
-                "parameter {} refers to its value by href; give the value itself, or xop:Include \
-                 in MTOM",
-                parameter.name
-            );
-            return Err(
-                Fault::new(FaultCode::UnsupportedMediaType, message).parameter(&*parameter.name)
-            );
+        let href = tag.attribute("", "href");
+        if href.is_some() && !parameter.data_type.is_binary() {
+            let message =
+                format!("parameter {} refers to its value by href; give the value", parameter.name);
+            return Err(Fault::new(FaultCode::InvalidValue, message).parameter(&*parameter.name));
         }
         if parameter.repeated {
             child.label = tag.attribute("", "name").map(str::to_owned);
@@ -267,6 +263,10 @@ impl Draft {
         Ok(match &parameter.data_type {
             DataType::Raw | DataType::Xml => {
                 self.binary = Binary::new(&parameter.name);
+                // SOAP with Attachments refers to a part from the element itself.
+                if let Some(href) = href {
+                    self.binary.attach(href, "href")?;
+                }
                 Frame::Binary(child)
             }
             DataType::Record(fields) => Frame::Values(Values {

@@ -89,7 +89,7 @@ impl Binary {
             return Err(self.invalid("more than one value"));
         }
         if tag.is(XOP, "Include") {
-            self.form = Form::Attachment(self.include(tag)?);
+            self.attach(tag.attribute("", "href").unwrap_or_default(), "xop:Include")?;
             Ok(Within::Include)
         } else if tag.is(XDESCR, "XMLData") {
             self.form = Form::Xml;
@@ -106,15 +106,15 @@ impl Binary {
         }
     }
 
-    /// Only parts of this message may be included: to fetch what a stranger names would make us
-    /// call addresses for them (CVE-2022-46364, CVE-2024-28752).
-    fn include(&self, tag: &StartTag<'_>) -> Result<String, Fault> {
-        let href = trimmed(tag.attribute("", "href").unwrap_or_default());
+    /// A part of this message stands for the value. Only such a part may: to fetch what a stranger
+    /// names would make us call addresses for them (CVE-2022-46364, CVE-2024-28752).
+    pub(super) fn attach(&mut self, href: &str, by: &str) -> Result<(), Fault> {
+        let href = trimmed(href);
         let scheme = href.get(..4).unwrap_or_default();
         if !scheme.eq_ignore_ascii_case("cid:") {
             let message = format!(
-                "parameter {}: xop:Include refers to {:?}; it may only refer to a part of this \
-                 message (href=\"cid:...\")",
+                "parameter {}: {by} refers to {:?}; it may only refer to a part of this message \
+                 (href=\"cid:...\")",
                 self.parameter,
                 shortened(href)
             );
@@ -122,7 +122,8 @@ impl Binary {
                 Fault::new(FaultCode::ForbiddenContent, message).parameter(&*self.parameter)
             );
         }
-        Ok(format!("cid:{}", &href[4..]))
+        self.form = Form::Attachment(format!("cid:{}", &href[4..]));
+        Ok(())
     }
 
     /// The address of the endpoint reference.

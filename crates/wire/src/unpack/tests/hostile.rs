@@ -116,8 +116,14 @@ fn binary_values_are_one_thing() {
     for children in [xml(""), xml("<a/><b/>"), xml("text"), xml("<a>\u{1}</a>")] {
         assert_eq!(refused_call(&children).code, FaultCode::MalformedMessage, "{children}");
     }
+    let fault = refused_call("<data/><x href='#id1'/>");
+    assert_eq!((fault.code, fault.parameter.as_deref()), (FaultCode::InvalidValue, Some("x")));
+    let fault = refused_call("<data href='http://10.0.0.1/x'/>");
+    assert_eq!(fault.code, FaultCode::ForbiddenContent);
     let fault = refused_call("<data href='cid:a'/>");
-    assert_eq!(fault.code, FaultCode::UnsupportedMediaType);
+    assert!(fault.message.contains("no part has"), "{}", fault.message);
+    let fault = refused_call("<data href='cid:a'>aGVs</data>");
+    assert_eq!(fault.code, FaultCode::InvalidValue);
 }
 
 #[test]

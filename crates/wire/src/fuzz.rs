@@ -1,0 +1,172 @@
+//! What the fuzz targets run: any bytes, whole and cut, must give the same and never panic.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fishplate_contract::{DataType, Fault, Held, Parameter};
+
+use crate::limits::WireLimits;
+use crate::name::QName;
+use crate::packaging::fuzz_multipart;
+use crate::spool::SpoolSink;
+use crate::unpack::{Expected, Head, Unpacker};
+use crate::xml::{Handler, StartTag, Tokenizer};
+
+/// The first byte says how the rest is cut.
+fn cut(data: &[u8]) -> Option<(usize, &[u8])> {
+    let (first, rest) = data.split_first()?;
+    Some((usize::from(*first) + 1, rest))
+}
+
+/// Tokens as text.
+#[derive(Default)]
+struct Told(String);
+
+impl Handler for Told {
+    fn start(&mut self, tag: &StartTag<'_>) -> Result<(), Fault> {
+        self.0.push_str(&format!("<{}{:?}>", tag.name(), tag.attributes));
+        Ok(())
+    }
+
+    fn end(&mut self, raw: &str) -> Result<(), Fault> {
+        self.0.push_str(&format!("</{raw}>"));
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), Fault> {
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+/// The tokenizer.
+pub fn tokenizer(data: &[u8]) {
+    let Some((size, document)) = cut(data) else { return };
+    let tokens = |size: usize| {
+        let mut tokenizer = Tokenizer::new(None, &WireLimits::default());
+        let mut told = Told::default();
+        for chunk in document.chunks(size) {
+            tokenizer.feed(chunk, &mut told).ok()?;
+        }
+        tokenizer.finish(&mut told).ok()?;
+        Some(told.0)
+    };
+    assert_eq!(tokens(size), tokens(usize::MAX));
+}
+
+/// The multipart reader, with the boundary `b`.
+pub fn multipart(data: &[u8]) {
+    let Some((size, message)) = cut(data) else { return };
+    assert_eq!(fuzz_multipart(message, size), fuzz_multipart(message, usize::MAX));
+}
+
+#[derive(Debug)]
+struct Nowhere;
+
+impl Held for Nowhere {
+    fn path(&self) -> &std::path::Path {
+        std::path::Path::new("")
+    }
+
+    fn len(&self) -> u64 {
+        0
+    }
+
+    fn keep(&self) {}
+}
+
+#[derive(Default)]
+struct Counting(usize);
+
+impl SpoolSink for Counting {
+    fn create(&mut self) -> Arc<dyn Held> {
+        Arc::new(Nowhere)
+    }
+
+    fn write(&mut self, _to: &Arc<dyn Held>, data: Bytes) {
+        self.0 += data.len();
+    }
+}
+
+/// The whole unpacker: the first byte says the packaging too.
+pub fn unpacker(data: &[u8]) {
+    let Some((size, message)) = cut(data) else { return };
+    let content_type = if size % 2 == 0 { "text/xml" } else { "multipart/related; boundary=b" };
+    let parameters =
+        [Parameter::new("data", DataType::Raw), Parameter::new("x", DataType::String).repeated()];
+    let unpack = |size: usize| {
+        let expected = Expected::response(QName::new("urn:t", "call"), &parameters);
+        let head = Head { content_type, ..Head::default() };
+        let limits = WireLimits { inline_size: 16, ..WireLimits::default() };
+        let mut sink = Counting::default();
+        let mut unpacker = Unpacker::new(&head, Box::new(expected), &limits).ok()?;
+        for chunk in message.chunks(size) {
+            unpacker.feed(Bytes::copy_from_slice(chunk), &mut sink).ok()?;
+        }
+        let parcel = unpacker.finish(&mut sink).ok()?;
+        Some((format!("{:?}", parcel.envelope), sink.0))
+    };
+    assert_eq!(unpack(size), unpack(usize::MAX));
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_targets_take_any_bytes(data in proptest::collection::vec(any::<u8>(), 0..300)) {
+            super::tokenizer(&data);
+            super::multipart(&data);
+            super::unpacker(&data);
+        }
+
+        #[test]
+        fn the_targets_take_what_is_nearly_right(
+            first in any::<u8>(),
+            pieces in proptest::collection::vec(prop::sample::select(PIECES), 0..14),
+        ) {
+            let mut data = vec![first];
+            data.extend(pieces.concat().into_bytes());
+            super::tokenizer(&data);
+            super::multipart(&data);
+            super::unpacker(&data);
+        }
+    }
+
+    const PIECES: &[&str] = &[
+        "<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'>",
+        "<e:Header>",
+        "</e:Header>",
+        "<e:Body>",
+        "</e:Body>",
+        "</e:Envelope>",
+        "<call xmlns='urn:t'>",
+        "</call>",
+        "<data>",
+        "</data>",
+        "<x name='a'>",
+        "</x>",
+        "<i:Include xmlns:i='http://www.w3.org/2004/08/xop/include' href='cid:a'/>",
+        "<x:XMLData xmlns:x='urn:fishplate:xdescr:1'>",
+        "</x:XMLData>",
+        "aGVsbG8=",
+        "&amp;",
+        "&#13;",
+        "<![CDATA[",
+        "]]>",
+        "<!--",
+        "-->",
+        "\r\n",
+        "\r\n\r\n",
+        "--b",
+        "\r\n--b\r\n",
+        "--b--",
+        "Content-ID: <a>\r\n",
+        "\r",
+        "\n",
+        " ",
+        "é",
+        "<?xml version='1.0'?>",
+    ];
+}
