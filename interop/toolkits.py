@@ -191,7 +191,8 @@ def run(command: list[str], directory: Path | None = None) -> None:
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True,
                           env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, check=False)
     if done.returncode != 0:
-        raise PreparationFailed(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+        said = (done.stdout + done.stderr).splitlines()[:30]
+        raise PreparationFailed("\n  ".join([" ".join(command), *said]))
 
 
 class PreparationFailed(Exception):

@@ -9,10 +9,10 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 
-import arithmetic.ArithmeticTest_Service;
+import arithmetic.ArithmeticTest;
 import echo.EchoFile;
-import echo.EchoFile_Service;
-import echo.Fault_Exception;
+import echo.EchoFilePortType;
+import echo.FaultMessage;
 
 import jakarta.activation.DataHandler;
 import jakarta.xml.ws.BindingProvider;
@@ -34,13 +34,13 @@ public final class Client {
         URL echoWsdl = URI.create(arguments[1]).toURL();
         Path payloads = Path.of(arguments[2]);
 
-        ArithmeticTest_Service arithmetic = new ArithmeticTest_Service(arithmeticWsdl);
-        check("call", () -> expect(arithmetic.getArithmeticTest().call(1, 2) == 3, "not 3"));
-        check("soap12", () -> expect(arithmetic.getArithmeticTest12().call(1, 2) == 3, "not 3"));
+        ArithmeticTest arithmetic = new ArithmeticTest(arithmeticWsdl);
+        check("call", () -> expect(arithmetic.getArithmeticTestSoap11().call(1, 2) == 3, "not 3"));
+        check("soap12", () -> expect(arithmetic.getArithmeticTestSoap12().call(1, 2) == 3, "not 3"));
 
-        EchoFile_Service echo = new EchoFile_Service(echoWsdl);
+        EchoFile echo = new EchoFile(echoWsdl);
         for (boolean mtom : new boolean[] {true, false}) {
-            EchoFile port = echo.getEchoFile(new MTOMFeature(mtom));
+            EchoFilePortType port = echo.getEchoFileSoap11(new MTOMFeature(mtom));
             for (int size : SIZES) {
                 byte[] sent = Files.readAllBytes(payloads.resolve(size + ".bin"));
                 String mode = mtom ? "mtom " : "base64 ";
@@ -48,7 +48,7 @@ public final class Client {
                 check(mode + "spawn-file " + size, () -> same(port, mtom, spawned(port, sent), sent));
             }
         }
-        check("missing-job", () -> missingJob(echo.getEchoFile()));
+        check("missing-job", () -> missingJob(echo.getEchoFileSoap11()));
         System.exit(failed == 0 ? 0 : 1);
     }
 
@@ -73,7 +73,7 @@ public final class Client {
         return new DataHandler(new ByteDataSource(bytes, "application/octet-stream"));
     }
 
-    private static DataHandler spawned(EchoFile port, byte[] sent) throws Exception {
+    private static DataHandler spawned(EchoFilePortType port, byte[] sent) throws Exception {
         String job = port.spawn(file(sent));
         while (port.running(job)) {
             Thread.sleep(20);
@@ -82,7 +82,7 @@ public final class Client {
     }
 
     /** The bytes, and the packaging they came in. */
-    private static void same(EchoFile port, boolean mtom, DataHandler found, byte[] sent) throws Exception {
+    private static void same(EchoFilePortType port, boolean mtom, DataHandler found, byte[] sent) throws Exception {
         byte[] bytes = found == null ? new byte[0] : found.getInputStream().readAllBytes();
         expect(Arrays.equals(bytes, sent), "other bytes: " + bytes.length + " of " + sent.length);
         String type = contentType(port);
@@ -90,7 +90,7 @@ public final class Client {
     }
 
     @SuppressWarnings("unchecked")
-    private static String contentType(EchoFile port) {
+    private static String contentType(EchoFilePortType port) {
         Object headers = ((BindingProvider) port).getResponseContext().get(MessageContext.HTTP_RESPONSE_HEADERS);
         for (Map.Entry<String, List<String>> header : ((Map<String, List<String>>) headers).entrySet()) {
             if ("content-type".equalsIgnoreCase(header.getKey())) {
@@ -100,11 +100,11 @@ public final class Client {
         return "";
     }
 
-    private static void missingJob(EchoFile port) {
+    private static void missingJob(EchoFilePortType port) {
         String job = "0".repeat(32);
         try {
             port.results(job);
-        } catch (Fault_Exception fault) {
+        } catch (FaultMessage fault) {
             expect(!fault.getMessage().isEmpty(), "the fault has no sentence");
             expect("NoSuchJob".equals(fault.getFaultInfo().getCode()), fault.getFaultInfo().getCode());
             expect(job.equals(fault.getFaultInfo().getJob()), "the job is not named");

@@ -11,12 +11,12 @@
 #include <thread>
 #include <vector>
 
-#include "arithmetic_test_soap11.nsmap"
-#include "soaparithmetic_test_soap11Proxy.h"
-#include "soapecho_file_soap11Proxy.h"
+#include "arithmetic_testSoap11.nsmap"
+#include "soaparithmetic_testSoap11Proxy.h"
+#include "soapecho_fileSoap11Proxy.h"
 
-using Arithmetic = arithmetic_test_soap11Proxy;
-using Echo = echo_file_soap11Proxy;
+using Arithmetic = arithmetic_testSoap11Proxy;
+using Echo = echo_fileSoap11Proxy;
 
 namespace {
 
