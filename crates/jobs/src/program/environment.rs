@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, OpenOptions};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::Hasher;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use siphasher::sip::SipHasher13;
 
 /// An environment by names of variables.
 pub type Variables = BTreeMap<String, String>;
@@ -177,8 +179,8 @@ pub fn keep(variables: &Variables, directory: &Path) -> Result<PathBuf, Environm
     let directory = std::path::absolute(directory).map_err(failed)?;
     DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed)?;
     let json = serde_json::to_vec(variables).map_err(|error| failed(error.into()))?;
-    let mut hasher = DefaultHasher::new();
-    json.hash(&mut hasher);
+    let mut hasher = SipHasher13::new();
+    hasher.write(&json);
     let mut hash = hasher.finish();
     loop {
         let path = directory.join(format!("{hash:016x}.json"));
