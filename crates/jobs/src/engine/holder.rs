@@ -19,6 +19,11 @@ pub fn boot() -> String {
         .map_or_else(|_| "unknown".to_owned(), |id| id.trim().to_owned())
 }
 
+/// The boot of a holder's machine.
+pub fn boot_of(holder: &str) -> &str {
+    holder.split('/').next().unwrap_or("")
+}
+
 /// Whether a holder is known to be dead: its process is gone, or its machine has been restarted
 /// and has come up again as this one.
 ///

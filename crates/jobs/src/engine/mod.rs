@@ -195,3 +195,6 @@ impl std::fmt::Debug for Engine {
         f.debug_struct("Engine").field("settings", &self.shared.settings).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use fishplate_contract::{FaultCode, JobId, JobState};
 
+use super::holder;
 use crate::executor::{Ending, Handle, Located, Observation, Order, StartError};
 use crate::plan::Plan;
 use crate::store::Claim;
@@ -67,6 +68,8 @@ pub enum End {
 struct Active {
     order: Order,
     boot: Option<String>,
+    /// The boot in which it was claimed before it was taken over.
+    claimed_in_boot: String,
     kill: bool,
     phase: Phase,
 }
@@ -141,16 +144,18 @@ impl Reactor {
         let mut active = Active {
             order: order.clone(),
             boot: claim.boot,
+            claimed_in_boot: self.boot.clone(),
             kill: claim.kill_requested,
             phase: Phase::Starting,
         };
-        let effects = match (claim.takeover, claim.handle) {
-            (false, _) => active.begin(&self.boot),
-            (true, None) => {
+        let effects = match (claim.taken_from, claim.handle) {
+            (None, _) => active.begin(&self.boot),
+            (Some(holder), None) => {
+                active.claimed_in_boot = holder::boot_of(&holder).to_owned();
                 active.phase = Phase::Locating;
                 vec![Effect::Locate(order)]
             }
-            (true, Some(handle)) => active.run(handle),
+            (Some(_), Some(handle)) => active.run(handle),
         };
         self.active.insert(claim.id, active);
         effects
@@ -195,6 +200,17 @@ impl Reactor {
             return Vec::new();
         }
         match located {
+            // What an executor wrote of a start may have been lost with the machine's memory: that
+            // it finds nothing proves nothing then.
+            Located::Never if active.claimed_in_boot != boot => {
+                let why = "the machine was restarted when the program was about to be started: \
+                           whether it ran can't be proved";
+                active.close(End::Without(
+                    JobState::Unknown,
+                    FaultCode::OutcomeUnknown,
+                    why.to_owned(),
+                ))
+            }
             Located::Never => {
                 active.phase = Phase::Starting;
                 active.begin(&boot)

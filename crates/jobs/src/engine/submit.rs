@@ -160,7 +160,7 @@ impl Shared {
                 lock(&shared.waiters).remove(&job);
                 let _ = fs::remove_dir_all(&directory);
                 let accepted = |job| Accepted { job, existing: true, waiter: None };
-                refusal(answer?, shared.settings.max_queued).map(accepted)
+                refusal(&answer?, shared.settings.max_queued).map(accepted)
             }
         }
     }
@@ -238,15 +238,15 @@ impl Shared {
     }
 }
 
-fn refusal(submission: Submission, max_queued: u32) -> Result<JobId, Fault> {
+fn refusal(submission: &Submission, max_queued: u32) -> Result<JobId, Fault> {
     match submission {
         Submission::Accepted => Err(Fault::new(FaultCode::Internal, "accepted, then refused")),
-        Submission::Existing(job) => Ok(job),
+        Submission::Existing(job) => Ok(*job),
         Submission::KeyConflict(job) => Err(Fault::new(
             FaultCode::KeyConflict,
             "the idempotency key was used before with other arguments; use a new key for new work",
         )
-        .job(job)),
+        .job(*job)),
         Submission::QueueFull => Err(Fault::new(
             FaultCode::QueueFull,
             format!(

@@ -174,7 +174,7 @@ fn claims_in_order(store: &dyn Store) {
     );
     let next = claim(store, "h", 0);
     assert_eq!(next.len(), 1);
-    assert_eq!((next[0].id, next[0].takeover, next[0].fence), (number(3), false, 1));
+    assert_eq!((next[0].id, &next[0].taken_from, next[0].fence), (number(3), &None, 1));
 }
 
 fn no_starvation(store: &dyn Store) {
@@ -190,7 +190,8 @@ fn stale_fence(store: &dyn Store) {
     submit(store, &job(1, "s"));
     let first = claim(store, "one", 0).remove(0);
     let second = claim(store, "two", 20_000).remove(0);
-    assert!(second.takeover && second.fence > first.fence);
+    assert_eq!(second.taken_from.as_deref(), Some("one"));
+    assert!(second.fence > first.fence);
     let handle = Handle("h".to_owned());
     let old = first.fence;
     with(store, |t| {
@@ -232,7 +233,7 @@ fn dead_holder(store: &dyn Store) {
     submit(store, &job(3, "s"));
     let taken = with(store, |t| t.claim(&request));
     assert_eq!(taken.len(), 2);
-    assert!(taken.iter().all(|claim| claim.takeover));
+    assert!(taken.iter().all(|claim| claim.taken_from.is_some()));
 }
 
 fn unclaim(store: &dyn Store) {
@@ -241,7 +242,7 @@ fn unclaim(store: &dyn Store) {
     assert_eq!(with(store, |t| t.unclaim(number(1), first.fence)), Fenced::Accepted);
     assert_eq!(with(store, |t| t.find(number(1))).unwrap().state, JobState::Queued);
     let again = claim(store, "h", 0).remove(0);
-    assert!(again.fence > first.fence && !again.takeover);
+    assert!(again.fence > first.fence && again.taken_from.is_none());
 }
 
 fn kills(store: &dyn Store) {

@@ -75,7 +75,9 @@ impl Jobs {
 }
 
 impl Job {
-    fn claim(&mut self, request: &ClaimRequest, takeover: bool) -> Claim {
+    fn claim(&mut self, request: &ClaimRequest) -> Claim {
+        let running = self.state == JobState::Running;
+        let taken_from = running.then(|| self.holder.clone());
         self.state = JobState::Running;
         self.fence += 1;
         self.holder.clone_from(&request.holder);
@@ -86,7 +88,7 @@ impl Job {
             directory: self.new.directory.clone(),
             fence: self.fence,
             handle: self.handle.clone(),
-            takeover,
+            taken_from,
             kill_requested: self.kill_requested,
             boot: self.new.boot.clone(),
         }
@@ -152,7 +154,7 @@ impl Transaction for Jobs {
         for job in self.by_number.values_mut() {
             let lapsed = job.lease_until < request.now || request.dead.contains(&job.holder);
             if job.state == JobState::Running && lapsed {
-                claims.push(job.claim(request, true));
+                claims.push(job.claim(request));
             }
         }
         if request.takeover_only {
@@ -169,7 +171,7 @@ impl Transaction for Jobs {
                 && room
                 && let Some(job) = self.by_number.get_mut(&number)
             {
-                claims.push(job.claim(request, false));
+                claims.push(job.claim(request));
             }
         }
         Ok(claims)

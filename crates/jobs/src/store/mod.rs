@@ -178,8 +178,8 @@ pub struct Claim {
     pub fence: u64,
     /// The handle of its start, if one was recorded.
     pub handle: Option<Handle>,
-    /// It was claimed before: whether it was started must be found out.
-    pub takeover: bool,
+    /// Who held it before: whether it was started must be found out. `None` if nobody did.
+    pub taken_from: Option<String>,
     /// Its end was asked for.
     pub kill_requested: bool,
     /// The boot it belongs to, if it need not survive the machine.

@@ -208,7 +208,7 @@ impl Sql<'_> {
                     request.now.0,
                     request.dead.contains(&holder),
                 ],
-                |row| claim(row, true),
+                |row| claim(row, Some(holder.clone())),
             )?;
             claims.extend(taken);
         }
@@ -230,7 +230,7 @@ impl Sql<'_> {
                         WHERE other.state = 'running' AND other.service = jobs.service) < max_running
                  RETURNING id, service, directory, fence, handle, kill_requested, boot",
                 params![number, request.holder, request.now.after(request.lease).0],
-                |row| claim(row, false),
+                |row| claim(row, None),
             )?;
             let Some(taken) = taken else { continue };
             claims.push(taken);
@@ -509,14 +509,14 @@ fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
     })
 }
 
-fn claim(row: &Row<'_>, takeover: bool) -> rusqlite::Result<Claim> {
+fn claim(row: &Row<'_>, taken_from: Option<String>) -> rusqlite::Result<Claim> {
     Ok(Claim {
         id: id(row, 0)?,
         service: row.get(1)?,
         directory: PathBuf::from(row.get::<_, String>(2)?),
         fence: row.get::<_, i64>(3)?.cast_unsigned(),
         handle: row.get::<_, Option<String>>(4)?.map(Handle),
-        takeover,
+        taken_from,
         kill_requested: row.get(5)?,
         boot: row.get(6)?,
     })

@@ -37,10 +37,15 @@ fn claim(n: u8, fence: u64) -> Claim {
         directory: PathBuf::from("/nowhere"),
         fence,
         handle: None,
-        takeover: false,
+        taken_from: None,
         kill_requested: false,
         boot: None,
     }
+}
+
+/// Taken from a process of this boot that is gone.
+fn taken() -> Option<String> {
+    Some(format!("{BOOT}/1/1/0"))
 }
 
 fn handle() -> Handle {
@@ -133,10 +138,18 @@ fn a_start_that_is_not_remembered_is_looked_up_and_never_guessed() {
     ];
     for (located, effects) in cases {
         let mut watched = Watched::new();
-        let job = Claim { takeover: true, ..claim(1, 2) };
+        let job = Claim { taken_from: taken(), ..claim(1, 2) };
         assert_eq!(watched.step(Event::Claimed(job.clone(), plan())), ["locate"]);
         assert_eq!(watched.step(Event::Located(job.id, 2, located)), effects);
     }
+}
+
+#[test]
+fn after_a_restart_of_the_machine_finding_nothing_proves_nothing() {
+    let mut watched = Watched::new();
+    let job = Claim { taken_from: Some("earlier/1/1/0".to_owned()), ..claim(1, 2) };
+    assert_eq!(watched.step(Event::Claimed(job.clone(), plan())), ["locate"]);
+    assert_eq!(watched.step(Event::Located(job.id, 2, Located::Never)), ["unknown"]);
 }
 
 #[test]
@@ -154,7 +167,7 @@ fn a_kill_reaches_a_job_in_every_phase() {
     assert_eq!(watched.step(Event::Claimed(killed, plan())), ["killed"]);
     // Taken over while it runs.
     let taken =
-        Claim { kill_requested: true, takeover: true, handle: Some(handle()), ..claim(3, 4) };
+        Claim { kill_requested: true, taken_from: taken(), handle: Some(handle()), ..claim(3, 4) };
     assert_eq!(watched.step(Event::Claimed(taken, plan())), ["observe", "cancel"]);
 }
 
@@ -191,7 +204,7 @@ fn what_was_lost_is_unknown_and_what_died_has_failed() {
         (Observation::Died("with the machine".to_owned()), "failed"),
     ] {
         let mut watched = Watched::new();
-        let job = Claim { takeover: true, handle: Some(handle()), ..claim(1, 2) };
+        let job = Claim { taken_from: taken(), handle: Some(handle()), ..claim(1, 2) };
         watched.step(Event::Claimed(job.clone(), plan()));
         assert_eq!(watched.step(Event::Observed(job.id, 2, seen)), [effect]);
     }
@@ -217,10 +230,10 @@ fn any_event() -> impl Strategy<Value = Event> {
         let id = JobId::from_bytes([n; 16]);
         match kind {
             0 => Event::Claimed(Claim { kill_requested: flag, ..claim(n, fence) }, plan()),
-            1 => Event::Claimed(Claim { takeover: true, ..claim(n, fence) }, plan()),
+            1 => Event::Claimed(Claim { taken_from: taken(), ..claim(n, fence) }, plan()),
             2 => {
                 let handle = Some(handle());
-                Event::Claimed(Claim { takeover: true, handle, ..claim(n, fence) }, plan())
+                Event::Claimed(Claim { taken_from: taken(), handle, ..claim(n, fence) }, plan())
             }
             3 | 4 => Event::Started(id, fence, Ok(handle())),
             5 => Event::Started(id, fence, Err(StartError::NotStarted(String::new()))),

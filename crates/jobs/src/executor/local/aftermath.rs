@@ -55,9 +55,13 @@ fn settled(run: &Run) -> Option<Observation> {
         Phase::Refused(refusal) => {
             Some(lost(&format!("it was not started: {}", refusal.message())))
         }
-        _ if !run.is_of_this_boot() => {
-            Some(lost("died with the machine: it was restarted before the job had ended"))
-        }
+        Phase::Intent if !run.is_of_this_boot() => Some(lost(
+            "the machine was restarted while the program was being started: \
+             whether it ran can't be proved",
+        )),
+        _ if !run.is_of_this_boot() => Some(Observation::Died(
+            "the program died with the machine, which was restarted before it had ended".to_owned(),
+        )),
         _ => None,
     }
 }

@@ -336,7 +336,7 @@ fn take_near(near: &mut HashMap<Handle, Near>, handle: &Handle) -> Option<Observ
 }
 
 fn is_final(observation: &Observation) -> bool {
-    matches!(observation, Observation::Ended(_) | Observation::Lost(_))
+    matches!(observation, Observation::Ended(_) | Observation::Died(_) | Observation::Lost(_))
 }
 
 /// Runs what reads files or waits; `None` if the runtime is shutting down.

@@ -1,0 +1,271 @@
+//! The whole engine on a batch executor that lags, on every store: jobs that are accepted end, each
+//! is started once, and an engine that dies is replaced by the next.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fishplate_contract::{JobState, Principal, SystemClock};
+
+use super::*;
+use crate::executor::StartError;
+use crate::executor::fake::FakeExecutor;
+use crate::plan::{JobLimits, Plan, SuccessRules};
+use crate::store::Filter;
+use crate::store::memory::MemoryStore;
+use crate::store::sqlite::SqliteStore;
+
+fn plan() -> Plan {
+    Plan {
+        program: "/bin/true".into(),
+        arguments: Vec::new(),
+        base_environment: None,
+        environment: BTreeMap::new(),
+        stdin: None,
+        stdout: None,
+        stderr: None,
+        inputs: Vec::new(),
+        staged: Vec::new(),
+        outputs: Vec::new(),
+        success: SuccessRules::default(),
+        progress: None,
+        limits: JobLimits::default(),
+    }
+}
+
+fn work(key: Option<&str>, fingerprint: u64) -> NewWork {
+    NewWork {
+        service: "s".to_owned(),
+        operation: "call".to_owned(),
+        owner: Principal::anonymous(),
+        key: key.map(str::to_owned),
+        fingerprint,
+        plan: plan(),
+        placements: Vec::new(),
+        max_running: 4,
+        delivery: Delivery::Later,
+    }
+}
+
+struct Fixture {
+    directory: tempfile::TempDir,
+    store: Arc<dyn Store>,
+    executor: Arc<FakeExecutor>,
+}
+
+impl Fixture {
+    fn on(store: impl Store + 'static, directory: tempfile::TempDir, seed: u64) -> Self {
+        Self { directory, store: Arc::new(store), executor: Arc::new(FakeExecutor::new(seed)) }
+    }
+
+    fn each(seed: u64) -> [Self; 2] {
+        let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let sqlite = SqliteStore::open(&one.path().join("jobs.sqlite")).unwrap();
+        [Self::on(sqlite, one, seed), Self::on(MemoryStore::default(), two, seed)]
+    }
+
+    fn engine(&self) -> Engine {
+        let settings = Settings {
+            observe_every: Duration::from_millis(2),
+            lease: Duration::from_millis(300),
+            max_queued: 100,
+            ..Settings::new(self.directory.path().to_owned())
+        };
+        let store = Arc::clone(&self.store);
+        let executor: Arc<dyn Executor> = Arc::<FakeExecutor>::clone(&self.executor);
+        Engine::new(settings, store, executor, Arc::new(SystemClock)).unwrap()
+    }
+
+    fn running(&self) -> (Engine, tokio::task::JoinHandle<()>) {
+        let engine = self.engine();
+        let run = tokio::spawn({
+            let engine = engine.clone();
+            async move { engine.run(Until::Dropped).await }
+        });
+        (engine, run)
+    }
+}
+
+fn state(engine: &Engine, job: JobId) -> JobState {
+    engine.status(&Principal::anonymous(), "s", job).unwrap().state
+}
+
+async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    for _ in 0..2000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{what} did not come about");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_accepted_job_ends_and_is_started_once() {
+    for seed in 1..4 {
+        for fixture in Fixture::each(seed) {
+            let (engine, run) = fixture.running();
+            let mut jobs = Vec::new();
+            for _ in 0..30 {
+                jobs.push(engine.submit(work(None, 0)).await.unwrap());
+            }
+            for accepted in jobs {
+                let conclusion = engine.wait(accepted).await.unwrap();
+                assert_eq!(conclusion.state(), JobState::Done, "{conclusion:?}");
+            }
+            let mut started: Vec<JobId> =
+                fixture.executor.starts().iter().map(|(job, _)| *job).collect();
+            started.sort();
+            started.dedup();
+            assert_eq!((started.len(), fixture.executor.starts().len()), (30, 30));
+            run.abort();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_dies_is_replaced_and_nothing_runs_twice() {
+    for fixture in Fixture::each(7) {
+        let (first, run) = fixture.running();
+        let mut jobs = Vec::new();
+        for _ in 0..20 {
+            jobs.push(first.submit(work(None, 0)).await.unwrap().job);
+        }
+        let started = || !fixture.executor.starts().is_empty();
+        until("a start", started).await;
+        run.abort();
+        drop(first);
+        let (second, run) = fixture.running();
+        until("the end of all jobs", || jobs.iter().all(|job| state(&second, *job).is_final()))
+            .await;
+        assert!(jobs.iter().all(|job| state(&second, *job) == JobState::Done));
+        let mut starts: Vec<JobId> =
+            fixture.executor.starts().iter().map(|(job, _)| *job).collect();
+        starts.sort();
+        let count = starts.len();
+        starts.dedup();
+        assert_eq!(starts.len(), count, "a job was started twice");
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_runs_once_and_finds_its_job() {
+    for fixture in Fixture::each(3) {
+        let (engine, run) = fixture.running();
+        let first = engine.submit(work(Some("k"), 1)).await.unwrap();
+        let again = engine.submit(work(Some("k"), 1)).await.unwrap();
+        assert_eq!(first.job, again.job);
+        assert!(again.existing && !first.existing);
+        let conflict = engine.submit(work(Some("k"), 2)).await.unwrap_err();
+        assert_eq!((conflict.code, conflict.job), (FaultCode::KeyConflict, Some(first.job)));
+        let (one, two) = tokio::join!(engine.wait(first), engine.wait(again));
+        assert_eq!(one.unwrap(), two.unwrap());
+        assert_eq!(fixture.executor.starts().len(), 1);
+        run.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_full_queue_says_when_to_try_again_and_leaves_nothing_behind() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        for _ in 0..100 {
+            engine.submit(work(None, 0)).await.unwrap();
+        }
+        let fault = engine.submit(work(None, 0)).await.unwrap_err();
+        assert_eq!(fault.code, FaultCode::QueueFull);
+        assert_eq!(fault.limit.unwrap().name, "max_queued");
+        assert!(fault.retry_after.is_some());
+        let left = std::fs::read_dir(fixture.directory.path().join("jobs")).unwrap().count();
+        assert_eq!(left, 0, "only started jobs have directories here");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_that_failed_is_a_fault_or_is_tried_again() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        let missing = engine.submit(work(None, 0)).await.unwrap();
+        let error = StartError::ProgramMissing("/bin/true: not there".to_owned());
+        fixture.executor.refuse(missing.job, error);
+        let busy = engine.submit(work(None, 0)).await.unwrap();
+        fixture.executor.refuse(busy.job, StartError::NotStarted("busy".to_owned()));
+        let run = tokio::spawn({
+            let engine = engine.clone();
+            async move { engine.run(Until::Dropped).await }
+        });
+        let conclusion = engine.wait(missing).await.unwrap();
+        assert_eq!(conclusion.fault.as_ref().unwrap().0, "ProgramMissing");
+        assert_eq!(engine.wait(busy).await.unwrap().state(), JobState::Done);
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_ends_a_queued_job_and_reaches_a_running_one() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        let owner = Principal::anonymous();
+        let queued = engine.submit(work(None, 0)).await.unwrap();
+        let (state, _) = engine.kill(&owner, "s", queued.job).await.unwrap();
+        assert_eq!(state, JobState::Killed);
+        let running = engine.submit(work(None, 0)).await.unwrap();
+        let forever = vec![FakeExecutor::running()];
+        fixture.executor.script(running.job, forever);
+        let run = tokio::spawn({
+            let engine = engine.clone();
+            async move { engine.run(Until::Dropped).await }
+        });
+        until("a start", || !fixture.executor.starts().is_empty()).await;
+        let (state, message) = engine.kill(&owner, "s", running.job).await.unwrap();
+        assert_eq!(state, JobState::Killed, "{message}");
+        assert!(!fixture.executor.cancels().is_empty());
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_owner_sees_a_job() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        let job = engine.submit(work(None, 0)).await.unwrap().job;
+        let other = Principal::named("somebody else");
+        let code = |fault: Fault| fault.code;
+        assert_eq!(engine.running(&other, "s", job).map_err(code), Err(FaultCode::NoSuchJob));
+        assert_eq!(engine.status(&other, "s", job).unwrap_err().code, FaultCode::NoSuchJob);
+        assert_eq!(engine.kill(&other, "s", job).await.map_err(code), Err(FaultCode::NoSuchJob));
+        assert_eq!(engine.remove(&other, "s", job).await.map_err(code), Err(FaultCode::NoSuchJob));
+        let results = engine.results(&other, "s", "call", job);
+        assert_eq!(results.unwrap_err().code, FaultCode::NoSuchJob);
+        let log = engine.log(&other, "s", job, crate::workspace::Stream::Stdout, 0);
+        assert_eq!(log.unwrap_err().code, FaultCode::NoSuchJob);
+        let wrong_service = engine.running(&Principal::anonymous(), "t", job);
+        assert_eq!(wrong_service.map_err(code), Err(FaultCode::NoSuchJob));
+        let filter =
+            Filter { owner: other, service: "s".to_owned(), state: None, after: None, limit: 10 };
+        assert_eq!(engine.jobs(&filter).unwrap(), (Vec::new(), false));
+        assert_eq!(engine.running(&Principal::anonymous(), "s", job).map_err(code), Ok(true));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ended_jobs_expire_and_free_their_space() {
+    for fixture in Fixture::each(3) {
+        let (engine, run) = fixture.running();
+        let accepted = engine.submit(work(None, 0)).await.unwrap();
+        let job = accepted.job;
+        engine.wait(accepted).await.unwrap();
+        run.abort();
+        let directory = engine.shared.directory(job);
+        std::fs::create_dir_all(&directory).unwrap();
+        let strict = Settings { retention: Duration::ZERO, ..engine.settings().clone() };
+        let executor: Arc<dyn Executor> = Arc::<FakeExecutor>::clone(&fixture.executor);
+        let store = Arc::clone(&fixture.store);
+        let strict = Engine::new(strict, store, executor, Arc::new(SystemClock)).unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        strict.shared.keep_house().await;
+        assert!(!directory.exists());
+        let gone = strict.running(&Principal::anonymous(), "s", job);
+        assert_eq!(gone.unwrap_err().code, FaultCode::NoSuchJob);
+    }
+}
