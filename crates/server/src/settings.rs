@@ -243,6 +243,7 @@ limits! {
     attributes Count faces.wire, "Attributes of an element, namespace declarations included.";
     namespaces Count faces.wire, "Namespace declarations in scope at once.";
     children Count faces.wire, "Child elements of an element.";
+    header_elements Count faces.wire, "Elements that are kept of a message's header blocks.";
     parts Count faces.wire, "Parts of a multipart message.";
     part_headers Count faces.wire, "Header fields of a part.";
     header_length Bytes faces.wire, "A header field of a part.";

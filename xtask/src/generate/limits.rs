@@ -1,5 +1,5 @@
 //! `docs/reference/limits.md` is written by hand, for people; this sees that it names every limit
-//! in the source, with the default that it has there.
+//! in the source, with the default that it has there, and that the server's can be set.
 
 use std::path::Path;
 
@@ -8,27 +8,36 @@ use anyhow::{Context, bail};
 const PAGE: &str = "docs/reference/limits.md";
 
 /// Where limits are defined: a file, and a struct with a default for each field.
-const SOURCES: [(&str, &str); 4] = [
+const SERVER: [(&str, &str); 3] = [
     ("crates/wire/src/limits.rs", "WireLimits"),
     ("crates/server/src/settings.rs", "Settings"),
     ("crates/jobs/src/engine/mod.rs", "Settings"),
-    ("crates/jobs/src/plan.rs", "JobLimits"),
 ];
+/// Those of a job, which its service file sets.
+const JOB: (&str, &str) = ("crates/jobs/src/plan.rs", "JobLimits");
 
 /// Settings beside them that bound nothing.
-const NO_LIMITS: [&str; 4] = ["data", "public_url", "user_header", "wire"];
+const NO_LIMITS: [&str; 5] = ["data", "public_url", "user_header", "wire", "observe_every"];
+
+/// Has the table `limits! { ... }` of what `--limit` sets.
+const SETTABLE: &str = "crates/server/src/settings.rs";
 
 pub(super) fn check(root: &Path) -> anyhow::Result<()> {
     let read = |path: &str| {
         std::fs::read_to_string(root.join(path)).with_context(|| format!("{path} can't be read"))
     };
     let page = read(PAGE)?;
+    let settable = settable(&read(SETTABLE)?)
+        .with_context(|| format!("{SETTABLE} has no table limits! {{ ... }}"))?;
     let mut wrong = Vec::new();
-    for (path, name) in SOURCES {
+    for (path, name) in SERVER.into_iter().chain([JOB]) {
         let source = read(path)?;
         let fields = fields(&source, name).with_context(|| format!("{path} has no {name}"))?;
-        for field in fields.iter().filter(|field| !NO_LIMITS.contains(&field.as_str())) {
-            wrong.extend(compare(&page, field, default_of(&source, field)));
+        for field in fields.into_iter().filter(|field| !NO_LIMITS.contains(&field.as_str())) {
+            wrong.extend(compare(&page, &field, default_of(&source, &field)));
+            if name != JOB.1 && !settable.contains(&field) {
+                wrong.push(format!("{field} can't be set: it is not in limits! of {SETTABLE}"));
+            }
         }
     }
     if !wrong.is_empty() {
@@ -54,6 +63,14 @@ fn fields(source: &str, name: &str) -> Option<Vec<String>> {
     let (body, _) = body.split_once("\n}")?;
     let named = body.lines().filter_map(|line| line.trim().strip_prefix("pub "));
     Some(named.filter_map(|line| Some(line.split_once(':')?.0.to_owned())).collect())
+}
+
+/// Names of the limits that `--limit` sets.
+fn settable(source: &str) -> Option<Vec<String>> {
+    let (_, table) = source.split_once("\nlimits! {\n")?;
+    let (table, _) = table.split_once("\n}")?;
+    let first = |line: &str| line.split_whitespace().next().map(str::to_owned);
+    Some(table.lines().filter_map(first).collect())
 }
 
 /// A field's default as the page would write it, if it is a constant.
@@ -135,6 +152,14 @@ impl Default for Settings {
         assert_eq!(fields(SOURCE, "Other"), None);
         assert_eq!(default_of(SOURCE, "size").as_deref(), Some("16 MiB"));
         assert_eq!(default_of(SOURCE, "wait").as_deref(), Some("7 days"));
+    }
+
+    #[test]
+    fn what_can_be_set_stands_in_a_table() {
+        let source =
+            "x\nlimits! {\n    size Bytes jobs, \"A size.\";\n    wait Time jobs, \"T.\";\n}\n";
+        assert_eq!(settable(source).unwrap(), ["size", "wait"]);
+        assert_eq!(settable("x"), None);
     }
 
     #[test]
