@@ -71,7 +71,9 @@ impl Bed {
             .into_iter()
             .filter(|pid| {
                 let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-                name.trim_end() == role
+                // A program between fork and exec looks like its worker, but leads no session.
+                let leads = nix::unistd::getsid(Some(Pid::from_raw(*pid)));
+                name.trim_end() == role && leads == Ok(Pid::from_raw(*pid))
             })
             .collect()
     }

@@ -9,8 +9,10 @@ use fishplate_contract::{JobId, Timestamp};
 use nix::sys::signal::Signal;
 
 use super::cgroup::JobGroup;
-use super::journal::{self, Author, Journal, Phase, Reading, Record, Run};
-use super::procfs::{Stat, all, carriers, closure, now_millis, signal_all, start_millis};
+use super::journal::{self, Author, Journal, Phase, Reading, Record, Run, TakenOver};
+use super::procfs::{
+    ProcessId, Stat, all, carriers, closure, now_millis, signal_all, start_millis,
+};
 use super::wait::CANCEL;
 use crate::executor::{Ending, Observation};
 
@@ -154,36 +156,41 @@ pub(super) fn trace(directory: &Path, job: JobId) -> Trace {
     }
 }
 
-/// Asks for the end of a job: of its worker, else of the keeper; if both are dead, ends it here,
-/// which takes as long as the job's grace. Returns at once if it has ended.
+/// Asks for the end of a job: of its worker, else of the keeper, and waits until they know; if
+/// both are dead, ends it here, which takes as long as the job's grace. Returns at once if it has
+/// ended.
 pub(super) fn end(directory: &Path, job: JobId) -> std::io::Result<()> {
-    for attempt in 0..ATTEMPTS {
+    let give_up = Instant::now() + ANSWER_TIME;
+    let mut asked: Option<ProcessId> = None;
+    while Instant::now() < give_up {
         let Some(Reading { run: Some(run), held }) = journal::read(directory)? else {
             return Ok(());
         };
-        if settled(&run).is_some() {
+        if run.ending || settled(&run).is_some() {
             return Ok(());
         }
         if !run.cancelled {
             journal::note_cancel(directory, now_millis())?;
         }
-        if held && run.author.worker.signal(CANCEL) {
-            return Ok(());
-        }
-        if run.author.keeper.signal(CANCEL) {
-            return Ok(());
-        }
-        if let Some(journal) = Journal::take_over(directory)? {
+        let Author { worker, keeper, .. } = run.author;
+        // A process that is being killed still takes signals, but does nothing about them; so what
+        // counts is the answer in the journal.
+        let carer = if held && worker.is_alive() { worker } else { keeper };
+        if carer.is_alive() {
+            if asked != Some(carer) && carer.signal(CANCEL) {
+                asked = Some(carer);
+            }
+        } else if let TakenOver::Ours(journal) = Journal::take_over(directory)? {
             return end_here(journal, job);
         }
-        // Held by somebody who was about to die, or who ends it as we would.
-        std::thread::sleep(Duration::from_millis(10 << attempt));
+        std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())
 }
 
-/// How often [`end`] looks for somebody to ask: supervisors may die while it does.
-const ATTEMPTS: u32 = 5;
+/// How long supervisors may take to answer a request to end a job, before whoever asked has to
+/// ask again.
+const ANSWER_TIME: Duration = Duration::from_secs(2);
 
 /// Ends a job that nobody cares for, the lock of its journal being ours.
 fn end_here(mut journal: Journal, job: JobId) -> std::io::Result<()> {

@@ -46,6 +46,8 @@ pub(super) enum Record {
         /// When, in milliseconds since 1970.
         time: i64,
     },
+    /// Whoever cares for the job has begun to end it, as was asked.
+    Ending,
     /// Its program and all it left behind have ended.
     Ended {
         /// How.
@@ -75,7 +77,10 @@ pub(super) struct Author {
 pub(super) struct Run {
     pub(super) author: Author,
     pub(super) phase: Phase,
+    /// Somebody asked for its end,
     pub(super) cancelled: bool,
+    /// and whoever cares for the job knows.
+    pub(super) ending: bool,
 }
 
 /// How far a job got.
@@ -122,11 +127,12 @@ impl Journal {
         Ok(free.then_some(journal))
     }
 
-    /// The journal of a job whose worker is dead. `None` if it has none, or somebody holds it.
-    pub(super) fn take_over(directory: &Path) -> io::Result<Option<Self>> {
+    /// The journal of a job whose worker is dead.
+    pub(super) fn take_over(directory: &Path) -> io::Result<TakenOver> {
         match options().open(path(directory)) {
-            Ok(file) => Ok(lock(&file)?.then_some(Self { file })),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Ok(file) if lock(&file)? => Ok(TakenOver::Ours(Self { file })),
+            Ok(_) => Ok(TakenOver::Held),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(TakenOver::Missing),
             Err(error) => Err(error),
         }
     }
@@ -149,6 +155,17 @@ impl Journal {
         self.file.write_all(b"\n")?;
         append(&mut self.file, record)
     }
+}
+
+/// What came of taking a journal over.
+#[derive(Debug)]
+pub(super) enum TakenOver {
+    /// Its lock is ours.
+    Ours(Journal),
+    /// Somebody holds it, maybe for a moment only: try again.
+    Held,
+    /// There is none (any more).
+    Missing,
 }
 
 /// What a job's journal says, and whether its lock is held.
@@ -203,10 +220,11 @@ fn understand(bytes: &[u8]) -> Option<Run> {
         let Ok(record) = serde_json::from_slice(line) else { continue };
         match (record, &mut run) {
             (Record::Preparing(author), _) => {
-                run = Some(Run { author, phase: Phase::Preparing, cancelled: false });
+                run =
+                    Some(Run { author, phase: Phase::Preparing, cancelled: false, ending: false });
             }
             (Record::Intent(author), _) => {
-                run = Some(Run { author, phase: Phase::Intent, cancelled: false });
+                run = Some(Run { author, phase: Phase::Intent, cancelled: false, ending: false });
             }
             // The first end is the end.
             (_, Some(Run { phase: Phase::Ended(_), .. })) | (_, None) => {}
@@ -215,6 +233,7 @@ fn understand(bytes: &[u8]) -> Option<Run> {
             }
             (Record::Refused { refusal, .. }, Some(run)) => run.phase = Phase::Refused(refusal),
             (Record::Cancel { .. }, Some(run)) => run.cancelled = true,
+            (Record::Ending, Some(run)) => run.ending = true,
             (Record::Ended { ending }, Some(run)) => run.phase = Phase::Ended(ending),
         }
     }

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
@@ -21,9 +21,11 @@ use nix::unistd::{ForkResult, fork};
 
 use super::address::Address;
 use super::cgroup::JobGroup;
-use super::journal::{Journal, Phase, Record, lock, read};
+use super::journal::{Journal, Phase, Record, TakenOver, lock, read};
 use super::message::{Ask, Posting, Refusal};
-use super::procfs::{ProcessId, Stat, all, carriers, closure, now_millis, start_millis, stat};
+use super::procfs::{
+    ProcessId, Stat, all, carriers, closure, job_of, now_millis, start_millis, stat,
+};
 use super::slot::Slots;
 use super::wait::{Wait, block_signals, drain, readable, reap_of};
 use super::ward::{Cause, Status, Usage, Ward};
@@ -117,6 +119,7 @@ fn keep(data: &Path, tell: OwnedFd) -> io::Result<()> {
         slots: Slots::new(MOST_WORKERS)?,
         workers: HashMap::new(),
         wards: Vec::new(),
+        records: Vec::new(),
         idle_since: Instant::now(),
     };
     keeper.fork_spare()?;
@@ -137,8 +140,6 @@ fn detach() -> io::Result<()> {
     nix::unistd::dup2_stderr(&null)?;
     // SAFETY: ignoring a signal runs no handler.
     unsafe { nix::sys::signal::signal(Signal::SIGPIPE, SigHandler::SigIgn) }?;
-    // SAFETY: as above; a hang-up of a terminal is no affair of ours.
-    unsafe { nix::sys::signal::signal(Signal::SIGHUP, SigHandler::SigIgn) }?;
     Ok(())
 }
 
@@ -156,6 +157,8 @@ struct Keeper {
     slots: Slots,
     workers: HashMap<i32, Worker>,
     wards: Vec<Inherited>,
+    /// What is to be written into journals of inherited jobs.
+    records: Vec<(PathBuf, Record)>,
     idle_since: Instant,
 }
 
@@ -193,10 +196,11 @@ impl Keeper {
                 self.hear();
             }
             if signal {
-                if drain(&self.signals) {
+                let requested = drain(&self.signals);
+                self.bury();
+                if requested {
                     self.look_for_requests();
                 }
-                self.bury();
             }
             if !self.workers.values().any(|worker| !worker.busy) {
                 // Out of processes or memory: tried again at the next event, or soon.
@@ -206,7 +210,9 @@ impl Keeper {
     }
 
     fn is_idle(&mut self) -> bool {
-        let idle = self.wards.is_empty() && !self.workers.values().any(|worker| worker.busy);
+        let idle = self.wards.is_empty()
+            && self.records.is_empty()
+            && !self.workers.values().any(|worker| worker.busy);
         if !idle {
             self.idle_since = Instant::now();
         }
@@ -330,8 +336,8 @@ impl Keeper {
         let ward = Ward::new(&posting.directory, &posting.plan, program, started).in_group(group);
         let mut inherited = Inherited { posting, session, ward };
         if run.cancelled {
-            let members = inherited.members(self.me, &self.workers, true);
-            inherited.ward.end(Cause::Cancelled, &|| members.clone());
+            inherited.end(self.me, &self.workers, false);
+            self.records.push((inherited.posting.directory.clone(), Record::Ending));
         }
         self.wards.push(inherited);
     }
@@ -362,12 +368,24 @@ impl Keeper {
             // We inherit every child of a worker, dead or alive: there never was one.
             let Inherited { posting, .. } = self.wards.remove(at);
             let why = "its supervisor was killed before it started the program".to_owned();
-            let record =
-                Record::Refused { fence: posting.fence, refusal: Refusal::NotStarted(why) };
-            if let Ok(Some(mut journal)) = Journal::take_over(&posting.directory) {
-                let _ = journal.write_after_death(&record);
-            }
+            let refusal = Refusal::NotStarted(why);
+            let record = Record::Refused { fence: posting.fence, refusal };
+            self.records.push((posting.directory, record));
         }
+    }
+
+    /// Writes what could be said of inherited jobs. Somebody who wanted to start one may hold its
+    /// journal for a moment, until he has read that he must not.
+    fn write_records(&mut self) {
+        self.records.retain(|(directory, record)| match Journal::take_over(directory) {
+            Ok(TakenOver::Ours(mut journal)) => {
+                // A disk that is full: then nobody will ever know.
+                let _ = journal.write_after_death(record);
+                false
+            }
+            Ok(TakenOver::Held) => true,
+            Ok(TakenOver::Missing) | Err(_) => false,
+        });
     }
 
     /// Looks in the journals of inherited jobs whether somebody asked for their end.
@@ -378,8 +396,8 @@ impl Keeper {
             if let Ok(Some(reading)) = reading
                 && reading.run.is_some_and(|run| run.cancelled)
             {
-                let members = inherited.members(self.me, &self.workers, only);
-                inherited.ward.end(Cause::Cancelled, &|| members.clone());
+                inherited.end(self.me, &self.workers, only);
+                self.records.push((inherited.posting.directory.clone(), Record::Ending));
             }
         }
     }
@@ -392,7 +410,9 @@ impl Keeper {
         for mut inherited in self.wards.drain(..) {
             let mine = |inherited: &Inherited| inherited.members(self.me, &self.workers, only);
             if inherited.ward.has_ended() && !mine(&inherited).iter().any(Stat::is_alive) {
-                inherited.conclude();
+                let Inherited { posting, ward, .. } = inherited;
+                let ending = Box::new(ward.finish(None));
+                self.records.push((posting.directory, Record::Ended { ending }));
                 continue;
             }
             let members = {
@@ -405,7 +425,8 @@ impl Keeper {
             rest.push(inherited);
         }
         self.wards = rest;
-        wait
+        self.write_records();
+        if self.records.is_empty() { wait } else { wait.min(Duration::from_millis(5)) }
     }
 }
 
@@ -414,12 +435,10 @@ impl Inherited {
         members_of(&self.posting, self.session, self.ward.program, me, workers, only)
     }
 
-    fn conclude(self) {
-        let Self { posting, ward, .. } = self;
-        let ending = Box::new(ward.finish(None));
-        if let Ok(Some(mut journal)) = Journal::take_over(&posting.directory) {
-            let _ = journal.write_after_death(&Record::Ended { ending });
-        }
+    /// Begins to end it, as somebody asked.
+    fn end(&mut self, me: ProcessId, workers: &HashMap<i32, Worker>, only: bool) {
+        let members = self.members(me, workers, only);
+        self.ward.end(Cause::Cancelled, &|| members.clone());
     }
 }
 
@@ -437,9 +456,10 @@ fn members_of(
     let mut seeds: BTreeSet<i32> =
         carriers(posting.job, &processes).iter().map(|stat| stat.pid).collect();
     for stat in &processes {
-        let orphan = stat.parent == me.pid && !workers.contains_key(&stat.pid);
-        let theirs = stat.session == session || program == Some(stat.pid) || only;
-        if orphan && theirs || stat.session == session {
+        // Another worker may be dead, but not buried yet; its job is not this one's.
+        let others = workers.contains_key(&stat.pid) || workers.contains_key(&stat.session);
+        let stray = only && stat.parent == me.pid && !others && job_of(stat.pid).is_none();
+        if stat.session == session || program == Some(stat.pid) || stray {
             seeds.insert(stat.pid);
         }
     }

@@ -150,16 +150,20 @@ pub(super) const JOB_VARIABLE: &str = "FISHPLATE_JOB";
 
 /// Processes that carry the job's ID in the environment with which they were started.
 pub(super) fn carriers(job: JobId, among: &[Stat]) -> Vec<Stat> {
-    let mark = format!("{JOB_VARIABLE}={job}").into_bytes();
     let own = nix::unistd::getpid().as_raw();
-    let carries = |stat: &&Stat| {
-        // Zombies have no environment any more.
-        stat.pid != own
-            && stat.is_alive()
-            && fs::read(format!("/proc/{}/environ", stat.pid))
-                .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|it| it == mark))
-    };
+    // Zombies have no environment any more.
+    let carries =
+        |stat: &&Stat| stat.pid != own && stat.is_alive() && job_of(stat.pid) == Some(job);
     among.iter().filter(carries).copied().collect()
+}
+
+/// The job whose ID a process carries, if it carries one.
+pub(super) fn job_of(pid: i32) -> Option<JobId> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut variables = environment.split(|byte| *byte == 0);
+    let value = variables
+        .find_map(|variable| variable.strip_prefix(JOB_VARIABLE.as_bytes())?.strip_prefix(b"="))?;
+    std::str::from_utf8(value).ok()?.parse().ok()
 }
 
 /// The machine's boot: process numbers and start times mean something within one only.

@@ -1,14 +1,17 @@
 //! Starting a plan's program.
 //!
-//! `Command` starts it by `posix_spawn` (a `vfork`) as long as nothing needs code between fork
-//! and exec; that is several times cheaper than a fork. So limits that a process inherits are set
-//! on the worker itself around the spawn. Only a job in a control group is forked, because it must
-//! be in its group before it can have children.
+//! It is started by `posix_spawn` (a `vfork`), which is several times cheaper than a fork; std's
+//! `Command` can do that too, but would hand on the signals that the worker has blocked. What a
+//! process inherits and `posix_spawn` can't set (limits, processors, directory) is set on the
+//! worker itself around the spawn. Only a job in a control group is forked, because it must be in
+//! its group before it can have children.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -16,7 +19,9 @@ use std::process::{Command, Stdio};
 
 use fishplate_contract::JobId;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::unistd::Pid;
 
 use super::cgroup::JobGroup;
@@ -48,17 +53,28 @@ pub(super) struct Spawned {
 /// Base environments by the path of their file, each read once: the file never changes.
 #[derive(Debug, Default)]
 pub(super) struct Environments {
-    known: HashMap<PathBuf, Vec<(String, String)>>,
+    known: HashMap<PathBuf, Vec<(String, CString)>>,
 }
 
 impl Environments {
-    fn get(&mut self, path: &Path) -> io::Result<&[(String, String)]> {
+    /// The variables, each by its name and as `NAME=value`.
+    fn get(&mut self, path: &Path) -> io::Result<&[(String, CString)]> {
         if !self.known.contains_key(path) {
-            let variables: HashMap<String, String> = serde_json::from_slice(&fs::read(path)?)?;
-            self.known.insert(path.to_path_buf(), variables.into_iter().collect());
+            let variables: BTreeMap<String, String> = serde_json::from_slice(&fs::read(path)?)?;
+            let variables: io::Result<_> = variables
+                .into_iter()
+                .map(|(name, value)| Ok((name.clone(), assignment(&name, &value)?)))
+                .collect();
+            self.known.insert(path.to_path_buf(), variables?);
         }
         Ok(&self.known[path])
     }
+}
+
+fn assignment(name: &str, value: &str) -> io::Result<CString> {
+    CString::new(format!("{name}={value}")).map_err(|_| {
+        io::Error::new(io::ErrorKind::InvalidInput, format!("variable {name} holds a NUL"))
+    })
 }
 
 /// Starts the program in its workspace, which is prepared.
@@ -81,41 +97,119 @@ pub(super) fn spawn(
     };
     let stdin = workspace::open_stdin(plan, directory)
         .map_err(cannot("open the file for standard input"))?;
-    let mut command = Command::new(&plan.program);
-    command.args(&plan.arguments).current_dir(workspace::work(directory)).process_group(0);
-    command.env_clear();
-    if let Some(path) = &plan.base_environment {
-        let base = environments
+    let base = match &plan.base_environment {
+        Some(path) => environments
             .get(path)
-            .map_err(cannot(&format!("read the service's environment from {}", path.display())))?;
-        command.envs(base.iter().map(|(name, value)| (name, value)));
-    }
-    command.envs(&plan.environment).env(JOB_VARIABLE, job.to_string());
-    command.stdin(stdin.map_or_else(Stdio::null, Stdio::from));
-    let clone = |file: &File| file.try_clone().map_err(cannot("share a file"));
-    command.stdout(clone(&stdout)?).stderr(clone(&stderr)?);
-    if let Some(group) = group {
-        enter_group(&mut command, group.entrance().map_err(cannot("enter the control group"))?);
-    }
-    let limited = Inherited::set(plan, *worker).map_err(cannot("limit the program"))?;
-    let spawned = command.spawn();
+            .map_err(cannot(&format!("read the service's environment from {}", path.display())))?,
+        None => &[],
+    };
+    let own = own_variables(plan, *job).map_err(cannot("make the environment"))?;
+    let image = Image {
+        program: &plan.program,
+        arguments: arguments(plan).map_err(cannot("make the arguments"))?,
+        environment: base
+            .iter()
+            .filter(|(name, _)| name != JOB_VARIABLE && !plan.environment.contains_key(name))
+            .map(|(_, variable)| variable.as_c_str())
+            .chain(own.iter().map(CString::as_c_str))
+            .collect(),
+        streams: [stdin.as_ref(), Some(&stdout), Some(&stderr)],
+    };
+    let entrance = match group {
+        Some(group) => Some(group.entrance().map_err(cannot("enter the control group"))?),
+        None => None,
+    };
+    let limited = Inherited::set(plan, *worker, &workspace::work(directory))
+        .map_err(cannot("limit the program"))?;
+    let spawned = match entrance {
+        None => image.spawn(),
+        Some(entrance) => image.spawn_in(entrance),
+    };
     limited.restore();
-    match spawned {
-        Ok(child) => {
-            let pid = i32::try_from(child.id()).unwrap_or(i32::MAX);
-            Ok(Spawned { pid, stdout, stderr })
+    let pid = spawned.map_err(|error| explain(&plan.program, &error))?;
+    Ok(Spawned { pid, stdout, stderr })
+}
+
+fn own_variables(plan: &Plan, job: JobId) -> io::Result<Vec<CString>> {
+    let job = job.to_string();
+    let variables = plan.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    variables
+        .filter(|(name, _)| *name != JOB_VARIABLE)
+        .chain([(JOB_VARIABLE, job.as_str())])
+        .map(|(name, value)| assignment(name, value))
+        .collect()
+}
+
+fn arguments(plan: &Plan) -> io::Result<Vec<CString>> {
+    let program = plan.program.as_os_str().as_bytes();
+    let words = plan.arguments.iter().map(String::as_bytes);
+    let words = [program].into_iter().chain(words);
+    let nul = |_| io::Error::new(io::ErrorKind::InvalidInput, "an argument holds a NUL");
+    words.map(|word| CString::new(word).map_err(nul)).collect()
+}
+
+/// What becomes of a process.
+struct Image<'a> {
+    program: &'a Path,
+    /// The first is the program's name.
+    arguments: Vec<CString>,
+    environment: Vec<&'a CStr>,
+    /// Standard input, output and error. No input: the worker's own, which is empty.
+    streams: [Option<&'a File>; 3],
+}
+
+impl Image<'_> {
+    fn spawn(&self) -> io::Result<i32> {
+        let mut attributes = PosixSpawnAttr::init()?;
+        attributes.set_flags(
+            PosixSpawnFlags::POSIX_SPAWN_SETPGROUP
+                | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK
+                | PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF,
+        )?;
+        attributes.set_pgroup(Pid::from_raw(0))?;
+        attributes.set_sigmask(&SigSet::empty())?;
+        attributes.set_sigdefault(&SigSet::from_iter([Signal::SIGPIPE]))?;
+        let mut actions = PosixSpawnFileActions::init()?;
+        for (number, stream) in (0..).zip(self.streams) {
+            if let Some(stream) = stream {
+                actions.add_dup2(stream.as_raw_fd(), number)?;
+            }
         }
-        Err(error) => Err(explain(&plan.program, &error)),
+        let Self { program, arguments, environment, .. } = self;
+        let pid = posix_spawn(*program, &actions, &attributes, arguments, environment)?;
+        Ok(pid.as_raw())
+    }
+
+    /// The same, with code between fork and exec.
+    fn spawn_in(&self, entrance: OwnedFd) -> io::Result<i32> {
+        let os = |text: &CStr| OsStr::from_bytes(text.to_bytes()).to_owned();
+        let mut command = Command::new(self.program);
+        command.args(self.arguments[1..].iter().map(|word| os(word))).process_group(0).env_clear();
+        for variable in &self.environment {
+            let variable = variable.to_bytes();
+            let equals = variable.iter().position(|byte| *byte == b'=').unwrap_or(0);
+            let (name, value) = variable.split_at(equals);
+            command.env(OsStr::from_bytes(name), OsStr::from_bytes(&value[1..]));
+        }
+        let [stdin, stdout, stderr] = self.streams;
+        let stdio = |stream: Option<&File>| match stream {
+            Some(stream) => stream.try_clone().map(Stdio::from),
+            None => Ok(Stdio::null()),
+        };
+        command.stdin(stdio(stdin)?).stdout(stdio(stdout)?).stderr(stdio(stderr)?);
+        enter_group(&mut command, entrance);
+        Ok(i32::try_from(command.spawn()?.id()).unwrap_or(i32::MAX))
     }
 }
 
 #[expect(unsafe_code, reason = "the program must enter its group before it runs")]
 fn enter_group(command: &mut Command, entrance: OwnedFd) {
-    let enter = move || match nix::unistd::write(&entrance, b"0") {
-        Ok(_) => Ok(()),
-        Err(error) => Err(error.into()),
+    let enter = move || {
+        nix::unistd::write(&entrance, b"0")?;
+        sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
+        Ok(())
     };
-    // SAFETY: after the fork it only calls write(2), which is async-signal-safe.
+    // SAFETY: after the fork it only calls write and sigprocmask, which are async-signal-safe.
     unsafe { command.pre_exec(enter) };
 }
 
@@ -127,25 +221,38 @@ struct Inherited {
 }
 
 impl Inherited {
-    fn set(plan: &Plan, worker: usize) -> io::Result<Self> {
+    fn set(plan: &Plan, worker: usize, work: &Path) -> io::Result<Self> {
         let mut inherited = Self { file_size: None, processors: None };
+        match inherited.try_set(plan, worker, work) {
+            Ok(()) => Ok(inherited),
+            Err(error) => {
+                inherited.restore();
+                Err(error)
+            }
+        }
+    }
+
+    fn try_set(&mut self, plan: &Plan, worker: usize, work: &Path) -> io::Result<()> {
+        nix::unistd::chdir(work)?;
         if let Some(most) = file_size(plan) {
             let before = getrlimit(Resource::RLIMIT_FSIZE)?;
             setrlimit(Resource::RLIMIT_FSIZE, most.min(before.1), before.1)?;
-            inherited.file_size = Some(before);
+            self.file_size = Some(before);
         }
         if let Some(cores) = plan.limits.cores {
             let before = sched_getaffinity(Pid::from_raw(0))?;
             if let Some(few) = choose(&before, cores as usize, worker) {
                 sched_setaffinity(Pid::from_raw(0), &few)?;
-                inherited.processors = Some(before);
+                self.processors = Some(before);
             }
         }
-        Ok(inherited)
+        Ok(())
     }
 
     /// None of this can fail that did not fail before.
     fn restore(self) {
+        // Not to keep the workspace busy once the job is gone.
+        let _ = nix::unistd::chdir("/");
         if let Some((soft, hard)) = self.file_size {
             let _ = setrlimit(Resource::RLIMIT_FSIZE, soft, hard);
         }

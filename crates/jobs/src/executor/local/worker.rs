@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::error::Error as _;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -251,10 +252,14 @@ impl Worker<'_> {
         if !plan.inputs.is_empty() || !plan.staged.is_empty() {
             write(journal, Record::Preparing(author.clone()))?;
             workspace::prepare(plan, directory).map_err(|error| {
+                let message = match error.source() {
+                    Some(source) => format!("{error}: {source}"),
+                    None => error.to_string(),
+                };
                 if error.is_storage_full() {
-                    Refusal::StorageFull(error.to_string())
+                    Refusal::StorageFull(message)
                 } else {
-                    Refusal::NotStarted(error.to_string())
+                    Refusal::NotStarted(message)
                 }
             })?;
         }
@@ -320,8 +325,13 @@ impl Worker<'_> {
     /// Whether the signal that came is for this job: whoever sent it said so in the journal
     /// before; it may have been meant for the job that ran here a moment ago.
     fn told_to_end(&mut self, journal: &mut Journal) -> bool {
-        std::mem::take(&mut self.signalled)
-            && journal.run().is_ok_and(|run| run.is_some_and(|run| run.cancelled))
+        let told = std::mem::take(&mut self.signalled)
+            && journal.run().is_ok_and(|run| run.is_some_and(|run| run.cancelled));
+        if told {
+            // Not an error: whoever asked waits a little longer for the end itself.
+            let _ = journal.write(&Record::Ending);
+        }
+        told
     }
 }
 
