@@ -1,4 +1,12 @@
-//! WS-Addressing 1.0 and the submission of August 2004.
+//! WS-Addressing 1.0 (REC 2006-05-09) and the submission of August 2004: answers relate to their
+//! request and go back on its connection, nowhere else.
+
+use fishplate_contract::lexical::{shortened, trimmed};
+use fishplate_contract::{Fault, FaultCode};
+
+use crate::envelope::{Element, HeaderBlock, SoapVersion};
+use crate::name::{OPTIONS, QName, WSA, WSA_2004};
+use crate::pack::random_id;
 
 /// The addressing headers of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,4 +21,198 @@ pub struct Addressing {
     pub to: Option<String>,
     /// `Action`.
     pub action: Option<String>,
+}
+
+/// Headers of either version that we understand.
+const UNDERSTOOD: [&str; 7] =
+    ["MessageID", "RelatesTo", "To", "Action", "ReplyTo", "FaultTo", "From"];
+
+/// The addressing headers among these.
+pub(crate) fn read(headers: &[HeaderBlock]) -> Addressing {
+    let mut addressing = Addressing::default();
+    for HeaderBlock { element, .. } in headers {
+        let Some(namespace) = version(element) else { continue };
+        addressing.namespace = namespace;
+        let slot = match element.name.local.as_str() {
+            "MessageID" => &mut addressing.message_id,
+            "RelatesTo" => &mut addressing.relates_to,
+            "To" => &mut addressing.to,
+            "Action" => &mut addressing.action,
+            _ => continue,
+        };
+        let text = trimmed(&element.text);
+        if slot.is_none() && !text.is_empty() {
+            *slot = Some(text.to_owned());
+        }
+    }
+    addressing
+}
+
+/// The version of WS-Addressing that an element is of.
+fn version(element: &Element) -> Option<&'static str> {
+    [WSA, WSA_2004].into_iter().find(|namespace| *namespace == element.name.namespace)
+}
+
+/// Checks what would make us answer to somebody else, and what is ambiguous.
+///
+/// # Errors
+/// `InvalidAddressing`.
+pub(crate) fn check(headers: &[HeaderBlock]) -> Result<(), Fault> {
+    let invalid = |message: String| Fault::new(FaultCode::InvalidAddressing, message);
+    let mut seen = Vec::new();
+    for HeaderBlock { element, .. } in headers {
+        if version(element).is_none() {
+            continue;
+        }
+        let local = element.name.local.as_str();
+        if local != "RelatesTo" && seen.contains(&&element.name) {
+            return Err(invalid(format!("the addressing header {local} stands twice")));
+        }
+        seen.push(&element.name);
+        if matches!(local, "ReplyTo" | "FaultTo") {
+            let address = element.child("Address").map_or("", |address| trimmed(&address.text));
+            if !is_anonymous(address) {
+                return Err(invalid(format!(
+                    "{local} names {:?}; answers go back on the connection of their request only: \
+                     leave {local} out or give {WSA}/anonymous",
+                    shortened(address)
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn is_anonymous(address: &str) -> bool {
+    let after = |namespace: &str| address.strip_prefix(namespace);
+    after(WSA) == Some("/anonymous") || after(WSA_2004) == Some("/role/anonymous")
+}
+
+/// Names of headers that are for us, must be understood, and are not.
+pub(crate) fn not_understood(version: SoapVersion, headers: &[HeaderBlock]) -> Vec<QName> {
+    let unknown = |header: &&HeaderBlock| {
+        let name = &header.element.name;
+        let local = name.local.as_str();
+        let known = match name.namespace.as_str() {
+            WSA | WSA_2004 => UNDERSTOOD.contains(&local),
+            OPTIONS => crate::options::UNDERSTOOD.contains(&local),
+            _ => false,
+        };
+        header.must_understand && is_for_us(version, header.role.as_deref()) && !known
+    };
+    headers.iter().filter(unknown).map(|header| header.element.name.clone()).collect()
+}
+
+/// SOAP 1.1 section 4.2.2, SOAP 1.2 part 1 section 2.2.
+fn is_for_us(version: SoapVersion, role: Option<&str>) -> bool {
+    match (version, role.map(str::trim)) {
+        (_, None | Some("")) => true,
+        (SoapVersion::V11, Some(actor)) => actor == "http://schemas.xmlsoap.org/soap/actor/next",
+        (SoapVersion::V12, Some(role)) => {
+            let role = role.strip_prefix("http://www.w3.org/2003/05/soap-envelope/role/");
+            matches!(role, Some("next" | "ultimateReceiver"))
+        }
+    }
+}
+
+/// The headers of an answer, if the request has a MessageID.
+pub(crate) fn answer(request: &Addressing, action: &str) -> Vec<HeaderBlock> {
+    let Some(message_id) = &request.message_id else { return Vec::new() };
+    let block = |local: &str, text: String| HeaderBlock {
+        must_understand: false,
+        role: None,
+        element: Element::with_text(QName::new(request.namespace, local), text),
+    };
+    vec![
+        block("Action", action.to_owned()),
+        block("MessageID", message_id_urn()),
+        block("RelatesTo", message_id.clone()),
+    ]
+}
+
+/// The action of a fault (WS-Addressing 1.0 SOAP binding, section 6).
+pub(crate) fn fault_action(request: &Addressing, code: FaultCode) -> String {
+    let addressing = request.namespace == WSA_2004 || code == FaultCode::InvalidAddressing;
+    format!("{}{}", request.namespace, if addressing { "/fault" } else { "/soap/fault" })
+}
+
+/// A random UUID (RFC 9562 version 4) as a URN.
+fn message_id_urn() -> String {
+    let id = random_id();
+    format!("urn:uuid:{}-{}-4{}-a{}-{}", &id[..8], &id[8..12], &id[13..16], &id[17..20], &id[20..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(namespace: &str, local: &str, text: &str) -> HeaderBlock {
+        let element = Element::with_text(QName::new(namespace, local), text);
+        HeaderBlock { must_understand: true, role: None, element }
+    }
+
+    fn reply_to(namespace: &str, local: &str, address: &str) -> HeaderBlock {
+        let mut block = header(namespace, local, "");
+        let address = Element::with_text(QName::new(namespace, "Address"), address);
+        block.element.children.push(address);
+        block
+    }
+
+    #[test]
+    fn answers_relate_to_their_request_in_its_version() {
+        for namespace in [WSA, WSA_2004] {
+            let request = read(&[
+                header(namespace, "MessageID", " urn:uuid:1 "),
+                header(namespace, "Action", "urn:a#call"),
+                header("urn:other", "To", "x"),
+            ]);
+            assert_eq!(request.action.as_deref(), Some("urn:a#call"));
+            assert_eq!(request.to, None);
+            let answer = read(&answer(&request, "urn:a#callResponse"));
+            assert_eq!(answer.namespace, namespace);
+            assert_eq!(answer.relates_to.as_deref(), Some("urn:uuid:1"));
+            assert_eq!(answer.action.as_deref(), Some("urn:a#callResponse"));
+            let id = answer.message_id.unwrap();
+            assert_eq!(id.len(), "urn:uuid:".len() + 36);
+        }
+        assert!(answer(&Addressing::default(), "x").is_empty());
+    }
+
+    #[test]
+    fn answers_go_nowhere_else() {
+        let anonymous = format!("{WSA}/anonymous");
+        let older = format!("{WSA_2004}/role/anonymous");
+        assert_eq!(check(&[reply_to(WSA, "ReplyTo", &anonymous)]), Ok(()));
+        assert_eq!(check(&[reply_to(WSA_2004, "FaultTo", &older)]), Ok(()));
+        for (local, address) in [
+            ("ReplyTo", "http://10.0.0.1/".to_owned()),
+            ("FaultTo", "mailto:a@b".to_owned()),
+            ("ReplyTo", format!("{WSA}/none")),
+            ("ReplyTo", String::new()),
+        ] {
+            let fault = check(&[reply_to(WSA, local, &address)]).unwrap_err();
+            assert_eq!(fault.code, FaultCode::InvalidAddressing, "{address}");
+            assert!(fault.message.contains(local));
+        }
+        let twice = [header(WSA, "MessageID", "a"), header(WSA, "MessageID", "b")];
+        assert!(check(&twice).is_err());
+    }
+
+    #[test]
+    fn only_headers_for_us_must_be_understood() {
+        let role = |version, role: Option<&str>| {
+            let mut block = header("urn:x", "Security", "");
+            block.role = role.map(str::to_owned);
+            not_understood(version, &[block]).len()
+        };
+        assert_eq!(role(SoapVersion::V11, None), 1);
+        assert_eq!(role(SoapVersion::V11, Some("http://schemas.xmlsoap.org/soap/actor/next")), 1);
+        assert_eq!(role(SoapVersion::V11, Some("urn:somebody")), 0);
+        let next = "http://www.w3.org/2003/05/soap-envelope/role/next";
+        assert_eq!(role(SoapVersion::V12, Some(next)), 1);
+        assert_eq!(role(SoapVersion::V12, Some("urn:somebody")), 0);
+        assert!(not_understood(SoapVersion::V12, &[header(WSA, "To", "x")]).is_empty());
+        assert!(not_understood(SoapVersion::V12, &[header(OPTIONS, "key", "x")]).is_empty());
+        assert_eq!(not_understood(SoapVersion::V12, &[header(OPTIONS, "warp", "9")]).len(), 1);
+    }
 }

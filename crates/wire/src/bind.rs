@@ -1,8 +1,10 @@
 //! A request's values to arguments, and a reply's to results.
 
-use fishplate_contract::{Argument, Fault, JobId, Parameter};
+use fishplate_contract::{Argument, DataType, Fault, FaultCode, JobId, Parameter, Value, lexical};
 
-use crate::envelope::Child;
+use crate::detail;
+use crate::envelope::{Body, Child, Content, SoapFault};
+use crate::options;
 use crate::unpack::Parcel;
 
 /// The arguments among these parameters, in the caller's order. Scalars stay text; their values
@@ -15,7 +17,98 @@ pub fn bind(
     parameters: &[Parameter],
     children: Vec<Child>,
 ) -> Result<Vec<Argument>, Fault> {
-    todo!("{operation} {parameters:?} {children:?}")
+    if let Some(child) = children.iter().find(|child| is_unexpected(child)) {
+        return Err(unexpected(operation, parameters, child));
+    }
+    let arguments = arguments(parameters, children);
+    match missing(parameters, &arguments) {
+        None => Ok(arguments),
+        Some(parameter) => {
+            let message = format!(
+                "operation {operation} needs the parameter {} of type {}, which is missing",
+                parameter.name,
+                parameter.data_type.name()
+            );
+            Err(Fault::new(FaultCode::MissingParameter, message).parameter(&*parameter.name))
+        }
+    }
+}
+
+fn is_unexpected(child: &Child) -> bool {
+    match &child.content {
+        Content::Unexpected => true,
+        Content::Fields(fields) => fields.iter().any(is_unexpected),
+        _ => false,
+    }
+}
+
+fn unexpected(operation: &str, parameters: &[Parameter], child: &Child) -> Fault {
+    let name = &child.name.local;
+    let takes = match parameters {
+        [] => "it takes none".to_owned(),
+        some => {
+            let names: Vec<&str> = some.iter().map(|parameter| parameter.name.as_str()).collect();
+            format!("it takes {}", names.join(", "))
+        }
+    };
+    let near = parameters.iter().find(|parameter| is_near(&parameter.name, name));
+    let hint = near.map(|parameter| format!("; did you mean {}?", parameter.name));
+    let message = format!(
+        "operation {operation} has no parameter {}: {takes}{}",
+        lexical::shortened(&child.name.to_string()),
+        hint.unwrap_or_default()
+    );
+    Fault::new(FaultCode::UnexpectedParameter, message).parameter(&**name)
+}
+
+/// Whether two names differ in letter case only, or in one or two letters (Levenshtein).
+fn is_near(one: &str, other: &str) -> bool {
+    const MOST: usize = 64;
+    if one.eq_ignore_ascii_case(other) {
+        return true;
+    }
+    if one.len().max(other.len()) > MOST {
+        return false;
+    }
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in other.chars().enumerate() {
+            let above = row[j + 1];
+            row[j + 1] = (diagonal + usize::from(a != b)).min(above + 1).min(row[j] + 1);
+            diagonal = above;
+        }
+    }
+    let distance = row.last().copied().unwrap_or_default();
+    distance <= 2 && distance < one.chars().count().min(other.chars().count())
+}
+
+/// Values of parameters; what is nil or none of them is left out.
+fn arguments(parameters: &[Parameter], children: Vec<Child>) -> Vec<Argument> {
+    let argument = |child: Child| {
+        let name = child.name.local;
+        let value = match child.content {
+            Content::Text(text) => Value::Text(text),
+            Content::Data(payload) => Value::Data(payload),
+            Content::Fields(fields) => {
+                let parameter = parameters.iter().find(|parameter| parameter.name == name)?;
+                let DataType::Record(known) = &parameter.data_type else { return None };
+                Value::Record(arguments(known, fields))
+            }
+            Content::Nil | Content::Unexpected => return None,
+        };
+        Some(Argument { name, label: child.label, value })
+    };
+    children.into_iter().filter_map(argument).collect()
+}
+
+/// The first parameter that should have a value and has none.
+fn missing<'p>(parameters: &'p [Parameter], arguments: &[Argument]) -> Option<&'p Parameter> {
+    parameters.iter().find(|parameter| {
+        let needed = !parameter.optional && !parameter.repeated && parameter.default.is_none();
+        needed && !arguments.iter().any(|argument| argument.name == parameter.name)
+    })
 }
 
 /// An answer to a client.
@@ -33,5 +126,105 @@ pub struct Reply {
 /// The fault in the parcel as the server meant it; `MalformedMessage` if the answer is not what
 /// the description says.
 pub fn bind_reply(parcel: Parcel, outputs: &[Parameter]) -> Result<Reply, Fault> {
-    todo!("{parcel:?} {outputs:?}")
+    let job = options::read_job(&parcel.envelope.headers);
+    let children = match parcel.envelope.body {
+        Body::Fault(fault) => return Err(fault_of(&fault)),
+        Body::Wrapper { children, .. } => children,
+        Body::Empty => Vec::new(),
+    };
+    let mut values = arguments(outputs, children);
+    if let Some(lacking) = missing(outputs, &values) {
+        let message = format!("the answer lacks {}, which the WSDL promises", lacking.name);
+        return Err(Fault::new(FaultCode::MalformedMessage, message).parameter(&*lacking.name));
+    }
+    values.sort_by_key(|value| outputs.iter().position(|output| output.name == value.name));
+    Ok(Reply { outputs: values, job })
+}
+
+/// The fault that a SOAP fault means: ours from its detail, a foreign one by its code.
+fn fault_of(fault: &SoapFault) -> Fault {
+    if let Some(ours) = fault.detail.iter().find_map(detail::read) {
+        return ours;
+    }
+    let mut codes = fault.subcodes.iter().rev().chain([&fault.code]);
+    let named = codes.find_map(|code| FaultCode::from_name(&code.local));
+    let general = fault.code.local.split('.').next();
+    let code = named.unwrap_or(match general {
+        Some("Client" | "Sender") => FaultCode::InvalidValue,
+        _ => FaultCode::Internal,
+    });
+    let reason = if fault.reason.is_empty() { "no reason given" } else { &fault.reason };
+    Fault::new(code, format!("the service answered with the fault {}: {reason}", fault.code.local))
+}
+
+#[cfg(test)]
+mod tests {
+    use fishplate_contract::Payload;
+
+    use super::*;
+    use crate::name::QName;
+
+    fn child(name: &str, content: Content) -> Child {
+        Child { name: QName::new("urn:t", name), label: None, content }
+    }
+
+    fn text(name: &str, text: &str) -> Child {
+        child(name, Content::Text(text.to_owned()))
+    }
+
+    fn parameters() -> Vec<Parameter> {
+        vec![
+            Parameter::new("deck", DataType::Raw),
+            Parameter::new("size", DataType::Double).default("1"),
+            Parameter::new("order", DataType::Int).optional(),
+        ]
+    }
+
+    #[test]
+    fn arguments_keep_the_callers_order_and_nil_is_left_out() {
+        let deck = Payload::Inline(bytes::Bytes::from_static(b"x"));
+        let children = vec![
+            text("size", " 2 "),
+            child("order", Content::Nil),
+            child("deck", Content::Data(deck)),
+        ];
+        let bound = bind("call", &parameters(), children).unwrap();
+        let names: Vec<&str> = bound.iter().map(|argument| argument.name.as_str()).collect();
+        assert_eq!(names, ["size", "deck"]);
+        assert!(matches!(&bound[0].value, Value::Text(text) if text == " 2 "));
+    }
+
+    #[test]
+    fn a_missing_parameter_is_named_with_its_type() {
+        let fault = bind("call", &parameters(), vec![child("deck", Content::Nil)]).unwrap_err();
+        assert_eq!(fault.code, FaultCode::MissingParameter);
+        assert_eq!(fault.parameter.as_deref(), Some("deck"));
+        assert!(fault.message.contains("raw"));
+    }
+
+    #[test]
+    fn an_unknown_parameter_is_told_with_what_is_near() {
+        let fault = bind("call", &parameters(), vec![child("sise", Content::Unexpected)]);
+        let fault = fault.unwrap_err();
+        assert_eq!(fault.code, FaultCode::UnexpectedParameter);
+        assert_eq!(fault.parameter.as_deref(), Some("sise"));
+        assert!(fault.message.contains("deck, size, order"), "{}", fault.message);
+        assert!(fault.message.contains("did you mean size?"), "{}", fault.message);
+        assert!(is_near("Deck", "deck"));
+        assert!(!is_near("x", "y"));
+        assert!(!is_near("deck", "size"));
+    }
+
+    #[test]
+    fn a_foreign_fault_is_told_by_its_code_and_reason() {
+        let foreign = |code: &str| {
+            let code = QName::new("", code);
+            fault_of(&SoapFault { code, reason: "no".to_owned(), ..SoapFault::default() })
+        };
+        assert_eq!(foreign("Client").code, FaultCode::InvalidValue);
+        assert_eq!(foreign("Client.Authentication").code, FaultCode::InvalidValue);
+        assert_eq!(foreign("Server").code, FaultCode::Internal);
+        assert_eq!(foreign("MustUnderstand").code, FaultCode::MustUnderstand);
+        assert!(foreign("Server").message.ends_with("Server: no"));
+    }
 }

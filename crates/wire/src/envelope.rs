@@ -1,6 +1,5 @@
 //! An envelope as data: headers and body.
 
-use bytes::Bytes;
 use fishplate_contract::Payload;
 
 use crate::name::{self, QName};
@@ -140,9 +139,4 @@ impl Element {
             .find(|(name, _)| name.is(namespace, local))
             .map(|(_, value)| value.as_str())
     }
-}
-
-/// Empty bytes as a payload.
-pub(crate) fn no_bytes() -> Payload {
-    Payload::Inline(Bytes::new())
 }

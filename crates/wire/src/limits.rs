@@ -19,6 +19,8 @@ pub struct WireLimits {
     pub namespaces: usize,
     /// Child elements of an element.
     pub children: usize,
+    /// Elements that are kept of header blocks, and of a fault's detail.
+    pub header_elements: usize,
     /// Bytes of a text value, as UTF-8.
     pub text_size: usize,
     /// Bytes of one tag.
@@ -45,6 +47,7 @@ impl Default for WireLimits {
             attributes: 64,
             namespaces: 256,
             children: 10_000,
+            header_elements: 1000,
             text_size: 16 << 20,
             tag_size: 64 << 10,
             parts: 1000,

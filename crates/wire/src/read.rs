@@ -1,10 +1,11 @@
 //! A parcel to a checked request.
 
-use fishplate_contract::{CallOptions, Fault};
+use fishplate_contract::{CallOptions, Exposed, Fault, FaultCode, Interface};
 
-use crate::addressing::Addressing;
-use crate::envelope::{Child, SoapVersion};
+use crate::addressing::{self, Addressing};
+use crate::envelope::{Body, Child, SoapVersion};
 use crate::name::QName;
+use crate::options;
 use crate::packaging::Packaging;
 use crate::unpack::Parcel;
 
@@ -13,7 +14,7 @@ use crate::unpack::Parcel;
 pub struct Request {
     /// SOAP version.
     pub version: SoapVersion,
-    /// Name of the wrapper element: what is asked for. That it exists is for the caller to check.
+    /// Name of the wrapper element: what is asked for. [`Request::verb`] checks that it exists.
     pub wrapper: QName,
     /// The values, not yet checked.
     pub children: Vec<Child>,
@@ -30,8 +31,90 @@ pub struct Request {
 /// Checks the headers of a parcel that a server got.
 ///
 /// # Errors
-/// `MustUnderstand`, `InvalidAddressing`, `ActionMismatch`, or `MalformedMessage` if the body
-/// holds no call.
+/// `MustUnderstand`, `InvalidAddressing`, `ActionMismatch`, `InvalidValue` for an option, or
+/// `MalformedMessage` if the body holds no call.
 pub fn read(parcel: Parcel) -> Result<Request, Fault> {
-    todo!("{parcel:?}")
+    let headers = &parcel.envelope.headers;
+    if let Some(name) = parcel.reply_form.not_understood.first() {
+        let message = format!("the header {name} is marked mustUnderstand, but is not understood");
+        return Err(Fault::new(FaultCode::MustUnderstand, message));
+    }
+    addressing::check(headers)?;
+    let options = options::read(headers)?;
+    let Body::Wrapper { name: wrapper, children } = parcel.envelope.body else {
+        let message = "the Body holds no call: it should hold one element named as an operation";
+        return Err(Fault::new(FaultCode::MalformedMessage, message));
+    };
+    if let Some(action) = &parcel.action
+        && !names(action, &wrapper)
+    {
+        let message = format!(
+            "the SOAP action is {action:?}, but the body asks for {wrapper}: give the soapAction \
+             of the WSDL, or an empty one"
+        );
+        return Err(Fault::new(FaultCode::ActionMismatch, message));
+    }
+    Ok(Request {
+        version: parcel.envelope.version,
+        wrapper,
+        children,
+        options,
+        addressing: parcel.reply_form.addressing,
+        action: parcel.action,
+        packaging: parcel.packaging,
+    })
+}
+
+/// Whether an action is that of a wrapper: its name, after its namespace and a separator or alone.
+fn names(action: &str, wrapper: &QName) -> bool {
+    let Some(before) = action.strip_suffix(wrapper.local.as_str()) else { return false };
+    let namespace = before.strip_suffix(['/', '#', ':']).unwrap_or(before);
+    before.is_empty()
+        || before == wrapper.namespace
+        || namespace == wrapper.namespace
+        || namespace == wrapper.namespace.trim_end_matches(['/', '#', ':'])
+}
+
+impl Request {
+    /// The verb that is asked for.
+    ///
+    /// # Errors
+    /// `UnknownOperation`, with the operations there are.
+    pub fn verb<'i>(
+        &self,
+        namespace: &str,
+        interface: &'i Interface,
+    ) -> Result<&'i Exposed, Fault> {
+        let found = interface.find(&self.wrapper.local);
+        found.filter(|_| self.wrapper.namespace == namespace).ok_or_else(|| {
+            let names: Vec<&str> =
+                interface.exposed.iter().map(|exposed| exposed.name.as_str()).collect();
+            let message = format!(
+                "there is no operation {}: the operations are {}, all of the namespace {namespace}",
+                self.wrapper,
+                names.join(", ")
+            );
+            Fault::new(FaultCode::UnknownOperation, message)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_action_names_the_wrapper_in_the_ways_that_toolkits_know() {
+        let urn = QName::new("urn:test", "call");
+        for good in ["urn:test#call", "urn:test/call", "urn:test:call", "call", "urn:testcall"] {
+            assert!(names(good, &urn), "{good}");
+        }
+        for bad in ["urn:test#kill", "urn:other#call", "urn:test", "urn:test#recall", "#call"] {
+            assert!(!names(bad, &urn), "{bad}");
+        }
+        let url = QName::new("http://a.example/b/", "call");
+        for good in ["http://a.example/b/call", "http://a.example/b/#call"] {
+            assert!(names(good, &url), "{good}");
+        }
+    }
 }

@@ -1,12 +1,19 @@
 //! Outcomes, faults and calls to envelopes.
 
-use fishplate_contract::{Argument, CallOptions, Exposed, Fault, JobId};
+use fishplate_contract::{Argument, Blame, CallOptions, Exposed, Fault, FaultCode, JobId, Value};
 
-use crate::addressing::Addressing;
-use crate::envelope::{Envelope, SoapVersion};
-use crate::name::QName;
+use crate::addressing::{self, Addressing};
+use crate::detail;
+use crate::envelope::{
+    Body, Child, Content, Element, Envelope, HeaderBlock, SoapFault, SoapVersion,
+};
+use crate::media::MediaType;
+use crate::name::{FAULT, QName, SOAP_11, SOAP_12, WSA, WSA_2004, XMLNS};
+use crate::options;
 use crate::packaging::Packaging;
 use crate::unpack::Head;
+use crate::wsdl;
+use crate::xml::unfit;
 
 /// How a request wants to be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,9 +29,22 @@ pub struct ReplyForm {
 }
 
 impl ReplyForm {
-    /// The form of an answer to a request whose body was not read.
+    /// The form of an answer to a request whose body was not read. MTOM only for those who used it
+    /// or ask for it: zeep, suds, PHP and SOAP::Lite cannot read it.
     pub fn of_head(head: &Head<'_>) -> Self {
-        todo!("{head:?}")
+        let media = MediaType::parse(head.content_type);
+        let multipart = media.essence == "multipart/related";
+        let accept = head.accept.unwrap_or_default().to_ascii_lowercase();
+        let asked = ["multipart/related", "application/xop+xml"].iter().any(|t| accept.contains(t));
+        let info = media.parameter("start-info").or(media.parameter("type")).unwrap_or_default();
+        let newer = media.essence == "application/soap+xml"
+            || multipart && info.to_ascii_lowercase().starts_with("application/soap+xml");
+        Self {
+            version: if newer { SoapVersion::V12 } else { SoapVersion::V11 },
+            packaging: if multipart || asked { Packaging::Mtom } else { Packaging::Plain },
+            addressing: Addressing::default(),
+            not_understood: Vec::new(),
+        }
     }
 }
 
@@ -36,18 +56,122 @@ pub fn write_reply(
     outputs: &[Argument],
     job: Option<JobId>,
 ) -> Envelope {
-    todo!("{form:?} {namespace} {exposed:?} {outputs:?} {job:?}")
+    let response = format!("{}Response", exposed.name);
+    let action = wsdl::action(namespace, &response);
+    let mut headers = addressing::answer(&form.addressing, &action);
+    headers.extend(job.map(options::write_job));
+    let children = children(namespace, outputs);
+    let name = QName::new(namespace, response);
+    Envelope { version: form.version, headers, body: Body::Wrapper { name, children } }
+}
+
+fn children(namespace: &str, values: &[Argument]) -> Vec<Child> {
+    let child = |value: &Argument| Child {
+        name: QName::new(namespace, &*value.name),
+        label: value.label.clone(),
+        content: match &value.value {
+            Value::Text(text) => Content::Text(text.clone()),
+            Value::Data(payload) => Content::Data(payload.clone()),
+            Value::Record(fields) => Content::Fields(children(namespace, fields)),
+        },
+    };
+    values.iter().map(child).collect()
 }
 
 /// The envelope of a fault. `namespace` is the service's, whose WSDL declares the detail; `None`
 /// where no service is concerned.
 pub fn write_fault(form: &ReplyForm, namespace: Option<&str>, fault: &Fault) -> Envelope {
-    todo!("{form:?} {namespace:?} {fault}")
+    let action = addressing::fault_action(&form.addressing, fault.code);
+    let mut headers = addressing::answer(&form.addressing, &action);
+    if form.version == SoapVersion::V12 {
+        headers.extend(explanations(form, fault.code));
+    }
+    let (code, subcodes) = match form.version {
+        SoapVersion::V11 => (code_11(form, fault.code), Vec::new()),
+        SoapVersion::V12 => codes_12(form, fault.code),
+    };
+    let body = Body::Fault(SoapFault {
+        code,
+        subcodes,
+        reason: fault.message.clone(),
+        detail: vec![detail::write(namespace.unwrap_or(FAULT), fault)],
+    });
+    Envelope { version: form.version, headers, body }
 }
 
-/// The HTTP status that carries a fault (SOAP 1.1 section 6.2, SOAP 1.2 part 2 table 20).
+/// SOAP 1.1 section 4.4.1. No codes with dots: WS-I Basic Profile 1.1, R1031.
+fn code_11(form: &ReplyForm, code: FaultCode) -> QName {
+    let local = match (code, code.blame()) {
+        (FaultCode::MustUnderstand, _) => "MustUnderstand",
+        (FaultCode::VersionMismatch, _) => "VersionMismatch",
+        (FaultCode::InvalidAddressing, _) => return addressing_code(form),
+        (_, Blame::Sender) => "Client",
+        (_, Blame::Receiver) => "Server",
+    };
+    QName::new(SOAP_11, local)
+}
+
+/// SOAP 1.2 part 1 section 5.4.6.
+fn codes_12(form: &ReplyForm, code: FaultCode) -> (QName, Vec<QName>) {
+    let (local, subcodes) = match (code, code.blame()) {
+        (FaultCode::MustUnderstand, _) => ("MustUnderstand", Vec::new()),
+        (FaultCode::VersionMismatch, _) => ("VersionMismatch", Vec::new()),
+        (FaultCode::InvalidAddressing, _) => ("Sender", vec![addressing_code(form)]),
+        (_, Blame::Sender) => ("Sender", vec![QName::new(FAULT, code.name())]),
+        (_, Blame::Receiver) => ("Receiver", vec![QName::new(FAULT, code.name())]),
+    };
+    (QName::new(SOAP_12, local), subcodes)
+}
+
+/// WS-Addressing 1.0 SOAP binding, section 6.4.1; the submission calls it otherwise.
+fn addressing_code(form: &ReplyForm) -> QName {
+    match form.addressing.namespace {
+        WSA_2004 => QName::new(WSA_2004, "InvalidMessageInformationHeader"),
+        _ => QName::new(WSA, "InvalidAddressingHeader"),
+    }
+}
+
+/// The headers that explain a fault of SOAP 1.2: part 1, sections 5.4.7 and 5.4.8.
+fn explanations(form: &ReplyForm, code: FaultCode) -> Vec<HeaderBlock> {
+    let named = |local: &str, of: &QName| {
+        let qname = format!("q:{}", of.local);
+        Element {
+            name: QName::new(SOAP_12, local),
+            attributes: vec![
+                (QName::new(XMLNS, "q"), of.namespace.clone()),
+                (QName::new("", "qname"), qname),
+            ],
+            ..Element::default()
+        }
+    };
+    let block = |element| HeaderBlock { must_understand: false, role: None, element };
+    match code {
+        FaultCode::MustUnderstand => {
+            form.not_understood.iter().map(|name| block(named("NotUnderstood", name))).collect()
+        }
+        FaultCode::VersionMismatch => {
+            let supported = [SOAP_12, SOAP_11]
+                .map(|namespace| named("SupportedEnvelope", &QName::new(namespace, "Envelope")));
+            vec![block(Element {
+                name: QName::new(SOAP_12, "Upgrade"),
+                children: supported.into(),
+                ..Element::default()
+            })]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The HTTP status that carries a fault. SOAP 1.1 knows 500 only (section 6.2); SOAP 1.2 says 400
+/// where the sender is to blame (part 2, table 20). A media type that cannot be read is 415 in both
+/// (WS-I Basic Profile 1.1, R1115).
 pub fn http_status(version: SoapVersion, fault: &Fault) -> u16 {
-    todo!("{version:?} {fault}")
+    match (version, fault.code, fault.code.blame()) {
+        (_, FaultCode::UnsupportedMediaType, _) => 415,
+        (SoapVersion::V12, FaultCode::MustUnderstand | FaultCode::VersionMismatch, _) => 500,
+        (SoapVersion::V12, _, Blame::Sender) => 400,
+        _ => 500,
+    }
 }
 
 /// How a client calls.
@@ -55,6 +179,8 @@ pub fn http_status(version: SoapVersion, fault: &Fault) -> u16 {
 pub struct RequestForm {
     /// Name of the wrapper element.
     pub wrapper: QName,
+    /// The values' elements are in the wrapper's namespace too (`elementFormDefault`).
+    pub qualified: bool,
     /// SOAP version.
     pub version: SoapVersion,
     /// Our options.
@@ -66,5 +192,81 @@ pub struct RequestForm {
 /// # Errors
 /// `InvalidValue` if a text holds a character that XML cannot hold.
 pub fn write_request(form: &RequestForm, arguments: &[Argument]) -> Result<Envelope, Fault> {
-    todo!("{form:?} {arguments:?}")
+    for argument in arguments {
+        if let Value::Text(text) = &argument.value
+            && let Some(c) = unfit(text)
+        {
+            let name = &*argument.name;
+            let message = format!("parameter {name} holds {c:?}, which XML cannot hold");
+            return Err(Fault::new(FaultCode::InvalidValue, message).parameter(name));
+        }
+    }
+    let namespace = if form.qualified { form.wrapper.namespace.as_str() } else { "" };
+    Ok(Envelope {
+        version: form.version,
+        headers: options::write(&form.options),
+        body: Body::Wrapper {
+            name: form.wrapper.clone(),
+            children: children(namespace, arguments),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head<'a>(content_type: &'a str, accept: Option<&'a str>) -> ReplyForm {
+        ReplyForm::of_head(&Head { content_type, soap_action: None, accept })
+    }
+
+    #[test]
+    fn an_answer_is_mtom_only_for_those_who_can_read_it() {
+        let mtom = "multipart/related; type=\"application/xop+xml\"; start-info=\"text/xml\"";
+        assert_eq!(head(mtom, None).packaging, Packaging::Mtom);
+        assert_eq!(head("text/xml", Some("*/*")).packaging, Packaging::Plain);
+        assert_eq!(head("text/xml", None).packaging, Packaging::Plain);
+        assert_eq!(head("text/xml", Some("a/b, Multipart/Related")).packaging, Packaging::Mtom);
+        assert_eq!(head("text/xml", Some("application/xop+xml")).packaging, Packaging::Mtom);
+    }
+
+    #[test]
+    fn the_version_is_guessed_from_the_content_type() {
+        let newer = "multipart/related; type=\"application/xop+xml\"; \
+                     start-info=\"application/soap+xml; action=x\"";
+        assert_eq!(head(newer, None).version, SoapVersion::V12);
+        assert_eq!(head("application/soap+xml", None).version, SoapVersion::V12);
+        assert_eq!(head("text/xml", None).version, SoapVersion::V11);
+        assert_eq!(head("nonsense", None).version, SoapVersion::V11);
+    }
+
+    #[test]
+    fn a_fault_has_the_status_of_its_version() {
+        for code in FaultCode::ALL {
+            let fault = Fault::new(*code, "");
+            let older = http_status(SoapVersion::V11, &fault);
+            let newer = http_status(SoapVersion::V12, &fault);
+            if *code == FaultCode::UnsupportedMediaType {
+                assert_eq!((older, newer), (415, 415));
+                continue;
+            }
+            assert_eq!(older, 500, "{code:?}");
+            let general = matches!(code, FaultCode::MustUnderstand | FaultCode::VersionMismatch);
+            let sender = code.blame() == Blame::Sender && !general;
+            assert_eq!(newer, if sender { 400 } else { 500 }, "{code:?}");
+        }
+    }
+
+    #[test]
+    fn a_call_with_what_xml_cannot_hold_is_refused() {
+        let form = RequestForm {
+            wrapper: QName::new("urn:t", "call"),
+            qualified: true,
+            version: SoapVersion::V11,
+            options: CallOptions::default(),
+        };
+        let fault = write_request(&form, &[Argument::text("x", "a\u{1}")]).unwrap_err();
+        assert_eq!((fault.code, fault.parameter.as_deref()), (FaultCode::InvalidValue, Some("x")));
+        assert!(write_request(&form, &[Argument::text("x", "a\r\n\tü")]).is_ok());
+    }
 }

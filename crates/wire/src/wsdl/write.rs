@@ -11,5 +11,6 @@ pub fn write(service: &Service, interface: &Interface, view: View, address: &str
 
 /// The soapAction of an operation: `NAMESPACE/NAME` for a URL, `NAMESPACE#NAME` else.
 pub fn action(namespace: &str, name: &str) -> String {
-    todo!("{namespace} {name}")
+    let separator = if namespace.contains("://") { "/" } else { "#" };
+    format!("{}{separator}{name}", namespace.trim_end_matches(separator))
 }

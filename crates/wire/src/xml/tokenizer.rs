@@ -32,6 +32,11 @@ pub trait Handler {
     fn comment(&mut self, _piece: &str) -> Result<(), Fault> {
         Ok(())
     }
+
+    /// Whether the limit `children` holds here: it bounds what is kept, not what is passed on.
+    fn counts_children(&self) -> bool {
+        true
+    }
 }
 
 /// Reads one document.
@@ -487,7 +492,7 @@ impl Machine {
                 exceeded("attributes", self.limits.attributes as u64, "in an element")
             }
         })?;
-        self.open(raw.name)?;
+        self.open(raw.name, to.counts_children())?;
         for (prefix, uri) in &raw.declarations {
             self.namespaces.declare(prefix, uri);
         }
@@ -524,10 +529,10 @@ impl Machine {
     }
 
     /// Notes that an element of that name is open.
-    fn open(&mut self, name: &str) -> Result<(), Fault> {
+    fn open(&mut self, name: &str, counted: bool) -> Result<(), Fault> {
         match self.open.last_mut() {
             Some(parent) => {
-                parent.children += 1;
+                parent.children += usize::from(counted);
                 if parent.children > self.limits.children {
                     return Err(exceeded("children", self.limits.children as u64, "in an element"));
                 }

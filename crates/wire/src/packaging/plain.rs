@@ -1,0 +1,73 @@
+//! The envelope alone.
+
+use bytes::Bytes;
+use encoding_rs::Encoding;
+use fishplate_contract::{Fault, Payload};
+
+use super::{Found, Piece, Reader, Writer, told_charset};
+use crate::base64::Base64Encoder;
+use crate::envelope::SoapVersion;
+use crate::media::MediaType;
+use crate::pack::{Composer, Encoding as SentAs, Packed};
+
+pub(super) struct PlainReader {
+    charset: Option<&'static Encoding>,
+    begun: bool,
+}
+
+impl PlainReader {
+    pub(super) fn new(media: &MediaType) -> Result<Self, Fault> {
+        Ok(Self { charset: told_charset(media)?, begun: false })
+    }
+
+    fn begin(&mut self, found: &mut Found<'_>) -> Result<(), Fault> {
+        if std::mem::replace(&mut self.begun, true) {
+            return Ok(());
+        }
+        found(Piece::RootStart { charset: self.charset })
+    }
+}
+
+impl Reader for PlainReader {
+    fn feed(&mut self, chunk: Bytes, found: &mut Found<'_>) -> Result<(), Fault> {
+        self.begin(found)?;
+        found(Piece::Root(chunk))
+    }
+
+    fn finish(&mut self, found: &mut Found<'_>) -> Result<(), Fault> {
+        self.begin(found)?;
+        found(Piece::RootEnd)
+    }
+}
+
+pub(super) struct PlainWriter;
+
+impl Writer for PlainWriter {
+    fn value(&mut self, payload: &Payload, root: &mut Composer) {
+        match payload {
+            Payload::Inline(bytes) => {
+                let mut encoder = Base64Encoder::default();
+                encoder.encode(bytes, root.text());
+                encoder.finish(root.text());
+            }
+            Payload::Spooled(held) => root.file(held.clone(), SentAs::Base64),
+            // Written by whoever calls: a reference looks the same in every packaging.
+            Payload::Reference(_) => {}
+        }
+    }
+
+    fn finish(
+        self: Box<Self>,
+        root: Composer,
+        version: SoapVersion,
+        action: Option<&str>,
+    ) -> Packed {
+        let content_type = match (version, action) {
+            (SoapVersion::V12, Some(action)) => {
+                format!("application/soap+xml; charset=utf-8; action=\"{action}\"")
+            }
+            _ => format!("{}; charset=utf-8", version.media_type()),
+        };
+        root.packed(content_type)
+    }
+}

@@ -1,0 +1,101 @@
+//! Payloads as they come: small ones stay in memory, larger ones go to the sink.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fishplate_contract::{Held, Payload};
+
+use crate::limits::WireLimits;
+use crate::spool::SpoolSink;
+
+/// How much of a message may still be held in memory.
+pub(super) struct Room {
+    /// Of one payload.
+    inline_size: usize,
+    /// Of all payloads, what is left.
+    left: usize,
+}
+
+impl Room {
+    pub(super) fn new(limits: &WireLimits) -> Self {
+        Self { inline_size: limits.inline_size, left: limits.inline_total }
+    }
+}
+
+/// One payload.
+#[derive(Default)]
+pub(super) struct Collector {
+    /// All of it as long as it is small; then what waits to be written.
+    bytes: Vec<u8>,
+    held: Option<Arc<dyn Held>>,
+}
+
+/// Pieces below this length are joined before they are written; larger ones are passed on as they
+/// are, never copied.
+pub(super) const JOINED: usize = 4 << 10;
+
+/// Joined pieces are written at this length.
+const WRITTEN: usize = 32 << 10;
+
+impl Collector {
+    /// Appends a piece, which is passed on without copying if it is large.
+    pub(super) fn push(&mut self, piece: Bytes, room: &mut Room, sink: &mut dyn SpoolSink) {
+        match &self.held {
+            Some(held) if piece.len() >= JOINED => {
+                if !self.bytes.is_empty() {
+                    sink.write(held, std::mem::take(&mut self.bytes).into());
+                }
+                sink.write(held, piece);
+            }
+            None if self.overflows(piece.len(), room) => {
+                self.spill(room, sink);
+                self.push(piece, room, sink);
+            }
+            _ => self.join(&piece, room, sink),
+        }
+    }
+
+    /// Appends a small piece.
+    pub(super) fn push_slice(&mut self, piece: &[u8], room: &mut Room, sink: &mut dyn SpoolSink) {
+        if self.held.is_none() && self.overflows(piece.len(), room) {
+            self.spill(room, sink);
+        }
+        self.join(piece, room, sink);
+    }
+
+    fn overflows(&self, more: usize, room: &Room) -> bool {
+        more > 0 && (self.bytes.len() + more > room.inline_size || more > room.left)
+    }
+
+    fn join(&mut self, piece: &[u8], room: &mut Room, sink: &mut dyn SpoolSink) {
+        self.bytes.extend_from_slice(piece);
+        match &self.held {
+            None => room.left -= piece.len(),
+            Some(held) if self.bytes.len() >= WRITTEN => {
+                sink.write(held, std::mem::take(&mut self.bytes).into());
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn spill(&mut self, room: &mut Room, sink: &mut dyn SpoolSink) {
+        room.left += self.bytes.len();
+        let held = sink.create();
+        if !self.bytes.is_empty() {
+            sink.write(&held, std::mem::take(&mut self.bytes).into());
+        }
+        self.held = Some(held);
+    }
+
+    pub(super) fn finish(self, sink: &mut dyn SpoolSink) -> Payload {
+        match self.held {
+            None => Payload::Inline(self.bytes.into()),
+            Some(held) => {
+                if !self.bytes.is_empty() {
+                    sink.write(&held, self.bytes.into());
+                }
+                Payload::Spooled(held)
+            }
+        }
+    }
+}

@@ -1,0 +1,496 @@
+//! The envelope as it is read: a stack of frames, one for each element that is open.
+
+use std::sync::Arc;
+
+use fishplate_contract::{DataType, Fault, FaultCode, Parameter};
+
+use super::Expect;
+use super::collect::Room;
+use super::fragment::{push_content, push_end, push_start, tag_len};
+use super::value::{Binary, Within};
+use crate::addressing;
+use crate::envelope::{
+    Body, Child, Content, Element, Envelope, HeaderBlock, SoapFault, SoapVersion,
+};
+use crate::limits::{WireLimits, exceeded};
+use crate::name::{OPTIONS, QName, SOAP_11, SOAP_12, WSA, WSA_2004};
+use crate::spool::SpoolSink;
+use crate::write::ReplyForm;
+use crate::xml::{Handler, StartTag, is_space, unfit};
+
+/// What was read so far.
+pub(super) struct Draft {
+    expect: Box<dyn Expect + Send>,
+    text_size: usize,
+    /// Most elements kept of headers and of a fault's detail, and how many were.
+    most_elements: usize,
+    elements: usize,
+    frames: Vec<Frame>,
+    version: Option<SoapVersion>,
+    headers: Vec<HeaderBlock>,
+    wrapper: Option<QName>,
+    body: Option<Body>,
+    bodied: bool,
+    /// The binary value at hand; only one is open at a time.
+    binary: Binary,
+    /// Bytes of the root part that went into payloads.
+    payload_bytes: u64,
+}
+
+/// An element that is open.
+enum Frame {
+    Envelope,
+    Header,
+    Body,
+    /// The wrapper or a record: a list of values.
+    Values(Values),
+    /// A scalar.
+    Scalar {
+        child: Child,
+        text: String,
+    },
+    /// A binary value; the rest of it is [`Draft::binary`].
+    Binary(Child),
+    /// Within a binary value: takes no content.
+    Include,
+    /// Within a binary value: one element.
+    XmlData {
+        seen: bool,
+    },
+    /// Within that: any XML.
+    Fragment,
+    EndpointReference,
+    Address(String),
+    /// A header block or a fault, or an element of one. `whole` keeps its content.
+    Element {
+        element: Element,
+        role: Option<String>,
+        must_understand: bool,
+        whole: bool,
+    },
+    /// Passed over with all it holds.
+    Skipped,
+}
+
+struct Values {
+    /// As a child of the record around it; the wrapper's own name for the wrapper.
+    child: Child,
+    parameters: Arc<[Parameter]>,
+    namespace: String,
+    children: Vec<Child>,
+    /// What belongs to no parameter is passed over; one is enough to refuse the message.
+    unexpected: bool,
+}
+
+/// A draft with what it needs while a chunk is read.
+pub(super) struct Feeding<'a> {
+    pub(super) draft: &'a mut Draft,
+    pub(super) room: &'a mut Room,
+    pub(super) sink: &'a mut dyn SpoolSink,
+}
+
+fn malformed(message: impl Into<String>) -> Fault {
+    Fault::new(FaultCode::MalformedMessage, message)
+}
+
+impl Draft {
+    pub(super) fn new(expect: Box<dyn Expect + Send>, limits: &WireLimits) -> Self {
+        Self {
+            expect,
+            text_size: limits.text_size,
+            most_elements: limits.header_elements,
+            elements: 0,
+            frames: Vec::new(),
+            version: None,
+            headers: Vec::new(),
+            wrapper: None,
+            body: None,
+            bodied: false,
+            binary: Binary::default(),
+            payload_bytes: 0,
+        }
+    }
+
+    pub(super) fn payload_bytes(&self) -> u64 {
+        self.payload_bytes
+    }
+
+    pub(super) fn wrapper(&self) -> Option<&QName> {
+        self.wrapper.as_ref()
+    }
+
+    /// Tells what is known by now of how to answer.
+    pub(super) fn inform(&self, form: &mut ReplyForm) {
+        if let Some(version) = self.version {
+            form.version = version;
+            form.not_understood = addressing::not_understood(version, &self.headers);
+        }
+        form.addressing = addressing::read(&self.headers);
+    }
+
+    /// The envelope, once the document has ended.
+    pub(super) fn envelope(&mut self) -> Result<Envelope, Fault> {
+        let version = self.version.ok_or_else(|| malformed("the message has no envelope"))?;
+        if !self.bodied {
+            return Err(malformed("the envelope has no Body"));
+        }
+        let headers = std::mem::take(&mut self.headers);
+        Ok(Envelope { version, headers, body: self.body.take().unwrap_or(Body::Empty) })
+    }
+
+    fn start_envelope(&mut self, tag: &StartTag<'_>) -> Result<Frame, Fault> {
+        self.version = Some(match tag.namespace {
+            SOAP_11 if tag.local == "Envelope" => SoapVersion::V11,
+            SOAP_12 if tag.local == "Envelope" => SoapVersion::V12,
+            other if tag.local == "Envelope" => {
+                let message = format!(
+                    "an envelope of the namespace {other:?} is of no SOAP version that is spoken \
+                     here: use {SOAP_11} (1.1) or {SOAP_12} (1.2)"
+                );
+                return Err(Fault::new(FaultCode::VersionMismatch, message));
+            }
+            _ => {
+                let name = tag.name();
+                return Err(malformed(format!("the root element is {name}, not an Envelope")));
+            }
+        });
+        Ok(Frame::Envelope)
+    }
+
+    fn start_in_envelope(&mut self, tag: &StartTag<'_>) -> Result<Frame, Fault> {
+        let soap = self.version.map_or("", SoapVersion::namespace);
+        if tag.is(soap, "Body") {
+            if std::mem::replace(&mut self.bodied, true) {
+                return Err(malformed("the envelope has two bodies"));
+            }
+            return Ok(Frame::Body);
+        }
+        if self.bodied {
+            return Ok(Frame::Skipped);
+        }
+        if tag.is(soap, "Header") {
+            return Ok(Frame::Header);
+        }
+        Err(malformed(format!("the envelope holds {} before its Body", tag.name())))
+    }
+
+    /// A header block. Only those that we understand are kept whole.
+    fn start_header(&mut self, tag: &StartTag<'_>) -> Result<Frame, Fault> {
+        let soap = self.version.unwrap_or(SoapVersion::V11);
+        let role = if soap == SoapVersion::V11 { "actor" } else { "role" };
+        let must = tag.attribute(soap.namespace(), "mustUnderstand").unwrap_or_default();
+        let whole = [WSA, WSA_2004, OPTIONS].contains(&tag.namespace);
+        Ok(Frame::Element {
+            element: self.element(tag, whole)?,
+            role: tag.attribute(soap.namespace(), role).map(str::to_owned),
+            must_understand: matches!(must.trim(), "1" | "true"),
+            whole,
+        })
+    }
+
+    fn element(&mut self, tag: &StartTag<'_>, whole: bool) -> Result<Element, Fault> {
+        self.elements += 1;
+        if self.elements > self.most_elements {
+            return Err(exceeded("header_elements", self.most_elements as u64, "in a message"));
+        }
+        let mut element = Element { name: tag.name(), ..Element::default() };
+        if whole {
+            let attributes = tag.attributes.iter().map(|attribute| {
+                let name = QName::new(attribute.namespace, attribute.local);
+                (name, attribute.value.clone().into_owned())
+            });
+            element.attributes = attributes.collect();
+        }
+        Ok(element)
+    }
+
+    fn start_body(&mut self, tag: &StartTag<'_>) -> Result<Frame, Fault> {
+        if self.wrapper.is_some() {
+            return Err(malformed(format!("the Body holds a second element, {}", tag.name())));
+        }
+        self.wrapper = Some(tag.name());
+        if tag.is(self.version.map_or("", SoapVersion::namespace), "Fault") {
+            let element = self.element(tag, true)?;
+            return Ok(Frame::Element { element, role: None, must_understand: false, whole: true });
+        }
+        let name = tag.name();
+        let parameters = self.expect.parameters(&name);
+        Ok(Frame::Values(Values {
+            namespace: name.namespace.clone(),
+            child: Child { name, label: None, content: Content::Nil },
+            unexpected: parameters.is_none(),
+            parameters: parameters.unwrap_or_default(),
+            children: Vec::new(),
+        }))
+    }
+
+    /// An element among the values.
+    fn start_value(&mut self, tag: &StartTag<'_>) -> Result<Frame, Fault> {
+        let Some(Frame::Values(values)) = self.frames.last_mut() else {
+            return Ok(Frame::Skipped);
+        };
+        let ours = tag.namespace.is_empty() || tag.namespace == values.namespace;
+        let mut parameters = values.parameters.iter();
+        let parameter = parameters.find(|parameter| ours && parameter.name == tag.local);
+        let mut child = Child { name: tag.name(), label: None, content: Content::Unexpected };
+        let Some(parameter) = parameter else {
+            if !std::mem::replace(&mut values.unexpected, true) {
+                values.children.push(child);
+            }
+            return Ok(Frame::Skipped);
+        };
+        let twice = |has: &Child| has.name.local == tag.local;
+        if !parameter.repeated && values.children.iter().any(twice) {
+            let message = format!("parameter {} stands twice", parameter.name);
+            return Err(
+                Fault::new(FaultCode::UnexpectedParameter, message).parameter(&*parameter.name)
+            );
+        }
+        if tag.attribute("", "href").is_some() {
+            let message = format!(
+                "parameter {} refers to its value by href; give the value itself, or xop:Include \
+                 in MTOM",
+                parameter.name
+            );
+            return Err(
+                Fault::new(FaultCode::UnsupportedMediaType, message).parameter(&*parameter.name)
+            );
+        }
+        if parameter.repeated {
+            child.label = tag.attribute("", "name").map(str::to_owned);
+        }
+        if tag.is_nil() {
+            child.content = Content::Nil;
+            values.children.push(child);
+            return Ok(Frame::Skipped);
+        }
+        Ok(match &parameter.data_type {
+            DataType::Raw | DataType::Xml => {
+                self.binary = Binary::new(&parameter.name);
+                Frame::Binary(child)
+            }
+            DataType::Record(fields) => Frame::Values(Values {
+                child,
+                parameters: fields.as_slice().into(),
+                namespace: values.namespace.clone(),
+                children: Vec::new(),
+                unexpected: false,
+            }),
+            _ => Frame::Scalar { child, text: String::new() },
+        })
+    }
+
+    /// A value is whole.
+    fn end_value(&mut self, child: Child) {
+        if let Some(Frame::Values(values)) = self.frames.last_mut() {
+            values.children.push(child);
+        }
+    }
+
+    fn end_element(&mut self, ended: HeaderBlock) -> Result<(), Fault> {
+        if let Some(c) = unfit(&ended.element.text) {
+            return Err(malformed(format!("a character that XML cannot hold: {c:?}")));
+        }
+        match self.frames.last_mut() {
+            Some(Frame::Element { element, .. }) => element.children.push(ended.element),
+            Some(Frame::Header) => self.headers.push(ended),
+            _ => self.body = Some(Body::Fault(soap_fault(&ended.element))),
+        }
+        Ok(())
+    }
+
+    fn append(&self, text: &mut String, more: &str) -> Result<(), Fault> {
+        if text.len() + more.len() > self.text_size {
+            return Err(exceeded("text_size", self.text_size as u64, "bytes"));
+        }
+        text.push_str(more);
+        Ok(())
+    }
+}
+
+impl Handler for Feeding<'_> {
+    fn start(&mut self, tag: &StartTag<'_>) -> Result<(), Fault> {
+        let draft = &mut *self.draft;
+        let frame = match draft.frames.last_mut() {
+            None => draft.start_envelope(tag)?,
+            Some(Frame::Envelope) => draft.start_in_envelope(tag)?,
+            Some(Frame::Header) => draft.start_header(tag)?,
+            Some(Frame::Body) => draft.start_body(tag)?,
+            Some(Frame::Values(_)) => draft.start_value(tag)?,
+            Some(Frame::Scalar { child, .. }) => {
+                let name = &child.name.local;
+                let message = format!("parameter {name} is text, not {}", tag.name());
+                return Err(Fault::new(FaultCode::InvalidValue, message).parameter(&**name));
+            }
+            Some(Frame::Binary(_)) => match draft.binary.start(tag)? {
+                Within::Include => Frame::Include,
+                Within::XmlData => Frame::XmlData { seen: false },
+                Within::EndpointReference => Frame::EndpointReference,
+            },
+            Some(Frame::XmlData { seen }) => {
+                if std::mem::replace(seen, true) {
+                    return Err(malformed("XMLData holds more than one element"));
+                }
+                self.fragment(tag_len(tag), |out| push_start(tag, true, out));
+                Frame::Fragment
+            }
+            Some(Frame::Fragment) => {
+                self.fragment(tag_len(tag), |out| push_start(tag, false, out));
+                Frame::Fragment
+            }
+            Some(Frame::EndpointReference) if tag.local == "Address" => {
+                Frame::Address(String::new())
+            }
+            Some(Frame::Element { whole: true, .. }) => Frame::Element {
+                element: draft.element(tag, true)?,
+                role: None,
+                must_understand: false,
+                whole: true,
+            },
+            Some(Frame::Include | Frame::Address(_)) => {
+                return Err(malformed(format!("{} where nothing may stand", tag.name())));
+            }
+            Some(Frame::EndpointReference | Frame::Element { .. } | Frame::Skipped) => {
+                Frame::Skipped
+            }
+        };
+        self.draft.frames.push(frame);
+        Ok(())
+    }
+
+    fn end(&mut self, raw: &str) -> Result<(), Fault> {
+        let draft = &mut *self.draft;
+        match draft.frames.pop() {
+            Some(Frame::Values(Values { mut child, children, .. })) => {
+                if matches!(draft.frames.last(), Some(Frame::Body)) {
+                    draft.body = Some(Body::Wrapper { name: child.name, children });
+                } else {
+                    child.content = Content::Fields(children);
+                    draft.end_value(child);
+                }
+            }
+            Some(Frame::Scalar { mut child, text }) => {
+                if let Some(c) = unfit(&text) {
+                    let name = &child.name.local;
+                    return Err(malformed(format!(
+                        "parameter {name} holds a character that XML cannot hold: {c:?}"
+                    )));
+                }
+                child.content = Content::Text(text);
+                draft.end_value(child);
+            }
+            Some(Frame::Binary(mut child)) => {
+                let binary = std::mem::take(&mut draft.binary);
+                child.content = Content::Data(binary.finish(self.room, self.sink)?);
+                draft.end_value(child);
+            }
+            Some(Frame::XmlData { seen: false }) => {
+                return Err(malformed("XMLData holds no element"));
+            }
+            Some(Frame::Fragment) => self.fragment(raw.len(), |out| push_end(raw, out)),
+            Some(Frame::Address(address)) => draft.binary.address(&address)?,
+            Some(Frame::Element { element, role, must_understand, .. }) => {
+                draft.end_element(HeaderBlock { must_understand, role, element })?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), Fault> {
+        let draft = &mut *self.draft;
+        match draft.frames.pop() {
+            Some(Frame::Scalar { child, text: mut so_far }) => {
+                draft.append(&mut so_far, text)?;
+                draft.frames.push(Frame::Scalar { child, text: so_far });
+            }
+            Some(Frame::Address(mut so_far)) => {
+                draft.append(&mut so_far, text)?;
+                draft.frames.push(Frame::Address(so_far));
+            }
+            Some(Frame::Element { mut element, role, must_understand, whole }) => {
+                if whole {
+                    draft.append(&mut element.text, text)?;
+                }
+                draft.frames.push(Frame::Element { element, role, must_understand, whole });
+            }
+            Some(frame @ Frame::Binary(_)) => {
+                draft.frames.push(frame);
+                draft.payload_bytes += text.len() as u64;
+                draft.binary.text(text, self.room, self.sink)?;
+            }
+            Some(frame @ Frame::Fragment) => {
+                draft.frames.push(frame);
+                if let Some(c) = unfit(text) {
+                    return Err(malformed(format!("a character that XML cannot hold: {c:?}")));
+                }
+                self.fragment(text.len(), |out| push_content(text, out));
+            }
+            Some(frame @ Frame::Skipped) => draft.frames.push(frame),
+            frame => {
+                draft.frames.extend(frame);
+                if !text.bytes().all(is_space) {
+                    return Err(malformed(format!(
+                        "text where only elements may stand: {:?}",
+                        fishplate_contract::lexical::shortened(text.trim())
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn comment(&mut self, piece: &str) -> Result<(), Fault> {
+        if matches!(self.draft.frames.last(), Some(Frame::Fragment)) {
+            self.fragment(piece.len(), |out| out.extend_from_slice(piece.as_bytes()));
+        }
+        Ok(())
+    }
+
+    fn counts_children(&self) -> bool {
+        !matches!(self.draft.frames.last(), Some(Frame::Fragment))
+    }
+}
+
+impl Feeding<'_> {
+    /// Appends to the payload what stands for so many bytes of the message.
+    fn fragment(&mut self, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        self.draft.payload_bytes += bytes as u64;
+        let mut out = Vec::new();
+        write(&mut out);
+        self.draft.binary.collector.push(out.into(), self.room, self.sink);
+    }
+}
+
+/// A fault of either version, as data.
+fn soap_fault(element: &Element) -> SoapFault {
+    if let Some(code) = element.child("Code") {
+        let mut subcodes = Vec::new();
+        let mut inner = code.child("Subcode");
+        while let Some(subcode) = inner {
+            subcodes.extend(subcode.child("Value").map(code_name));
+            inner = subcode.child("Subcode");
+        }
+        let reason = element.child("Reason").and_then(|reason| reason.child("Text"));
+        return SoapFault {
+            code: code.child("Value").map(code_name).unwrap_or_default(),
+            subcodes,
+            reason: reason.map(|text| text.text.trim().to_owned()).unwrap_or_default(),
+            detail: element.child("Detail").map(|d| d.children.clone()).unwrap_or_default(),
+        };
+    }
+    let reason = element.child("faultstring").map(|reason| reason.text.trim().to_owned());
+    SoapFault {
+        code: element.child("faultcode").map(code_name).unwrap_or_default(),
+        subcodes: Vec::new(),
+        reason: reason.unwrap_or_default(),
+        detail: element.child("detail").map(|d| d.children.clone()).unwrap_or_default(),
+    }
+}
+
+/// A fault code. Its prefix is only good within the message, and the local names are distinct: the
+/// namespace is left out.
+fn code_name(element: &Element) -> QName {
+    let text = element.text.trim();
+    QName::new("", text.rsplit(':').next().unwrap_or(text))
+}

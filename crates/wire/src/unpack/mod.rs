@@ -1,0 +1,260 @@
+//! Chunks to a parcel: the packaging, the envelope and its payloads, read while they come.
+
+mod collect;
+mod draft;
+mod fragment;
+mod value;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fishplate_contract::{DataRef, Fault, FaultCode, Interface, Parameter, Payload};
+
+use crate::envelope::{Body, Child, Content, Envelope};
+use crate::limits::{WireLimits, exceeded};
+use crate::media::percent_decoded;
+use crate::name::QName;
+use crate::packaging::{Packaging, Piece, Reader, reader};
+use crate::spool::SpoolSink;
+use crate::write::ReplyForm;
+use crate::xml::Tokenizer;
+use collect::{Collector, Room};
+use draft::{Draft, Feeding};
+
+/// What HTTP's header says of a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Head<'a> {
+    /// `Content-Type`, as sent.
+    pub content_type: &'a str,
+    /// `SOAPAction`, as sent, quoted or not.
+    pub soap_action: Option<&'a str>,
+    /// `Accept`, as sent (several fields joined by commas).
+    pub accept: Option<&'a str>,
+}
+
+/// Tells what a wrapper element should hold, so that payloads are decoded while they are read.
+pub trait Expect {
+    /// The values in the wrapper of that name; `None` if there is no such wrapper.
+    fn parameters(&self, wrapper: &QName) -> Option<Arc<[Parameter]>>;
+}
+
+/// A table of wrappers: made once for a service, shared by its messages.
+#[derive(Clone, Debug, Default)]
+pub struct Expected {
+    wrappers: HashMap<QName, Arc<[Parameter]>>,
+}
+
+impl Expected {
+    /// What a server expects: each verb's name with its inputs.
+    pub fn requests(namespace: &str, interface: &Interface) -> Self {
+        let wrappers = interface.exposed.iter().map(|exposed| {
+            (QName::new(namespace, &*exposed.name), exposed.signature.inputs.clone().into())
+        });
+        Self { wrappers: wrappers.collect() }
+    }
+
+    /// What a client expects of one operation: its response wrapper with its outputs.
+    pub fn response(wrapper: QName, outputs: &[Parameter]) -> Self {
+        Self { wrappers: HashMap::from([(wrapper, outputs.into())]) }
+    }
+}
+
+impl Expect for Expected {
+    fn parameters(&self, wrapper: &QName) -> Option<Arc<[Parameter]>> {
+        self.wrappers.get(wrapper).cloned()
+    }
+}
+
+impl Expect for Arc<Expected> {
+    fn parameters(&self, wrapper: &QName) -> Option<Arc<[Parameter]>> {
+        (**self).parameters(wrapper)
+    }
+}
+
+/// A whole message: its envelope with the payloads in their places.
+#[derive(Clone, Debug)]
+pub struct Parcel {
+    /// The envelope.
+    pub envelope: Envelope,
+    /// SOAPAction or the action parameter, unquoted; `None` if missing or empty.
+    pub action: Option<String>,
+    /// How it was packaged.
+    pub packaging: Packaging,
+    /// How an answer should be.
+    pub reply_form: ReplyForm,
+}
+
+/// Reads one message. After an error it must not be fed again.
+pub struct Unpacker {
+    reader: Box<dyn Reader>,
+    message: Message,
+    message_size: Option<u64>,
+    received: u64,
+    action: Option<String>,
+    packaging: Packaging,
+    /// As far as the head told.
+    form: ReplyForm,
+}
+
+/// What the packaging's pieces make up.
+struct Message {
+    limits: WireLimits,
+    tokenizer: Option<Tokenizer>,
+    draft: Draft,
+    room: Room,
+    /// By Content-ID, as it stands in the part's header.
+    attachments: HashMap<String, Payload>,
+    /// The attachment at hand.
+    part: Option<(Option<String>, Collector)>,
+}
+
+impl Unpacker {
+    /// Ready for the first chunk.
+    ///
+    /// # Errors
+    /// `UnsupportedMediaType` if the content type is none of ours; [`ReplyForm::of_head`] tells how
+    /// to answer that.
+    pub fn new(
+        head: &Head<'_>,
+        expect: Box<dyn Expect + Send>,
+        limits: &WireLimits,
+    ) -> Result<Self, Fault> {
+        let (reader, packaging, told) = reader(head.content_type, limits)?;
+        let action = head.soap_action.map(str::to_owned).or(told);
+        let action = action.map(|action| action.trim().trim_matches('"').to_owned());
+        Ok(Self {
+            reader,
+            message: Message {
+                limits: limits.clone(),
+                tokenizer: None,
+                draft: Draft::new(expect, limits),
+                room: Room::new(limits),
+                attachments: HashMap::new(),
+                part: None,
+            },
+            message_size: limits.message_size,
+            received: 0,
+            action: action.filter(|action| !action.is_empty()),
+            packaging,
+            form: ReplyForm::of_head(head),
+        })
+    }
+
+    /// Takes the next chunk of the body, cut anywhere. Large payloads go to the sink.
+    ///
+    /// # Errors
+    /// What is wrong with the message so far.
+    pub fn feed(&mut self, chunk: Bytes, sink: &mut dyn SpoolSink) -> Result<(), Fault> {
+        self.received += chunk.len() as u64;
+        if let Some(most) = self.message_size.filter(|most| self.received > *most) {
+            return Err(exceeded("message_size", most, "bytes"));
+        }
+        let message = &mut self.message;
+        self.reader.feed(chunk, &mut |piece| message.take(piece, sink))
+    }
+
+    /// The body has ended.
+    ///
+    /// # Errors
+    /// What is wrong with the message, a truncated one included.
+    pub fn finish(&mut self, sink: &mut dyn SpoolSink) -> Result<Parcel, Fault> {
+        let message = &mut self.message;
+        self.reader.finish(&mut |piece| message.take(piece, sink))?;
+        let reply_form = self.reply_form();
+        let mut envelope = self.message.draft.envelope()?;
+        if let Body::Wrapper { children, .. } = &mut envelope.body {
+            resolve(children, &self.message.attachments)?;
+        }
+        let action = self.action.take();
+        Ok(Parcel { envelope, action, packaging: self.packaging, reply_form })
+    }
+
+    /// How to answer, as far as it is known by now: for faults of `feed` and `finish`.
+    pub fn reply_form(&self) -> ReplyForm {
+        let mut form = self.form.clone();
+        self.message.draft.inform(&mut form);
+        form
+    }
+
+    /// The wrapper element, once it was read.
+    pub fn wrapper(&self) -> Option<&QName> {
+        self.message.draft.wrapper()
+    }
+}
+
+impl Message {
+    fn take(&mut self, piece: Piece, sink: &mut dyn SpoolSink) -> Result<(), Fault> {
+        match piece {
+            Piece::RootStart { charset } => {
+                self.tokenizer = Some(Tokenizer::new(charset, &self.limits));
+                Ok(())
+            }
+            Piece::Root(chunk) => self.root(Some(&chunk), sink),
+            Piece::RootEnd => self.root(None, sink),
+            Piece::PartStart { content_id } => {
+                self.part = Some((content_id, Collector::default()));
+                Ok(())
+            }
+            Piece::Part(chunk) => {
+                if let Some((_, collector)) = &mut self.part {
+                    collector.push(chunk, &mut self.room, sink);
+                }
+                Ok(())
+            }
+            Piece::PartEnd => self.end_part(sink),
+        }
+    }
+
+    /// Reads a chunk of the root part, or its end.
+    fn root(&mut self, chunk: Option<&Bytes>, sink: &mut dyn SpoolSink) -> Result<(), Fault> {
+        let Some(tokenizer) = &mut self.tokenizer else { return Ok(()) };
+        let mut feeding = Feeding { draft: &mut self.draft, room: &mut self.room, sink };
+        match chunk {
+            Some(chunk) => tokenizer.feed(chunk, &mut feeding)?,
+            None => tokenizer.finish(&mut feeding)?,
+        }
+        let outside = tokenizer.position().saturating_sub(self.draft.payload_bytes());
+        let most = self.limits.envelope_size;
+        if outside > most { Err(exceeded("envelope_size", most, "bytes")) } else { Ok(()) }
+    }
+
+    fn end_part(&mut self, sink: &mut dyn SpoolSink) -> Result<(), Fault> {
+        let Some((id, collector)) = self.part.take() else { return Ok(()) };
+        let payload = collector.finish(sink);
+        let Some(id) = id else { return Ok(()) };
+        let message = format!("two parts have the Content-ID {id}");
+        match self.attachments.insert(id, payload) {
+            Some(_) => Err(Fault::new(FaultCode::MalformedMessage, message)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Puts attachments where `cid:` URLs stand for them; one may stand in several places.
+fn resolve(children: &mut [Child], attachments: &HashMap<String, Payload>) -> Result<(), Fault> {
+    for child in children {
+        match &mut child.content {
+            Content::Fields(fields) => resolve(fields, attachments)?,
+            Content::Data(payload) => {
+                let Payload::Reference(DataRef { url }) = payload else { continue };
+                let Some(id) = url.strip_prefix("cid:") else { continue };
+                let found = attachments.get(id).or_else(|| attachments.get(&percent_decoded(id)));
+                let Some(found) = found else {
+                    let message = format!(
+                        "parameter {} refers to {url}, but no part has that Content-ID",
+                        child.name.local
+                    );
+                    return Err(Fault::new(FaultCode::MalformedMessage, message)
+                        .parameter(&*child.name.local));
+                };
+                *payload = found.clone();
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
