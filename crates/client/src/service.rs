@@ -301,7 +301,7 @@ impl Service {
     ) -> Result<Packed, Error> {
         let form = RequestForm {
             wrapper: described.request.clone(),
-            qualified: true,
+            qualified: described.qualified,
             version: self.inner.settings.soap,
             options: CallOptions { key: options.key.clone() },
         };

@@ -16,7 +16,7 @@ macro_rules! exits {
             pub(crate) const ALL: &'static [Self] = &[$(Self::$name,)+];
 
             /// The exit code.
-            pub(crate) fn code(self) -> u8 {
+            pub(crate) const fn code(self) -> u8 {
                 match self { $(Self::$name => $code,)+ }
             }
 
@@ -30,7 +30,7 @@ macro_rules! exits {
 
 exits! {
     Success 0 "success",
-    Internal 1 "a fault of our own; please report it",
+    Other 1 "it did not work, for a reason that no other code tells (a fault of our own, say)",
     Usage 2 "wrong usage, or a local file that cannot be read or written",
     Sender 3 "the service refused the request: the same request will not do better",
     Receiver 4 "the service could not do it: the request may be right",

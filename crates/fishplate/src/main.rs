@@ -7,5 +7,5 @@ mod exit;
 mod output;
 
 fn main() -> std::process::ExitCode {
-    commands::run(std::env::args_os().collect()).into()
+    commands::run(std::env::args_os().collect())
 }

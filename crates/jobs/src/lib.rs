@@ -2,12 +2,22 @@
 //!
 //! Reading order:
 //!
+//! - [`template`]: the literal command line with typed slots
+//! - [`descriptor`]: the service file: what a command line can't say
+//! - [`program`]: a described program; a call becomes a plan
 //! - [`plan`]: all that is needed to run one job anywhere, persisted with it
 //! - [`executor`]: where plans run; [`executor::local`] on this machine
 //! - [`conclusion`]: how a job ended, as it is persisted
 //! - [`store`]: where records live; leases and fences
+//! - [`workspace`]: a job's directory, before, during and after its run
+//! - [`engine`]: claims, starts, observes, concludes; the verbs on jobs
 
 pub mod conclusion;
+pub mod descriptor;
+pub mod engine;
 pub mod executor;
 pub mod plan;
+pub mod program;
 pub mod store;
+pub mod template;
+pub mod workspace;

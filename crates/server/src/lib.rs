@@ -1,1 +1,19 @@
-//! placeholder
+//! The doors of a server: the faces it shows, and the only place that joins the rooms.
+//!
+//! Reading order:
+//!
+//! - [`settings`]: what an administrator may set
+//! - [`host`]: the services of one server, joined with their jobs
+//! - [`spool`]: payloads on their way in
+//! - [`http`]: connections, bodies and their limits
+//! - [`faces`]: SOAP, pages for people, metrics; each enters at a call and leaves at an outcome
+//! - [`assembly`]: the only place that joins the rooms
+//! - [`cgi`]: one request of a web server's CGI interface (RFC 3875)
+
+pub mod assembly;
+pub mod cgi;
+pub mod faces;
+pub mod host;
+pub mod http;
+pub mod settings;
+pub mod spool;

@@ -22,7 +22,7 @@ impl Base64Encoder {
             if self.carried < 3 {
                 return;
             }
-            STANDARD.encode_append(&self.carry, text);
+            STANDARD.encode_append(self.carry, text);
         }
         let whole = bytes.len() - bytes.len() % 3;
         STANDARD.encode_append(&bytes[..whole], text);
@@ -65,10 +65,9 @@ pub struct Base64Decoder {
     ended: bool,
     /// Characters read so far, white space left out.
     read: u64,
+    /// Room to put text without its white space.
+    packed: Vec<u8>,
 }
-
-/// A run of this length is worth decoding where it stands; shorter ones are joined first.
-const LONG_RUN: usize = 256;
 
 impl Base64Decoder {
     /// Appends the bytes of this text, up to three characters of which wait for the next.
@@ -76,23 +75,14 @@ impl Base64Decoder {
     /// # Errors
     /// If it is no base64.
     pub fn decode(&mut self, text: &[u8], bytes: &mut Vec<u8>) -> Result<(), NotBase64> {
-        if text.len() <= LONG_RUN || !text[..LONG_RUN].iter().any(|byte| is_space(*byte)) {
-            return self.decode_runs(text, bytes);
+        if !has_space(text) {
+            return self.decode_run(text, bytes);
         }
-        let packed: Vec<u8> = packed(text);
-        self.decode_run(&packed, bytes)
-    }
-
-    /// Decodes the runs between white space one by one: good if there are few of them.
-    fn decode_runs(&mut self, mut text: &[u8], bytes: &mut Vec<u8>) -> Result<(), NotBase64> {
-        while !text.is_empty() {
-            let end = run_len(text);
-            self.decode_run(&text[..end], bytes)?;
-            text = &text[end..];
-            let space = text.iter().position(|byte| !is_space(*byte)).unwrap_or(text.len());
-            text = &text[space..];
-        }
-        Ok(())
+        let mut packed = std::mem::take(&mut self.packed);
+        let len = pack(text, &mut packed);
+        let result = self.decode_run(&packed[..len], bytes);
+        self.packed = packed;
+        result
     }
 
     /// Decodes text without white space.
@@ -176,27 +166,48 @@ impl Base64Decoder {
 }
 
 fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+    (byte == b' ') | (byte == b'\n') | (byte == b'\r') | (byte == b'\t')
 }
 
-/// Length of the run without white space at the start: no character of the alphabet is below `+`.
-fn run_len(text: &[u8]) -> usize {
-    let found = memchr::memchr3(b'\n', b'\r', b' ', text).unwrap_or(text.len());
-    memchr::memchr(b'\t', &text[..found]).unwrap_or(found)
+fn has_space(text: &[u8]) -> bool {
+    memchr::memchr3(b'\n', b'\r', b' ', text).is_some() || memchr::memchr(b'\t', text).is_some()
 }
 
-/// The text without its white space.
-fn packed(mut text: &[u8]) -> Vec<u8> {
-    let mut packed = Vec::with_capacity(text.len());
-    while !text.is_empty() {
-        // Line breaks stand every 64 to 76 characters where there are any: a line is short.
-        let end = text.iter().position(|byte| is_space(*byte)).unwrap_or(text.len());
-        packed.extend_from_slice(&text[..end]);
-        text = &text[end..];
-        let space = text.iter().position(|byte| !is_space(*byte)).unwrap_or(text.len());
-        text = &text[space..];
+/// Blocks of this length are copied whole if they hold no white space; lines are a few times longer.
+const BLOCK: usize = 16;
+
+/// The same for a block with white space in it, without branches; how much of it stays.
+fn pack_block(block: &[u8; BLOCK], to: &mut [u8; BLOCK]) -> usize {
+    let mut len = 0;
+    for byte in block {
+        to[len % BLOCK] = *byte;
+        len += usize::from(!is_space(*byte));
     }
-    packed
+    len
+}
+
+/// Puts the text without its white space at the start of `packed`; how much it is. Most blocks of line-broken base64 hold none, and the test
+/// without branches is one that compilers make vectors of.
+fn pack(text: &[u8], packed: &mut Vec<u8>) -> usize {
+    if packed.len() < text.len() {
+        packed.resize(text.len(), 0);
+    }
+    let mut len = 0;
+    let (blocks, rest) = text.as_chunks::<BLOCK>();
+    for block in blocks {
+        let Some(to) = packed[len..].first_chunk_mut::<BLOCK>() else { break };
+        if block.iter().fold(0, |any, byte| any | u8::from(is_space(*byte))) == 0 {
+            *to = *block;
+            len += BLOCK;
+        } else {
+            len += pack_block(block, to);
+        }
+    }
+    for byte in rest {
+        packed[len] = *byte;
+        len += usize::from(!is_space(*byte));
+    }
+    len
 }
 
 #[cfg(test)]

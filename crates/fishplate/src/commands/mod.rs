@@ -1,9 +1,13 @@
 //! The commands, one a file.
 
 mod call;
+mod cgi;
+mod check;
 mod client;
 mod completions;
+mod engine;
 mod help;
+mod hosting;
 mod jobs;
 mod kill;
 mod log;
@@ -11,8 +15,10 @@ mod names;
 mod remove;
 mod results;
 mod running;
+mod serve;
 mod spawn;
 mod status;
+mod supervise;
 mod usage;
 mod wait;
 mod wsdl;
@@ -20,6 +26,7 @@ mod wsdl;
 use std::ffi::OsString;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
@@ -29,6 +36,9 @@ pub(crate) use client::Interruption;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::output::failure::Failure;
+
+/// Exit code of wrong usage.
+const USAGE: u8 = Exit::Usage.code();
 
 /// Programs as web services, unchanged.
 #[derive(Debug, Parser)]
@@ -47,9 +57,15 @@ pub(crate) struct Cli {
     command: Command,
 }
 
-// `cgi`, `check`, `engine`, `serve` and `supervise` stand first, the client's verbs after them.
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::ServeArgs),
+    Cgi(cgi::CgiArgs),
+    Check(check::CheckArgs),
+    #[command(hide = true)]
+    Supervise(supervise::SuperviseArgs),
+    #[command(hide = true)]
+    Engine(engine::EngineArgs),
     Usage(usage::Args),
     Call(call::Args),
     Spawn(spawn::Args),
@@ -67,8 +83,13 @@ enum Command {
 }
 
 impl Command {
-    fn run(self, output: Output) -> Result<Exit> {
-        match self {
+    fn run(self, output: Output) -> Result<ExitCode> {
+        let ended = match self {
+            Self::Serve(args) => return serve::run(args),
+            Self::Cgi(args) => return cgi::run(args),
+            Self::Check(args) => return check::run(&args),
+            Self::Supervise(args) => supervise::run(&args),
+            Self::Engine(args) => return engine::run(args),
             Self::Usage(args) => usage::run(&args, output),
             Self::Call(args) => call::run(&args, output),
             Self::Spawn(args) => spawn::run(&args, output),
@@ -83,7 +104,8 @@ impl Command {
             Self::Wsdl(args) => wsdl::run(&args, output),
             Self::Completions(args) => completions::run(&args, output),
             Self::Help(args) => help::run(&args, output),
-        }
+        };
+        ended.map(ExitCode::from)
     }
 
     /// The service that a command is about, for hints.
@@ -101,43 +123,47 @@ impl Command {
             Self::Jobs(args) => &args.connection,
             Self::Remove(args) => &args.connection,
             Self::Wsdl(args) => &args.connection,
-            Self::Completions(_) | Self::Help(_) => return None,
+            Self::Serve(_)
+            | Self::Cgi(_)
+            | Self::Check(_)
+            | Self::Supervise(_)
+            | Self::Engine(_)
+            | Self::Completions(_)
+            | Self::Help(_) => return None,
         };
         Some(&connection.url)
     }
 }
 
 /// Runs what the command line asks for and tells how it ended.
-pub(crate) fn run(arguments: Vec<OsString>) -> Exit {
+pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
     let under_cgi = std::env::var_os("GATEWAY_INTERFACE").is_some();
     let cli = match Cli::try_parse_from(names::rewritten(arguments, under_cgi)) {
         Ok(cli) => cli,
         Err(error) => {
             // Whether anybody reads it is no concern of ours.
             let _ = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Success };
+            return if error.use_stderr() { Exit::Usage } else { Exit::Success }.into();
         }
     };
     let output = Output { json: cli.json };
     let url = cli.command.url().map(str::to_owned);
     let ended = catch_unwind(AssertUnwindSafe(|| cli.command.run(output)));
     match ended {
-        Ok(Ok(exit)) => exit,
+        Ok(Ok(code)) => code,
         Ok(Err(error)) => tell(&Failure::of(&error, url.as_deref()), output),
         // The panic's message has been printed already.
-        Err(_) => {
-            tell(&Failure::of(&anyhow::anyhow!("stopped at a fault of its own"), None), output)
-        }
+        Err(_) => tell(&Failure::of_ourselves(), output),
     }
 }
 
-fn tell(failure: &Failure, output: Output) -> Exit {
+fn tell(failure: &Failure, output: Output) -> ExitCode {
     if failure.exit == Exit::BrokenPipe {
-        return failure.exit;
+        return failure.exit.into();
     }
     let text = if output.json { format!("{}\n", failure.json()) } else { failure.text() };
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
-    failure.exit
+    failure.exit.into()
 }
 
 /// The whole command line as clap sees it.
@@ -153,7 +179,7 @@ mod tests {
     fn the_grammar_is_sound_and_every_command_has_examples() {
         let mut grammar = grammar();
         grammar.clone().debug_assert();
-        for command in grammar.get_subcommands_mut() {
+        for command in grammar.get_subcommands_mut().filter(|command| !command.is_hide_set()) {
             let name = command.get_name().to_owned();
             let help = command.render_long_help().to_string();
             assert!(help.contains("Example"), "{name} has no examples:\n{help}");

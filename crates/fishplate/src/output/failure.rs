@@ -32,7 +32,7 @@ impl Failure {
     pub(crate) fn of(error: &anyhow::Error, url: Option<&str>) -> Self {
         let url = url.unwrap_or("URL");
         let mut failure = Self {
-            exit: Exit::Internal,
+            exit: Exit::Other,
             fault: None,
             message: error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": "),
             details: Vec::new(),
@@ -58,10 +58,18 @@ impl Failure {
             }
             break;
         }
-        if failure.exit == Exit::Internal {
-            failure.hints.push("this is a fault of fishplate; please report it".to_owned());
-        }
         failure
+    }
+
+    /// A fault of our own, whose message has been printed.
+    pub(crate) fn of_ourselves() -> Self {
+        Self {
+            exit: Exit::Other,
+            fault: None,
+            message: "fishplate stopped at a fault of its own".to_owned(),
+            details: Vec::new(),
+            hints: vec!["please report it with the lines above".to_owned()],
+        }
     }
 
     fn tell(&mut self, error: &Error, url: &str) {

@@ -1,5 +1,6 @@
 //! What a command says: data on standard output, everything else on standard error.
 
+pub(crate) mod diagnostics;
 pub(crate) mod failure;
 pub(crate) mod json;
 pub(crate) mod progress;

@@ -208,6 +208,7 @@ mod tests {
             action: String::new(),
             request: QName::new("urn:test", &*exposed.name),
             response: QName::new("urn:test", format!("{}Response", exposed.name)),
+            qualified: true,
             fault: None,
             exposed,
         });

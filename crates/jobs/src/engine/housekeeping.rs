@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use fishplate_contract::{JobId, Timestamp};
 
-use super::Shared;
+use super::{Shared, lock};
 use crate::store::Totals;
 use crate::workspace;
 
@@ -60,6 +60,10 @@ impl Shared {
             return;
         }
         self.kept_house.store(now.0, Ordering::Relaxed);
+        lock(&self.waiters).retain(|_, waiting| {
+            waiting.retain(|waiter| !waiter.is_closed());
+            !waiting.is_empty()
+        });
         let retention = i64::try_from(self.settings.retention.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp(now.0.saturating_sub(retention));
         let keep = self.settings.keep_jobs;

@@ -23,7 +23,7 @@ use fishplate_contract::{Clock, Fault, FaultCode, JobId};
 use tokio::sync::{mpsc, oneshot};
 
 pub use driver::Until;
-pub use submit::{Accepted, Delivery, NewWork, Placement};
+pub use submit::{Accepted, Delivery, NewWork, fingerprint};
 pub use verbs::LogPage;
 
 use crate::conclusion::Conclusion;
@@ -94,6 +94,8 @@ struct Shared {
     disk_used: AtomicU64,
     /// When ended jobs were last looked through, in milliseconds since 1970.
     kept_house: std::sync::atomic::AtomicI64,
+    /// Sees to it that another process works on accepted jobs, if this one does not.
+    worker: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Whether [`Engine::run`] works on this process's side; else another process must.
     working: std::sync::atomic::AtomicBool,
 }
@@ -127,9 +129,18 @@ impl Engine {
                 waits_for: Mutex::default(),
                 disk_used: AtomicU64::new(0),
                 kept_house: std::sync::atomic::AtomicI64::new(0),
+                worker: std::sync::OnceLock::new(),
                 working: std::sync::atomic::AtomicBool::new(false),
             }),
         })
+    }
+
+    /// An engine that only accepts and answers: `worker` is called after each job it accepts, and
+    /// sees to it that another process works on it.
+    #[must_use]
+    pub fn worked_by(self, worker: impl Fn() + Send + Sync + 'static) -> Self {
+        let _ = self.shared.worker.set(Box::new(worker));
+        self
     }
 
     /// The settings it was made with.

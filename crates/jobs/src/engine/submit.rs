@@ -1,33 +1,28 @@
 //! Accepting work: from a plan to a durable job.
 
 use std::fs::{self, File};
-use std::io;
+use std::hash::{Hash as _, Hasher as _};
+use std::io::{self, Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fishplate_contract::{Fault, FaultCode, Held, JobId, Principal};
+use fishplate_contract::lexical::trimmed;
+use fishplate_contract::{Argument, Fault, FaultCode, JobId, Payload, Principal, Value};
 use nix::sys::statvfs::statvfs;
+use siphasher::sip::SipHasher13;
 use tokio::sync::oneshot;
 
 use super::driver::Order;
 use super::{Engine, Shared, lock, write_fault};
 use crate::conclusion::Conclusion;
 use crate::plan::Plan;
+use crate::program::Placement;
 use crate::store::{ClaimRequest, NewJob, Submission};
 
 /// When it is worth trying again after a full queue.
 const RETRY_FULL_QUEUE: Duration = Duration::from_secs(5);
-
-/// A spooled payload and where it belongs in the workspace.
-#[derive(Clone, Debug)]
-pub struct Placement {
-    /// Path in the workspace.
-    pub path: String,
-    /// The payload; its file is moved there.
-    pub held: Arc<dyn Held>,
-}
 
 /// Work to be accepted.
 #[derive(Debug)]
@@ -78,8 +73,61 @@ impl Engine {
     /// # Errors
     /// `QueueFull`, `QuotaExceeded`, `StorageFull`, `KeyConflict`; nothing is left behind.
     pub async fn submit(&self, work: NewWork) -> Result<Accepted, Fault> {
+        // In a task of its own: a caller who hangs up while the job is being written must not
+        // leave a claim behind that nobody works on.
+        let shared = Arc::clone(&self.shared);
+        let accepting = tokio::spawn(async move { shared.accept(work).await });
+        accepting.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "accepting a job failed");
+            Err(Fault::new(FaultCode::Internal, "the job was not accepted; try again"))
+        })
+    }
+
+    /// Waits for the end of accepted work. Costs no thread.
+    ///
+    /// # Errors
+    /// `NoSuchJob` if it is removed meanwhile, or what the store says.
+    pub async fn wait(&self, accepted: Accepted) -> Result<Arc<Conclusion>, Fault> {
         let shared = &self.shared;
-        shared.check_room()?;
+        let job = accepted.job;
+        let working = shared.working.load(Ordering::Relaxed);
+        // Another process may conclude it, so the store is asked too: seldom if this one works on
+        // jobs itself, quickly at first and then less often if it only waits.
+        let (mut pause, longest) = if working && accepted.waiter.is_some() {
+            (Duration::from_secs(1), Duration::from_secs(2))
+        } else {
+            (Duration::from_millis(1), Duration::from_millis(200))
+        };
+        let mut waiter = accepted.waiter.unwrap_or_else(|| shared.wait_for(job));
+        loop {
+            match tokio::time::timeout(pause, &mut waiter).await {
+                Ok(Ok(conclusion)) => return Ok(conclusion),
+                Ok(Err(_)) => {
+                    waiter = shared.wait_for(job);
+                    tokio::time::sleep(pause).await;
+                }
+                Err(_) => {}
+            }
+            let record = shared.find(job)?.ok_or_else(|| {
+                Fault::new(FaultCode::NoSuchJob, "the job was removed while you waited").job(job)
+            })?;
+            if let Some(conclusion) = record.conclusion {
+                return Ok(Arc::new(conclusion));
+            }
+            pause = (pause * 3 / 2).min(longest);
+        }
+    }
+
+    /// Forgets a job whose results were delivered, and frees its space.
+    pub fn release(&self, job: JobId) {
+        let _ = self.shared.orders.send(Order::Release(job));
+    }
+}
+
+impl Shared {
+    async fn accept(self: Arc<Self>, work: NewWork) -> Result<Accepted, Fault> {
+        let shared = &self;
+        self.check_room()?;
         let job = new_id()?;
         let directory = shared.directory(job);
         let durable = work.delivery == Delivery::Later;
@@ -102,7 +150,12 @@ impl Engine {
         };
         let waiter = shared.wait_for(job);
         match shared.write_new(new, durable, &plan).await {
-            Ok(Submission::Accepted) => Ok(Accepted { job, existing: false, waiter: Some(waiter) }),
+            Ok(Submission::Accepted) => {
+                if let Some(worker) = shared.worker.get() {
+                    worker();
+                }
+                Ok(Accepted { job, existing: false, waiter: Some(waiter) })
+            }
             answer => {
                 lock(&shared.waiters).remove(&job);
                 let _ = fs::remove_dir_all(&directory);
@@ -112,43 +165,6 @@ impl Engine {
         }
     }
 
-    /// Waits for the end of accepted work. Costs no thread.
-    ///
-    /// # Errors
-    /// `NoSuchJob` if it is removed meanwhile, or what the store says.
-    pub async fn wait(&self, accepted: Accepted) -> Result<Arc<Conclusion>, Fault> {
-        let shared = &self.shared;
-        let job = accepted.job;
-        let working = shared.working.load(Ordering::Relaxed);
-        // Another process may conclude it, so the store is asked too: seldom if this one works on
-        // jobs itself, quickly at first and then less often if it only waits.
-        let (mut pause, longest) = if working && accepted.waiter.is_some() {
-            (Duration::from_secs(1), Duration::from_secs(2))
-        } else {
-            (Duration::from_millis(1), Duration::from_millis(200))
-        };
-        let mut waiter = accepted.waiter.unwrap_or_else(|| shared.wait_for(job));
-        loop {
-            if let Ok(Ok(conclusion)) = tokio::time::timeout(pause, &mut waiter).await {
-                return Ok(conclusion);
-            }
-            let record = shared.find(job)?.ok_or_else(|| {
-                Fault::new(FaultCode::NoSuchJob, "the job was removed while you waited").job(job)
-            })?;
-            if let Some(conclusion) = record.conclusion {
-                return Ok(Arc::new(conclusion));
-            }
-            pause = (pause * 3 / 2).min(longest);
-        }
-    }
-
-    /// Forgets a job whose results were delivered, and frees its space.
-    pub fn release(&self, job: JobId) {
-        let _ = self.shared.orders.send(Order::Release(job));
-    }
-}
-
-impl Shared {
     /// Writes the job, and claims what there is room for in the same transaction: with room, that
     /// is this job, and it costs one commit to accept it and to start it.
     async fn write_new(
@@ -249,6 +265,43 @@ fn new_id() -> Result<JobId, Fault> {
         Fault::new(FaultCode::Internal, format!("the machine gives no random numbers: {error}"))
     })?;
     Ok(JobId::from_bytes(bits))
+}
+
+/// A digest of what a call asks for, by which the same key with other arguments is told apart. Of
+/// a spooled payload it covers the length and both ends, so that a large one is not read again.
+#[must_use]
+pub fn fingerprint(operation: &str, arguments: &[Argument]) -> u64 {
+    let mut digest = SipHasher13::new();
+    operation.hash(&mut digest);
+    for argument in arguments {
+        argument.name.hash(&mut digest);
+        argument.label.hash(&mut digest);
+        match &argument.value {
+            Value::Text(text) => trimmed(text).hash(&mut digest),
+            Value::Data(Payload::Inline(bytes)) => bytes.hash(&mut digest),
+            Value::Data(Payload::Reference(reference)) => reference.url.hash(&mut digest),
+            Value::Data(Payload::Spooled(held)) => {
+                held.len().hash(&mut digest);
+                let _ = hash_ends(held.path(), &mut digest);
+            }
+            Value::Record(_) => {}
+        }
+    }
+    digest.finish()
+}
+
+/// How much of each end of a file its digest covers.
+const DIGESTED_END: u64 = 64 << 10;
+
+fn hash_ends(path: &Path, digest: &mut SipHasher13) -> io::Result<()> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    io::Read::by_ref(&mut file).take(DIGESTED_END).read_to_end(&mut bytes)?;
+    let from = file.metadata()?.len().saturating_sub(DIGESTED_END).max(bytes.len() as u64);
+    file.seek(io::SeekFrom::Start(from))?;
+    file.read_to_end(&mut bytes)?;
+    bytes.hash(digest);
+    Ok(())
 }
 
 /// Moves spooled inputs into the workspace.

@@ -15,7 +15,7 @@ use super::{Engine, lock, storage_fault, write_fault};
 use crate::conclusion::Conclusion;
 use crate::executor::OutputContent;
 use crate::plan::Plan;
-use crate::store::{Filter, KillRequest, Record};
+use crate::store::{Backlog, Filter, KillRequest, Record};
 use crate::workspace::{self, Stream};
 
 /// How long `kill` waits for the end before it answers that the job is being ended.
@@ -254,6 +254,13 @@ impl Engine {
         let more = records.len() > filter.limit;
         records.truncate(filter.limit);
         Ok((records.iter().map(report).collect(), more))
+    }
+
+    /// How many jobs wait and run; nothing if the store cannot be read.
+    pub fn backlog(&self) -> Backlog {
+        let mut backlog = Backlog::default();
+        let _ = self.shared.store.read(&mut |t| t.backlog().map(|found| backlog = found));
+        backlog
     }
 
     /// Forgets an ended job and frees its space.

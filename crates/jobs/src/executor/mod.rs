@@ -4,6 +4,12 @@
 //!
 //! A start is made at most once for a job and a fence. What an executor cannot prove, it says.
 
+#[doc(hidden)]
+pub mod conformance;
+#[doc(hidden)]
+pub mod fake;
+pub mod local;
+
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;

@@ -67,21 +67,27 @@ pub(crate) trait Writer {
     ) -> Packed;
 }
 
-/// A reader for a content type, how the message is packaged, and the action that the content type
-/// may tell (SOAP 1.2).
-pub(crate) fn reader(
-    content_type: &str,
-    limits: &WireLimits,
-) -> Result<(Box<dyn Reader>, Packaging, Option<String>), Fault> {
+/// What a content type tells.
+pub(crate) struct Opened {
+    pub(crate) reader: Box<dyn Reader>,
+    pub(crate) packaging: Packaging,
+    /// SOAP 1.2 tells the action here.
+    pub(crate) action: Option<String>,
+}
+
+/// A reader for a content type.
+pub(crate) fn reader(content_type: &str, limits: &WireLimits) -> Result<Opened, Fault> {
     let media = MediaType::parse(content_type);
     match media.essence.as_str() {
         "text/xml" | "application/soap+xml" | "application/xml" => {
             let action = media.parameter("action").map(str::to_owned);
-            Ok((Box::new(plain::PlainReader::new(&media)?), Packaging::Plain, action))
+            let reader = Box::new(plain::PlainReader::new(&media)?);
+            Ok(Opened { reader, packaging: Packaging::Plain, action })
         }
         "multipart/related" => {
             let action = mtom::action(&media);
-            Ok((Box::new(mtom::reader(&media, limits)?), Packaging::Mtom, action))
+            let reader = Box::new(mtom::reader(&media, limits)?);
+            Ok(Opened { reader, packaging: Packaging::Mtom, action })
         }
         other => {
             let what = if other.is_empty() { "no content type".to_owned() } else { other.into() };

@@ -447,6 +447,10 @@ impl Handler for Feeding<'_> {
         Ok(())
     }
 
+    fn takes_raw_text(&self) -> bool {
+        matches!(self.draft.frames.last(), Some(Frame::Binary(_)))
+    }
+
     fn counts_children(&self) -> bool {
         !matches!(self.draft.frames.last(), Some(Frame::Fragment))
     }

@@ -15,7 +15,7 @@ use crate::envelope::{Body, Child, Content, Envelope};
 use crate::limits::{WireLimits, exceeded};
 use crate::media::percent_decoded;
 use crate::name::QName;
-use crate::packaging::{Packaging, Piece, Reader, reader};
+use crate::packaging::{Opened, Packaging, Piece, Reader, reader};
 use crate::spool::SpoolSink;
 use crate::write::ReplyForm;
 use crate::xml::Tokenizer;
@@ -120,8 +120,8 @@ impl Unpacker {
         expect: Box<dyn Expect + Send>,
         limits: &WireLimits,
     ) -> Result<Self, Fault> {
-        let (reader, packaging, told) = reader(head.content_type, limits)?;
-        let action = head.soap_action.map(str::to_owned).or(told);
+        let Opened { reader, packaging, action } = reader(head.content_type, limits)?;
+        let action = head.soap_action.map(str::to_owned).or(action);
         let action = action.map(|action| action.trim().trim_matches('"').to_owned());
         Ok(Self {
             reader,

@@ -1,9 +1,15 @@
 //! A service's description in WSDL 1.1, both ways. A [`View`] is a parameter of the one generator.
 
+mod markup;
 mod read;
+mod schema;
+mod types;
 mod view;
 mod write;
 
 pub use read::{DescribedOperation, Description, WsdlError, read};
 pub use view::{DataView, UnknownView, View};
 pub use write::{action, write};
+
+#[cfg(test)]
+mod tests;

@@ -1,12 +1,158 @@
 //! WSDL 1.1 for a service: document/literal wrapped, in one file, as nine toolkits import it.
+//!
+//! What they need (each was seen to fail otherwise): the SOAP 1.1 port first and complete; prefixes
+//! that a schema uses declared on the schema; binary as `xs:base64Binary` with
+//! `xmime:expectedContentTypes` (Java gets a `DataHandler`); no import; no default values and no
+//! numeric facets in the schema (generated code would act on them before we can answer clearly):
+//! these are told in the documentation, and for our own client in `xs:appinfo`.
 
-use fishplate_contract::{Interface, Service};
+use fishplate_contract::{Exposed, Interface, Service};
 
 use super::View;
+use super::markup::Markup;
+use super::schema;
+use crate::detail::FAULT_ELEMENT;
+use crate::name::{WSDL, WSDL_SOAP_11, WSDL_SOAP_12};
+
+/// Transport of a binding (WSDL 1.1 section 3.3).
+const HTTP: &str = "http://schemas.xmlsoap.org/soap/http";
+
+/// Local name of the fault's message.
+const FAULT_MESSAGE: &str = "FaultMessage";
 
 /// The WSDL of a service at a public address.
 pub fn write(service: &Service, interface: &Interface, view: View, address: &str) -> String {
-    todo!("{service:?} {interface:?} {view:?} {address}")
+    let mut to = Markup::new();
+    to.open(
+        "wsdl:definitions",
+        &[
+            ("name", &service.name),
+            ("targetNamespace", &service.namespace),
+            ("xmlns:wsdl", WSDL),
+            ("xmlns:soap", WSDL_SOAP_11),
+            ("xmlns:soap12", WSDL_SOAP_12),
+            ("xmlns:tns", &service.namespace),
+        ],
+    );
+    to.text("wsdl:documentation", &[], &title_and_documentation(service));
+    to.open("wsdl:types", &[]);
+    schema::write(&mut to, &service.namespace, interface, view);
+    to.close();
+    for exposed in &interface.exposed {
+        write_messages(&mut to, &exposed.name);
+    }
+    write_message(&mut to, FAULT_MESSAGE, FAULT_ELEMENT, FAULT_ELEMENT);
+    write_port_type(&mut to, service, interface);
+    for soap in [Soap::V11, Soap::V12] {
+        write_binding(&mut to, soap, service, interface);
+    }
+    write_service(&mut to, service, address);
+    to.finish()
+}
+
+/// The title, an empty line, the documentation.
+fn title_and_documentation(service: &Service) -> String {
+    if service.documentation.is_empty() {
+        service.title.clone()
+    } else {
+        format!("{}\n\n{}", service.title, service.documentation)
+    }
+}
+
+fn write_messages(to: &mut Markup, name: &str) {
+    let response = format!("{name}Response");
+    write_message(to, &format!("{name}Request"), "parameters", name);
+    write_message(to, &response, "parameters", &response);
+}
+
+fn write_message(to: &mut Markup, message: &str, part: &str, element: &str) {
+    to.open("wsdl:message", &[("name", message)]);
+    to.empty("wsdl:part", &[("name", part), ("element", &format!("tns:{element}"))]);
+    to.close();
+}
+
+fn port_type(service: &Service) -> String {
+    format!("{}PortType", service.name)
+}
+
+fn write_port_type(to: &mut Markup, service: &Service, interface: &Interface) {
+    to.open("wsdl:portType", &[("name", &port_type(service))]);
+    for Exposed { name, documentation, .. } in &interface.exposed {
+        to.open("wsdl:operation", &[("name", name)]);
+        if !documentation.is_empty() {
+            to.text("wsdl:documentation", &[], documentation);
+        }
+        to.empty("wsdl:input", &[("message", &format!("tns:{name}Request"))]);
+        to.empty("wsdl:output", &[("message", &format!("tns:{name}Response"))]);
+        let message = format!("tns:{FAULT_MESSAGE}");
+        to.empty("wsdl:fault", &[("name", FAULT_ELEMENT), ("message", &message)]);
+        to.close();
+    }
+    to.close();
+}
+
+/// The SOAP version of a binding.
+#[derive(Clone, Copy)]
+enum Soap {
+    V11,
+    V12,
+}
+
+impl Soap {
+    /// Name of an element of the binding's extension, and that of the binding itself.
+    fn element(self, local: &'static str) -> &'static str {
+        match (self, local) {
+            (Self::V11, "binding") => "soap:binding",
+            (Self::V11, "operation") => "soap:operation",
+            (Self::V11, "body") => "soap:body",
+            (Self::V11, "fault") => "soap:fault",
+            (Self::V11, _) => "soap:address",
+            (Self::V12, "binding") => "soap12:binding",
+            (Self::V12, "operation") => "soap12:operation",
+            (Self::V12, "body") => "soap12:body",
+            (Self::V12, "fault") => "soap12:fault",
+            (Self::V12, _) => "soap12:address",
+        }
+    }
+
+    fn binding(self, service: &Service) -> String {
+        match self {
+            Self::V11 => format!("{}Soap11", service.name),
+            Self::V12 => format!("{}Soap12", service.name),
+        }
+    }
+}
+
+fn write_binding(to: &mut Markup, soap: Soap, service: &Service, interface: &Interface) {
+    let port_type = format!("tns:{}", port_type(service));
+    to.open("wsdl:binding", &[("name", &soap.binding(service)), ("type", &port_type)]);
+    to.empty(soap.element("binding"), &[("style", "document"), ("transport", HTTP)]);
+    for exposed in &interface.exposed {
+        let action = action(&service.namespace, &exposed.name);
+        to.open("wsdl:operation", &[("name", &exposed.name)]);
+        to.empty(soap.element("operation"), &[("soapAction", &action), ("style", "document")]);
+        for direction in ["wsdl:input", "wsdl:output"] {
+            to.open(direction, &[]);
+            to.empty(soap.element("body"), &[("use", "literal")]);
+            to.close();
+        }
+        to.open("wsdl:fault", &[("name", FAULT_ELEMENT)]);
+        to.empty(soap.element("fault"), &[("name", FAULT_ELEMENT), ("use", "literal")]);
+        to.close();
+        to.close();
+    }
+    to.close();
+}
+
+fn write_service(to: &mut Markup, service: &Service, address: &str) {
+    to.open("wsdl:service", &[("name", &service.name)]);
+    for soap in [Soap::V11, Soap::V12] {
+        let binding = soap.binding(service);
+        to.open("wsdl:port", &[("name", &binding), ("binding", &format!("tns:{binding}"))]);
+        to.empty(soap.element("address"), &[("location", address)]);
+        to.close();
+    }
+    to.close();
 }
 
 /// The soapAction of an operation: `NAMESPACE/NAME` for a URL, `NAMESPACE#NAME` else.

@@ -12,7 +12,7 @@ mod tag;
 mod tokenizer;
 
 pub use decode::charset;
-pub(crate) use escape::{is_space, is_xml_char, push_attribute, push_text, unfit};
+pub(crate) use escape::{is_space, push_attribute, push_text, unfit};
 pub use namespaces::Namespaces;
 pub use tag::{Attribute, StartTag};
 pub use tokenizer::{Handler, Tokenizer};

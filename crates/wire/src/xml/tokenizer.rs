@@ -25,12 +25,18 @@ pub trait Handler {
     /// The element begun last that is still open ends; its name as it stands, prefix included.
     fn end(&mut self, raw: &str) -> Result<(), Fault>;
 
-    /// Text in the element begun last: references resolved, line ends made `\n`, in pieces.
+    /// Text in the element begun last: references resolved, line ends made `\n` unless
+    /// [`Handler::takes_raw_text`], in pieces.
     fn text(&mut self, text: &str) -> Result<(), Fault>;
 
     /// A comment as it stands, delimiters included, in pieces.
     fn comment(&mut self, _piece: &str) -> Result<(), Fault> {
         Ok(())
+    }
+
+    /// Whether text is wanted as it stands, line ends included: where white space has no meaning.
+    fn takes_raw_text(&self) -> bool {
+        false
     }
 
     /// Whether the limit `children` holds here: it bounds what is kept, not what is passed on.
@@ -208,6 +214,9 @@ impl Machine {
                 true => Ok(()),
                 false => Err(self.malformed("text outside the root element")),
             };
+        }
+        if to.takes_raw_text() {
+            return to.text(run);
         }
         let mut run = run;
         if std::mem::take(&mut self.after_return) {

@@ -1,0 +1,109 @@
+# Two commands matter: `make demo` and `make test`. Both install what they miss, and say so.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+export DEBIAN_FRONTEND := noninteractive
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+CARGO ?= cargo
+PYTHON ?= python3
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo -n)
+VENV := .venv/bin/python
+
+# Tests, system tests and interop share one profile, so that everything is compiled once.
+DEBUG_BINARY := target/debug/fishplate
+RELEASE_BINARY := target/release/fishplate
+
+# $(call need,COMMAND,PACKAGE,WHAT FOR): the Debian package, if the command is missing.
+define need
+@PATH="$$PATH:/usr/sbin:/sbin"; command -v $(1) >/dev/null || { \
+  echo "installing $(2) (apt), for $(3)"; \
+  $(SUDO) apt-get -qq update && \
+  $(SUDO) apt-get -qq install -y --no-install-recommends $(2) >/dev/null; }
+endef
+
+.PHONY: help
+help:
+	@echo 'make demo    host real programs as services and solve a pipe under pressure with them'
+	@echo 'make test    every check there is'
+	@echo 'make check   the fast ones: formatting, lints, doors, unit tests'
+	@echo 'make bench   the measurements of BENCHMARKING.md'
+	@echo 'make deny    licences and known vulnerabilities of what we depend on'
+
+# --- demo -----------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: tools
+	$(CARGO) build --release --package fishplate
+	examples/pipe/install.sh
+	$(VENV) examples/pipe/demo.py --fishplate $(RELEASE_BINARY)
+
+# --- test -----------------------------------------------------------------------------------------
+
+.PHONY: test
+test: format lint doors unit generated examples interop
+
+.PHONY: format
+format: tools
+	$(CARGO) fmt --all --check
+
+.PHONY: lint
+lint: tools
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+.PHONY: doors
+doors: tools
+	$(CARGO) xtask doors
+
+# Unit, property and system tests. The last need the binary, which cargo builds for them.
+.PHONY: unit
+unit: tools
+	$(call need,apache2,apache2-bin,the tests of fishplate cgi)
+	$(CARGO) test --workspace --no-fail-fast
+
+.PHONY: binary
+binary: tools
+	$(CARGO) test --workspace --no-run --quiet
+	@test -x $(DEBUG_BINARY) || $(CARGO) build --package fishplate
+
+.PHONY: generated
+generated: binary
+	$(CARGO) xtask generate --check --binary $(DEBUG_BINARY)
+
+.PHONY: examples
+examples: tools
+	examples/pipe/install.sh
+	$(VENV) -m pytest -q examples/pipe/tests
+
+.PHONY: interop
+interop: binary
+	$(PYTHON) interop/run.py --binary $(DEBUG_BINARY)
+
+# --- more -----------------------------------------------------------------------------------------
+
+.PHONY: check
+check: tools
+	$(CARGO) xtask check
+
+.PHONY: bench
+bench: tools
+	$(CARGO) build --release --package fishplate
+	$(CARGO) bench --workspace
+
+.PHONY: deny
+deny: tools
+	@$(CARGO) deny --version >/dev/null 2>&1 || { \
+	  echo 'installing cargo-deny (cargo), for make deny'; $(CARGO) install --locked cargo-deny; }
+	$(CARGO) deny check
+
+# --- what is missing ------------------------------------------------------------------------------
+
+.PHONY: tools
+tools:
+	@command -v $(CARGO) >/dev/null || { echo 'Rust is missing: install it with rustup'; exit 1; }
+	@$(CARGO) fmt --version >/dev/null 2>&1 && $(CARGO) clippy --version >/dev/null 2>&1 || { \
+	  echo 'installing rustfmt and clippy (rustup)'; rustup component add rustfmt clippy; }
+	$(call need,cc,gcc libc6-dev,linking and SQLite)

@@ -1,0 +1,90 @@
+//! `fishplate cgi`: the same line as a script in a web server's cgi-bin. Each request is a process
+//! of its own; jobs go on in an engine that outlives it.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+
+use anyhow::Context as _;
+use clap::Args;
+use fishplate_server::host::Place;
+use fishplate_server::{assembly, cgi};
+
+use super::engine::is_at_work;
+use super::hosting::{HostingArgs, ServiceArgs};
+
+/// Answers one request of a web server's cgi-bin.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Example of a script in a web server's cgi-bin (paper 000, Figure 4):
+  #! /bin/bash
+  exec fishplate cgi -n arithmetic-test -U urn:test -N 'Arithmetic Server' \\
+    --data /var/lib/fishplate \\
+    -- ./add.sh '[in val x:int]' '[in val y:int]' '>' '[out file result:int]'
+
+Its URL is the script's. The data directory must be writable by the web server's user.
+Jobs outlive the request and advance with no request alive.")]
+pub struct CgiArgs {
+    #[command(flatten)]
+    service: ServiceArgs,
+    /// A service file
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The address that callers use, if it is not the script's own
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    #[command(flatten)]
+    hosting: HostingArgs,
+    /// The program's command line with typed slots
+    #[arg(last = true, value_name = "WORD")]
+    words: Vec<String>,
+}
+
+/// Answers the request in the environment and on standard input.
+pub fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
+    let variables = cgi::Variables::of_process();
+    let script_url = variables.script_url()?;
+    arguments.hosting.start_log()?;
+    let files: Vec<PathBuf> = arguments.file.into_iter().collect();
+    let descriptions =
+        arguments.service.descriptions(&files, &arguments.words, &arguments.hosting)?;
+    let Some(descriptions) = descriptions else { return Ok(ExitCode::from(super::USAGE)) };
+    let [description] = &descriptions[..] else {
+        anyhow::bail!("a CGI script is one service; {} are described", descriptions.len());
+    };
+    let name = description.service.name.clone();
+    let limits = arguments.hosting.limits(arguments.public_url.unwrap_or(script_url))?;
+    let hosting = arguments.hosting;
+    let data = limits.jobs.data.clone();
+    let runtime = super::hosting::runtime()?;
+    runtime.block_on(async {
+        let engine = assembly::engine(&limits, hosting.cgroup())?;
+        let engine = engine.worked_by(move || {
+            if let Err(error) = start_engine(&data, &hosting) {
+                tracing::error!(error = format!("{error:#}"), "no engine could be started");
+            }
+        });
+        let host = assembly::host(limits, Place::At, engine, descriptions)?;
+        cgi::answer(&host, &name, &variables, std::io::stdin(), &mut std::io::stdout()).await?;
+        anyhow::Ok(())
+    })?;
+    runtime.shutdown_background();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes sure that an engine works on the data directory.
+fn start_engine(data: &std::path::Path, hosting: &HostingArgs) -> anyhow::Result<()> {
+    if is_at_work(data)? {
+        return Ok(());
+    }
+    Command::new("/proc/self/exe")
+        .arg0("fishplate")
+        .arg("engine")
+        .args(hosting.as_words()?)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("cannot start an engine")?;
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! What the commands that host services have in common: `serve`, `cgi`, and the engine that goes
+//! on when a CGI script has answered.
+
+use std::fs;
+use std::io::IsTerminal as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum};
+use fishplate_jobs::descriptor::{self, Checked, Description};
+use fishplate_jobs::executor::local::CgroupUse;
+use fishplate_jobs::plan::Staged;
+use fishplate_server::settings::Limits;
+
+use crate::output::diagnostics;
+
+/// Where state is kept and how much of anything is allowed.
+#[derive(Debug, Clone, Args)]
+pub struct HostingArgs {
+    /// Directory that holds all state [default: ~/.local/state/fishplate]
+    #[arg(long, value_name = "DIR", env = "FISHPLATE_DATA")]
+    data: Option<PathBuf>,
+    /// Set a limit; docs/reference/limits.md has them all
+    #[arg(long = "limit", value_name = "NAME=VALUE")]
+    limits: Vec<String>,
+    /// Where control groups for jobs are made: `auto` (where delegated), `off`, or a directory
+    #[arg(long, value_name = "WHERE", default_value = "auto")]
+    cgroup: String,
+    /// What to log: error, warn, info, debug, or a filter such as fishplate_jobs=debug
+    #[arg(long, value_name = "LEVEL", default_value = "info", env = "FISHPLATE_LOG")]
+    log: String,
+    /// How to log
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+}
+
+/// How a log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+/// A program described by its command line (paper 000, Figure 4).
+#[derive(Debug, Args)]
+pub struct ServiceArgs {
+    /// Short name of the service, the last segment of its URL
+    #[arg(short = 'n', long = "name", value_name = "NAME")]
+    name: Option<String>,
+    /// Namespace of the service [default: urn:fishplate:NAME]
+    #[arg(short = 'U', long = "namespace", value_name = "URI")]
+    namespace: Option<String>,
+    /// Full name of the service
+    #[arg(short = 'N', long = "title", value_name = "TEXT")]
+    title: Option<String>,
+    /// File or directory to copy into each job's workspace (with a command line after --)
+    #[arg(long, value_name = "FILE")]
+    stage: Vec<PathBuf>,
+}
+
+impl ServiceArgs {
+    /// The services described by files and by a command line. Mistakes are shown on standard
+    /// error; `None` if there were any.
+    pub fn descriptions(
+        &self,
+        files: &[PathBuf],
+        words: &[String],
+        hosting: &HostingArgs,
+    ) -> anyhow::Result<Option<Vec<Description>>> {
+        let mut checked = descriptor::read(files)?;
+        match (&self.name, words) {
+            (Some(name), [_, ..]) => checked.push(self.one_liner(name, words)?),
+            (None, [_, ..]) => bail!("a command line after -- needs a name (-n NAME)"),
+            (Some(_), []) => bail!("-n NAME needs a command line after --"),
+            (None, []) if files.is_empty() => {
+                bail!("nothing to serve: name service files, or give a command line after --")
+            }
+            (None, []) => {}
+        }
+        let _ = hosting;
+        Ok(accepted(checked))
+    }
+
+    fn one_liner(&self, name: &str, words: &[String]) -> anyhow::Result<Checked> {
+        let directory = std::env::current_dir().context("cannot tell the current directory")?;
+        let mut checked = descriptor::check_command_line(
+            name,
+            self.namespace.as_deref(),
+            self.title.as_deref(),
+            words,
+            &directory,
+        );
+        if let Some(description) = &mut checked.description {
+            for file in &self.stage {
+                let from = directory.join(file);
+                let Some(to) = file.file_name() else {
+                    bail!("--stage {} has no name", file.display())
+                };
+                if !from.exists() {
+                    bail!("--stage {}: there is no such file", file.display());
+                }
+                description.staged.push(Staged { from, to: to.to_string_lossy().into_owned() });
+            }
+        }
+        Ok(checked)
+    }
+}
+
+/// Shows what there is to say; gives the descriptions if nothing is wrong with any.
+fn accepted(checked: Vec<Checked>) -> Option<Vec<Description>> {
+    let mut wrong = false;
+    for checked in &checked {
+        diagnostics::show(checked);
+        wrong |= checked.has_errors();
+    }
+    if wrong {
+        return None;
+    }
+    Some(checked.into_iter().filter_map(|checked| checked.description).collect())
+}
+
+impl HostingArgs {
+    /// Starts the log on standard error.
+    pub fn start_log(&self) -> anyhow::Result<()> {
+        use tracing_subscriber::EnvFilter;
+        let filter = EnvFilter::try_new(&self.log).with_context(|| {
+            format!("--log {:?} is no level (error, warn, info, debug) and no filter", self.log)
+        })?;
+        let log = tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .with_ansi(std::io::stderr().is_terminal());
+        match self.log_format {
+            LogFormat::Text => log.with_target(false).init(),
+            LogFormat::Json => log.json().init(),
+        }
+        Ok(())
+    }
+
+    /// The limits, as set.
+    pub fn limits(&self, public_url: String) -> anyhow::Result<Limits> {
+        let mut limits = Limits::new(self.data()?, public_url);
+        for setting in &self.limits {
+            limits.set(setting).context("--limit")?;
+        }
+        Ok(limits)
+    }
+
+    /// Where control groups are made.
+    pub fn cgroup(&self) -> CgroupUse {
+        match self.cgroup.as_str() {
+            "auto" => CgroupUse::Auto,
+            "off" => CgroupUse::Off,
+            path => CgroupUse::At(path.into()),
+        }
+    }
+
+    /// The data directory: the one given, or the user's own, or for a user without a home (a web
+    /// server's CGI scripts) one below `/var/tmp`.
+    pub fn data(&self) -> anyhow::Result<PathBuf> {
+        if let Some(data) = &self.data {
+            return std::path::absolute(data).context("--data");
+        }
+        if let Some(state) = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from)
+            && state.is_absolute()
+        {
+            return Ok(state.join("fishplate"));
+        }
+        let uid = nix::unistd::geteuid();
+        let home = nix::unistd::User::from_uid(uid).ok().flatten().map(|user| user.dir);
+        match home {
+            Some(home) if is_owned_by(&home, uid.as_raw()) => {
+                Ok(home.join(".local/state/fishplate"))
+            }
+            _ => Ok(PathBuf::from(format!("/var/tmp/fishplate-{uid}"))),
+        }
+    }
+
+    /// The words that give another process of ours the same settings.
+    pub fn as_words(&self) -> anyhow::Result<Vec<String>> {
+        let data = self.data()?;
+        let data = data.to_str().context("the data directory's name is not UTF-8")?;
+        let mut words = vec!["--data".to_owned(), data.to_owned()];
+        for limit in &self.limits {
+            words.extend(["--limit".to_owned(), limit.clone()]);
+        }
+        words.extend(["--cgroup".to_owned(), self.cgroup.clone()]);
+        Ok(words)
+    }
+}
+
+fn is_owned_by(home: &Path, uid: u32) -> bool {
+    fs::metadata(home).is_ok_and(|home| home.is_dir() && home.uid() == uid)
+}
+
+/// A runtime for a host.
+pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")
+}

@@ -1,0 +1,116 @@
+//! `fishplate serve`: programs as services.
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use fishplate_jobs::engine::Until;
+use fishplate_server::host::Place;
+use fishplate_server::{assembly, http};
+
+use super::hosting::{HostingArgs, ServiceArgs};
+
+/// Offers programs as web services.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  One program, described by its command line (paper 000, Figure 4):
+    fishplate serve -n arithmetic-test -U urn:test -N 'Arithmetic Server' \\
+      -- ./add.sh '[in val x:int]' '[in val y:int]' '>' '[out file result:int]'
+
+  Many services on one port, from files and directories:
+    fishplate serve ccx.toml services/ --listen 0.0.0.0:8080 \\
+      --public-url https://solver.example.org/fishplate
+
+  A free port, state in a directory of its own, another limit:
+    fishplate serve ccx.toml --listen 127.0.0.1:0 --data ./state --limit max_running=8
+
+When it is ready it prints a line NAME URL for each service on standard output.
+Running jobs outlive the server: start it again with the same --data to find them.
+Ctrl-C stops the server, not the jobs.")]
+pub struct ServeArgs {
+    #[command(flatten)]
+    service: ServiceArgs,
+    /// Service files, and directories of them
+    #[arg(value_name = "FILE|DIR")]
+    files: Vec<PathBuf>,
+    /// Where to listen; port 0 picks a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// The address that callers use, if it is not the one we listen at: it decides every address
+    /// we publish
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    /// Header in which a trusted proxy in front of us names the caller
+    #[arg(long, value_name = "HEADER")]
+    user_header: Option<String>,
+    #[command(flatten)]
+    hosting: HostingArgs,
+    /// The program's command line with typed slots
+    #[arg(last = true, value_name = "WORD")]
+    words: Vec<String>,
+}
+
+/// Serves until it is stopped.
+pub fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
+    arguments.hosting.start_log()?;
+    let descriptions =
+        arguments.service.descriptions(&arguments.files, &arguments.words, &arguments.hosting)?;
+    let Some(descriptions) = descriptions else { return Ok(ExitCode::from(super::USAGE)) };
+    let runtime = super::hosting::runtime()?;
+    runtime.block_on(async {
+        let listening = http::bind(arguments.listen).await.with_context(|| {
+            format!(
+                "cannot listen at {} (--listen ADDRESS:PORT; port 0 picks one)",
+                arguments.listen
+            )
+        })?;
+        let public_url = match arguments.public_url {
+            Some(url) if url.starts_with("http://") || url.starts_with("https://") => url,
+            Some(url) => bail!("--public-url {url:?} must begin with http:// or https://"),
+            None => own_url(listening.address()),
+        };
+        let mut limits = arguments.hosting.limits(public_url)?;
+        limits.faces.user_header = arguments.user_header;
+        let engine = assembly::engine(&limits, arguments.hosting.cgroup())?;
+        let host = assembly::host(limits, Place::Below, engine.clone(), descriptions)?;
+        let mut stdout = std::io::stdout().lock();
+        for hosted in host.services() {
+            writeln!(stdout, "{} {}", hosted.service().name, hosted.url)?;
+        }
+        stdout.flush()?;
+        drop(stdout);
+        tokio::select! {
+            () = engine.run(Until::Dropped) => {}
+            () = listening.serve(host) => {}
+            () = stopped() => tracing::info!("stopped; running jobs go on"),
+        }
+        anyhow::Ok(())
+    })?;
+    // Whatever still waits beside the runtime must not keep a stopped server alive.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The address of a server that was told no other.
+fn own_url(address: SocketAddr) -> String {
+    if !address.ip().is_unspecified() {
+        return format!("http://{address}");
+    }
+    let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
+    format!("http://{}:{}", name.as_deref().unwrap_or("localhost"), address.port())
+}
+
+async fn stopped() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminated) = signal(SignalKind::terminate()) else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated.recv() => {}
+    }
+}

@@ -1,0 +1,18 @@
+//! `fishplate supervise` (hidden): the keeper of a data directory's supervisors.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Keeps the supervisors of a data directory.
+#[derive(Debug, Args)]
+pub struct SuperviseArgs {
+    /// The data directory
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+}
+
+/// Keeps them until there are none.
+pub fn run(arguments: &SuperviseArgs) -> ! {
+    fishplate_jobs::executor::local::keeper_main(&arguments.data)
+}

@@ -1,0 +1,149 @@
+//! Diagnostics of service files as a compiler shows them: the line, what is wrong with it and
+//! what would be right.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use annotate_snippets::renderer::DecorStyle;
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use fishplate_jobs::descriptor::{Checked, Diagnostic, Severity, Source};
+
+/// Renders all that was said about a source, a blank line between diagnostics; empty if nothing
+/// was. With `colour`, for a terminal.
+pub(crate) fn render(checked: &Checked, colour: bool) -> String {
+    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+    let renderer = renderer.decor_style(DecorStyle::Ascii);
+    let mut rendered = String::new();
+    for diagnostic in &checked.diagnostics {
+        rendered.push_str(&renderer.render(&[group(&checked.source, diagnostic)]));
+        rendered.push_str("\n\n");
+    }
+    rendered
+}
+
+/// Shows all that was said about a source on standard error.
+#[expect(clippy::print_stderr, reason = "what is not data goes to standard error")]
+pub(crate) fn show(checked: &Checked) {
+    eprint!("{}", render(checked, std::io::stderr().is_terminal()));
+}
+
+/// Writes a JSON object a diagnostic to standard output.
+pub(crate) fn show_json(checked: &Checked) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    for diagnostic in &checked.diagnostics {
+        let (line, column) = checked.source.position(diagnostic.span.start);
+        let object = serde_json::json!({
+            "file": checked.source.name,
+            "line": line,
+            "column": column,
+            "severity": diagnostic.severity.name(),
+            "message": diagnostic.message,
+            "hint": diagnostic.hint,
+        });
+        writeln!(stdout, "{object}")?;
+    }
+    Ok(())
+}
+
+/// The last line: how many errors and warnings there are; `None` if there are none.
+pub(crate) fn summary(checked: &[Checked]) -> Option<String> {
+    let count = |severity| {
+        let all = checked.iter().flat_map(|checked| &checked.diagnostics);
+        all.filter(|diagnostic| diagnostic.severity == severity).count()
+    };
+    let told = |number: usize, what: &str| match number {
+        0 => None,
+        1 => Some(format!("1 {what}")),
+        number => Some(format!("{number} {what}s")),
+    };
+    let parts = [told(count(Severity::Error), "error"), told(count(Severity::Warning), "warning")];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+fn group<'d>(source: &'d Source, diagnostic: &'d Diagnostic) -> Group<'d> {
+    let level = match diagnostic.severity {
+        Severity::Error => Level::ERROR,
+        Severity::Warning => Level::WARNING,
+        Severity::Note => Level::NOTE,
+    };
+    let mut annotation = AnnotationKind::Primary.span(diagnostic.span.clone());
+    if !diagnostic.label.is_empty() {
+        annotation = annotation.label(diagnostic.label.as_str());
+    }
+    let snippet =
+        Snippet::source(source.text.as_str()).path(source.name.as_str()).annotation(annotation);
+    let group = level.primary_title(diagnostic.message.as_str()).element(snippet);
+    match &diagnostic.hint {
+        Some(hint) => group.element(Level::HELP.with_name("hint").message(hint.as_str())),
+        None => group,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use fishplate_jobs::descriptor::{check_command_line, check_text};
+
+    use super::*;
+
+    fn rendered(text: &str) -> String {
+        let source = Source { name: "ccx.toml".to_owned(), text: text.to_owned() };
+        render(&check_text(&source, Path::new("/owner")), false)
+    }
+
+    #[test]
+    fn a_mistake_in_a_slot_is_shown_within_the_command() {
+        insta::assert_snapshot!(rendered(
+            "name = \"ccx\"\ncommand = [\"ccx\", \"-i\", \"[in file deck:row]\", \"2>\", \"[out val errors:string]\"]\n"
+        ));
+    }
+
+    #[test]
+    fn many_mistakes_are_shown_in_the_order_of_the_file() {
+        insta::assert_snapshot!(rendered(
+            "nmae = 'ccx'\ncommand = 'ccx [in val n:int] | tee log'\n\n[input.n]\nmin = 3\nmax = 2\n\n\
+             [input.m]\nhelp = 'No such slot'\n\n[limits]\nmemory = 4\nwall_time = 'soon'\n"
+        ));
+    }
+
+    #[test]
+    fn a_mistake_in_a_string_of_several_lines_is_shown_in_its_line() {
+        insta::assert_snapshot!(rendered(
+            "command = \"\"\"\n  tetgen -pq[in val quality:float]\n  [in file mesh:raw] > /tmp/log\n\"\"\"\n"
+        ));
+    }
+
+    #[test]
+    fn a_syntax_error_is_shown_alone() {
+        insta::assert_snapshot!(rendered("name = \"ccx\"\ncommand = [\"ccx\"\nfoo = 1\n"));
+    }
+
+    #[test]
+    fn a_mistake_in_a_one_liner_is_shown_in_the_line() {
+        let words = ["./add.sh", "[in val x:itn]", ">", "[in file r:int]"].map(str::to_owned);
+        let directory = tempfile::tempdir().unwrap();
+        let checked = check_command_line("add", Some("urn:test"), None, &words, directory.path());
+        let rendered = render(&checked, false);
+        insta::assert_snapshot!(rendered.replace(directory.path().to_str().unwrap(), "/owner"));
+    }
+
+    #[test]
+    fn colours_are_for_terminals_only() {
+        let source = Source { name: "x.toml".to_owned(), text: "x = 1".to_owned() };
+        let checked = check_text(&source, Path::new("/"));
+        assert!(render(&checked, true).contains('\u{1b}'));
+        assert!(!render(&checked, false).contains('\u{1b}'));
+    }
+
+    #[test]
+    fn the_summary_counts() {
+        let check = |text: &str| {
+            let source = Source { name: "x.toml".to_owned(), text: text.to_owned() };
+            check_text(&source, Path::new("/"))
+        };
+        assert_eq!(summary(&[check("command = 'p'")]), None);
+        let bad = check("command = 'p | q'\nx = 1\ny = 1");
+        assert_eq!(summary(&[bad, check("z = 1")]).unwrap(), "4 errors, 1 warning");
+    }
+}

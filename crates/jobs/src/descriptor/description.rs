@@ -1,0 +1,99 @@
+//! What a service file says, once nothing is wrong with it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fishplate_contract::{Parameter, Service};
+
+use crate::plan::{JobLimits, OutputSource, ProgressRule, Staged, SuccessRules};
+use crate::template::Template;
+
+/// A program as a service.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    /// What callers see.
+    pub service: Service,
+    /// Where relative paths of the owner begin: the service file's directory, or the one where
+    /// `serve` was started. Absolute.
+    pub directory: PathBuf,
+    /// How each operation of the service runs, in the same order.
+    pub invocations: Vec<Invocation>,
+    /// Copied into each workspace.
+    pub staged: Vec<Staged>,
+    /// Variables set on top of the environment.
+    pub environment: BTreeMap<String, String>,
+    /// Environment modules to load.
+    pub modules: Vec<String>,
+    /// The container to run in.
+    pub container: Option<Container>,
+    /// How many jobs run at once; `None`: as many as the server allows.
+    pub max_running: Option<u32>,
+    /// What a job may use.
+    pub limits: JobLimits,
+}
+
+/// How one operation becomes a command line, and its end an outcome. The parameters are a
+/// superset of the binding fields of the Common Workflow Language's CommandLineTool: prefix,
+/// position (by the template), flag, glob.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Invocation {
+    /// Name of the operation.
+    pub operation: String,
+    /// The command line.
+    pub template: Template,
+    /// Inputs: those of the command line in its order, then files that it does not mention.
+    pub inputs: Vec<Input>,
+    /// Outputs, likewise.
+    pub outputs: Vec<Output>,
+    /// What counts as success.
+    pub success: SuccessRules,
+    /// How to read the program's progress.
+    pub progress: Option<ProgressRule>,
+}
+
+/// An input and how it gets to the program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    /// As callers see it.
+    pub parameter: Parameter,
+    /// Its file in the workspace; `None` if the value itself stands on the command line.
+    pub filename: Option<String>,
+    /// A word put before the slot's word, and left out together with it.
+    pub prefix: Option<String>,
+    /// The word that stands for true; false is no word at all.
+    pub flag: Option<String>,
+}
+
+/// An output and where the program leaves it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// As callers see it.
+    pub parameter: Parameter,
+    /// Where the program leaves it.
+    pub source: OutputSource,
+}
+
+/// A container to run a program in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Container {
+    /// An absolute path, or a URI that the runtime knows, such as `docker://alpine`.
+    pub image: String,
+    /// The runtime's program: `apptainer`, or one with the same command line.
+    pub runtime: String,
+}
+
+impl Invocation {
+    /// The input of that name.
+    pub fn input(&self, name: &str) -> Option<&Input> {
+        self.inputs.iter().find(|input| input.parameter.name == name)
+    }
+
+    /// The file of an output slot.
+    pub fn output_file(&self, name: &str) -> Option<&str> {
+        let output = self.outputs.iter().find(|output| output.parameter.name == name)?;
+        match &output.source {
+            OutputSource::Path(path) => Some(path),
+            OutputSource::Glob(_) => None,
+        }
+    }
+}

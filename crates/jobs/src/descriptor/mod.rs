@@ -1,0 +1,34 @@
+//! The service file (`docs/reference/service-file.md`): the literal command line, and what a
+//! command line can't say.
+//!
+//! Reading order:
+//!
+//! - [`diagnostic`]: what is wrong, where, and what would be right, as data
+//! - [`description`]: what a service file says, once nothing is wrong with it
+//! - [`check`]: from text to a description and everything there is to say about it
+//! - [`files`]: many services from files and directories
+//! - [`units`]: durations and sizes
+//!
+//! A file is checked as a whole: every mistake is reported at once, at its line and column.
+
+mod check;
+mod command;
+pub mod description;
+pub mod diagnostic;
+mod files;
+mod operation;
+mod parameter;
+mod service;
+mod table;
+mod text;
+pub mod units;
+mod verify;
+mod workspace;
+
+pub use check::{Checked, check_command_line, check_file, check_text};
+pub use description::{Container, Description, Input, Invocation, Output};
+pub use diagnostic::{Diagnostic, Severity, Source};
+pub use files::{ReadError, read};
+
+#[cfg(test)]
+mod tests;

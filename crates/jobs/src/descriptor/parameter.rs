@@ -1,0 +1,394 @@
+//! `[input.NAME]` and `[output.NAME]`.
+
+use std::ops::Range;
+
+use fishplate_contract::{DataType, Parameter};
+
+use super::description::{Input, Output};
+use super::diagnostic::Report;
+use super::table::{Table, as_lexical, wrong_type};
+use super::text::Text;
+use crate::plan::OutputSource;
+use crate::template::{Direction, Passing, Slot, closest, reject_file_name};
+
+/// Where a slot stands, as far as its parameter's keys depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is a word.
+    Whole,
+    /// It is the only slot of a word that has text too.
+    Part,
+    /// Its word has other slots.
+    Shared,
+    /// A stream is redirected to it.
+    Redirected,
+}
+
+/// An input slot with the table that says more about it, if there is one.
+pub(super) fn slot_input(
+    slot: &Slot,
+    standing: Standing,
+    table: Option<Table<'_>>,
+    report: &mut Report<'_>,
+) -> Input {
+    let in_file = slot.passing == Passing::File || standing == Standing::Redirected;
+    let mut input = Input {
+        parameter: Parameter::new(&slot.name, slot.data_type.clone()),
+        filename: in_file.then(|| slot.name.clone()),
+        prefix: None,
+        flag: None,
+    };
+    let Some(mut table) = table else { return input };
+    describe(&mut input.parameter, &mut table, report);
+    if let Some(value) = table.get("type") {
+        report
+            .error(value.span(), format!("the slot `{slot}` tells the type already"))
+            .hint("leave `type` out here");
+    }
+    presence(&mut input.parameter, standing, &mut table, report);
+    values(&mut input.parameter, &mut table, report);
+    if let Some(text) = table.string("filename", report) {
+        if in_file {
+            input.filename = Some(file_name(text, report));
+        } else {
+            report
+                .error(
+                    text.span,
+                    format!("`{}` is a value on the command line, not a file", slot.name),
+                )
+                .hint(format!("write `[in file {}:{}]`", slot.name, slot.data_type.name()));
+        }
+    }
+    words(&mut input, slot, standing, &mut table, report);
+    table.finish(report);
+    input
+}
+
+/// An input file that the command line does not mention.
+pub(super) fn file_input(
+    name: &Text,
+    mut table: Table<'_>,
+    report: &mut Report<'_>,
+) -> Option<Input> {
+    let data_type = table.string("type", report).and_then(|text| data_type(&text, report));
+    let mut parameter = Parameter::new(&name.value, data_type.clone().unwrap_or(DataType::String));
+    describe(&mut parameter, &mut table, report);
+    presence(&mut parameter, Standing::Whole, &mut table, report);
+    if data_type.is_some() {
+        values(&mut parameter, &mut table, report);
+    } else {
+        for key in ["default", "choices", "min", "max", "allow_leading_dash"] {
+            table.get(key);
+        }
+    }
+    let filename = table.string("filename", report).map(|text| file_name(text, report));
+    for key in ["type", "filename"] {
+        if table.key_span(key).is_none() {
+            report
+                .error(table.span.clone(), format!("{} has no `{key}`", table.name))
+                .hint("a file that the command line does not mention needs `type` and `filename`");
+        }
+    }
+    for key in ["prefix", "flag"] {
+        if let Some(value) = table.get(key) {
+            report.error(value.span(), format!("`{key}` is for slots of the command line"));
+        }
+    }
+    table.finish(report);
+    Some(Input { parameter, filename: Some(filename?), prefix: None, flag: None })
+}
+
+/// An output slot with the table that says more about it. The parameter of an `in out` slot is
+/// made of its input's.
+pub(super) fn slot_output(
+    slot: &Slot,
+    input: Option<&Input>,
+    table: Option<Table<'_>>,
+    report: &mut Report<'_>,
+) -> Output {
+    let mut parameter = Parameter::new(&slot.name, slot.data_type.clone());
+    let mut path = slot.name.clone();
+    if let Some(input) = input {
+        parameter.help.clone_from(&input.parameter.help);
+        parameter.unit.clone_from(&input.parameter.unit);
+        parameter.media_type.clone_from(&input.parameter.media_type);
+        parameter.optional = input.parameter.optional && input.parameter.default.is_none();
+        path = input.filename.clone().unwrap_or(path);
+    }
+    if let Some(mut table) = table {
+        describe(&mut parameter, &mut table, report);
+        if let Some((optional, _)) = table.boolean("optional", report) {
+            parameter.optional = optional;
+        }
+        if let Some(text) = table.string("filename", report) {
+            if slot.direction == Direction::InOut {
+                report
+                    .error(
+                        text.span,
+                        format!("`{}` is one file, and its input names it", slot.name),
+                    )
+                    .hint(format!("`filename` stands in [input.{}]", slot.name));
+            } else {
+                path = file_name(text, report);
+            }
+        }
+        for key in ["type", "path", "glob"] {
+            if let Some(value) = table.get(key) {
+                report
+                    .error(value.span(), format!("`{key}` is for outputs without a slot"))
+                    .hint(format!("`{}` is a slot; `filename` names its file", slot.name));
+            }
+        }
+        table.finish(report);
+    }
+    Output { parameter, source: OutputSource::Path(path) }
+}
+
+/// An output that the program names itself.
+pub(super) fn found_output(
+    name: &Text,
+    mut table: Table<'_>,
+    report: &mut Report<'_>,
+) -> Option<Output> {
+    let data_type = table.string("type", report).and_then(|text| data_type(&text, report));
+    let mut parameter = Parameter::new(&name.value, data_type.clone().unwrap_or(DataType::String));
+    describe(&mut parameter, &mut table, report);
+    if let Some((optional, _)) = table.boolean("optional", report) {
+        parameter.optional = optional;
+    }
+    let path = table.string("path", report);
+    let glob = table.string("glob", report);
+    if table.key_span("type").is_none() {
+        report
+            .error(table.span.clone(), format!("{} has no `type`", table.name))
+            .hint("type = \"raw\" fits every file");
+    }
+    if let Some(text) = table.string("filename", report) {
+        report.error(text.span, "`filename` is for slots").hint("here it is `path` or `glob`");
+    }
+    let source = match (path, glob) {
+        (Some(path), None) => Some(OutputSource::Path(file_name(path, report))),
+        (None, Some(glob)) => {
+            parameter.repeated = true;
+            check_glob(&glob, report);
+            Some(OutputSource::Glob(glob.value))
+        }
+        (Some(_), Some(glob)) => {
+            report.error(glob.span, "an output has a `path` or a `glob`, not both");
+            None
+        }
+        (None, None) => {
+            if table.key_span("path").is_none() && table.key_span("glob").is_none() {
+                report
+                    .error(
+                        table.span.clone(),
+                        format!("{} has no `path` and no `glob`", table.name),
+                    )
+                    .hint("path = \"job.frd\" collects one file, glob = \"*.frd\" all that match");
+            }
+            None
+        }
+    };
+    table.finish(report);
+    Some(Output { parameter, source: source? })
+}
+
+/// What is for people.
+fn describe(parameter: &mut Parameter, table: &mut Table<'_>, report: &mut Report<'_>) {
+    if let Some(text) = table.string("help", report) {
+        parameter.help = text.value;
+    }
+    if let Some(text) = table.string("unit", report) {
+        parameter.unit = text.value;
+    }
+    if let Some(text) = table.string("media_type", report) {
+        parameter.media_type = text.value;
+    }
+}
+
+/// `default` is read by [`values`]; here is whether the input may be left out.
+fn presence(
+    parameter: &mut Parameter,
+    standing: Standing,
+    table: &mut Table<'_>,
+    report: &mut Report<'_>,
+) {
+    let Some((optional, span)) = table.boolean("optional", report) else { return };
+    parameter.optional = optional;
+    let has_default = table.key_span("default").is_some();
+    if has_default && !optional {
+        report
+            .error(span, "an input with a `default` may be left out")
+            .hint("leave out `optional`, or the `default`");
+    } else if optional && !has_default && standing == Standing::Shared {
+        report
+            .error(span, "the slot's word has other slots and cannot be left out")
+            .hint("give it a `default`, or a word of its own");
+    }
+}
+
+/// Which values are allowed, and which stands in for none.
+fn values(parameter: &mut Parameter, table: &mut Table<'_>, report: &mut Report<'_>) {
+    let type_name = parameter.data_type.name();
+    if let Some((allow, span)) = table.boolean("allow_leading_dash", report) {
+        parameter.allow_leading_dash = allow;
+        if parameter.data_type != DataType::String {
+            report.error(span, format!("`allow_leading_dash` is for `string`, not `{type_name}`"));
+        }
+    }
+    let mut bounds = Vec::new();
+    for key in ["min", "max"] {
+        let Some(text) = lexical(table, key, report) else { continue };
+        if !is_number(&parameter.data_type) {
+            report.error(text.span, format!("`{key}` is for numbers, not `{type_name}`"));
+        } else if let Err(fault) = parameter.accept(&text.value) {
+            report.error(text.span, format!("`{key}`: {}", fault.message));
+        } else {
+            bounds.push((key, text));
+        }
+    }
+    if let [(_, min), (_, max)] = bounds.as_slice() {
+        let mut above = parameter.clone();
+        above.min = Some(min.value.clone());
+        if above.accept(&max.value).is_err() {
+            report
+                .error(max.span.clone(), format!("`max` is below `min`, {}", min.value))
+                .label("no value fits");
+            bounds.clear();
+        }
+    }
+    for (key, text) in bounds {
+        let bound = if key == "min" { &mut parameter.min } else { &mut parameter.max };
+        *bound = Some(text.value);
+    }
+    parameter.choices = choices(parameter, table, report);
+    if let Some(text) = lexical(table, "default", report) {
+        if parameter.data_type.is_binary() {
+            report
+                .error(text.span, format!("a file of type `{type_name}` has no default"))
+                .hint("`optional = true` lets it be left out; `stage` puts a file of yours in");
+        } else if let Err(fault) = parameter.accept(&text.value) {
+            report
+                .error(text.span, format!("`default`: {}", fault.message))
+                .label("no caller could send this");
+        } else {
+            parameter.default = Some(text.value.trim().to_owned());
+            parameter.optional = true;
+        }
+    }
+}
+
+fn choices(parameter: &Parameter, table: &mut Table<'_>, report: &mut Report<'_>) -> Vec<String> {
+    let mut choices: Vec<String> = Vec::new();
+    let items = table.list("choices", "a list", report);
+    if let (true, Some(span)) = (items.is_empty(), table.key_span("choices")) {
+        report.error(span, "`choices` is a list of at least one value");
+    }
+    for item in items {
+        let Some(text) = as_lexical(item) else {
+            wrong_type(report, "a choice", "a string or a number", item);
+            continue;
+        };
+        if parameter.data_type.is_binary() {
+            let message = format!("`choices` are for values, not `{}`", parameter.data_type.name());
+            report.error(text.span, message);
+            break;
+        } else if let Err(fault) = parameter.accept(&text.value) {
+            report.error(text.span, format!("a choice: {}", fault.message));
+        } else if choices.contains(&text.value) {
+            report.warning(text.span, format!("the choice {:?} stands twice", text.value));
+        } else {
+            choices.push(text.value.trim().to_owned());
+        }
+    }
+    choices
+}
+
+/// What is put on the command line in the slot's place.
+fn words(
+    input: &mut Input,
+    slot: &Slot,
+    standing: Standing,
+    table: &mut Table<'_>,
+    report: &mut Report<'_>,
+) {
+    let prefix = table.string("prefix", report);
+    let flag = table.string("flag", report);
+    if let Some(prefix) = prefix {
+        match standing {
+            Standing::Redirected => {
+                report.error(prefix.span, "a redirection has no `prefix`");
+            }
+            Standing::Shared => {
+                report.error(prefix.span, "the slot's word has other slots, so it has no `prefix`");
+            }
+            _ if prefix.value.is_empty() || flag.is_some() => {
+                report.error(prefix.span, "a `prefix` is a word in front of the slot's word");
+            }
+            Standing::Whole | Standing::Part => input.prefix = Some(prefix.value),
+        }
+    }
+    let Some(flag) = flag else { return };
+    if slot.data_type != DataType::Bool || slot.passing != Passing::Val {
+        report
+            .error(flag.span, "`flag` is for a `bool` that is passed by `val`")
+            .hint(format!("write `[in val {}:bool]`", slot.name));
+    } else if standing != Standing::Whole {
+        report.error(flag.span, "a `flag` stands for a whole word, and the slot is not one");
+    } else if flag.value.is_empty() {
+        report.error(flag.span, "a `flag` is the word that stands for true, such as `--verbose`");
+    } else {
+        input.flag = Some(flag.value);
+    }
+}
+
+fn lexical(table: &mut Table<'_>, key: &'static str, report: &mut Report<'_>) -> Option<Text> {
+    let value = table.get(key)?;
+    let text = as_lexical(value);
+    if text.is_none() {
+        wrong_type(report, &format!("`{key}`"), "a string, a number or a boolean", value);
+    }
+    text
+}
+
+fn is_number(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Int | DataType::Long | DataType::Float | DataType::Double)
+}
+
+fn data_type(text: &Text, report: &mut Report<'_>) -> Option<DataType> {
+    let found = DataType::from_name(&text.value);
+    if found.is_none() {
+        report
+            .error(text.span.clone(), format!("`{}` is no type of a parameter", text.value))
+            .label(format!("one of {}", DataType::NAMES.join(", ")))
+            .maybe_hint(
+                closest(&text.value, DataType::NAMES).map(|near| format!("`{near}` is one")),
+            );
+    }
+    found
+}
+
+/// The name of a file in the workspace, reported if it cannot be one.
+pub(super) fn file_name(text: Text, report: &mut Report<'_>) -> String {
+    if let Some(right) = reject_file_name(&text.value) {
+        not_in_workspace(&text.value, text.span, right, report);
+    }
+    text.value
+}
+
+fn not_in_workspace(name: &str, span: Range<usize>, right: &str, report: &mut Report<'_>) {
+    report.error(span, format!("{name:?} is no file of the workspace")).hint(right);
+}
+
+fn check_glob(glob: &Text, report: &mut Report<'_>) {
+    if let Some(right) = reject_file_name(&glob.value) {
+        not_in_workspace(&glob.value, glob.span.clone(), right, report);
+    } else if let Err(error) =
+        globset::GlobBuilder::new(&glob.value).literal_separator(true).build()
+    {
+        report.error(glob.span.clone(), format!("the glob cannot be read: {}", error.kind())).hint(
+            "`*` and `?` match within a name, `**` across directories, `[a-z]` and `{a,b}` \
+                   one of several",
+        );
+    }
+}

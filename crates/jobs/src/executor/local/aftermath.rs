@@ -1,0 +1,246 @@
+//! Jobs as any process of the same user can judge and end them, from their journals and `/proc`
+//! alone: those of another server, and those whose server, worker or keeper was killed.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use fishplate_contract::{JobId, Timestamp};
+use nix::sys::signal::Signal;
+
+use super::cgroup::JobGroup;
+use super::journal::{self, Author, Journal, Phase, Reading, Record, Run};
+use super::procfs::{Stat, all, carriers, closure, now_millis, signal_all, start_millis};
+use super::wait::CANCEL;
+use crate::executor::{Ending, Observation};
+
+/// How a job stands.
+pub(super) fn look(directory: &Path, job: JobId) -> Observation {
+    let reading = match journal::read(directory) {
+        Ok(Some(reading)) => reading,
+        Ok(None) => return lost("it has no journal: it was removed, or never started here"),
+        Err(error) => return Observation::Unclear(format!("its journal can't be read: {error}")),
+    };
+    let Some(run) = reading.run else {
+        return if reading.held { starting() } else { lost("its supervisor was killed at once") };
+    };
+    if let Some(settled) = settled(&run) {
+        return settled;
+    }
+    if reading.held {
+        return match run.phase {
+            Phase::Started { time, .. } => running(time),
+            _ => starting(),
+        };
+    }
+    if run.author.keeper.is_alive() {
+        return match run.phase {
+            Phase::Started { program, time } if program.is_alive() => running(time),
+            _ => Observation::Unclear("its worker was killed; the keeper takes over".to_owned()),
+        };
+    }
+    // The keeper may have noted the end and gone since the journal was read.
+    if let Ok(Some(Reading { run: Some(run), .. })) = journal::read(directory)
+        && let Some(settled) = settled(&run)
+    {
+        return settled;
+    }
+    orphaned(&run, job)
+}
+
+/// What the journal says for good.
+fn settled(run: &Run) -> Option<Observation> {
+    match &run.phase {
+        Phase::Ended(ending) => Some(Observation::Ended(ending.clone())),
+        Phase::Refused(refusal) => {
+            Some(lost(&format!("it was not started: {}", refusal.message())))
+        }
+        _ if !run.is_of_this_boot() => {
+            Some(lost("died with the machine: it was restarted before the job had ended"))
+        }
+        _ => None,
+    }
+}
+
+/// A job whose supervisors are all dead.
+fn orphaned(run: &Run, job: JobId) -> Observation {
+    let processes = all();
+    let carriers = carriers(job, &processes);
+    match run.phase {
+        Phase::Started { program, time } if program.is_alive() => return running(time),
+        Phase::Intent if !carriers.is_empty() => {
+            let eldest = carriers.iter().min_by_key(|stat| stat.start);
+            return running(eldest.map_or(0, |stat| start_millis(stat.id())));
+        }
+        Phase::Intent => {
+            // Between the end of the lock and the program's environment there are microseconds in
+            // which it shows neither.
+            std::thread::sleep(Duration::from_millis(20));
+            return match self::carriers(job, &all()).first() {
+                Some(stat) => running(start_millis(stat.id())),
+                None => lost(
+                    "its supervisors were killed while they started it: \
+                     whether it ran can't be proved",
+                ),
+            };
+        }
+        Phase::Preparing => return lost("its supervisors were killed before they started it"),
+        _ => {}
+    }
+    // The program is gone; so must be what it left.
+    let left = members(&run.author, job, None, &processes);
+    if left.iter().any(Stat::is_alive) {
+        signal_all(&left, Signal::SIGKILL);
+        return Observation::Unclear("ending the processes that it left".to_owned());
+    }
+    lost(
+        "its supervisors were killed while it ran, so nobody saw its exit status; \
+         what it wrote is in its workspace",
+    )
+}
+
+fn lost(why: &str) -> Observation {
+    Observation::Lost(why.to_owned())
+}
+
+fn starting() -> Observation {
+    Observation::Unclear("it is being started".to_owned())
+}
+
+fn running(started: i64) -> Observation {
+    Observation::Running { started: Timestamp(started) }
+}
+
+/// Whether a job was started.
+#[derive(Debug, PartialEq)]
+pub(super) enum Trace {
+    /// It was not, and nobody is about to.
+    Never,
+    /// It was, under this fence.
+    Started(u64),
+    /// Somebody is about to, under this fence; ask again.
+    Pending(u64),
+    /// Nobody can tell.
+    Unproven(String),
+}
+
+/// Looks for the trace of a start.
+pub(super) fn trace(directory: &Path, job: JobId) -> Trace {
+    let reading = match journal::read(directory) {
+        Ok(Some(reading)) => reading,
+        Ok(None) => return Trace::Never,
+        Err(error) => return Trace::Unproven(format!("the job's journal can't be read: {error}")),
+    };
+    let Reading { run, held } = reading;
+    let Some(run) = run else {
+        return if held { Trace::Pending(0) } else { Trace::Never };
+    };
+    let fence = run.author.fence;
+    match run.phase {
+        Phase::Refused(_) if !held => Trace::Never,
+        Phase::Preparing if !held => Trace::Never,
+        Phase::Refused(_) | Phase::Preparing => Trace::Pending(fence),
+        Phase::Started { .. } | Phase::Ended(_) => Trace::Started(fence),
+        Phase::Intent if !run.is_of_this_boot() => Trace::Started(fence),
+        Phase::Intent if held || run.author.keeper.is_alive() => Trace::Pending(fence),
+        Phase::Intent => match look(directory, job) {
+            Observation::Lost(why) => Trace::Unproven(why),
+            _ => Trace::Started(fence),
+        },
+    }
+}
+
+/// Asks for the end of a job: of its worker, else of the keeper; if both are dead, ends it here,
+/// which takes as long as the job's grace. Returns at once if it has ended.
+pub(super) fn end(directory: &Path, job: JobId) -> std::io::Result<()> {
+    for attempt in 0..ATTEMPTS {
+        let Some(Reading { run: Some(run), held }) = journal::read(directory)? else {
+            return Ok(());
+        };
+        if settled(&run).is_some() {
+            return Ok(());
+        }
+        if !run.cancelled {
+            journal::note_cancel(directory, now_millis())?;
+        }
+        if held && run.author.worker.signal(CANCEL) {
+            return Ok(());
+        }
+        if run.author.keeper.signal(CANCEL) {
+            return Ok(());
+        }
+        if let Some(journal) = Journal::take_over(directory)? {
+            return end_here(journal, job);
+        }
+        // Held by somebody who was about to die, or who ends it as we would.
+        std::thread::sleep(Duration::from_millis(10 << attempt));
+    }
+    Ok(())
+}
+
+/// How often [`end`] looks for somebody to ask: supervisors may die while it does.
+const ATTEMPTS: u32 = 5;
+
+/// Ends a job that nobody cares for, the lock of its journal being ours.
+fn end_here(mut journal: Journal, job: JobId) -> std::io::Result<()> {
+    let Some(run) = journal.run()? else { return Ok(()) };
+    if settled(&run).is_some() {
+        return Ok(());
+    }
+    let (program, started) = match run.phase {
+        Phase::Started { program, time } => (Some(program), time),
+        _ => (None, now_millis()),
+    };
+    let pid = program.filter(|program| program.is_alive()).map(|program| program.pid);
+    let group = run.author.cgroup.clone().map(JobGroup::at);
+    let mut swept = BTreeSet::new();
+    let begin = Instant::now();
+    let grace = Duration::try_from_secs_f64(run.author.grace).unwrap_or_default();
+    let mut asked = false;
+    loop {
+        let living: Vec<Stat> =
+            members(&run.author, job, pid, &all()).into_iter().filter(Stat::is_alive).collect();
+        if living.is_empty() {
+            break;
+        }
+        if !asked {
+            asked = true;
+            swept.extend(signal_all(&living, Signal::SIGTERM));
+            signal_all(&living, Signal::SIGCONT);
+        } else if begin.elapsed() >= grace {
+            group.as_ref().map(JobGroup::kill);
+            swept.extend(signal_all(&living, Signal::SIGKILL));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let by_group = group.is_some();
+    if let Some(group) = group {
+        group.remove();
+    }
+    if swept.is_empty() {
+        // It had ended before we came; how, nobody saw.
+        return Ok(());
+    }
+    swept.retain(|swept| Some(*swept) != pid);
+    let ending = Ending {
+        started,
+        ended: now_millis(),
+        cancelled: true,
+        ended_by: if by_group { "cgroup" } else { "sweep" }.to_owned(),
+        swept: u32::try_from(swept.len()).unwrap_or(u32::MAX),
+        ..Ending::default()
+    };
+    journal.write_after_death(&Record::Ended { ending: Box::new(ending) })
+}
+
+/// The processes of a job whose supervisors are dead: its program, what carries its ID or is of
+/// its worker's session, and all below them.
+fn members(author: &Author, job: JobId, program: Option<i32>, processes: &[Stat]) -> Vec<Stat> {
+    let mut seeds: BTreeSet<i32> = carriers(job, processes).iter().map(|stat| stat.pid).collect();
+    seeds.extend(program);
+    // The number of a session is not given to a new process as long as one is in it; so an elder
+    // leader of that session is another's.
+    let theirs = |stat: &&Stat| stat.session == author.worker.pid && stat.pid != stat.session;
+    seeds.extend(processes.iter().filter(theirs).map(|stat| stat.pid));
+    closure(processes, seeds)
+}

@@ -1,0 +1,318 @@
+//! The journal of one job, the file `run` in its directory: who runs it, what was started, how it
+//! ended. One JSON record a line, each written by one `write`.
+//!
+//! Whoever may start or end the job's program holds a lock on the open file (`F_OFD_SETLK`). The
+//! kernel frees it when the last process that has the file open is gone, and the program's own
+//! process has it open until it is executed. So a free lock proves that its holder is dead, and
+//! that nothing is between fork and exec.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{FcntlArg, fcntl};
+use serde::{Deserialize, Serialize};
+
+use super::message::Refusal;
+use super::procfs::{ProcessId, boot, io};
+use crate::executor::Ending;
+
+/// A line of the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "at", rename_all = "lowercase")]
+pub(super) enum Record {
+    /// The workspace is being made ready; nothing was started.
+    Preparing(Author),
+    /// The program is about to be started.
+    Intent(Author),
+    /// It was.
+    Started {
+        /// Its process.
+        program: ProcessId,
+        /// When, in milliseconds since 1970.
+        time: i64,
+    },
+    /// It was certainly not started.
+    Refused {
+        /// The fence under which it was tried.
+        fence: u64,
+        /// Why not.
+        refusal: Refusal,
+    },
+    /// Somebody asked for its end.
+    Cancel {
+        /// When, in milliseconds since 1970.
+        time: i64,
+    },
+    /// Its program and all it left behind have ended.
+    Ended {
+        /// How.
+        ending: Box<Ending>,
+    },
+}
+
+/// Who starts a job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Author {
+    /// The fence under which it was ordered.
+    pub(super) fence: u64,
+    /// The boot of the machine.
+    pub(super) boot: String,
+    /// The worker.
+    pub(super) worker: ProcessId,
+    /// The keeper, which goes on if the worker dies.
+    pub(super) keeper: ProcessId,
+    /// The control group of the job, if it has one.
+    pub(super) cgroup: Option<PathBuf>,
+    /// Seconds between SIGTERM and SIGKILL when it is ended.
+    pub(super) grace: f64,
+}
+
+/// What a journal says, all records taken together.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Run {
+    pub(super) author: Author,
+    pub(super) phase: Phase,
+    pub(super) cancelled: bool,
+}
+
+/// How far a job got.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Phase {
+    Preparing,
+    Intent,
+    Started { program: ProcessId, time: i64 },
+    Refused(Refusal),
+    Ended(Box<Ending>),
+}
+
+impl Run {
+    /// Whether a start under this fence may follow what is in the journal, its lock being held.
+    fn may_start(&self, fence: u64) -> bool {
+        self.author.fence <= fence && matches!(self.phase, Phase::Preparing | Phase::Refused(_))
+    }
+
+    /// Whether it was written since the machine was booted.
+    pub(super) fn is_of_this_boot(&self) -> bool {
+        self.author.boot == boot()
+    }
+}
+
+/// A journal whose lock is held.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: File,
+}
+
+impl Journal {
+    /// The right to start a job: at most one start of it goes past here. `None` if it was started
+    /// or somebody is about to.
+    pub(super) fn claim(directory: &Path, fence: u64) -> io::Result<Option<Self>> {
+        let file = options().create(true).open(path(directory))?;
+        if !lock(&file)? {
+            return Ok(None);
+        }
+        let mut journal = Self { file };
+        if journal.file.metadata()?.len() == 0 {
+            return Ok(Some(journal));
+        }
+        let free = journal.run()?.is_none_or(|run| run.may_start(fence));
+        Ok(free.then_some(journal))
+    }
+
+    /// The journal of a job whose worker is dead. `None` if it has none, or somebody holds it.
+    pub(super) fn take_over(directory: &Path) -> io::Result<Option<Self>> {
+        match options().open(path(directory)) {
+            Ok(file) => Ok(lock(&file)?.then_some(Self { file })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What it says.
+    pub(super) fn run(&mut self) -> io::Result<Option<Run>> {
+        let mut bytes = Vec::new();
+        self.file.rewind()?;
+        self.file.read_to_end(&mut bytes)?;
+        Ok(understand(&bytes))
+    }
+
+    /// Adds a record.
+    pub(super) fn write(&mut self, record: &Record) -> io::Result<()> {
+        append(&mut self.file, record)
+    }
+
+    /// Adds a record where the one before may be torn: its writer is dead.
+    pub(super) fn write_after_death(&mut self, record: &Record) -> io::Result<()> {
+        self.file.write_all(b"\n")?;
+        append(&mut self.file, record)
+    }
+}
+
+/// What a job's journal says, and whether its lock is held.
+#[derive(Debug)]
+pub(super) struct Reading {
+    /// `None` if the journal has no whole record (yet).
+    pub(super) run: Option<Run>,
+    /// Somebody who may start or end the job is alive.
+    pub(super) held: bool,
+}
+
+/// Reads a journal without touching its lock. `None` if there is none.
+pub(super) fn read(directory: &Path) -> io::Result<Option<Reading>> {
+    let mut file = match options().open(path(directory)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    // The lock first: what its holder wrote before it died is then seen.
+    let held = is_held(&file)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(Some(Reading { run: understand(&bytes), held }))
+}
+
+/// Notes in the journal that somebody asked for the job's end.
+pub(super) fn note_cancel(directory: &Path, time: i64) -> io::Result<()> {
+    append(&mut options().open(path(directory))?, &Record::Cancel { time })
+}
+
+fn path(directory: &Path) -> PathBuf {
+    directory.join("run")
+}
+
+fn options() -> std::fs::OpenOptions {
+    let mut options = File::options();
+    options.read(true).append(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    options
+}
+
+fn append(file: &mut File, record: &Record) -> io::Result<()> {
+    let mut line = serde_json::to_vec(record)?;
+    line.push(b'\n');
+    file.write_all(&line)
+}
+
+fn understand(bytes: &[u8]) -> Option<Run> {
+    // A line without its end was torn when its writer was killed; the next begins a new one.
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let mut run: Option<Run> = None;
+    for line in bytes[..whole].split(|byte| *byte == b'\n') {
+        let Ok(record) = serde_json::from_slice(line) else { continue };
+        match (record, &mut run) {
+            (Record::Preparing(author), _) => {
+                run = Some(Run { author, phase: Phase::Preparing, cancelled: false });
+            }
+            (Record::Intent(author), _) => {
+                run = Some(Run { author, phase: Phase::Intent, cancelled: false });
+            }
+            // The first end is the end.
+            (_, Some(Run { phase: Phase::Ended(_), .. })) | (_, None) => {}
+            (Record::Started { program, time }, Some(run)) => {
+                run.phase = Phase::Started { program, time };
+            }
+            (Record::Refused { refusal, .. }, Some(run)) => run.phase = Phase::Refused(refusal),
+            (Record::Cancel { .. }, Some(run)) => run.cancelled = true,
+            (Record::Ended { ending }, Some(run)) => run.phase = Phase::Ended(ending),
+        }
+    }
+    run
+}
+
+fn region() -> libc::flock {
+    // The whole file; OFD locks want a process ID of zero.
+    libc::flock {
+        l_type: libc::F_WRLCK as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: 0,
+        l_len: 0,
+        l_pid: 0,
+    }
+}
+
+/// Takes the lock if it is free.
+pub(super) fn lock(file: &File) -> io::Result<bool> {
+    match fcntl(file.as_fd(), FcntlArg::F_OFD_SETLK(&region())) {
+        Ok(_) => Ok(true),
+        Err(nix::Error::EAGAIN | nix::Error::EACCES) => Ok(false),
+        Err(error) => Err(io(error)),
+    }
+}
+
+fn is_held(file: &File) -> io::Result<bool> {
+    let mut region = region();
+    fcntl(file.as_fd(), FcntlArg::F_OFD_GETLK(&mut region)).map_err(io)?;
+    Ok(region.l_type != libc::F_UNLCK as libc::c_short)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn author(fence: u64) -> Author {
+        let nobody = ProcessId { pid: 1, start: 1 };
+        Author {
+            fence,
+            boot: boot().to_owned(),
+            worker: nobody,
+            keeper: nobody,
+            cgroup: None,
+            grace: 0.0,
+        }
+    }
+
+    fn refused(fence: u64) -> Record {
+        Record::Refused { fence, refusal: Refusal::NotStarted("busy".to_owned()) }
+    }
+
+    #[test]
+    fn a_start_is_claimed_once_while_held_and_once_started() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut first = Journal::claim(directory.path(), 1).unwrap().unwrap();
+        assert!(Journal::claim(directory.path(), 2).unwrap().is_none(), "held");
+        first.write(&Record::Intent(author(1))).unwrap();
+        drop(first);
+        assert!(Journal::claim(directory.path(), 2).unwrap().is_none(), "an intent is for good");
+    }
+
+    #[test]
+    fn a_refused_start_may_be_tried_again_but_not_under_an_older_fence() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::claim(directory.path(), 5).unwrap().unwrap();
+        journal.write(&Record::Intent(author(5))).unwrap();
+        journal.write(&refused(5)).unwrap();
+        drop(journal);
+        assert!(Journal::claim(directory.path(), 4).unwrap().is_none());
+        let mut again = Journal::claim(directory.path(), 6).unwrap().unwrap();
+        again.write(&Record::Preparing(author(6))).unwrap();
+        let reading = read(directory.path()).unwrap().unwrap();
+        assert!(reading.held);
+        assert_eq!(reading.run.unwrap().phase, Phase::Preparing);
+    }
+
+    #[test]
+    fn a_torn_record_is_as_if_it_had_not_been_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::claim(directory.path(), 1).unwrap().unwrap();
+        journal.write(&Record::Intent(author(1))).unwrap();
+        journal.file.write_all(b"{\"at\":\"ended\",\"ending\":{\"star").unwrap();
+        assert_eq!(journal.run().unwrap().unwrap().phase, Phase::Intent);
+        let ending = Box::new(Ending { swept: 3, ..Ending::default() });
+        journal.write_after_death(&Record::Ended { ending: ending.clone() }).unwrap();
+        journal.write_after_death(&Record::Ended { ending: Box::default() }).unwrap();
+        assert_eq!(journal.run().unwrap().unwrap().phase, Phase::Ended(ending), "the first counts");
+    }
+
+    #[test]
+    fn a_request_to_end_it_is_seen_by_whoever_reads_next() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::claim(directory.path(), 1).unwrap().unwrap();
+        journal.write(&Record::Intent(author(1))).unwrap();
+        note_cancel(directory.path(), 5).unwrap();
+        assert!(journal.run().unwrap().unwrap().cancelled);
+        drop(journal);
+        assert!(!read(directory.path()).unwrap().unwrap().held);
+    }
+}

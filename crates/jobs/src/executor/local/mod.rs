@@ -1,0 +1,426 @@
+//! Plans on this machine, under supervisors that outlive the server.
+//!
+//! ```text
+//! keeper (subreaper; one a data directory; forks workers, inherits what they leave)
+//!   └─ worker (subreaper; one connection, one running job at a time)
+//!        └─ program and all its descendants
+//! ```
+//!
+//! In the supervisors' processes (no runtime, one thread): `keeper`, `worker`, `spawn`, `ward`,
+//! `gauge`, `slot`, `wait`, `cgroup`. In the server's: this module and `link`. In both: `address`,
+//! `message`, `journal`, `procfs`; `aftermath` is what anybody can do without a supervisor.
+
+mod address;
+mod aftermath;
+mod cgroup;
+mod gauge;
+mod journal;
+mod keeper;
+mod link;
+mod message;
+mod procfs;
+mod slot;
+mod spawn;
+mod wait;
+mod ward;
+mod worker;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use fishplate_contract::{JobId, Timestamp};
+use tokio::sync::Notify;
+
+use self::aftermath::Trace;
+use self::link::{Link, Links};
+use self::message::{Ask, PostingRef, Reply};
+use super::{BoxFuture, Ending, Executor, Handle, Located, Observation, Order, StartError};
+
+pub use self::keeper::keeper_main;
+
+/// How a [`LocalExecutor`] works.
+#[derive(Clone, Debug)]
+pub struct LocalSettings {
+    /// The data directory; it exists.
+    pub data: PathBuf,
+    /// The program that becomes the keeper when it is started with `supervise --data DIR`, and
+    /// calls [`keeper_main`] then. Default: the program that runs now.
+    pub program: PathBuf,
+    /// Where control groups for jobs are made.
+    pub cgroup: CgroupUse,
+    /// Most workers kept waiting for the next job.
+    pub idle_workers: usize,
+}
+
+/// Where control groups for jobs are made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CgroupUse {
+    /// In that of this process, if it was delegated.
+    #[default]
+    Auto,
+    /// In this directory of a cgroup2 file system.
+    At(PathBuf),
+    /// Nowhere: jobs are ended by sweeping.
+    Off,
+}
+
+impl LocalSettings {
+    /// The defaults, for this data directory.
+    pub fn new(data: impl Into<PathBuf>) -> Self {
+        Self {
+            data: data.into(),
+            // Not its path: that may be of another version by the time it is needed.
+            program: PathBuf::from("/proc/self/exe"),
+            cgroup: CgroupUse::Auto,
+            idle_workers: 16,
+        }
+    }
+}
+
+/// The boot ID of this machine: what ran in another boot runs no more.
+pub fn boot_id() -> &'static str {
+    procfs::boot()
+}
+
+/// Runs plans on this machine.
+#[derive(Clone, Debug)]
+pub struct LocalExecutor {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    data: PathBuf,
+    cgroup: Option<PathBuf>,
+    links: Links,
+    /// Jobs whose workers talk to us.
+    near: Mutex<HashMap<Handle, Near>>,
+    /// Jobs that we can only look at from time to time, and whether somebody does.
+    far: Mutex<(HashSet<Handle>, bool)>,
+    changed: Notify,
+}
+
+#[derive(Debug)]
+enum Near {
+    Running { started: i64, cancel: Arc<Notify> },
+    Ended(Box<Ending>),
+}
+
+/// How often jobs that nobody tells us of are looked at.
+const PATROL: Duration = Duration::from_millis(200);
+
+/// How long a start under way by somebody else is waited for.
+const PENDING_TIME: Duration = Duration::from_secs(10);
+
+/// How long a start is tried before it is given up.
+const START_TIME: Duration = Duration::from_secs(30);
+
+impl LocalExecutor {
+    /// An executor on a data directory. Supervisors are started when they are needed.
+    ///
+    /// # Errors
+    /// The data directory is not there, or its name is not UTF-8.
+    pub fn new(settings: LocalSettings) -> std::io::Result<Self> {
+        let data = std::fs::canonicalize(&settings.data)?;
+        if data.to_str().is_none() {
+            return Err(std::io::Error::other("the data directory's name is not UTF-8"));
+        }
+        let cgroup = match settings.cgroup {
+            CgroupUse::Auto => cgroup::delegated(),
+            CgroupUse::At(path) => Some(path),
+            CgroupUse::Off => None,
+        };
+        let links = Links::new(&data, settings.program, settings.idle_workers);
+        let shared = Shared {
+            data,
+            cgroup,
+            links,
+            near: Mutex::default(),
+            far: Mutex::default(),
+            changed: Notify::new(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    async fn start_once(&self, order: &Order) -> Result<Handle, StartError> {
+        let give_up = tokio::time::Instant::now() + START_TIME;
+        loop {
+            let not_started = |error: std::io::Error| {
+                StartError::NotStarted(format!("can't reach the supervisors: {error}"))
+            };
+            let mut link = self.shared.links.get().await.map_err(not_started)?;
+            let posting = Ask::Start(PostingRef {
+                job: order.job,
+                fence: order.fence,
+                directory: &order.directory,
+                sent: procfs::boot_millis(),
+                cgroup: self.shared.cgroup.as_deref(),
+                plan: &order.plan,
+            });
+            let reply = match link.send(&posting).await {
+                Ok(()) => self.first_reply(&mut link, order).await,
+                Err(error) => Err(error),
+            };
+            match reply {
+                Ok(Reply::Started(started)) => return Ok(self.watch(order, link, started)),
+                Ok(Reply::Ended(ending)) => {
+                    let handle = self.shared.handle(order, order.fence);
+                    self.shared.near().insert(handle.clone(), Near::Ended(ending));
+                    self.shared.links.put(link);
+                    self.shared.changed.notify_one();
+                    return Ok(handle);
+                }
+                Ok(Reply::Refused(refusal)) => {
+                    self.shared.links.put(link);
+                    return Err(refusal.into());
+                }
+                Ok(Reply::Taken) => self.shared.links.put(link),
+                // The worker or its keeper was killed: the journal knows what became of it.
+                Ok(Reply::Retired) | Err(_) => drop(link),
+            }
+            match self.resolve(order).await {
+                Located::Started(handle) => return Ok(handle),
+                Located::Unproven(why) => return Err(StartError::Unproven(why)),
+                Located::Never if tokio::time::Instant::now() >= give_up => {
+                    return Err(StartError::NotStarted("the supervisors keep dying".to_owned()));
+                }
+                Located::Never => {}
+            }
+        }
+    }
+
+    /// What a worker says to an order. It may prepare the workspace for a long time; but if it has
+    /// not even begun when the order is too old to be carried out, it never will.
+    async fn first_reply(&self, link: &mut Link, order: &Order) -> std::io::Result<Reply> {
+        let patience = Duration::from_millis(message::ORDER_TIME.unsigned_abs() + 1000);
+        loop {
+            match tokio::time::timeout(patience, link.receive()).await {
+                Ok(reply) => return reply,
+                Err(_) => {
+                    if !order.directory.join("run").exists() {
+                        return Err(std::io::ErrorKind::TimedOut.into());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks what became of a start until it is settled.
+    async fn resolve(&self, order: &Order) -> Located {
+        let give_up = tokio::time::Instant::now() + PENDING_TIME;
+        let mut pause = Duration::from_millis(2);
+        loop {
+            let (directory, job) = (order.directory.clone(), order.job);
+            let trace = blocking(move || aftermath::trace(&directory, job)).await;
+            match trace {
+                Some(Trace::Never) => return Located::Never,
+                Some(Trace::Started(fence)) => {
+                    return Located::Started(self.shared.handle(order, fence));
+                }
+                Some(Trace::Unproven(why)) => return Located::Unproven(why),
+                Some(Trace::Pending(fence)) if tokio::time::Instant::now() >= give_up => {
+                    return Located::Started(self.shared.handle(order, fence));
+                }
+                Some(Trace::Pending(_)) => {}
+                None => return Located::Unproven("the runtime is shutting down".to_owned()),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(100));
+        }
+    }
+
+    /// Has a task listen to the worker of a running job.
+    fn watch(&self, order: &Order, mut link: Link, started: i64) -> Handle {
+        let handle = self.shared.handle(order, order.fence);
+        let cancel = Arc::new(Notify::new());
+        let near = Near::Running { started, cancel: cancel.clone() };
+        self.shared.near().insert(handle.clone(), near);
+        let (shared, name) = (self.shared.clone(), handle.clone());
+        tokio::spawn(async move {
+            let mut cancelled = false;
+            let end = loop {
+                tokio::select! {
+                    reply = link.receive() => break reply,
+                    () = cancel.notified() => {
+                        cancelled = true;
+                        if let Err(error) = link.send(&Ask::<()>::Cancel).await {
+                            break Err(error);
+                        }
+                    }
+                }
+            };
+            if let Ok(Reply::Ended(ending)) = end {
+                shared.near().insert(name, Near::Ended(ending));
+                shared.links.put(link);
+            } else {
+                // The worker was killed; from now on the journal is all there is.
+                shared.near().remove(&name);
+                if cancelled {
+                    shared.end(&name).await;
+                }
+                shared.follow(&name);
+            }
+            shared.changed.notify_one();
+        });
+        handle
+    }
+}
+
+impl Executor for LocalExecutor {
+    fn start<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Result<Handle, StartError>> {
+        Box::pin(self.start_once(order))
+    }
+
+    fn observe<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Vec<Observation>> {
+        Box::pin(async move {
+            let mut observations: Vec<Option<Observation>> = {
+                let mut near = self.shared.near();
+                handles.iter().map(|handle| take_near(&mut near, handle)).collect()
+            };
+            if observations.iter().any(Option::is_none) {
+                let shared = self.shared.clone();
+                let far: Vec<Handle> = handles
+                    .iter()
+                    .zip(&observations)
+                    .filter(|(_, seen)| seen.is_none())
+                    .map(|(handle, _)| handle.clone())
+                    .collect();
+                let looked = blocking(move || {
+                    far.iter().map(|handle| shared.look(handle)).collect::<Vec<_>>()
+                });
+                let mut looked = looked.await.unwrap_or_default().into_iter();
+                for (handle, seen) in handles.iter().zip(&mut observations) {
+                    if seen.is_none() {
+                        *seen = looked.next();
+                        if !seen.as_ref().is_some_and(is_final) {
+                            self.shared.follow(handle);
+                        }
+                    }
+                }
+            }
+            let unclear = || Observation::Unclear("the runtime is shutting down".to_owned());
+            observations.into_iter().map(|seen| seen.unwrap_or_else(unclear)).collect()
+        })
+    }
+
+    fn locate<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Located> {
+        Box::pin(self.resolve(order))
+    }
+
+    fn cancel<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if let Some(Near::Running { cancel, .. }) = self.shared.near().get(handle) {
+                cancel.notify_one();
+                return;
+            }
+            self.shared.end(handle).await;
+        })
+    }
+
+    fn changed(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.shared.changed.notified())
+    }
+}
+
+/// What is known without a look at the disk. An end is told once from here: the journal has it.
+fn take_near(near: &mut HashMap<Handle, Near>, handle: &Handle) -> Option<Observation> {
+    if let Near::Running { started, .. } = near.get(handle)? {
+        return Some(Observation::Running { started: Timestamp(*started) });
+    }
+    match near.remove(handle)? {
+        Near::Ended(ending) => Some(Observation::Ended(ending)),
+        Near::Running { started, .. } => Some(Observation::Running { started: Timestamp(started) }),
+    }
+}
+
+fn is_final(observation: &Observation) -> bool {
+    matches!(observation, Observation::Ended(_) | Observation::Lost(_))
+}
+
+/// Runs what reads files or waits; `None` if the runtime is shutting down.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
+impl Shared {
+    fn near(&self) -> std::sync::MutexGuard<'_, HashMap<Handle, Near>> {
+        self.near.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn far(&self) -> std::sync::MutexGuard<'_, (HashSet<Handle>, bool)> {
+        self.far.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `local:1:JOB:FENCE:DIRECTORY`, the directory from the data directory on if it is in it, so
+    /// that handles stay good when that is moved.
+    fn handle(&self, order: &Order, fence: u64) -> Handle {
+        let directory = order.directory.strip_prefix(&self.data).unwrap_or(&order.directory);
+        Handle(format!("local:1:{}:{fence}:{}", order.job, directory.display()))
+    }
+
+    /// The job and its directory.
+    fn read_handle(&self, handle: &Handle) -> Option<(JobId, PathBuf)> {
+        let mut parts = handle.0.strip_prefix("local:1:")?.splitn(3, ':');
+        let job = parts.next()?.parse().ok()?;
+        let _fence: u64 = parts.next()?.parse().ok()?;
+        Some((job, self.data.join(Path::new(parts.next()?))))
+    }
+
+    fn look(&self, handle: &Handle) -> Observation {
+        match self.read_handle(handle) {
+            Some((job, directory)) => aftermath::look(&directory, job),
+            None => Observation::Lost(format!("{:?} is no handle of this executor", handle.0)),
+        }
+    }
+
+    async fn end(&self, handle: &Handle) {
+        let Some((job, directory)) = self.read_handle(handle) else { return };
+        let ended = blocking(move || aftermath::end(&directory, job)).await;
+        if let Some(Err(error)) = ended {
+            tracing::warn!(handle = handle.0, %error, "can't ask for the end of a job");
+        }
+        self.changed.notify_one();
+    }
+
+    /// Looks at a job from time to time until its end shows.
+    fn follow(self: &Arc<Self>, handle: &Handle) {
+        let mut far = self.far();
+        if !far.0.contains(handle) {
+            far.0.insert(handle.clone());
+        }
+        if !std::mem::replace(&mut far.1, true) {
+            drop(far);
+            tokio::spawn(patrol(Arc::downgrade(self)));
+        }
+    }
+}
+
+/// Looks at jobs that nobody tells us of, as long as there are some.
+async fn patrol(shared: std::sync::Weak<Shared>) {
+    loop {
+        tokio::time::sleep(PATROL).await;
+        let Some(shared) = shared.upgrade() else { return };
+        let handles: Vec<Handle> = shared.far().0.iter().cloned().collect();
+        let looker = shared.clone();
+        let ended = blocking(move || {
+            let over = |handle: &Handle| is_final(&looker.look(handle));
+            handles.into_iter().filter(over).collect::<Vec<_>>()
+        });
+        let Some(ended) = ended.await else { return };
+        let mut far = shared.far();
+        for handle in &ended {
+            far.0.remove(handle);
+        }
+        far.1 = !far.0.is_empty();
+        let go_on = far.1;
+        drop(far);
+        if !ended.is_empty() {
+            shared.changed.notify_one();
+        }
+        if !go_on {
+            return;
+        }
+    }
+}

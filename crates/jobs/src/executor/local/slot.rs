@@ -1,0 +1,122 @@
+//! Memory that the keeper shares with its workers, so that it knows, without a word said, which
+//! job a worker had when it was killed.
+
+use std::num::NonZeroUsize;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
+
+/// Bytes of a job's order that a slot holds.
+pub(super) const SLOT_SIZE: usize = 32 << 10;
+
+#[repr(C)]
+struct Slot {
+    /// Length of the order; zero: no job.
+    length: AtomicU32,
+    /// The program; zero: not started yet.
+    program: AtomicI32,
+    order: [u8; SLOT_SIZE],
+}
+
+/// The slots of all workers.
+#[derive(Debug)]
+pub(super) struct Slots {
+    memory: NonNull<Slot>,
+    count: usize,
+}
+
+impl Slots {
+    /// So many empty slots. Memory that no worker touches costs nothing.
+    #[expect(unsafe_code, reason = "memory shared between processes")]
+    pub(super) fn new(count: usize) -> std::io::Result<Self> {
+        let size = NonZeroUsize::new(count * size_of::<Slot>())
+            .ok_or_else(|| std::io::Error::other("no slots"))?;
+        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+        let flags = MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE;
+        // SAFETY: a new mapping that overlaps nothing; it is never unmapped.
+        let memory = unsafe { mmap_anonymous(None, size, protection, flags) }?;
+        Ok(Self { memory: memory.cast(), count })
+    }
+
+    /// Notes the order of a job that a worker is about to start.
+    pub(super) fn occupy(&self, index: usize, order: &[u8]) {
+        assert!(order.len() <= SLOT_SIZE, "an order of {} bytes fits no slot", order.len());
+        let slot = self.slot(index);
+        self.slot(index).program.store(0, Ordering::Relaxed);
+        self.copy_in(index, order);
+        // Orders fit, so the length does.
+        let length = u32::try_from(order.len()).unwrap_or(0);
+        slot.length.store(length, Ordering::Release);
+    }
+
+    /// Notes the job's program.
+    pub(super) fn started(&self, index: usize, program: i32) {
+        self.slot(index).program.store(program, Ordering::Release);
+    }
+
+    /// Notes that the job's end is in its journal.
+    pub(super) fn clear(&self, index: usize) {
+        self.slot(index).length.store(0, Ordering::Release);
+    }
+
+    /// The order and the program of a worker that is dead, if it had a job.
+    pub(super) fn take(&self, index: usize) -> Option<(Vec<u8>, Option<i32>)> {
+        let slot = self.slot(index);
+        let length = slot.length.swap(0, Ordering::AcqRel) as usize;
+        let program = slot.program.load(Ordering::Acquire);
+        (length > 0).then(|| (self.copy_out(index, length), (program > 0).then_some(program)))
+    }
+
+    #[expect(unsafe_code, reason = "memory shared between processes")]
+    fn slot(&self, index: usize) -> &Slot {
+        assert!(index < self.count, "no slot {index}");
+        // SAFETY: within the mapping, which is zeroed memory, aligned to a page and never
+        // unmapped; the fields read through this reference are atomic.
+        unsafe { self.memory.add(index).as_ref() }
+    }
+
+    #[expect(unsafe_code, reason = "memory shared between processes")]
+    fn copy_in(&self, index: usize, order: &[u8]) {
+        assert!(index < self.count && order.len() <= SLOT_SIZE);
+        // SAFETY: within the mapping; only the worker of this slot writes, and the keeper reads
+        // only when that worker is dead.
+        unsafe {
+            let to = &raw mut (*self.memory.add(index).as_ptr()).order;
+            std::ptr::copy_nonoverlapping(order.as_ptr(), to.cast::<u8>(), order.len());
+        }
+    }
+
+    #[expect(unsafe_code, reason = "memory shared between processes")]
+    fn copy_out(&self, index: usize, length: usize) -> Vec<u8> {
+        assert!(index < self.count && length <= SLOT_SIZE);
+        let mut order = vec![0; length];
+        // SAFETY: as in `copy_in`: nobody writes any more.
+        unsafe {
+            let from = &raw const (*self.memory.add(index).as_ptr()).order;
+            std::ptr::copy_nonoverlapping(from.cast::<u8>(), order.as_mut_ptr(), length);
+        }
+        order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_gives_back_what_was_noted_and_once_only() {
+        let slots = Slots::new(2).unwrap();
+        assert_eq!(slots.take(1), None);
+        slots.occupy(1, b"order");
+        assert_eq!(slots.take(1), Some((b"order".to_vec(), None)));
+        slots.occupy(1, b"other");
+        slots.started(1, 42);
+        assert_eq!(slots.take(0), None);
+        assert_eq!(slots.take(1), Some((b"other".to_vec(), Some(42))));
+        assert_eq!(slots.take(1), None);
+        slots.occupy(1, b"third");
+        slots.clear(1);
+        assert_eq!(slots.take(1), None);
+    }
+}

@@ -1,0 +1,113 @@
+//! Waiting for children: what neither std nor nix does, in one place.
+
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+use super::ward::{Status, Usage};
+
+/// What one look for dead children found.
+#[derive(Debug)]
+pub(super) enum Wait {
+    /// One, reaped.
+    Reaped { pid: i32, status: Status, usage: Usage },
+    /// Children, but none that is dead.
+    Alive,
+    /// No children.
+    None,
+}
+
+/// Reaps a dead child, if there is one.
+pub(super) fn reap() -> Wait {
+    reap_of(-1)
+}
+
+/// Reaps this child, or any if it is -1, if it is dead.
+#[expect(unsafe_code, reason = "nix has no wait4, which tells what the child used")]
+pub(super) fn reap_of(child: i32) -> Wait {
+    let mut raw = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    loop {
+        // SAFETY: both pointers are to memory of the right type that lives through the call.
+        let pid = unsafe {
+            libc::wait4(child, &raw mut raw, libc::WNOHANG | libc::__WALL, usage.as_mut_ptr())
+        };
+        match pid {
+            0 => return Wait::Alive,
+            pid if pid > 0 => {
+                // SAFETY: zeroed is a valid rusage, whatever wait4 wrote over it.
+                let usage = unsafe { usage.assume_init() };
+                return Wait::Reaped { pid, status: Status::of(raw), usage: used(&usage) };
+            }
+            _ if nix::Error::last() == nix::Error::EINTR => {}
+            _ => return Wait::None,
+        }
+    }
+}
+
+fn used(usage: &libc::rusage) -> Usage {
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    Usage {
+        cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        max_memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
+    }
+}
+
+/// The signals that supervisors read instead of being interrupted: children that died, and
+/// [`CANCEL`].
+pub(super) fn signals() -> SigSet {
+    SigSet::from_iter([Signal::SIGCHLD, CANCEL])
+}
+
+/// The signal that asks a worker to end its job, and a keeper to look which of its jobs have a
+/// request to end in their journals.
+pub(super) const CANCEL: Signal = Signal::SIGUSR1;
+
+/// Blocks [`signals`] in this process and gives a descriptor to read them from.
+pub(super) fn block_signals() -> nix::Result<SignalFd> {
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&signals()), None)?;
+    SignalFd::with_flags(&signals(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+}
+
+/// Reads all signals that are there. Tells whether [`CANCEL`] was among them.
+pub(super) fn drain(signals: &SignalFd) -> bool {
+    let mut cancel = false;
+    while let Ok(Some(info)) = signals.read_signal() {
+        cancel |= i32::try_from(info.ssi_signo) == Ok(CANCEL as i32);
+    }
+    cancel
+}
+
+/// Waits for a child's death, for a short time. A single call, where polling needs two.
+#[expect(unsafe_code, reason = "nix has no sigtimedwait")]
+pub(super) fn await_child(most: Duration) {
+    let set = SigSet::from_iter([Signal::SIGCHLD]);
+    let time = nix::sys::time::TimeSpec::from_duration(most);
+    // SAFETY: the set and the time live through the call; a null siginfo is not written.
+    unsafe { libc::sigtimedwait(set.as_ref(), std::ptr::null_mut(), time.as_ref()) };
+}
+
+/// Waits until one of these can be read or is closed on the other side. Tells which; none if the
+/// time is over.
+pub(super) fn readable<const N: usize>(
+    descriptors: [Option<BorrowedFd<'_>>; N],
+    most: Option<Duration>,
+) -> [bool; N] {
+    let mut set: Vec<PollFd<'_>> =
+        descriptors.iter().flatten().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN)).collect();
+    let timeout = most.map_or(PollTimeout::NONE, |most| {
+        // Rounded up: a wait of less than a millisecond is not a busy loop.
+        let millis = most.as_micros().div_ceil(1000).min(60_000);
+        PollTimeout::try_from(i32::try_from(millis).unwrap_or(60_000)).unwrap_or(PollTimeout::MAX)
+    });
+    let ready = poll(&mut set, timeout).is_ok_and(|ready| ready > 0);
+    let mut polled = set.iter();
+    descriptors.map(|descriptor| {
+        let this = descriptor.is_some().then(|| polled.next()).flatten();
+        ready && this.and_then(PollFd::any).unwrap_or(false)
+    })
+}

@@ -1,0 +1,352 @@
+//! One running job in somebody's care: its limits watched, its processes ended, its end told. The
+//! worker that started it cares for it, or the keeper when that worker was killed.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fishplate_contract::DataType;
+use nix::sys::signal::Signal;
+
+use super::cgroup::JobGroup;
+use super::gauge::Gauges;
+use super::procfs::{Stat, now_millis, signal_all, stat};
+use super::spawn::file_size;
+use crate::executor::Ending;
+use crate::plan::{OutputSource, Plan};
+use crate::workspace;
+
+/// A limit and its value: what stopped a job.
+pub(super) type Hit = (String, String);
+
+/// A job in our care.
+#[derive(Debug)]
+pub(super) struct Ward {
+    pub(super) directory: PathBuf,
+    pub(super) plan: Plan,
+    /// The program, if it is known which process that is.
+    pub(super) program: Option<i32>,
+    /// When it was started, in milliseconds since 1970.
+    pub(super) started: i64,
+    group: Option<JobGroup>,
+    gauges: Gauges,
+    wall_end: Option<Instant>,
+    status: Option<Status>,
+    stop: Option<Stop>,
+    /// What stopped the program, if we did, while it ran.
+    cancelled: bool,
+    limit: Option<Hit>,
+    swept: BTreeSet<i32>,
+    cpu_seconds: f64,
+    max_memory: u64,
+}
+
+/// How the program itself ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    Exit(i32),
+    Signal(i32),
+}
+
+impl Status {
+    /// The status that `wait4` gave.
+    pub(super) fn of(raw: i32) -> Self {
+        if libc::WIFSIGNALED(raw) {
+            Self::Signal(libc::WTERMSIG(raw))
+        } else {
+            Self::Exit(libc::WEXITSTATUS(raw))
+        }
+    }
+}
+
+/// Why a job is being ended.
+#[derive(Debug)]
+pub(super) enum Cause {
+    /// Somebody asked for it.
+    Cancelled,
+    /// It ran into a limit.
+    Limit(Hit),
+    /// The program ended and left processes behind.
+    Leftover,
+}
+
+#[derive(Debug)]
+struct Stop {
+    /// When SIGTERM gives way to SIGKILL.
+    force_at: Instant,
+    rounds: u32,
+}
+
+impl Ward {
+    /// A job whose program was started just now, or at a moment known from its journal.
+    pub(super) fn new(directory: &Path, plan: &Plan, program: Option<i32>, started: i64) -> Self {
+        let gone = u64::try_from(now_millis() - started).unwrap_or(0);
+        let wall_end = plan.limits.wall_time.map(|seconds| {
+            let whole = Duration::try_from_secs_f64(seconds).unwrap_or(FOREVER).min(FOREVER);
+            Instant::now() + whole.saturating_sub(Duration::from_millis(gone))
+        });
+        Self {
+            directory: directory.to_path_buf(),
+            plan: plan.clone(),
+            program,
+            started,
+            group: None,
+            gauges: Gauges::new(),
+            wall_end,
+            status: None,
+            stop: None,
+            cancelled: false,
+            limit: None,
+            swept: BTreeSet::new(),
+            cpu_seconds: 0.0,
+            max_memory: 0,
+        }
+    }
+
+    /// The same in a control group.
+    pub(super) fn in_group(mut self, group: Option<JobGroup>) -> Self {
+        self.group = group;
+        self
+    }
+
+    /// Whether the program itself has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.status.is_some()
+    }
+
+    /// Takes note of a process of this job that was reaped.
+    pub(super) fn reaped(&mut self, pid: i32, status: Status, usage: &Usage) {
+        self.cpu_seconds += usage.cpu_seconds;
+        self.max_memory = self.max_memory.max(usage.max_memory);
+        if self.program == Some(pid) {
+            self.status = Some(status);
+        }
+    }
+
+    /// Begins to end the job, if nobody has before.
+    pub(super) fn end(&mut self, cause: Cause, members: &dyn Fn() -> Vec<Stat>) {
+        if self.status.is_none() && !self.cancelled && self.limit.is_none() {
+            match &cause {
+                Cause::Cancelled => self.cancelled = true,
+                Cause::Limit(hit) => self.limit = Some(hit.clone()),
+                Cause::Leftover => {}
+            }
+        }
+        if self.stop.is_some() {
+            return;
+        }
+        let grace = Duration::try_from_secs_f64(self.plan.limits.kill_grace).unwrap_or_default();
+        let force_at = Instant::now() + grace.min(FOREVER);
+        self.stop = Some(Stop { force_at, rounds: 0 });
+        let members = self.members(members);
+        self.signal(&members, Signal::SIGTERM);
+        self.signal(&members, Signal::SIGCONT);
+    }
+
+    /// Does what is due now: looks at the limits, or goes on ending the job. Tells how long
+    /// nothing will be due, if no process of the job ends before.
+    pub(super) fn drive(&mut self, members: &dyn Fn() -> Vec<Stat>) -> Duration {
+        if self.status.is_some() && self.stop.is_none() {
+            self.end(Cause::Leftover, members);
+        }
+        let now = Instant::now();
+        if self.stop.as_ref().is_some_and(|stop| now >= stop.force_at) {
+            return self.force(members);
+        }
+        let mut wait = self.watch(now, members);
+        if let Some(stop) = &self.stop {
+            wait = wait.min(stop.force_at.saturating_duration_since(now));
+        } else if let Some(end) = self.wall_end {
+            if now >= end {
+                let seconds = self.plan.limits.wall_time.unwrap_or_default();
+                self.end(Cause::Limit(("wall_time".into(), format!("{seconds} s"))), members);
+                return Duration::ZERO;
+            }
+            wait = wait.min(end - now);
+        }
+        wait
+    }
+
+    /// Looks at what the job occupies. A limit on that is a matter of moments, so there is no
+    /// grace.
+    fn watch(&mut self, now: Instant, members: &dyn Fn() -> Vec<Stat>) -> Duration {
+        let group = &self.group;
+        let all = || members_of(group.as_ref(), members);
+        let (hit, wait) = self.gauges.look(now, &self.directory, &self.plan, &all);
+        self.max_memory = self.max_memory.max(self.gauges.max_memory());
+        if let Some(hit) = hit {
+            self.end(Cause::Limit(hit), members);
+            if let Some(stop) = &mut self.stop {
+                stop.force_at = now;
+            }
+            return Duration::ZERO;
+        }
+        wait
+    }
+
+    /// Kills what there is; told again and again until nothing is.
+    fn force(&mut self, members: &dyn Fn() -> Vec<Stat>) -> Duration {
+        let rounds = self.stop.as_mut().map_or(0, |stop| {
+            stop.rounds += 1;
+            stop.rounds
+        });
+        let all = self.members(members);
+        let killed = self.group.as_ref().is_some_and(JobGroup::kill);
+        if killed {
+            self.swept.extend(all.iter().map(|stat| stat.pid));
+        } else {
+            if rounds > PATIENT_ROUNDS {
+                // It forks faster than we kill: hold all of them still first.
+                self.signal(&all, Signal::SIGSTOP);
+                let all = self.members(members);
+                self.signal(&all, Signal::SIGSTOP);
+            }
+            let all = self.members(members);
+            self.signal(&all, Signal::SIGKILL);
+        }
+        // The end of each wakes us; this is for what we could not reach yet.
+        Duration::from_millis(u64::from(rounds.min(20)) * 5)
+    }
+
+    fn members(&self, members: &dyn Fn() -> Vec<Stat>) -> Vec<Stat> {
+        members_of(self.group.as_ref(), members)
+    }
+
+    fn signal(&mut self, members: &[Stat], signal: Signal) {
+        self.swept.extend(signal_all(members, signal));
+    }
+
+    /// How it ended. To be called when none of its processes is left.
+    pub(super) fn finish(mut self, logs: Option<(&File, &File)>) -> Ending {
+        let free = self.limit.is_none() && !self.cancelled;
+        if free {
+            self.limit = self.reached_at_the_end();
+        }
+        // A log that ran over is kept up to its limit.
+        if let Some((stdout, stderr)) = logs {
+            let log_size = self.plan.limits.log_size;
+            for (log, redirected) in [(stdout, &self.plan.stdout), (stderr, &self.plan.stderr)] {
+                let over = || log.metadata().is_ok_and(|metadata| metadata.len() > log_size);
+                if redirected.is_none() && self.limit.is_some() && over() {
+                    let _ = log.set_len(log_size);
+                }
+            }
+        }
+        let mut ended_by = "";
+        if let Some(program) = self.program {
+            if self.stop.is_some() && (!self.swept.is_empty()) {
+                ended_by = if self.group.is_some() { "cgroup" } else { "sweep" };
+            }
+            self.swept.remove(&program);
+        }
+        if let Some(group) = self.group.take() {
+            self.cpu_seconds = group.cpu_seconds().unwrap_or(self.cpu_seconds);
+            self.max_memory = group.max_memory().unwrap_or(self.max_memory);
+            group.remove();
+        }
+        let (exit_code, signal) = match self.status {
+            Some(Status::Exit(code)) => (Some(code), None),
+            Some(Status::Signal(signal)) => (None, Some(name_of(signal))),
+            None => (None, None),
+        };
+        Ending {
+            started: self.started,
+            ended: now_millis(),
+            exit_code,
+            signal,
+            cancelled: self.cancelled,
+            limit: self.limit,
+            ended_by: ended_by.to_owned(),
+            swept: u32::try_from(self.swept.len()).unwrap_or(u32::MAX),
+            cpu_seconds: self.cpu_seconds,
+            max_memory: self.max_memory,
+            collected: None,
+        }
+    }
+
+    /// A limit that the job ran into too fast to be seen while it ran, so that it does not depend
+    /// on the moment.
+    fn reached_at_the_end(&self) -> Option<Hit> {
+        if self.status == Some(Status::Signal(libc::SIGXFSZ))
+            && let Some(most) = file_size(&self.plan)
+        {
+            return Some(("output_size".into(), bytes(most)));
+        }
+        if let Some(most) = self.plan.limits.memory
+            && self.group.as_ref().is_some_and(JobGroup::ran_out_of_memory)
+        {
+            return Some(("memory".into(), bytes(most)));
+        }
+        super::gauge::sizes(&self.directory, &self.plan, true).1
+    }
+}
+
+/// What a wait tells of the resources used.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Usage {
+    pub(super) cpu_seconds: f64,
+    pub(super) max_memory: u64,
+}
+
+fn members_of(group: Option<&JobGroup>, members: &dyn Fn() -> Vec<Stat>) -> Vec<Stat> {
+    match group {
+        Some(group) => group.members().into_iter().filter_map(stat).collect(),
+        None => members(),
+    }
+}
+
+/// The files of the workspace that hold outputs which are values, where it is known.
+pub(super) fn value_files(plan: &Plan, directory: &Path) -> Vec<PathBuf> {
+    let work = workspace::work(directory);
+    let is_value = |name: &str| DataType::from_name(name).is_some_and(|it| !it.is_binary());
+    let path = |rule: &crate::plan::OutputRule| match &rule.source {
+        OutputSource::Path(path) if is_value(&rule.data_type) => Some(work.join(path)),
+        _ => None,
+    };
+    plan.outputs.iter().filter_map(path).collect()
+}
+
+/// A number of bytes as people write limits.
+pub(super) fn bytes(count: u64) -> String {
+    for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if count > 0 && count.trailing_zeros() >= shift {
+            return format!("{} {unit}", count >> shift);
+        }
+    }
+    format!("{count} bytes")
+}
+
+fn name_of(signal: i32) -> String {
+    match Signal::try_from(signal) {
+        Ok(signal) => signal.as_str().to_owned(),
+        Err(_) => format!("signal {signal}"),
+    }
+}
+
+/// Longest time that a limit can be: beyond it clocks overflow.
+const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// How many rounds of killing are tried before the tree is held still.
+const PATIENT_ROUNDS: u32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_named_as_people_write_them() {
+        assert_eq!(bytes(64 << 20), "64 MiB");
+        assert_eq!(bytes(4 << 30), "4 GiB");
+        assert_eq!(bytes(1500), "1500 bytes");
+        assert_eq!(bytes(0), "0 bytes");
+    }
+
+    #[test]
+    fn a_wait_status_is_an_exit_or_a_signal() {
+        assert_eq!(Status::of(3 << 8), Status::Exit(3));
+        assert_eq!(Status::of(libc::SIGSEGV), Status::Signal(libc::SIGSEGV));
+        assert_eq!(name_of(libc::SIGSEGV), "SIGSEGV");
+        assert_eq!(name_of(40), "signal 40");
+    }
+}

@@ -1,0 +1,372 @@
+//! A worker: takes one connection, and runs the jobs that come over it, one after the other.
+//! When the server at the other end is gone it finishes its job, notes the end in the journal,
+//! and exits.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::Duration;
+
+use nix::sys::signalfd::SignalFd;
+
+use super::cgroup::JobGroup;
+use super::gauge::free_bytes;
+use super::journal::{Author, Journal, Record};
+use super::message::{Ask, Frames, ORDER_TIME, Posting, Refusal, Reply, put};
+use super::procfs::{ProcessId, Stat, boot, boot_millis, descendants, now_millis};
+use super::slot::{SLOT_SIZE, Slots};
+use super::spawn::{Environments, Spawned, Start, refusal_of, spawn};
+use super::wait::{Wait, await_child, block_signals, drain, readable, reap};
+use super::ward::{Cause, Ward, bytes};
+use crate::plan::{Plan, SuccessRules};
+use crate::workspace;
+
+/// Programs that end within this time are told of once, as started and ended.
+const SHORT: Duration = Duration::from_millis(2);
+
+/// What a worker gets from the keeper that forked it.
+#[derive(Debug)]
+pub(super) struct Birth<'a> {
+    pub(super) index: usize,
+    pub(super) slots: &'a Slots,
+    pub(super) keeper: ProcessId,
+    pub(super) listener: UnixListener,
+    /// Closed on the other side when the keeper is gone.
+    pub(super) life: OwnedFd,
+    /// Takes the index of a worker that has a connection.
+    pub(super) notices: OwnedFd,
+}
+
+/// Runs as a worker until there is nothing more to do.
+pub(super) fn work(birth: Birth<'_>) -> io::Result<()> {
+    // A session of its own: the program can't leave it, so even of a program whose worker was
+    // killed before it could note the process ID, the keeper sees whose it was.
+    nix::unistd::setsid()?;
+    nix::sys::prctl::set_child_subreaper(true)?;
+    nix::sys::prctl::set_name(c"fishplate-work")?;
+    let signals = block_signals()?;
+    let me = ProcessId::of(nix::unistd::getpid().as_raw())
+        .ok_or_else(|| io::Error::other("/proc does not show this process"))?;
+    let Some(stream) = accept(&birth)? else { return Ok(()) };
+    let Birth { index, slots, keeper, listener, life, notices } = birth;
+    // A connection that waits to be accepted must not hang on a worker that is busy.
+    drop(listener);
+    let notice = u32::try_from(index).unwrap_or(u32::MAX).to_le_bytes();
+    nix::unistd::write(&notices, &notice)?;
+    let mut worker = Worker {
+        index,
+        slots,
+        keeper,
+        me,
+        life,
+        signals,
+        stream: Some(stream),
+        frames: Frames::default(),
+        environments: Environments::default(),
+        signalled: false,
+    };
+    worker.serve()
+}
+
+fn accept(birth: &Birth<'_>) -> io::Result<Option<UnixStream>> {
+    loop {
+        let [connection, keeper_gone] =
+            readable([Some(birth.listener.as_fd()), Some(birth.life.as_fd())], None);
+        if keeper_gone {
+            return Ok(None);
+        }
+        if connection {
+            match birth.listener.accept() {
+                Ok((stream, _)) => {
+                    stream.set_nonblocking(false)?;
+                    return Ok(Some(stream));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+struct Worker<'a> {
+    index: usize,
+    slots: &'a Slots,
+    keeper: ProcessId,
+    me: ProcessId,
+    life: OwnedFd,
+    signals: SignalFd,
+    /// `None` once the server is gone.
+    stream: Option<UnixStream>,
+    frames: Frames,
+    environments: Environments,
+    /// Somebody sent the signal to end a job.
+    signalled: bool,
+}
+
+impl Worker<'_> {
+    fn serve(&mut self) -> io::Result<()> {
+        loop {
+            while let Some(frame) = self.frames.next()? {
+                let frame = frame.to_vec();
+                match serde_json::from_slice(&frame)? {
+                    Ask::Start(posting) => self.run(&posting, &frame)?,
+                    // Its job ended while the request was on its way.
+                    Ask::Cancel => {}
+                }
+            }
+            let Some(stream) = &self.stream else { return Ok(()) };
+            let [said, keeper_gone] =
+                readable([Some(stream.as_fd()), Some(self.life.as_fd())], None);
+            if said {
+                if self.listen()? == 0 {
+                    return Ok(());
+                }
+            } else if keeper_gone {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads what the server says; zero means it is gone.
+    fn listen(&mut self) -> io::Result<usize> {
+        let Some(stream) = &mut self.stream else { return Ok(0) };
+        match self.frames.read_from(stream) {
+            Ok(0) => {
+                self.stream = None;
+                Ok(0)
+            }
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                self.stream = None;
+                Ok(0)
+            }
+            done => done,
+        }
+    }
+
+    fn say(&mut self, replies: &[&Reply]) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for reply in replies {
+            put(reply, &mut bytes)?;
+        }
+        if let Some(stream) = &mut self.stream
+            && stream.write_all(&bytes).is_err()
+        {
+            // It will find the end in the journal.
+            self.stream = None;
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, posting: &Posting, frame: &[u8]) -> io::Result<()> {
+        match self.begin(posting, frame) {
+            Ok(job) => self.care(posting, job),
+            Err(reply) => {
+                self.slots.clear(self.index);
+                self.say(&[&reply])
+            }
+        }
+    }
+
+    /// From an order to a program that runs, or the reply that it does not.
+    fn begin(&mut self, posting: &Posting, frame: &[u8]) -> Result<Job, Reply> {
+        if nix::unistd::getppid().as_raw() != self.keeper.pid {
+            return Err(Reply::Retired);
+        }
+        let refused = |refusal| Err(Reply::Refused(refusal));
+        if boot_millis() - posting.sent > ORDER_TIME {
+            return refused(Refusal::NotStarted("the order waited too long; try again".into()));
+        }
+        let order = remembered(posting, frame)
+            .ok_or_else(|| Reply::Refused(Refusal::NotStarted("the plan is too large".into())))?;
+        let cannot = |what: &'static str| {
+            move |error: io::Error| {
+                Reply::Refused(refusal_of(&error, format!("can't {what}: {error}")))
+            }
+        };
+        let directory = &posting.directory;
+        workspace::make_directories(directory).map_err(cannot("make the job's directory"))?;
+        let claim = Journal::claim(directory, posting.fence);
+        let Some(mut journal) = claim.map_err(cannot("open the job's journal"))? else {
+            return Err(Reply::Taken);
+        };
+        self.slots.occupy(self.index, &order);
+        let group = match &posting.cgroup {
+            Some(parent) => JobGroup::new(parent, posting.job, posting.plan.limits.memory).ok(),
+            None => None,
+        };
+        let author = Author {
+            fence: posting.fence,
+            boot: boot().to_owned(),
+            worker: self.me,
+            keeper: self.keeper,
+            cgroup: group.as_ref().map(|group| group.path().to_path_buf()),
+            grace: posting.plan.limits.kill_grace,
+        };
+        match self.start(posting, &mut journal, &author, group.as_ref()) {
+            Ok((spawned, started)) => {
+                self.slots.started(self.index, spawned.pid);
+                let ward =
+                    Ward::new(directory, &posting.plan, Some(spawned.pid), started).in_group(group);
+                Ok(Job { journal, ward, spawned })
+            }
+            Err(refusal) => {
+                if let Some(group) = group {
+                    group.remove();
+                }
+                // A refusal counts for the fence of the record before it.
+                if matches!(journal.run(), Ok(None)) {
+                    let _ = journal.write(&Record::Preparing(author));
+                }
+                let fence = posting.fence;
+                let record = Record::Refused { fence, refusal: refusal.clone() };
+                // If this can't be written, the intent stays: it is never tried again.
+                let _ = journal.write_after_death(&record);
+                refused(refusal)
+            }
+        }
+    }
+
+    fn start(
+        &mut self,
+        posting: &Posting,
+        journal: &mut Journal,
+        author: &Author,
+        group: Option<&JobGroup>,
+    ) -> Result<(Spawned, i64), Refusal> {
+        let Posting { job, directory, plan, .. } = posting;
+        let write = |journal: &mut Journal, record| {
+            let failed =
+                |error| refusal_of(&error, format!("can't write the job's journal: {error}"));
+            journal.write(&record).map_err(failed)
+        };
+        let reserve = plan.limits.disk_reserve;
+        if free_bytes(directory).is_some_and(|free| free < reserve) {
+            return Err(Refusal::StorageFull(format!(
+                "less than {} are free on the file system of the jobs (disk_reserve)",
+                bytes(reserve)
+            )));
+        }
+        if !plan.inputs.is_empty() || !plan.staged.is_empty() {
+            write(journal, Record::Preparing(author.clone()))?;
+            workspace::prepare(plan, directory).map_err(|error| {
+                if error.is_storage_full() {
+                    Refusal::StorageFull(error.to_string())
+                } else {
+                    Refusal::NotStarted(error.to_string())
+                }
+            })?;
+        }
+        write(journal, Record::Intent(author.clone()))?;
+        let start = Start { job: *job, directory, plan, group, worker: self.index };
+        let started = now_millis();
+        Ok((spawn(&start, &mut self.environments)?, started))
+    }
+
+    /// From a program that runs to its end.
+    fn care(&mut self, posting: &Posting, job: Job) -> io::Result<()> {
+        let Job { mut journal, mut ward, spawned } = job;
+        await_child(SHORT);
+        let mut told = false;
+        let mut empty = collect_dead(&mut ward);
+        while !(empty && ward.has_ended()) {
+            if !told && !ward.has_ended() {
+                told = true;
+                if let Some(program) = ProcessId::of(spawned.pid) {
+                    // A full disk does not end the job; its start is in the intent.
+                    let _ = journal.write(&Record::Started { program, time: ward.started });
+                }
+                self.say(&[&Reply::Started(ward.started)])?;
+            }
+            let wait = ward.drive(&members);
+            if self.hear(wait)? || self.told_to_end(&mut journal) {
+                ward.end(Cause::Cancelled, &members);
+            }
+            empty = collect_dead(&mut ward);
+        }
+        let mut ending = ward.finish(Some((&spawned.stdout, &spawned.stderr)));
+        ending.collected = Some(workspace::collect(&posting.plan, &posting.directory, &ending));
+        let ending = Box::new(ending);
+        if journal.write(&Record::Ended { ending: ending.clone() }).is_err() {
+            // The disk is full: what matters most fits the block that the journal has already.
+            // What it could not hold can be collected later.
+            let bare = crate::executor::Ending { collected: None, ..(*ending).clone() };
+            let _ = journal.write_after_death(&Record::Ended { ending: Box::new(bare) });
+        }
+        self.slots.clear(self.index);
+        drop(journal);
+        self.say(&[&Reply::Ended(ending)])
+    }
+
+    /// Waits for an event while the job runs. Tells whether the server asked for its end.
+    fn hear(&mut self, wait: Duration) -> io::Result<bool> {
+        let stream = self.stream.as_ref().map(|stream| stream.as_fd());
+        let [signal, said] = readable([Some(self.signals.as_fd()), stream], Some(wait));
+        if signal {
+            self.signalled |= drain(&self.signals);
+        }
+        let mut cancel = false;
+        if said {
+            self.listen()?;
+            // Nothing but Cancel may come while a job runs.
+            while self.frames.next()?.is_some() {
+                cancel = true;
+            }
+        }
+        Ok(cancel)
+    }
+
+    /// Whether the signal that came is for this job: whoever sent it said so in the journal
+    /// before; it may have been meant for the job that ran here a moment ago.
+    fn told_to_end(&mut self, journal: &mut Journal) -> bool {
+        std::mem::take(&mut self.signalled)
+            && journal.run().is_ok_and(|run| run.is_some_and(|run| run.cancelled))
+    }
+}
+
+/// A job whose program was started.
+struct Job {
+    journal: Journal,
+    ward: Ward,
+    spawned: Spawned,
+}
+
+/// All that the job has started: a worker has no other children.
+fn members() -> Vec<Stat> {
+    descendants(nix::unistd::getpid().as_raw())
+}
+
+/// Reaps what is dead. True if no child is left, and with them no descendant: orphans of all
+/// depths become children of this process.
+fn collect_dead(ward: &mut Ward) -> bool {
+    loop {
+        match reap() {
+            Wait::Reaped { pid, status, usage } => ward.reaped(pid, status, &usage),
+            Wait::Alive => return false,
+            Wait::None => return true,
+        }
+    }
+}
+
+/// What the keeper must know to go on with the job: the order as it came, or without what only the
+/// start needs if it is large.
+fn remembered<'f>(posting: &Posting, frame: &'f [u8]) -> Option<Cow<'f, [u8]>> {
+    if frame.len() <= SLOT_SIZE {
+        return Some(Cow::Borrowed(frame));
+    }
+    let order = serde_json::to_vec(&Ask::Start(Posting {
+        plan: Plan {
+            arguments: Vec::new(),
+            environment: BTreeMap::new(),
+            inputs: Vec::new(),
+            staged: Vec::new(),
+            success: SuccessRules::default(),
+            ..posting.plan.clone()
+        },
+        directory: posting.directory.clone(),
+        cgroup: posting.cgroup.clone(),
+        ..*posting
+    }));
+    order.ok().filter(|order| order.len() <= SLOT_SIZE).map(Cow::Owned)
+}

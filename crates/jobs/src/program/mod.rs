@@ -1,0 +1,202 @@
+//! A described program as a service: what callers see of it, and how a call becomes a plan.
+//!
+//! Reading order:
+//!
+//! - [`Program`]: a description with its environment, loaded once
+//! - `fill`: a call's arguments into words and files
+//! - [`environment`]: the environment in which the service was started, and its modules
+//! - [`locate`]: where a program is
+
+pub mod environment;
+mod fill;
+pub mod locate;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use fishplate_contract::{Argument, Fault, FaultCode, Held, Service};
+
+use crate::descriptor::{Description, Invocation};
+use crate::plan::{Plan, ProgressRule};
+use environment::EnvironmentError;
+use locate::Missing;
+
+/// A program that is offered as a service.
+#[derive(Debug)]
+pub struct Program {
+    description: Description,
+    /// The environment of its jobs, in a file.
+    environment: PathBuf,
+    /// `PATH` of that environment.
+    search: OsString,
+    /// Where each invocation's program was found last.
+    found: Vec<RwLock<Option<PathBuf>>>,
+}
+
+/// A spooled input to be moved into the workspace before the plan runs: whoever does so calls
+/// [`Held::keep`].
+#[derive(Clone, Debug)]
+pub struct Placement {
+    /// Where it belongs in the workspace.
+    pub path: String,
+    /// Where it is.
+    pub held: Arc<dyn Held>,
+}
+
+/// The workspace as a program in a container sees it.
+const CONTAINER_WORKSPACE: &str = "/workspace";
+
+impl Program {
+    /// Takes a description and the environment of this process, with the description's modules
+    /// loaded. The environment is kept in a file below `environments`, for jobs that run after
+    /// this process has ended.
+    ///
+    /// # Errors
+    /// If the modules cannot be loaded or the environment cannot be kept.
+    pub fn load(description: Description, environments: &Path) -> Result<Self, EnvironmentError> {
+        let variables = if description.modules.is_empty() {
+            environment::own()
+        } else {
+            environment::with_modules(&description.modules, &environment::own())?
+        };
+        let search = variables.get("PATH").map(OsString::from).unwrap_or_default();
+        let environment = environment::keep(&variables, environments)?;
+        let found = description.invocations.iter().map(|_| RwLock::new(None)).collect();
+        Ok(Self { description, environment, search, found })
+    }
+
+    /// What callers see.
+    pub fn service(&self) -> &Service {
+        &self.description.service
+    }
+
+    /// All that its owner said.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// How many jobs run at once; `None`: as many as the server allows.
+    pub fn max_running(&self) -> Option<u32> {
+        self.description.max_running
+    }
+
+    /// The operations that cannot run now, and why: a warning at the start, since a program may
+    /// be installed later.
+    pub fn missing(&self) -> Vec<(&str, Missing)> {
+        let invocations = self.description.invocations.iter().enumerate();
+        invocations
+            .filter_map(|(index, invocation)| {
+                Some((invocation.operation.as_str(), self.program_of(index).err()?))
+            })
+            .collect()
+    }
+
+    /// How to run this call as a job, and which spooled inputs to move into its workspace.
+    ///
+    /// # Errors
+    /// A fault that names the parameter and says what would be right; or
+    /// [`FaultCode::ProgramMissing`].
+    pub fn plan(
+        &self,
+        operation: &str,
+        arguments: &[Argument],
+    ) -> Result<(Plan, Vec<Placement>), Fault> {
+        let index = self.index_of(operation)?;
+        let invocation = &self.description.invocations[index];
+        let filled = fill::fill(invocation, arguments)?;
+        let path = self
+            .program_of(index)
+            .map_err(|missing| Fault::new(FaultCode::ProgramMissing, missing.to_string()))?;
+        let (program, arguments) = self.command(path, invocation, filled.arguments);
+        let plan = Plan {
+            program,
+            arguments,
+            base_environment: Some(self.environment.clone()),
+            environment: self.description.environment.clone(),
+            progress: progress(invocation, filled.stdout.as_deref(), filled.stderr.as_deref()),
+            stdin: filled.stdin,
+            stdout: filled.stdout,
+            stderr: filled.stderr,
+            inputs: filled.inputs,
+            staged: self.description.staged.clone(),
+            outputs: fill::output_rules(invocation),
+            success: invocation.success.clone(),
+            limits: self.description.limits.clone(),
+        };
+        Ok((plan, filled.placements))
+    }
+
+    fn index_of(&self, operation: &str) -> Result<usize, Fault> {
+        let invocations = &self.description.invocations;
+        invocations.iter().position(|invocation| invocation.operation == operation).ok_or_else(
+            || {
+                let known: Vec<&str> =
+                    invocations.iter().map(|invocation| invocation.operation.as_str()).collect();
+                Fault::new(
+                    FaultCode::UnknownOperation,
+                    format!(
+                        "service {} has no operation {operation:?}; it has {}",
+                        self.description.service.name,
+                        known.join(", ")
+                    ),
+                )
+            },
+        )
+    }
+
+    /// Where an invocation's program is now: looked up anew when it is not where it was.
+    fn program_of(&self, index: usize) -> Result<PathBuf, Missing> {
+        let found = &self.found[index];
+        if let Some(path) = found.read().unwrap_or_else(PoisonError::into_inner).as_ref()
+            && locate::is_executable(path)
+        {
+            return Ok(path.clone());
+        }
+        let program = match &self.description.container {
+            Some(container) => container.runtime.as_str(),
+            None => self.description.invocations[index].template.program(),
+        };
+        let path = locate::find(program, &self.description.directory, &self.search)?;
+        *found.write().unwrap_or_else(PoisonError::into_inner) = Some(path.clone());
+        Ok(path)
+    }
+
+    /// The command line that is run: the program's own, or a container runtime's around it.
+    fn command(
+        &self,
+        path: PathBuf,
+        invocation: &Invocation,
+        arguments: Vec<String>,
+    ) -> (PathBuf, Vec<String>) {
+        let Some(container) = &self.description.container else { return (path, arguments) };
+        // The runtime is started in the workspace, so `.` is the workspace.
+        let bind = format!(".:{CONTAINER_WORKSPACE}");
+        let around = ["exec", "--bind", &bind, "--pwd", CONTAINER_WORKSPACE, &container.image];
+        let mut words: Vec<String> = around.into_iter().map(str::to_owned).collect();
+        words.push(invocation.template.program().to_owned());
+        words.extend(arguments);
+        (path, words)
+    }
+}
+
+/// The rule with the file that a redirected stream is in.
+fn progress(
+    invocation: &Invocation,
+    stdout: Option<&str>,
+    stderr: Option<&str>,
+) -> Option<ProgressRule> {
+    let mut rule = invocation.progress.clone()?;
+    let redirected = match rule.stream.as_str() {
+        "stdout" => stdout,
+        "stderr" => stderr,
+        _ => None,
+    };
+    if let Some(file) = redirected {
+        rule.stream = file.to_owned();
+    }
+    Some(rule)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,268 @@
+//! One slot: `[DIRECTION PASSING NAME:TYPE]`.
+
+use std::ops::Range;
+
+use fishplate_contract::DataType;
+
+use super::parse::{NAME_RULE, is_name};
+use super::problem::{At, Problem, closest};
+use super::{Direction, Passing, Slot};
+
+/// Names that the command line of the client uses itself (paper 000, Figure 5).
+const RESERVED: [&str; 2] = ["out", "ref"];
+
+/// What people write who come from elsewhere.
+const ALIASES: [(&str, &str); 18] = [
+    ("integer", "int"),
+    ("i32", "int"),
+    ("i64", "long"),
+    ("real", "double"),
+    ("number", "double"),
+    ("f64", "double"),
+    ("f32", "float"),
+    ("boolean", "bool"),
+    ("flag", "bool"),
+    ("str", "string"),
+    ("text", "string"),
+    ("binary", "raw"),
+    ("bytes", "raw"),
+    ("base64", "raw"),
+    ("file", "raw"),
+    ("data", "raw"),
+    ("File", "raw"),
+    ("document", "xml"),
+];
+
+/// A slot's content being read; `base` is where it begins in its word.
+struct Reader<'p> {
+    word: usize,
+    base: usize,
+    problems: &'p mut Vec<Problem>,
+}
+
+/// A piece of the content and where it stands in it.
+#[derive(Clone, Debug)]
+struct Token<'c> {
+    text: &'c str,
+    span: Range<usize>,
+}
+
+/// Reads what stands between the brackets. Gives a slot even if it is wrong, as long as its name
+/// can be read, so that later checks know the name.
+pub(super) fn read(
+    content: &str,
+    word: usize,
+    base: usize,
+    problems: &mut Vec<Problem>,
+) -> Option<Slot> {
+    let mut reader = Reader { word, base, problems };
+    let (head, type_part) = match content.find(':') {
+        Some(colon) => (&content[..colon], Some(colon + 1)),
+        None => (content, None),
+    };
+    let mut tokens = tokens(head);
+    let direction = reader.direction(&mut tokens)?;
+    let passing = reader.passing(&mut tokens, direction, content);
+    let name = reader.name(&tokens, content, passing.is_some());
+    let passing = passing?;
+    let name = name?;
+    let data_type = match type_part {
+        Some(start) => reader.data_type(&content[start..], start),
+        None => {
+            let end = content.trim_end().len();
+            reader.error(end..end, format!("`{name}` has no type")).hint = Some(format!(
+                "write `[{} {} {name}:TYPE]` with one of {}",
+                direction.name(),
+                passing.name(),
+                type_names()
+            ));
+            None
+        }
+    };
+    let data_type = data_type.unwrap_or(DataType::String);
+    reader.combination(direction, passing, &data_type, content, &name);
+    Some(Slot { direction, passing, name, data_type })
+}
+
+/// The types, for messages.
+pub(super) fn type_names() -> String {
+    DataType::NAMES.join(", ")
+}
+
+/// The type that was probably meant.
+pub(super) fn probable_type(text: &str) -> Option<&'static str> {
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == text).map(|(_, name)| *name);
+    alias.or_else(|| closest(text, DataType::NAMES))
+}
+
+fn tokens(head: &str) -> Vec<Token<'_>> {
+    let start_of = |text: &str| text.as_ptr() as usize - head.as_ptr() as usize;
+    head.split_ascii_whitespace()
+        .map(|text| Token { text, span: start_of(text)..start_of(text) + text.len() })
+        .collect()
+}
+
+impl Reader<'_> {
+    fn error(&mut self, span: Range<usize>, message: String) -> &mut Problem {
+        let span = self.base + span.start..self.base + span.end;
+        self.problems.push(Problem::error(At { word: self.word, span }, message));
+        let last = self.problems.len() - 1;
+        &mut self.problems[last]
+    }
+
+    fn direction(&mut self, tokens: &mut Vec<Token<'_>>) -> Option<Direction> {
+        if tokens.is_empty() {
+            return None;
+        }
+        let first = tokens.remove(0);
+        let second = tokens.first().map(|token| (token.text, token.span.clone()));
+        match (first.text, second) {
+            ("in", Some(("out", _))) => {
+                tokens.remove(0);
+                Some(Direction::InOut)
+            }
+            ("out", Some(("in", span))) => {
+                tokens.remove(0);
+                let whole = first.span.start..span.end;
+                self.error(whole, "the direction `out in` is written `in out`".to_owned());
+                Some(Direction::InOut)
+            }
+            ("in", _) => Some(Direction::In),
+            ("out", _) => Some(Direction::Out),
+            (unknown, _) => {
+                let meant = match unknown {
+                    "inout" => Some("in out"),
+                    "input" => Some("in"),
+                    "output" => Some("out"),
+                    _ => closest(unknown, ["in", "out"]),
+                };
+                let problem =
+                    self.error(first.span, format!("`{unknown}` is no direction of a slot"));
+                problem.label = "`in`, `out` or `in out`".to_owned();
+                problem.hint = Some(match meant {
+                    Some(meant) => format!("`{meant}` is one"),
+                    None => "double the bracket (`[[`) if this is meant as text".to_owned(),
+                });
+                match meant {
+                    Some("in out") => Some(Direction::InOut),
+                    Some("out") => Some(Direction::Out),
+                    _ => Some(Direction::In),
+                }
+            }
+        }
+    }
+
+    fn passing(
+        &mut self,
+        tokens: &mut Vec<Token<'_>>,
+        direction: Direction,
+        content: &str,
+    ) -> Option<Passing> {
+        let right = if direction == Direction::In { "`val` or `file`" } else { "`file`" };
+        match tokens.first().map(|token| (token.text, token.span.clone())) {
+            Some(("val", _)) => {
+                tokens.remove(0);
+                Some(Passing::Val)
+            }
+            Some(("file", _)) => {
+                tokens.remove(0);
+                Some(Passing::File)
+            }
+            Some((unknown, span)) if tokens.len() > 1 => {
+                let meant = match unknown {
+                    "value" => Some("val"),
+                    _ => closest(unknown, ["val", "file"]),
+                };
+                let problem = self.error(span, format!("`{unknown}` is no way to pass a value"));
+                problem.label = right.to_owned();
+                problem.hint = meant.map(|meant| format!("`{meant}` is one"));
+                tokens.remove(0);
+                Some(if meant == Some("val") { Passing::Val } else { Passing::File })
+            }
+            other => {
+                let at = other.map_or(content.trim_end().len(), |(_, span)| span.start);
+                let problem =
+                    self.error(at..at, format!("{right} is missing after `{}`", direction.name()));
+                problem.hint = Some(
+                    "`val` puts the value on the command line, `file` the name of a file that \
+                     holds it"
+                        .to_owned(),
+                );
+                (!tokens.is_empty()).then_some(Passing::File)
+            }
+        }
+    }
+
+    fn name(&mut self, tokens: &[Token<'_>], content: &str, expected: bool) -> Option<String> {
+        let Some(name) = tokens.first() else {
+            if expected {
+                let end = content.find(':').unwrap_or(content.trim_end().len());
+                self.error(end..end, "the slot has no name".to_owned()).hint =
+                    Some("write `[in val NAME:TYPE]`".to_owned());
+            }
+            return None;
+        };
+        if let Some(last) = tokens.last().filter(|_| tokens.len() > 1) {
+            let span = name.span.start..last.span.end;
+            self.error(span, "a slot's name is one word".to_owned()).hint =
+                Some(NAME_RULE.to_owned());
+        } else if !is_name(name.text) {
+            let text = name.text;
+            self.error(name.span.clone(), format!("`{text}` is no name for a parameter")).hint =
+                Some(NAME_RULE.to_owned());
+        } else if RESERVED.contains(&name.text) {
+            let text = name.text;
+            self.error(name.span.clone(), format!("the name `{text}` is reserved")).hint = Some(
+                "callers write `out:NAME` and `ref:NAME` on the command line; take another name"
+                    .to_owned(),
+            );
+        }
+        Some(name.text.to_owned())
+    }
+
+    fn data_type(&mut self, text: &str, start: usize) -> Option<DataType> {
+        let name = text.trim();
+        let start = start + (text.len() - text.trim_start().len());
+        if name.is_empty() {
+            self.error(start..start, "the type is missing after `:`".to_owned()).hint =
+                Some(format!("a type is one of {}", type_names()));
+            return None;
+        }
+        if let Some(data_type) = DataType::from_name(name) {
+            return Some(data_type);
+        }
+        let meant = probable_type(name);
+        let problem =
+            self.error(start..start + name.len(), format!("`{name}` is no type of a slot"));
+        problem.label = format!("one of {}", type_names());
+        problem.hint = meant.map(|meant| format!("`{meant}` is one"));
+        meant.and_then(DataType::from_name)
+    }
+
+    fn combination(
+        &mut self,
+        direction: Direction,
+        passing: Passing,
+        data_type: &DataType,
+        content: &str,
+        name: &str,
+    ) {
+        if passing == Passing::File {
+            return;
+        }
+        let at = content.find("val").map_or(0..0, |start| start..start + 3);
+        if direction != Direction::In {
+            let direction = direction.name();
+            let problem =
+                self.error(at, format!("an `{direction}` slot is passed by `file`, not by `val`"));
+            problem.label = "a program cannot write to its command line".to_owned();
+            problem.hint = Some(format!("write `[{direction} file {name}:{}]`", data_type.name()));
+        } else if data_type.is_binary() {
+            let type_name = data_type.name();
+            let problem =
+                self.error(at, format!("`{type_name}` is passed by `file`, not by `val`"));
+            problem.label = "a file's bytes cannot stand on a command line".to_owned();
+            problem.hint = Some(format!("write `[in file {name}:{type_name}]`"));
+        }
+    }
+}

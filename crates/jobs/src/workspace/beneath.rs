@@ -1,0 +1,92 @@
+//! Opening files below a directory and never outside it: no symbolic link is followed on the way,
+//! whoever put it there.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use nix::fcntl::{OFlag, open, openat};
+use nix::sys::stat::{Mode, mkdirat};
+
+/// Opens a regular file for reading.
+pub(super) fn open_regular(root: &Path, path: &str) -> io::Result<File> {
+    // Not blocking: a program may have left a FIFO under the name.
+    let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK;
+    let file = File::from(open_beneath(root, path, flags, Mode::empty(), false)?);
+    if file.metadata()?.is_file() { Ok(file) } else { Err(refused("is not a regular file")) }
+}
+
+/// Creates a file, or empties it, and the directories above it.
+pub(super) fn create(root: &Path, path: &str, mode: u32) -> io::Result<File> {
+    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_TRUNC | OFlag::O_NONBLOCK;
+    let file = open_beneath(root, path, flags, Mode::from_bits_truncate(mode), true)?;
+    // O_NONBLOCK was against a FIFO; a program must not inherit it.
+    nix::fcntl::fcntl(&file, nix::fcntl::FcntlArg::F_SETFL(OFlag::empty()))?;
+    Ok(File::from(file))
+}
+
+/// Creates a directory and those above it.
+pub(super) fn create_directory(root: &Path, path: &str) -> io::Result<()> {
+    let mut at = open_directory_itself(root)?;
+    for name in components(path)? {
+        at = enter(&at, name, true)?;
+    }
+    Ok(())
+}
+
+/// The parts of a path that can't lead out of a directory.
+pub(super) fn components(path: &str) -> io::Result<Vec<&str>> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+    if path.starts_with('/') || parts.is_empty() || parts.contains(&"..") {
+        return Err(refused("does not name a file of the workspace"));
+    }
+    Ok(parts)
+}
+
+fn open_beneath(
+    root: &Path,
+    path: &str,
+    flags: OFlag,
+    mode: Mode,
+    create_parents: bool,
+) -> io::Result<OwnedFd> {
+    let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let parts = components(path)?;
+    let opened = match parts.split_last() {
+        Some((name, [])) => open(&root.join(name), flags, mode),
+        Some((name, above)) => {
+            let mut at = open_directory_itself(root)?;
+            for part in above {
+                at = enter(&at, part, create_parents)?;
+            }
+            openat(&at, *name, flags, mode)
+        }
+        None => unreachable!("components are never empty"),
+    };
+    opened.map_err(|error| match error {
+        nix::Error::ELOOP => refused("is a symbolic link, which is not followed"),
+        other => other.into(),
+    })
+}
+
+fn open_directory_itself(path: &Path) -> io::Result<OwnedFd> {
+    Ok(open(path, OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())?)
+}
+
+fn enter(at: &OwnedFd, name: &str, create: bool) -> io::Result<OwnedFd> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let entered = openat(at.as_fd(), name, flags, Mode::empty());
+    if create && matches!(entered, Err(nix::Error::ENOENT)) {
+        match mkdirat(at.as_fd(), name, Mode::S_IRWXU) {
+            Ok(()) | Err(nix::Error::EEXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        return Ok(openat(at.as_fd(), name, flags, Mode::empty())?);
+    }
+    Ok(entered?)
+}
+
+fn refused(why: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}

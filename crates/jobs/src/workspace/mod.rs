@@ -1,0 +1,118 @@
+//! A job's directory: what is put there before the start, what is read there while the program
+//! runs, and what is collected after its end.
+//!
+//! ```text
+//! DIRECTORY/         mode 0700, one a job
+//!   work/            the workspace: the program's working directory
+//!   stdout, stderr   its log, where the plan does not redirect them into the workspace
+//!   run              the journal of the executor on this machine
+//! ```
+//!
+//! - [`prepare`]: inputs and staged files in
+//! - [`read_log`], [`progress`]: while it runs
+//! - [`collect`], [`open_output`]: outputs and the judgement of the logs
+//! - [`remove`]: all of it gone
+
+mod beneath;
+mod collect;
+mod prepare;
+mod size;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+pub use collect::collect;
+pub use prepare::{PrepareError, prepare};
+pub(crate) use prepare::{is_storage_full, make_directories};
+pub use size::disk_use;
+pub(crate) use size::workspace_use;
+pub use streams::{MOST_LOG_READ, Stream, progress, read_log};
+
+use crate::plan::Plan;
+
+/// The workspace in a job's directory.
+pub fn work(directory: &Path) -> PathBuf {
+    directory.join("work")
+}
+
+/// Opens an output that [`collect`] found, by its path in the workspace. Follows no symbolic link
+/// and opens regular files only.
+///
+/// # Errors
+/// The file is not there, or not a regular file of the workspace.
+pub fn open_output(directory: &Path, path: &str) -> io::Result<File> {
+    beneath::open_regular(&work(directory), path)
+}
+
+/// Removes a job's directory and all that is in it. Not an error if it is not there.
+///
+/// # Errors
+/// Something in it can't be removed.
+pub fn remove(directory: &Path) -> io::Result<()> {
+    // Most directories hold these and nothing more: five calls in place of a walk.
+    for file in ["run", "stdout", "stderr"] {
+        match std::fs::remove_file(directory.join(file)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    if std::fs::remove_dir(work(directory)).is_ok() && std::fs::remove_dir(directory).is_ok() {
+        return Ok(());
+    }
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            // A program may have taken the right to write from its own directories.
+            size::grant_directories(directory)?;
+            std::fs::remove_dir_all(directory)
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Where a stream of the program goes.
+pub(crate) fn stream_path(plan: &Plan, directory: &Path, stream: Stream) -> PathBuf {
+    let (redirected, log) = match stream {
+        Stream::Stdout => (&plan.stdout, "stdout"),
+        Stream::Stderr => (&plan.stderr, "stderr"),
+    };
+    match redirected {
+        Some(file) => work(directory).join(file),
+        None => directory.join(log),
+    }
+}
+
+/// The program's standard input.
+///
+/// # Errors
+/// The file is not there.
+pub(crate) fn open_stdin(plan: &Plan, directory: &Path) -> io::Result<Option<File>> {
+    plan.stdin.as_ref().map(|file| beneath::open_regular(&work(directory), file)).transpose()
+}
+
+/// The file that takes a stream of the program: new and empty.
+///
+/// # Errors
+/// It can't be created.
+pub(crate) fn create_stream(plan: &Plan, directory: &Path, stream: Stream) -> io::Result<File> {
+    let (redirected, log) = match stream {
+        Stream::Stdout => (&plan.stdout, "stdout"),
+        Stream::Stderr => (&plan.stderr, "stderr"),
+    };
+    match redirected {
+        // Not for appending: a program may seek in what it takes for a file of its own.
+        Some(file) => beneath::create(&work(directory), file, 0o600),
+        // For appending, so that a log cut to its limit stays one without a hole.
+        None => File::options()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(directory.join(log)),
+    }
+}

@@ -1,0 +1,106 @@
+//! The workspace before the start: inputs written, staged files copied.
+
+use std::fs::{File, Metadata};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::Path;
+
+use super::{beneath, work};
+use crate::plan::{InputContent, Plan};
+
+/// A workspace that could not be made ready.
+#[derive(Debug, thiserror::Error)]
+#[error("can't {what}")]
+pub struct PrepareError {
+    what: String,
+    source: io::Error,
+}
+
+impl PrepareError {
+    /// The disk, or the quota on it, is full.
+    pub fn is_storage_full(&self) -> bool {
+        is_storage_full(&self.source)
+    }
+}
+
+/// Whether an error means that the disk, or the quota on it, is full.
+pub(crate) fn is_storage_full(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
+}
+
+/// Makes the workspace in a job's directory ready: the directory itself, inputs, staged files.
+/// Doing it again is harmless as long as no program runs in it.
+///
+/// # Errors
+/// What could not be made, and why.
+pub fn prepare(plan: &Plan, directory: &Path) -> Result<(), PrepareError> {
+    let failed = |what: String| move |source| PrepareError { what, source };
+    make_directories(directory).map_err(failed("make the job's directory".to_owned()))?;
+    let root = work(directory);
+    for input in &plan.inputs {
+        let bytes = match &input.content {
+            InputContent::Text(text) => text.as_bytes(),
+            InputContent::Bytes(bytes) => bytes,
+            InputContent::InPlace => {
+                beneath::open_regular(&root, &input.path)
+                    .map_err(failed(format!("find input file {} in its place", input.path)))?;
+                continue;
+            }
+        };
+        beneath::create(&root, &input.path, 0o600)
+            .and_then(|mut file| file.write_all(bytes))
+            .map_err(failed(format!("write input file {}", input.path)))?;
+    }
+    for staged in &plan.staged {
+        copy(&staged.from, &root, &staged.to, DEEPEST_STAGED)
+            .map_err(failed(format!("copy {} into the workspace", staged.from.display())))?;
+    }
+    Ok(())
+}
+
+/// Makes a job's directory and the workspace in it, if they are not there.
+pub(crate) fn make_directories(directory: &Path) -> io::Result<()> {
+    make_private(directory)?;
+    make_private(&work(directory))
+}
+
+/// How many directories below a staged one are copied: more is a loop of symbolic links.
+const DEEPEST_STAGED: u32 = 64;
+
+fn make_private(directory: &Path) -> io::Result<()> {
+    match std::fs::DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            std::fs::DirBuilder::new().mode(0o700).recursive(true).create(directory)
+        }
+        done => done,
+    }
+}
+
+/// Copies what the service's owner named, links in it followed: they are the owner's.
+fn copy(from: &Path, root: &Path, to: &str, deepest: u32) -> io::Result<()> {
+    let mut source = File::open(from)?;
+    let metadata = source.metadata()?;
+    if metadata.is_file() {
+        let mut target = beneath::create(root, to, mode_of(&metadata))?;
+        // Uses copy_file_range, which shares blocks where the file system can.
+        io::copy(&mut source, &mut target)?;
+        return Ok(());
+    }
+    if !metadata.is_dir() || deepest == 0 {
+        return Err(io::Error::other("it is neither a file nor a directory that ends somewhere"));
+    }
+    beneath::create_directory(root, to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_str().ok_or_else(|| io::Error::other("a name in it is not UTF-8"))?;
+        copy(&entry.path(), root, &format!("{to}/{name}"), deepest - 1)?;
+    }
+    Ok(())
+}
+
+/// The original's mode, but its new owner may write.
+fn mode_of(metadata: &Metadata) -> u32 {
+    metadata.mode() & 0o777 | 0o600
+}

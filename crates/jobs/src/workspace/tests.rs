@@ -1,0 +1,315 @@
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::executor::{Collected, Ending, OutputContent, conformance};
+use crate::plan::{InputContent, InputFile, OutputRule, OutputSource, ProgressRule, Staged};
+
+fn plan() -> Plan {
+    conformance::plan("/bin/true", &[])
+}
+
+/// A job's directory with a workspace in it.
+fn place() -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    prepare(&plan(), directory.path()).unwrap();
+    directory
+}
+
+fn success() -> Ending {
+    Ending { exit_code: Some(0), ..Ending::default() }
+}
+
+fn rule(data_type: &str, source: OutputSource) -> OutputRule {
+    OutputRule { name: "y".to_owned(), data_type: data_type.to_owned(), source, required: true }
+}
+
+fn path(path: &str) -> OutputSource {
+    OutputSource::Path(path.to_owned())
+}
+
+fn collect_one(directory: &TempDir, rule: OutputRule) -> Collected {
+    let plan = Plan { outputs: vec![rule], ..plan() };
+    collect(&plan, directory.path(), &success())
+}
+
+fn problem(directory: &TempDir, rule: OutputRule) -> String {
+    let collected = collect_one(directory, rule);
+    assert!(collected.outputs.is_empty(), "{collected:?}");
+    collected.problem.unwrap().1
+}
+
+#[test]
+fn a_workspace_can_be_prepared_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut plan = plan();
+    for text in ["long text", "short"] {
+        let content = InputContent::Text(text.to_owned());
+        plan.inputs = vec![InputFile { path: "deep/in".to_owned(), content }];
+        prepare(&plan, directory.path()).unwrap();
+        let written = fs::read_to_string(work(directory.path()).join("deep/in")).unwrap();
+        assert_eq!(written, text);
+    }
+    let content = InputContent::InPlace;
+    plan.inputs = vec![InputFile { path: "deep/in".to_owned(), content: content.clone() }];
+    prepare(&plan, directory.path()).unwrap();
+    plan.inputs = vec![InputFile { path: "elsewhere".to_owned(), content }];
+    let error = prepare(&plan, directory.path()).unwrap_err();
+    assert!(error.to_string().contains("elsewhere"), "{error}");
+}
+
+#[test]
+fn nothing_is_written_through_a_link() {
+    let directory = place();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("file"), "mine").unwrap();
+    symlink(outside.path(), work(directory.path()).join("way")).unwrap();
+    symlink(outside.path().join("file"), work(directory.path()).join("link")).unwrap();
+    for to in ["way/new", "link", "way"] {
+        let content = InputContent::Text("theirs".to_owned());
+        let inputs = vec![InputFile { path: to.to_owned(), content }];
+        prepare(&Plan { inputs, ..plan() }, directory.path()).unwrap_err();
+        let staged = vec![Staged { from: "/etc/passwd".into(), to: to.to_owned() }];
+        prepare(&Plan { staged, ..plan() }, directory.path()).unwrap_err();
+    }
+    assert_eq!(fs::read_to_string(outside.path().join("file")).unwrap(), "mine");
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_staged_directory_that_holds_itself_is_refused() {
+    let directory = place();
+    let library = tempfile::tempdir().unwrap();
+    symlink(library.path(), library.path().join("again")).unwrap();
+    let staged = vec![Staged { from: library.path().to_path_buf(), to: "lib".to_owned() }];
+    prepare(&Plan { staged, ..plan() }, directory.path()).unwrap_err();
+}
+
+#[test]
+fn numbers_are_trimmed_and_checked_and_strings_are_kept() {
+    let directory = place();
+    let file = work(directory.path()).join("y");
+    let cases = [
+        ("int", " 42\n", Ok("42")),
+        ("double", "\t1.5e3 ", Ok("1.5e3")),
+        ("bool", "true\n", Ok("true")),
+        ("string", " as it is \n", Ok(" as it is \n")),
+        ("int", "4.2", Err("whole number")),
+        ("int", "", Err("whole number")),
+        ("double", "1,5", Err("a number such as")),
+        ("string", "a\0b", Err("NUL")),
+    ];
+    for (data_type, written, expected) in cases {
+        fs::write(&file, written).unwrap();
+        let rule = rule(data_type, path("y"));
+        match expected {
+            Ok(text) => {
+                let collected = collect_one(&directory, rule);
+                let content = OutputContent::Text(text.to_owned());
+                assert_eq!(collected.problem, None, "{data_type} {written:?}");
+                assert_eq!(collected.outputs[0].content, content);
+            }
+            Err(part) => {
+                let problem = problem(&directory, rule);
+                assert!(problem.contains(part), "{problem}");
+            }
+        }
+    }
+    fs::write(&file, [b'a', 0xff]).unwrap();
+    assert!(problem(&directory, rule("string", path("y"))).contains("UTF-8"));
+}
+
+#[test]
+fn links_devices_and_ways_out_are_no_outputs() {
+    let directory = place();
+    let root = work(directory.path());
+    symlink("/etc/passwd", root.join("link.txt")).unwrap();
+    symlink("/etc", root.join("way")).unwrap();
+    nix::unistd::mkfifo(&root.join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    fs::create_dir(root.join("directory")).unwrap();
+    let cases = [
+        (path("link.txt"), "symbolic link"),
+        (OutputSource::Glob("*.txt".to_owned()), "symbolic link"),
+        (path("way/passwd"), "did not write"),
+        (path("../../../etc/passwd"), "does not name a file of the workspace"),
+        (path("/etc/passwd"), "does not name a file of the workspace"),
+        (path("fifo"), "not a regular file"),
+        (path("directory"), "not a regular file"),
+        (path("missing"), "did not write"),
+        (OutputSource::Glob("*.frd".to_owned()), "no file that matches"),
+        (OutputSource::Glob("[".to_owned()), "not valid"),
+    ];
+    for (source, part) in cases {
+        let problem = problem(&directory, rule("raw", source.clone()));
+        assert!(problem.contains(part), "{source:?}: {problem}");
+    }
+    open_output(directory.path(), "way/passwd").unwrap_err();
+}
+
+#[test]
+fn an_output_that_need_not_be_there_is_left_out() {
+    let directory = place();
+    for source in [path("missing"), path("missing/deeper"), OutputSource::Glob("*.x".to_owned())] {
+        let collected =
+            collect_one(&directory, OutputRule { required: false, ..rule("int", source) });
+        assert_eq!((collected.problem, collected.outputs.len()), (None, 0));
+    }
+}
+
+#[test]
+fn a_glob_does_not_cross_directories_unless_it_says_so() {
+    let directory = place();
+    let root = work(directory.path());
+    fs::create_dir(root.join("sub")).unwrap();
+    for file in ["b.frd", "a.frd", "sub/c.frd"] {
+        fs::write(root.join(file), file).unwrap();
+    }
+    let found = |glob: &str| {
+        let collected = collect_one(&directory, rule("raw", OutputSource::Glob(glob.to_owned())));
+        collected.outputs.into_iter().map(|it| it.label.unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("*.frd"), ["a.frd", "b.frd"]);
+    assert_eq!(found("**/*.frd"), ["a.frd", "b.frd", "sub/c.frd"]);
+}
+
+#[test]
+fn value_size_holds_for_what_only_a_glob_finds() {
+    let directory = place();
+    fs::write(work(directory.path()).join("v"), "123456").unwrap();
+    let mut plan = Plan { outputs: vec![rule("int", OutputSource::Glob("v".into()))], ..plan() };
+    plan.limits.value_size = 6;
+    assert_eq!(collect(&plan, directory.path(), &success()).problem, None);
+    plan.limits.value_size = 5;
+    let (_, problem) = collect(&plan, directory.path(), &success()).problem.unwrap();
+    assert!(problem.contains("value_size"), "{problem}");
+}
+
+#[test]
+fn a_job_that_failed_has_a_log_but_no_outputs() {
+    let directory = place();
+    fs::write(work(directory.path()).join("y"), "1").unwrap();
+    fs::write(directory.path().join("stderr"), "it broke\n").unwrap();
+    let plan = Plan { outputs: vec![rule("int", path("y"))], ..plan() };
+    let failed = [
+        Ending { exit_code: Some(1), ..Ending::default() },
+        Ending { cancelled: true, ..success() },
+        Ending { limit: Some(("memory".into(), "1".into())), ..success() },
+        Ending { signal: Some("SIGKILL".into()), ..Ending::default() },
+    ];
+    for ending in failed {
+        let collected = collect(&plan, directory.path(), &ending);
+        assert!(collected.outputs.is_empty() && collected.problem.is_none());
+        assert_eq!(collected.stderr_tail, "it broke\n");
+    }
+}
+
+#[test]
+fn a_failure_is_a_line_of_either_stream_wherever_that_goes() {
+    let directory = place();
+    let mut plan = plan();
+    plan.success.failure_patterns = vec!["^Error".to_owned(), "diverged$".to_owned()];
+    let line = |plan: &Plan| collect(plan, directory.path(), &success()).failure_line;
+    fs::write(directory.path().join("stdout"), "no Error\nit diverged here\n").unwrap();
+    assert_eq!(line(&plan), None);
+    fs::write(directory.path().join("stderr"), "fine\nit diverged\r\nmore\n").unwrap();
+    assert_eq!(line(&plan).as_deref(), Some("it diverged"));
+    fs::write(directory.path().join("stdout"), "Error without end of line").unwrap();
+    assert_eq!(line(&plan).as_deref(), Some("Error without end of line"));
+    plan.stdout = Some("result".to_owned());
+    fs::write(work(directory.path()).join("result"), "Error in a file\n").unwrap();
+    assert_eq!(line(&plan).as_deref(), Some("Error in a file"));
+    let endless = "x".repeat(1 << 20) + "\nError after a long line\n";
+    fs::write(work(directory.path()).join("result"), endless).unwrap();
+    assert_eq!(line(&plan).as_deref(), Some("Error after a long line"));
+}
+
+#[test]
+fn the_tail_of_standard_error_is_whole_characters() {
+    let directory = place();
+    fs::write(directory.path().join("stderr"), "ä".repeat(5000) + "!").unwrap();
+    let tail = collect(&plan(), directory.path(), &success()).stderr_tail;
+    assert!(tail.len() <= 4096 && tail.ends_with("ä!") && !tail.contains('\u{fffd}'), "{tail}");
+    fs::write(directory.path().join("stderr"), [0xff, b'a']).unwrap();
+    let tail = collect(&plan(), directory.path(), &success()).stderr_tail;
+    assert_eq!(tail, "\u{fffd}a");
+}
+
+#[test]
+fn a_sparse_file_counts_for_what_it_occupies() {
+    let directory = place();
+    fs::write(work(directory.path()).join("small"), "123").unwrap();
+    fs::write(directory.path().join("stdout"), "45").unwrap();
+    let sparse = File::create(work(directory.path()).join("sparse")).unwrap();
+    sparse.set_len(1 << 30).unwrap();
+    assert_eq!(disk_use(directory.path()), 5);
+}
+
+#[test]
+fn progress_is_the_last_match() {
+    let directory = place();
+    let mut plan = plan();
+    assert_eq!(progress(&plan, directory.path()), None);
+    let rule = |pattern: &str, stream: &str| {
+        Some(ProgressRule { pattern: pattern.to_owned(), stream: stream.to_owned() })
+    };
+    plan.progress = rule(r"increment (\d+) of (\d+)", "stdout");
+    assert_eq!(progress(&plan, directory.path()), None, "no log yet");
+    let log = "increment 1 of 8\nincrement 2 of 8\nnoise\n";
+    fs::write(directory.path().join("stdout"), log).unwrap();
+    assert_eq!(progress(&plan, directory.path()), Some(0.25));
+    plan.progress = rule(r"([\d.]+) ?%", "log.txt");
+    fs::write(work(directory.path()).join("log.txt"), "10%\n12.5 %\n").unwrap();
+    assert_eq!(progress(&plan, directory.path()), Some(0.125));
+    fs::write(work(directory.path()).join("log.txt"), "130 %").unwrap();
+    assert_eq!(progress(&plan, directory.path()), Some(1.0));
+    plan.progress = rule(r"(\d+)/(\d+)", "log.txt");
+    fs::write(work(directory.path()).join("log.txt"), "0/0").unwrap();
+    assert_eq!(progress(&plan, directory.path()), None);
+}
+
+#[test]
+fn a_log_is_read_from_an_offset_on() {
+    let directory = place();
+    let read = |offset, max| read_log(&plan(), directory.path(), Stream::Stderr, offset, max);
+    assert_eq!(read(0, 10).unwrap(), (Vec::new(), 0));
+    fs::write(directory.path().join("stderr"), "0123456789").unwrap();
+    assert_eq!(read(0, 4).unwrap(), (b"0123".to_vec(), 4));
+    assert_eq!(read(4, 100).unwrap(), (b"456789".to_vec(), 10));
+    assert_eq!(read(10, 100).unwrap(), (Vec::new(), 10));
+    assert_eq!(read(99, 100).unwrap(), (Vec::new(), 99));
+    fs::write(directory.path().join("stderr"), vec![b'x'; MOST_LOG_READ + 1]).unwrap();
+    assert_eq!(read(0, usize::MAX).unwrap().1, MOST_LOG_READ as u64);
+}
+
+#[test]
+fn a_directory_is_removed_whatever_the_program_left() {
+    let directory = tempfile::tempdir().unwrap();
+    let job = directory.path().join("job");
+    remove(&job).unwrap();
+    prepare(&plan(), &job).unwrap();
+    let deep = work(&job).join("a/b");
+    fs::create_dir_all(&deep).unwrap();
+    fs::write(deep.join("file"), "x").unwrap();
+    symlink("/etc", deep.join("link")).unwrap();
+    fs::set_permissions(&deep, std::os::unix::fs::PermissionsExt::from_mode(0o500)).unwrap();
+    fs::write(job.join("stdout"), "x").unwrap();
+    remove(&job).unwrap();
+    assert!(!job.exists());
+}
+
+proptest! {
+    /// However a path is written, what is created is below the workspace.
+    #[test]
+    fn no_path_leads_out(parts in proptest::collection::vec("(\\.\\.|\\.|a|b|/|)", 0..6)) {
+        let directory = place();
+        let path = parts.join("/");
+        let content = InputContent::Text("x".to_owned());
+        let inputs = vec![InputFile { path, content }];
+        let _ = prepare(&Plan { inputs, ..plan() }, directory.path());
+        let names: Vec<_> = fs::read_dir(directory.path()).unwrap().flatten().collect();
+        prop_assert_eq!(names.len(), 1);
+    }
+}

@@ -1,0 +1,65 @@
+//! Nothing is left behind.
+
+use std::fs;
+use std::path::PathBuf;
+
+use fishplate_jobs::executor::{Executor as _, Handle, Observation};
+use fishplate_jobs::workspace;
+
+use crate::bed::{Bed, eventually};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_jobs_leave_no_process_no_descriptor_and_no_file() {
+    const JOBS: usize = 1000;
+    const AT_ONCE: usize = 8;
+    let bed = Bed::new();
+    let executor = bed.another_executor();
+    let mut running: Vec<(Handle, PathBuf)> = Vec::new();
+    let (mut started, mut ended, mut descriptors_early) = (0, 0, 0);
+    while ended < JOBS {
+        while started < JOBS && running.len() < AT_ONCE {
+            let order = bed.order("", |plan| {
+                plan.program = "/bin/true".into();
+                plan.arguments.clear();
+            });
+            running.push((executor.start(&order).await.unwrap(), order.directory));
+            started += 1;
+        }
+        executor.changed().await;
+        let handles: Vec<Handle> = running.iter().map(|(handle, _)| handle.clone()).collect();
+        let seen = executor.observe(&handles).await;
+        let mut rest = Vec::new();
+        for (job, observation) in running.into_iter().zip(seen) {
+            match observation {
+                Observation::Ended(ending) => {
+                    assert_eq!(ending.exit_code, Some(0));
+                    workspace::remove(&job.1).unwrap();
+                    ended += 1;
+                }
+                Observation::Running { .. } => rest.push(job),
+                other => panic!("{other:?}"),
+            }
+        }
+        running = rest;
+        if ended <= 100 {
+            descriptors_early = worker_descriptors(&bed);
+        }
+    }
+    assert_eq!(fs::read_dir(bed.jobs()).unwrap().count(), 0);
+    let workers = bed.supervisors("fishplate-work");
+    assert!(workers.len() <= AT_ONCE + 1, "{workers:?}");
+    assert!(worker_descriptors(&bed) <= descriptors_early);
+    assert_eq!(bed.supervisors("fishplate-keep").len(), 1);
+    // Nobody needs them any more.
+    drop(executor);
+    eventually("supervisors end", || {
+        bed.supervisors("fishplate-work").is_empty() && bed.supervisors("fishplate-keep").is_empty()
+    })
+    .await;
+}
+
+/// The most that a worker has open.
+fn worker_descriptors(bed: &Bed) -> usize {
+    let count = |pid: &i32| fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+    bed.supervisors("fishplate-work").iter().map(count).max().unwrap_or(0)
+}

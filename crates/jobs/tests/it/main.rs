@@ -1,0 +1,31 @@
+//! The local executor with real processes.
+
+#![expect(clippy::print_stderr, reason = "tests say why they were skipped")]
+
+mod bed;
+mod collecting;
+mod conformance;
+mod ending;
+mod leaving;
+mod limits;
+mod starting;
+mod survival;
+
+/// The keeper is this same binary: before the test harness starts its threads, it looks whether it
+/// was started as one.
+#[expect(unsafe_code, reason = "code before main")]
+#[used]
+// SAFETY: an entry of .init_array is a function without arguments that matter; the runtime of std
+// needs no initialisation for what the keeper uses.
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = {
+    extern "C" fn become_keeper() {
+        let arguments: Vec<_> = std::env::args_os().collect();
+        if let [_, command, _, data] = arguments.as_slice()
+            && command == "supervise"
+        {
+            fishplate_jobs::executor::local::keeper_main(data.as_ref());
+        }
+    }
+    become_keeper
+};

@@ -1,0 +1,118 @@
+//! The only place that joins the rooms: a data directory, its store, its executor, its engine, and
+//! the services in front of them.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fishplate_contract::SystemClock;
+use fishplate_jobs::descriptor::Description;
+use fishplate_jobs::engine::Engine;
+use fishplate_jobs::executor::local::{CgroupUse, LocalExecutor, LocalSettings};
+use fishplate_jobs::program::Program;
+use fishplate_jobs::program::environment::EnvironmentError;
+use fishplate_jobs::store::StoreError;
+use fishplate_jobs::store::sqlite::SqliteStore;
+
+use crate::host::{Host, Place};
+use crate::settings::Limits;
+use crate::spool::SpoolDirectory;
+
+/// Why a server cannot be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum AssemblyError {
+    /// The data directory cannot be used.
+    #[error("cannot use the data directory {}", path.display())]
+    Data {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The data directory belongs to somebody else.
+    #[error(
+        "the data directory {} belongs to another user (uid {owner}); use one of your own (--data)",
+        path.display()
+    )]
+    Owner {
+        /// Which.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
+    /// The job store cannot be opened.
+    #[error("cannot open the job store {}", path.display())]
+    Store {
+        /// Its file.
+        path: PathBuf,
+        /// Why.
+        source: StoreError,
+    },
+    /// A service cannot be loaded.
+    #[error("cannot load service {name}")]
+    Service {
+        /// Which.
+        name: String,
+        /// Why.
+        source: EnvironmentError,
+    },
+}
+
+/// The engine of a data directory.
+///
+/// # Errors
+/// If the directory cannot be made, is somebody else's, or its store cannot be opened.
+pub fn engine(limits: &Limits, cgroup: CgroupUse) -> Result<Engine, AssemblyError> {
+    let data = &limits.jobs.data;
+    let failed = |source| AssemblyError::Data { path: data.clone(), source };
+    own_directory(data)?;
+    let path = data.join("jobs.sqlite");
+    let store = SqliteStore::open(&path)
+        .map_err(|source| AssemblyError::Store { path: path.clone(), source })?;
+    let executor =
+        LocalExecutor::new(LocalSettings { cgroup, ..LocalSettings::new(data) }).map_err(failed)?;
+    Engine::new(limits.jobs.clone(), Arc::new(store), Arc::new(executor), Arc::new(SystemClock))
+        .map_err(failed)
+}
+
+/// A host of these services, at their names below the public URL or, for a script's only one, at
+/// the public URL itself.
+///
+/// # Errors
+/// If a service cannot be loaded or the spool cannot be made.
+pub fn host(
+    limits: Limits,
+    place: Place,
+    engine: Engine,
+    descriptions: Vec<Description>,
+) -> Result<Arc<Host>, AssemblyError> {
+    let data = &limits.jobs.data;
+    let mut programs = Vec::new();
+    for mut description in descriptions {
+        let name = description.service.name.clone();
+        description.limits.disk_reserve = limits.jobs.disk_reserve;
+        let program = Program::load(description, &data.join("environments"))
+            .map_err(|source| AssemblyError::Service { name, source })?;
+        for (operation, missing) in program.missing() {
+            let service = &program.service().name;
+            tracing::warn!(service, operation, "{missing}; calls fault until it is installed");
+        }
+        programs.push(program);
+    }
+    let spool = SpoolDirectory::open(data)
+        .map_err(|source| AssemblyError::Data { path: data.join("spool"), source })?;
+    Ok(Arc::new(Host::new(limits.faces, place, engine, spool, programs)))
+}
+
+/// Makes a directory that only its owner can look into, or makes sure that it is ours.
+fn own_directory(path: &Path) -> Result<(), AssemblyError> {
+    let failed = |source| AssemblyError::Data { path: path.to_owned(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+    let owner = fs::metadata(path).map_err(failed)?.uid();
+    if owner != nix::unistd::geteuid().as_raw() {
+        return Err(AssemblyError::Owner { path: path.to_owned(), owner });
+    }
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! What a server counts, in the OpenMetrics text format that Prometheus reads.
+
+use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use super::soap::Answer;
+use crate::host::Host;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CallLabels {
+    service: String,
+    verb: String,
+    /// `ok`, or the code of the fault.
+    outcome: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct VerbLabels {
+    service: String,
+    verb: String,
+}
+
+type Durations = Family<VerbLabels, Histogram, fn() -> Histogram>;
+
+/// The counters of a server.
+pub struct Metrics {
+    registry: Registry,
+    calls: Family<CallLabels, Counter<u64, AtomicU64>>,
+    durations: Durations,
+    connections: Gauge<i64, AtomicI64>,
+    queued: Gauge<i64, AtomicI64>,
+    running: Gauge<i64, AtomicI64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::with_prefix("fishplate");
+        let calls = Family::default();
+        registry.register("calls", "Calls answered", calls.clone());
+        let buckets: fn() -> Histogram = || Histogram::new(exponential_buckets(0.000_5, 4.0, 12));
+        let durations = Durations::new_with_constructor(buckets);
+        registry.register_with_unit(
+            "call_duration",
+            "Time from a call's header to its answer",
+            Unit::Seconds,
+            durations.clone(),
+        );
+        let connections = Gauge::default();
+        registry.register("connections", "Open connections", connections.clone());
+        let queued = Gauge::default();
+        registry.register("jobs_queued", "Jobs that wait for their turn", queued.clone());
+        let running = Gauge::default();
+        registry.register("jobs_running", "Jobs whose program runs", running.clone());
+        Self { registry, calls, durations, connections, queued, running }
+    }
+}
+
+impl Metrics {
+    /// A call was answered.
+    pub fn called(&self, service: &str, answer: &Answer, elapsed: Duration) {
+        let outcome = answer.fault.as_ref().map_or("ok", |fault| fault.code.name());
+        let (service, verb) = (service.to_owned(), answer.verb.clone());
+        self.durations
+            .get_or_create(&VerbLabels { service: service.clone(), verb: verb.clone() })
+            .observe(elapsed.as_secs_f64());
+        self.calls.get_or_create(&CallLabels { service, verb, outcome: outcome.to_owned() }).inc();
+    }
+
+    /// A connection was accepted.
+    pub fn connected(&self) {
+        self.connections.inc();
+    }
+
+    /// A connection has ended.
+    pub fn disconnected(&self) {
+        self.connections.dec();
+    }
+}
+
+impl Host {
+    /// The text that Prometheus reads.
+    pub fn metrics(&self) -> String {
+        let backlog = self.engine.backlog();
+        let gauge = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        self.metrics.queued.set(gauge(backlog.queued));
+        self.metrics.running.set(gauge(backlog.running));
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.metrics.registry);
+        text
+    }
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,5 @@
+//! The faces of a server. Each enters at a call and leaves at an outcome.
+
+pub mod html;
+pub mod metrics;
+pub mod soap;

@@ -1,0 +1,104 @@
+//! Reports of jobs as the fields that the interface declares
+//! ([`fishplate_contract::interface`]).
+
+use fishplate_contract::{Argument, JobReport, Timestamp, Value};
+use fishplate_jobs::engine::LogPage;
+
+/// The fields of one job's report.
+pub(super) fn report(report: &JobReport) -> Vec<Argument> {
+    let mut fields = vec![
+        Argument::text("id", report.id.to_string()),
+        Argument::text("operation", &report.operation),
+        Argument::text("state", report.state.name()),
+        Argument::text("message", &report.message),
+    ];
+    let mut field = |name: &str, value: Option<String>| {
+        fields.extend(value.map(|value| Argument::text(name, value)));
+    };
+    field("progress", report.progress.map(|share| share.to_string()));
+    field("submitted", Some(date_time(report.submitted)));
+    field("started", report.started.map(date_time));
+    field("ended", report.ended.map(date_time));
+    field("exitCode", report.exit_code.map(|code| code.to_string()));
+    field("signal", report.signal.clone());
+    field("cpuSeconds", report.usage.map(|usage| usage.cpu_seconds.to_string()));
+    field("maxMemory", report.usage.map(|usage| usage.max_memory.to_string()));
+    field("disk", report.usage.map(|usage| usage.disk.to_string()));
+    field("endedBy", Some(report.ended_by.clone()).filter(|by| !by.is_empty()));
+    fields
+}
+
+/// The fields of a list of jobs.
+pub(super) fn jobs(reports: &[JobReport], more: bool) -> Vec<Argument> {
+    let jobs = reports.iter().map(|job| Argument::new("job", Value::Record(report(job))));
+    jobs.chain([Argument::text("more", more.to_string())]).collect()
+}
+
+/// The fields of a page of a log. Bytes that are no UTF-8 are replaced; a character cut by the end
+/// of the page is left for the next one.
+pub(super) fn log(page: &LogPage) -> Vec<Argument> {
+    let cut = if page.end { 0 } else { cut_character(&page.bytes) };
+    let whole = &page.bytes[..page.bytes.len() - cut];
+    vec![
+        Argument::text("text", String::from_utf8_lossy(whole)),
+        Argument::text("next", (page.next - cut as u64).to_string()),
+        Argument::text("end", page.end.to_string()),
+    ]
+}
+
+/// How many bytes at the end begin a character whose rest is missing.
+fn cut_character(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(&bytes[bytes.len().saturating_sub(4)..]) {
+        Ok(_) => 0,
+        Err(error) if error.error_len().is_none() => bytes.len().min(4) - error.valid_up_to(),
+        Err(_) => {
+            // Something else is wrong there; only a beginning at the very end counts.
+            let tail = bytes.iter().rev().take(3).position(|byte| byte & 0xC0 == 0xC0);
+            tail.map_or(0, |back| {
+                let start = bytes.len() - back - 1;
+                let cut =
+                    std::str::from_utf8(&bytes[start..]).is_err_and(|e| e.error_len().is_none());
+                if cut { back + 1 } else { 0 }
+            })
+        }
+    }
+}
+
+/// `xs:dateTime` in UTC.
+pub(super) fn date_time(at: Timestamp) -> String {
+    jiff::Timestamp::from_millisecond(at.0).unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(bytes: &[u8], end: bool) -> (String, String) {
+        let fields = log(&LogPage { bytes: bytes.to_vec(), next: 100 + bytes.len() as u64, end });
+        let text = |n: usize| match &fields[n].value {
+            Value::Text(text) => text.clone(),
+            other => panic!("{other:?}"),
+        };
+        (text(0), text(1))
+    }
+
+    #[test]
+    fn a_character_cut_by_the_page_is_left_for_the_next() {
+        assert_eq!(page("ab\u{e9}".as_bytes(), false), ("ab\u{e9}".to_owned(), "104".to_owned()));
+        assert_eq!(page(b"ab\xc3", false), ("ab".to_owned(), "102".to_owned()));
+        assert_eq!(page(b"ab\xe2\x82", false), ("ab".to_owned(), "102".to_owned()));
+        assert_eq!(page(b"\xff\xfe\xf0\x9f\x98", false).1, "102");
+        assert_eq!(page(b"", false), (String::new(), "100".to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_utf_8_is_replaced_and_counted_in_bytes() {
+        assert_eq!(page(b"a\xffb", false), ("a\u{fffd}b".to_owned(), "103".to_owned()));
+        assert_eq!(page(b"ab\xc3", true), ("ab\u{fffd}".to_owned(), "103".to_owned()));
+    }
+
+    #[test]
+    fn a_moment_is_an_xsd_date_time_in_utc() {
+        assert_eq!(date_time(Timestamp(1_795_229_232_123)), "2026-11-21T02:47:12.123Z");
+    }
+}

@@ -1,0 +1,203 @@
+//! What each verb does: from arguments to a job and back.
+
+use std::str::FromStr;
+
+use fishplate_contract::{
+    Argument, Call, CallOptions, Exposed, Fault, FaultCode, JobId, JobState, Principal, Value, Verb,
+};
+use fishplate_jobs::engine::{Accepted, Delivery, Engine, NewWork, fingerprint};
+use fishplate_jobs::store::Filter;
+use fishplate_jobs::workspace::Stream;
+
+use super::fields;
+use super::handle::Given;
+use crate::host::{Host, Hosted};
+
+/// The most jobs that one `jobs` answers.
+const JOBS_PAGE: usize = 1000;
+
+/// What was asked for.
+#[derive(Debug)]
+pub(super) struct Asked<'h> {
+    pub(super) exposed: &'h Exposed,
+    pub(super) arguments: Vec<Argument>,
+    pub(super) options: CallOptions,
+    pub(super) principal: Principal,
+}
+
+/// Does what was asked for.
+pub(super) async fn perform(
+    host: &Host,
+    hosted: &Hosted,
+    asked: Asked<'_>,
+) -> Result<Given, Fault> {
+    let engine = &host.engine;
+    let service = hosted.service().name.as_str();
+    let Asked { exposed, arguments, options, principal } = asked;
+    let outputs = match exposed.verb {
+        Verb::Call => {
+            let call = Call {
+                service: service.to_owned(),
+                operation: exposed.operation.clone(),
+                arguments,
+                options,
+                principal,
+            };
+            return call_and_wait(host, hosted, call).await;
+        }
+        Verb::Spawn => {
+            let call = Call {
+                service: service.to_owned(),
+                operation: exposed.operation.clone(),
+                arguments,
+                options,
+                principal,
+            };
+            let accepted = submit(host, hosted, call, Delivery::Later).await?;
+            let job = accepted.job;
+            let outputs = vec![Argument::text("job", job.to_string())];
+            return Ok(Given { outputs, job: Some(job), release: None });
+        }
+        verb => {
+            let given = checked(exposed, arguments)?;
+            on_jobs(engine, service, &principal, exposed, verb, &given).await?
+        }
+    };
+    Ok(Given { outputs, ..Given::default() })
+}
+
+/// `call`: accepted as a job like any other, and waited for without a thread. If the caller hangs
+/// up, the job goes on.
+async fn call_and_wait(host: &Host, hosted: &Hosted, call: Call) -> Result<Given, Fault> {
+    let keyed = call.options.key.is_some();
+    let delivery = if keyed { Delivery::Later } else { Delivery::Now };
+    let accepted = submit(host, hosted, call, delivery).await?;
+    let job = accepted.job;
+    let conclusion = host.engine.wait(accepted).await?;
+    let outcome = host.engine.outcome(job, &conclusion);
+    if outcome.is_err() && !keyed {
+        host.engine.release(job);
+    }
+    let outputs = outcome?;
+    Ok(Given { outputs, job: keyed.then_some(job), release: (!keyed).then_some(job) })
+}
+
+async fn submit(
+    host: &Host,
+    hosted: &Hosted,
+    call: Call,
+    delivery: Delivery,
+) -> Result<Accepted, Fault> {
+    let program = &hosted.program;
+    let (plan, placements) = program.plan(&call.operation, &call.arguments)?;
+    let fingerprint = match call.options.key {
+        Some(_) => fingerprint(&call.operation, &call.arguments),
+        None => 0,
+    };
+    let max_running = program.max_running().unwrap_or(host.engine.settings().max_running);
+    let work = NewWork {
+        service: call.service,
+        operation: call.operation,
+        owner: call.principal,
+        key: call.options.key,
+        fingerprint,
+        plan,
+        placements,
+        max_running,
+        delivery,
+    };
+    host.engine.submit(work).await
+}
+
+async fn on_jobs(
+    engine: &Engine,
+    service: &str,
+    owner: &Principal,
+    exposed: &Exposed,
+    verb: Verb,
+    given: &Checked,
+) -> Result<Vec<Argument>, Fault> {
+    if verb == Verb::Jobs {
+        let filter = Filter {
+            owner: owner.clone(),
+            service: service.to_owned(),
+            state: given.text("state").and_then(JobState::from_name),
+            after: given.text("after").map(job_id).transpose()?,
+            limit: page(given.text("limit"))?,
+        };
+        let (reports, more) = engine.jobs(&filter)?;
+        return Ok(fields::jobs(&reports, more));
+    }
+    let job = job_id(given.text("job").unwrap_or_default())?;
+    Ok(match verb {
+        Verb::Results => engine.results(owner, service, &exposed.operation, job)?,
+        Verb::Running => {
+            let running = engine.running(owner, service, job)?;
+            vec![Argument::text("running", running.to_string())]
+        }
+        Verb::Kill => {
+            let (state, message) = engine.kill(owner, service, job).await?;
+            vec![Argument::text("state", state.name()), Argument::text("message", message)]
+        }
+        Verb::Status => fields::report(&engine.status(owner, service, job)?),
+        Verb::Log => {
+            let stream = match given.text("stream") {
+                Some("stderr") => Stream::Stderr,
+                _ => Stream::Stdout,
+            };
+            let offset = offset(given.text("offset"))?;
+            fields::log(&engine.log(owner, service, job, stream, offset)?)
+        }
+        Verb::Remove => {
+            engine.remove(owner, service, job).await?;
+            vec![Argument::text("removed", "true")]
+        }
+        Verb::Call | Verb::Spawn | Verb::Jobs => {
+            return Err(Fault::new(FaultCode::Internal, "a verb that is not about a job"));
+        }
+    })
+}
+
+/// Scalars, each accepted by its parameter.
+struct Checked(Vec<(String, String)>);
+
+impl Checked {
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(its, _)| its == name).map(|(_, text)| text.as_str())
+    }
+}
+
+fn checked(exposed: &Exposed, arguments: Vec<Argument>) -> Result<Checked, Fault> {
+    let mut checked = Vec::new();
+    for argument in arguments {
+        let parameter = exposed.signature.input(&argument.name);
+        if let (Value::Text(text), Some(parameter)) = (&argument.value, parameter) {
+            let text = parameter.accept(text)?.to_owned();
+            checked.push((argument.name, text));
+        }
+    }
+    Ok(Checked(checked))
+}
+
+fn job_id(text: &str) -> Result<JobId, Fault> {
+    JobId::from_str(text).map_err(|error| {
+        let shown = fishplate_contract::lexical::shortened(text);
+        Fault::new(FaultCode::NoSuchJob, format!("there is no job {shown:?}: {error}"))
+            .parameter("job")
+    })
+}
+
+fn page(limit: Option<&str>) -> Result<usize, Fault> {
+    let limit = limit.map_or(Ok(100), str::parse::<usize>);
+    limit.ok().filter(|limit| (1..=JOBS_PAGE).contains(limit)).ok_or_else(|| {
+        Fault::new(FaultCode::ValueOutOfRange, format!("limit must be 1 to {JOBS_PAGE}"))
+            .parameter("limit")
+            .limit("jobs_page", JOBS_PAGE)
+    })
+}
+
+fn offset(text: Option<&str>) -> Result<u64, Fault> {
+    text.map_or(Ok(0), str::parse).map_err(|_| {
+        Fault::new(FaultCode::ValueOutOfRange, "offset must be 0 or more").parameter("offset")
+    })
+}

@@ -1,0 +1,114 @@
+//! The services of one server, joined with their jobs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fishplate_contract::{Exposed, Interface, Service};
+use fishplate_jobs::engine::Engine;
+use fishplate_jobs::program::Program;
+use fishplate_wire::wsdl::{self, View};
+use fishplate_wire::{Expected, QName};
+
+use crate::faces::metrics::Metrics;
+use crate::settings::Settings;
+use crate::spool::SpoolDirectory;
+
+/// What a server serves, and with what.
+#[derive(Debug)]
+pub struct Host {
+    /// The settings of the faces.
+    pub settings: Settings,
+    /// Its jobs.
+    pub engine: Engine,
+    /// Where payloads go on their way in.
+    pub spool: Arc<SpoolDirectory>,
+    /// What it counts.
+    pub metrics: Metrics,
+    services: BTreeMap<String, Arc<Hosted>>,
+}
+
+/// A service and all that is derived from it once.
+#[derive(Debug)]
+pub struct Hosted {
+    /// What runs its operations.
+    pub program: Program,
+    /// Its verbs.
+    pub interface: Interface,
+    /// What its messages should hold.
+    pub expected: Arc<Expected>,
+    /// Where it is.
+    pub url: String,
+}
+
+/// Where services are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Each at its name below the public URL.
+    Below,
+    /// The only one at the public URL: a CGI script.
+    At,
+}
+
+impl Host {
+    /// Joins services with jobs. Each service is at its name below the public URL; the only one of
+    /// a script is at the public URL itself.
+    pub fn new(
+        settings: Settings,
+        place: Place,
+        engine: Engine,
+        spool: Arc<SpoolDirectory>,
+        programs: Vec<Program>,
+    ) -> Self {
+        let hosted = programs.into_iter().map(|program| {
+            let service = program.service();
+            let interface = Interface::of(service);
+            let hosted = Hosted {
+                expected: Arc::new(Expected::requests(&service.namespace, &interface)),
+                url: match place {
+                    Place::Below => format!("{}/{}", settings.public_url, service.name),
+                    Place::At => settings.public_url.clone(),
+                },
+                interface,
+                program,
+            };
+            (hosted.service().name.clone(), Arc::new(hosted))
+        });
+        let services = hosted.collect();
+        Self { settings, engine, spool, metrics: Metrics::default(), services }
+    }
+
+    /// The service of that name.
+    pub fn service(&self, name: &str) -> Option<&Arc<Hosted>> {
+        self.services.get(name)
+    }
+
+    /// All services, by name.
+    pub fn services(&self) -> impl Iterator<Item = &Arc<Hosted>> {
+        self.services.values()
+    }
+
+    /// The path of our public URL, without a slash at its end: a proxy in front of us may or may
+    /// not have taken it off.
+    pub fn public_path(&self) -> &str {
+        let after_scheme = self.settings.public_url.split_once("://").map_or("", |(_, rest)| rest);
+        after_scheme.find('/').map_or("", |slash| &after_scheme[slash..])
+    }
+}
+
+impl Hosted {
+    /// What the service offers.
+    pub fn service(&self) -> &Service {
+        self.program.service()
+    }
+
+    /// The verb that a wrapper element names.
+    pub fn verb(&self, wrapper: &QName) -> Option<&Exposed> {
+        let ours = wrapper.namespace.is_empty() || wrapper.namespace == self.service().namespace;
+        self.interface.find(&wrapper.local).filter(|_| ours)
+    }
+
+    /// Its WSDL.
+    pub fn wsdl(&self, view: View) -> String {
+        wsdl::write(self.service(), &self.interface, view, &self.url)
+    }
+}

@@ -1,0 +1,203 @@
+//! A request's body, with its limits: it may neither stall nor trickle.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fishplate_contract::{Fault, FaultCode};
+use http_body_util::BodyExt as _;
+use hyper::body::Body;
+use tokio::time::{Instant, timeout};
+
+use crate::settings::Settings;
+
+/// A body that is being read.
+#[derive(Debug)]
+pub struct Incoming<B> {
+    body: B,
+    limits: BodyLimits,
+    begun: Instant,
+    read: u64,
+    ended: bool,
+}
+
+/// How slow a body may be.
+#[derive(Clone, Copy, Debug)]
+struct BodyLimits {
+    stall: Duration,
+    rate: u64,
+    drain_size: u64,
+    drain_time: Duration,
+}
+
+/// Why a body cannot be read on.
+#[derive(Debug)]
+pub enum ReadError {
+    /// Nothing came for `body_stall`.
+    Stalled(Duration),
+    /// Less than `body_rate` came.
+    Trickles(u64),
+    /// The connection broke, or the framing is wrong.
+    Broken(String),
+}
+
+impl ReadError {
+    /// The fault that says so.
+    pub fn into_fault(self) -> Fault {
+        match self {
+            Self::Stalled(limit) => Fault::new(
+                FaultCode::TimedOut,
+                format!("nothing of the message came for {} s", limit.as_secs()),
+            )
+            .limit("body_stall", format!("{} s", limit.as_secs())),
+            Self::Trickles(rate) => Fault::new(
+                FaultCode::TimedOut,
+                format!("the message comes too slowly: less than {rate} bytes a second"),
+            )
+            .limit("body_rate", format!("{rate} bytes/s")),
+            Self::Broken(what) => Fault::new(
+                FaultCode::MalformedMessage,
+                format!("the message ended before its time: {what}"),
+            ),
+        }
+    }
+}
+
+impl<B> Incoming<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    /// A body under the limits of these settings.
+    pub fn new(body: B, settings: &Settings) -> Self {
+        let limits = BodyLimits {
+            stall: settings.body_stall,
+            rate: settings.body_rate,
+            drain_size: settings.drain_size,
+            drain_time: settings.drain_time,
+        };
+        Self { body, limits, begun: Instant::now(), read: 0, ended: false }
+    }
+
+    /// The next chunk; `None` at the end.
+    ///
+    /// # Errors
+    /// [`ReadError`]; the body must not be read on.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ReadError> {
+        while !self.ended {
+            let frame = timeout(self.limits.stall, self.body.frame()).await;
+            let frame = frame.map_err(|_| self.gone(ReadError::Stalled(self.limits.stall)))?;
+            let Some(frame) = frame else {
+                self.ended = true;
+                break;
+            };
+            let frame = frame.map_err(|error| ReadError::Broken(error.to_string()));
+            let frame = match frame {
+                Ok(frame) => frame,
+                Err(error) => return Err(self.gone(error)),
+            };
+            let Ok(data) = frame.into_data() else { continue };
+            self.read += data.len() as u64;
+            let elapsed = self.begun.elapsed();
+            if elapsed > self.limits.stall && self.read < self.limits.rate * elapsed.as_secs() {
+                return Err(self.gone(ReadError::Trickles(self.limits.rate)));
+            }
+            if !data.is_empty() {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads on for a while without looking, so that a sender who is still busy gets to see the
+    /// answer. Tells whether the body has ended.
+    pub async fn drain(&mut self) -> bool {
+        let until = self.read + self.limits.drain_size;
+        let drained = timeout(self.limits.drain_time, async {
+            while self.read < until {
+                match self.next().await {
+                    Ok(Some(_)) => {}
+                    Ok(None) => return true,
+                    Err(_) => return false,
+                }
+            }
+            false
+        });
+        drained.await.unwrap_or(false)
+    }
+
+    /// Nothing more will come of it.
+    fn gone(&mut self, error: ReadError) -> ReadError {
+        self.ended = true;
+        error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use hyper::body::Frame;
+    use tokio::time::{Sleep, sleep};
+
+    use super::*;
+
+    /// Gives `size` bytes, then waits `pause`, and so on for ever.
+    struct Slow {
+        size: usize,
+        pause: Duration,
+        wait: Pin<Box<Sleep>>,
+    }
+
+    impl Slow {
+        fn new(size: usize, pause: Duration) -> Self {
+            Self { size, pause, wait: Box::pin(sleep(Duration::ZERO)) }
+        }
+    }
+
+    impl Body for Slow {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            std::task::ready!(self.wait.as_mut().poll(context));
+            self.wait = Box::pin(sleep(self.pause));
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from(vec![0; self.size])))))
+        }
+    }
+
+    async fn refusal(body: Slow) -> Fault {
+        let mut body = Incoming::new(body, &Settings::new("http://localhost"));
+        loop {
+            match body.next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("it ended"),
+                Err(error) => return error.into_fault(),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stalls_or_trickles_is_refused_by_name() {
+        let stalled = refusal(Slow::new(1, Duration::from_secs(100))).await;
+        assert_eq!(stalled.code, FaultCode::TimedOut);
+        assert_eq!(stalled.limit.unwrap().name, "body_stall");
+        let trickles = refusal(Slow::new(1, Duration::from_secs(1))).await;
+        assert_eq!(trickles.limit.unwrap().name, "body_rate");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_is_slow_but_fast_enough_is_read_on() {
+        let mut body = Incoming::new(
+            Slow::new(4096, Duration::from_secs(1)),
+            &Settings::new("http://localhost"),
+        );
+        for _ in 0..300 {
+            assert!(matches!(body.next().await, Ok(Some(_))));
+        }
+    }
+}

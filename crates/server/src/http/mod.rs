@@ -1,0 +1,10 @@
+//! HTTP/1.1: connections, bodies and their limits. What a request means is the faces' affair.
+
+pub mod body;
+mod listen;
+mod reply;
+mod route;
+
+pub use listen::{Listening, bind};
+pub use reply::{Reply, ReplyBody};
+pub use route::respond;

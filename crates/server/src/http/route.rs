@@ -1,0 +1,164 @@
+//! From a request of HTTP to a face.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use fishplate_contract::{Fault, FaultCode, Principal};
+use fishplate_wire::wsdl::View;
+use fishplate_wire::{Head, ReplyForm, http_status, pack, write_fault};
+use hyper::body::Body;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response};
+
+use super::body::Incoming;
+use super::reply::{Reply, ReplyBody};
+use crate::faces::{html, soap};
+use crate::host::{Host, Hosted};
+
+/// Answers one request, whatever it is.
+pub async fn respond<B>(host: &Arc<Host>, request: Request<B>, principal: Principal) -> Reply
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path();
+    let path = path.strip_prefix(host.public_path()).unwrap_or(path);
+    let name = path.trim_matches('/');
+    let query = parts.uri.query().unwrap_or("");
+    let read = matches!(parts.method, Method::GET | Method::HEAD);
+    match (name, host.service(name)) {
+        ("", _) if read => page(200, html::index(host)),
+        ("metrics", None) if read => {
+            text(200, "application/openmetrics-text; version=1.0.0; charset=utf-8", host.metrics())
+        }
+        (_, Some(hosted)) if read => describe(hosted, query),
+        (_, Some(hosted)) if parts.method == Method::POST => {
+            let mut body = Incoming::new(body, &host.settings);
+            post(host, hosted, &parts.headers, &mut body, principal).await
+        }
+        ("" | "metrics", _) | (_, Some(_)) => {
+            let mut reply = text(405, PLAIN, "use GET to read and POST to call\n".to_owned());
+            let allow = HeaderValue::from_static("GET, HEAD, POST");
+            reply.headers_mut().insert(header::ALLOW, allow);
+            reply
+        }
+        (name, None) if parts.method == Method::POST => unknown_service(host, name, &parts.headers),
+        (name, None) => page(404, html::not_found(host, name)),
+    }
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+fn describe(hosted: &Hosted, query: &str) -> Reply {
+    match View::from_query(query) {
+        Ok(Some(view)) => text(200, "text/xml; charset=utf-8", hosted.wsdl(view)),
+        Ok(None) => page(200, html::service(hosted)),
+        Err(error) => text(404, PLAIN, format!("{error}\n")),
+    }
+}
+
+async fn post<B>(
+    host: &Arc<Host>,
+    hosted: &Arc<Hosted>,
+    headers: &HeaderMap,
+    body: &mut Incoming<B>,
+    principal: Principal,
+) -> Reply
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    let begun = Instant::now();
+    let accept = joined(headers, &header::ACCEPT);
+    let head = head(headers, accept.as_deref());
+    let answer = soap::handle(host, hosted, &head, body, principal).await;
+    host.metrics.called(&hosted.service().name, &answer, begun.elapsed());
+    tracing::debug!(
+        service = hosted.service().name,
+        verb = answer.verb,
+        status = answer.status,
+        fault = answer.fault.as_ref().map(|fault| fault.code.name()),
+        elapsed_us = begun.elapsed().as_micros(),
+        "answered"
+    );
+    let complete = body.drain().await;
+    let mut reply = packed(answer.status, answer.packed, answer.fault.as_ref());
+    if let Some(job) = answer.release {
+        let (parts, body) = reply.into_parts();
+        reply = Response::from_parts(parts, body.then_release(host.engine.clone(), job));
+    }
+    if !complete {
+        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    reply
+}
+
+fn unknown_service(host: &Host, name: &str, headers: &HeaderMap) -> Reply {
+    let accept = joined(headers, &header::ACCEPT);
+    let form = ReplyForm::of_head(&head(headers, accept.as_deref()));
+    let names: Vec<&str> = host.services().map(|hosted| hosted.service().name.as_str()).collect();
+    let shown = fishplate_contract::lexical::shortened(name);
+    let message = format!("there is no service {shown:?} here; there is {}", names.join(", "));
+    let fault = Fault::new(FaultCode::UnknownService, message);
+    let envelope = write_fault(&form, None, &fault);
+    let mut reply = packed(
+        http_status(form.version, &fault),
+        pack(&envelope, form.packaging, None),
+        Some(&fault),
+    );
+    reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    reply
+}
+
+fn head<'h>(headers: &'h HeaderMap, accept: Option<&'h str>) -> Head<'h> {
+    let field = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    Head {
+        content_type: field(header::CONTENT_TYPE).unwrap_or(""),
+        soap_action: field(HeaderName::from_static("soapaction")),
+        accept,
+    }
+}
+
+fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
+    let fields: Vec<&str> =
+        headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
+    (!fields.is_empty()).then(|| fields.join(", "))
+}
+
+fn packed(status: u16, packed: fishplate_wire::Packed, fault: Option<&Fault>) -> Reply {
+    let content_type = packed.content_type.clone();
+    let mut reply = with_type(status, &content_type, ReplyBody::packed(packed));
+    if let Some(wait) = fault.and_then(|fault| fault.retry_after)
+        && let Ok(seconds) = HeaderValue::from_str(&wait.as_secs().max(1).to_string())
+    {
+        reply.headers_mut().insert(header::RETRY_AFTER, seconds);
+    }
+    reply
+}
+
+fn page(status: u16, html: String) -> Reply {
+    let mut reply = text(status, "text/html; charset=utf-8", html);
+    // The pages need no script and nothing from elsewhere.
+    let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
+    reply.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    reply
+}
+
+fn text(status: u16, content_type: &str, text: String) -> Reply {
+    with_type(status, content_type, ReplyBody::bytes(text))
+}
+
+fn with_type(status: u16, content_type: &str, body: ReplyBody) -> Reply {
+    let mut reply = Response::new(body);
+    *reply.status_mut() =
+        hyper::StatusCode::from_u16(status).unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
+    if let Ok(value) = HeaderValue::from_str(content_type) {
+        reply.headers_mut().insert(header::CONTENT_TYPE, value);
+    }
+    let sniff = HeaderValue::from_static("nosniff");
+    reply.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, sniff);
+    reply
+}

@@ -1,0 +1,285 @@
+//! What an administrator may set. Every limit is a row of [`LIMITS`]: its name, its default, its
+//! meaning and how it is set; `docs/reference/limits.md` is made of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fishplate_jobs::descriptor::units;
+use fishplate_wire::WireLimits;
+
+/// Settings of the faces; those of jobs are [`fishplate_jobs::engine::Settings`].
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Decides every address we publish: scheme, host and path in front of the services' names.
+    /// No slash at its end.
+    pub public_url: String,
+    /// The header in which a trusted proxy in front of us names the caller; `None`: everybody is
+    /// anonymous.
+    pub user_header: Option<String>,
+    /// Limits on messages.
+    pub wire: WireLimits,
+    /// Connections at once; more wait to be accepted.
+    pub max_connections: usize,
+    /// How long a connection may take to send a request's header, and may idle between requests.
+    pub header_timeout: Duration,
+    /// How long a body may stall.
+    pub body_stall: Duration,
+    /// Bytes a second that a body must bring on average, once `body_stall` has passed.
+    pub body_rate: u64,
+    /// How much of a refused body is still read so that its sender sees the answer.
+    pub drain_size: u64,
+    /// How long a refused body is still read.
+    pub drain_time: Duration,
+}
+
+impl Settings {
+    /// The defaults under this public URL.
+    pub fn new(public_url: impl Into<String>) -> Self {
+        let mut public_url = public_url.into();
+        while public_url.ends_with('/') {
+            public_url.pop();
+        }
+        Self {
+            public_url,
+            user_header: None,
+            wire: WireLimits::default(),
+            max_connections: 8192,
+            header_timeout: Duration::from_secs(75),
+            body_stall: Duration::from_secs(30),
+            body_rate: 1024,
+            drain_size: 64 << 20,
+            drain_time: Duration::from_secs(10),
+        }
+    }
+}
+
+/// All that `--limit NAME=VALUE` reaches.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// The faces.
+    pub faces: Settings,
+    /// The jobs.
+    pub jobs: fishplate_jobs::engine::Settings,
+}
+
+/// A limit that can be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// Its name, as faults tell it.
+    pub name: &'static str,
+    /// What it bounds.
+    pub meaning: &'static str,
+    kind: Kind,
+    field: Field,
+}
+
+/// In what a limit is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Count,
+    Bytes,
+    Time,
+}
+
+/// Where a limit is. A reader and a writer, so that one table serves both.
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    get: fn(&Limits) -> Option<u64>,
+    set: fn(&mut Limits, u64),
+}
+
+/// A limit that was set wrongly.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LimitError {
+    /// There is none of that name.
+    #[error("there is no limit {0:?}; there is {1}")]
+    Unknown(String, String),
+    /// It is not NAME=VALUE.
+    #[error("a limit is set as NAME=VALUE, such as max_queued=500; {0:?} is not")]
+    NotSet(String),
+    /// The value is not one.
+    #[error("limit {0} takes {1}; {2:?} is not")]
+    NotAValue(&'static str, &'static str, String),
+}
+
+impl Limits {
+    /// The defaults for this data directory under this public URL.
+    pub fn new(data: PathBuf, public_url: impl Into<String>) -> Self {
+        Self { faces: Settings::new(public_url), jobs: fishplate_jobs::engine::Settings::new(data) }
+    }
+
+    /// Sets a limit from `NAME=VALUE`.
+    ///
+    /// # Errors
+    /// [`LimitError`], which says what would be right.
+    pub fn set(&mut self, setting: &str) -> Result<(), LimitError> {
+        let (name, value) =
+            setting.split_once('=').ok_or_else(|| LimitError::NotSet(setting.to_owned()))?;
+        let limit = LIMITS.iter().find(|limit| limit.name == name).ok_or_else(|| {
+            let names: Vec<&str> = LIMITS.iter().map(|limit| limit.name).collect();
+            LimitError::Unknown(name.to_owned(), names.join(", "))
+        })?;
+        (limit.field.set)(self, limit.value(value)?);
+        Ok(())
+    }
+}
+
+impl Limit {
+    /// Its value in these settings, for people.
+    pub fn shown(&self, limits: &Limits) -> String {
+        let Some(value) = (self.field.get)(limits) else { return "none".to_owned() };
+        match self.kind {
+            Kind::Count => value.to_string(),
+            Kind::Bytes => shown_bytes(value),
+            Kind::Time => shown_time(value),
+        }
+    }
+
+    fn value(&self, text: &str) -> Result<u64, LimitError> {
+        let (value, takes) = match self.kind {
+            Kind::Count => (text.parse().ok(), "a whole number"),
+            Kind::Bytes => (units::size(text).ok(), "a size such as 64MiB"),
+            Kind::Time => (
+                units::duration(text).ok().and_then(|time| u64::try_from(time.as_millis()).ok()),
+                "a duration such as 30s or 2h",
+            ),
+        };
+        value.ok_or_else(|| LimitError::NotAValue(self.name, takes, text.to_owned()))
+    }
+}
+
+fn shown_bytes(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.iter().find(|(unit, _)| bytes >= *unit && bytes % unit == 0) {
+        Some((unit, name)) => format!("{} {name}", bytes / unit),
+        None => format!("{bytes} B"),
+    }
+}
+
+fn shown_time(millis: u64) -> String {
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
+    match units.iter().find(|(unit, _)| millis >= *unit && millis % unit == 0) {
+        Some((unit, name)) => format!("{} {name}", millis / unit),
+        None => format!("{millis} ms"),
+    }
+}
+
+macro_rules! limits {
+    ($($name:ident $kind:ident $place:ident $(. $more:ident)*, $meaning:literal;)+) => {
+        /// Every limit of a server.
+        pub const LIMITS: &[Limit] = &[$(Limit {
+            name: stringify!($name),
+            meaning: $meaning,
+            kind: Kind::$kind,
+            field: Field {
+                get: |limits| limits.$place$(.$more)*.$name.as_limit(),
+                set: |limits, value| limits.$place$(.$more)*.$name.set_limit(value),
+            },
+        },)+];
+    };
+}
+
+/// A field that holds a limit.
+trait LimitValue {
+    fn as_limit(&self) -> Option<u64>;
+    fn set_limit(&mut self, value: u64);
+}
+
+macro_rules! limit_values {
+    ($($number:ty)+) => {$(
+        impl LimitValue for $number {
+            fn as_limit(&self) -> Option<u64> {
+                u64::try_from(*self).ok()
+            }
+
+            fn set_limit(&mut self, value: u64) {
+                *self = Self::try_from(value).unwrap_or(Self::MAX);
+            }
+        }
+    )+};
+}
+
+limit_values!(u32 u64 usize);
+
+impl LimitValue for Duration {
+    fn as_limit(&self) -> Option<u64> {
+        u64::try_from(self.as_millis()).ok()
+    }
+
+    fn set_limit(&mut self, value: u64) {
+        *self = Self::from_millis(value);
+    }
+}
+
+impl LimitValue for Option<u64> {
+    fn as_limit(&self) -> Option<u64> {
+        *self
+    }
+
+    fn set_limit(&mut self, value: u64) {
+        *self = Some(value);
+    }
+}
+
+limits! {
+    max_running Count jobs, "Jobs that run at once in the data directory.";
+    max_queued Count jobs, "Jobs of a service that wait; one more is refused.";
+    retention Time jobs, "How long an ended job is kept.";
+    keep_jobs Count jobs, "Ended jobs that are kept; the oldest go first.";
+    disk_quota Bytes jobs, "What ended jobs may occupy before new ones are refused.";
+    disk_reserve Bytes jobs, "What must stay free on the disk; new jobs are refused and running ones stopped below it.";
+    lease Time jobs, "How long a claim on a job lasts if its holder does not renew it.";
+    max_connections Count faces, "Connections at once; more wait to be accepted.";
+    header_timeout Time faces, "How long a request's header may take, and a connection may idle.";
+    body_stall Time faces, "How long a body may stall.";
+    body_rate Bytes faces, "What a body must bring a second on average, once body_stall has passed.";
+    drain_size Bytes faces, "How much of a refused body is still read so that its sender sees the answer.";
+    drain_time Time faces, "How long a refused body is still read.";
+    message_size Bytes faces.wire, "A whole message, attachments included.";
+    envelope_size Bytes faces.wire, "The XML of a message outside decoded payloads.";
+    text_size Bytes faces.wire, "A text value.";
+    tag_size Bytes faces.wire, "One tag.";
+    xml_depth Count faces.wire, "Elements within each other.";
+    attributes Count faces.wire, "Attributes of an element, namespace declarations included.";
+    namespaces Count faces.wire, "Namespace declarations in scope at once.";
+    children Count faces.wire, "Child elements of an element.";
+    parts Count faces.wire, "Parts of a multipart message.";
+    part_headers Count faces.wire, "Header fields of a part.";
+    header_length Bytes faces.wire, "A header field of a part.";
+    inline_size Bytes faces.wire, "A payload that is kept in memory; a larger one is spooled to disk.";
+    inline_total Bytes faces.wire, "All payloads of a message that are kept in memory.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits::new("/data".into(), "http://localhost")
+    }
+
+    #[test]
+    fn every_limit_can_be_set_and_is_shown_as_it_was_set() {
+        for limit in LIMITS {
+            let mut limits = limits();
+            let (text, shown) = match limit.kind {
+                Kind::Count => ("17", "17"),
+                Kind::Bytes => ("3MiB", "3 MiB"),
+                Kind::Time => ("90s", "90 s"),
+            };
+            limits.set(&format!("{}={text}", limit.name)).unwrap();
+            assert_eq!(limit.shown(&limits), shown, "{}", limit.name);
+        }
+    }
+
+    #[test]
+    fn a_limit_set_wrongly_says_what_would_be_right() {
+        let error = |text: &str| limits().set(text).unwrap_err().to_string();
+        assert_eq!(
+            error("max_queued=many"),
+            "limit max_queued takes a whole number; \"many\" is not"
+        );
+        assert!(error("max_queue=5").starts_with("there is no limit \"max_queue\"; there is max_"));
+        assert!(error("max_queued").contains("NAME=VALUE"));
+    }
+}

@@ -1,0 +1,250 @@
+//! Payloads on their way in. Wire queues what is to be written; the driver of a body has it
+//! written beside the runtime, one batch while the next is being read.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSlice, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use fishplate_contract::Held;
+use fishplate_wire::SpoolSink;
+use tokio::task::JoinHandle;
+
+/// What is queued before it is written.
+const BATCH: usize = 1 << 20;
+
+/// The directory for spooled payloads of one server process.
+///
+/// Its name tells the process, so that what a killed one left is found and removed.
+#[derive(Debug)]
+pub struct SpoolDirectory {
+    path: PathBuf,
+    next: AtomicU64,
+}
+
+impl SpoolDirectory {
+    /// Makes the directory `DATA/spool/HOLDER` and removes those whose process is gone.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn open(data: &Path) -> io::Result<Arc<Self>> {
+        let spool = data.join("spool");
+        fs::create_dir_all(&spool)?;
+        for entry in fs::read_dir(&spool)?.flatten() {
+            let holder = entry.file_name().to_string_lossy().replace('_', "/");
+            if fishplate_jobs::engine::holder::is_dead(&holder) {
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        let holder = fishplate_jobs::engine::holder::this_process().replace('/', "_");
+        let path = spool.join(holder);
+        fs::create_dir(&path)?;
+        Ok(Arc::new(Self { path, next: AtomicU64::new(0) }))
+    }
+
+    /// A sink for one message.
+    pub fn sink(self: &Arc<Self>) -> Spooler {
+        Spooler {
+            directory: Arc::clone(self),
+            opened: Vec::new(),
+            queue: Vec::new(),
+            queued: 0,
+            writing: None,
+        }
+    }
+}
+
+impl Drop for SpoolDirectory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// A payload in the spool.
+#[derive(Debug)]
+struct Spooled {
+    path: PathBuf,
+    len: AtomicU64,
+    kept: AtomicBool,
+    // Held open between batches; closed when the message has been read.
+    file: Mutex<Option<File>>,
+    _directory: Arc<SpoolDirectory>,
+}
+
+impl Held for Spooled {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    fn keep(&self) {
+        self.kept.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Spooled {
+    fn drop(&mut self) {
+        if !self.kept.load(Ordering::Acquire) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Takes the payloads of one message.
+#[derive(Debug)]
+pub struct Spooler {
+    directory: Arc<SpoolDirectory>,
+    opened: Vec<Arc<Spooled>>,
+    queue: Vec<(Arc<Spooled>, Bytes)>,
+    queued: usize,
+    writing: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl SpoolSink for Spooler {
+    fn create(&mut self) -> Arc<dyn Held> {
+        let number = self.directory.next.fetch_add(1, Ordering::Relaxed);
+        let spooled = Arc::new(Spooled {
+            path: self.directory.path.join(number.to_string()),
+            len: AtomicU64::new(0),
+            kept: AtomicBool::new(false),
+            file: Mutex::new(None),
+            _directory: Arc::clone(&self.directory),
+        });
+        self.opened.push(Arc::clone(&spooled));
+        // An empty payload is an empty file.
+        self.queue.push((Arc::clone(&spooled), Bytes::new()));
+        spooled
+    }
+
+    fn write(&mut self, to: &Arc<dyn Held>, data: Bytes) {
+        let ours =
+            |spooled: &&Arc<Spooled>| std::ptr::addr_eq(Arc::as_ptr(spooled), Arc::as_ptr(to));
+        let Some(spooled) = self.opened.iter().rev().find(ours) else { return };
+        spooled.len.fetch_add(data.len() as u64, Ordering::AcqRel);
+        self.queued += data.len();
+        self.queue.push((Arc::clone(spooled), data));
+    }
+}
+
+impl Spooler {
+    /// Has a full batch written while the caller goes on reading; waits for the batch before.
+    ///
+    /// # Errors
+    /// If an earlier batch could not be written.
+    pub async fn pace(&mut self) -> io::Result<()> {
+        if self.queued >= BATCH { self.write_queue().await } else { Ok(()) }
+    }
+
+    /// Waits until all is written, and closes the files.
+    ///
+    /// # Errors
+    /// If something could not be written.
+    pub async fn finish(&mut self) -> io::Result<()> {
+        if !self.queue.is_empty() {
+            self.write_queue().await?;
+        }
+        self.settle().await?;
+        for spooled in self.opened.drain(..) {
+            *lock(&spooled.file) = None;
+        }
+        Ok(())
+    }
+
+    async fn write_queue(&mut self) -> io::Result<()> {
+        self.settle().await?;
+        let batch = std::mem::take(&mut self.queue);
+        self.queued = 0;
+        self.writing = Some(tokio::task::spawn_blocking(move || write_batch(&batch)));
+        Ok(())
+    }
+
+    async fn settle(&mut self) -> io::Result<()> {
+        match self.writing.take() {
+            Some(writing) => writing.await.unwrap_or_else(|error| Err(io::Error::other(error))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn write_batch(batch: &[(Arc<Spooled>, Bytes)]) -> io::Result<()> {
+    let mut rest = batch;
+    while let Some((spooled, _)) = rest.first() {
+        let run = rest.iter().take_while(|(other, _)| Arc::ptr_eq(other, spooled)).count();
+        let mut slices: Vec<IoSlice<'_>> =
+            rest[..run].iter().map(|(_, data)| IoSlice::new(data)).collect();
+        let mut open = lock(&spooled.file);
+        let file = match &mut *open {
+            Some(file) => file,
+            none => none.insert(
+                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&spooled.path)?,
+            ),
+        };
+        write_all_vectored(file, &mut slices)?;
+        rest = &rest[run..];
+    }
+    Ok(())
+}
+
+fn write_all_vectored(file: &mut File, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
+    IoSlice::advance_slices(&mut slices, 0);
+    while !slices.is_empty() {
+        match file.write_vectored(slices) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut slices, written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_queued_in_pieces_is_a_file_and_goes_with_its_last_handle() {
+        let data = tempfile::tempdir().unwrap();
+        let directory = SpoolDirectory::open(data.path()).unwrap();
+        let mut sink = directory.sink();
+        let (one, two) = (sink.create(), sink.create());
+        for piece in 0..50u8 {
+            sink.write(&one, Bytes::from(vec![piece; 70_000]));
+            sink.write(&two, Bytes::from_static(b"x"));
+            sink.pace().await.unwrap();
+        }
+        sink.finish().await.unwrap();
+        drop(sink);
+        assert_eq!((one.len(), two.len()), (3_500_000, 50));
+        let bytes = fs::read(one.path()).unwrap();
+        assert!(bytes.chunks(70_000).enumerate().all(|(n, chunk)| {
+            chunk.len() == 70_000 && chunk.iter().all(|byte| usize::from(*byte) == n)
+        }));
+        assert_eq!(fs::read(two.path()).unwrap(), [b'x'; 50]);
+        let (gone, kept) = (one.path().to_owned(), two.path().to_owned());
+        two.keep();
+        drop((one, two));
+        assert!(!gone.exists() && kept.exists());
+    }
+
+    #[tokio::test]
+    async fn what_a_killed_process_left_is_removed_and_a_living_ones_is_not() {
+        let data = tempfile::tempdir().unwrap();
+        let dead = data.path().join("spool/00000000-0000-0000-0000-000000000000_1_1_0");
+        fs::create_dir_all(&dead).unwrap();
+        fs::write(dead.join("0"), "half a payload").unwrap();
+        let living = SpoolDirectory::open(data.path()).unwrap();
+        let another = SpoolDirectory::open(data.path()).unwrap();
+        assert!(!dead.exists() && living.path.exists() && another.path.exists());
+    }
+}

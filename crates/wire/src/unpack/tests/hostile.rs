@@ -1,0 +1,226 @@
+//! What must be refused, and how.
+
+use super::*;
+use crate::envelope::SoapVersion;
+
+fn refused(message: &Message<'_>) -> Fault {
+    let whole = message.arguments(&[usize::MAX]).unwrap_err();
+    let bytes = message.arguments(&[1]).unwrap_err();
+    assert_eq!(whole.code, bytes.code);
+    whole
+}
+
+fn refused_call(children: &str) -> Fault {
+    refused(&call(children))
+}
+
+fn refused_mtom(parts: &[(&str, &str)], end: &str) -> Fault {
+    let mut body = String::new();
+    for (header, content) in parts {
+        body.push_str(&format!("--b\r\n{header}\r\n\r\n{content}\r\n"));
+    }
+    body.push_str(end);
+    let content_type = "multipart/related; type=\"application/xop+xml\"; boundary=b";
+    refused(&Message { content_type, soap_action: None, body: body.into_bytes() })
+}
+
+fn include(href: &str) -> String {
+    format!("<data><i:Include xmlns:i='{}' href='{href}'/></data>", crate::name::XOP)
+}
+
+#[test]
+fn a_message_cut_at_any_byte_is_refused() {
+    let xdescr = crate::name::XDESCR;
+    let children = format!(
+        "<data>aGVsbG8=</data><model><x:XMLData xmlns:x='{xdescr}'><m/></x:XMLData></model>"
+    );
+    let whole = call(&children);
+    assert!(whole.both().is_ok());
+    for end in 0..whole.body.len() {
+        let cut = Message::plain(&whole.body[..end]);
+        let fault = cut.arguments(&[usize::MAX]).unwrap_err();
+        assert_eq!(fault.code, FaultCode::MalformedMessage, "{end}");
+    }
+}
+
+#[test]
+fn an_mtom_message_cut_at_any_byte_is_refused() {
+    let root = envelope(SoapVersion::V11, "", &include("cid:a"));
+    let body = format!("--b\r\n\r\n{root}\r\n--b\r\nContent-ID: <a>\r\n\r\nxyz\r\n--b--");
+    let content_type = "multipart/related; boundary=b";
+    let cut = |end: usize| Message {
+        content_type,
+        soap_action: None,
+        body: body.as_bytes()[..end].to_vec(),
+    };
+    assert!(cut(body.len()).both().is_ok());
+    for end in 0..body.len() {
+        let fault = cut(end).arguments(&[usize::MAX]).unwrap_err();
+        assert_eq!(fault.code, FaultCode::MalformedMessage, "{end}");
+    }
+}
+
+#[test]
+fn only_parts_of_the_message_are_included() {
+    for href in ["http://10.0.0.1/x", "file:///etc/passwd", "", "//h/x", "data:,x", "ftp://h/x"] {
+        let fault = refused_call(&include(href));
+        assert_eq!(fault.code, FaultCode::ForbiddenContent, "{href}");
+        assert_eq!(fault.parameter.as_deref(), Some("data"));
+    }
+    let fault = refused_call(&include("cid:nobody"));
+    assert_eq!(fault.code, FaultCode::MalformedMessage);
+    assert!(fault.message.contains("cid:nobody"), "{}", fault.message);
+    let reference = "<data><w:EndpointReference \
+        xmlns:w='http://www.w3.org/2005/08/addressing'><w:Address>cid:a</w:Address>\
+        </w:EndpointReference></data>";
+    assert_eq!(refused_call(reference).code, FaultCode::InvalidValue);
+}
+
+#[test]
+fn parts_are_unmistakable() {
+    let root = envelope(SoapVersion::V11, "", &include("cid:a"));
+    let part = ("Content-ID: <a>", "x");
+    let fault = refused_mtom(&[("", &root), part, part], "--b--");
+    assert_eq!(fault.code, FaultCode::MalformedMessage);
+    assert!(fault.message.contains("two parts"), "{}", fault.message);
+    let fault = refused_mtom(&[("", &root)], "--b--");
+    assert!(fault.message.contains("no part has"), "{}", fault.message);
+    let fault = refused_mtom(&[], "--b--");
+    assert_eq!(fault.code, FaultCode::MalformedMessage);
+    let message = Message {
+        content_type: "multipart/related; boundary=b; start=\"<c>\"",
+        soap_action: None,
+        body: format!("--b\r\nContent-ID: <r>\r\n\r\n{root}\r\n--b--").into_bytes(),
+    };
+    assert!(refused(&message).message.contains("start"));
+}
+
+#[test]
+fn binary_values_are_one_thing() {
+    let xdescr = crate::name::XDESCR;
+    let xml =
+        |inner: &str| format!("<data><x:XMLData xmlns:x='{xdescr}'>{inner}</x:XMLData></data>");
+    for children in [
+        "<data>not base64!</data>".to_owned(),
+        "<data>aGVs<b/></data>".to_owned(),
+        "<data><unknown/></data>".to_owned(),
+        xml("<a/>").replace("</data>", "aGVs</data>"),
+        xml("<a/>").replace("</data>", "<b/></data>"),
+        "<data>a</data>".to_owned(),
+        "<data/><x>1<b/></x>".to_owned(),
+    ] {
+        let fault = refused_call(&children);
+        assert_eq!(fault.code, FaultCode::InvalidValue, "{children}");
+        assert!(fault.parameter.is_some());
+    }
+    for children in [xml(""), xml("<a/><b/>"), xml("text"), xml("<a>\u{1}</a>")] {
+        assert_eq!(refused_call(&children).code, FaultCode::MalformedMessage, "{children}");
+    }
+    let fault = refused_call("<data href='cid:a'/>");
+    assert_eq!(fault.code, FaultCode::UnsupportedMediaType);
+}
+
+#[test]
+fn parameters_are_known_and_stand_once() {
+    let fault = refused_call("<data/><dada/>");
+    assert_eq!(fault.code, FaultCode::UnexpectedParameter);
+    assert_eq!(fault.parameter.as_deref(), Some("dada"));
+    let fault = refused_call("<data/><data/>");
+    assert_eq!(fault.code, FaultCode::UnexpectedParameter);
+    let fault = refused_call("<data/><o:x xmlns:o='urn:other'>1</o:x>");
+    assert_eq!(fault.code, FaultCode::UnexpectedParameter);
+    let fault = refused_call("<x>1</x>");
+    assert_eq!(fault.code, FaultCode::MissingParameter);
+    assert_eq!(refused_call("<data/>loose text").code, FaultCode::MalformedMessage);
+    assert_eq!(refused_call("<data/><title>\u{8}</title>").code, FaultCode::MalformedMessage);
+}
+
+#[test]
+fn unknown_operations_are_told_with_the_known_ones() {
+    let text = envelope(SoapVersion::V11, "", "<data/>");
+    for other in [text.replace("s:call", "s:dance"), text.replace("urn:test", "urn:other")] {
+        let fault = refused(&Message::plain(other));
+        assert_eq!(fault.code, FaultCode::UnknownOperation);
+        assert!(fault.message.contains("call, spawn"), "{}", fault.message);
+    }
+}
+
+#[test]
+fn envelopes_are_envelopes() {
+    let text = envelope(SoapVersion::V11, "", "<data/>");
+    for (from, to, code) in [
+        ("schemas.xmlsoap.org/soap/envelope/", "e.example/", FaultCode::VersionMismatch),
+        ("e:Envelope", "e:Letter", FaultCode::MalformedMessage),
+        ("e:Body", "e:Torso", FaultCode::MalformedMessage),
+        ("</e:Body>", "</e:Body><e:Body/>", FaultCode::MalformedMessage),
+        ("</s:call>", "</s:call><s:call/>", FaultCode::MalformedMessage),
+        ("<e:Header>", "text<e:Header>", FaultCode::MalformedMessage),
+    ] {
+        let fault = refused(&Message::plain(text.replace(from, to)));
+        assert_eq!(fault.code, code, "{to}");
+    }
+    let empty = text.replace("<s:call><data/></s:call>", "");
+    assert_eq!(refused(&Message::plain(empty)).code, FaultCode::MalformedMessage);
+    for body in ["", "{\"not\": \"XML\"}", "x=1&y=2", "%PDF-1.4\u{0}"] {
+        assert_eq!(refused(&Message::plain(body)).code, FaultCode::MalformedMessage, "{body}");
+    }
+}
+
+#[test]
+fn actions_and_headers_are_checked() {
+    let message = |action: &'static str| Message { soap_action: Some(action), ..call("<data/>") };
+    assert!(message("\"urn:test#call\"").both().is_ok());
+    assert!(message("").both().is_ok());
+    let fault = refused(&message("\"urn:test#kill\""));
+    assert_eq!(fault.code, FaultCode::ActionMismatch);
+    for version in [SoapVersion::V11, SoapVersion::V12] {
+        for must in ["1", "true"] {
+            let header = format!(
+                "<w:Security xmlns:w='urn:w' e:mustUnderstand='{must}'><w:t/></w:Security>"
+            );
+            let fault = refused(&Message::plain(envelope(version, &header, "<data/>")));
+            assert_eq!(fault.code, FaultCode::MustUnderstand);
+        }
+        let header = "<w:Security xmlns:w='urn:w' e:mustUnderstand='0'/>";
+        assert!(Message::plain(envelope(version, header, "<data/>")).both().is_ok());
+    }
+    let header = "<a:ReplyTo xmlns:a='http://www.w3.org/2005/08/addressing'><a:Address>\
+                  http://10.0.0.1/</a:Address></a:ReplyTo>";
+    let fault = refused(&Message::plain(envelope(SoapVersion::V12, header, "<data/>")));
+    assert_eq!(fault.code, FaultCode::InvalidAddressing);
+    let header = "<o:key xmlns:o='urn:fishplate:options:1'> k-1 </o:key>";
+    let (request, _) = Message::plain(envelope(SoapVersion::V11, header, "<data/>")).request(&[9]);
+    assert_eq!(request.unwrap().options.key.as_deref(), Some("k-1"));
+}
+
+#[test]
+fn headers_are_kept_within_bounds() {
+    let many = "<o:a/>".repeat(1001);
+    let header = format!("<o:key xmlns:o='urn:fishplate:options:1'>{many}</o:key>");
+    let fault = refused(&Message::plain(envelope(SoapVersion::V11, &header, "<data/>")));
+    assert_eq!(fault.limit.unwrap().name, "header_elements");
+    let foreign = format!("<o:key xmlns:o='urn:other'>{many}</o:key>");
+    let message = Message::plain(envelope(SoapVersion::V11, &foreign, "<data/>"));
+    assert!(message.both().is_ok(), "what is not understood is not kept");
+}
+
+#[test]
+fn media_types_of_others_are_refused() {
+    for content_type in [
+        "application/json",
+        "",
+        "multipart/related; type=\"text/xml\"; boundary=b",
+        "multipart/form-data; boundary=b",
+        "application/dime",
+        "text/xml; charset=EBCDIC",
+    ] {
+        let message = Message { content_type, soap_action: None, body: Vec::new() };
+        assert_eq!(refused(&message).code, FaultCode::UnsupportedMediaType, "{content_type}");
+    }
+    let unbounded = Message {
+        content_type: "multipart/related; type=\"application/xop+xml\"",
+        soap_action: None,
+        body: Vec::new(),
+    };
+    assert_eq!(refused(&unbounded).code, FaultCode::MalformedMessage);
+}

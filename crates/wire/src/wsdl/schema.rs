@@ -1,0 +1,362 @@
+//! The schema of a service: a wrapper element for each request and response, named types for
+//! records, one element for faults.
+
+use fishplate_contract::{DataType, Exposed, FaultCode, Interface, Parameter};
+
+use super::markup::Markup;
+use super::{DataView, View};
+use crate::detail::FAULT_ELEMENT;
+use crate::name::{PARAMETER, WSA, XDESCR, XMIME, XOP, XSD};
+
+/// Named type of a file in the view `data=xdescr`.
+const DATA: &str = "Data";
+
+/// Java gets a `DataHandler` for this; for an image or XML it would get something that reads the
+/// file into memory.
+const ANY_CONTENT: (&str, &str) = ("xmime:expectedContentTypes", "application/octet-stream");
+
+pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, view: View) {
+    to.open(
+        "xs:schema",
+        &[
+            ("targetNamespace", namespace),
+            ("elementFormDefault", "qualified"),
+            ("xmlns:xs", XSD),
+            ("xmlns:tns", namespace),
+            ("xmlns:xmime", XMIME),
+        ],
+    );
+    // By this our client knows a server of ours.
+    to.open("xs:annotation", &[]);
+    to.empty("xs:appinfo", &[("source", PARAMETER)]);
+    to.close();
+    let mut schema = Schema { view, labelled: Vec::new(), data_used: false };
+    for exposed in &interface.exposed {
+        schema.wrappers(to, exposed);
+    }
+    for exposed in &interface.exposed {
+        for parameters in [&exposed.signature.inputs, &exposed.signature.outputs] {
+            schema.records(to, &exposed.name, parameters);
+        }
+    }
+    schema.labelled_types(to);
+    if schema.data_used {
+        write_data(to);
+    }
+    write_fault(to);
+    to.close();
+}
+
+struct Schema {
+    view: View,
+    /// Types that a repeated element of it is of, in the order of their use.
+    labelled: Vec<DataType>,
+    data_used: bool,
+}
+
+impl Schema {
+    fn wrappers(&mut self, to: &mut Markup, exposed: &Exposed) {
+        let name = &exposed.name;
+        let request = format!("Request of the operation {name}. {}", exposed.documentation);
+        self.wrapper(to, name, name, request.trim_end(), &exposed.signature.inputs);
+        let response = format!("Results of the operation {name}.");
+        let element = format!("{name}Response");
+        self.wrapper(to, &element, name, &response, &exposed.signature.outputs);
+    }
+
+    fn wrapper(
+        &mut self,
+        to: &mut Markup,
+        element: &str,
+        operation: &str,
+        documentation: &str,
+        parameters: &[Parameter],
+    ) {
+        to.open("xs:element", &[("name", element)]);
+        annotate(to, documentation, &[], &[]);
+        to.open("xs:complexType", &[]);
+        self.sequence(to, operation, parameters);
+        to.close();
+        to.close();
+    }
+
+    fn sequence(&mut self, to: &mut Markup, within: &str, parameters: &[Parameter]) {
+        if parameters.is_empty() {
+            to.empty("xs:sequence", &[]);
+            return;
+        }
+        to.open("xs:sequence", &[]);
+        for parameter in parameters {
+            self.element(to, within, parameter);
+        }
+        to.close();
+    }
+
+    fn element(&mut self, to: &mut Markup, within: &str, parameter: &Parameter) {
+        let mut attributes = vec![("name", parameter.name.as_str())];
+        let enumerated = is_enumerated(parameter);
+        let type_name = self.type_name(within, parameter);
+        if !enumerated {
+            attributes.push(("type", &type_name));
+        }
+        if parameter.optional || parameter.repeated || parameter.default.is_some() {
+            attributes.push(("minOccurs", "0"));
+        }
+        if parameter.repeated {
+            attributes.push(("maxOccurs", "unbounded"));
+        }
+        if parameter.data_type.is_binary() && type_name == "xs:base64Binary" {
+            attributes.push(ANY_CONTENT);
+        }
+        to.open("xs:element", &attributes);
+        annotate_parameter(to, parameter);
+        if enumerated {
+            to.open("xs:simpleType", &[]);
+            to.open("xs:restriction", &[("base", &type_name)]);
+            for choice in &parameter.choices {
+                to.empty("xs:enumeration", &[("value", choice)]);
+            }
+            to.close();
+            to.close();
+        }
+        to.close();
+    }
+
+    fn type_name(&mut self, within: &str, parameter: &Parameter) -> String {
+        match (&parameter.data_type, self.view.data) {
+            (DataType::Record(_), _) => format!("tns:{within}_{}", parameter.name),
+            (DataType::Raw | DataType::Xml, DataView::Xdescr) => {
+                self.data_used = true;
+                format!("tns:{DATA}")
+            }
+            (data_type, _) if parameter.repeated => {
+                if !self.labelled.iter().any(|has| xsd_name(has) == xsd_name(data_type)) {
+                    self.labelled.push(data_type.clone());
+                }
+                format!("tns:{}", labelled_name(data_type))
+            }
+            (data_type, _) => format!("xs:{}", xsd_name(data_type)),
+        }
+    }
+
+    /// The named types of records, inner ones after the one that holds them.
+    fn records(&mut self, to: &mut Markup, within: &str, parameters: &[Parameter]) {
+        for parameter in parameters {
+            let DataType::Record(fields) = &parameter.data_type else { continue };
+            let name = format!("{within}_{}", parameter.name);
+            to.open("xs:complexType", &[("name", &name)]);
+            annotate(to, &parameter.help, &[], &[]);
+            self.sequence(to, &name, fields);
+            to.close();
+            self.records(to, &name, fields);
+        }
+    }
+
+    /// Types of repeated values: the value with a `name` that tells it from the others.
+    fn labelled_types(&self, to: &mut Markup) {
+        for data_type in &self.labelled {
+            let name = labelled_name(data_type);
+            let mut attributes = vec![("name", name.as_str())];
+            if data_type.is_binary() {
+                attributes.push(ANY_CONTENT);
+            }
+            to.open("xs:complexType", &attributes);
+            annotate(to, "One of several values, told apart by its name.", &[], &[]);
+            to.open("xs:simpleContent", &[]);
+            to.open("xs:extension", &[("base", &format!("xs:{}", xsd_name(data_type)))]);
+            to.empty("xs:attribute", &[("name", "name"), ("type", "xs:string")]);
+            to.close();
+            to.close();
+            to.close();
+        }
+    }
+}
+
+/// Texts are enumerated in the schema; toolkits differ in what they make of enumerated numbers.
+fn is_enumerated(parameter: &Parameter) -> bool {
+    !parameter.choices.is_empty() && parameter.data_type == DataType::String && !parameter.repeated
+}
+
+fn xsd_name(data_type: &DataType) -> &'static str {
+    match data_type {
+        DataType::Int => "int",
+        DataType::Long => "long",
+        DataType::Float => "float",
+        DataType::Double => "double",
+        DataType::Bool => "boolean",
+        DataType::String => "string",
+        DataType::DateTime => "dateTime",
+        DataType::Raw | DataType::Xml => "base64Binary",
+        DataType::Record(_) => "anyType",
+    }
+}
+
+fn labelled_name(data_type: &DataType) -> String {
+    if data_type.is_binary() {
+        "NamedFile".to_owned()
+    } else {
+        format!("Named_{}", xsd_name(data_type))
+    }
+}
+
+/// A file in the message or elsewhere (paper 000, section 4.5).
+fn write_data(to: &mut Markup) {
+    to.open("xs:complexType", &[("name", DATA), ("mixed", "true")]);
+    annotate(
+        to,
+        &format!(
+            "A file: base64 text, or {{{XDESCR}}}XMLData with one element in it, or \
+             {{{WSA}}}EndpointReference with the Address where the file is."
+        ),
+        &[],
+        &[],
+    );
+    to.open("xs:sequence", &[]);
+    let namespaces = format!("{XDESCR} {WSA} {XOP}");
+    to.empty(
+        "xs:any",
+        &[("namespace", &namespaces), ("processContents", "lax"), ("minOccurs", "0")],
+    );
+    to.close();
+    to.empty("xs:attribute", &[("name", "name"), ("type", "xs:string")]);
+    to.close();
+}
+
+/// Documentation, and in `xs:appinfo` what our client reads again.
+fn annotate(to: &mut Markup, text: &str, info: &[(&str, &str)], choices: &[String]) {
+    if text.is_empty() && info.is_empty() {
+        return;
+    }
+    to.open("xs:annotation", &[]);
+    if !text.is_empty() {
+        to.text("xs:documentation", &[], text);
+    }
+    if !info.is_empty() {
+        to.open("xs:appinfo", &[("source", PARAMETER)]);
+        let attributes: Vec<(&str, &str)> =
+            [("xmlns:p", PARAMETER)].into_iter().chain(info.iter().copied()).collect();
+        if choices.is_empty() {
+            to.empty("p:parameter", &attributes);
+        } else {
+            to.open("p:parameter", &attributes);
+            for choice in choices {
+                to.text("p:choice", &[], choice);
+            }
+            to.close();
+        }
+        to.close();
+    }
+    to.close();
+}
+
+fn annotate_parameter(to: &mut Markup, parameter: &Parameter) {
+    let text = parameter_text(parameter);
+    let mut info: Vec<(&str, &str)> = Vec::new();
+    if parameter.data_type == DataType::Xml {
+        info.push(("type", "xml"));
+    }
+    for (name, value) in [("unit", &parameter.unit), ("mediaType", &parameter.media_type)] {
+        if !value.is_empty() {
+            info.push((name, value));
+        }
+    }
+    let optional =
+        [("default", &parameter.default), ("min", &parameter.min), ("max", &parameter.max)];
+    for (name, value) in optional {
+        info.extend(value.as_deref().map(|value| (name, value)));
+    }
+    if parameter.allow_leading_dash {
+        info.push(("allowLeadingDash", "true"));
+    }
+    if parameter.repeated && parameter.optional {
+        info.push(("optional", "true"));
+    }
+    let choices: &[String] = if is_enumerated(parameter) { &[] } else { &parameter.choices };
+    let exact = parameter.help.trim() == parameter.help;
+    if text != parameter.help || !exact || !info.is_empty() || !choices.is_empty() {
+        info.push(("help", &parameter.help));
+    }
+    annotate(to, &text, &info, choices);
+}
+
+/// All that people should know of a parameter.
+fn parameter_text(parameter: &Parameter) -> String {
+    let mut sentences = Vec::new();
+    if !parameter.help.is_empty() {
+        sentences.push(parameter.help.clone());
+    }
+    if parameter.data_type == DataType::Xml {
+        sentences.push("An XML file.".to_owned());
+    }
+    for (what, value) in [("Unit", &parameter.unit), ("Content", &parameter.media_type)] {
+        if !value.is_empty() {
+            sentences.push(format!("{what}: {value}."));
+        }
+    }
+    match (&parameter.min, &parameter.max) {
+        (Some(min), Some(max)) => sentences.push(format!("From {min} to {max}.")),
+        (Some(min), None) => sentences.push(format!("At least {min}.")),
+        (None, Some(max)) => sentences.push(format!("At most {max}.")),
+        (None, None) => {}
+    }
+    if !parameter.choices.is_empty() {
+        sentences.push(format!("One of: {}.", parameter.choices.join(", ")));
+    }
+    if let Some(default) = &parameter.default {
+        sentences.push(format!("Default: {default}."));
+    }
+    if sentences.is_empty() {
+        sentences.push(format!("Of type {}.", parameter.data_type.name()));
+    }
+    sentences.join(" ")
+}
+
+/// The one declared fault: what [`crate::detail`] writes.
+fn write_fault(to: &mut Markup) {
+    to.open("xs:element", &[("name", FAULT_ELEMENT)]);
+    annotate(to, "What went wrong, in the detail of a SOAP fault.", &[], &[]);
+    to.open("xs:complexType", &[]);
+    to.open("xs:sequence", &[]);
+    let codes: Vec<&str> = FaultCode::ALL.iter().map(|code| code.name()).collect();
+    let code = format!("What kind of fault: {}.", codes.join(", "));
+    for (name, xsd, optional, text) in [
+        ("code", "xs:string", false, code.as_str()),
+        ("message", "xs:string", false, "What was wrong and what would be right."),
+        ("parameter", "xs:string", true, "The parameter it is about."),
+        ("limit", "", true, "The limit it ran into."),
+        ("job", "xs:string", true, "ID of the job it is about."),
+        ("exitCode", "xs:int", true, "The program's exit code."),
+        ("signal", "xs:string", true, "The signal that ended the program."),
+        ("stderr", "xs:string", true, "What the program's standard error said last."),
+        ("retryAfter", "xs:double", true, "Seconds until it is worth trying again."),
+    ] {
+        let mut attributes = vec![("name", name)];
+        if !xsd.is_empty() {
+            attributes.push(("type", xsd));
+        }
+        if optional {
+            attributes.push(("minOccurs", "0"));
+        }
+        to.open("xs:element", &attributes);
+        annotate(to, text, &[], &[]);
+        if xsd.is_empty() {
+            write_limit(to);
+        }
+        to.close();
+    }
+    to.close();
+    to.close();
+    to.close();
+}
+
+fn write_limit(to: &mut Markup) {
+    to.open("xs:complexType", &[]);
+    to.open("xs:sequence", &[]);
+    for (name, text) in [("name", "The limit's name."), ("value", "Its value, with its unit.")] {
+        to.open("xs:element", &[("name", name), ("type", "xs:string")]);
+        annotate(to, text, &[], &[]);
+        to.close();
+    }
+    to.close();
+    to.close();
+}

@@ -1,0 +1,236 @@
+use fishplate_contract::{DataType, Interface, Operation, Parameter, Service, Signature, Verb};
+use proptest::prelude::*;
+
+use super::*;
+use crate::envelope::SoapVersion;
+use crate::name::QName;
+
+fn service(operations: Vec<Operation>) -> Service {
+    Service {
+        name: "arithmetic-test".to_owned(),
+        namespace: "urn:test".to_owned(),
+        title: "Arithmetic <Server> & more".to_owned(),
+        documentation: "First line.\nSecond line.\n\nThird.".to_owned(),
+        operations,
+    }
+}
+
+fn rich() -> Service {
+    let mut size = Parameter::new("size", DataType::Double).default("1.5").help("How fine.");
+    size.unit = "mm".to_owned();
+    size.min = Some("0.1".to_owned());
+    size.max = Some("1e3".to_owned());
+    let mut order = Parameter::new("order", DataType::String).optional();
+    order.choices = vec!["linear".to_owned(), "quad \"ratic\"".to_owned()];
+    let mut level = Parameter::new("level", DataType::Int);
+    level.choices = vec!["1".to_owned(), "2".to_owned()];
+    let mut deck = Parameter::new("deck", DataType::Raw).help("Input deck, \n  in two lines ");
+    deck.media_type = "text/plain".to_owned();
+    let mut title = Parameter::new("title", DataType::String);
+    title.allow_leading_dash = true;
+    let model = Parameter::new("model", DataType::Xml).optional();
+    let fields = Parameter::new("fields", DataType::Raw).repeated().help("Each field.");
+    let notes = Parameter::new("notes", DataType::String).repeated().optional();
+    let flag = Parameter::new("flag", DataType::Bool);
+    service(vec![
+        Operation {
+            name: "call".to_owned(),
+            documentation: "Solves.".to_owned(),
+            signature: Signature {
+                inputs: vec![deck.clone(), size, order, level, title, model, flag],
+                outputs: vec![fields, notes, deck],
+            },
+        },
+        Operation { name: "mesh".to_owned(), ..Operation::default() },
+    ])
+}
+
+const ADDRESS: &str = "http://h.example:8080/arithmetic-test";
+
+fn round_trip(service: &Service) {
+    let interface = Interface::of(service);
+    let text = write(service, &interface, View::default(), ADDRESS);
+    let description = read(&text).unwrap();
+    assert_eq!(description.name, service.name);
+    assert_eq!(description.namespace, service.namespace);
+    assert_eq!(description.title, service.title);
+    assert_eq!(description.documentation, service.documentation);
+    assert!(description.ours);
+    let exposed: Vec<_> =
+        description.operations.iter().map(|operation| operation.exposed.clone()).collect();
+    assert_eq!(exposed, interface.exposed);
+    for operation in &description.operations {
+        let name = &operation.exposed.name;
+        assert_eq!(operation.action, action(&service.namespace, name));
+        assert!(operation.request.is(&service.namespace, name));
+        assert!(operation.response.is(&service.namespace, &format!("{name}Response")));
+        assert!(operation.qualified);
+        assert_eq!(operation.fault, Some(QName::new(&*service.namespace, "fault")));
+    }
+    let addresses = [SoapVersion::V11, SoapVersion::V12].map(|v| (v, ADDRESS.to_owned()));
+    assert_eq!(description.addresses, addresses);
+}
+
+#[test]
+fn a_description_comes_back() {
+    round_trip(&rich());
+    round_trip(&service(Vec::new()));
+}
+
+#[test]
+fn what_toolkits_need_is_there() {
+    let service = rich();
+    let text = write(&service, &Interface::of(&service), View::default(), ADDRESS);
+    let document = roxmltree::Document::parse(&text).unwrap();
+    let nodes = |name: &'static str| {
+        let document = &document;
+        document.descendants().filter(move |node| node.tag_name().name() == name)
+    };
+    let first = nodes("address").next().unwrap();
+    assert_eq!(first.tag_name().namespace(), Some(crate::name::WSDL_SOAP_11));
+    let mut actions: Vec<_> =
+        nodes("operation").filter_map(|n| n.attribute("soapAction")).collect();
+    let half = actions.len() / 2;
+    actions.truncate(half);
+    actions.sort_unstable();
+    actions.dedup();
+    assert_eq!(actions.len(), half, "soapAction is unique in a binding");
+    assert!(nodes("import").next().is_none());
+    let binary: Vec<_> =
+        nodes("element").filter(|node| node.attribute("type") == Some("xs:base64Binary")).collect();
+    assert!(!binary.is_empty());
+    for node in binary {
+        let content = node.attribute((crate::name::XMIME, "expectedContentTypes"));
+        assert_eq!(content, Some("application/octet-stream"));
+    }
+    for attribute in ["default", "fixed"] {
+        assert!(document.descendants().all(|node| {
+            node.tag_name().namespace() != Some(crate::name::XSD)
+                || node.attribute(attribute).is_none()
+        }));
+    }
+    for element in nodes("element").chain(
+        nodes("operation")
+            .filter(|n| n.parent().is_some_and(|parent| parent.tag_name().name() == "portType")),
+    ) {
+        let told = element.descendants().any(|node| node.tag_name().name() == "documentation");
+        assert!(told, "{:?} is documented", element.attribute("name"));
+    }
+}
+
+#[test]
+fn the_richer_view_types_files_otherwise_and_reads_back() {
+    let service = rich();
+    let interface = Interface::of(&service);
+    let view = View { data: DataView::Xdescr };
+    let text = write(&service, &interface, view, ADDRESS);
+    assert!(!text.contains("xs:base64Binary"));
+    let description = read(&text).unwrap();
+    let call = &description.operation("call").unwrap().exposed;
+    assert_eq!(call.signature.input("deck").unwrap().data_type, DataType::Raw);
+    assert_eq!(call.signature.input("model").unwrap().data_type, DataType::Xml);
+    assert!(call.signature.output("fields").unwrap().repeated);
+}
+
+#[test]
+fn actions_are_made_as_toolkits_know_them() {
+    assert_eq!(action("urn:test", "call"), "urn:test#call");
+    assert_eq!(action("http://a.example/b", "call"), "http://a.example/b/call");
+    assert_eq!(action("http://a.example/b/", "call"), "http://a.example/b/call");
+}
+
+#[test]
+fn a_foreign_description_is_read() {
+    let description = read(include_str!("foreign.wsdl")).unwrap();
+    assert!(!description.ours);
+    assert_eq!(description.title, "Calculator");
+    let names: Vec<&str> =
+        description.operations.iter().map(|operation| operation.exposed.name.as_str()).collect();
+    assert_eq!(names, ["Add", "Store"]);
+    let add = description.operation("Add").unwrap();
+    assert_eq!(add.action, "http://tempuri.org/Add");
+    assert_eq!(add.exposed.verb, Verb::Call);
+    assert_eq!(add.exposed.documentation, "Adds two integers.");
+    assert!(add.qualified);
+    let types: Vec<_> =
+        add.exposed.signature.inputs.iter().map(|p| (p.name.as_str(), &p.data_type)).collect();
+    assert_eq!(types, [("intA", &DataType::Int), ("intB", &DataType::Int)]);
+    let store = &description.operation("Store").unwrap().exposed.signature;
+    let colour = store.input("colour").unwrap();
+    assert_eq!((&colour.data_type, colour.optional), (&DataType::String, true));
+    assert_eq!(colour.choices, ["red", "green"]);
+    let points = store.input("points").unwrap();
+    assert!(points.repeated);
+    let DataType::Record(fields) = &points.data_type else { panic!("{points:?}") };
+    assert_eq!(fields[0].data_type, DataType::Double);
+    assert_eq!(store.output("picture").unwrap().data_type, DataType::Raw);
+    assert_eq!(description.address(SoapVersion::V12), Some("http://h.example/calc.asmx"));
+}
+
+#[test]
+fn what_cannot_be_used_says_why() {
+    for (text, why) in [
+        ("not xml", "not XML"),
+        ("<a/>", "not WSDL 1.1"),
+        ("<!DOCTYPE a><a/>", "not XML"),
+        ("<definitions xmlns='http://schemas.xmlsoap.org/wsdl/'/>", "no service"),
+    ] {
+        let error = read(text).unwrap_err().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    let rpc = include_str!("foreign.wsdl").replace("style=\"document\"", "style=\"rpc\"");
+    assert!(read(&rpc).unwrap_err().to_string().contains("rpc"));
+    let looped = include_str!("foreign.wsdl").replace("type=\"s:double\"", "type=\"tns:Point\"");
+    assert!(read(&looped).unwrap().operation("Store").is_none());
+}
+
+fn parameter(names: impl Strategy<Value = String>) -> impl Strategy<Value = Parameter> {
+    let text = || "[ -~é\n]{0,12}";
+    let data_type = prop_oneof![
+        Just(DataType::Int),
+        Just(DataType::Long),
+        Just(DataType::Float),
+        Just(DataType::Double),
+        Just(DataType::Bool),
+        Just(DataType::String),
+        Just(DataType::Raw),
+        Just(DataType::Xml),
+    ];
+    let marks = (any::<bool>(), any::<bool>(), any::<bool>());
+    let texts = (text(), text(), text());
+    let options = (
+        proptest::option::of(text()),
+        proptest::option::of(text()),
+        proptest::option::of(text()),
+        proptest::collection::vec(text(), 0..3),
+    );
+    (names, data_type, marks, texts, options).prop_map(
+        |(name, data_type, marks, texts, (default, min, max, choices))| {
+            let mut parameter = Parameter::new(name, data_type);
+            (parameter.help, parameter.unit, parameter.media_type) = texts;
+            parameter.optional = marks.0 || default.is_some();
+            parameter.repeated = marks.1;
+            parameter.allow_leading_dash = marks.2;
+            (parameter.default, parameter.min, parameter.max) = (default, min, max);
+            parameter.choices = choices;
+            parameter
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn any_service_comes_back(
+        inputs in proptest::collection::vec(parameter("[a-z][a-zA-Z0-9_.-]{0,5}".boxed()), 0..4),
+        outputs in proptest::collection::vec(parameter("[a-z][a-zA-Z0-9_.-]{0,5}".boxed()), 0..3),
+        documentation in "[ -~é\n]{0,30}",
+        sole in any::<bool>(),
+    ) {
+        let name = if sole { "call" } else { "solve" };
+        round_trip(&service(vec![Operation {
+            name: name.to_owned(),
+            documentation,
+            signature: Signature { inputs, outputs },
+        }]));
+    }
+}

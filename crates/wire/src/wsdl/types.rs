@@ -1,0 +1,213 @@
+//! The schemas in a WSDL: elements to parameters.
+
+use fishplate_contract::{DataType, Parameter};
+use roxmltree::Node;
+
+use super::read::{WsdlError, unusable};
+use crate::name::{PARAMETER, QName, WSDL, XSD};
+
+/// How deep records are followed; a type that holds itself ends here.
+const DEPTH: usize = 16;
+
+/// All schemas of a WSDL.
+pub(super) struct Types<'a, 'i> {
+    schemas: Vec<Node<'a, 'i>>,
+}
+
+/// What an element's type comes to.
+struct Resolved {
+    data_type: DataType,
+    choices: Vec<String>,
+}
+
+impl<'a, 'i> Types<'a, 'i> {
+    pub(super) fn of(definitions: Node<'a, 'i>) -> Self {
+        let types = definitions.children().filter(|node| node.has_tag_name((WSDL, "types")));
+        let schemas = types.flat_map(|types| types.children());
+        Self { schemas: schemas.filter(|node| node.has_tag_name((XSD, "schema"))).collect() }
+    }
+
+    /// The name that an attribute of a node holds.
+    pub(super) fn qname(&self, node: Node<'a, 'i>, text: &str) -> QName {
+        let (prefix, local) = match text.split_once(':') {
+            Some((prefix, local)) => (Some(prefix), local),
+            None => (None, text),
+        };
+        QName::new(node.lookup_namespace_uri(prefix).unwrap_or_default(), local)
+    }
+
+    /// A top-level definition.
+    fn find(&self, kind: &str, name: &QName) -> Option<Node<'a, 'i>> {
+        let of_namespace = self.schemas.iter().filter(|schema| {
+            schema.attribute("targetNamespace").unwrap_or_default() == name.namespace
+        });
+        of_namespace.flat_map(Node::children).find(|node| {
+            node.has_tag_name((XSD, kind)) && node.attribute("name") == Some(&*name.local)
+        })
+    }
+
+    /// Whether the elements within a top-level element are in its namespace.
+    pub(super) fn is_qualified(&self, element: &QName) -> bool {
+        let schema = self.find("element", element).and_then(|node| node.parent());
+        schema.and_then(|schema| schema.attribute("elementFormDefault")) == Some("qualified")
+    }
+
+    /// The values in a wrapper element.
+    pub(super) fn wrapped(&self, wrapper: &QName) -> Result<Vec<Parameter>, WsdlError> {
+        let element = self.find("element", wrapper).ok_or_else(|| {
+            unusable(format!("it has no element {wrapper} (imported schemas are not read)"))
+        })?;
+        let complex = match element.attribute("type") {
+            Some(name) => self.find("complexType", &self.qname(element, name)),
+            None => child(element, "complexType"),
+        };
+        let complex =
+            complex.ok_or_else(|| unusable(format!("the element {wrapper} wraps no values")))?;
+        self.fields(complex, 0)
+    }
+
+    fn fields(&self, complex: Node<'a, 'i>, depth: usize) -> Result<Vec<Parameter>, WsdlError> {
+        if depth > DEPTH {
+            return Err(unusable("a type holds itself"));
+        }
+        let group = ["sequence", "all", "choice"].iter().find_map(|kind| child(complex, kind));
+        let Some(group) = group else { return Ok(Vec::new()) };
+        let choice = group.tag_name().name() == "choice";
+        let elements = group.children().filter(|node| node.has_tag_name((XSD, "element")));
+        elements.map(|element| self.parameter(element, choice, depth)).collect()
+    }
+
+    fn parameter(
+        &self,
+        node: Node<'a, 'i>,
+        choice: bool,
+        depth: usize,
+    ) -> Result<Parameter, WsdlError> {
+        let referred =
+            node.attribute("ref").and_then(|name| self.find("element", &self.qname(node, name)));
+        let element = referred.unwrap_or(node);
+        let name = element.attribute("name");
+        let name = name.ok_or_else(|| unusable("an element has no name"))?;
+        let resolved = self.resolve(element, depth)?;
+        let mut parameter = Parameter::new(name, resolved.data_type);
+        parameter.choices = resolved.choices;
+        let most = node.attribute("maxOccurs").unwrap_or("1");
+        parameter.repeated = !matches!(most, "0" | "1");
+        let may_lack = choice || node.attribute("minOccurs") == Some("0");
+        parameter.optional = may_lack && !parameter.repeated;
+        if let Some(annotation) = child(element, "annotation") {
+            annotated(&mut parameter, annotation);
+        }
+        Ok(parameter)
+    }
+
+    fn resolve(&self, element: Node<'a, 'i>, depth: usize) -> Result<Resolved, WsdlError> {
+        if let Some(name) = element.attribute("type") {
+            return self.named_type(&self.qname(element, name), depth);
+        }
+        if let Some(simple) = child(element, "simpleType") {
+            return self.simple(simple, depth);
+        }
+        match child(element, "complexType") {
+            Some(complex) => self.complex(complex, depth),
+            None => Ok(plain(DataType::String)),
+        }
+    }
+
+    fn named_type(&self, name: &QName, depth: usize) -> Result<Resolved, WsdlError> {
+        if name.namespace == XSD {
+            return Ok(plain(built_in(&name.local)));
+        }
+        if depth > DEPTH {
+            return Err(unusable(format!("the type {name} holds itself")));
+        }
+        if let Some(simple) = self.find("simpleType", name) {
+            return self.simple(simple, depth + 1);
+        }
+        match self.find("complexType", name) {
+            Some(complex) => self.complex(complex, depth),
+            None => Err(unusable(format!("it has no type {name} (imported schemas are not read)"))),
+        }
+    }
+
+    fn simple(&self, simple: Node<'a, 'i>, depth: usize) -> Result<Resolved, WsdlError> {
+        let Some(restriction) = child(simple, "restriction") else {
+            return Ok(plain(DataType::String));
+        };
+        let mut resolved = match restriction.attribute("base") {
+            Some(base) => self.named_type(&self.qname(restriction, base), depth + 1)?,
+            None => plain(DataType::String),
+        };
+        let values = restriction.children().filter(|node| node.has_tag_name((XSD, "enumeration")));
+        let values = values.filter_map(|node| node.attribute("value")).map(str::to_owned);
+        resolved.choices = values.collect();
+        Ok(resolved)
+    }
+
+    fn complex(&self, complex: Node<'a, 'i>, depth: usize) -> Result<Resolved, WsdlError> {
+        if let Some(content) = child(complex, "simpleContent") {
+            let base =
+                content.children().find_map(|node| Some(self.qname(node, node.attribute("base")?)));
+            return match base {
+                Some(base) => self.named_type(&base, depth + 1),
+                None => Ok(plain(DataType::String)),
+            };
+        }
+        if complex.attribute("mixed") == Some("true") {
+            return Ok(plain(DataType::Raw));
+        }
+        Ok(plain(DataType::Record(self.fields(complex, depth + 1)?)))
+    }
+}
+
+fn child<'a, 'i>(node: Node<'a, 'i>, local: &str) -> Option<Node<'a, 'i>> {
+    node.children().find(|child| child.has_tag_name((XSD, local)))
+}
+
+fn plain(data_type: DataType) -> Resolved {
+    Resolved { data_type, choices: Vec::new() }
+}
+
+/// The type of ours that takes the texts of a built-in type; text where there is none.
+fn built_in(name: &str) -> DataType {
+    match name {
+        "int" | "short" | "byte" | "unsignedShort" | "unsignedByte" => DataType::Int,
+        "long" | "unsignedInt" => DataType::Long,
+        "float" => DataType::Float,
+        "double" => DataType::Double,
+        "boolean" => DataType::Bool,
+        "dateTime" => DataType::DateTime,
+        "base64Binary" => DataType::Raw,
+        _ => DataType::String,
+    }
+}
+
+/// What an annotation tells: its text is the help, unless our own `xs:appinfo` knows better.
+fn annotated(parameter: &mut Parameter, annotation: Node<'_, '_>) {
+    if let Some(text) = child(annotation, "documentation").and_then(|node| node.text()) {
+        parameter.help = text.to_owned();
+    }
+    let mut nodes = annotation.descendants();
+    let Some(info) = nodes.find(|node| node.has_tag_name((PARAMETER, "parameter"))) else {
+        parameter.help = parameter.help.trim().to_owned();
+        return;
+    };
+    let told = |name: &str| info.attribute(name).map(str::to_owned);
+    parameter.help = told("help").unwrap_or_default();
+    parameter.unit = told("unit").unwrap_or_default();
+    parameter.media_type = told("mediaType").unwrap_or_default();
+    parameter.default = told("default");
+    parameter.min = told("min");
+    parameter.max = told("max");
+    parameter.allow_leading_dash = told("allowLeadingDash").is_some();
+    parameter.optional |= told("optional").is_some();
+    if told("type").as_deref() == Some("xml") {
+        parameter.data_type = DataType::Xml;
+    }
+    let choices = info.children().filter(|node| node.has_tag_name((PARAMETER, "choice")));
+    let choices: Vec<String> =
+        choices.map(|node| node.text().unwrap_or_default().to_owned()).collect();
+    if !choices.is_empty() {
+        parameter.choices = choices;
+    }
+}

@@ -1,0 +1,2 @@
+"""The demo's parts, in reading order: case, chain, runner, server, bench, stress, render, picture,
+report."""

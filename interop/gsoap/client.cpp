@@ -1,0 +1,161 @@
+// gSOAP against us: client ARITHMETIC_WSDL ECHO_WSDL PAYLOADS
+// The classes are made by wsdl2h and soapcpp2 from the fetched WSDLs.
+
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "arithmetic_testSoap11.nsmap"
+#include "soaparithmetic_testSoap11Proxy.h"
+#include "soapecho_fileSoap11Proxy.h"
+
+using Arithmetic = arithmetic_testSoap11Proxy;
+using Echo = echo_fileSoap11Proxy;
+
+namespace {
+
+const int SIZES[] = {0, 1, 8191, 8192, 8193, 1 << 20};
+int failed = 0;
+
+void check(const std::string& name, const std::function<void()>& body) {
+    try {
+        body();
+        std::cout << "ok " << name << std::endl;
+    } catch (const std::exception& problem) {
+        ++failed;
+        std::cout << "not ok " << name << ": " << problem.what() << std::endl;
+    }
+}
+
+void expect(bool good, const std::string& what) {
+    if (!good) throw std::runtime_error(what);
+}
+
+template <class Proxy>
+void answered(Proxy& proxy, int code) {
+    if (code == SOAP_OK) return;
+    char text[1024] = "";
+    proxy.soap_sprint_fault(text, sizeof text);
+    throw std::runtime_error(text);
+}
+
+// A server's address is its WSDL's without the query.
+std::string address(const std::string& wsdl) { return wsdl.substr(0, wsdl.find('?')); }
+
+// soapcpp2 speaks SOAP 1.2 where a WSDL offers both; which it is stands in the table of namespaces.
+std::vector<Namespace> soap11() {
+    std::vector<Namespace> table;
+    for (const Namespace* entry = namespaces; entry->id; ++entry) table.push_back(*entry);
+    table[0].ns = "http://schemas.xmlsoap.org/soap/envelope/";
+    table[1].ns = "http://schemas.xmlsoap.org/soap/encoding/";
+    table.push_back(Namespace{});
+    return table;
+}
+
+void add(const std::string& url, short version) {
+    static const std::vector<Namespace> table = soap11();
+    Arithmetic arithmetic(url.c_str());
+    if (version == 1) soap_set_namespaces(arithmetic.soap, table.data());
+    _ns1__call request;
+    _ns1__callResponse response;
+    request.x = 1;
+    request.y = 2;
+    answered(arithmetic, arithmetic.call(&request, response));
+    expect(response.result == 3, "found " + std::to_string(response.result));
+    expect(arithmetic.soap->version == version, "SOAP of another version");
+}
+
+xsd__base64Binary file(const std::string& bytes, bool attached) {
+    xsd__base64Binary data;
+    data.__ptr = reinterpret_cast<unsigned char*>(const_cast<char*>(bytes.data()));
+    data.__size = static_cast<int>(bytes.size());
+    // A type makes it an attachment; without one it is base64.
+    data.type = attached ? const_cast<char*>("application/octet-stream") : nullptr;
+    data.id = data.options = nullptr;
+    return data;
+}
+
+std::string bytes(const xsd__base64Binary& data) {
+    return data.__ptr ? std::string(reinterpret_cast<char*>(data.__ptr), data.__size) : std::string();
+}
+
+std::string called(Echo& echo, const std::string& sent, bool attached) {
+    _ns2__call request;
+    _ns2__callResponse response;
+    request.data = file(sent, attached);
+    answered(echo, echo.call(&request, response));
+    // It came as an attachment if it has an identity.
+    expect((response.copy.id != nullptr) == attached, attached ? "not attached" : "attached");
+    return bytes(response.copy);
+}
+
+std::string spawned(Echo& echo, const std::string& sent, bool attached) {
+    _ns2__spawn spawn;
+    _ns2__spawnResponse accepted;
+    spawn.data = file(sent, attached);
+    answered(echo, echo.spawn(&spawn, accepted));
+    const std::string job = accepted.job;
+    for (;;) {
+        _ns2__running running;
+        _ns2__runningResponse state;
+        running.job = job;
+        answered(echo, echo.running(&running, state));
+        if (!state.running) break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    _ns2__results results;
+    _ns2__resultsResponse response;
+    results.job = job;
+    answered(echo, echo.results(&results, response));
+    return bytes(response.copy);
+}
+
+void files(const std::string& url, const std::string& payloads, bool attached) {
+    Echo echo(url.c_str(), attached ? SOAP_ENC_MTOM | SOAP_C_UTFSTRING : SOAP_C_UTFSTRING);
+    const std::string mode = attached ? "mtom " : "base64 ";
+    for (int size : SIZES) {
+        std::ifstream input(payloads + "/" + std::to_string(size) + ".bin", std::ios::binary);
+        const std::string sent{std::istreambuf_iterator<char>(input), {}};
+        expect(sent.size() == static_cast<size_t>(size), "a payload is missing");
+        check(mode + "call-file " + std::to_string(size),
+              [&] { expect(called(echo, sent, attached) == sent, "other bytes"); });
+        check(mode + "spawn-file " + std::to_string(size),
+              [&] { expect(spawned(echo, sent, attached) == sent, "other bytes"); });
+        echo.destroy();
+    }
+}
+
+void missing_job(const std::string& url) {
+    Echo echo(url.c_str());
+    _ns2__results request;
+    _ns2__resultsResponse response;
+    request.job = std::string(32, '0');
+    expect(echo.results(&request, response) != SOAP_OK, "no fault");
+    expect(echo.soap_fault_string() && *echo.soap_fault_string(), "the fault has no sentence");
+    expect(echo.soap->fault, "no SOAP fault");
+    const SOAP_ENV__Detail* detail = echo.soap->fault->SOAP_ENV__Detail;
+    expect(detail && detail->ns2__fault, "the fault has no detail");
+    expect(detail->ns2__fault->code == "NoSuchJob", "code " + detail->ns2__fault->code);
+    expect(detail->ns2__fault->job && *detail->ns2__fault->job == request.job, "the job is not named");
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+    if (count != 4) return 2;
+    const std::string arithmetic_url = address(arguments[1]);
+    const std::string echo_url = address(arguments[2]);
+    const std::string payloads = arguments[3];
+    check("call", [&] { add(arithmetic_url, 2); });
+    check("soap11", [&] { add(arithmetic_url, 1); });
+    files(echo_url, payloads, false);
+    files(echo_url, payloads, true);
+    check("missing-job", [&] { missing_job(echo_url); });
+    return failed ? 1 : 0;
+}

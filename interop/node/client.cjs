@@ -1,0 +1,86 @@
+// node `soap` against us: node client.cjs ARITHMETIC_WSDL ECHO_WSDL PAYLOADS
+"use strict";
+
+const assert = require("node:assert");
+const fs = require("node:fs");
+const path = require("node:path");
+const { setTimeout: sleep } = require("node:timers/promises");
+const soap = require("soap");
+
+const SIZES = [0, 1, 8191, 8192, 8193, 1 << 20];
+
+async function main(arithmeticWsdl, echoWsdl, payloads) {
+  const arithmetic = await soap.createClientAsync(arithmeticWsdl);
+  const echo = await soap.createClientAsync(echoWsdl);
+  let failed = 0;
+
+  async function check(name, body) {
+    try {
+      await body();
+      console.log(`ok ${name}`);
+    } catch (problem) {
+      failed += 1;
+      console.log(`not ok ${name}: ${String(problem.message).split("\n")[0]}`);
+      console.error(problem);
+    }
+  }
+
+  await check("call", async () => {
+    assert.strictEqual((await ask(arithmetic, "call", { x: 1, y: 2 })).result, 3);
+  });
+  for (const size of SIZES) {
+    const data = fs.readFileSync(path.join(payloads, `${size}.bin`));
+    const sent = { data: data.toString("base64") };
+    const same = (found) => assert.ok(data.equals(Buffer.from(found.copy ?? "", "base64")), "other bytes");
+    await check(`call-file ${size}`, async () => same(await ask(echo, "call", sent)));
+    await check(`spawn-file ${size}`, async () => {
+      const { job } = await ask(echo, "spawn", sent);
+      while ((await ask(echo, "running", { job })).running) await sleep(20);
+      same(await ask(echo, "results", { job }));
+    });
+  }
+  await check("missing-job", async () => {
+    const job = "0".repeat(32);
+    assert.deepStrictEqual(await fault(ask(echo, "results", { job })), { code: "NoSuchJob", job });
+  });
+  await check("soap12", async () => {
+    // Without the cache, which would make the other client speak SOAP 1.2 too.
+    const options = { forceSoap12Headers: true, disableCache: true };
+    const client = await soap.createClientAsync(arithmeticWsdl, options);
+    assert.strictEqual((await ask(client, "call", { x: 1, y: 2 })).result, 3);
+  });
+  await check("bad-value", async () => {
+    const found = await fault(ask(arithmetic, "call", { x: "abc", y: 2 }));
+    assert.deepStrictEqual(found, { code: "InvalidValue", parameter: "x" });
+  });
+  return failed ? 1 : 0;
+}
+
+async function ask(client, operation, args) {
+  const [result] = await client[`${operation}Async`](args);
+  return result ?? {};
+}
+
+// The fields of a fault's detail but its sentence, which must be there as the faultstring.
+async function fault(answer) {
+  let error;
+  try {
+    await answer;
+  } catch (problem) {
+    error = problem;
+  }
+  assert.ok(error?.root, `no fault: ${error}`);
+  const { faultstring, detail } = error.root.Envelope.Body.Fault;
+  assert.ok(faultstring, "the fault has no sentence");
+  const [[, fields]] = Object.entries(detail);
+  const { attributes, message, ...rest } = fields;
+  return rest;
+}
+
+main(...process.argv.slice(2)).then(
+  (code) => process.exit(code),
+  (problem) => {
+    console.error(problem);
+    process.exit(1);
+  },
+);

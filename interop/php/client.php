@@ -1,0 +1,78 @@
+<?php
+// SoapClient against us: php client.php ARITHMETIC_WSDL ECHO_WSDL PAYLOADS
+declare(strict_types=1);
+
+const SIZES = [0, 1, 8191, 8192, 8193, 1 << 20];
+
+[, $arithmeticWsdl, $echoWsdl, $payloads] = $argv;
+$arithmetic = new SoapClient($arithmeticWsdl);
+$echo = new SoapClient($echoWsdl);
+$failed = 0;
+
+function check(string $name, callable $body): void
+{
+    global $failed;
+    try {
+        $body();
+        echo "ok $name\n";
+    } catch (Throwable $problem) {
+        $failed++;
+        echo "not ok $name: {$problem->getMessage()}\n";
+        fwrite(STDERR, "$problem\n");
+    }
+}
+
+function same(mixed $found, mixed $wanted): void
+{
+    if ($found !== $wanted) {
+        $shown = fn (mixed $value): string => substr(var_export($value, true), 0, 80);
+        throw new Exception("found {$shown($found)}, wanted {$shown($wanted)}");
+    }
+}
+
+function spawned(SoapClient $client, string $data): string
+{
+    $job = $client->spawn(['data' => $data])->job;
+    while ($client->running(['job' => $job])->running) {
+        usleep(20000);
+    }
+    return $client->results(['job' => $job])->copy;
+}
+
+/** The fields of a fault's detail but its sentence, which must be there as the reason. */
+function fault(callable $call): array
+{
+    try {
+        $call();
+    } catch (SoapFault $fault) {
+        if ($fault->getMessage() === '') {
+            throw new Exception('the fault has no sentence');
+        }
+        [$fields] = array_values(get_object_vars($fault->detail));
+        $fields = get_object_vars($fields);
+        unset($fields['message']);
+        return $fields;
+    }
+    throw new Exception('no fault');
+}
+
+check('call', fn () => same($arithmetic->call(['x' => 1, 'y' => 2])->result, 3));
+foreach (SIZES as $size) {
+    $data = file_get_contents("$payloads/$size.bin");
+    check("call-file $size", fn () => same($echo->call(['data' => $data])->copy, $data));
+    check("spawn-file $size", fn () => same(spawned($echo, $data), $data));
+}
+check('missing-job', fn () => same(
+    fault(fn () => $echo->results(['job' => str_repeat('0', 32)])),
+    ['code' => 'NoSuchJob', 'job' => str_repeat('0', 32)],
+));
+check('soap12', function () use ($arithmeticWsdl) {
+    $client = new SoapClient($arithmeticWsdl, ['soap_version' => SOAP_1_2]);
+    same($client->call(['x' => 1, 'y' => 2])->result, 3);
+});
+check('bad-value', fn () => same(
+    // A plain 'abc' would be sent as 0.
+    fault(fn () => $arithmetic->call(['x' => new SoapVar('abc', XSD_STRING), 'y' => 2])),
+    ['code' => 'InvalidValue', 'parameter' => 'x'],
+));
+exit($failed ? 1 : 0);

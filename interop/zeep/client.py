@@ -1,0 +1,87 @@
+"""zeep against us: python client.py ARITHMETIC_WSDL ECHO_WSDL PAYLOADS"""
+
+import sys
+import time
+import traceback
+import uuid
+from pathlib import Path
+
+import zeep
+from lxml import etree
+
+OPTIONS = "urn:fishplate:options:1"
+SIZES = (0, 1, 8191, 8192, 8193, 1 << 20)
+
+
+def main(arithmetic_wsdl: str, echo_wsdl: str, payloads: str) -> int:
+    arithmetic, echo = zeep.Client(arithmetic_wsdl), zeep.Client(echo_wsdl)
+    failed = 0
+
+    def check(name, body):
+        nonlocal failed
+        try:
+            body()
+            print(f"ok {name}")
+        except Exception as problem:  # noqa: BLE001: every failure is a line of the report
+            failed += 1
+            print(f"not ok {name}: {problem!r}")
+            traceback.print_exc()
+
+    def soap12():
+        (port,) = [port for port in arithmetic.wsdl.services[next(iter(arithmetic.wsdl.services))].ports.values()
+                   if isinstance(port.binding, zeep.wsdl.bindings.soap.Soap12Binding)]
+        same(arithmetic.bind(port_name=port.name).call(x=1, y=2), 3)
+
+    def key():
+        header = etree.Element(f"{{{OPTIONS}}}key")
+        header.text = f"interop-{uuid.uuid4()}"
+        first = arithmetic.service.spawn(x=1, y=2, _soapheaders=[header])
+        same(arithmetic.service.spawn(x=1, y=2, _soapheaders=[header]), first)
+        wait(arithmetic, first)
+        same(arithmetic.service.results(job=first), 3)
+
+    check("call", lambda: same(arithmetic.service.call(x=1, y=2), 3))
+    for size in SIZES:
+        data = Path(payloads, f"{size}.bin").read_bytes()
+        check(f"call-file {size}", lambda: same(echo.service.call(data=data) or b"", data))
+        check(f"spawn-file {size}", lambda: same(spawned(echo, data), data))
+    check("missing-job", lambda: same(
+        fault(lambda: echo.service.results(job="0" * 32)), {"code": "NoSuchJob", "job": "0" * 32}))
+    check("soap12", soap12)
+    check("bad-value", lambda: same(
+        fault(lambda: arithmetic.service.call(x="abc", y=2)), {"code": "InvalidValue", "parameter": "x"}))
+    check("key", key)
+    return 1 if failed else 0
+
+
+def spawned(client: zeep.Client, data: bytes) -> bytes:
+    job = client.service.spawn(data=data)
+    wait(client, job)
+    return client.service.results(job=job) or b""  # zeep reads an empty element as None
+
+
+def wait(client: zeep.Client, job: str) -> None:
+    while client.service.running(job=job):
+        time.sleep(0.02)
+
+
+def fault(call) -> dict[str, str]:
+    """The fields of a fault's detail but its sentence, which must be there, too, as the reason."""
+    try:
+        call()
+    except zeep.exceptions.Fault as problem:
+        if not problem.message:
+            raise AssertionError("the fault has no sentence") from problem
+        fields = {etree.QName(field).localname: field.text for field in problem.detail[0]}
+        fields.pop("message", None)
+        return fields
+    raise AssertionError("no fault")
+
+
+def same(found, wanted) -> None:
+    if found != wanted:
+        raise AssertionError(f"found {str(found)[:80]}, wanted {str(wanted)[:80]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,66 @@
+//! The table of fault codes, read out of the macro that defines them: `fault_codes! { ... }`.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+use super::{Generated, with_region};
+
+const SOURCE: &str = "crates/contract/src/fault.rs";
+const PAGE: &str = "docs/reference/faults.md";
+
+pub(super) fn page(root: &Path) -> anyhow::Result<Generated> {
+    let read = |path: &str| {
+        std::fs::read_to_string(root.join(path)).with_context(|| format!("{path} can't be read"))
+    };
+    let table = table(&read(SOURCE)?)?;
+    Ok(Generated { path: PAGE.into(), text: with_region(&read(PAGE)?, "codes", &table)? })
+}
+
+fn table(source: &str) -> anyhow::Result<String> {
+    let (_, after) = source
+        .split_once("\nfault_codes! {\n")
+        .with_context(|| format!("{SOURCE} no longer lists its codes in fault_codes!"))?;
+    let (list, _) = after.split_once("\n}").context("the list of codes has no end")?;
+    let mut rows = vec!["| code | to blame | meaning |".to_owned(), "|---|---|---|".to_owned()];
+    let mut meaning = Vec::new();
+    for line in list.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if let Some(text) = line.strip_prefix("///") {
+            meaning.push(text.trim());
+            continue;
+        }
+        let words: Vec<&str> = line.trim_end_matches(',').split_whitespace().collect();
+        let [code, blame] = words.as_slice() else {
+            bail!("not a code and who is to blame: {line:?}");
+        };
+        let whom = match *blame {
+            "Sender" => "caller",
+            "Receiver" => "server",
+            other => bail!("{code}: nobody is called {other}"),
+        };
+        rows.push(format!("| `{code}` | {whom} | {} |", meaning.join(" ")));
+        meaning.clear();
+    }
+    Ok(rows.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_a_code_with_its_whole_comment() {
+        let source = "x\nfault_codes! {\n    /// One line\n    /// and another.\n    Broken Sender,\n    /// Ours.\n    Internal Receiver,\n}\ny";
+        assert_eq!(
+            table(source).unwrap(),
+            "| code | to blame | meaning |\n|---|---|---|\n\
+             | `Broken` | caller | One line and another. |\n| `Internal` | server | Ours. |"
+        );
+    }
+
+    #[test]
+    fn a_list_of_another_form_is_an_error() {
+        assert!(table("enum FaultCode { A }").is_err());
+        assert!(table("\nfault_codes! {\n    Broken Nobody,\n}").is_err());
+    }
+}
