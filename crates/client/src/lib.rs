@@ -1,1 +1,58 @@
-//! placeholder
+//! A service from its WSDL alone, over HTTP.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), fishplate_client::Error> {
+//! use fishplate_client::{Options, Service, file_input, save};
+//! use fishplate_contract::Argument;
+//!
+//! let service = Service::connect("http://somewhere.example/mesher").await?;
+//! let arguments = vec![
+//!     Argument::text("size", "0.5"),
+//!     Argument::new("geometry", file_input("pipe.geo".as_ref()).await?),
+//! ];
+//! let reply = service.call("call", arguments, &Options::default()).await?;
+//! for output in &reply.outputs {
+//!     if let fishplate_contract::Value::Data(data) = &output.value {
+//!         save(data, "pipe.msh".as_ref()).await?;
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Files of any size travel in bounded memory, both ways: inputs are read while they are sent,
+//! large outputs are written to hidden files beside their targets while they come, and renamed.
+//!
+//! Reading order:
+//!
+//! - [`error`]: what can go wrong between us and a service
+//! - [`settings`]: how to reach a service, and options of one exchange
+//! - [`service`]: the service and its verbs
+//! - [`report`]: what the verbs on jobs answer
+//! - [`input`], [`save`](mod@save): values from files and into files
+//! - [`meter`]: how much of an exchange was transferred
+//! - `location`, `transport`, `body`, `spool`, `exchange`, `retry`: the inside
+
+mod body;
+pub mod error;
+mod exchange;
+pub mod input;
+mod location;
+pub mod meter;
+pub mod report;
+mod retry;
+pub mod save;
+pub mod service;
+pub mod settings;
+mod spool;
+mod transport;
+
+pub use error::Error;
+pub use fishplate_wire::wsdl::Description;
+pub use fishplate_wire::{Packaging, Reply, SoapVersion};
+pub use input::file_input;
+pub use meter::Meter;
+pub use report::{JobFilter, JobPage, Killed, LogPage, LogStream};
+pub use save::save;
+pub use service::{Service, new_key};
+pub use settings::{Options, Retry, Settings};

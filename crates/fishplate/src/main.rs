@@ -1,8 +1,11 @@
-//! Programs as web services, unchanged.
+//! Programs as web services, unchanged: the binary.
 
+mod arguments;
 mod commands;
+mod deliver;
+mod exit;
 mod output;
 
 fn main() -> std::process::ExitCode {
-    commands::run()
+    commands::run(std::env::args_os().collect())
 }

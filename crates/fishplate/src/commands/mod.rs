@@ -1,22 +1,58 @@
-//! One command a file.
+//! The commands, one a file.
 
+mod call;
 mod cgi;
 mod check;
+mod client;
+mod completions;
 mod engine;
+mod help;
 mod hosting;
+mod jobs;
+mod kill;
+mod log;
+mod names;
+mod remove;
+mod results;
+mod running;
 mod serve;
+mod spawn;
+mod status;
 mod supervise;
+mod usage;
+mod wait;
+mod wsdl;
 
+use std::ffi::OsString;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use anyhow::Result;
+use clap::{CommandFactory, Parser, Subcommand};
+
+pub(crate) use client::Interruption;
+
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::output::failure::Failure;
 
 /// Exit code of wrong usage.
-pub const USAGE: u8 = 2;
+const USAGE: u8 = Exit::Usage.code();
 
+/// Programs as web services, unchanged.
 #[derive(Debug, Parser)]
-#[command(name = "fishplate", version, about)]
-struct Fishplate {
+#[command(
+    name = "fishplate",
+    version,
+    disable_help_subcommand = true,
+    after_help = "`fishplate help COMMAND` tells more of a command, with examples; \
+                  `fishplate help exit-codes` lists the exit codes."
+)]
+pub(crate) struct Cli {
+    /// Give data as JSON on standard output, and errors as JSON on standard error
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -30,19 +66,123 @@ enum Command {
     Supervise(supervise::SuperviseArgs),
     #[command(hide = true)]
     Engine(engine::EngineArgs),
+    Usage(usage::Args),
+    Call(call::Args),
+    Spawn(spawn::Args),
+    Running(running::Args),
+    Wait(wait::Args),
+    Results(results::Args),
+    Kill(kill::Args),
+    Status(status::Args),
+    Log(log::Args),
+    Jobs(jobs::Args),
+    Remove(remove::Args),
+    Wsdl(wsdl::Args),
+    Completions(completions::Args),
+    Help(help::Args),
 }
 
-/// Runs the command that the arguments name.
-pub fn run() -> ExitCode {
-    let done = match Fishplate::parse().command {
-        Command::Serve(arguments) => serve::run(arguments),
-        Command::Cgi(arguments) => cgi::run(arguments),
-        Command::Check(arguments) => check::run(&arguments),
-        Command::Supervise(arguments) => supervise::run(&arguments),
-        Command::Engine(arguments) => engine::run(arguments),
+impl Command {
+    fn run(self, output: Output) -> Result<ExitCode> {
+        let ended = match self {
+            Self::Serve(args) => return serve::run(args),
+            Self::Cgi(args) => return cgi::run(args),
+            Self::Check(args) => return check::run(&args),
+            Self::Supervise(args) => supervise::run(&args),
+            Self::Engine(args) => return engine::run(args),
+            Self::Usage(args) => usage::run(&args, output),
+            Self::Call(args) => call::run(&args, output),
+            Self::Spawn(args) => spawn::run(&args, output),
+            Self::Running(args) => running::run(&args, output),
+            Self::Wait(args) => wait::run(&args, output),
+            Self::Results(args) => results::run(&args, output),
+            Self::Kill(args) => kill::run(&args, output),
+            Self::Status(args) => status::run(&args, output),
+            Self::Log(args) => log::run(&args, output),
+            Self::Jobs(args) => jobs::run(&args, output),
+            Self::Remove(args) => remove::run(&args, output),
+            Self::Wsdl(args) => wsdl::run(&args, output),
+            Self::Completions(args) => completions::run(&args, output),
+            Self::Help(args) => help::run(&args, output),
+        };
+        ended.map(ExitCode::from)
+    }
+
+    /// The service that a command is about, for hints.
+    fn url(&self) -> Option<&str> {
+        let connection = match self {
+            Self::Usage(args) => &args.connection,
+            Self::Call(args) => &args.connection,
+            Self::Spawn(args) => &args.connection,
+            Self::Running(args) => &args.connection,
+            Self::Wait(args) => &args.connection,
+            Self::Results(args) => &args.connection,
+            Self::Kill(args) => &args.connection,
+            Self::Status(args) => &args.connection,
+            Self::Log(args) => &args.connection,
+            Self::Jobs(args) => &args.connection,
+            Self::Remove(args) => &args.connection,
+            Self::Wsdl(args) => &args.connection,
+            Self::Serve(_)
+            | Self::Cgi(_)
+            | Self::Check(_)
+            | Self::Supervise(_)
+            | Self::Engine(_)
+            | Self::Completions(_)
+            | Self::Help(_) => return None,
+        };
+        Some(&connection.url)
+    }
+}
+
+/// Runs what the command line asks for and tells how it ended.
+pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
+    let under_cgi = std::env::var_os("GATEWAY_INTERFACE").is_some();
+    let cli = match Cli::try_parse_from(names::rewritten(arguments, under_cgi)) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Whether anybody reads it is no concern of ours.
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Success }.into();
+        }
     };
-    done.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    let output = Output { json: cli.json };
+    let url = cli.command.url().map(str::to_owned);
+    let ended = catch_unwind(AssertUnwindSafe(|| cli.command.run(output)));
+    match ended {
+        Ok(Ok(code)) => code,
+        Ok(Err(error)) => tell(&Failure::of(&error, url.as_deref()), output),
+        // The panic's message has been printed already.
+        Err(_) => tell(&Failure::of_ourselves(), output),
+    }
+}
+
+fn tell(failure: &Failure, output: Output) -> ExitCode {
+    if failure.exit == Exit::BrokenPipe {
+        return failure.exit.into();
+    }
+    let text = if output.json { format!("{}\n", failure.json()) } else { failure.text() };
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    failure.exit.into()
+}
+
+/// The whole command line as clap sees it.
+fn grammar() -> clap::Command {
+    Cli::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_grammar_is_sound_and_every_command_has_examples() {
+        let mut grammar = grammar();
+        grammar.clone().debug_assert();
+        for command in grammar.get_subcommands_mut().filter(|command| !command.is_hide_set()) {
+            let name = command.get_name().to_owned();
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Example"), "{name} has no examples:\n{help}");
+        }
+    }
 }

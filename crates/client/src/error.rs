@@ -1,0 +1,203 @@
+//! What can go wrong between us and a service.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fishplate_contract::Fault;
+use fishplate_wire::wsdl::WsdlError;
+
+/// Why an exchange gave no result.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The URL cannot be used.
+    #[error("{url:?} is not a URL of a service: {reason}")]
+    BadUrl {
+        /// As it was given.
+        url: String,
+        /// What would be right.
+        reason: String,
+    },
+    /// No connection came about; nothing was sent.
+    #[error("cannot reach {url}: {reason}")]
+    Unreachable {
+        /// Whom we wanted to reach.
+        url: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// The connection broke after something was sent, and trying again did not help.
+    #[error("lost the connection to {url}: {reason}")]
+    ConnectionLost {
+        /// Whom we had reached.
+        url: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// [`Settings::timeout`](crate::Settings) or [`Options::timeout`](crate::Options) has passed.
+    #[error("no answer from {url} within {}", seconds(*after))]
+    TimedOut {
+        /// Who did not answer.
+        url: String,
+        /// The time allowed.
+        after: Duration,
+    },
+    /// An HTTP answer that is no SOAP.
+    #[error("{url} answered {status}{}", said(line))]
+    Http {
+        /// Who answered.
+        url: String,
+        /// HTTP status.
+        status: u16,
+        /// First line of the body, shortened.
+        line: String,
+    },
+    /// What stands at the URL is no description of a service.
+    #[error("{url} is not the description of a service")]
+    NotWsdl {
+        /// Where it stands.
+        url: String,
+        /// Why not.
+        source: WsdlError,
+    },
+    /// The description gives no address that we can call.
+    #[error("the description of {service} gives no address for SOAP {version}")]
+    NoAddress {
+        /// Name of the service.
+        service: String,
+        /// `1.1` or `1.2`.
+        version: &'static str,
+    },
+    /// The certificates to trust cannot be read.
+    #[error("cannot use the certificates of {origin}: {reason}")]
+    Certificates {
+        /// A file, or the system.
+        origin: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The service has no such operation.
+    #[error("{service} has no operation {name}")]
+    UnknownOperation {
+        /// Name of the service.
+        service: String,
+        /// As it was asked for.
+        name: String,
+        /// The one that was perhaps meant.
+        closest: Option<String>,
+        /// All there are.
+        known: Vec<String>,
+    },
+    /// The operation has no such input or output.
+    #[error("operation {operation} has no {direction} {name}")]
+    UnknownParameter {
+        /// Name of the operation.
+        operation: String,
+        /// `input` or `output`.
+        direction: &'static str,
+        /// As it was given.
+        name: String,
+        /// The one that was perhaps meant.
+        closest: Option<String>,
+        /// All there are.
+        known: Vec<String>,
+    },
+    /// A required input was not given.
+    #[error("operation {operation} needs the input {name}")]
+    MissingParameter {
+        /// Name of the operation.
+        operation: String,
+        /// Name of the input.
+        name: String,
+    },
+    /// An input that stands once was given several times.
+    #[error("input {name} of operation {operation} was given more than once")]
+    RepeatedParameter {
+        /// Name of the operation.
+        operation: String,
+        /// Name of the input.
+        name: String,
+    },
+    /// A file of ours.
+    #[error("cannot {doing} {}", path.display())]
+    File {
+        /// `read`, `write`...
+        doing: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The service answered with a fault.
+    #[error(transparent)]
+    Fault(#[from] Fault),
+    /// The answer is not what the description promises.
+    #[error("the answer of {url} is not what its description says: {reason}")]
+    BadAnswer {
+        /// Who answered.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::File { doing, path, source }
+    }
+
+    /// Whether the same exchange may do better: the failure lies in the transport or in a gateway.
+    pub(crate) fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::ConnectionLost { .. } => true,
+            Self::Http { status, .. } => matches!(status, 502..=504),
+            _ => false,
+        }
+    }
+}
+
+fn said(line: &str) -> String {
+    if line.is_empty() { " without SOAP".to_owned() } else { format!(": {line}") }
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
+}
+
+/// The last error in the chain: what the system said, without what the libraries wrapped around.
+pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}
+
+/// The name among `known` that `name` was perhaps meant to be.
+pub fn closest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<String> {
+    let most = (name.chars().count() / 3).max(1);
+    let name = name.to_lowercase();
+    known
+        .into_iter()
+        .map(|known| (strsim::damerau_levenshtein(&name, &known.to_lowercase()), known))
+        .filter(|(distance, _)| *distance <= most)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_closest_name_is_found_and_a_distant_one_is_not() {
+        let known = ["deck", "lambda", "mesh_size"];
+        assert_eq!(closest("dekc", known).as_deref(), Some("deck"));
+        assert_eq!(closest("Mesh_Size", known).as_deref(), Some("mesh_size"));
+        assert_eq!(closest("meshsize", known).as_deref(), Some("mesh_size"));
+        assert_eq!(closest("x", known), None);
+        assert_eq!(closest("pressure", known), None);
+    }
+}

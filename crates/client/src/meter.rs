@@ -1,0 +1,58 @@
+//! How much of an exchange was transferred: written by the exchange, read by whoever shows it.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Counters of one exchange; a further try starts them anew.
+#[derive(Debug, Default)]
+pub struct Meter {
+    sent: AtomicU64,
+    to_send: AtomicU64,
+    received: AtomicU64,
+    to_receive: AtomicU64,
+}
+
+impl Meter {
+    /// Bytes of the request sent.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Relaxed)
+    }
+
+    /// Bytes of the whole request; 0 if not known yet.
+    pub fn to_send(&self) -> u64 {
+        self.to_send.load(Relaxed)
+    }
+
+    /// Bytes of the answer received.
+    pub fn received(&self) -> u64 {
+        self.received.load(Relaxed)
+    }
+
+    /// Bytes of the whole answer; 0 if not known (yet).
+    pub fn to_receive(&self) -> u64 {
+        self.to_receive.load(Relaxed)
+    }
+
+    pub(crate) fn start(&self, to_send: u64) {
+        self.sent.store(0, Relaxed);
+        self.received.store(0, Relaxed);
+        self.to_receive.store(0, Relaxed);
+        self.to_send.store(to_send, Relaxed);
+    }
+
+    pub(crate) fn add_sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub(crate) fn add_received(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub(crate) fn expect(&self, to_receive: u64) {
+        self.to_receive.store(to_receive, Relaxed);
+    }
+
+    /// The whole request was sent.
+    pub(crate) fn all_sent(&self) -> bool {
+        self.sent() >= self.to_send()
+    }
+}

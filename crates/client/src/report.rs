@@ -1,0 +1,202 @@
+//! What the verbs on jobs answer.
+
+use fishplate_contract::{Argument, JobId, JobReport, JobState, Timestamp, Usage, Value, lexical};
+
+/// What `kill` did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Killed {
+    /// The job's state now.
+    pub state: JobState,
+    /// What was done, and how.
+    pub message: String,
+}
+
+/// A stream of a job's program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogStream {
+    /// Standard output.
+    #[default]
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl LogStream {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// A piece of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogPage {
+    /// The bytes as UTF-8; what is not is replaced.
+    pub text: String,
+    /// The offset to ask for next, in bytes.
+    pub next: u64,
+    /// The job has ended and this was the rest.
+    pub end: bool,
+}
+
+/// Which jobs are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobFilter {
+    /// Only those in this state.
+    pub state: Option<JobState>,
+    /// How many at the most; the server's default is 100.
+    pub limit: Option<u32>,
+    /// The last job of the page before.
+    pub after: Option<JobId>,
+}
+
+/// Some of the caller's jobs, newest first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobPage {
+    /// The jobs.
+    pub jobs: Vec<JobReport>,
+    /// There are more after these.
+    pub more: bool,
+}
+
+/// The fields of an answer or a record. Errors are sentences for [`crate::Error::BadAnswer`].
+pub(crate) struct Fields<'a>(pub(crate) &'a [Argument]);
+
+impl<'a> Fields<'a> {
+    fn find(&self, name: &str) -> Option<&'a str> {
+        self.0.iter().find(|field| field.name == name).and_then(|field| match &field.value {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Result<&'a str, String> {
+        self.find(name).ok_or_else(|| format!("{name} is missing"))
+    }
+
+    fn optional<T>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, String> {
+        let Some(text) = self.find(name).map(lexical::trimmed).filter(|text| !text.is_empty())
+        else {
+            return Ok(None);
+        };
+        let unexpected = || format!("{name} is {:?}", lexical::shortened(text));
+        parse(text).map(Some).ok_or_else(unexpected)
+    }
+
+    fn required<T>(&self, name: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, String> {
+        self.optional(name, parse)?.ok_or_else(|| format!("{name} is missing"))
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, String> {
+        self.required(name, |text| match text {
+            "true" | "1" => Some(true),
+            "false" | "0" => Some(false),
+            _ => None,
+        })
+    }
+
+    pub(crate) fn job(&self, name: &str) -> Result<JobId, String> {
+        self.required(name, |text| text.parse().ok())
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Result<u64, String> {
+        self.required(name, |text| text.parse().ok())
+    }
+
+    pub(crate) fn state(&self) -> Result<JobState, String> {
+        self.required("state", JobState::from_name)
+    }
+
+    pub(crate) fn report(&self, service: &str) -> Result<JobReport, String> {
+        let text = |name| self.find(name).unwrap_or("").to_owned();
+        let usage = Usage {
+            cpu_seconds: self.optional("cpuSeconds", lexical::number)?.unwrap_or(0.0),
+            max_memory: self.optional("maxMemory", |text| text.parse().ok())?.unwrap_or(0),
+            disk: self.optional("disk", |text| text.parse().ok())?.unwrap_or(0),
+        };
+        let used = ["cpuSeconds", "maxMemory", "disk"].iter().any(|name| self.find(name).is_some());
+        Ok(JobReport {
+            id: self.job("id")?,
+            service: service.to_owned(),
+            operation: text("operation"),
+            state: self.state()?,
+            progress: self.optional("progress", lexical::number)?,
+            message: text("message"),
+            submitted: self.required("submitted", moment)?,
+            started: self.optional("started", moment)?,
+            ended: self.optional("ended", moment)?,
+            exit_code: self.optional("exitCode", |text| text.parse().ok())?,
+            signal: self.find("signal").filter(|signal| !signal.is_empty()).map(str::to_owned),
+            usage: used.then_some(usage),
+            ended_by: text("endedBy"),
+        })
+    }
+
+    pub(crate) fn page(&self, service: &str) -> Result<JobPage, String> {
+        let records = self.0.iter().filter_map(|field| match &field.value {
+            Value::Record(fields) if field.name == "job" => Some(fields),
+            _ => None,
+        });
+        let jobs =
+            records.map(|fields| Fields(fields).report(service)).collect::<Result<_, _>>()?;
+        Ok(JobPage { jobs, more: self.flag("more")? })
+    }
+}
+
+/// The moment of an `xs:dateTime` with a time zone.
+fn moment(text: &str) -> Option<Timestamp> {
+    let moment: jiff::Timestamp = text.parse().ok()?;
+    Some(Timestamp(moment.as_millisecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(extra: &[(&str, &str)]) -> Vec<Argument> {
+        let base = [
+            ("id", "000102030405060708090a0b0c0d0e0f"),
+            ("operation", "call"),
+            ("state", "running"),
+            ("message", ""),
+            ("submitted", "1970-01-01T00:00:01.500Z"),
+        ];
+        base.iter().chain(extra).map(|(name, text)| Argument::text(*name, *text)).collect()
+    }
+
+    #[test]
+    fn a_report_is_read_with_and_without_its_optional_fields() {
+        let report = Fields(&fields(&[])).report("s").unwrap();
+        assert_eq!(report.state, JobState::Running);
+        assert_eq!(report.submitted, Timestamp(1500));
+        assert_eq!((report.started, report.usage, report.exit_code), (None, None, None));
+        let extra = [
+            ("started", "1970-01-01T01:00:02+01:00"),
+            ("exitCode", "-3"),
+            ("maxMemory", "4096"),
+            ("progress", "0.25"),
+            ("signal", "SIGKILL"),
+        ];
+        let report = Fields(&fields(&extra)).report("s").unwrap();
+        assert_eq!(report.started, Some(Timestamp(2000)));
+        assert_eq!(report.exit_code, Some(-3));
+        assert_eq!(report.usage.unwrap().max_memory, 4096);
+        assert_eq!(report.progress, Some(0.25));
+        assert_eq!(report.signal.as_deref(), Some("SIGKILL"));
+    }
+
+    #[test]
+    fn a_report_that_is_not_one_says_which_field() {
+        let error = Fields(&fields(&[])[1..]).report("s").unwrap_err();
+        assert_eq!(error, "id is missing");
+        let error = Fields(&fields(&[("ended", "yesterday")])).report("s").unwrap_err();
+        assert_eq!(error, "ended is \"yesterday\"");
+    }
+}

@@ -1,0 +1,141 @@
+//! Values of outputs into files. A file appears whole under its name, or not at all.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use fishplate_contract::Payload;
+
+use crate::error::Error;
+use crate::input::blocking;
+
+/// Puts the bytes of an output into a file, in the place of what was there. A spooled output in
+/// the same file system is only renamed. What exists and is no regular file (a device, a pipe) is
+/// written to.
+///
+/// # Errors
+/// [`Error::File`]; [`Error::BadAnswer`] for a reference, which is not followed.
+pub async fn save(payload: &Payload, to: &Path) -> Result<(), Error> {
+    if let Payload::Reference(reference) = payload {
+        return Err(Error::BadAnswer {
+            url: reference.url.clone(),
+            reason: "the output is a reference to data elsewhere, which is not followed".to_owned(),
+        });
+    }
+    let (payload, to) = (payload.clone(), to.to_owned());
+    blocking(move || put(&payload, &to).map_err(Error::file("write", &to))).await
+}
+
+/// The directory in which an output for this file is best spooled: its own, where it will be
+/// renamed; none if the file is a device or a pipe.
+pub fn spool_dir_for(to: &Path) -> Option<PathBuf> {
+    let target = target_of(to);
+    if is_special(&target) { None } else { Some(directory_of(&target).to_owned()) }
+}
+
+fn put(payload: &Payload, to: &Path) -> io::Result<()> {
+    let target = target_of(to);
+    if is_special(&target) {
+        return copy_into(payload, &mut File::options().write(true).open(target)?);
+    }
+    if let Payload::Spooled(held) = payload {
+        match fs::rename(held.path(), &target) {
+            Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
+            renamed => {
+                renamed?;
+                held.keep();
+                return Ok(());
+            }
+        }
+    }
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".fishplate-")
+        .suffix(".part")
+        .permissions(Permissions::from_mode(0o666)) // What the umask leaves of it.
+        .tempfile_in(directory_of(&target))?;
+    copy_into(payload, temporary.as_file_mut())?;
+    temporary.persist(target)?;
+    Ok(())
+}
+
+fn copy_into(payload: &Payload, file: &mut File) -> io::Result<()> {
+    match payload {
+        Payload::Inline(bytes) => file.write_all(bytes),
+        Payload::Spooled(held) => io::copy(&mut File::open(held.path())?, file).map(drop),
+        Payload::Reference(_) => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+/// Where a link leads: what it names is replaced, not the link.
+fn target_of(to: &Path) -> PathBuf {
+    fs::canonicalize(to).unwrap_or_else(|_| to.to_owned())
+}
+
+fn is_special(target: &Path) -> bool {
+    fs::metadata(target).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
+fn directory_of(target: &Path) -> &Path {
+    match target.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use fishplate_wire::SpoolSink;
+
+    use super::*;
+    use crate::spool::Spool;
+
+    async fn spooled(dir: &Path, bytes: &'static [u8]) -> Payload {
+        let mut spool = Spool::new(Some(dir));
+        let held = spool.create();
+        spool.write(&held, Bytes::from_static(bytes));
+        spool.flush().await.unwrap();
+        spool.finish().await.unwrap();
+        Payload::Spooled(held)
+    }
+
+    #[tokio::test]
+    async fn an_output_replaces_what_was_there_and_nothing_else_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("result");
+        fs::write(&to, "old").unwrap();
+        save(&Payload::Inline(Bytes::from_static(b"new")), &to).await.unwrap();
+        assert_eq!(fs::read(&to).unwrap(), b"new");
+        let large = spooled(dir.path(), b"large").await;
+        save(&large, &to).await.unwrap();
+        drop(large);
+        assert_eq!(fs::read(&to).unwrap(), b"large");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_link_stays_a_link_and_a_device_stays_a_device() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("file"), dir.path().join("link"));
+        fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        save(&spooled(dir.path(), b"new").await, &link).await.unwrap();
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+
+        save(&spooled(dir.path(), b"gone").await, Path::new("/dev/null")).await.unwrap();
+        assert!(is_special(Path::new("/dev/null")));
+        assert_eq!(spool_dir_for(Path::new("/dev/null")), None);
+        assert_eq!(spool_dir_for(Path::new("plain")), Some(PathBuf::from(".")));
+    }
+
+    #[tokio::test]
+    async fn a_failure_names_the_target_and_leaves_no_half_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("none/result");
+        let error = save(&Payload::Inline(Bytes::from_static(b"x")), &to).await.unwrap_err();
+        assert!(matches!(error, Error::File { doing: "write", path, .. } if path == to));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,474 @@
+//! A service and its verbs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fishplate_contract::{
+    Argument, CallOptions, JobId, JobReport, Parameter, Payload, Value, Verb,
+};
+use fishplate_wire::wsdl::{self, DescribedOperation, Description};
+use fishplate_wire::{Packaging, Packed, Reply, RequestForm, SoapVersion, pack, write_request};
+use http::Uri;
+
+use crate::error::{Error, closest};
+use crate::exchange::Exchange;
+use crate::location;
+use crate::report::{Fields, JobFilter, JobPage, Killed, LogPage, LogStream};
+use crate::retry::retrying;
+use crate::settings::{MTOM_THRESHOLD, Options, Retry, Settings};
+use crate::transport::Transport;
+
+/// A service, known by its WSDL. A clone shares its connections.
+#[derive(Clone)]
+pub struct Service {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    settings: Settings,
+    transport: Transport,
+    description: Description,
+    wsdl: String,
+    wsdl_url: String,
+    address: Uri,
+}
+
+/// First and longest wait between two questions whether a job has ended.
+const FIRST_POLL: Duration = Duration::from_millis(50);
+const LONGEST_POLL: Duration = Duration::from_secs(5);
+
+/// A random idempotency key: 32 hexadecimal digits.
+pub fn new_key() -> String {
+    let mut bits = [0; 16];
+    // The system's generator is there, or nothing secure could run on this machine.
+    getrandom::fill(&mut bits).expect("the system gives random numbers");
+    JobId::from_bytes(bits).to_string()
+}
+
+impl Service {
+    /// The service at a URL, with or without `?wsdl`.
+    ///
+    /// # Errors
+    /// See [`Error`]: the URL, the transport, the description.
+    pub async fn connect(url: &str) -> Result<Self, Error> {
+        Self::connect_with(url, Settings::default()).await
+    }
+
+    /// The same with settings of one's own.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn connect_with(url: &str, settings: Settings) -> Result<Self, Error> {
+        let url = location::of_wsdl(url)?;
+        let transport = Transport::new(&settings);
+        let shown = url.to_string();
+        let fetching = transport.get(url);
+        let (wsdl, url) = limited(settings.timeout, &shown, fetching).await?;
+        let description =
+            wsdl::read(&wsdl).map_err(|source| Error::NotWsdl { url: url.to_string(), source })?;
+        let address = address(&description, &settings)?;
+        let wsdl_url = url.to_string();
+        Ok(Self {
+            inner: Arc::new(Inner { settings, transport, description, wsdl, wsdl_url, address }),
+        })
+    }
+
+    /// What the service offers.
+    pub fn description(&self) -> &Description {
+        &self.inner.description
+    }
+
+    /// The description as it was fetched.
+    pub fn wsdl(&self) -> &str {
+        &self.inner.wsdl
+    }
+
+    /// Where the description stands.
+    pub fn wsdl_url(&self) -> &str {
+        &self.inner.wsdl_url
+    }
+
+    /// Where calls go.
+    pub fn address(&self) -> String {
+        self.inner.address.to_string()
+    }
+
+    /// Names of the operations that can be called, in the description's order.
+    pub fn operations(&self) -> impl Iterator<Item = &str> {
+        let all = self.inner.description.operations.iter();
+        all.filter(|described| described.exposed.verb == Verb::Call)
+            .map(|described| described.exposed.operation.as_str())
+    }
+
+    /// An operation as it is called.
+    ///
+    /// # Errors
+    /// [`Error::UnknownOperation`].
+    pub fn operation(&self, name: &str) -> Result<&DescribedOperation, Error> {
+        self.verb_of(name, Verb::Call)
+    }
+
+    /// Runs an operation and waits for its results.
+    ///
+    /// With a key in the options the program runs once, though the connection may break.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn call(
+        &self,
+        operation: &str,
+        arguments: Vec<Argument>,
+        options: &Options,
+    ) -> Result<Reply, Error> {
+        let described = self.verb_of(operation, Verb::Call)?;
+        self.ask(described, arguments, options, options.key.is_some()).await
+    }
+
+    /// Starts an operation as a job.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn spawn(
+        &self,
+        operation: &str,
+        arguments: Vec<Argument>,
+        options: &Options,
+    ) -> Result<JobId, Error> {
+        let described = self.verb_of(operation, Verb::Spawn)?;
+        let reply = self.ask(described, arguments, options, options.key.is_some()).await?;
+        Fields(&reply.outputs).job("job").map_err(|reason| self.bad_answer(reason))
+    }
+
+    /// The results of a job of this operation that has ended.
+    ///
+    /// # Errors
+    /// See [`Error`]; a fault `NotFinished` if it has not.
+    pub async fn results(
+        &self,
+        operation: &str,
+        job: JobId,
+        options: &Options,
+    ) -> Result<Reply, Error> {
+        let described = self.verb_of(operation, Verb::Results)?;
+        self.ask(described, vec![about(job)], options, true).await
+    }
+
+    /// Whether a job has not ended yet.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn running(&self, job: JobId) -> Result<bool, Error> {
+        self.verb(Verb::Running, vec![about(job)], |fields| fields.flag("running")).await
+    }
+
+    /// Ends a job and all of its processes.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn kill(&self, job: JobId) -> Result<Killed, Error> {
+        let read = |fields: Fields<'_>| {
+            Ok(Killed { state: fields.state()?, message: fields.text("message")?.to_owned() })
+        };
+        self.verb(Verb::Kill, vec![about(job)], read).await
+    }
+
+    /// All there is to tell of a job.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn status(&self, job: JobId) -> Result<JobReport, Error> {
+        let service = &self.inner.description.name;
+        self.verb(Verb::Status, vec![about(job)], |fields| fields.report(service)).await
+    }
+
+    /// What a job's program wrote, from a byte on.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn log(&self, job: JobId, stream: LogStream, offset: u64) -> Result<LogPage, Error> {
+        let arguments = vec![
+            about(job),
+            Argument::text("stream", stream.name()),
+            Argument::text("offset", offset.to_string()),
+        ];
+        let read = |fields: Fields<'_>| {
+            Ok(LogPage {
+                text: fields.text("text")?.to_owned(),
+                next: fields.number("next")?,
+                end: fields.flag("end")?,
+            })
+        };
+        self.verb(Verb::Log, arguments, read).await
+    }
+
+    /// The caller's jobs on this service, newest first.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn jobs(&self, filter: &JobFilter) -> Result<JobPage, Error> {
+        let mut arguments = Vec::new();
+        if let Some(state) = filter.state {
+            arguments.push(Argument::text("state", state.name()));
+        }
+        if let Some(limit) = filter.limit {
+            arguments.push(Argument::text("limit", limit.to_string()));
+        }
+        if let Some(after) = filter.after {
+            arguments.push(Argument::text("after", after.to_string()));
+        }
+        let service = &self.inner.description.name;
+        self.verb(Verb::Jobs, arguments, |fields| fields.page(service)).await
+    }
+
+    /// Forgets an ended job and frees its space.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn remove(&self, job: JobId) -> Result<(), Error> {
+        self.verb(Verb::Remove, vec![about(job)], |fields| fields.flag("removed")).await.map(drop)
+    }
+
+    /// Waits until a job has ended, with questions that become rarer (from 0.05 s to 5 s), and
+    /// tells every answer.
+    ///
+    /// # Errors
+    /// See [`Error`]. How the job ended is no error here.
+    pub async fn wait(
+        &self,
+        job: JobId,
+        mut progress: impl FnMut(&JobReport),
+    ) -> Result<JobReport, Error> {
+        let mut pause = FIRST_POLL;
+        loop {
+            let report = self.status(job).await?;
+            progress(&report);
+            if report.state.is_final() {
+                return Ok(report);
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 3 / 2).min(LONGEST_POLL);
+        }
+    }
+
+    /// A verb on jobs: changes nothing, or the same thing however often it is sent.
+    async fn verb<T>(
+        &self,
+        verb: Verb,
+        arguments: Vec<Argument>,
+        read: impl FnOnce(Fields<'_>) -> Result<T, String>,
+    ) -> Result<T, Error> {
+        let described = self.verb_of("", verb)?;
+        let reply = self.ask(described, arguments, &Options::default(), true).await?;
+        read(Fields(&reply.outputs)).map_err(|reason| self.bad_answer(reason))
+    }
+
+    async fn ask(
+        &self,
+        described: &DescribedOperation,
+        arguments: Vec<Argument>,
+        options: &Options,
+        safe: bool,
+    ) -> Result<Reply, Error> {
+        let inner = &*self.inner;
+        let arguments = arranged(described, arguments)?;
+        let packed = self.packed(described, &arguments, options)?;
+        let meter = options.meter.clone().unwrap_or_default();
+        let exchange = Exchange {
+            transport: &inner.transport,
+            url: &inner.address,
+            message: &packed,
+            accept: self.accept(),
+            response: &described.response,
+            outputs: &described.exposed.signature.outputs,
+            limits: &inner.settings.limits,
+            spool_dir: options.spool_dir.as_deref(),
+            meter: &meter,
+        };
+        // A server that is not ours does not know our keys: there nothing is safe twice.
+        let safe = safe && inner.description.ours;
+        let retry = if safe { inner.settings.retry } else { Retry::NEVER };
+        let asking = retrying(retry, &meter, async || exchange.run().await);
+        let allowed = options.timeout.or(inner.settings.timeout);
+        limited(allowed, &self.address(), asking).await
+    }
+
+    fn packed(
+        &self,
+        described: &DescribedOperation,
+        arguments: &[Argument],
+        options: &Options,
+    ) -> Result<Packed, Error> {
+        let form = RequestForm {
+            wrapper: described.request.clone(),
+            qualified: described.qualified,
+            version: self.inner.settings.soap,
+            options: CallOptions { key: options.key.clone() },
+        };
+        let envelope = write_request(&form, arguments)?;
+        Ok(pack(&envelope, self.packaging(arguments), Some(&described.action)))
+    }
+
+    fn packaging(&self, arguments: &[Argument]) -> Packaging {
+        let is_large = |argument: &Argument| match &argument.value {
+            Value::Data(payload) => payload.len().is_some_and(|len| len > MTOM_THRESHOLD),
+            _ => false,
+        };
+        let fitting = if self.inner.description.ours && arguments.iter().any(is_large) {
+            Packaging::Mtom
+        } else {
+            Packaging::Plain
+        };
+        self.inner.settings.packaging.unwrap_or(fitting)
+    }
+
+    fn accept(&self) -> &'static str {
+        let mtom = match self.inner.settings.packaging {
+            Some(packaging) => packaging == Packaging::Mtom,
+            None => self.inner.description.ours,
+        };
+        match (mtom, self.inner.settings.soap) {
+            (true, SoapVersion::V11) => "multipart/related, application/xop+xml, text/xml",
+            (true, SoapVersion::V12) => {
+                "multipart/related, application/xop+xml, application/soap+xml"
+            }
+            (false, version) => version.media_type(),
+        }
+    }
+
+    fn verb_of(&self, operation: &str, verb: Verb) -> Result<&DescribedOperation, Error> {
+        let description = &self.inner.description;
+        let found = description.operations.iter().find(|described| {
+            described.exposed.verb == verb && described.exposed.operation == operation
+        });
+        found.ok_or_else(|| {
+            let name = if operation.is_empty() {
+                format!("{verb:?}").to_lowercase()
+            } else {
+                operation.to_owned()
+            };
+            let known: Vec<String> = if operation.is_empty() {
+                description.operations.iter().map(|known| known.exposed.name.clone()).collect()
+            } else {
+                self.operations().map(str::to_owned).collect()
+            };
+            Error::UnknownOperation {
+                service: description.name.clone(),
+                closest: closest(&name, known.iter().map(String::as_str)),
+                name,
+                known,
+            }
+        })
+    }
+
+    fn bad_answer(&self, reason: String) -> Error {
+        Error::BadAnswer { url: self.address(), reason }
+    }
+}
+
+/// The output of that name of an operation.
+///
+/// # Errors
+/// [`Error::UnknownParameter`] with the closest name.
+pub fn output_of<'d>(
+    described: &'d DescribedOperation,
+    name: &str,
+) -> Result<&'d Parameter, Error> {
+    find(described, "output", &described.exposed.signature.outputs, name)
+}
+
+/// The input of that name of an operation.
+///
+/// # Errors
+/// [`Error::UnknownParameter`] with the closest name.
+pub fn input_of<'d>(described: &'d DescribedOperation, name: &str) -> Result<&'d Parameter, Error> {
+    find(described, "input", &described.exposed.signature.inputs, name)
+}
+
+fn find<'d>(
+    described: &DescribedOperation,
+    direction: &'static str,
+    parameters: &'d [Parameter],
+    name: &str,
+) -> Result<&'d Parameter, Error> {
+    let found = parameters.iter().find(|parameter| parameter.name == name);
+    found.ok_or_else(|| Error::UnknownParameter {
+        operation: described.exposed.name.clone(),
+        direction,
+        name: name.to_owned(),
+        closest: closest(name, parameters.iter().map(|parameter| parameter.name.as_str())),
+        known: parameters.iter().map(|parameter| parameter.name.clone()).collect(),
+    })
+}
+
+/// The arguments in the order of the operation, which strict servers insist on; each known, none
+/// missing, none twice. Their values are the server's to judge.
+fn arranged(
+    described: &DescribedOperation,
+    arguments: Vec<Argument>,
+) -> Result<Vec<Argument>, Error> {
+    for argument in &arguments {
+        input_of(described, &argument.name)?;
+    }
+    let operation = || described.exposed.name.clone();
+    let mut left = arguments;
+    let mut arranged = Vec::with_capacity(left.len());
+    for parameter in &described.exposed.signature.inputs {
+        let (mine, others): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|argument| argument.name == parameter.name);
+        left = others;
+        if mine.is_empty() && !parameter.optional && !parameter.repeated {
+            let name = parameter.name.clone();
+            return Err(Error::MissingParameter { operation: operation(), name });
+        }
+        if mine.len() > 1 && !parameter.repeated {
+            let name = parameter.name.clone();
+            return Err(Error::RepeatedParameter { operation: operation(), name });
+        }
+        arranged.extend(mine.into_iter().map(|argument| in_its_form(parameter, argument)));
+    }
+    Ok(arranged)
+}
+
+/// A text for a file input is its bytes.
+fn in_its_form(parameter: &Parameter, mut argument: Argument) -> Argument {
+    if parameter.data_type.is_binary()
+        && let Value::Text(text) = &mut argument.value
+    {
+        argument.value = Value::Data(Payload::Inline(Bytes::from(std::mem::take(text))));
+    }
+    argument
+}
+
+fn about(job: JobId) -> Argument {
+    Argument::text("job", job.to_string())
+}
+
+/// Where calls go: the address of the wanted SOAP version, or the one that was asked for.
+fn address(description: &Description, settings: &Settings) -> Result<Uri, Error> {
+    let address = match &settings.address {
+        Some(address) => Some(address.as_str()),
+        None => description.address(settings.soap),
+    };
+    let address = address.ok_or_else(|| Error::NoAddress {
+        service: description.name.clone(),
+        version: match settings.soap {
+            SoapVersion::V11 => "1.1",
+            SoapVersion::V12 => "1.2",
+        },
+    })?;
+    location::parse(address)
+}
+
+async fn limited<T>(
+    allowed: Option<Duration>,
+    url: &str,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    match allowed {
+        None => work.await,
+        Some(after) => tokio::time::timeout(after, work)
+            .await
+            .unwrap_or_else(|_| Err(Error::TimedOut { url: url.to_owned(), after })),
+    }
+}

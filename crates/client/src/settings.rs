@@ -1,0 +1,114 @@
+//! How to reach a service, and options of one exchange.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fishplate_wire::{Packaging, SoapVersion, WireLimits};
+
+use crate::meter::Meter;
+
+/// How to reach a service and talk to it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How long a connection may take to come about, TLS included: 10 s.
+    pub connect_timeout: Duration,
+    /// How long a whole exchange may take; none, because a `call` takes as long as its program.
+    pub timeout: Option<Duration>,
+    /// The packaging of requests. By default MTOM when the server is ours and a file exceeds
+    /// [`MTOM_THRESHOLD`], else plain.
+    pub packaging: Option<Packaging>,
+    /// SOAP version: 1.1.
+    pub soap: SoapVersion,
+    /// PEM file of the certificates to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Call this address instead of the one in the description (a tunnel, say).
+    pub address: Option<String>,
+    /// How often to try again what is safe to try again.
+    pub retry: Retry,
+    /// Limits on answers.
+    pub limits: WireLimits,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(10),
+            timeout: None,
+            packaging: None,
+            soap: SoapVersion::V11,
+            ca_file: None,
+            address: None,
+            retry: Retry::default(),
+            limits: WireLimits::default(),
+        }
+    }
+}
+
+/// A request with a larger file goes out as MTOM, if the server is ours.
+pub const MTOM_THRESHOLD: u64 = 16 << 10;
+
+/// Trying again after a broken connection. Only what cannot do harm twice is tried again: verbs
+/// that change nothing or the same thing, and `call` and `spawn` with an idempotency key.
+///
+/// A failure to connect at all is only tried again after a connection existed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// Tries in a row that fail before it is given up: 8. A try that sent its whole request and
+    /// then lasted longer than `longest_wait` starts the count anew (a gateway that cuts long calls).
+    pub attempts: u32,
+    /// Wait before the second try: 0.2 s. It doubles from try to try.
+    pub first_wait: Duration,
+    /// Longest wait: 10 s.
+    pub longest_wait: Duration,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            attempts: 8,
+            first_wait: Duration::from_millis(200),
+            longest_wait: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Retry {
+    /// Never.
+    pub const NEVER: Self =
+        Self { attempts: 1, first_wait: Duration::ZERO, longest_wait: Duration::ZERO };
+
+    /// The wait after so many failures in a row (at least one).
+    pub(crate) fn wait(&self, failures: u32) -> Duration {
+        let doublings = failures.saturating_sub(1).min(20);
+        self.first_wait.saturating_mul(1 << doublings).min(self.longest_wait)
+    }
+}
+
+/// Options of one exchange.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Idempotency key of a `call` or `spawn` ([`crate::new_key`] draws one): the program runs once
+    /// however often the call is sent, and a broken connection is no loss.
+    pub key: Option<String>,
+    /// Directory where large outputs are put while they come, and stay until they are saved or
+    /// dropped; best the one they shall be saved in. Default: the system's directory for such.
+    pub spool_dir: Option<PathBuf>,
+    /// Counts what is transferred.
+    pub meter: Option<Arc<Meter>>,
+    /// Instead of [`Settings::timeout`].
+    pub timeout: Option<Duration>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_the_longest() {
+        let retry = Retry::default();
+        let waits: Vec<_> = (1..=8).map(|failures| retry.wait(failures).as_millis()).collect();
+        assert_eq!(waits, [200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
+        assert_eq!(retry.wait(u32::MAX), retry.longest_wait);
+    }
+}

@@ -1,0 +1,152 @@
+//! `fishplate call URL x=1 y:two out:result`: runs an operation and waits for its results.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use fishplate_client::{Meter, Options, new_key};
+use fishplate_contract::Parameter;
+use serde_json::json;
+
+use super::client::{Connection, operation_of, run_interruptible};
+use crate::arguments::{Wanted, check_outputs, load, parse_all};
+use crate::deliver::{Delivered, check_targets, deliver, spool_dir};
+use crate::exit::Exit;
+use crate::output::{Output, json, progress, text};
+
+/// Run an operation and wait for its results
+///
+/// Arguments:
+///
+///   NAME=VALUE     the value of an input, to the letter
+///   NAME:FILE      the content of FILE is the value of an input (its trimmed text for numbers
+///                  and strings)
+///   out:NAME       writes the output NAME to the file NAME
+///   out:NAME=FILE  writes the output NAME to FILE; for an output with several files, FILE is a
+///                  directory
+///
+/// The first = or : of a word decides. Outputs that are not asked for are printed as `NAME: VALUE`;
+/// files among them are only named on standard error.
+///
+/// A broken connection does not run the program twice: every call has an idempotency key, drawn at
+/// random unless --key tells it. With the same key and arguments, the command finds the same run.
+#[derive(Debug, clap::Args)]
+#[command(
+    verbatim_doc_comment,
+    after_help = "Examples:
+  fishplate call http://somewhere.com/sample x=1 y:two out:result
+  fishplate call http://somewhere.com/mesher geometry:pipe.geo size=0.5 out:mesh=pipe.msh
+  fishplate call http://somewhere.com/ccx deck:pipe.inp out:fields=results/ --json"
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+    /// NAME=VALUE, NAME:FILE, out:NAME or out:NAME=FILE
+    #[arg(value_name = "ARGUMENT")]
+    arguments: Vec<String>,
+    #[command(flatten)]
+    sending: Sending,
+}
+
+/// Which operation, and how often it may run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Sending {
+    /// Operation, if the service has several
+    #[arg(long, value_name = "NAME")]
+    pub(crate) operation: Option<String>,
+    /// Idempotency key: the same key never runs twice [default: random]
+    #[arg(long, value_name = "KEY", conflicts_with = "no_key")]
+    key: Option<String>,
+    /// Send no idempotency key; a broken connection is then an error
+    #[arg(long)]
+    no_key: bool,
+}
+
+impl Sending {
+    /// The key as told, or a new one.
+    pub(crate) fn key(&self) -> Option<String> {
+        self.key.clone().or_else(|| (!self.no_key).then(new_key))
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
+    let (inputs, wanted) = parse_all(&args.arguments)?;
+    let key = args.sending.key();
+    let hints = how_to_find(&args.connection.url, "call", key.as_deref());
+    run_interruptible(&hints, async {
+        check_targets(&wanted)?;
+        let service = args.connection.connect().await?;
+        let name = operation_of(&service, args.sending.operation.as_deref())?;
+        let operation = service.operation(&name)?;
+        let outputs = &operation.exposed.signature.outputs;
+        check_outputs(operation, &wanted)?;
+        let arguments = load(operation, inputs).await?;
+        let meter = Arc::new(Meter::default());
+        let options = Options {
+            key: key.clone(),
+            spool_dir: spool_dir(&wanted, outputs),
+            meter: Some(Arc::clone(&meter)),
+            timeout: None,
+        };
+        let calling = service.call(&name, arguments, &options);
+        let reply = progress::transfer(output, &meter, calling).await?;
+        let url = &args.connection.url;
+        let command = match reply.job {
+            Some(job) => format!("`fishplate results {url} {job}`"),
+            None => "an argument".to_owned(),
+        };
+        let shown = Shown { outputs, wanted: &wanted, command: &command };
+        let delivered = shown.deliver(reply.outputs, output).await?;
+        if output.json {
+            output.value(&json!({
+                "job": reply.job.map(|job| job.to_string()),
+                "key": key,
+                "outputs": json::outputs(&delivered),
+            }))?;
+        }
+        Ok(Exit::Success)
+    })
+}
+
+/// How to find a job whose call was interrupted.
+pub(crate) fn how_to_find(url: &str, command: &str, key: Option<&str>) -> Vec<String> {
+    let mut hints = Vec::new();
+    if let Some(key) = key {
+        hints.push(format!(
+            "the program may go on at the server; with --key {key} the same command finds it: \
+             `fishplate {command} {url} ... --key {key}`"
+        ));
+    }
+    hints.push(format!("`fishplate jobs {url}` lists your jobs"));
+    hints
+}
+
+/// How the outputs of a call or a job are shown.
+pub(crate) struct Shown<'a> {
+    /// The operation's outputs.
+    pub(crate) outputs: &'a [Parameter],
+    /// Those that shall go to files.
+    pub(crate) wanted: &'a [Wanted],
+    /// The command to which `out:NAME` can be added to get a file.
+    pub(crate) command: &'a str,
+}
+
+impl Shown<'_> {
+    /// Writes the wanted outputs into files; prints the others, unless JSON will.
+    pub(crate) async fn deliver(
+        &self,
+        outputs: Vec<fishplate_contract::Argument>,
+        output: Output,
+    ) -> Result<Vec<Delivered>> {
+        let (delivered, missing) = deliver(outputs, self.outputs, self.wanted).await?;
+        for name in missing {
+            output.note(&format!("{name}: the program made no such output; nothing is written"));
+        }
+        if !output.json {
+            let (shown, remarks) = text::outputs(&delivered, self.command);
+            output.raw(&shown)?;
+            remarks.iter().for_each(|remark| output.note(remark));
+        }
+        Ok(delivered)
+    }
+}

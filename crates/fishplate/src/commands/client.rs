@@ -1,0 +1,193 @@
+//! What the client's commands have in common: how they reach a service, and how they stop.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use fishplate_client::{Error, Packaging, Retry, Service, Settings, SoapVersion};
+use fishplate_contract::JobId;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::exit::Exit;
+use crate::output::failure::Usage;
+
+/// How to reach a service.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Connection {
+    /// URL of the service, with or without ?wsdl
+    pub(crate) url: String,
+    /// Call this address instead of the one in the service's description (through a tunnel, say)
+    #[arg(long, value_name = "URL", help_heading = "Connection")]
+    address: Option<String>,
+    /// Give up after this time: 90, 90s, 5m, 2h [default: none]
+    #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Connection")]
+    pub(crate) timeout: Option<Duration>,
+    /// Time for a connection to come about
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = duration,
+        default_value = "10s",
+        help_heading = "Connection"
+    )]
+    connect_timeout: Duration,
+    /// Tries before a broken connection is given up
+    #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Connection",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    attempts: u32,
+    /// SOAP version
+    #[arg(long, value_enum, default_value_t = Soap::V11, help_heading = "Connection")]
+    soap: Soap,
+    /// How requests are packaged [default: mtom for large files if the server is ours]
+    #[arg(long, value_enum, help_heading = "Connection")]
+    packaging: Option<PackagingName>,
+    /// PEM file of the certificates to trust, instead of the system's
+    #[arg(long, value_name = "FILE", env = "FISHPLATE_CA_FILE", help_heading = "Connection")]
+    cacert: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Soap {
+    #[value(name = "1.1")]
+    V11,
+    #[value(name = "1.2")]
+    V12,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum PackagingName {
+    Plain,
+    Mtom,
+}
+
+impl Connection {
+    fn settings(&self) -> Settings {
+        Settings {
+            connect_timeout: self.connect_timeout,
+            timeout: self.timeout,
+            packaging: self.packaging.map(|packaging| match packaging {
+                PackagingName::Plain => Packaging::Plain,
+                PackagingName::Mtom => Packaging::Mtom,
+            }),
+            soap: match self.soap {
+                Soap::V11 => SoapVersion::V11,
+                Soap::V12 => SoapVersion::V12,
+            },
+            ca_file: self.cacert.clone(),
+            address: self.address.clone(),
+            retry: Retry { attempts: self.attempts, ..Retry::default() },
+            ..Settings::default()
+        }
+    }
+
+    /// The service.
+    pub(crate) async fn connect(&self) -> Result<Service, Error> {
+        Service::connect_with(&self.url, self.settings()).await
+    }
+}
+
+/// The operation that is meant: as told, or the only one.
+pub(crate) fn operation_of(service: &Service, told: Option<&str>) -> Result<String> {
+    if let Some(name) = told {
+        return Ok(name.to_owned());
+    }
+    let names: Vec<&str> = service.operations().collect();
+    match names[..] {
+        [name] => Ok(name.to_owned()),
+        [] => Err(Usage("the service has no operation that can be called".to_owned()).into()),
+        _ => {
+            let message = format!(
+                "the service has several operations: choose with --operation {}",
+                names.join("|")
+            );
+            Err(Usage(message).into())
+        }
+    }
+}
+
+/// A job, as `ID` or `job=ID`.
+pub(crate) fn job(text: &str) -> Result<JobId, String> {
+    let id = text.strip_prefix("job=").unwrap_or(text).trim();
+    id.parse().map_err(|error| format!("{error}"))
+}
+
+/// A time: seconds, or with a unit.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let number_ends = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_ends);
+    let scale = match unit {
+        "ms" => 0.001,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        "d" => 86_400.0,
+        _ => return Err("write a number with s, m, h or d, such as 90s".to_owned()),
+    };
+    let number: f64 = number.parse().map_err(|_| "write a time such as 90s".to_owned())?;
+    let duration =
+        Duration::try_from_secs_f64(number * scale).map_err(|error| error.to_string())?;
+    if duration.is_zero() { Err("it must be more than nothing".to_owned()) } else { Ok(duration) }
+}
+
+/// A command was stopped by a signal.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Interruption {
+    /// How the command ends.
+    pub(crate) exit: Exit,
+    /// What it was doing.
+    message: &'static str,
+    /// How to find what goes on at the server.
+    pub(crate) hints: Vec<String>,
+}
+
+/// Runs a client's command. A signal stops it so that its temporary files are removed; the hints
+/// then tell how to go on.
+pub(crate) fn run_interruptible<T>(
+    hints: &[String],
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let stopped = |exit, message| Err(Interruption { exit, message, hints: hints.to_vec() }.into());
+    let ended = runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            ended = work => ended,
+            _ = interrupt.recv() => stopped(Exit::Interrupted, "interrupted"),
+            _ = terminate.recv() => stopped(Exit::Terminated, "terminated"),
+        }
+    });
+    // Threads that read and write files end by themselves, unless one hangs on a pipe.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    ended
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_number_with_a_unit() {
+        for (text, expected) in
+            [("90", 90_000), ("90s", 90_000), ("1.5m", 90_000), ("2h", 7_200_000), ("250ms", 250)]
+        {
+            assert_eq!(duration(text), Ok(Duration::from_millis(expected)), "{text}");
+        }
+        for text in ["", "s", "-1", "1w", "1 s", "0", "1e400", "999999999999999999999d"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_job_stands_alone_or_as_an_argument() {
+        let id = "000102030405060708090a0b0c0d0e0f";
+        assert_eq!(job(id).unwrap().to_string(), id);
+        assert_eq!(job(&format!("job={id}")).unwrap().to_string(), id);
+        assert_eq!(job("7").unwrap_err(), "a job ID is 32 lower-case hexadecimal digits");
+    }
+}

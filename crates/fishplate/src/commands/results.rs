@@ -1,0 +1,79 @@
+//! `fishplate results URL JOB out:result`: the results of a job that has ended.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use fishplate_client::{Meter, Options, Service};
+use fishplate_contract::JobId;
+use serde_json::json;
+
+use super::call::Shown;
+use super::client::{Connection, job, run_interruptible};
+use crate::arguments::{check_outputs, outputs_only};
+use crate::deliver::{check_targets, spool_dir};
+use crate::exit::Exit;
+use crate::output::{Output, json, progress};
+
+/// Fetch the results of a job that has ended
+///
+/// Outputs are asked for as in `fishplate call`. While the job goes on, the exit code is 7.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  fishplate results http://somewhere.com/sample $JOB
+  fishplate results http://somewhere.com/ccx $JOB out:fields=pipe.frd")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+    /// ID of the job
+    #[arg(value_parser = job)]
+    job: JobId,
+    /// out:NAME or out:NAME=FILE
+    #[arg(value_name = "OUTPUT")]
+    outputs: Vec<String>,
+    /// Operation that the job runs, if the service has several [default: ask the service]
+    #[arg(long, value_name = "NAME")]
+    operation: Option<String>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
+    let wanted = outputs_only(&args.outputs)?;
+    run_interruptible(&[], async {
+        check_targets(&wanted)?;
+        let service = args.connection.connect().await?;
+        let name = operation_of_job(&service, args).await?;
+        let operation = service.operation(&name)?;
+        let outputs = &operation.exposed.signature.outputs;
+        check_outputs(operation, &wanted)?;
+        let meter = Arc::new(Meter::default());
+        let options = Options {
+            spool_dir: spool_dir(&wanted, outputs),
+            meter: Some(Arc::clone(&meter)),
+            ..Options::default()
+        };
+        let fetching = service.results(&name, args.job, &options);
+        let reply = progress::transfer(output, &meter, fetching).await?;
+        let shown =
+            Shown { outputs, wanted: &wanted, command: "the same command with the argument" };
+        let delivered = shown.deliver(reply.outputs, output).await?;
+        if output.json {
+            output.value(&json!({
+                "job": args.job.to_string(),
+                "outputs": json::outputs(&delivered),
+            }))?;
+        }
+        Ok(Exit::Success)
+    })
+}
+
+/// A job knows its operation; with only one there is nothing to ask.
+async fn operation_of_job(service: &Service, args: &Args) -> Result<String> {
+    if let Some(name) = &args.operation {
+        return Ok(name.clone());
+    }
+    let names: Vec<&str> = service.operations().collect();
+    match names[..] {
+        [name] => Ok(name.to_owned()),
+        _ => Ok(service.status(args.job).await?.operation),
+    }
+}

@@ -1,0 +1,314 @@
+//! Outputs to where they were asked for: files, or what is printed.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use fishplate_client::save::spool_dir_for;
+use fishplate_client::{Error, save};
+use fishplate_contract::{Argument, DataType, Parameter, Payload, Value};
+
+use crate::arguments::Wanted;
+
+/// What became of one value of an output.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Delivered {
+    /// Name of the output.
+    pub(crate) name: String,
+    /// Its type, if the description knows it.
+    pub(crate) data_type: Option<DataType>,
+    /// It is one of any number of values.
+    pub(crate) repeated: bool,
+    /// What tells repeated values apart.
+    pub(crate) label: Option<String>,
+    /// What became of it.
+    pub(crate) fate: Fate,
+}
+
+/// What became of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Fate {
+    /// A text that nobody wanted in a file.
+    Shown(String),
+    /// It is in this file.
+    Saved {
+        /// Which.
+        path: PathBuf,
+        /// Its length in bytes.
+        size: u64,
+    },
+    /// Bytes that nobody asked for.
+    NotAsked {
+        /// How many.
+        size: Option<u64>,
+    },
+}
+
+/// A wanted output that cannot be put where it shall go.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DeliveryError {
+    /// The target's directory does not exist.
+    #[error("cannot write {}: there is no directory {}", path.display(), dir.display())]
+    NoDirectory {
+        /// The target.
+        path: PathBuf,
+        /// Its directory.
+        dir: PathBuf,
+    },
+    /// A label that leads out of the directory.
+    #[error(
+        "the output {name} has a value named {label:?}, which is no path inside a directory; it is not written"
+    )]
+    UnsafeLabel {
+        /// Name of the output.
+        name: String,
+        /// The label.
+        label: String,
+    },
+    /// Two values with one label.
+    #[error("the output {name} has two values named {label:?}; the second is not written")]
+    SameLabel {
+        /// Name of the output.
+        name: String,
+        /// The label.
+        label: String,
+    },
+}
+
+/// Before a program runs: the directories of all targets exist.
+pub(crate) fn check_targets(wanted: &[Wanted]) -> Result<(), DeliveryError> {
+    for wanted in wanted {
+        let path = wanted.to.clone().unwrap_or_else(|| PathBuf::from(&wanted.name));
+        if is_directory_name(&path) {
+            continue; // Made when it is needed.
+        }
+        let dir = match path.parent() {
+            Some(dir) if !dir.as_os_str().is_empty() => dir,
+            _ => Path::new("."),
+        };
+        if !dir.is_dir() {
+            let dir = dir.to_owned();
+            return Err(DeliveryError::NoDirectory { path, dir });
+        }
+    }
+    Ok(())
+}
+
+/// Where large outputs are best put while they come: where the first wanted file output will be.
+pub(crate) fn spool_dir(wanted: &[Wanted], outputs: &[Parameter]) -> Option<PathBuf> {
+    let is_file = |wanted: &&Wanted| {
+        outputs.iter().any(|output| output.name == wanted.name && output.data_type.is_binary())
+    };
+    wanted.iter().filter(is_file).find_map(|wanted| {
+        let to = wanted.to.clone().unwrap_or_else(|| PathBuf::from(&wanted.name));
+        let to = if to.is_dir() { to.join("output") } else { to };
+        // A directory yet to be made: what comes is put beside it.
+        let to: PathBuf = to.components().collect();
+        spool_dir_for(&to)
+    })
+}
+
+/// Puts every wanted output into its file and tells what became of all. Wanted outputs that did
+/// not come (optional ones) are in the second list.
+pub(crate) async fn deliver(
+    outputs: Vec<Argument>,
+    parameters: &[Parameter],
+    wanted: &[Wanted],
+) -> Result<(Vec<Delivered>, Vec<String>)> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for output in &outputs {
+        *counts.entry(output.name.clone()).or_default() += 1;
+    }
+    let missing = wanted.iter().filter(|wanted| !counts.contains_key(&wanted.name));
+    let missing = missing.map(|wanted| wanted.name.clone()).collect();
+    let mut taken: Vec<PathBuf> = Vec::new();
+    let mut delivered = Vec::with_capacity(outputs.len());
+    for output in outputs {
+        let parameter = parameters.iter().find(|parameter| parameter.name == output.name);
+        let repeated = parameter.is_some_and(|parameter| parameter.repeated);
+        let asked = wanted.iter().find(|wanted| wanted.name == output.name);
+        let fate = match asked {
+            None => unasked(&output.value),
+            Some(wanted) => {
+                let many = repeated && counts[&output.name] > 1;
+                let path = target(wanted, &output, repeated, many)?;
+                if taken.contains(&path) {
+                    let label = output.label.unwrap_or_default();
+                    return Err(DeliveryError::SameLabel { name: output.name, label }.into());
+                }
+                taken.push(path.clone());
+                put(&output, parameter, path).await?
+            }
+        };
+        delivered.push(Delivered {
+            name: output.name,
+            data_type: parameter.map(|parameter| parameter.data_type.clone()),
+            repeated,
+            label: output.label,
+            fate,
+        });
+    }
+    Ok((delivered, missing))
+}
+
+fn unasked(value: &Value) -> Fate {
+    match value {
+        Value::Text(text) => Fate::Shown(text.clone()),
+        Value::Data(payload) => Fate::NotAsked { size: payload.len() },
+        Value::Record(_) => Fate::NotAsked { size: None },
+    }
+}
+
+/// The file for a value: as told, or in a directory under its label.
+fn target(
+    wanted: &Wanted,
+    output: &Argument,
+    repeated: bool,
+    many: bool,
+) -> Result<PathBuf, DeliveryError> {
+    let to = wanted.to.clone().unwrap_or_else(|| PathBuf::from(&wanted.name));
+    let into_directory = many || is_directory_name(&to) || to.is_dir();
+    if !into_directory {
+        return Ok(to);
+    }
+    match &output.label {
+        Some(label) if repeated => {
+            let inside = safe(label).ok_or_else(|| DeliveryError::UnsafeLabel {
+                name: output.name.clone(),
+                label: label.clone(),
+            })?;
+            Ok(to.join(inside))
+        }
+        _ => Ok(to.join(&output.name)),
+    }
+}
+
+/// The label as a path that stays in its directory.
+fn safe(label: &str) -> Option<PathBuf> {
+    let path = Path::new(label);
+    let stays = path.components().all(|component| matches!(component, Component::Normal(_)));
+    let named = !label.is_empty() && !label.ends_with('/') && !label.contains('\0');
+    (stays && named).then(|| path.to_owned())
+}
+
+fn is_directory_name(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
+async fn put(output: &Argument, parameter: Option<&Parameter>, path: PathBuf) -> Result<Fate> {
+    let payload = match &output.value {
+        Value::Data(payload) => payload.clone(),
+        Value::Text(text) => Payload::Inline(Bytes::from(as_file(text, parameter))),
+        Value::Record(_) => anyhow::bail!("the output {} is a record, not a file", output.name),
+    };
+    if let Some(dir) = path.parent()
+        && !dir.as_os_str().is_empty()
+    {
+        let make = std::fs::create_dir_all(dir);
+        make.with_context(|| format!("cannot make the directory {}", dir.display()))?;
+    }
+    let size = payload.len().unwrap_or(0);
+    save(&payload, &path).await.map_err(|error: Error| anyhow::Error::from(error))?;
+    Ok(Fate::Saved { path, size })
+}
+
+/// A number ends with a line feed, as `cat` shows it best; a string is written to the letter.
+fn as_file(text: &str, parameter: Option<&Parameter>) -> String {
+    match parameter.map(|parameter| &parameter.data_type) {
+        None | Some(DataType::String) => text.to_owned(),
+        Some(_) => format!("{text}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(name: &str, to: Option<String>) -> Vec<Wanted> {
+        vec![Wanted { name: name.to_owned(), to: to.map(PathBuf::from) }]
+    }
+
+    fn labelled(label: &str, bytes: &'static [u8]) -> Argument {
+        Argument {
+            name: "m".to_owned(),
+            label: Some(label.to_owned()),
+            value: Value::Data(Payload::Inline(Bytes::from_static(bytes))),
+        }
+    }
+
+    fn path(dir: &tempfile::TempDir, name: &str) -> Option<String> {
+        Some(format!("{}/{name}", dir.path().display()))
+    }
+
+    #[tokio::test]
+    async fn a_number_gets_a_line_feed_and_a_string_is_written_to_the_letter() {
+        let dir = tempfile::tempdir().unwrap();
+        for (data_type, expected) in [(DataType::Int, "3\n"), (DataType::String, "3")] {
+            let parameters = [Parameter::new("r", data_type)];
+            let wanted = wanted("r", path(&dir, "file"));
+            deliver(vec![Argument::text("r", "3")], &parameters, &wanted).await.unwrap();
+            assert_eq!(std::fs::read_to_string(dir.path().join("file")).unwrap(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn repeated_values_go_into_a_directory_under_their_labels() {
+        let dir = tempfile::tempdir().unwrap();
+        let parameters = [Parameter::new("m", DataType::Raw).repeated()];
+        for to in ["new/", "several"] {
+            let values = vec![labelled("a.msh", b"a"), labelled("sub/b.msh", b"b")];
+            let wanted = wanted("m", path(&dir, to));
+            deliver(values, &parameters, &wanted).await.unwrap();
+            let read = |name: &str| std::fs::read(dir.path().join(to).join(name)).unwrap();
+            assert_eq!((read("a.msh"), read("sub/b.msh")), (b"a".to_vec(), b"b".to_vec()));
+        }
+        let one = wanted("m", path(&dir, "one"));
+        deliver(vec![labelled("a.msh", b"a")], &parameters, &one).await.unwrap();
+        assert_eq!(std::fs::read(dir.path().join("one")).unwrap(), b"a");
+    }
+
+    #[tokio::test]
+    async fn a_label_that_leads_out_or_comes_twice_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let parameters = [Parameter::new("m", DataType::Raw).repeated()];
+        for label in ["../x", "/etc/x", "a/../../x", "", ".", "x/", "a\0b"] {
+            let wanted = wanted("m", path(&dir, "d/"));
+            let refused = deliver(vec![labelled(label, b"x")], &parameters, &wanted).await;
+            let error = refused.unwrap_err();
+            assert!(
+                matches!(error.downcast_ref(), Some(DeliveryError::UnsafeLabel { .. })),
+                "{label:?}: {error}"
+            );
+        }
+        let wanted = wanted("m", path(&dir, "d/"));
+        let twice = vec![labelled("a", b"1"), labelled("a", b"2")];
+        let error = deliver(twice, &parameters, &wanted).await.unwrap_err();
+        assert!(matches!(error.downcast_ref(), Some(DeliveryError::SameLabel { .. })));
+    }
+
+    #[tokio::test]
+    async fn what_nobody_asked_for_is_shown_or_only_told_and_what_is_missing_is_named() {
+        let parameters = [
+            Parameter::new("r", DataType::Int),
+            Parameter::new("m", DataType::Raw),
+            Parameter::new("log", DataType::Raw).optional(),
+        ];
+        let outputs = vec![
+            Argument::text("r", "3"),
+            Argument::new("m", Value::Data(Payload::Inline(Bytes::from_static(b"12")))),
+        ];
+        let (delivered, missing) =
+            deliver(outputs, &parameters, &wanted("log", None)).await.unwrap();
+        let fates: Vec<_> = delivered.into_iter().map(|delivered| delivered.fate).collect();
+        assert_eq!(fates, [Fate::Shown("3".to_owned()), Fate::NotAsked { size: Some(2) }]);
+        assert_eq!(missing, ["log"]);
+    }
+
+    #[test]
+    fn a_target_in_a_directory_that_is_not_there_is_refused_before_the_program_runs() {
+        assert!(check_targets(&wanted("r", Some("/nonexistent/d/r".to_owned()))).is_err());
+        assert!(check_targets(&wanted("r", Some("new/".to_owned()))).is_ok());
+        assert!(check_targets(&wanted("r", None)).is_ok());
+    }
+}

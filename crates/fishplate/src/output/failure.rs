@@ -1,0 +1,276 @@
+//! A failure as its user reads it: `error:` with a sentence, details, and `hint:` lines.
+
+use std::io;
+
+use fishplate_client::Error;
+use fishplate_contract::{Fault, FaultCode};
+use serde_json::{Value, json};
+
+use crate::arguments::WordError;
+use crate::commands::Interruption;
+use crate::deliver::DeliveryError;
+use crate::exit::Exit;
+use crate::output::text::harmless;
+
+/// A failure, ready to be told.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Failure {
+    /// How the command ends.
+    pub(crate) exit: Exit,
+    /// The service's fault, if it is one.
+    pub(crate) fault: Option<Fault>,
+    /// What went wrong, in a sentence.
+    pub(crate) message: String,
+    /// More about it, each with a name.
+    pub(crate) details: Vec<(&'static str, String)>,
+    /// What to do.
+    pub(crate) hints: Vec<String>,
+}
+
+impl Failure {
+    /// What this error means to the user of a command about the service at `url`.
+    pub(crate) fn of(error: &anyhow::Error, url: Option<&str>) -> Self {
+        let url = url.unwrap_or("URL");
+        let mut failure = Self {
+            exit: Exit::Other,
+            fault: None,
+            message: error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": "),
+            details: Vec::new(),
+            hints: Vec::new(),
+        };
+        for cause in error.chain() {
+            if let Some(interruption) = cause.downcast_ref::<Interruption>() {
+                failure.exit = interruption.exit;
+                failure.hints.clone_from(&interruption.hints);
+            } else if let Some(error) = cause.downcast_ref::<Error>() {
+                failure.exit = Exit::of_error(error);
+                failure.tell(error, url);
+            } else if let Some(source) = cause.downcast_ref::<io::Error>() {
+                failure.exit = match source.kind() {
+                    io::ErrorKind::BrokenPipe => Exit::BrokenPipe,
+                    _ => Exit::Usage,
+                };
+            } else if cause.is::<WordError>() || cause.is::<DeliveryError>() || cause.is::<Usage>()
+            {
+                failure.exit = Exit::Usage;
+            } else {
+                continue;
+            }
+            break;
+        }
+        failure
+    }
+
+    /// A fault of our own, whose message has been printed.
+    pub(crate) fn of_ourselves() -> Self {
+        Self {
+            exit: Exit::Other,
+            fault: None,
+            message: "fishplate stopped at a fault of its own".to_owned(),
+            details: Vec::new(),
+            hints: vec!["please report it with the lines above".to_owned()],
+        }
+    }
+
+    fn tell(&mut self, error: &Error, url: &str) {
+        match error {
+            Error::Fault(fault) => self.tell_fault(fault, url),
+            Error::UnknownOperation { closest, known, .. }
+            | Error::UnknownParameter { closest, known, .. } => {
+                self.hints.push(match closest {
+                    Some(name) => format!("did you mean {name}?"),
+                    None if known.is_empty() => "it has none".to_owned(),
+                    None => format!("there are {}", known.join(", ")),
+                });
+            }
+            Error::MissingParameter { name, .. } => self.hints.push(format!(
+                "add {name}=VALUE or {name}:FILE; `fishplate usage {url}` lists the inputs"
+            )),
+            Error::Unreachable { url: at, .. } if !same_host(at, url) => self.hints.push(format!(
+                "this address stands in the description of the service; --address calls another, \
+                 such as {url}"
+            )),
+            Error::TimedOut { .. } => {
+                self.hints.push("--timeout allows more; without it there is no limit".to_owned());
+            }
+            Error::Http { status: 404, .. } | Error::NotWsdl { .. } => {
+                self.hints
+                    .push("is it the URL of a service? `curl URL` shows what is there".to_owned());
+            }
+            Error::NoAddress { version: "1.2", .. } => {
+                self.hints.push("leave --soap out to use SOAP 1.1".to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    fn tell_fault(&mut self, fault: &Fault, url: &str) {
+        self.fault = Some(fault.clone());
+        let job = fault.job.map(|job| job.to_string());
+        let details = [
+            ("parameter", fault.parameter.clone()),
+            (
+                "limit",
+                fault.limit.as_ref().map(|limit| format!("{} = {}", limit.name, limit.value)),
+            ),
+            ("job", job.clone()),
+            ("exit code", fault.exit_code.map(|code| code.to_string())),
+            ("signal", fault.signal.clone()),
+            ("stderr", fault.stderr.clone().filter(|text| !text.trim().is_empty())),
+        ];
+        self.details.extend(details.into_iter().filter_map(|(name, value)| Some((name, value?))));
+        let job = job.unwrap_or_else(|| "JOB".to_owned());
+        if let Some(wait) = fault.retry_after {
+            self.hints.push(format!("try again in {} s", wait.as_secs().max(1)));
+        }
+        match fault.code {
+            FaultCode::NotFinished => {
+                self.hints.push(format!("`fishplate wait {url} {job}` waits for it"))
+            }
+            FaultCode::NoSuchJob => {
+                self.hints.push(format!("`fishplate jobs {url}` lists your jobs"));
+            }
+            FaultCode::ProgramFailed | FaultCode::ProgramKilled | FaultCode::OutputInvalid
+                if fault.job.is_some() =>
+            {
+                self.hints
+                    .push(format!("`fishplate log {url} {job}` shows what the program wrote"));
+            }
+            FaultCode::InvalidValue | FaultCode::ValueOutOfRange | FaultCode::MissingParameter => {
+                self.hints.push(format!("`fishplate usage {url}` lists what it takes"));
+            }
+            FaultCode::KeyConflict => self.hints.push(
+                "a key belongs to one call with its arguments: leave --key out for a new call"
+                    .to_owned(),
+            ),
+            _ => {}
+        }
+    }
+
+    /// As lines of text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = format!("error: {}\n", self.message);
+        for (name, value) in &self.details {
+            if value.contains('\n') {
+                let lines: String = value.lines().map(|line| format!("    {line}\n")).collect();
+                text.push_str(&format!("  {name}:\n{lines}"));
+            } else {
+                text.push_str(&format!("  {name}: {value}\n"));
+            }
+        }
+        for hint in &self.hints {
+            text.push_str(&format!("hint: {hint}\n"));
+        }
+        harmless(&text)
+    }
+
+    /// As JSON: `{"error": {...}}`.
+    pub(crate) fn json(&self) -> Value {
+        let fault = self.fault.as_ref();
+        let limit = fault.and_then(|fault| fault.limit.as_ref());
+        json!({ "error": {
+            "exit": self.exit.code(),
+            "code": fault.map(|fault| fault.code.name()),
+            "message": self.message,
+            "parameter": fault.and_then(|fault| fault.parameter.as_deref()),
+            "limit": limit.map(|limit| json!({ "name": limit.name, "value": limit.value })),
+            "job": fault.and_then(|fault| fault.job).map(|job| job.to_string()),
+            "exitCode": fault.and_then(|fault| fault.exit_code),
+            "signal": fault.and_then(|fault| fault.signal.as_deref()),
+            "stderr": fault.and_then(|fault| fault.stderr.as_deref()),
+            "retryAfter": fault.and_then(|fault| fault.retry_after).map(|wait| wait.as_secs_f64()),
+            "hints": self.hints,
+        } })
+    }
+}
+
+/// A command used in a way that its grammar allows and its meaning does not.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Usage(pub(crate) String);
+
+fn same_host(a: &str, b: &str) -> bool {
+    let host = |url: &str| -> Option<String> {
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        rest.split(['/', '?', '#']).next().map(str::to_owned)
+    };
+    host(a) == host(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn of(error: impl Into<anyhow::Error>) -> Failure {
+        Failure::of(&error.into(), Some("http://h/s"))
+    }
+
+    #[test]
+    fn a_programs_failure_is_told_with_all_that_is_known() {
+        let job = "000102030405060708090a0b0c0d0e0f".parse().unwrap();
+        let mut fault = Fault::new(FaultCode::ProgramFailed, "exit code 201: did not converge");
+        fault.job = Some(job);
+        fault.exit_code = Some(201);
+        fault.stderr = Some("reading\n*ERROR: \x1b[31mno element\n".to_owned());
+        let failure = of(Error::Fault(fault));
+        insta::assert_snapshot!(failure.text(), @r"
+        error: ProgramFailed: exit code 201: did not converge
+          job: 000102030405060708090a0b0c0d0e0f
+          exit code: 201
+          stderr:
+            reading
+            *ERROR: [31mno element
+        hint: `fishplate log http://h/s 000102030405060708090a0b0c0d0e0f` shows what the program wrote
+        ");
+        assert_eq!(failure.exit.code(), 5);
+        let json = failure.json();
+        assert_eq!(json["error"]["exitCode"], 201);
+        assert_eq!(json["error"]["code"], "ProgramFailed");
+    }
+
+    #[test]
+    fn a_full_queue_says_when_to_try_again() {
+        let fault = Fault::new(FaultCode::QueueFull, "100 jobs wait")
+            .limit("queue", 100)
+            .retry_after(Duration::from_secs(7));
+        insta::assert_snapshot!(of(Error::Fault(fault)).text(), @r"
+        error: QueueFull: 100 jobs wait
+          limit: queue = 100
+        hint: try again in 7 s
+        ");
+    }
+
+    #[test]
+    fn errors_of_our_own_side_have_their_exit_codes_and_hints() {
+        let unknown = of(Error::UnknownParameter {
+            operation: "call".to_owned(),
+            direction: "input",
+            name: "dekc".to_owned(),
+            closest: Some("deck".to_owned()),
+            known: vec!["deck".to_owned()],
+        });
+        assert_eq!(
+            unknown.text(),
+            "error: operation call has no input dekc\nhint: did you mean deck?\n"
+        );
+        assert_eq!(unknown.exit.code(), 2);
+        let elsewhere = of(Error::Unreachable {
+            url: "http://inside/s".to_owned(),
+            reason: "Connection refused".to_owned(),
+        });
+        assert_eq!(elsewhere.exit.code(), 6);
+        assert!(elsewhere.hints[0].contains("--address"), "{elsewhere:?}");
+        assert_eq!(of(WordError::NoForm("x".to_owned())).exit.code(), 2);
+        assert_eq!(of(io::Error::from(io::ErrorKind::BrokenPipe)).exit.code(), 141);
+        assert_eq!(of(anyhow::anyhow!("impossible")).exit.code(), 1);
+        let file = Error::File {
+            doing: "read",
+            path: "two".into(),
+            source: io::ErrorKind::NotFound.into(),
+        };
+        let file = of(file);
+        assert_eq!((file.exit.code(), &*file.message), (2, "cannot read two: entity not found"));
+    }
+}

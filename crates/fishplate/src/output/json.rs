@@ -1,0 +1,193 @@
+//! JSON for programs; `docs/reference/json-output.md` promises these forms.
+
+use fishplate_client::Service;
+use fishplate_contract::{DataType, JobReport, Parameter, Signature, lexical};
+use serde_json::{Map, Value, json};
+
+use crate::deliver::{Delivered, Fate};
+use crate::output::text::moment;
+
+/// What a service takes and gives.
+pub(crate) fn usage(service: &Service) -> Value {
+    let description = service.description();
+    let operations: Vec<Value> = description
+        .operations
+        .iter()
+        .map(|described| {
+            let exposed = &described.exposed;
+            let Signature { inputs, outputs } = &exposed.signature;
+            json!({
+                "name": exposed.name,
+                "documentation": exposed.documentation,
+                "inputs": inputs.iter().map(parameter).collect::<Vec<_>>(),
+                "outputs": outputs.iter().map(parameter).collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    json!({
+        "name": description.name,
+        "title": description.title,
+        "namespace": description.namespace,
+        "documentation": description.documentation,
+        "address": service.address(),
+        "operations": operations,
+    })
+}
+
+fn parameter(parameter: &Parameter) -> Value {
+    let mut fields = Map::new();
+    fields.insert("name".to_owned(), json!(parameter.name));
+    fields.insert("type".to_owned(), json!(parameter.data_type.name()));
+    fields.insert("optional".to_owned(), json!(parameter.optional));
+    fields.insert("repeated".to_owned(), json!(parameter.repeated));
+    for (name, text) in
+        [("help", &parameter.help), ("unit", &parameter.unit), ("mediaType", &parameter.media_type)]
+    {
+        if !text.is_empty() {
+            fields.insert(name.to_owned(), json!(text));
+        }
+    }
+    for (name, text) in
+        [("default", &parameter.default), ("min", &parameter.min), ("max", &parameter.max)]
+    {
+        if let Some(text) = text {
+            fields.insert(name.to_owned(), json!(text));
+        }
+    }
+    if !parameter.choices.is_empty() {
+        fields.insert("choices".to_owned(), json!(parameter.choices));
+    }
+    if let DataType::Record(of) = &parameter.data_type {
+        let of: Vec<Value> = of.iter().map(self::parameter).collect();
+        fields.insert("fields".to_owned(), json!(of));
+    }
+    Value::Object(fields)
+}
+
+/// The outputs of a call by their names; repeated ones as lists.
+pub(crate) fn outputs(delivered: &[Delivered]) -> Value {
+    let mut all = Map::new();
+    for output in delivered {
+        let value = output_value(output);
+        if output.repeated {
+            let list = all.entry(output.name.clone()).or_insert_with(|| json!([]));
+            if let Some(list) = list.as_array_mut() {
+                list.push(value);
+            }
+        } else {
+            all.insert(output.name.clone(), value);
+        }
+    }
+    Value::Object(all)
+}
+
+fn output_value(output: &Delivered) -> Value {
+    let mut value = Map::new();
+    if let Some(label) = &output.label {
+        value.insert("name".to_owned(), json!(label));
+    }
+    match &output.fate {
+        Fate::Shown(text) => {
+            value.insert("value".to_owned(), scalar(text, output.data_type.as_ref()));
+        }
+        Fate::Saved { path, size } => {
+            value.insert("file".to_owned(), json!(path.to_string_lossy()));
+            value.insert("size".to_owned(), json!(size));
+        }
+        Fate::NotAsked { size } => {
+            value.insert("size".to_owned(), json!(size));
+        }
+    }
+    Value::Object(value)
+}
+
+/// A number or a truth value where JSON has one for it, else the text.
+fn scalar(text: &str, data_type: Option<&DataType>) -> Value {
+    let trimmed = lexical::trimmed(text);
+    let value = match data_type {
+        Some(DataType::Int | DataType::Long) => {
+            trimmed.parse::<i64>().ok().map(|number| json!(number))
+        }
+        Some(DataType::Float | DataType::Double) => {
+            lexical::number(trimmed).filter(|number| number.is_finite()).map(|number| json!(number))
+        }
+        Some(DataType::Bool) => match trimmed {
+            "true" | "1" => Some(json!(true)),
+            "false" | "0" => Some(json!(false)),
+            _ => None,
+        },
+        _ => None,
+    };
+    value.unwrap_or_else(|| json!(text))
+}
+
+/// All there is to tell of a job; what is not known is null.
+pub(crate) fn report(report: &JobReport) -> Value {
+    json!({
+        "job": report.id.to_string(),
+        "service": report.service,
+        "operation": report.operation,
+        "state": report.state.name(),
+        "message": report.message,
+        "progress": report.progress,
+        "submitted": moment(report.submitted),
+        "started": report.started.map(moment),
+        "ended": report.ended.map(moment),
+        "exitCode": report.exit_code,
+        "signal": report.signal,
+        "cpuSeconds": report.usage.map(|usage| usage.cpu_seconds),
+        "maxMemory": report.usage.map(|usage| usage.max_memory),
+        "disk": report.usage.map(|usage| usage.disk),
+        "endedBy": report.ended_by,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delivered(name: &str, data_type: DataType, fate: Fate) -> Delivered {
+        Delivered {
+            name: name.to_owned(),
+            data_type: Some(data_type),
+            repeated: false,
+            label: None,
+            fate,
+        }
+    }
+
+    #[test]
+    fn scalars_are_json_where_json_has_them_and_text_where_not() {
+        for (text, data_type, expected) in [
+            ("3", DataType::Int, json!(3)),
+            ("+007", DataType::Long, json!(7)),
+            ("1.50e0", DataType::Double, json!(1.5)),
+            ("INF", DataType::Double, json!("INF")),
+            ("1", DataType::Bool, json!(true)),
+            ("3", DataType::String, json!("3")),
+        ] {
+            assert_eq!(scalar(text, Some(&data_type)), expected);
+        }
+    }
+
+    #[test]
+    fn outputs_stand_by_name_and_repeated_ones_in_lists() {
+        let mut a = delivered("mesh", DataType::Raw, Fate::NotAsked { size: Some(5) });
+        a.repeated = true;
+        a.label = Some("a.msh".to_owned());
+        let saved = Fate::Saved { path: "r".into(), size: 2 };
+        let all = [
+            delivered("result", DataType::Int, Fate::Shown("3".to_owned())),
+            delivered("file", DataType::Raw, saved),
+            a,
+        ];
+        assert_eq!(
+            outputs(&all),
+            json!({
+                "result": { "value": 3 },
+                "file": { "file": "r", "size": 2 },
+                "mesh": [{ "name": "a.msh", "size": 5 }],
+            })
+        );
+    }
+}

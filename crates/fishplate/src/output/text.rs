@@ -1,0 +1,268 @@
+//! Text for people and for their pipes.
+
+use fishplate_client::{Description, JobPage};
+use fishplate_contract::{DataType, JobReport, Parameter, Timestamp};
+use fishplate_wire::wsdl::DescribedOperation;
+
+use crate::deliver::{Delivered, Fate};
+
+/// What a service takes and gives, as in Figure 5 of paper 000, with more after each type.
+pub(crate) fn usage(description: &Description) -> String {
+    let operations: Vec<String> = description.operations.iter().map(operation).collect();
+    operations.join("\n")
+}
+
+fn operation(described: &DescribedOperation) -> String {
+    let exposed = &described.exposed;
+    let mut text = format!("{}\n", exposed.name);
+    for (title, parameters) in
+        [("input", &exposed.signature.inputs), ("output", &exposed.signature.outputs)]
+    {
+        text.push_str(&format!("  {title}:{}\n", if parameters.is_empty() { " none" } else { "" }));
+        for parameter in parameters {
+            push_parameter(parameter, 4, &mut text);
+        }
+    }
+    if !exposed.documentation.is_empty() {
+        text.push_str(&format!("  ({})\n", one_line(&exposed.documentation)));
+    }
+    text
+}
+
+fn push_parameter(parameter: &Parameter, indent: usize, text: &mut String) {
+    text.push_str(&format!("{:indent$}{}: {}", "", parameter.name, parameter.data_type.name()));
+    let facts = facts(parameter);
+    let help = one_line(&parameter.help);
+    match (help.is_empty(), facts.is_empty()) {
+        (true, true) => {}
+        (true, false) => text.push_str(&format!("  ({facts})")),
+        (false, true) => text.push_str(&format!("  {help}")),
+        (false, false) => text.push_str(&format!("  {help} ({facts})")),
+    }
+    text.push('\n');
+    if let DataType::Record(fields) = &parameter.data_type {
+        for field in fields {
+            push_parameter(field, indent + 2, text);
+        }
+    }
+}
+
+fn facts(parameter: &Parameter) -> String {
+    let mut facts = Vec::new();
+    if !parameter.unit.is_empty() {
+        facts.push(parameter.unit.clone());
+    }
+    if !parameter.media_type.is_empty() {
+        facts.push(parameter.media_type.clone());
+    }
+    match (&parameter.min, &parameter.max) {
+        (Some(min), Some(max)) => facts.push(format!("{min} to {max}")),
+        (Some(min), None) => facts.push(format!("at least {min}")),
+        (None, Some(max)) => facts.push(format!("at most {max}")),
+        (None, None) => {}
+    }
+    if !parameter.choices.is_empty() {
+        facts.push(format!("one of {}", parameter.choices.join(", ")));
+    }
+    match &parameter.default {
+        Some(default) => facts.push(format!("default {default}")),
+        None if parameter.repeated => facts.push("any number".to_owned()),
+        None if parameter.optional => facts.push("optional".to_owned()),
+        None => {}
+    }
+    facts.join("; ")
+}
+
+/// The outputs of a call: those in no file on standard output, and remarks for standard error.
+pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<String>) {
+    let (mut text, mut remarks) = (String::new(), Vec::new());
+    for output in delivered {
+        let name = match &output.label {
+            Some(label) => format!("{} ({label})", output.name),
+            None => output.name.clone(),
+        };
+        match &output.fate {
+            Fate::Shown(value) => text.push_str(&format!("{name}: {value}\n")),
+            Fate::Saved { .. } => {}
+            Fate::NotAsked { size } => {
+                let size = size.map_or_else(|| "data".to_owned(), bytes);
+                remarks.push(format!(
+                    "{name}: {size}, not written; {command} out:{} writes it",
+                    output.name
+                ));
+            }
+        }
+    }
+    (text, remarks)
+}
+
+/// All there is to tell of a job, a line each.
+pub(crate) fn report(report: &JobReport) -> String {
+    let usage = report.usage;
+    let lines = [
+        ("job", Some(report.id.to_string())),
+        ("operation", Some(report.operation.clone())),
+        ("state", Some(report.state.name().to_owned())),
+        ("message", Some(report.message.clone())),
+        ("progress", report.progress.map(percent)),
+        ("submitted", Some(moment(report.submitted))),
+        ("started", report.started.map(moment)),
+        ("ended", report.ended.map(moment)),
+        ("exit code", report.exit_code.map(|code| code.to_string())),
+        ("signal", report.signal.clone()),
+        ("processor time", usage.map(|usage| format!("{:.2} s", usage.cpu_seconds))),
+        ("largest memory", usage.map(|usage| bytes(usage.max_memory))),
+        ("disk", usage.map(|usage| bytes(usage.disk))),
+        ("ended by", Some(report.ended_by.clone())),
+    ];
+    let given = lines.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    given
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("{name}: {}\n", one_line(&value)))
+        .collect()
+}
+
+/// A table of jobs, a line each under a line of titles.
+pub(crate) fn jobs(page: &JobPage) -> String {
+    let row = |report: &JobReport| {
+        [
+            report.id.to_string(),
+            report.state.name().to_owned(),
+            report.progress.map_or_else(|| "-".to_owned(), percent),
+            moment(report.submitted),
+            report.operation.clone(),
+            one_line(&report.message),
+        ]
+    };
+    let titles = ["JOB", "STATE", "DONE", "SUBMITTED", "OPERATION", "MESSAGE"];
+    let rows: Vec<[String; 6]> =
+        std::iter::once(titles.map(str::to_owned)).chain(page.jobs.iter().map(row)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths: Vec<usize> = (0..titles.len()).map(|at| width(at).unwrap_or(0)).collect();
+    rows.iter()
+        .map(|row| {
+            let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+            format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+        })
+        .collect()
+}
+
+/// A moment in UTC, to the second.
+pub(crate) fn moment(at: Timestamp) -> String {
+    jiff::Timestamp::from_millisecond(at.0)
+        .map(|moment| moment.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+        .unwrap_or_default()
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// A size with a unit that suits it.
+pub(crate) fn bytes(size: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if size < 1024 {
+        return format!("{size} B");
+    }
+    #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
+    let mut size = size as f64 / 1024.0;
+    let mut unit = 0;
+    while size >= 1024.0 && unit + 1 < UNITS.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    format!("{size:.1} {}", UNITS[unit])
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Text from elsewhere without what could command a terminal.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().filter(|c| matches!(c, '\n' | '\t') || !c.is_control()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use fishplate_contract::{Interface, Operation, Service, Signature};
+    use fishplate_wire::QName;
+
+    use super::*;
+
+    fn described(inputs: Vec<Parameter>, outputs: Vec<Parameter>) -> Description {
+        let operation = Operation {
+            name: "call".to_owned(),
+            documentation: String::new(),
+            signature: Signature { inputs, outputs },
+        };
+        let service = Service {
+            name: "s".to_owned(),
+            namespace: "urn:test".to_owned(),
+            title: "S".to_owned(),
+            documentation: String::new(),
+            operations: vec![operation],
+        };
+        let exposed = Interface::of(&service).exposed.into_iter();
+        let operations = exposed.map(|exposed| DescribedOperation {
+            action: String::new(),
+            request: QName::new("urn:test", &*exposed.name),
+            response: QName::new("urn:test", format!("{}Response", exposed.name)),
+            qualified: true,
+            fault: None,
+            exposed,
+        });
+        Description {
+            name: service.name,
+            namespace: service.namespace,
+            title: service.title,
+            documentation: String::new(),
+            operations: operations.collect(),
+            addresses: Vec::new(),
+            ours: true,
+        }
+    }
+
+    #[test]
+    fn usage_is_figure_5_and_goes_on_with_the_other_operations() {
+        let inputs = vec![Parameter::new("x", DataType::Int), Parameter::new("y", DataType::Int)];
+        let outputs = vec![Parameter::new("result", DataType::Int)];
+        insta::assert_snapshot!(usage(&described(inputs, outputs)));
+    }
+
+    #[test]
+    fn usage_tells_help_units_ranges_choices_and_defaults_after_the_type() {
+        let mut size = Parameter::new("size", DataType::Double).default("0.5").help("Edge length");
+        size.unit = "mm".to_owned();
+        size.min = Some("0.01".to_owned());
+        let mut order = Parameter::new("order", DataType::Int);
+        order.choices = vec!["1".to_owned(), "2".to_owned()];
+        let deck = Parameter::new("deck", DataType::Raw).optional();
+        let meshes = Parameter::new("mesh", DataType::Raw).repeated().help("A mesh.");
+        let text = usage(&described(vec![size, order, deck], vec![meshes]));
+        let call = text.split("\n\n").next().unwrap();
+        insta::assert_snapshot!(call, @r"
+        call
+          input:
+            size: double  Edge length (mm; at least 0.01; default 0.5)
+            order: int  (one of 1, 2)
+            deck: raw  (optional)
+          output:
+            mesh: raw  A mesh. (any number)
+          (Runs the program and waits for its results.)
+        ");
+    }
+
+    #[test]
+    fn sizes_have_a_unit_that_suits_them() {
+        for (size, text) in [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (1 << 30, "1.0 GiB")]
+        {
+            assert_eq!(bytes(size), text);
+        }
+    }
+
+    #[test]
+    fn nothing_from_elsewhere_commands_the_terminal() {
+        assert_eq!(harmless("a\x1b[2J\r\x07b\tc\n"), "a[2Jb\tc\n");
+    }
+}
