@@ -1,6 +1,7 @@
 //! Retention, and what kills left behind: nothing grows without end.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -20,6 +21,12 @@ const KEEP_HOUSE_EVERY: Duration = Duration::from_secs(10);
 const ORPHAN_AGE: Duration = Duration::from_secs(3600);
 
 impl Shared {
+    /// Frees the files of a job whose record is gone.
+    pub(super) fn free_later(self: &Arc<Self>, job: JobId) {
+        let (shared, directory) = (Arc::clone(self), self.directory(job));
+        tokio::task::spawn_blocking(move || shared.free(&directory));
+    }
+
     /// Forgets a job that was delivered.
     pub(super) fn forget(self: &Arc<Self>, job: JobId) {
         let shared = Arc::clone(self);
@@ -28,7 +35,7 @@ impl Shared {
 
     /// Removes ended jobs: first the records, then the files, so that a kill in between leaves
     /// files without a record (swept later) and never a record without files.
-    pub(super) async fn discard(&self, jobs: Vec<JobId>) -> usize {
+    pub(super) async fn discard(self: &Arc<Self>, jobs: Vec<JobId>) -> usize {
         let listed = jobs.clone();
         let removal = self.commit.write(false, move |t| {
             let mut removed = Vec::new();
@@ -48,22 +55,39 @@ impl Shared {
         };
         let count = removed.len();
         let directories: Vec<_> = removed.into_iter().map(|job| self.directory(job)).collect();
-        let remove = move || directories.iter().for_each(|directory| remove(directory));
-        let _ = tokio::task::spawn_blocking(remove).await;
+        let shared = Arc::clone(self);
+        let free = move || directories.iter().for_each(|directory| shared.free(directory));
+        let _ = tokio::task::spawn_blocking(free).await;
         count
     }
 
+    /// Callers who hung up leave nothing behind.
+    fn forget_those_who_left(&self) {
+        let mut waiters = lock(&self.waiters);
+        waiters.retain(|_, waiting| {
+            waiting.retain(|waiter| !waiter.is_closed());
+            !waiting.is_empty()
+        });
+        lock(&self.passing).retain(|job| waiters.contains_key(job));
+    }
+
+    fn free(&self, directory: &Path) {
+        match self.spares.take(directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!(directory = %directory.display(), %error, "a job's files were not removed");
+            }
+            _ => {}
+        }
+    }
+
     /// Removes what has expired and counts what is left.
-    pub(super) async fn keep_house(&self) {
+    pub(super) async fn keep_house(self: &Arc<Self>) {
         let now = self.clock.now();
         if now.since(Timestamp(self.kept_house.load(Ordering::Relaxed))) < KEEP_HOUSE_EVERY {
             return;
         }
         self.kept_house.store(now.0, Ordering::Relaxed);
-        lock(&self.waiters).retain(|_, waiting| {
-            waiting.retain(|waiter| !waiter.is_closed());
-            !waiting.is_empty()
-        });
+        self.forget_those_who_left();
         let retention = i64::try_from(self.settings.retention.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp(now.0.saturating_sub(retention));
         let keep = self.settings.keep_jobs;
