@@ -1,7 +1,6 @@
 //! Retention, and what kills left behind: nothing grows without end.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -22,9 +21,9 @@ const ORPHAN_AGE: Duration = Duration::from_secs(3600);
 
 impl Shared {
     /// Frees the files of a job whose record is gone.
-    pub(super) fn free_later(self: &Arc<Self>, job: JobId) {
-        let (shared, directory) = (Arc::clone(self), self.directory(job));
-        tokio::task::spawn_blocking(move || shared.free(&directory));
+    pub(super) fn free_later(&self, job: JobId) {
+        let directory = self.directory(job);
+        tokio::task::spawn_blocking(move || remove(&directory));
     }
 
     /// Forgets a job that was delivered.
@@ -35,7 +34,7 @@ impl Shared {
 
     /// Removes ended jobs: first the records, then the files, so that a kill in between leaves
     /// files without a record (swept later) and never a record without files.
-    pub(super) async fn discard(self: &Arc<Self>, jobs: Vec<JobId>) -> usize {
+    pub(super) async fn discard(&self, jobs: Vec<JobId>) -> usize {
         let listed = jobs.clone();
         let removal = self.commit.write(false, move |t| {
             let mut removed = Vec::new();
@@ -55,8 +54,7 @@ impl Shared {
         };
         let count = removed.len();
         let directories: Vec<_> = removed.into_iter().map(|job| self.directory(job)).collect();
-        let shared = Arc::clone(self);
-        let free = move || directories.iter().for_each(|directory| shared.free(directory));
+        let free = move || directories.iter().for_each(|directory| remove(directory));
         let _ = tokio::task::spawn_blocking(free).await;
         count
     }
@@ -71,17 +69,8 @@ impl Shared {
         lock(&self.passing).retain(|job| waiters.contains_key(job));
     }
 
-    fn free(&self, directory: &Path) {
-        match self.spares.take(directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(directory = %directory.display(), %error, "a job's files were not removed");
-            }
-            _ => {}
-        }
-    }
-
     /// Removes what has expired and counts what is left.
-    pub(super) async fn keep_house(self: &Arc<Self>) {
+    pub(super) async fn keep_house(&self) {
         let now = self.clock.now();
         if now.since(Timestamp(self.kept_house.load(Ordering::Relaxed))) < KEEP_HOUSE_EVERY {
             return;

@@ -10,7 +10,6 @@ mod housekeeping;
 mod judge;
 mod output;
 pub mod reactor;
-mod spare;
 mod submit;
 mod verbs;
 
@@ -94,7 +93,6 @@ struct Shared {
     unrecorded: Mutex<HashMap<JobId, driver::Start>>,
     /// Jobs that nobody can ask for but the caller who waits here.
     passing: Mutex<HashSet<JobId>>,
-    spares: spare::Spares,
     /// Bytes that ended jobs occupied when last counted.
     disk_used: AtomicU64,
     /// When ended jobs were last looked through, in milliseconds since 1970.
@@ -118,14 +116,11 @@ impl Engine {
         clock: Arc<dyn Clock>,
     ) -> std::io::Result<Self> {
         std::fs::create_dir_all(settings.data.join("jobs"))?;
-        let holder = holder::this_process();
-        let spares = spare::Spares::open(&settings.data, &holder)?;
         let (orders, inbox) = mpsc::unbounded_channel();
         Ok(Self {
             shared: Arc::new(Shared {
                 settings,
-                holder,
-                spares,
+                holder: holder::this_process(),
                 boot: holder::boot(),
                 commit: GroupCommit::new(Arc::clone(&store)),
                 store,

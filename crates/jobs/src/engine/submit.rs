@@ -140,11 +140,7 @@ impl Shared {
         let job = new_id()?;
         let directory = shared.directory(job);
         let durable = work.delivery == Delivery::Later;
-        if work.placements.is_empty() {
-            self.spares.give(&directory);
-        } else {
-            place(&directory, work.placements, durable).await?;
-        }
+        place(&directory, work.placements, durable).await?;
         let plan = Arc::new(work.plan);
         let new = NewJob {
             id: job,

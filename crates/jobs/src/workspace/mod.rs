@@ -11,11 +11,10 @@
 //! - [`prepare`]: inputs and staged files in
 //! - [`read_log`], [`progress`]: while it runs
 //! - [`collect`], [`open_output`]: outputs and the judgement of the logs
-//! - [`remove`]: all of it gone; [`empty`]: as good as new
+//! - [`remove`]: all of it gone
 
 mod beneath;
 mod collect;
-mod empty;
 mod prepare;
 mod size;
 mod streams;
@@ -28,7 +27,6 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 pub use collect::collect;
-pub use empty::empty;
 pub use prepare::{PrepareError, prepare};
 pub(crate) use prepare::{is_storage_full, make_directories};
 pub use size::disk_use;
