@@ -17,7 +17,7 @@ use super::work;
 const MOST: usize = 64;
 
 /// How many places are tried before a directory is made or deleted after all.
-const TRIES: usize = 3;
+const TRIES: usize = 10;
 
 /// Makes the place for spare directories in a data directory. Without it none are kept.
 pub(crate) fn make_place(data: &Path) -> io::Result<()> {
