@@ -1,0 +1,6 @@
+//! The client against a server that speaks real SOAP over real HTTP and misbehaves on demand.
+
+mod calls;
+mod failures;
+mod jobs;
+mod server;
