@@ -4,3 +4,4 @@ mod calls;
 mod failures;
 mod jobs;
 mod server;
+mod tls;

@@ -2,7 +2,6 @@
 //! connections, to hang, or to answer nonsense.
 
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -23,7 +22,9 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 
 pub(crate) const NAMESPACE: &str = "urn:test";
 pub(crate) const JOB: &str = "000102030405060708090a0b0c0d0e0f";
@@ -67,7 +68,7 @@ pub(crate) enum Reaction {
 type React = dyn Fn(usize, &Seen) -> Reaction + Send + Sync;
 
 pub(crate) struct Server {
-    pub(crate) address: SocketAddr,
+    url: String,
     pub(crate) connections: Arc<AtomicUsize>,
     pub(crate) seen: Arc<Mutex<Vec<Seen>>>,
 }
@@ -77,31 +78,45 @@ impl Server {
     pub(crate) async fn start(
         react: impl Fn(usize, &Seen) -> Reaction + Send + Sync + 'static,
     ) -> Self {
+        Self::start_with(None, react).await
+    }
+
+    /// The same behind TLS.
+    pub(crate) async fn start_with(
+        tls: Option<TlsAcceptor>,
+        react: impl Fn(usize, &Seen) -> Reaction + Send + Sync + 'static,
+    ) -> Self {
+        let scheme = if tls.is_some() { "https" } else { "http" };
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
         let seen = Arc::new(Mutex::new(Vec::new()));
-        let shared = Arc::new(Shared { address, react: Box::new(react), seen: Arc::clone(&seen) });
+        let url = format!("{scheme}://{address}/echo");
+        let shared =
+            Arc::new(Shared { url: url.clone(), react: Box::new(react), seen: Arc::clone(&seen) });
         let counted = Arc::clone(&connections);
         tokio::spawn(async move {
             loop {
                 let Ok((stream, _)) = listener.accept().await else { return };
                 counted.fetch_add(1, SeqCst);
-                let shared = Arc::clone(&shared);
+                let (shared, tls) = (Arc::clone(&shared), tls.clone());
                 tokio::spawn(async move {
-                    let service = service_fn(move |request| answer(Arc::clone(&shared), request));
-                    // A reaction that cuts the connection is an error here.
-                    let _ = hyper::server::conn::http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), service)
-                        .await;
+                    match tls {
+                        None => serve(shared, stream).await,
+                        // A client that does not trust us goes away in the handshake.
+                        Some(tls) => match tls.accept(stream).await {
+                            Ok(stream) => serve(shared, stream).await,
+                            Err(_) => {}
+                        },
+                    }
                 });
             }
         });
-        Self { address, connections, seen }
+        Self { url, connections, seen }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}/echo", self.address)
+        self.url.clone()
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -110,9 +125,17 @@ impl Server {
 }
 
 struct Shared {
-    address: SocketAddr,
+    url: String,
     react: Box<React>,
     seen: Arc<Mutex<Vec<Seen>>>,
+}
+
+async fn serve(shared: Arc<Shared>, stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let service = service_fn(move |request| answer(Arc::clone(&shared), request));
+    // A reaction that cuts the connection is an error here.
+    let _ = hyper::server::conn::http1::Builder::new()
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
 }
 
 /// The service: `result` is `x`, and `data` comes back.
@@ -236,10 +259,9 @@ fn page(
     request: &http::Request<Incoming>,
     interface: &Interface,
 ) -> http::Response<TestBody> {
-    let url = format!("http://{}/echo", shared.address);
     let (status, content_type, body) = match (request.uri().path(), request.uri().query()) {
         ("/echo", Some("wsdl")) => {
-            (200, "text/xml", wsdl::write(&service(), interface, View::default(), &url))
+            (200, "text/xml", wsdl::write(&service(), interface, View::default(), &shared.url))
         }
         ("/moved", _) => (302, "text/html", String::new()),
         ("/loop", _) => (307, "text/html", String::new()),
