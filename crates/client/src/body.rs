@@ -207,7 +207,7 @@ mod tests {
     async fn a_body_is_as_long_as_it_says_whatever_the_files_length_and_encoding() {
         for length in [0, 1, 2, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5] {
             for encoding in [Encoding::Raw, Encoding::Base64] {
-                let bytes: Vec<u8> = (0..length).map(|at| (at % 251) as u8).collect();
+                let bytes: Vec<u8> = (0..=250).cycle().take(length).collect();
                 let (_dir, packed) = packed(&bytes, encoding);
                 let (body, _) = SegmentBody::of(&packed, None);
                 let sent = body.collect().await.unwrap().to_bytes();

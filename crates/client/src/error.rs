@@ -177,7 +177,9 @@ pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// The name among `known` that `name` was perhaps meant to be.
 pub fn closest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<String> {
-    let most = (name.chars().count() / 3).max(1);
+    let length = name.chars().count();
+    // One sign of a name of one sign is no likeness.
+    let most = (length / 3).max(1).min(length.saturating_sub(1));
     let name = name.to_lowercase();
     known
         .into_iter()
@@ -197,7 +199,8 @@ mod tests {
         assert_eq!(closest("dekc", known).as_deref(), Some("deck"));
         assert_eq!(closest("Mesh_Size", known).as_deref(), Some("mesh_size"));
         assert_eq!(closest("meshsize", known).as_deref(), Some("mesh_size"));
-        assert_eq!(closest("x", known), None);
+        assert_eq!(closest("x", ["y", "z"]), None);
+        assert_eq!(closest("", ["y"]), None);
         assert_eq!(closest("pressure", known), None);
     }
 }

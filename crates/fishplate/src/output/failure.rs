@@ -125,7 +125,7 @@ impl Failure {
         }
         match fault.code {
             FaultCode::NotFinished => {
-                self.hints.push(format!("`fishplate wait {url} {job}` waits for it"))
+                self.hints.push(format!("`fishplate wait {url} {job}` waits for it"));
             }
             FaultCode::NoSuchJob => {
                 self.hints.push(format!("`fishplate jobs {url}` lists your jobs"));
