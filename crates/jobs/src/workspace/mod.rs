@@ -75,6 +75,19 @@ pub fn remove(directory: &Path) -> io::Result<()> {
     }
 }
 
+/// Cuts logs that ran over to what they may hold.
+pub(crate) fn cut_logs(directory: &Path, log_size: u64) {
+    for log in ["stdout", "stderr"] {
+        let mut options = File::options();
+        options.write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let Ok(file) = options.open(directory.join(log)) else { continue };
+        if file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > log_size) {
+            // Not to be cut means to be kept whole.
+            let _ = file.set_len(log_size);
+        }
+    }
+}
+
 fn empty(directory: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;

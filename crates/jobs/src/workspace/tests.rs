@@ -301,7 +301,7 @@ fn a_directory_is_removed_whatever_the_program_left() {
 }
 
 /// A data directory with a place for spares, and a job in it that has run.
-fn place_with_spares() -> (TempDir, std::path::PathBuf) {
+fn place_with_spares() -> (TempDir, PathBuf) {
     let data = tempfile::tempdir().unwrap();
     make_place_for_spares(data.path()).unwrap();
     let job = data.path().join("jobs/1");
@@ -310,7 +310,7 @@ fn place_with_spares() -> (TempDir, std::path::PathBuf) {
         File::options().create(true).append(true).mode(0o600).open(job.join(name)).unwrap()
     };
     for name in ["run", "stdout", "stderr"] {
-        std::io::Write::write_all(&mut file(name), b"old").unwrap();
+        io::Write::write_all(&mut file(name), b"old").unwrap();
     }
     fs::write(work(&job).join("output"), "old").unwrap();
     fs::create_dir(work(&job).join("deep")).unwrap();
@@ -382,6 +382,8 @@ fn spares_are_bounded() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     /// However a path is written, what is created is below the workspace.
     #[test]
     fn no_path_leads_out(parts in proptest::collection::vec("(\\.\\.|\\.|a|b|/|)", 0..6)) {

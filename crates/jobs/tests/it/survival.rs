@@ -15,7 +15,7 @@ enum Victims {
     Both,
 }
 
-const ROUNDS: usize = 102;
+const ROUNDS: usize = 198;
 const JOBS: usize = 3;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -147,6 +147,7 @@ impl LocalExecutor {
 
     async fn start_once(&self, order: &Order) -> Result<Handle, StartError> {
         let give_up = tokio::time::Instant::now() + START_TIME;
+        let mut taken = 0;
         loop {
             let not_started = |error: std::io::Error| {
                 StartError::NotStarted(format!("can't reach the supervisors: {error}"))
@@ -177,12 +178,21 @@ impl LocalExecutor {
                     self.shared.links.put(link);
                     return Err(refusal.into());
                 }
-                Ok(Reply::Taken) => self.shared.links.put(link),
+                Ok(Reply::Taken) => {
+                    self.shared.links.put(link);
+                    taken += 1;
+                    tokio::time::sleep(Duration::from_millis(taken * 2)).await;
+                }
                 // The worker or its keeper was killed: the journal knows what became of it.
                 Ok(Reply::Retired) | Err(_) => drop(link),
             }
             match self.resolve(order).await {
                 Located::Started(handle) => return Ok(handle),
+                // Not started, but not ours to start: a later claim tried and could not. Now and
+                // then it is only that somebody held the journal for a moment.
+                Located::Never if taken > 3 => {
+                    return Err(StartError::NotStarted("a later claim on the job failed".into()));
+                }
                 Located::Unproven(why) => return Err(StartError::Unproven(why)),
                 Located::Never if tokio::time::Instant::now() >= give_up => {
                     return Err(StartError::NotStarted("the supervisors keep dying".to_owned()));
