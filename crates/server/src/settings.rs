@@ -150,7 +150,7 @@ impl Limit {
 
 fn shown_bytes(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.iter().find(|(unit, _)| bytes >= *unit && bytes % unit == 0) {
+    match units.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{} {name}", bytes / unit),
         None => format!("{bytes} B"),
     }
@@ -158,7 +158,7 @@ fn shown_bytes(bytes: u64) -> String {
 
 fn shown_time(millis: u64) -> String {
     let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
-    match units.iter().find(|(unit, _)| millis >= *unit && millis % unit == 0) {
+    match units.iter().find(|(unit, _)| millis >= *unit && millis.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{} {name}", millis / unit),
         None => format!("{millis} ms"),
     }
