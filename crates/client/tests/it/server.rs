@@ -104,10 +104,11 @@ impl Server {
                     match tls {
                         None => serve(shared, stream).await,
                         // A client that does not trust us goes away in the handshake.
-                        Some(tls) => match tls.accept(stream).await {
-                            Ok(stream) => serve(shared, stream).await,
-                            Err(_) => {}
-                        },
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                serve(shared, stream).await;
+                            }
+                        }
                     }
                 });
             }
