@@ -18,7 +18,7 @@ use fishplate_jobs::plan::Plan;
 use fishplate_jobs::workspace;
 
 const PROGRAM: &str = "/bin/true";
-const ROUNDS: u32 = 4;
+const ROUNDS: u32 = 8;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|it| it != "--bench").collect();

@@ -24,7 +24,7 @@ Example of a script in a web server's cgi-bin (paper 000, Figure 4):
 
 Its URL is the script's. The data directory must be writable by the web server's user.
 Jobs outlive the request and advance with no request alive.")]
-pub struct CgiArgs {
+pub(crate) struct CgiArgs {
     #[command(flatten)]
     service: ServiceArgs,
     /// A service file
@@ -41,7 +41,7 @@ pub struct CgiArgs {
 }
 
 /// Answers the request in the environment and on standard input.
-pub fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
     let variables = cgi::Variables::of_process();
     let script_url = variables.script_url()?;
     arguments.hosting.start_log()?;

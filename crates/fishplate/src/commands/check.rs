@@ -16,7 +16,7 @@ Examples:
   fishplate check services/
 
 The exit code is 0 if nothing is wrong (warnings are not), else 2.")]
-pub struct CheckArgs {
+pub(crate) struct CheckArgs {
     /// Service files, and directories of them
     #[arg(value_name = "FILE|DIR", required = true)]
     files: Vec<PathBuf>,
@@ -26,7 +26,7 @@ pub struct CheckArgs {
 }
 
 /// Checks them all.
-pub fn run(arguments: &CheckArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &CheckArgs) -> anyhow::Result<ExitCode> {
     let checked = descriptor::read(&arguments.files)?;
     let mut wrong = false;
     for checked in &checked {
@@ -37,9 +37,11 @@ pub fn run(arguments: &CheckArgs) -> anyhow::Result<ExitCode> {
             diagnostics::show(checked);
         }
     }
-    if !wrong && !arguments.json {
+    if !arguments.json {
         let plural = if checked.len() == 1 { "" } else { "s" };
-        tell(&format!("{} service{plural}: nothing is wrong", checked.len()));
+        let nothing = || "nothing is wrong".to_owned();
+        let summary = diagnostics::summary(&checked).unwrap_or_else(nothing);
+        tell(&format!("{} service{plural}: {summary}", checked.len()));
     }
     Ok(if wrong { ExitCode::from(super::USAGE) } else { ExitCode::SUCCESS })
 }

@@ -19,13 +19,13 @@ const IDLE: Duration = Duration::from_secs(5);
 
 /// Works on queued jobs until there are none.
 #[derive(Debug, Args)]
-pub struct EngineArgs {
+pub(crate) struct EngineArgs {
     #[command(flatten)]
     hosting: HostingArgs,
 }
 
 /// Works until nothing is left.
-pub fn run(arguments: EngineArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: EngineArgs) -> anyhow::Result<ExitCode> {
     // A session of its own: whoever ends the script that started us does not end us.
     let _ = nix::unistd::setsid();
     arguments.hosting.start_log()?;
@@ -50,7 +50,7 @@ pub fn run(arguments: EngineArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Whether an engine of ours works on this data directory.
-pub fn is_at_work(data: &Path) -> anyhow::Result<bool> {
+pub(crate) fn is_at_work(data: &Path) -> anyhow::Result<bool> {
     Ok(try_lock(data)?.is_none())
 }
 

@@ -17,7 +17,7 @@ use crate::output::diagnostics;
 
 /// Where state is kept and how much of anything is allowed.
 #[derive(Debug, Clone, Args)]
-pub struct HostingArgs {
+pub(crate) struct HostingArgs {
     /// Directory that holds all state [default: ~/.local/state/fishplate]
     #[arg(long, value_name = "DIR", env = "FISHPLATE_DATA")]
     data: Option<PathBuf>,
@@ -37,7 +37,7 @@ pub struct HostingArgs {
 
 /// How a log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
+pub(crate) enum LogFormat {
     /// For people.
     Text,
     /// A JSON object a line.
@@ -46,7 +46,7 @@ pub enum LogFormat {
 
 /// A program described by its command line (paper 000, Figure 4).
 #[derive(Debug, Args)]
-pub struct ServiceArgs {
+pub(crate) struct ServiceArgs {
     /// Short name of the service, the last segment of its URL
     #[arg(short = 'n', long = "name", value_name = "NAME")]
     name: Option<String>,
@@ -64,7 +64,7 @@ pub struct ServiceArgs {
 impl ServiceArgs {
     /// The services described by files and by a command line. Mistakes are shown on standard
     /// error; `None` if there were any.
-    pub fn descriptions(
+    pub(crate) fn descriptions(
         &self,
         files: &[PathBuf],
         words: &[String],
@@ -124,7 +124,7 @@ fn accepted(checked: Vec<Checked>) -> Option<Vec<Description>> {
 
 impl HostingArgs {
     /// Starts the log on standard error.
-    pub fn start_log(&self) -> anyhow::Result<()> {
+    pub(crate) fn start_log(&self) -> anyhow::Result<()> {
         use tracing_subscriber::EnvFilter;
         let filter = EnvFilter::try_new(&self.log).with_context(|| {
             format!("--log {:?} is no level (error, warn, info, debug) and no filter", self.log)
@@ -141,7 +141,7 @@ impl HostingArgs {
     }
 
     /// The limits, as set.
-    pub fn limits(&self, public_url: String) -> anyhow::Result<Limits> {
+    pub(crate) fn limits(&self, public_url: String) -> anyhow::Result<Limits> {
         let mut limits = Limits::new(self.data()?, public_url);
         for setting in &self.limits {
             limits.set(setting).context("--limit")?;
@@ -150,7 +150,7 @@ impl HostingArgs {
     }
 
     /// Where control groups are made.
-    pub fn cgroup(&self) -> CgroupUse {
+    pub(crate) fn cgroup(&self) -> CgroupUse {
         match self.cgroup.as_str() {
             "auto" => CgroupUse::Auto,
             "off" => CgroupUse::Off,
@@ -160,7 +160,7 @@ impl HostingArgs {
 
     /// The data directory: the one given, or the user's own, or for a user without a home (a web
     /// server's CGI scripts) one below `/var/tmp`.
-    pub fn data(&self) -> anyhow::Result<PathBuf> {
+    pub(crate) fn data(&self) -> anyhow::Result<PathBuf> {
         if let Some(data) = &self.data {
             return std::path::absolute(data).context("--data");
         }
@@ -180,7 +180,7 @@ impl HostingArgs {
     }
 
     /// The words that give another process of ours the same settings.
-    pub fn as_words(&self) -> anyhow::Result<Vec<String>> {
+    pub(crate) fn as_words(&self) -> anyhow::Result<Vec<String>> {
         let data = self.data()?;
         let data = data.to_str().context("the data directory's name is not UTF-8")?;
         let mut words = vec!["--data".to_owned(), data.to_owned()];
@@ -197,7 +197,7 @@ fn is_owned_by(home: &Path, uid: u32) -> bool {
 }
 
 /// A runtime for a host.
-pub fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

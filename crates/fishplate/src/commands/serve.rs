@@ -31,7 +31,7 @@ Examples:
 When it is ready it prints a line NAME URL for each service on standard output.
 Running jobs outlive the server: start it again with the same --data to find them.
 Ctrl-C stops the server, not the jobs.")]
-pub struct ServeArgs {
+pub(crate) struct ServeArgs {
     #[command(flatten)]
     service: ServiceArgs,
     /// Service files, and directories of them
@@ -55,7 +55,7 @@ pub struct ServeArgs {
 }
 
 /// Serves until it is stopped.
-pub fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     arguments.hosting.start_log()?;
     let descriptions =
         arguments.service.descriptions(&arguments.files, &arguments.words, &arguments.hosting)?;

@@ -6,13 +6,13 @@ use clap::Args;
 
 /// Keeps the supervisors of a data directory.
 #[derive(Debug, Args)]
-pub struct SuperviseArgs {
+pub(crate) struct SuperviseArgs {
     /// The data directory
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
 }
 
 /// Keeps them until there are none.
-pub fn run(arguments: &SuperviseArgs) -> ! {
+pub(crate) fn run(arguments: &SuperviseArgs) -> ! {
     fishplate_jobs::executor::local::keeper_main(&arguments.data)
 }

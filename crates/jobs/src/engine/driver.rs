@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fishplate_contract::JobId;
+use fishplate_contract::{JobId, Timestamp};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::reactor::{Effect, End, Event, Reactor};
-use super::{Engine, Shared, holder, judge, lock};
+use super::{Ended, Engine, Shared, holder, judge, lock};
 use crate::conclusion::Conclusion;
-use crate::executor::{self, Handle};
+use crate::executor::{self, Handle, OutputContent};
 use crate::plan::Plan;
 use crate::store::{Backlog, Claim, ClaimRequest, Fenced};
 use crate::workspace;
@@ -85,7 +85,10 @@ impl Driver {
                     None => return,
                 },
                 () = executor.changed() => self.observe(),
-                _ = observe.tick() => self.observe(),
+                _ = observe.tick() => {
+                    self.observe();
+                    self.shared.record_starts();
+                }
                 _ = look.tick() => {
                     self.shared.look_around();
                     if self.shared.has_work(&self.reactor) {
@@ -136,6 +139,14 @@ impl Driver {
     }
 }
 
+/// A start that is not recorded yet.
+#[derive(Debug)]
+pub(super) struct Start {
+    fence: u64,
+    handle: Handle,
+    at: Timestamp,
+}
+
 impl Event {
     fn job(&self) -> JobId {
         match self {
@@ -170,9 +181,10 @@ impl Shared {
                 let located = shared.executor.locate(&order).await;
                 shared.tell(Event::Located(order.job, order.fence, located));
             }),
-            Effect::RecordStart(job, fence, handle) => self.beside(async move {
-                shared.record_start(job, fence, handle).await;
-            }),
+            Effect::RecordStart(job, fence, handle) => {
+                let at = self.clock.now();
+                lock(&self.unrecorded).insert(job, Start { fence, handle, at });
+            }
             Effect::Observe(job, fence, handle) => self.observe(vec![(job, fence, handle)]),
             Effect::Cancel(handle) => self.beside(async move {
                 shared.executor.cancel(&handle).await;
@@ -234,31 +246,53 @@ impl Shared {
         }
     }
 
-    async fn record_start(&self, job: JobId, fence: u64, handle: Handle) {
-        let at = self.clock.now();
-        let written = self.commit.write(false, move |t| t.started(job, fence, &handle, at)).await;
-        if let Err(error) = written {
-            // The executor can locate it: nothing is lost but time after a restart.
-            tracing::warn!(%job, %error, "a start was not recorded");
+    /// Records the starts of jobs that still run. Short jobs end before and cost no write; a start
+    /// that is not recorded is located by the executor.
+    fn record_starts(self: &Arc<Self>) {
+        let starts = std::mem::take(&mut *lock(&self.unrecorded));
+        if starts.is_empty() {
+            return;
         }
+        let shared = Arc::clone(self);
+        self.beside(async move {
+            let recorded = shared.commit.write(false, move |t| {
+                for (job, Start { fence, handle, at }) in starts {
+                    // Stale if it has ended meanwhile.
+                    let _ = t.started(job, fence, &handle, at)?;
+                }
+                Ok(())
+            });
+            if let Err(error) = recorded.await {
+                tracing::warn!(%error, "starts were not recorded");
+            }
+        });
     }
 
     async fn conclude(self: &Arc<Self>, order: executor::Order, end: End) {
         let (job, fence) = (order.job, order.fence);
+        lock(&self.unrecorded).remove(&job);
         let conclusion = Arc::new(self.judge(order, end).await);
         let (written, request) = (Arc::clone(&conclusion), self.claim_request());
+        let deliver = self.delivers_whole(job, &conclusion);
         let mut pause = Duration::from_millis(50);
         loop {
             let (written, request) = (Arc::clone(&written), request.clone());
             let work = self.commit.write(false, move |t| {
-                let fenced = t.conclude(job, fence, &written)?;
+                let fenced = match deliver {
+                    true => t.discard(job, fence)?,
+                    false => t.conclude(job, fence, &written)?,
+                };
                 Ok((fenced, t.claim(&request)?))
             });
             match work.await {
                 Ok((fenced, claims)) => {
                     self.tell(Event::Closed(job, fence));
                     if fenced == Fenced::Accepted {
-                        self.announce(job, &conclusion);
+                        let conclusion = Arc::clone(&conclusion);
+                        self.announce(job, &Ended { conclusion, kept: !deliver });
+                        if deliver {
+                            self.free_later(job);
+                        }
                     }
                     for claim in claims {
                         let claimed = Order::Claimed { claim, plan: None, durable: false };
@@ -274,6 +308,20 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Whether the only one who can ask for this job waits here, and gets all there is in memory:
+    /// then its record and its files have served.
+    fn delivers_whole(&self, job: JobId, conclusion: &Conclusion) -> bool {
+        let waits = |job| {
+            let waiters = lock(&self.waiters);
+            waiters.get(job).is_some_and(|all| all.iter().any(|waiter| !waiter.is_closed()))
+        };
+        let in_memory =
+            |output: &executor::Output| matches!(output.content, OutputContent::Text(_));
+        lock(&self.passing).remove(&job)
+            && conclusion.outputs().iter().all(in_memory)
+            && waits(&job)
     }
 
     async fn judge(&self, order: executor::Order, end: End) -> Conclusion {
@@ -341,7 +389,9 @@ impl Shared {
                 tracing::error!(%error, "leases were not renewed");
             }
             if waiting || others || !dead.is_empty() {
-                shared.claim_with(ClaimRequest { dead, ..shared.claim_request() }).await;
+                shared
+                    .claim_with(ClaimRequest { dead, take_over: true, ..shared.claim_request() })
+                    .await;
             }
             shared.keep_house().await;
         });

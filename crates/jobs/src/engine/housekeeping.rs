@@ -20,6 +20,12 @@ const KEEP_HOUSE_EVERY: Duration = Duration::from_secs(10);
 const ORPHAN_AGE: Duration = Duration::from_secs(3600);
 
 impl Shared {
+    /// Frees the files of a job whose record is gone.
+    pub(super) fn free_later(&self, job: JobId) {
+        let directory = self.directory(job);
+        tokio::task::spawn_blocking(move || remove(&directory));
+    }
+
     /// Forgets a job that was delivered.
     pub(super) fn forget(self: &Arc<Self>, job: JobId) {
         let shared = Arc::clone(self);
@@ -48,9 +54,19 @@ impl Shared {
         };
         let count = removed.len();
         let directories: Vec<_> = removed.into_iter().map(|job| self.directory(job)).collect();
-        let remove = move || directories.iter().for_each(|directory| remove(directory));
-        let _ = tokio::task::spawn_blocking(remove).await;
+        let free = move || directories.iter().for_each(|directory| remove(directory));
+        let _ = tokio::task::spawn_blocking(free).await;
         count
+    }
+
+    /// Callers who hung up leave nothing behind.
+    fn forget_those_who_left(&self) {
+        let mut waiters = lock(&self.waiters);
+        waiters.retain(|_, waiting| {
+            waiting.retain(|waiter| !waiter.is_closed());
+            !waiting.is_empty()
+        });
+        lock(&self.passing).retain(|job| waiters.contains_key(job));
     }
 
     /// Removes what has expired and counts what is left.
@@ -60,10 +76,7 @@ impl Shared {
             return;
         }
         self.kept_house.store(now.0, Ordering::Relaxed);
-        lock(&self.waiters).retain(|_, waiting| {
-            waiting.retain(|waiter| !waiter.is_closed());
-            !waiting.is_empty()
-        });
+        self.forget_those_who_left();
         let retention = i64::try_from(self.settings.retention.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp(now.0.saturating_sub(retention));
         let keep = self.settings.keep_jobs;

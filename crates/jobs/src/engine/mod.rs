@@ -13,7 +13,7 @@ pub mod reactor;
 mod submit;
 mod verbs;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,10 +23,9 @@ use fishplate_contract::{Clock, Fault, FaultCode, JobId};
 use tokio::sync::{mpsc, oneshot};
 
 pub use driver::Until;
-pub use submit::{Accepted, Delivery, NewWork, fingerprint};
+pub use submit::{Accepted, Delivery, Ended, NewWork, fingerprint};
 pub use verbs::LogPage;
 
-use crate::conclusion::Conclusion;
 use crate::executor::Executor;
 use crate::store::commit::{GroupCommit, WriteError};
 use crate::store::{Record, Store, StoreError};
@@ -88,8 +87,12 @@ struct Shared {
     clock: Arc<dyn Clock>,
     orders: mpsc::UnboundedSender<driver::Order>,
     inbox: Mutex<Option<mpsc::UnboundedReceiver<driver::Order>>>,
-    waiters: Mutex<HashMap<JobId, Vec<oneshot::Sender<Arc<Conclusion>>>>>,
+    waiters: Mutex<HashMap<JobId, Vec<oneshot::Sender<Ended>>>>,
     waits_for: Mutex<HashMap<JobId, String>>,
+    /// Starts that are not recorded yet.
+    unrecorded: Mutex<HashMap<JobId, driver::Start>>,
+    /// Jobs that nobody can ask for but the caller who waits here.
+    passing: Mutex<HashSet<JobId>>,
     /// Bytes that ended jobs occupied when last counted.
     disk_used: AtomicU64,
     /// When ended jobs were last looked through, in milliseconds since 1970.
@@ -127,6 +130,8 @@ impl Engine {
                 inbox: Mutex::new(Some(inbox)),
                 waiters: Mutex::default(),
                 waits_for: Mutex::default(),
+                unrecorded: Mutex::default(),
+                passing: Mutex::default(),
                 disk_used: AtomicU64::new(0),
                 kept_house: std::sync::atomic::AtomicI64::new(0),
                 worker: std::sync::OnceLock::new(),
@@ -163,10 +168,10 @@ impl Shared {
     }
 
     /// Tells everybody who waits for this job how it ended.
-    fn announce(&self, job: JobId, conclusion: &Arc<Conclusion>) {
+    fn announce(&self, job: JobId, ended: &Ended) {
         let waiters = lock(&self.waiters).remove(&job);
         for waiter in waiters.into_iter().flatten() {
-            let _ = waiter.send(Arc::clone(conclusion));
+            let _ = waiter.send(ended.clone());
         }
     }
 }

@@ -64,7 +64,16 @@ pub struct Accepted {
     pub job: JobId,
     /// It was there before, under the same key.
     pub existing: bool,
-    waiter: Option<oneshot::Receiver<Arc<Conclusion>>>,
+    waiter: Option<oneshot::Receiver<Ended>>,
+}
+
+/// A job that has ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// How.
+    pub conclusion: Arc<Conclusion>,
+    /// Its record and its files are still there.
+    pub kept: bool,
 }
 
 impl Engine {
@@ -87,7 +96,7 @@ impl Engine {
     ///
     /// # Errors
     /// `NoSuchJob` if it is removed meanwhile, or what the store says.
-    pub async fn wait(&self, accepted: Accepted) -> Result<Arc<Conclusion>, Fault> {
+    pub async fn wait(&self, accepted: Accepted) -> Result<Ended, Fault> {
         let shared = &self.shared;
         let job = accepted.job;
         let working = shared.working.load(Ordering::Relaxed);
@@ -101,7 +110,7 @@ impl Engine {
         let mut waiter = accepted.waiter.unwrap_or_else(|| shared.wait_for(job));
         loop {
             match tokio::time::timeout(pause, &mut waiter).await {
-                Ok(Ok(conclusion)) => return Ok(conclusion),
+                Ok(Ok(ended)) => return Ok(ended),
                 Ok(Err(_)) => {
                     waiter = shared.wait_for(job);
                     tokio::time::sleep(pause).await;
@@ -112,7 +121,7 @@ impl Engine {
                 Fault::new(FaultCode::NoSuchJob, "the job was removed while you waited").job(job)
             })?;
             if let Some(conclusion) = record.conclusion {
-                return Ok(Arc::new(conclusion));
+                return Ok(Ended { conclusion: Arc::new(conclusion), kept: true });
             }
             pause = (pause * 3 / 2).min(longest);
         }
@@ -149,6 +158,9 @@ impl Shared {
             boot: (!durable).then(|| shared.boot.clone()),
         };
         let waiter = shared.wait_for(job);
+        if !durable {
+            lock(&self.passing).insert(job);
+        }
         match shared.write_new(new, durable, &plan).await {
             Ok(Submission::Accepted) => {
                 if let Some(worker) = shared.worker.get() {
@@ -158,6 +170,7 @@ impl Shared {
             }
             answer => {
                 lock(&shared.waiters).remove(&job);
+                lock(&shared.passing).remove(&job);
                 let _ = fs::remove_dir_all(&directory);
                 let accepted = |job| Accepted { job, existing: true, waiter: None };
                 refusal(&answer?, shared.settings.max_queued).map(accepted)
@@ -198,11 +211,11 @@ impl Shared {
             lease: self.settings.lease,
             max_running: self.settings.max_running,
             dead: Vec::new(),
-            takeover_only: false,
+            take_over: false,
         }
     }
 
-    pub(super) fn wait_for(&self, job: JobId) -> oneshot::Receiver<Arc<Conclusion>> {
+    pub(super) fn wait_for(&self, job: JobId) -> oneshot::Receiver<Ended> {
         let (tell, told) = oneshot::channel();
         let mut waiters = lock(&self.waiters);
         let waiting = waiters.entry(job).or_default();

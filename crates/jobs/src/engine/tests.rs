@@ -109,7 +109,7 @@ async fn every_accepted_job_ends_and_is_started_once() {
                 jobs.push(engine.submit(work(None, 0)).await.unwrap());
             }
             for accepted in jobs {
-                let conclusion = engine.wait(accepted).await.unwrap();
+                let conclusion = engine.wait(accepted).await.unwrap().conclusion;
                 assert_eq!(conclusion.state(), JobState::Done, "{conclusion:?}");
             }
             let mut started: Vec<JobId> =
@@ -159,8 +159,26 @@ async fn a_key_runs_once_and_finds_its_job() {
         let conflict = engine.submit(work(Some("k"), 2)).await.unwrap_err();
         assert_eq!((conflict.code, conflict.job), (FaultCode::KeyConflict, Some(first.job)));
         let (one, two) = tokio::join!(engine.wait(first), engine.wait(again));
-        assert_eq!(one.unwrap(), two.unwrap());
+        assert_eq!(one.unwrap().conclusion, two.unwrap().conclusion);
         assert_eq!(fixture.executor.starts().len(), 1);
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_without_a_key_is_forgotten_once_delivered_and_kept_if_its_caller_is_gone() {
+    for fixture in Fixture::each(3) {
+        let (engine, run) = fixture.running();
+        let call = || NewWork { delivery: Delivery::Now, ..work(None, 0) };
+        let accepted = engine.submit(call()).await.unwrap();
+        let job = accepted.job;
+        let ended = engine.wait(accepted).await.unwrap();
+        assert!(!ended.kept && ended.conclusion.state() == JobState::Done);
+        let gone = engine.running(&Principal::anonymous(), "s", job);
+        assert_eq!(gone.unwrap_err().code, FaultCode::NoSuchJob);
+        let job = engine.submit(call()).await.unwrap().job;
+        until("the end", || state(&engine, job).is_final()).await;
+        assert_eq!(state(&engine, job), JobState::Done);
         run.abort();
     }
 }
@@ -194,9 +212,9 @@ async fn a_start_that_failed_is_a_fault_or_is_tried_again() {
             let engine = engine.clone();
             async move { engine.run(Until::Dropped).await }
         });
-        let conclusion = engine.wait(missing).await.unwrap();
+        let conclusion = engine.wait(missing).await.unwrap().conclusion;
         assert_eq!(conclusion.fault.as_ref().unwrap().0, "ProgramMissing");
-        assert_eq!(engine.wait(busy).await.unwrap().state(), JobState::Done);
+        assert_eq!(engine.wait(busy).await.unwrap().conclusion.state(), JobState::Done);
         run.abort();
     }
 }

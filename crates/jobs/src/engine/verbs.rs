@@ -11,7 +11,7 @@ use fishplate_contract::{
 use super::driver::Order;
 use super::output::OutputFile;
 use super::reactor::Event;
-use super::{Engine, lock, storage_fault, write_fault};
+use super::{Ended, Engine, lock, storage_fault, write_fault};
 use crate::conclusion::Conclusion;
 use crate::executor::OutputContent;
 use crate::plan::Plan;
@@ -164,7 +164,8 @@ impl Engine {
             }
             KillRequest::Dequeued => {
                 if let Some(conclusion) = shared.find(job)?.and_then(|record| record.conclusion) {
-                    shared.announce(job, &Arc::new(conclusion));
+                    let conclusion = Arc::new(conclusion);
+                    shared.announce(job, &Ended { conclusion, kept: true });
                 }
                 let _ = shared.orders.send(Order::Claim);
                 return Ok((

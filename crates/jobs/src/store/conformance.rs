@@ -22,6 +22,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("claims go in order, within both limits", claims_in_order),
     ("a long queue without room does not hide another service", no_starvation),
     ("a stale fence writes nothing", stale_fence),
+    ("a delivered job is discarded under its fence", discards),
     ("a lapsed lease is taken over, a live one is not", leases),
     ("a dead holder's lease lapses at once", dead_holder),
     ("a job put back is claimed again under a larger fence", unclaim),
@@ -106,7 +107,7 @@ fn request(holder: &str, now: i64) -> ClaimRequest {
         lease: Duration::from_secs(10),
         max_running: 3,
         dead: Vec::new(),
-        takeover_only: false,
+        take_over: true,
     }
 }
 
@@ -208,6 +209,15 @@ fn stale_fence(store: &dyn Store) {
     });
 }
 
+fn discards(store: &dyn Store) {
+    submit(store, &job(1, "s"));
+    assert_eq!(with(store, |t| t.discard(number(1), 0)), Fenced::Stale);
+    let fence = claim(store, "h", 0)[0].fence;
+    assert_eq!(with(store, |t| t.discard(number(1), fence + 1)), Fenced::Stale);
+    assert_eq!(with(store, |t| t.discard(number(1), fence)), Fenced::Accepted);
+    assert_eq!(with(store, |t| t.find(number(1))), None);
+}
+
 fn leases(store: &dyn Store) {
     submit(store, &job(1, "s"));
     let handle = Handle("local:1".to_owned());
@@ -229,8 +239,9 @@ fn dead_holder(store: &dyn Store) {
     claim(store, "dead", 0);
     let mut request = request("two", 1);
     request.dead = vec!["dead".to_owned()];
-    request.takeover_only = true;
-    submit(store, &job(3, "s"));
+    request.take_over = false;
+    assert_eq!(with(store, |t| t.claim(&request)), []);
+    request.take_over = true;
     let taken = with(store, |t| t.claim(&request));
     assert_eq!(taken.len(), 2);
     assert!(taken.iter().all(|claim| claim.taken_from.is_some()));

@@ -153,12 +153,9 @@ impl Transaction for Jobs {
         let mut claims = Vec::new();
         for job in self.by_number.values_mut() {
             let lapsed = job.lease_until < request.now || request.dead.contains(&job.holder);
-            if job.state == JobState::Running && lapsed {
+            if request.take_over && job.state == JobState::Running && lapsed {
                 claims.push(job.claim(request));
             }
-        }
-        if request.takeover_only {
-            return Ok(claims);
         }
         let numbers: Vec<u64> = self.by_number.keys().copied().collect();
         for number in numbers {
@@ -217,6 +214,14 @@ impl Transaction for Jobs {
         let Some(job) = self.under(job, fence) else { return Ok(Fenced::Stale) };
         job.state = conclusion.state();
         job.conclusion = Some(conclusion.clone());
+        Ok(Fenced::Accepted)
+    }
+
+    fn discard(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError> {
+        if self.under(job, fence).is_none() {
+            return Ok(Fenced::Stale);
+        }
+        self.by_number.retain(|_, kept| kept.new.id != job);
         Ok(Fenced::Accepted)
     }
 

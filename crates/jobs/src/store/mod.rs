@@ -47,8 +47,8 @@ pub trait Transaction {
     /// Accepts a job, or finds the one that was accepted under the same key.
     fn submit(&mut self, job: &NewJob) -> Result<Submission, StoreError>;
 
-    /// Claims what this holder may work on: first running jobs whose lease has lapsed, then queued
-    /// ones in the order of their submission, as far as there is room.
+    /// Claims what this holder may work on: running jobs whose lease has lapsed, if asked for, and
+    /// queued ones in the order of their submission, as far as there is room.
     fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError>;
 
     /// Extends the leases of a holder; tells how many it has.
@@ -73,6 +73,9 @@ pub trait Transaction {
         fence: u64,
         conclusion: &Conclusion,
     ) -> Result<Fenced, StoreError>;
+
+    /// Records the end of a job by forgetting it: it was delivered to the only one who could ask.
+    fn discard(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError>;
 
     /// Asks for the end of a job. A queued one is concluded as killed at once.
     fn request_kill(&mut self, job: JobId, at: Timestamp) -> Result<KillRequest, StoreError>;
@@ -161,8 +164,8 @@ pub struct ClaimRequest {
     pub max_running: u32,
     /// Holders known to be dead: their leases have lapsed whatever they say.
     pub dead: Vec<String>,
-    /// Only take over running jobs, start none.
-    pub takeover_only: bool,
+    /// Take over running jobs whose lease has lapsed, before any queued one is claimed.
+    pub take_over: bool,
 }
 
 /// A claimed job.

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fishplate_contract::{JobId, JobState, Principal, Timestamp};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::memory::dequeued;
@@ -92,6 +93,8 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(PREPARED);
+    // A statement's plan does not depend on its values: else it is made anew at each binding.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     // A write-ahead log that grew under load gives its space back.
@@ -313,10 +316,8 @@ impl Transaction for Sql<'_> {
     }
 
     fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError> {
-        let mut claims = self.take_over(request)?;
-        if !request.takeover_only {
-            claims.extend(self.start_queued(request)?);
-        }
+        let mut claims = if request.take_over { self.take_over(request)? } else { Vec::new() };
+        claims.extend(self.start_queued(request)?);
         Ok(claims)
     }
 
@@ -366,6 +367,13 @@ impl Transaction for Sql<'_> {
                 signed(conclusion.disk()),
                 json(conclusion)?,
             ],
+        )
+    }
+
+    fn discard(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError> {
+        self.fenced(
+            "DELETE FROM jobs WHERE id = ?1 AND fence = ?2 AND state = 'running'",
+            params![job.as_bytes(), fence.cast_signed()],
         )
     }
 

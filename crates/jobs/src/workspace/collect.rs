@@ -10,7 +10,7 @@ use globset::GlobBuilder;
 use regex::bytes::RegexSet;
 
 use super::streams::{open_stream, tail};
-use super::{Stream, beneath, disk_use, size, work};
+use super::{Stream, beneath, disk_use, size, stream_path, work};
 use crate::executor::{Collected, Ending, Output, OutputContent};
 use crate::plan::{OutputRule, OutputSource, Plan};
 
@@ -145,6 +145,10 @@ fn content(
 }
 
 fn stderr_tail(plan: &Plan, directory: &Path) -> String {
+    let path = stream_path(plan, directory, Stream::Stderr);
+    if std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.len() == 0) {
+        return String::new();
+    }
     let Ok(mut file) = open_stream(plan, directory, Stream::Stderr) else { return String::new() };
     let bytes = tail(&mut file, STDERR_TAIL).unwrap_or_default();
     // A character that the cut went through is no character of the program's.

@@ -8,6 +8,9 @@
 //!   run              the journal of the executor on this machine
 //! ```
 //!
+//! Directories of removed jobs are kept for the next ones in `spare/` beside the jobs' common
+//! parent, if that is there.
+//!
 //! - [`prepare`]: inputs and staged files in
 //! - [`read_log`], [`progress`]: while it runs
 //! - [`collect`], [`open_output`]: outputs and the judgement of the logs
@@ -17,6 +20,7 @@ mod beneath;
 mod collect;
 mod prepare;
 mod size;
+mod spare;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -31,6 +35,7 @@ pub use prepare::{PrepareError, prepare};
 pub(crate) use prepare::{is_storage_full, make_directories};
 pub use size::disk_use;
 pub(crate) use size::workspace_use;
+pub(crate) use spare::make_place as make_place_for_spares;
 pub use streams::{MOST_LOG_READ, Stream, progress, read_log};
 
 use crate::plan::Plan;
@@ -49,19 +54,14 @@ pub fn open_output(directory: &Path, path: &str) -> io::Result<File> {
     beneath::open_regular(&work(directory), path)
 }
 
-/// Removes a job's directory and all that is in it. Not an error if it is not there.
+/// Removes a job's directory and all that is in it, or hands it on to another job, emptied. Not an
+/// error if it is not there. No process of the job may be left.
 ///
 /// # Errors
 /// Something in it can't be removed.
 pub fn remove(directory: &Path) -> io::Result<()> {
-    // Most directories hold these and nothing more: five calls in place of a walk.
-    for file in ["run", "stdout", "stderr"] {
-        match std::fs::remove_file(directory.join(file)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    if std::fs::remove_dir(work(directory)).is_ok() && std::fs::remove_dir(directory).is_ok() {
+    let emptied = empty(&work(directory));
+    if emptied.is_ok() && spare::put(directory) {
         return Ok(());
     }
     match std::fs::remove_dir_all(directory) {
@@ -73,6 +73,18 @@ pub fn remove(directory: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+fn empty(directory: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            std::fs::remove_dir_all(entry.path())?;
+        } else {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Where a stream of the program goes.

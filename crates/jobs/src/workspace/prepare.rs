@@ -60,6 +60,9 @@ pub fn prepare(plan: &Plan, directory: &Path) -> Result<(), PrepareError> {
 
 /// Makes a job's directory and the workspace in it, if they are not there.
 pub(crate) fn make_directories(directory: &Path) -> io::Result<()> {
+    if super::spare::take(directory) {
+        return Ok(());
+    }
     make_private(directory)?;
     make_private(&work(directory))
 }
@@ -67,7 +70,7 @@ pub(crate) fn make_directories(directory: &Path) -> io::Result<()> {
 /// How many directories below a staged one are copied: more is a loop of symbolic links.
 const DEEPEST_STAGED: u32 = 64;
 
-fn make_private(directory: &Path) -> io::Result<()> {
+pub(super) fn make_private(directory: &Path) -> io::Result<()> {
     match std::fs::DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

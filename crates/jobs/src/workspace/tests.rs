@@ -300,6 +300,87 @@ fn a_directory_is_removed_whatever_the_program_left() {
     assert!(!job.exists());
 }
 
+/// A data directory with a place for spares, and a job in it that has run.
+fn place_with_spares() -> (TempDir, std::path::PathBuf) {
+    let data = tempfile::tempdir().unwrap();
+    make_place_for_spares(data.path()).unwrap();
+    let job = data.path().join("jobs/1");
+    make_directories(&job).unwrap();
+    let file = |name: &str| {
+        File::options().create(true).append(true).mode(0o600).open(job.join(name)).unwrap()
+    };
+    for name in ["run", "stdout", "stderr"] {
+        std::io::Write::write_all(&mut file(name), b"old").unwrap();
+    }
+    fs::write(work(&job).join("output"), "old").unwrap();
+    fs::create_dir(work(&job).join("deep")).unwrap();
+    (data, job)
+}
+
+fn spares(data: &TempDir) -> usize {
+    fs::read_dir(data.path().join("spare")).unwrap().count()
+}
+
+#[test]
+fn a_removed_directory_is_handed_on_empty() {
+    let (data, job) = place_with_spares();
+    remove(&job).unwrap();
+    assert!(!job.exists());
+    assert_eq!(spares(&data), 1);
+    // Others may be taken in turn, but it comes.
+    for number in 2..200 {
+        make_directories(&data.path().join(format!("jobs/{number}"))).unwrap();
+    }
+    assert_eq!(spares(&data), 0);
+    let mut reused = 0;
+    for entry in fs::read_dir(data.path().join("jobs")).unwrap().flatten() {
+        assert_eq!(fs::read_dir(work(&entry.path())).unwrap().count(), 0);
+        for log in ["run", "stdout", "stderr"] {
+            if let Ok(text) = fs::read_to_string(entry.path().join(log)) {
+                assert_eq!(text, "");
+                reused += 1;
+            }
+        }
+    }
+    assert_eq!(reused, 3);
+}
+
+#[test]
+fn a_directory_that_a_program_tampered_with_is_not_handed_on() {
+    let mode = |path: &Path, mode| {
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    let tampering: [&dyn Fn(&Path); 5] = [
+        &|job| fs::write(job.join("more"), "x").unwrap(),
+        &|job| fs::hard_link(job.join("stdout"), job.join("../../elsewhere")).unwrap(),
+        &|job| mode(&job.join("stderr"), 0o644),
+        &|job| mode(&work(job), 0o755),
+        &|job| {
+            fs::remove_file(job.join("run")).unwrap();
+            symlink("/etc/passwd", job.join("run")).unwrap();
+        },
+    ];
+    for tamper in tampering {
+        let (data, job) = place_with_spares();
+        tamper(&job);
+        remove(&job).unwrap();
+        assert!(!job.exists());
+        assert_eq!(spares(&data), 0);
+    }
+}
+
+#[test]
+fn spares_are_bounded() {
+    let (data, _) = place_with_spares();
+    for number in 0..200 {
+        let job = data.path().join(format!("jobs/many{number}"));
+        prepare(&plan(), &job).unwrap();
+        remove(&job).unwrap();
+        assert!(!job.exists());
+    }
+    assert!(spares(&data) <= 64, "{}", spares(&data));
+}
+
 proptest! {
     /// However a path is written, what is created is below the workspace.
     #[test]

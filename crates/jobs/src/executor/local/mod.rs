@@ -127,6 +127,7 @@ impl LocalExecutor {
         if data.to_str().is_none() {
             return Err(std::io::Error::other("the data directory's name is not UTF-8"));
         }
+        crate::workspace::make_place_for_spares(&data)?;
         let cgroup = match settings.cgroup {
             CgroupUse::Auto => cgroup::delegated(),
             CgroupUse::At(path) => Some(path),

@@ -73,13 +73,18 @@ async fn call_and_wait(host: &Host, hosted: &Hosted, call: Call) -> Result<Given
     let delivery = if keyed { Delivery::Later } else { Delivery::Now };
     let accepted = submit(host, hosted, call, delivery).await?;
     let job = accepted.job;
-    let conclusion = host.engine.wait(accepted).await?;
-    let outcome = host.engine.outcome(job, &conclusion);
-    if outcome.is_err() && !keyed {
-        host.engine.release(job);
+    let ended = host.engine.wait(accepted).await?;
+    let outcome = host.engine.outcome(job, &ended.conclusion);
+    let release = (!keyed && ended.kept).then_some(job);
+    match outcome {
+        Ok(outputs) => Ok(Given { outputs, job: keyed.then_some(job), release }),
+        Err(fault) => {
+            if let Some(job) = release {
+                host.engine.release(job);
+            }
+            Err(fault)
+        }
     }
-    let outputs = outcome?;
-    Ok(Given { outputs, job: keyed.then_some(job), release: (!keyed).then_some(job) })
 }
 
 async fn submit(
