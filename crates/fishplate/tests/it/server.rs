@@ -167,7 +167,8 @@ impl Drop for Server {
             let _ = child.wait();
         }
         if std::thread::panicking() {
-            eprintln!("the server's log:\n{}", self.log());
+            #[expect(clippy::print_stderr, reason = "a test that fails tells what it knows")]
+            let () = eprintln!("the server's log:\n{}", self.log());
         }
     }
 }
