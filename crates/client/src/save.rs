@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::input::blocking;
 
 /// Puts the bytes of an output into a file, in the place of what was there. A spooled output in
-/// the same file system is only renamed. What exists and is no regular file (a device, a pipe) is
-/// written to.
+/// the same file system is only renamed. What exists and is no regular file (a device, a pipe,
+/// `/dev/stdout`) is written to.
 ///
 /// # Errors
 /// [`Error::File`]; [`Error::BadAnswer`] for a reference, which is not followed.
@@ -30,15 +30,14 @@ pub async fn save(payload: &Payload, to: &Path) -> Result<(), Error> {
 /// The directory in which an output for this file is best spooled: its own, where it will be
 /// renamed; none if the file is a device or a pipe.
 pub fn spool_dir_for(to: &Path) -> Option<PathBuf> {
-    let target = target_of(to);
-    if is_special(&target) { None } else { Some(directory_of(&target).to_owned()) }
+    if is_special(to) { None } else { Some(directory_of(&target_of(to)).to_owned()) }
 }
 
 fn put(payload: &Payload, to: &Path) -> io::Result<()> {
-    let target = target_of(to);
-    if is_special(&target) {
-        return copy_into(payload, &mut File::options().write(true).open(target)?);
+    if is_special(to) {
+        return copy_into(payload, &mut File::options().append(true).open(to)?);
     }
+    let target = target_of(to);
     if let Payload::Spooled(held) = payload {
         match fs::rename(held.path(), &target) {
             Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
@@ -72,8 +71,13 @@ fn target_of(to: &Path) -> PathBuf {
     fs::canonicalize(to).unwrap_or_else(|_| to.to_owned())
 }
 
-fn is_special(target: &Path) -> bool {
-    fs::metadata(target).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+/// What is written to and never replaced: devices, pipes, and what is open already
+/// (`/dev/stdout`), even if a file stands behind it.
+fn is_special(to: &Path) -> bool {
+    let is_open_already =
+        ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"].iter().any(|at| to.starts_with(at));
+    fs::metadata(to)
+        .is_ok_and(|metadata| !metadata.is_dir() && (!metadata.is_file() || is_open_already))
 }
 
 fn directory_of(target: &Path) -> &Path {
@@ -126,6 +130,11 @@ mod tests {
 
         save(&spooled(dir.path(), b"gone").await, Path::new("/dev/null")).await.unwrap();
         assert!(is_special(Path::new("/dev/null")));
+        let file = File::options().append(true).open(&file).unwrap();
+        let open = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
+        save(&Payload::Inline(Bytes::from_static(b", more")), Path::new(&open)).await.unwrap();
+        assert_eq!(fs::read(dir.path().join("file")).unwrap(), b"new, more");
+
         assert_eq!(spool_dir_for(Path::new("/dev/null")), None);
         assert_eq!(spool_dir_for(Path::new("plain")), Some(PathBuf::from(".")));
     }

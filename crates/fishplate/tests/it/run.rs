@@ -1,0 +1,100 @@
+//! Commands of the binary as a user gives them.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::server::FISHPLATE;
+
+/// A user with a directory.
+pub(crate) struct User {
+    dir: TempDir,
+}
+
+/// What a command said and how it ended.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl User {
+    pub(crate) fn new() -> Self {
+        Self { dir: TempDir::new().unwrap() }
+    }
+
+    /// A path in the user's directory.
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), bytes).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
+    /// Names of all files in the directory, hidden ones too.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.dir.path()).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    fn command(&self, called: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(FISHPLATE);
+        command.arg0(called).args(words).current_dir(self.dir.path()).stdin(Stdio::null());
+        command.env_remove("FISHPLATE_CA_FILE").env_remove("GATEWAY_INTERFACE");
+        command
+    }
+
+    /// Runs `fishplate` with these words.
+    pub(crate) fn run(&self, words: &[&str]) -> Said {
+        said(self.command("fishplate", words).output().unwrap())
+    }
+
+    /// Runs the binary under another name.
+    pub(crate) fn run_as(&self, called: &str, words: &[&str]) -> Said {
+        said(self.command(called, words).output().unwrap())
+    }
+
+    /// Runs a command that succeeds; gives its standard output.
+    pub(crate) fn succeed(&self, words: &[&str]) -> String {
+        let said = self.run(words);
+        assert_eq!(said.code, 0, "{words:?}: {said:?}");
+        said.stdout
+    }
+
+    /// Runs a command with `--json` that succeeds.
+    pub(crate) fn json(&self, words: &[&str]) -> Value {
+        let said = self.succeed(&[words, &["--json"]].concat());
+        serde_json::from_str(&said).unwrap()
+    }
+
+    /// Starts a command and lets it run.
+    pub(crate) fn start(&self, words: &[&str]) -> Child {
+        let mut command = self.command("fishplate", words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+}
+
+/// Waits for a command that was started.
+pub(crate) fn ended(child: Child) -> Said {
+    said(child.wait_with_output().unwrap())
+}
+
+fn said(output: Output) -> Said {
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}

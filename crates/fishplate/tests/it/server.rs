@@ -1,0 +1,192 @@
+//! A server under test: started on a free port, stopped or killed by its own process ID only, and
+//! started again on the same port and data.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+/// The binary under test.
+pub(crate) const FISHPLATE: &str = env!("CARGO_BIN_EXE_fishplate");
+
+/// However slow the machine is, nothing here takes longer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A server and the directory it lives in: programs, data, log.
+pub(crate) struct Server {
+    dir: TempDir,
+    arguments: Vec<String>,
+    called: Option<String>,
+    child: Option<Child>,
+    /// `NAME URL` of each service.
+    services: Vec<(String, String)>,
+}
+
+impl Server {
+    /// A directory for a server that is not started yet.
+    pub(crate) fn prepare() -> Self {
+        Self {
+            dir: TempDir::new().unwrap(),
+            arguments: Vec::new(),
+            called: None,
+            child: None,
+            services: Vec::new(),
+        }
+    }
+
+    /// A service `test` of this command line, whose program is a shell script of this text. In the
+    /// text, `DIR` stands for the server's directory.
+    pub(crate) fn of_script(script: &str, slots: &[&str]) -> Self {
+        let mut server = Self::prepare();
+        server.script("program", script);
+        let mut line = vec!["-n", "test", "--", "./program"];
+        line.extend(slots);
+        server.serve(&line);
+        server
+    }
+
+    /// A service described by this file (TOML).
+    pub(crate) fn of_file(script: &str, description: &str) -> Self {
+        let mut server = Self::prepare();
+        server.script("program", script);
+        fs::write(server.path("service.toml"), description).unwrap();
+        server.serve(&["service.toml"]);
+        server
+    }
+
+    /// Puts a shell script into the server's directory.
+    pub(crate) fn script(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        let dir = self.dir.path().to_str().unwrap();
+        fs::write(&path, format!("#!/bin/sh\n{}\n", text.replace("DIR", dir))).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    /// Starts `fishplate serve` with these words, and `--listen` and `--data` before them.
+    pub(crate) fn serve(&mut self, words: &[&str]) {
+        self.arguments = words.iter().map(|word| (*word).to_owned()).collect();
+        self.start("127.0.0.1:0");
+    }
+
+    /// The same under another name of the binary, without the word `serve`.
+    pub(crate) fn serve_as(&mut self, called: &str, words: &[&str]) {
+        self.called = Some(called.to_owned());
+        self.serve(words);
+    }
+
+    fn start(&mut self, listen: &str) {
+        assert!(self.child.is_none(), "the server runs already");
+        let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
+        let mut command = Command::new(FISHPLATE);
+        match &self.called {
+            Some(called) => {
+                command.arg0(called);
+            }
+            None => {
+                command.arg("serve");
+            }
+        }
+        command.args(["--listen", listen, "--data"]).arg(self.path("data"));
+        command.args(&self.arguments).current_dir(self.dir.path()).env_remove("GATEWAY_INTERFACE");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let mut child = command.spawn().unwrap();
+        let expected = self.services.len().max(1);
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut services = Vec::new();
+        while services.len() < expected {
+            let line = lines.next().and_then(Result::ok);
+            let line = line.unwrap_or_else(|| panic!("the server did not start: {}", self.log()));
+            let (name, url) = line.split_once(' ').expect("NAME URL");
+            services.push((name.to_owned(), url.to_owned()));
+        }
+        self.services = services;
+        self.child = Some(child);
+    }
+
+    /// The URL of the first service.
+    pub(crate) fn url(&self) -> &str {
+        &self.services[0].1
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        let rest = self.url().strip_prefix("http://").unwrap();
+        rest.split('/').next().unwrap().parse().unwrap()
+    }
+
+    /// A path in the server's directory.
+    pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// What the server has logged.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    /// Asks it to stop and waits until it has.
+    pub(crate) fn stop(&mut self) {
+        self.end(Signal::SIGTERM);
+    }
+
+    /// kill -9.
+    pub(crate) fn kill(&mut self) {
+        self.end(Signal::SIGKILL);
+    }
+
+    fn end(&mut self, signal: Signal) {
+        let mut child = self.child.take().expect("the server runs");
+        kill(pid(&child), signal).unwrap();
+        child.wait().unwrap();
+    }
+
+    /// Starts it again: same data, same port.
+    pub(crate) fn restart(&mut self) {
+        self.start(&self.address().to_string());
+    }
+
+    /// How often the script has run: it appends a line to `DIR/runs`.
+    pub(crate) fn runs(&self) -> usize {
+        fs::read_to_string(self.path("runs")).unwrap_or_default().lines().count()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It may have ended by itself.
+            let _ = kill(pid(&child), Signal::SIGKILL);
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            #[expect(clippy::print_stderr, reason = "a test that fails tells what it knows")]
+            let () = eprintln!("the server's log:\n{}", self.log());
+        }
+    }
+}
+
+fn pid(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).unwrap())
+}
+
+/// Waits until it holds.
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Interrupts a command, as Ctrl-C does.
+pub(crate) fn interrupt(child: &Child) {
+    kill(pid(child), Signal::SIGINT).unwrap();
+}
