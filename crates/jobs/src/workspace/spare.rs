@@ -6,18 +6,27 @@
 //! in the last minute before it creates a file.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-use super::work;
 
 /// Most directories kept.
 const MOST: usize = 64;
 
 /// How many places are tried before a directory is made or deleted after all.
 const TRIES: usize = 10;
+
+/// The record that makes all before it in a journal void.
+pub(crate) const NEW_JOURNAL: &[u8] = b"{\"at\":\"new\"}\n";
+
+/// A journal is gone on with up to this length, then emptied: freeing blocks is what costs.
+const LONGEST_JOURNAL: u64 = 16 << 10;
+
+/// Blocks of the disk, and how much of one a job's records need: so that a job whose start could
+/// be noted can be concluded on a full disk too, its journal does not begin near a block's end.
+const BLOCK: u64 = 4096;
+const RECORDS: u64 = 1536;
 
 /// Makes the place for spare directories in a data directory. Without it none are kept.
 pub(crate) fn make_place(data: &Path) -> io::Result<()> {
@@ -50,9 +59,10 @@ pub(super) fn put(directory: &Path) -> bool {
     })
 }
 
-/// Makes a directory as if it were new; `false` if a program changed more of it than its contents.
+/// Makes a directory, with an empty workspace, as if it were new; `false` if a program changed more of it than its contents.
 fn renew(directory: &Path) -> io::Result<bool> {
     let mut logs = Vec::new();
+    let mut journal = None;
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let metadata = entry.metadata()?;
@@ -63,17 +73,28 @@ fn renew(directory: &Path) -> io::Result<bool> {
                 if metadata.is_file() && permissions == 0o600 && metadata.nlink() == 1 =>
             {
                 if metadata.len() > 0 {
-                    logs.push(entry.path());
+                    match entry.file_name().to_str() {
+                        Some("run") if metadata.len() < LONGEST_JOURNAL => {
+                            journal = Some((entry.path(), metadata.len()));
+                        }
+                        _ => logs.push(entry.path()),
+                    }
                 }
             }
             _ => return Ok(false),
         }
     }
-    if fs::read_dir(work(directory))?.next().is_some() {
-        return Ok(false);
-    }
     for log in logs {
         nix::unistd::truncate(&log, 0)?;
+    }
+    if let Some((journal, length)) = journal {
+        let mut record = vec![b'\n'];
+        let used = (length + 1 + NEW_JOURNAL.len() as u64) % BLOCK;
+        if used > BLOCK - RECORDS {
+            record.extend((used..BLOCK).map(|_| b' '));
+        }
+        record.extend_from_slice(NEW_JOURNAL);
+        fs::File::options().append(true).open(journal)?.write_all(&record)?;
     }
     Ok(true)
 }

@@ -9,7 +9,7 @@
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{FcntlArg, fcntl};
@@ -18,11 +18,14 @@ use serde::{Deserialize, Serialize};
 use super::message::Refusal;
 use super::procfs::{ProcessId, boot, io};
 use crate::executor::Ending;
+use crate::workspace::NEW_JOURNAL;
 
 /// A line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "at", rename_all = "lowercase")]
 pub(super) enum Record {
+    /// All before is of another job, whose directory this was ([`NEW_JOURNAL`]).
+    New,
     /// The workspace is being made ready; nothing was started.
     Preparing(Author),
     /// The program is about to be started.
@@ -120,7 +123,7 @@ impl Journal {
             return Ok(None);
         }
         let mut journal = Self { file };
-        if journal.file.metadata()?.len() == 0 {
+        if journal.is_new()? {
             return Ok(Some(journal));
         }
         let free = journal.run()?.is_none_or(|run| run.may_start(fence));
@@ -135,6 +138,16 @@ impl Journal {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(TakenOver::Missing),
             Err(error) => Err(error),
         }
+    }
+
+    fn is_new(&self) -> io::Result<bool> {
+        let length = self.file.metadata()?.len();
+        let Some(start) = length.checked_sub(NEW_JOURNAL.len() as u64) else {
+            return Ok(length == 0);
+        };
+        let mut last = [0; NEW_JOURNAL.len()];
+        self.file.read_exact_at(&mut last, start)?;
+        Ok(last == NEW_JOURNAL)
     }
 
     /// What it says.
@@ -219,6 +232,7 @@ fn understand(bytes: &[u8]) -> Option<Run> {
     for line in bytes[..whole].split(|byte| *byte == b'\n') {
         let Ok(record) = serde_json::from_slice(line) else { continue };
         match (record, &mut run) {
+            (Record::New, run) => *run = None,
             (Record::Preparing(author), _) => {
                 run =
                     Some(Run { author, phase: Phase::Preparing, cancelled: false, ending: false });
@@ -321,6 +335,35 @@ mod tests {
         journal.write_after_death(&Record::Ended { ending: ending.clone() }).unwrap();
         journal.write_after_death(&Record::Ended { ending: Box::default() }).unwrap();
         assert_eq!(journal.run().unwrap().unwrap().phase, Phase::Ended(ending), "the first counts");
+    }
+
+    #[test]
+    fn what_was_of_another_job_is_void() {
+        let data = tempfile::tempdir().unwrap();
+        crate::workspace::make_place_for_spares(data.path()).unwrap();
+        let (mut lengths, mut emptied) = (Vec::new(), 0);
+        // Round and round through all spare directories, until journals have been emptied.
+        for number in 0..1500 {
+            let directory = data.path().join("jobs").join(number.to_string());
+            crate::workspace::make_directories(&directory).unwrap();
+            let mut journal = Journal::claim(&directory, 1).unwrap().expect("a new job's");
+            assert_eq!(journal.run().unwrap(), None);
+            let length = journal.file.metadata().unwrap().len();
+            journal.write(&Record::Intent(author(1))).unwrap();
+            let ending = Box::new(Ending { swept: number, ..Ending::default() });
+            journal.write(&Record::Ended { ending: ending.clone() }).unwrap();
+            let first_block = length / 4096;
+            let last = journal.file.metadata().unwrap().len() - 1;
+            assert_eq!(last / 4096, first_block, "its records are in one block");
+            assert_eq!(journal.run().unwrap().unwrap().phase, Phase::Ended(ending));
+            drop(journal);
+            crate::workspace::remove(&directory).unwrap();
+            emptied += usize::from(length == 0 && number > 200);
+            lengths.push(length);
+        }
+        assert!(lengths.iter().any(|length| *length > 0));
+        assert!(lengths.iter().all(|length| *length < 32 << 10));
+        assert!(emptied > 0);
     }
 
     #[test]
