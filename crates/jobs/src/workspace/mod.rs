@@ -60,8 +60,7 @@ pub fn open_output(directory: &Path, path: &str) -> io::Result<File> {
 /// # Errors
 /// Something in it can't be removed.
 pub fn remove(directory: &Path) -> io::Result<()> {
-    let emptied = empty(&work(directory));
-    if emptied.is_ok() && spare::put(directory) {
+    if empty(&work(directory)).unwrap_or(false) && spare::put(directory) {
         return Ok(());
     }
     match std::fs::remove_dir_all(directory) {
@@ -88,7 +87,11 @@ pub(crate) fn cut_logs(directory: &Path, log_size: u64) {
     }
 }
 
-fn empty(directory: &Path) -> io::Result<()> {
+/// Removes what is in a directory; `false` if it is none. A program can put a link in its place.
+fn empty(directory: &Path) -> io::Result<bool> {
+    if !std::fs::symlink_metadata(directory)?.is_dir() {
+        return Ok(false);
+    }
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
@@ -97,7 +100,7 @@ fn empty(directory: &Path) -> io::Result<()> {
             std::fs::remove_file(entry.path())?;
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Where a stream of the program goes.

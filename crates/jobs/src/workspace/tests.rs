@@ -350,11 +350,17 @@ fn a_directory_that_a_program_tampered_with_is_not_handed_on() {
     let mode = |path: &Path, mode| {
         fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     };
-    let tampering: [&dyn Fn(&Path); 5] = [
+    let tampering: [&dyn Fn(&Path); 6] = [
         &|job| fs::write(job.join("more"), "x").unwrap(),
         &|job| fs::hard_link(job.join("stdout"), job.join("../../elsewhere")).unwrap(),
         &|job| mode(&job.join("stderr"), 0o644),
         &|job| mode(&work(job), 0o755),
+        &|job| {
+            fs::remove_dir_all(work(job)).unwrap();
+            fs::create_dir(job.join("../../dear")).unwrap();
+            fs::write(job.join("../../dear/file"), "mine").unwrap();
+            symlink("../../dear", work(job)).unwrap();
+        },
         &|job| {
             fs::remove_file(job.join("run")).unwrap();
             symlink("/etc/passwd", job.join("run")).unwrap();
@@ -366,6 +372,9 @@ fn a_directory_that_a_program_tampered_with_is_not_handed_on() {
         remove(&job).unwrap();
         assert!(!job.exists());
         assert_eq!(spares(&data), 0);
+        if data.path().join("dear").exists() {
+            assert_eq!(fs::read_to_string(data.path().join("dear/file")).unwrap(), "mine");
+        }
     }
 }
 
