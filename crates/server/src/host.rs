@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fishplate_contract::{Exposed, Interface, Service};
+use fishplate_contract::{Interface, Service};
 use fishplate_jobs::engine::Engine;
 use fishplate_jobs::program::Program;
+use fishplate_wire::Expected;
 use fishplate_wire::wsdl::{self, View};
-use fishplate_wire::{Expected, QName};
 
 use crate::faces::metrics::Metrics;
 use crate::settings::Settings;
@@ -99,12 +99,6 @@ impl Hosted {
     /// What the service offers.
     pub fn service(&self) -> &Service {
         self.program.service()
-    }
-
-    /// The verb that a wrapper element names.
-    pub fn verb(&self, wrapper: &QName) -> Option<&Exposed> {
-        let ours = wrapper.namespace.is_empty() || wrapper.namespace == self.service().namespace;
-        self.interface.find(&wrapper.local).filter(|_| ours)
     }
 
     /// Its WSDL.

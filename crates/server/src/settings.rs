@@ -18,6 +18,8 @@ pub struct Settings {
     pub user_header: Option<String>,
     /// Limits on messages.
     pub wire: WireLimits,
+    /// Characters of an idempotency key.
+    pub key_length: usize,
     /// Connections at once; more wait to be accepted.
     pub max_connections: usize,
     /// How long a connection may take to send a request's header, and may idle between requests.
@@ -43,6 +45,7 @@ impl Settings {
             public_url,
             user_header: None,
             wire: WireLimits::default(),
+            key_length: 256,
             max_connections: 8192,
             header_timeout: Duration::from_secs(75),
             body_stall: Duration::from_secs(30),
@@ -229,6 +232,7 @@ limits! {
     disk_quota Bytes jobs, "What ended jobs may occupy before new ones are refused.";
     disk_reserve Bytes jobs, "What must stay free on the disk; new jobs are refused and running ones stopped below it.";
     lease Time jobs, "How long a claim on a job lasts if its holder does not renew it.";
+    key_length Count faces, "Characters of an idempotency key.";
     max_connections Count faces, "Connections at once; more wait to be accepted.";
     header_timeout Time faces, "How long a request's header may take, and a connection may idle.";
     body_stall Time faces, "How long a body may stall.";

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fishplate_contract::{Argument, Fault, FaultCode, JobId, Principal};
 use fishplate_wire::{
-    Head, Packed, Parcel, ReplyForm, Request, Unpacker, bind, http_status, pack, read, write_fault,
+    Head, Packed, Parcel, ReplyForm, Unpacker, bind, http_status, pack, read, write_fault,
     write_reply,
 };
 use hyper::body::Body;
@@ -52,18 +52,16 @@ where
 {
     let mut form = ReplyForm::of_head(head);
     let mut verb = String::new();
+    let namespace = hosted.service().namespace.as_str();
     let outcome = async {
         let parcel = unpack(host, hosted, head, body, &mut form).await?;
         let request = read(parcel)?;
-        let Some(exposed) = hosted.verb(&request.wrapper) else {
-            return Err(unknown_operation(hosted, &request));
-        };
+        let exposed = request.verb(namespace, &hosted.interface)?;
         verb.clone_from(&exposed.name);
         let arguments = bind(&exposed.name, &exposed.signature.inputs, request.children)?;
         let call = verbs::Asked { exposed, arguments, options: request.options, principal };
         Ok((exposed, verbs::perform(host, hosted, call).await?))
     };
-    let namespace = hosted.service().namespace.as_str();
     let (status, envelope, fault, release) = match outcome.await {
         Ok((exposed, given)) => {
             let reply = write_reply(&form, namespace, exposed, &given.outputs, given.job);
@@ -105,22 +103,6 @@ where
     let parcel = read.await;
     *form = unpacker.reply_form();
     parcel
-}
-
-fn unknown_operation(hosted: &Hosted, request: &Request) -> Fault {
-    let wrapper = &request.wrapper;
-    let namespace = &hosted.service().namespace;
-    let message = if hosted.interface.find(&wrapper.local).is_some() {
-        format!(
-            "element {} is in namespace {:?}; this service's is {namespace:?}",
-            wrapper.local, wrapper.namespace
-        )
-    } else {
-        let names: Vec<&str> =
-            hosted.interface.exposed.iter().map(|exposed| exposed.name.as_str()).collect();
-        format!("there is no operation {}; there is {}", wrapper.local, names.join(", "))
-    };
-    Fault::new(FaultCode::UnknownOperation, message)
 }
 
 fn spool_fault(error: &std::io::Error) -> Fault {

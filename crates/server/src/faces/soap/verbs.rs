@@ -93,6 +93,15 @@ async fn submit(
     call: Call,
     delivery: Delivery,
 ) -> Result<Accepted, Fault> {
+    let most = host.settings.key_length;
+    if let Some(key) = &call.options.key
+        && !(1..=most).contains(&key.chars().count())
+    {
+        let what = format!("an idempotency key has 1 to {most} characters");
+        return Err(Fault::new(FaultCode::InvalidValue, what)
+            .parameter("key")
+            .limit("key_length", format!("{most} characters")));
+    }
     let program = &hosted.program;
     let (plan, placements) = program.plan(&call.operation, &call.arguments)?;
     let fingerprint = match call.options.key {
