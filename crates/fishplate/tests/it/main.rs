@@ -1,7 +1,9 @@
 //! System tests: the real binary, real processes, real connections.
 
+mod bad_input;
 mod client;
 mod papers;
 mod restart;
 mod run;
 mod server;
+mod soap;
