@@ -1,5 +1,7 @@
 //! System tests: the real binary, real processes, real connections.
 
+#![expect(clippy::print_stdout, reason = "a test that is skipped says why")]
+
 mod bad_input;
 mod client;
 mod papers;
