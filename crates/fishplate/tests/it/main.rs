@@ -5,7 +5,9 @@
 mod bad_input;
 mod client;
 mod papers;
+mod processes;
 mod restart;
 mod run;
 mod server;
 mod soap;
+mod survival;

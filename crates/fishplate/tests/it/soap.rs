@@ -1,7 +1,7 @@
 //! SOAP by hand over plain sockets: what no toolkit would send.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 use crate::server::Server;
@@ -191,4 +191,15 @@ pub(crate) fn get(server: &Server, path: &str) -> Answer {
     let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     answer(&mut stream)
+}
+
+/// Sends a message to whoever listens there; nothing if nobody does or the connection breaks.
+pub(crate) fn try_post(address: SocketAddr, message: &str) -> Option<Answer> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(ANSWER_TIME)).ok()?;
+    let fields = format!("Content-Length: {}\r\n", message.len());
+    stream.write_all(head("text/xml", &fields).as_bytes()).ok()?;
+    stream.write_all(message.as_bytes()).ok()?;
+    let answer = try_answer(&mut stream)?;
+    answer.body.ends_with("Envelope>").then_some(answer)
 }
