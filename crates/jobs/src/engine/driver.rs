@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fishplate_contract::{JobId, Timestamp};
+use fishplate_contract::{JobId, JobState, Timestamp};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -311,7 +311,8 @@ impl Shared {
     }
 
     /// Whether the only one who can ask for this job waits here, and gets all there is in memory:
-    /// then its record and its files have served.
+    /// then its record and its files have served. What ended otherwise than well is kept, so that
+    /// somebody can find out why.
     fn delivers_whole(&self, job: JobId, conclusion: &Conclusion) -> bool {
         let waits = |job| {
             let waiters = lock(&self.waiters);
@@ -320,6 +321,7 @@ impl Shared {
         let in_memory =
             |output: &executor::Output| matches!(output.content, OutputContent::Text(_));
         lock(&self.passing).remove(&job)
+            && conclusion.state() == JobState::Done
             && conclusion.outputs().iter().all(in_memory)
             && waits(&job)
     }

@@ -74,17 +74,10 @@ async fn call_and_wait(host: &Host, hosted: &Hosted, call: Call) -> Result<Given
     let accepted = submit(host, hosted, call, delivery).await?;
     let job = accepted.job;
     let ended = host.engine.wait(accepted).await?;
-    let outcome = host.engine.outcome(job, &ended.conclusion);
+    // A job that failed is kept: its fault tells its ID, under which its log can be read.
+    let outputs = host.engine.outcome(job, &ended.conclusion)?;
     let release = (!keyed && ended.kept).then_some(job);
-    match outcome {
-        Ok(outputs) => Ok(Given { outputs, job: keyed.then_some(job), release }),
-        Err(fault) => {
-            if let Some(job) = release {
-                host.engine.release(job);
-            }
-            Err(fault)
-        }
-    }
+    Ok(Given { outputs, job: keyed.then_some(job), release })
 }
 
 async fn submit(
