@@ -1,6 +1,7 @@
 //! System tests: the real binary, real processes, real connections.
 
 mod bad_input;
+mod cgi;
 mod client;
 mod papers;
 mod processes;
