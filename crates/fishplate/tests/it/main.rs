@@ -3,6 +3,8 @@
 mod bad_input;
 mod cgi;
 mod client;
+mod limits;
+mod names;
 mod papers;
 mod processes;
 mod restart;
@@ -10,3 +12,4 @@ mod run;
 mod server;
 mod soap;
 mod survival;
+mod verbs;
