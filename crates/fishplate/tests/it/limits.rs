@@ -9,9 +9,9 @@ use crate::run::User;
 use crate::server::{Server, until};
 use crate::soap::{Version, ask};
 
-/// What a server may take at most while 50 MB pass through it, in either direction. It holds some
-/// chunks of 1 MiB a message; a debug build of it starts at about 30 MB.
-const PEAK: u64 = 100 << 20;
+/// What a server may take at most while files of 50 MB pass through it in either direction; a debug
+/// build takes 22 MiB. Whoever holds such a file in memory takes more than this.
+const PEAK: u64 = 40 << 20;
 
 fn limited(script: &str, limits: &str) -> Server {
     let description = format!(
@@ -70,7 +70,7 @@ fn a_full_queue_says_so_and_when_to_try_again() {
     for verb in ["spawn", "call"] {
         let full = ask(&server, Version::V11, verb, "");
         full.assert_fault(Version::V11, "QueueFull");
-        assert_eq!((full.limit(), full.text("retryAfter")), (Some("max_queued"), Some("PT5S")));
+        assert_eq!((full.limit(), full.text("retryAfter")), (Some("max_queued"), Some("5")));
         assert!(full.head.contains("retry-after: 5"), "{full:#?}");
     }
     std::fs::write(server.path("go"), "").unwrap();
@@ -157,9 +157,6 @@ fn a_large_file_costs_the_server_no_memory_in_either_direction() {
     let peak = processes::peak_memory(server.pid());
     println!("peak of the server: {} MiB", peak >> 20);
     assert!(peak < PEAK, "the server took {} MiB", peak >> 20);
-    until("nothing is left", || {
-        std::fs::read_dir(server.path("data/jobs")).unwrap().next().is_none()
-    });
 }
 
 #[test]

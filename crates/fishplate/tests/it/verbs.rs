@@ -189,10 +189,14 @@ command = "gzip --decompress < [in file packed:raw] > [out file plain:raw]"
 
 #[test]
 fn a_file_is_changed_in_place_and_outputs_are_collected_by_name_and_glob() {
-    let server = Server::of_file(
-        "echo more >> \"$1\"; echo one > a.vtk; mkdir sub; echo two > sub/b.vtk; echo f > job.frd; \
-         cat stage.txt > staged",
-        r#"
+    let mut server = Server::prepare();
+    server.script(
+        "program",
+        "echo more >> \"$1\"; echo one > a.vtk; mkdir sub; echo two > sub/b.vtk; \
+         echo f > job.frd; cat stage.txt > staged",
+    );
+    fs::write(server.path("stage.txt"), "staged text").unwrap();
+    let description = r#"
 name = "test"
 command = "./program [in out file deck:raw]"
 stage = ["stage.txt"]
@@ -211,11 +215,9 @@ optional = true
 [output.steps]
 type = "raw"
 glob = "**/*.vtk"
-"#,
-    );
-    let said = server.log();
-    assert!(said.contains("stage.txt"), "a staged file that is missing is told: {said}");
-    fs::write(server.path("stage.txt"), "staged text").unwrap();
+"#;
+    fs::write(server.path("service.toml"), description).unwrap();
+    server.serve(&["service.toml"]);
     let (user, url) = (User::new(), server.url());
     user.write("in", "first\n");
     let value = user.json(&["call", url, "deck:in", "out:deck=out", "out:steps=steps/"]);
