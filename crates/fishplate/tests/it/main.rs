@@ -3,7 +3,10 @@
 #![expect(clippy::print_stdout, reason = "a test that is skipped says why")]
 
 mod bad_input;
+mod cgi;
 mod client;
+mod limits;
+mod names;
 mod papers;
 mod processes;
 mod restart;
@@ -11,3 +14,4 @@ mod run;
 mod server;
 mod soap;
 mod survival;
+mod verbs;

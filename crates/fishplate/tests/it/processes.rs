@@ -12,22 +12,25 @@ pub(crate) struct Process {
     pub(crate) pid: i32,
     /// Its name, cut at 15 characters.
     pub(crate) name: String,
+    parent: i32,
     line: String,
 }
 
 /// Process IDs of the keeper of this data directory; there may be none, or for a moment two.
 pub(crate) fn keepers(data: &Path) -> Vec<i32> {
-    supervisors(data, "fishplate-keep")
+    supervisors(data, "fishplate-keep").iter().map(|process| process.pid).collect()
 }
 
-/// Process IDs of the workers of this data directory.
+/// Process IDs of the workers of this data directory. A worker's child that is about to become a
+/// program looks like one, but is the program already.
 pub(crate) fn workers(data: &Path) -> Vec<i32> {
-    supervisors(data, "fishplate-work")
+    let all = supervisors(data, "fishplate-work");
+    let is_worker = |process: &&Process| !all.iter().any(|other| other.pid == process.parent);
+    all.iter().filter(is_worker).map(|process| process.pid).collect()
 }
 
-fn supervisors(data: &Path, name: &str) -> Vec<i32> {
-    let ours = of_data(data).into_iter().filter(|process| process.name == name);
-    ours.map(|process| process.pid).collect()
+fn supervisors(data: &Path, name: &str) -> Vec<Process> {
+    of_data(data).into_iter().filter(|process| process.name == name).collect()
 }
 
 /// All processes whose command line names this data directory.
@@ -74,8 +77,9 @@ fn living(pid: i32) -> Option<Process> {
         return None;
     }
     let name = before.split_once('(')?.1.to_owned();
+    let parent = after.split_ascii_whitespace().nth(1)?.parse().ok()?;
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    Some(Process { pid, name, line: String::from_utf8_lossy(&line).into_owned() })
+    Some(Process { pid, name, parent, line: String::from_utf8_lossy(&line).into_owned() })
 }
 
 /// The largest resident size of a process so far, in bytes.

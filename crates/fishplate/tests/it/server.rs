@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,8 @@ pub(crate) struct Server {
     arguments: Vec<String>,
     called: Option<String>,
     child: Option<Child>,
+    /// Where it was told to listen, if what it publishes is another address.
+    listens: Option<SocketAddr>,
     /// `NAME URL` of each service.
     services: Vec<(String, String)>,
 }
@@ -38,6 +40,7 @@ impl Server {
             arguments: Vec::new(),
             called: None,
             child: None,
+            listens: None,
             services: Vec::new(),
         }
     }
@@ -74,6 +77,15 @@ impl Server {
     pub(crate) fn serve(&mut self, words: &[&str]) {
         self.arguments = words.iter().map(|word| (*word).to_owned()).collect();
         self.start("127.0.0.1:0");
+    }
+
+    /// The same, publishing addresses that begin with this URL.
+    pub(crate) fn serve_behind(&mut self, public_url: &str, words: &[&str]) {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        self.listens = Some(free);
+        let words = [&["--public-url", public_url], words].concat();
+        self.arguments = words.iter().map(|word| (*word).to_owned()).collect();
+        self.start(&free.to_string());
     }
 
     /// The same under another name of the binary, without the word `serve`.
@@ -118,8 +130,16 @@ impl Server {
 
     /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
+        if let Some(address) = self.listens {
+            return address;
+        }
         let rest = self.url().strip_prefix("http://").unwrap();
         rest.split('/').next().unwrap().parse().unwrap()
+    }
+
+    /// Its process ID.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().expect("the server runs").id()
     }
 
     /// A path in the server's directory.

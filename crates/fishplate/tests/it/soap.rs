@@ -1,7 +1,7 @@
 //! SOAP by hand over plain sockets: what no toolkit would send.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use crate::server::Server;
@@ -187,7 +187,13 @@ pub(crate) fn post_truncated(server: &Server, fields: &str, body: &[u8]) -> Opti
 
 /// A page.
 pub(crate) fn get(server: &Server, path: &str) -> Answer {
-    let mut stream = connect(server);
+    get_at(server.address(), path)
+}
+
+/// A page of any server.
+pub(crate) fn get_at(address: impl ToSocketAddrs, path: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(ANSWER_TIME)).unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     answer(&mut stream)

@@ -232,9 +232,12 @@ fn reckon(server: &mut Server, asked: &[Asked]) -> usize {
     unknown
 }
 
-/// Removes every job, stops the server, and looks for what is left.
+/// Stops the server and looks for what is left.
 fn assert_nothing_left(server: &mut Server) {
     let data = server.path("data");
+    // A start sweeps what kills have left.
+    server.stop();
+    server.restart();
     assert_eq!(names(&processes::of_jobs(&data)), Vec::<String>::new());
     let user = User::new();
     let listed = user.json(&["jobs", server.url(), "--all"]);
