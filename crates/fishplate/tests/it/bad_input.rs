@@ -546,7 +546,7 @@ fn a_thousand_idle_connections_are_in_nobodys_way() {
                 0 => {}
                 1 => stream.write_all(b"POST /test HTTP/1.1\r\nHos").unwrap(),
                 _ => {
-                    stream.write_all(head("text/xml", "Content-Length: 9\r\n").as_bytes()).unwrap()
+                    stream.write_all(head("text/xml", "Content-Length: 9\r\n").as_bytes()).unwrap();
                 }
             }
             stream
