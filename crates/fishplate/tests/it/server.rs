@@ -26,6 +26,8 @@ pub(crate) struct Server {
     arguments: Vec<String>,
     called: Option<String>,
     child: Option<Child>,
+    /// Its data directory, if that is another server's.
+    data: Option<PathBuf>,
     /// Where it was told to listen, if what it publishes is another address.
     listens: Option<SocketAddr>,
     /// `NAME URL` of each service.
@@ -40,9 +42,17 @@ impl Server {
             arguments: Vec::new(),
             called: None,
             child: None,
+            data: None,
             listens: None,
             services: Vec::new(),
         }
+    }
+
+    /// The same on the data directory of another server.
+    pub(crate) fn prepare_beside(other: &Self) -> Self {
+        let mut server = Self::prepare();
+        server.data = Some(other.data());
+        server
     }
 
     /// A service `test` of this command line, whose program is a shell script of this text. In the
@@ -106,7 +116,7 @@ impl Server {
                 command.arg("serve");
             }
         }
-        command.args(["--listen", listen, "--data"]).arg(self.path("data"));
+        command.args(["--listen", listen, "--data"]).arg(self.data());
         command.args(&self.arguments).current_dir(self.dir.path()).env_remove("GATEWAY_INTERFACE");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
@@ -145,6 +155,11 @@ impl Server {
     /// A path in the server's directory.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// All of its state.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.data.clone().unwrap_or_else(|| self.path("data"))
     }
 
     /// What the server has logged.

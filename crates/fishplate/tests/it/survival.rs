@@ -347,3 +347,61 @@ fn what_runs_goes_on_whoever_is_killed() {
         assert_nothing_left(&mut server);
     }
 }
+
+#[test]
+fn two_servers_share_a_data_directory_and_one_takes_over_from_the_other() {
+    let mut first = Server::prepare();
+    let directory = first.path("");
+    let directory = directory.to_str().unwrap();
+    let script = format!(
+        "echo $1 >> {directory}/started; until [ -e {directory}/go$1 ]; do sleep 0.02; done; echo $1"
+    );
+    let line = ["-n", "test", "--", "./program", "[in val x:int]", ">", "[out file y:int]"];
+    let words = [&["--limit", "max_running=2"], &line[..]].concat();
+    first.script("program", &script);
+    first.serve(&words);
+    let mut second = Server::prepare_beside(&first);
+    second.script("program", &script);
+    second.serve(&words);
+
+    // More than may run, accepted by one and the other.
+    let spawn = |server: &Server, x: u32| {
+        let spawned = ask(server, Version::V11, "spawn", &format!("<x>{x}</x>"));
+        format!("<job>{}</job>", spawned.text("job").unwrap_or_else(|| panic!("{spawned:#?}")))
+    };
+    let jobs: Vec<String> =
+        (0..6).map(|x| spawn(if x % 2 == 0 { &first } else { &second }, x)).collect();
+    let data = first.data();
+    let started = || -> BTreeSet<u32> {
+        let text = fs::read_to_string(data.with_file_name("started")).unwrap_or_default();
+        let all: Vec<u32> = text.lines().map(|line| line.parse().unwrap()).collect();
+        let distinct: BTreeSet<u32> = all.iter().copied().collect();
+        assert_eq!(all.len(), distinct.len(), "one ran twice: {all:?}");
+        distinct
+    };
+    until("two run", || started().len() == 2);
+    for server in [&first, &second] {
+        for job in &jobs {
+            assert_eq!(ask(server, Version::V11, "running", job).text("running"), Some("true"));
+        }
+    }
+    // Either server answers for jobs of the other, and ends them.
+    assert_eq!(ask(&second, Version::V11, "kill", &jobs[4]).text("state"), Some("killed"));
+    assert_eq!(ask(&first, Version::V11, "kill", &jobs[5]).text("state"), Some("killed"));
+    assert_eq!(started().len(), 2);
+
+    first.kill();
+    for x in [0, 1, 2, 3] {
+        fs::write(data.with_file_name(format!("go{x}")), "").unwrap();
+    }
+    for (x, job) in jobs[..4].iter().enumerate() {
+        until(&format!("job {x} has ended"), || {
+            ask(&second, Version::V11, "running", job).text("running") == Some("false")
+        });
+        let results = ask(&second, Version::V11, "results", job);
+        assert_eq!(results.text("y"), Some(&*x.to_string()), "{results:#?}");
+    }
+    assert_eq!(started(), BTreeSet::from([0, 1, 2, 3]));
+    second.stop();
+    until("the keeper has gone", || names(&processes::of_data(&data)).is_empty());
+}
