@@ -1,5 +1,4 @@
 //! System tests: the real binary, real processes, real connections.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "told to who reads a test's output")]
 
 #![expect(
     clippy::print_stdout,

@@ -17,6 +17,9 @@ use crate::soap::{Version, ask, key_header, try_post, wrapper};
 const ROUNDS: usize = 150;
 const STORM_TIME: Duration = Duration::from_secs(45);
 
+/// How often a caller asks again before it gives up: the server is gone for good.
+const MOST_TRIES: usize = 5000;
+
 /// Callers at once.
 const CALLERS: u64 = 4;
 
@@ -99,7 +102,9 @@ fn call_on(address: SocketAddr, numbers: &AtomicU64, stop: &AtomicBool, seed: u6
         let header = if keyed { key_header(&format!("key {number}")) } else { String::new() };
         let message = Version::V11.envelope(&header, &body);
         let mut answer = try_post(address, &message);
-        while keyed && answer.is_none() {
+        let mut tries = 0;
+        while keyed && answer.is_none() && tries < MOST_TRIES {
+            tries += 1;
             std::thread::sleep(Duration::from_millis(5));
             answer = try_post(address, &message);
         }
@@ -117,6 +122,15 @@ fn call_on(address: SocketAddr, numbers: &AtomicU64, stop: &AtomicBool, seed: u6
     all
 }
 
+/// Tells the callers to stop, whatever happens.
+struct StopAtEnd<'s>(&'s AtomicBool);
+
+impl Drop for StopAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Calls and kills at random; gives what was asked.
 fn storm(server: &mut Server, victims: &[Victim], seed: u64) -> Vec<Asked> {
     let data = server.path("data");
@@ -125,6 +139,8 @@ fn storm(server: &mut Server, victims: &[Victim], seed: u64) -> Vec<Asked> {
     let mut random = Random(seed);
     std::thread::scope(|scope| {
         let (numbers, stop) = (&numbers, &stop);
+        // Callers who are left waiting would hide why it failed.
+        let _stop = StopAtEnd(stop);
         let callers: Vec<_> = (1..=CALLERS)
             .map(|n| {
                 scope.spawn(move || call_on(address, numbers, stop, seed.wrapping_mul(2 * n + 1)))

@@ -21,6 +21,9 @@ use crate::plan::Plan;
 use crate::program::Placement;
 use crate::store::{ClaimRequest, NewJob, Submission};
 
+/// How long the end of a job may take from the store to those who wait for it.
+const DELIVERY_TIME: Duration = Duration::from_secs(5);
+
 /// When it is worth trying again after a full queue.
 const RETRY_FULL_QUEUE: Duration = Duration::from_secs(5);
 
@@ -117,9 +120,17 @@ impl Engine {
                 }
                 Err(_) => {}
             }
-            let record = shared.find(job)?.ok_or_else(|| {
-                Fault::new(FaultCode::NoSuchJob, "the job was removed while you waited").job(job)
-            })?;
+            let Some(record) = shared.find(job)? else {
+                // It was delivered to us and forgotten, and the word is on its way; or somebody
+                // else removed it.
+                return match tokio::time::timeout(DELIVERY_TIME, &mut waiter).await {
+                    Ok(Ok(ended)) => Ok(ended),
+                    _ => {
+                        let what = "the job was removed while you waited";
+                        Err(Fault::new(FaultCode::NoSuchJob, what).job(job))
+                    }
+                };
+            };
             if let Some(conclusion) = record.conclusion {
                 return Ok(Ended { conclusion: Arc::new(conclusion), kept: true });
             }

@@ -101,7 +101,10 @@ where
         Ok(parcel)
     };
     let parcel = read.await;
-    *form = unpacker.reply_form();
+    *form = match &parcel {
+        Ok(parcel) => parcel.reply_form.clone(),
+        Err(_) => unpacker.reply_form(),
+    };
     parcel
 }
 

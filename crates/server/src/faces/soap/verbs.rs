@@ -74,10 +74,16 @@ async fn call_and_wait(host: &Host, hosted: &Hosted, call: Call) -> Result<Given
     let accepted = submit(host, hosted, call, delivery).await?;
     let job = accepted.job;
     let ended = host.engine.wait(accepted).await?;
-    // A job that failed is kept: its fault tells its ID, under which its log can be read.
-    let outputs = host.engine.outcome(job, &ended.conclusion)?;
     let release = (!keyed && ended.kept).then_some(job);
-    Ok(Given { outputs, job: keyed.then_some(job), release })
+    match host.engine.outcome(job, &ended.conclusion) {
+        Ok(outputs) => Ok(Given { outputs, job: keyed.then_some(job), release }),
+        Err(fault) => {
+            if let Some(job) = release {
+                host.engine.release(job);
+            }
+            Err(fault)
+        }
+    }
 }
 
 async fn submit(
