@@ -135,6 +135,9 @@ fn a_quota_of_ended_jobs_refuses_new_ones_until_some_are_removed() {
     let refused = ask(&server, Version::V11, "spawn", "");
     refused.assert_fault(Version::V11, "QuotaExceeded");
     assert_eq!(refused.limit(), Some("disk_quota"), "{refused:#?}");
+    let metrics = crate::soap::get(&server, "/metrics").body;
+    let disk = metrics.lines().find_map(|line| line.strip_prefix("fishplate_jobs_disk_bytes "));
+    assert!(disk.unwrap().parse::<u64>().unwrap() >= 3_000_000, "{disk:?}");
     user.succeed(&["remove", server.url(), job.trim()]);
     until("there is room again", || ask(&server, Version::V11, "call", "").status == 200);
 }

@@ -20,8 +20,14 @@ const STORM_TIME: Duration = Duration::from_secs(45);
 /// How often a caller asks again before it gives up: the server is gone for good.
 const MOST_TRIES: usize = 5000;
 
+/// After this time, jobs that have not ended never will.
+const PATIENCE: Duration = Duration::from_secs(40);
+
 /// Callers at once.
 const CALLERS: u64 = 4;
+
+/// Bytes of an input file; it does not stay in memory, so it is moved into the workspace.
+const DECK: usize = 90_000;
 
 /// What is killed in a round.
 #[derive(Clone, Copy, Debug)]
@@ -64,11 +70,18 @@ fn seed() -> u64 {
 fn counting() -> Server {
     let mut server = Server::prepare();
     fs::create_dir(server.path("ran")).unwrap();
-    server.script("program", "echo ran >> DIR/ran/$1; sleep $2; echo $1; exit $3");
+    server.script(
+        "program",
+        &format!(
+            "echo ran >> DIR/ran/$1; [ -e deck ] && [ $(wc -c < deck) != {DECK} ] && exit 9; \
+             sleep $2; echo $1; exit $3"
+        ),
+    );
     fs::write(
         server.path("service.toml"),
         "name = \"test\"\ncommand = \"./program [in val number:long] [in val rest:double] \
-         [in val code:int] > [out file y:long]\"\n",
+         [in val code:int] > [out file y:long]\"\n\
+         [input.deck]\ntype = \"raw\"\nfilename = \"deck\"\noptional = true\n",
     )
     .unwrap();
     server.serve(&["--limit", "max_running=8", "--limit", "max_queued=10000", "service.toml"]);
@@ -95,9 +108,13 @@ fn call_on(address: SocketAddr, numbers: &AtomicU64, stop: &AtomicBool, seed: u6
         let code = random.one_of(&[0, 0, 0, 3]);
         let (verb, keyed) = random.one_of(&[("spawn", true), ("call", true), ("call", false)]);
         let rest = random.one_of(&["0", "0", "0.01", "0.1", "0.4"]);
+        let deck = match random.below(3) {
+            0 => format!("<deck>{}</deck>", "QUFB".repeat(DECK / 3)),
+            _ => String::new(),
+        };
         let body = wrapper(
             verb,
-            &format!("<number>{number}</number><rest>{rest}</rest><code>{code}</code>"),
+            &format!("<number>{number}</number><rest>{rest}</rest><code>{code}</code>{deck}"),
         );
         let header = if keyed { key_header(&format!("key {number}")) } else { String::new() };
         let message = Version::V11.envelope(&header, &body);
@@ -198,6 +215,20 @@ fn runs(server: &Server) -> BTreeMap<u64, usize> {
     entries.map(|entry| entry.path()).map(|path| (number(&path), lines(&path))).collect()
 }
 
+/// What there is to tell of jobs that do not end.
+fn unfinished(server: &Server) -> String {
+    let user = User::new();
+    let listed = user.json(&["jobs", server.url(), "--all"]);
+    let reports = listed["jobs"].as_array().unwrap().iter();
+    let unfinished = reports.filter(|report| report["ended"].is_null()).map(|report| {
+        let directory = server.path("data/jobs").join(report["job"].as_str().unwrap());
+        let journal = fs::read_to_string(directory.join("run"));
+        format!("{report}\njournal: {journal:?}\n")
+    });
+    let processes = [processes::of_data(&server.data()), processes::of_jobs(&server.data())];
+    format!("unfinished: {}processes: {processes:?}", unfinished.collect::<String>())
+}
+
 /// Looks at every job after a storm; gives how many are unknown.
 fn reckon(server: &mut Server, asked: &[Asked]) -> usize {
     server.kill();
@@ -207,8 +238,12 @@ fn reckon(server: &mut Server, asked: &[Asked]) -> usize {
         let line = metrics.lines().find(|line| line.starts_with(name)).unwrap();
         line.rsplit(' ').next().unwrap().parse().unwrap()
     };
+    let begun = Instant::now();
     until("all jobs have ended", || {
-        metric(server, "fishplate_jobs_queued ") + metric(server, "fishplate_jobs_running ") == 0
+        let left =
+            metric(server, "fishplate_jobs_queued ") + metric(server, "fishplate_jobs_running ");
+        assert!(begun.elapsed() < PATIENCE || left == 0, "{}", unfinished(server));
+        left == 0
     });
     let runs = runs(server);
     let twice: Vec<_> = runs.iter().filter(|(_, times)| **times > 1).collect();
@@ -263,11 +298,13 @@ fn assert_nothing_left(server: &mut Server) {
         .iter()
         .map(|report| report["job"].as_str().unwrap().to_owned())
         .collect();
+    // Inputs that were being moved for a job to come stay for a while: it may still come.
+    let started =
+        |directory: &Path| ["run", "stdout", "stderr"].iter().any(|f| directory.join(f).exists());
     until("each directory has its job", || {
         let entries = fs::read_dir(data.join("jobs")).unwrap().flatten();
-        let all: Vec<String> =
-            entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
-        all.iter().all(|directory| known.contains(directory))
+        let mut started = entries.filter(|entry| started(&entry.path()));
+        started.all(|entry| known.contains(entry.file_name().to_str().unwrap()))
     });
     server.stop();
     until("the keeper has gone", || names(&processes::of_data(&data)).is_empty());

@@ -2,6 +2,7 @@
 //! it were not there.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fishplate_contract::{
@@ -262,6 +263,11 @@ impl Engine {
         let mut backlog = Backlog::default();
         let _ = self.shared.store.read(&mut |t| t.backlog().map(|found| backlog = found));
         backlog
+    }
+
+    /// Bytes that ended jobs occupy, as counted some seconds ago.
+    pub fn disk_used(&self) -> u64 {
+        self.shared.disk_used.load(Ordering::Relaxed)
     }
 
     /// Forgets an ended job and frees its space.

@@ -274,9 +274,13 @@ fn end_here(mut journal: Journal, job: JobId) -> std::io::Result<()> {
 fn members(author: &Author, job: JobId, program: Option<i32>, processes: &[Stat]) -> Vec<Stat> {
     let mut seeds: BTreeSet<i32> = carriers(job, processes).iter().map(|stat| stat.pid).collect();
     seeds.extend(program);
-    // The number of a session is not given to a new process as long as one is in it; so an elder
-    // leader of that session is another's.
-    let theirs = |stat: &&Stat| stat.session == author.worker.pid && stat.pid != stat.session;
-    seeds.extend(processes.iter().filter(theirs).map(|stat| stat.pid));
+    // The worker's session is told by a number, which may long be another's: it is taken for the
+    // job's only as long as something in it is provably of the job, and so keeps the number.
+    let session = author.worker.pid;
+    let proves = |stat: &&Stat| stat.session == session && seeds.contains(&stat.pid);
+    if processes.iter().any(|stat| proves(&stat)) {
+        let theirs = |stat: &&Stat| stat.session == session && stat.pid != session;
+        seeds.extend(processes.iter().filter(theirs).map(|stat| stat.pid));
+    }
     closure(processes, seeds)
 }
