@@ -12,6 +12,7 @@ use fishplate_wire::wsdl::{self, View};
 use crate::faces::metrics::Metrics;
 use crate::settings::Settings;
 use crate::spool::SpoolDirectory;
+use tokio::sync::Semaphore;
 
 /// What a server serves, and with what.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Host {
     pub engine: Engine,
     /// Where payloads go on their way in.
     pub spool: Arc<SpoolDirectory>,
+    /// Places for messages that take more than a little memory.
+    pub places: Arc<Semaphore>,
     /// What it counts.
     pub metrics: Metrics,
     services: BTreeMap<String, Arc<Hosted>>,
@@ -74,7 +77,11 @@ impl Host {
             (hosted.service().name.clone(), Arc::new(hosted))
         });
         let services = hosted.collect();
-        Self { settings, engine, spool, metrics: Metrics::default(), services }
+        // The most that one message holds: its XML as it is read, and payloads that are not spooled.
+        let most = settings.wire.envelope_size.saturating_add(settings.wire.inline_total as u64);
+        let places = usize::try_from(settings.message_memory / most.max(1)).unwrap_or(usize::MAX);
+        let places = Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS)));
+        Self { settings, engine, spool, places, metrics: Metrics::default(), services }
     }
 
     /// The service of that name.

@@ -235,7 +235,7 @@ impl Shared {
                 match shared.commit.write(true, move |t| t.renew(&holder, until)).await {
                     Ok(_) => break,
                     Err(error) => {
-                        tracing::error!(job = %claim.id, %error, "a claim was not written")
+                        tracing::error!(job = %claim.id, %error, "a claim was not written");
                     }
                 }
                 tokio::time::sleep(RETRY_START).await;

@@ -9,6 +9,7 @@ use fishplate_wire::{
     write_reply,
 };
 use hyper::body::Body;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::verbs;
 use crate::host::{Host, Hosted};
@@ -92,7 +93,14 @@ where
     let mut unpacker = Unpacker::new(head, expected, &host.settings.wire)?;
     let mut sink = host.spool.sink();
     let read = async {
+        let (mut fed, mut place) = (0, None);
         while let Some(chunk) = body.next().await.map_err(ReadError::into_fault)? {
+            fed += chunk.len() as u64;
+            // What was spooled is not in memory; as base64 it came as half as much again at most.
+            let held = fed.saturating_sub(sink.taken() / 2 * 3);
+            if place.is_none() && held > SMALL {
+                place = Some(place_in_memory(host).await?);
+            }
             unpacker.feed(chunk, &mut sink)?;
             sink.pace().await.map_err(|error| spool_fault(&error))?;
         }
@@ -106,6 +114,26 @@ where
         Err(_) => unpacker.reply_form(),
     };
     parcel
+}
+
+/// What a message may hold in memory without asking.
+const SMALL: u64 = 256 << 10;
+
+/// Waits for a place among the messages that take more than a little memory.
+async fn place_in_memory(host: &Host) -> Result<OwnedSemaphorePermit, Fault> {
+    let limit = host.settings.body_stall;
+    let place = tokio::time::timeout(limit, Arc::clone(&host.places).acquire_owned()).await;
+    place.ok().and_then(Result::ok).ok_or_else(|| {
+        Fault::new(
+            FaultCode::TimedOut,
+            format!(
+                "the server reads too many large messages; none ended within {} s",
+                limit.as_secs()
+            ),
+        )
+        .limit("message_memory", format!("{} bytes", host.settings.message_memory))
+        .retry_after(limit)
+    })
 }
 
 fn spool_fault(error: &std::io::Error) -> Fault {

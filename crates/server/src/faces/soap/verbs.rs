@@ -104,7 +104,7 @@ async fn submit(
     let program = &hosted.program;
     let (plan, placements) = program.plan(&call.operation, &call.arguments)?;
     let fingerprint = match call.options.key {
-        Some(_) => fingerprint(&call.operation, &call.arguments),
+        Some(_) => digest(call.operation.clone(), call.arguments).await?,
         None => 0,
     };
     let max_running = program.max_running().unwrap_or(host.engine.settings().max_running);
@@ -120,6 +120,14 @@ async fn submit(
         delivery,
     };
     host.engine.submit(work).await
+}
+
+async fn digest(operation: String, arguments: Vec<Argument>) -> Result<u64, Fault> {
+    let digest = tokio::task::spawn_blocking(move || fingerprint(&operation, &arguments));
+    match digest.await {
+        Ok(Ok(digest)) => Ok(digest),
+        _ => Err(Fault::new(FaultCode::Internal, "the message's data could not be read back")),
+    }
 }
 
 async fn on_jobs(
