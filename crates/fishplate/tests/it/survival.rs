@@ -401,6 +401,42 @@ fn what_runs_goes_on_whoever_is_killed() {
     }
 }
 
+/// Between the moment at which a worker reaps the program and that at which its end is in the
+/// journal, only the worker has seen it.
+#[test]
+fn a_worker_killed_while_it_collects_outputs_takes_no_end_with_it() {
+    let server = Server::of_file(
+        "echo $$ > DIR/pid; seq -f 'out%.0f' 20000 | xargs touch; exit 0",
+        "name = \"test\"\ncommand = [\"./program\"]\n\
+         [output.files]\ntype = \"raw\"\nglob = \"out*\"\n",
+    );
+    for _ in 0..3 {
+        let _ = fs::remove_file(server.path("pid"));
+        let spawned = ask(&server, Version::V11, "spawn", "");
+        let job = format!("<job>{}</job>", spawned.text("job").unwrap());
+        let pid = || fs::read_to_string(server.path("pid")).ok()?.trim().parse::<i32>().ok();
+        let mut program = None;
+        until("it runs", || {
+            program = pid();
+            program.is_some()
+        });
+        let program = PathBuf::from(format!("/proc/{}", program.unwrap()));
+        while program.exists() {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        kill_all(&processes::workers(&server.data()));
+        until("it has ended", || {
+            ask(&server, Version::V11, "running", &job).text("running") == Some("false")
+        });
+        let status = ask(&server, Version::V11, "status", &job);
+        assert_eq!(
+            (status.text("state"), status.text("exitCode")),
+            (Some("done"), Some("0")),
+            "{status:#?}"
+        );
+    }
+}
+
 #[test]
 fn two_servers_share_a_data_directory_and_one_takes_over_from_the_other() {
     let mut first = Server::prepare();

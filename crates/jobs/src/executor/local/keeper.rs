@@ -26,7 +26,7 @@ use super::message::{Ask, Posting, Refusal};
 use super::procfs::{
     ProcessId, Stat, all, carriers, closure, job_of, now_millis, start_millis, stat,
 };
-use super::slot::Slots;
+use super::slot::{Left, Slots};
 use super::wait::{Wait, block_signals, drain, readable, reap_of};
 use super::ward::{Cause, Status, Usage, Ward};
 use super::worker::{Birth, work};
@@ -321,7 +321,7 @@ impl Keeper {
 
     /// Takes over the job of a dead worker, if it had one.
     fn inherit(&mut self, session: i32, worker: &Worker) {
-        let Some((order, program)) = self.slots.take(worker.index) else { return };
+        let Some(Left { order, program, status }) = self.slots.take(worker.index) else { return };
         let Ok(Ask::Start(posting)) = serde_json::from_slice::<Ask<Posting>>(&order) else {
             return;
         };
@@ -333,7 +333,12 @@ impl Keeper {
             Phase::Preparing | Phase::Intent => now_millis(),
         };
         let group = run.author.cgroup.map(JobGroup::at);
-        let ward = Ward::new(&posting.directory, &posting.plan, program, started).in_group(group);
+        let mut ward =
+            Ward::new(&posting.directory, &posting.plan, program, started).in_group(group);
+        if let (Some(program), Some(status)) = (program, status) {
+            // The worker reaped it, or was about to: maybe nobody will tell us again.
+            ward.reaped(program, status, &Usage::default());
+        }
         let mut inherited = Inherited { posting, session, ward };
         if run.cancelled {
             inherited.end(self.me, &self.workers, false);
@@ -418,7 +423,7 @@ impl Keeper {
             let members = {
                 let (me, workers) = (self.me, &self.workers);
                 let posting = inherited.posting.clone();
-                let (session, program) = (inherited.session, inherited.ward.program);
+                let (session, program) = (inherited.session, inherited.ward.living());
                 move || members_of(&posting, session, program, me, workers, only)
             };
             wait = wait.min(inherited.ward.drive(&members));
@@ -432,7 +437,7 @@ impl Keeper {
 
 impl Inherited {
     fn members(&self, me: ProcessId, workers: &HashMap<i32, Worker>, only: bool) -> Vec<Stat> {
-        members_of(&self.posting, self.session, self.ward.program, me, workers, only)
+        members_of(&self.posting, self.session, self.ward.living(), me, workers, only)
     }
 
     /// Begins to end it, as somebody asked.

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 
+use super::ward::Status;
+
 /// Bytes of a job's order that a slot holds.
 pub(super) const SLOT_SIZE: usize = 32 << 10;
 
@@ -16,7 +18,22 @@ struct Slot {
     length: AtomicU32,
     /// The program; zero: not started yet.
     program: AtomicI32,
+    /// How it ended; zero: not yet.
+    status: AtomicI32,
     order: [u8; SLOT_SIZE],
+}
+
+const EXITED: i32 = 1 << 16;
+const SIGNALLED: i32 = 1 << 17;
+
+/// The job that a dead worker left.
+#[derive(Debug, PartialEq)]
+pub(super) struct Left {
+    pub(super) order: Vec<u8>,
+    /// The program, if it was started.
+    pub(super) program: Option<i32>,
+    /// How that ended, if the worker saw it.
+    pub(super) status: Option<Status>,
 }
 
 /// The slots of all workers.
@@ -43,7 +60,8 @@ impl Slots {
     pub(super) fn occupy(&self, index: usize, order: &[u8]) {
         assert!(order.len() <= SLOT_SIZE, "an order of {} bytes fits no slot", order.len());
         let slot = self.slot(index);
-        self.slot(index).program.store(0, Ordering::Relaxed);
+        slot.program.store(0, Ordering::Relaxed);
+        slot.status.store(0, Ordering::Relaxed);
         self.copy_in(index, order);
         // Orders fit, so the length does.
         let length = u32::try_from(order.len()).unwrap_or(0);
@@ -55,17 +73,35 @@ impl Slots {
         self.slot(index).program.store(program, Ordering::Release);
     }
 
+    /// Notes how the program ended: once it is reaped, nobody else can see it.
+    pub(super) fn ended(&self, index: usize, status: Status) {
+        let status = match status {
+            Status::Exit(code) => EXITED | code,
+            Status::Signal(signal) => SIGNALLED | signal,
+        };
+        self.slot(index).status.store(status, Ordering::Release);
+    }
+
     /// Notes that the job's end is in its journal.
     pub(super) fn clear(&self, index: usize) {
         self.slot(index).length.store(0, Ordering::Release);
     }
 
-    /// The order and the program of a worker that is dead, if it had a job.
-    pub(super) fn take(&self, index: usize) -> Option<(Vec<u8>, Option<i32>)> {
+    /// What a worker that is dead had, if it had a job.
+    pub(super) fn take(&self, index: usize) -> Option<Left> {
         let slot = self.slot(index);
         let length = slot.length.swap(0, Ordering::AcqRel) as usize;
         let program = slot.program.load(Ordering::Acquire);
-        (length > 0).then(|| (self.copy_out(index, length), (program > 0).then_some(program)))
+        let status = match slot.status.load(Ordering::Acquire) {
+            0 => None,
+            exited if exited & EXITED != 0 => Some(Status::Exit(exited & !EXITED)),
+            signalled => Some(Status::Signal(signalled & !SIGNALLED)),
+        };
+        (length > 0).then(|| Left {
+            order: self.copy_out(index, length),
+            program: (program > 0).then_some(program),
+            status,
+        })
     }
 
     #[expect(unsafe_code, reason = "memory shared between processes")]
@@ -108,13 +144,21 @@ mod tests {
     fn a_slot_gives_back_what_was_noted_and_once_only() {
         let slots = Slots::new(2).unwrap();
         assert_eq!(slots.take(1), None);
+        let left =
+            |order: &[u8], program, status| Some(Left { order: order.to_vec(), program, status });
         slots.occupy(1, b"order");
-        assert_eq!(slots.take(1), Some((b"order".to_vec(), None)));
+        assert_eq!(slots.take(1), left(b"order", None, None));
         slots.occupy(1, b"other");
         slots.started(1, 42);
         assert_eq!(slots.take(0), None);
-        assert_eq!(slots.take(1), Some((b"other".to_vec(), Some(42))));
+        assert_eq!(slots.take(1), left(b"other", Some(42), None));
         assert_eq!(slots.take(1), None);
+        for status in [Status::Exit(0), Status::Exit(255), Status::Signal(9)] {
+            slots.occupy(1, b"ended");
+            slots.started(1, 42);
+            slots.ended(1, status);
+            assert_eq!(slots.take(1), left(b"ended", Some(42), Some(status)));
+        }
         slots.occupy(1, b"third");
         slots.clear(1);
         assert_eq!(slots.take(1), None);

@@ -21,12 +21,39 @@ pub(super) enum Wait {
     None,
 }
 
-/// Reaps a dead child, if there is one.
-pub(super) fn reap() -> Wait {
-    reap_of(-1)
+/// What there is to see of children without reaping one.
+#[derive(Debug)]
+pub(super) enum Peek {
+    /// One is dead and not reaped yet.
+    Dead(i32, Status),
+    /// Children, but none that is dead.
+    Alive,
+    /// No children.
+    None,
 }
 
-/// Reaps this child, or any if it is -1, if it is dead.
+/// Looks for a dead child and leaves it as it is.
+#[expect(unsafe_code, reason = "nix does not tell of every signal that ends a process")]
+pub(super) fn peek() -> Peek {
+    let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: the pointer is to memory of the right type that lives through the call.
+    if unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), flags) } != 0 {
+        return Peek::None;
+    }
+    // SAFETY: zeroed is a valid siginfo, and what waitid writes over it tells of a child.
+    let (pid, code, status) = unsafe {
+        let info = info.assume_init();
+        (info.si_pid(), info.si_code, info.si_status())
+    };
+    match (pid, code) {
+        (0, _) => Peek::Alive,
+        (_, libc::CLD_EXITED) => Peek::Dead(pid, Status::Exit(status)),
+        _ => Peek::Dead(pid, Status::Signal(status)),
+    }
+}
+
+/// Reaps this child if it is dead.
 #[expect(unsafe_code, reason = "nix has no wait4, which tells what the child used")]
 pub(super) fn reap_of(child: i32) -> Wait {
     let mut raw = 0;

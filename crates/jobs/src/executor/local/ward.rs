@@ -120,6 +120,11 @@ impl Ward {
         self.status.is_some()
     }
 
+    /// The program, until it ends: its number may be another's then.
+    pub(super) fn living(&self) -> Option<i32> {
+        self.program.filter(|_| !self.has_ended())
+    }
+
     /// Takes note of a process of this job that was reaped.
     pub(super) fn reaped(&mut self, pid: i32, status: Status, usage: &Usage) {
         self.cpu_seconds += usage.cpu_seconds;

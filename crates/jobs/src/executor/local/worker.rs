@@ -20,7 +20,7 @@ use super::message::{Ask, Frames, ORDER_TIME, Posting, Refusal, Reply, put};
 use super::procfs::{ProcessId, Stat, boot, boot_millis, descendants, now_millis};
 use super::slot::{SLOT_SIZE, Slots};
 use super::spawn::{Environments, Start, refusal_of, spawn};
-use super::wait::{Wait, await_child, block_signals, drain, readable, reap};
+use super::wait::{Peek, Wait, await_child, block_signals, drain, peek, readable, reap_of};
 use super::ward::{Cause, Ward, bytes};
 use crate::plan::{Plan, SuccessRules};
 use crate::workspace;
@@ -275,7 +275,7 @@ impl Worker<'_> {
         let Job { mut journal, mut ward, program } = job;
         await_child(SHORT);
         let mut told = false;
-        let mut empty = collect_dead(&mut ward);
+        let mut empty = self.collect_dead(&mut ward);
         while !(empty && ward.has_ended()) {
             if !told {
                 told = true;
@@ -289,7 +289,7 @@ impl Worker<'_> {
             if self.hear(wait)? || self.told_to_end(&mut journal) {
                 ward.end(Cause::Cancelled, &members);
             }
-            empty = collect_dead(&mut ward);
+            empty = self.collect_dead(&mut ward);
         }
         let mut ending = ward.finish();
         ending.collected = Some(workspace::collect(&posting.plan, &posting.directory, &ending));
@@ -303,6 +303,27 @@ impl Worker<'_> {
         self.slots.clear(self.index);
         drop(journal);
         self.say(&[&Reply::Ended(ending)])
+    }
+
+    /// Reaps what is dead. True if no child is left, and with them no descendant: orphans of all
+    /// depths become children of this process.
+    fn collect_dead(&self, ward: &mut Ward) -> bool {
+        loop {
+            match peek() {
+                Peek::Dead(pid, status) => {
+                    if ward.program == Some(pid) {
+                        // Before it is reaped: who is killed in between leaves it to the keeper,
+                        // who is killed afterwards has told it.
+                        self.slots.ended(self.index, status);
+                    }
+                    if let Wait::Reaped { pid, status, usage } = reap_of(pid) {
+                        ward.reaped(pid, status, &usage);
+                    }
+                }
+                Peek::Alive => return false,
+                Peek::None => return true,
+            }
+        }
     }
 
     /// Waits for an event while the job runs. Tells whether the server asked for its end.
@@ -346,18 +367,6 @@ struct Job {
 /// All that the job has started: a worker has no other children.
 fn members() -> Vec<Stat> {
     descendants(nix::unistd::getpid().as_raw())
-}
-
-/// Reaps what is dead. True if no child is left, and with them no descendant: orphans of all
-/// depths become children of this process.
-fn collect_dead(ward: &mut Ward) -> bool {
-    loop {
-        match reap() {
-            Wait::Reaped { pid, status, usage } => ward.reaped(pid, status, &usage),
-            Wait::Alive => return false,
-            Wait::None => return true,
-        }
-    }
 }
 
 /// What the keeper must know to go on with the job: the order as it came, or without what only the
