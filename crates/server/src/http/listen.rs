@@ -9,6 +9,7 @@ use std::time::Duration;
 use fishplate_contract::Principal;
 use hyper::Request;
 use hyper::body::Incoming as HyperBody;
+use hyper::header::HeaderValue;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -98,7 +99,7 @@ async fn connection(host: &Arc<Host>, stream: TcpStream) {
 /// names nobody has come past it.
 fn principal<'h, B>(host: &'h Host, request: &Request<B>) -> Result<Principal, &'h str> {
     let Some(header) = &host.settings.user_header else { return Ok(Principal::anonymous()) };
-    let value = request.headers().get(header).map(|value| value.as_bytes());
+    let value = request.headers().get(header).map(HeaderValue::as_bytes);
     let name = value.and_then(|value| std::str::from_utf8(value).ok()).map(str::trim);
     name.filter(|name| !name.is_empty()).map(Principal::named).ok_or(header)
 }
