@@ -110,17 +110,21 @@ fn many_services_share_one_port_and_each_prints_its_line() {
     }
     fs::write(server.path("gamma.toml"), "command = \"echo gamma > [out file y:string]\"\n")
         .unwrap();
-    server.serve(&[
-        "services",
-        "gamma.toml",
-        "-n",
-        "delta",
-        "--",
-        "echo",
-        "delta",
-        ">",
-        "[out file y:string]",
-    ]);
+    server.serve_many(
+        4,
+        &[
+            "services",
+            "gamma.toml",
+            "-n",
+            "delta",
+            "--",
+            "echo",
+            "delta",
+            ">",
+            "[out file y:string]",
+        ],
+    );
+    assert_eq!(server.names(), ["alpha", "beta", "delta", "gamma"]);
     let user = User::new();
     for name in ["alpha", "beta", "gamma", "delta"] {
         let url = format!("http://{}/{name}", server.address());

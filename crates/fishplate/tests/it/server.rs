@@ -31,6 +31,8 @@ pub(crate) struct Server {
     data: Option<PathBuf>,
     /// Where it was told to listen, if what it publishes is another address.
     listens: Option<SocketAddr>,
+    /// How many services it will tell of.
+    expected: usize,
     /// `NAME URL` of each service.
     services: Vec<(String, String)>,
 }
@@ -45,6 +47,7 @@ impl Server {
             child: None,
             data: None,
             listens: None,
+            expected: 1,
             services: Vec::new(),
         }
     }
@@ -90,6 +93,12 @@ impl Server {
         self.start(&free_address().to_string());
     }
 
+    /// The same with so many services.
+    pub(crate) fn serve_many(&mut self, services: usize, words: &[&str]) {
+        self.expected = services;
+        self.serve(words);
+    }
+
     /// The same, publishing addresses that begin with this URL.
     pub(crate) fn serve_behind(&mut self, public_url: &str, words: &[&str]) {
         let free = free_address();
@@ -121,10 +130,9 @@ impl Server {
         command.args(&self.arguments).current_dir(self.dir.path()).env_remove("GATEWAY_INTERFACE");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
-        let expected = self.services.len().max(1);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut services = Vec::new();
-        while services.len() < expected {
+        while services.len() < self.expected {
             let line = lines.next().and_then(Result::ok);
             let line = line.unwrap_or_else(|| panic!("the server did not start: {}", self.log()));
             let (name, url) = line.split_once(' ').expect("NAME URL");
@@ -132,6 +140,11 @@ impl Server {
         }
         self.services = services;
         self.child = Some(child);
+    }
+
+    /// The names it told, in that order.
+    pub(crate) fn names(&self) -> Vec<&str> {
+        self.services.iter().map(|(name, _)| name.as_str()).collect()
     }
 
     /// The URL of the first service.
