@@ -91,3 +91,16 @@ def processes_with(argument: str) -> list[int]:
             if argument.encode() in words:
                 found.append(int(entry))
     return found
+
+
+def children_of(parents: list[int]) -> set[int]:
+    found = set()
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                parent = int(stat(int(entry))[1])
+            except OSError:
+                continue
+            if parent in parents:
+                found.add(int(entry))
+    return found

@@ -14,7 +14,9 @@ from tools import Tools
 
 CONNECTIONS = 40
 WARM_UP = 0.2  # of the calls: caches, buffers and threads come up to their sizes
-SETTLE = 90  # seconds at most for what goes by itself: idle threads, spare directories
+QUIET, SETTLE = 15, 90  # seconds: at least without a change, at most; idle threads and workers go
+COUNTED = ("server_descriptors", "keeper_descriptors", "supervisors", "programs", "server_threads",
+           "files")
 
 
 def measure(tools: Tools, calls: int) -> dict:
@@ -79,11 +81,10 @@ def inventory(server: Server) -> dict:
     everything = [os.path.join(at, name) for at, directories, files in os.walk(server.data)
                   for name in directories + files]
     return {
-        "calls": counted(server),
         "server_descriptors": machine.descriptors(server.pid),
         "keeper_descriptors": machine.descriptors(server.keeper()),
         "supervisors": len(supervisors),
-        "programs": len(machine.processes_with(PROGRAM)),
+        "programs": len(machine.children_of(supervisors) - set(supervisors)),
         "server_threads": len(os.listdir(f"/proc/{server.pid}/task")),
         "files": len(everything),
         "files_of": {name: sum(path.startswith(os.path.join(server.data, name) + os.sep)
@@ -95,16 +96,16 @@ def inventory(server: Server) -> dict:
 
 def settled(server: Server) -> dict:
     """The inventory once it has been the same for some seconds."""
-    keys = ("server_descriptors", "keeper_descriptors", "supervisors", "programs", "server_threads", "files")
-    last, since = inventory(server), time.monotonic()
+    calls = counted(server)
+    last, since = None, time.monotonic()
     give_up = since + SETTLE
-    while time.monotonic() < give_up and time.monotonic() - since < 15:
+    while time.monotonic() < give_up and time.monotonic() - since < QUIET:
         time.sleep(1)
         found = inventory(server)
-        if any(found[key] != last[key] for key in keys):
+        if last is None or any(found[key] != last[key] for key in COUNTED):
             since = time.monotonic()
         last = found
-    return last
+    return {"calls": calls, **last}
 
 
 def slope(points: list[tuple[int, int]]) -> float:
