@@ -10,12 +10,15 @@ from server import Server, serving
 from tools import Tools
 
 PROGRAM = "/bin/true"
-NOOP = f'name = "noop"\ncommand = "{PROGRAM}"\n'
+
+
+def noop(program) -> str:
+    return f'name = "noop"\ncommand = "{program}"\n'
 
 
 def measure(tools: Tools, rounds: int) -> dict:
     """One keep-alive connection, one request at a time, in turn with the program itself."""
-    with serving(tools.binary, tools.scratch, "noop", NOOP) as server:
+    with serving(tools.binary, tools.scratch, "noop", noop(PROGRAM)) as server:
         slices = prepare(tools, server)
         for command in slices.values():
             run(command(0.2))
@@ -26,20 +29,22 @@ def measure(tools: Tools, rounds: int) -> dict:
             before = machine.busy() - machine.children() - server.used()
             begin = tools.clock()
             for name, command in slices.items():
-                times = run(command(0.3))[1]
+                times = run(command(0.15))[1]
                 samples[name] += times
                 medians[name].append(statistics.median(times))
             others.append((machine.busy() - machine.children() - server.used() - before)
                           / (tools.clock() - begin))
             loads.append(machine.load())
-    added = [call - bare for call, bare in zip(medians["call"], medians["bare"], strict=True)]
+    by_round = [call - bare for call, bare in zip(medians["call"], medians["bare"], strict=True)]
+    found = {name: quantiles(times) for name, times in samples.items()}
+    added = {name: found["call"][name] - found["bare"][name] for name in ("median", "least")}
     return {
         "program": PROGRAM,
         "rounds": rounds,
         "load": spread(loads),
         "cores_of_others": spread(others),
-        "microseconds": {name: quantiles(times) for name, times in samples.items()},
-        "added_microseconds": {"median": statistics.median(added), "least": min(added)},
+        "microseconds": found,
+        "added_microseconds": {**added, "by_round": spread(by_round)},
         "executor": executor(tools),
     }
 

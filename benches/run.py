@@ -18,8 +18,8 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 
 MEASUREMENTS = {
-    "overhead": lambda tools, options: overhead.measure(tools, 4 if options.quick else 10),
-    "throughput": lambda tools, options: throughput.measure(tools, 3 if options.quick else 7),
+    "overhead": lambda tools, options: overhead.measure(tools, 6 if options.quick else 20),
+    "throughput": lambda tools, options: throughput.measure(tools, 3 if options.quick else 6),
     "transfer": lambda tools, options: transfer.measure(tools, 1 if options.quick else 5, options.size),
     "soak": lambda tools, options: soak.measure(tools, 10_000 if options.quick else options.calls),
 }

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.parse
 import urllib.request
@@ -78,10 +79,11 @@ def envelope(service: str, verb: str, children: str = "") -> bytes:
 @contextlib.contextmanager
 def serving(binary: Path, scratch: Path, name: str, description: str):
     """Serves one service with the server's defaults, and ends all that it left running."""
-    file, data = scratch / f"{name}.toml", scratch / f"data-{name}"
+    place = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=scratch))
+    file, data = place / f"{name}.toml", place / "data"
     file.write_text(description)
     data.mkdir()
-    with open(scratch / f"{name}.log", "w+") as log:
+    with open(place / f"{name}.log", "w+") as log:
         command = [binary, "serve", file, "--listen", "127.0.0.1:0", "--data", data, "--log", "warn"]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=log, text=True)

@@ -8,7 +8,7 @@ import time
 import urllib.request
 
 import machine
-from overhead import NOOP, PROGRAM
+from overhead import PROGRAM, noop
 from server import Server, serving
 from tools import Tools
 
@@ -20,7 +20,7 @@ COUNTED = ("server_descriptors", "keeper_descriptors", "supervisors", "programs"
 
 
 def measure(tools: Tools, calls: int) -> dict:
-    with serving(tools.binary, tools.scratch, "noop", NOOP) as server:
+    with serving(tools.binary, tools.scratch, "noop", noop(PROGRAM)) as server:
         call(tools, server, 200)
         before = settled(server)
         samples, stop = [], threading.Event()

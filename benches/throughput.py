@@ -3,10 +3,9 @@
 import re
 import statistics
 import subprocess
-import urllib.request
 
 import machine
-from overhead import NOOP, PROGRAM, run, spread
+from overhead import PROGRAM, noop, run, spread
 from server import Server, envelope, serving
 from tools import Tools
 
@@ -22,32 +21,29 @@ wrk.body = [[{body}]]
 
 def measure(tools: Tools, rounds: int) -> dict:
     """Slices of each in turn; the load generator shares the cores."""
-    with serving(tools.binary, tools.scratch, "noop", NOOP) as server:
+    programs = {PROGRAM: PROGRAM, "exit without a C library": str(tools.exit)}
+    sides = {name: measure_program(tools, program, rounds) for name, program in programs.items()}
+    loads = [row["load"] for side in sides.values() for row in side["rounds"]]
+    return {"clients": CLIENTS, "in_flight": IN_FLIGHT, "loads": spread(loads), "programs": sides}
+
+
+def measure_program(tools: Tools, program: str, rounds: int) -> dict:
+    with serving(tools.binary, tools.scratch, "noop", noop(program)) as server:
         script = tools.scratch / "call.lua"
         script.write_text(SCRIPT.format(body=envelope("noop", "call").decode()))
         load_server(tools, server, script, 2)
-        rows = [{"bare": bare(tools, 2), "call": load_server(tools, server, script, 4),
+        rows = [{"bare": bare(tools, program, 2), "call": load_server(tools, server, script, 3),
                  "load": round(machine.load(), 2)} for _ in range(rounds)]
-        metrics = urllib.request.urlopen(f"http://{server.host}:{server.port}/metrics").read()
     ratios = [row["call"]["a_second"] / row["bare"]["a_second"] for row in rows]
-    median = {side: statistics.median(row[side]["a_second"] for row in rows)
-              for side in ("bare", "call")}
-    return {
-        "program": PROGRAM, "clients": CLIENTS, "in_flight": IN_FLIGHT, "rounds": rows,
-        "a_second": median,
-        "ratio_of_medians": median["call"] / median["bare"],
-        "ratio_of_rounds": spread(ratios),
-        "cpu_microseconds": {side: statistics.median(row[side]["cpu_microseconds"] for row in rows)
-                             for side in ("bare", "call")},
-        "loads": spread([row["load"] for row in rows]),
-        "metrics": [line for line in metrics.decode().splitlines()
-                    if "_total" in line and not line.startswith("#")],
-    }
+    middle = {name: {side: statistics.median(row[side][name] for row in rows)
+                     for side in ("bare", "call")} for name in ("a_second", "cpu_microseconds")}
+    return {**middle, "ratio_of_medians": middle["a_second"]["call"] / middle["a_second"]["bare"],
+            "ratio_of_rounds": spread(ratios), "rounds": rows}
 
 
-def bare(tools: Tools, seconds: float) -> dict:
+def bare(tools: Tools, program: str, seconds: float) -> dict:
     watch = Watch(tools)
-    elapsed, times = run([tools.bare, seconds, IN_FLIGHT, PROGRAM])
+    elapsed, times = run([tools.bare, seconds, IN_FLIGHT, program])
     own = machine.children() - watch.children
     return watch.row(len(times), elapsed, own, own)
 

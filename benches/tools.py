@@ -25,11 +25,13 @@ class Tools:
         self.cache = cache
         cache.mkdir(parents=True, exist_ok=True)
         self.bare, self.caller = self._compiled("bare"), self._compiled("caller")
+        self.exit = self._compiled("exit", "-nostdlib", "-static")
         self.wrk, self.curl = found("wrk", "wrk"), found("curl", "curl")
 
-    def _compiled(self, name: str) -> Path:
+    def _compiled(self, name: str, *more: str) -> Path:
         source, program = NATIVE / f"{name}.c", self.cache / name
-        command = ["cc", "-std=gnu17", "-O2", "-Wall", "-Wextra", "-pthread", "-o", program, source]
+        command = ["cc", "-std=gnu17", "-O2", "-Wall", "-Wextra", "-pthread", *more, "-o", program,
+                   source]
         subprocess.run(command, check=True)
         return program
 
