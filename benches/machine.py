@@ -24,10 +24,13 @@ def describe() -> dict:
 
 
 def commit() -> str:
-    here = Path(__file__).parent
-    done = subprocess.run(["git", "describe", "--always", "--dirty", "--exclude", "*"], cwd=here,
-                          capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    """The commit, and whether the sources were changed since."""
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=Path(__file__).parent.parent, capture_output=True,
+                              text=True, check=False).stdout.strip()
+
+    changed = git("status", "--porcelain", "--", "crates", "Cargo.toml", "Cargo.lock")
+    return (git("rev-parse", "--short", "HEAD") or "unknown") + ("-dirty" if changed else "")
 
 
 def file_system(path: Path) -> str:
