@@ -157,7 +157,9 @@ pub async fn answer(
             write(&data)?;
         }
     }
-    output.flush().map_err(CgiError::Write)
+    output.flush().map_err(CgiError::Write)?;
+    host.engine.settle().await;
+    Ok(())
 }
 
 /// Standard input as a body, read by a thread of its own.

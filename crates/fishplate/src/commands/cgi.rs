@@ -46,8 +46,7 @@ pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
     let script_url = variables.script_url()?;
     arguments.hosting.start_log()?;
     let files: Vec<PathBuf> = arguments.file.into_iter().collect();
-    let descriptions =
-        arguments.service.descriptions(&files, &arguments.words, &arguments.hosting)?;
+    let descriptions = arguments.service.descriptions(&files, &arguments.words)?;
     let Some(descriptions) = descriptions else { return Ok(ExitCode::from(super::USAGE)) };
     let [description] = &descriptions[..] else {
         anyhow::bail!("a CGI script is one service; {} are described", descriptions.len());

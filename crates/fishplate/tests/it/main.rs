@@ -1,7 +1,21 @@
 //! System tests: the real binary, real processes, real connections.
 
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that is skipped or fails says why"
+)]
+
+mod bad_input;
+mod cgi;
 mod client;
+mod limits;
+mod names;
 mod papers;
+mod processes;
 mod restart;
 mod run;
 mod server;
+mod soap;
+mod survival;
+mod verbs;

@@ -3,11 +3,12 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -26,6 +27,10 @@ pub(crate) struct Server {
     arguments: Vec<String>,
     called: Option<String>,
     child: Option<Child>,
+    /// Its data directory, if that is another server's.
+    data: Option<PathBuf>,
+    /// Where it was told to listen, if what it publishes is another address.
+    listens: Option<SocketAddr>,
     /// `NAME URL` of each service.
     services: Vec<(String, String)>,
 }
@@ -38,8 +43,17 @@ impl Server {
             arguments: Vec::new(),
             called: None,
             child: None,
+            data: None,
+            listens: None,
             services: Vec::new(),
         }
+    }
+
+    /// The same on the data directory of another server.
+    pub(crate) fn prepare_beside(other: &Self) -> Self {
+        let mut server = Self::prepare();
+        server.data = Some(other.data());
+        server
     }
 
     /// A service `test` of this command line, whose program is a shell script of this text. In the
@@ -73,7 +87,16 @@ impl Server {
     /// Starts `fishplate serve` with these words, and `--listen` and `--data` before them.
     pub(crate) fn serve(&mut self, words: &[&str]) {
         self.arguments = words.iter().map(|word| (*word).to_owned()).collect();
-        self.start("127.0.0.1:0");
+        self.start(&free_address().to_string());
+    }
+
+    /// The same, publishing addresses that begin with this URL.
+    pub(crate) fn serve_behind(&mut self, public_url: &str, words: &[&str]) {
+        let free = free_address();
+        self.listens = Some(free);
+        let words = [&["--public-url", public_url], words].concat();
+        self.arguments = words.iter().map(|word| (*word).to_owned()).collect();
+        self.start(&free.to_string());
     }
 
     /// The same under another name of the binary, without the word `serve`.
@@ -94,7 +117,7 @@ impl Server {
                 command.arg("serve");
             }
         }
-        command.args(["--listen", listen, "--data"]).arg(self.path("data"));
+        command.args(["--listen", listen, "--data"]).arg(self.data());
         command.args(&self.arguments).current_dir(self.dir.path()).env_remove("GATEWAY_INTERFACE");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
@@ -118,13 +141,26 @@ impl Server {
 
     /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
+        if let Some(address) = self.listens {
+            return address;
+        }
         let rest = self.url().strip_prefix("http://").unwrap();
         rest.split('/').next().unwrap().parse().unwrap()
+    }
+
+    /// Its process ID.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.as_ref().expect("the server runs").id()
     }
 
     /// A path in the server's directory.
     pub(crate) fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.dir.path().join(name)
+    }
+
+    /// All of its state.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.data.clone().unwrap_or_else(|| self.path("data"))
     }
 
     /// What the server has logged.
@@ -169,6 +205,20 @@ impl Drop for Server {
         if std::thread::panicking() {
             #[expect(clippy::print_stderr, reason = "a test that fails tells what it knows")]
             let () = eprintln!("the server's log:\n{}", self.log());
+        }
+    }
+}
+
+/// A free address at which a server can be started again. Its port is not one of those that the
+/// system gives to connections: else a caller who tries to reach a server that is being restarted
+/// may be given the server's own port, and connect to itself.
+fn free_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() % 20_000).unwrap();
+    loop {
+        let port = 10_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
+        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
+            return listener.local_addr().unwrap();
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fishplate_contract::{JobId, Timestamp};
+use fishplate_contract::{FaultCode, JobId, JobState, Timestamp};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -190,9 +190,15 @@ impl Shared {
                 shared.executor.cancel(&handle).await;
             }),
             Effect::Unclaim(job, fence) => self.beside(async move {
-                // Whatever was in the way may need a moment to go.
-                tokio::time::sleep(RETRY_START).await;
-                let _ = shared.commit.write(false, move |t| t.unclaim(job, fence)).await;
+                // Whatever was in the way may need a moment to go; so may what is in the way of
+                // writing it.
+                loop {
+                    tokio::time::sleep(RETRY_START).await;
+                    match shared.commit.write(false, move |t| t.unclaim(job, fence)).await {
+                        Ok(_) => break,
+                        Err(error) => tracing::error!(%job, %error, "a job was not put back"),
+                    }
+                }
                 shared.tell(Event::Closed(job, fence));
                 let _ = shared.orders.send(Order::Claim);
             }),
@@ -223,13 +229,18 @@ impl Shared {
         }
         let shared = Arc::clone(self);
         self.beside(async move {
-            let holder = shared.holder.clone();
-            let until = shared.clock.now().after(shared.settings.lease);
-            match shared.commit.write(true, move |t| t.renew(&holder, until)).await {
-                Ok(_) => shared.tell(Event::Claimed(claim, plan)),
-                // The lease lapses, and somebody finds out that it was never started.
-                Err(error) => tracing::error!(job = %claim.id, %error, "a claim was not written"),
+            loop {
+                let holder = shared.holder.clone();
+                let until = shared.clock.now().after(shared.settings.lease);
+                match shared.commit.write(true, move |t| t.renew(&holder, until)).await {
+                    Ok(_) => break,
+                    Err(error) => {
+                        tracing::error!(job = %claim.id, %error, "a claim was not written");
+                    }
+                }
+                tokio::time::sleep(RETRY_START).await;
             }
+            shared.tell(Event::Claimed(claim, plan));
         });
     }
 
@@ -242,7 +253,11 @@ impl Shared {
         });
         match plan {
             Ok(plan) => self.confirm(claim, Arc::new(plan), durable),
-            Err(error) => tracing::error!(job = %claim.id, error, "a job's plan cannot be read"),
+            Err(error) => {
+                tracing::error!(job = %claim.id, error, "a job's plan cannot be read");
+                let shared = Arc::clone(self);
+                self.beside(async move { shared.give_up(claim.id, claim.fence).await });
+            }
         }
     }
 
@@ -311,7 +326,7 @@ impl Shared {
     }
 
     /// Whether the only one who can ask for this job waits here, and gets all there is in memory:
-    /// then its record and its files have served.
+    /// then its record and its files have served. Whoever killed it may still ask.
     fn delivers_whole(&self, job: JobId, conclusion: &Conclusion) -> bool {
         let waits = |job| {
             let waiters = lock(&self.waiters);
@@ -320,8 +335,27 @@ impl Shared {
         let in_memory =
             |output: &executor::Output| matches!(output.content, OutputContent::Text(_));
         lock(&self.passing).remove(&job)
+            && conclusion.state() != JobState::Killed
             && conclusion.outputs().iter().all(in_memory)
             && waits(&job)
+    }
+
+    /// Concludes a job that was accepted by a version of ours whose plans this one cannot read.
+    async fn give_up(self: &Arc<Self>, job: JobId, fence: u64) {
+        let why = "the job's plan cannot be read: it was accepted by another version of the server";
+        let end = Conclusion::without_ending(
+            JobState::Unknown,
+            FaultCode::OutcomeUnknown,
+            why,
+            self.clock.now(),
+        );
+        let written = end.clone();
+        let conclude = self.commit.write(true, move |t| t.conclude(job, fence, &written));
+        match conclude.await {
+            Ok(_) => self.announce(job, &Ended { conclusion: Arc::new(end), kept: true }),
+            Err(error) => tracing::error!(%job, %error, "the end of a job was not written"),
+        }
+        let _ = self.orders.send(Order::Claim);
     }
 
     async fn judge(&self, order: executor::Order, end: End) -> Conclusion {

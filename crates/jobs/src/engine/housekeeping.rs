@@ -16,7 +16,8 @@ use crate::workspace;
 /// How often ended jobs are looked through.
 const KEEP_HOUSE_EVERY: Duration = Duration::from_secs(10);
 
-/// Directories without a record are left alone for this long: their record may be on its way.
+/// Directories of no job known are left alone for this long if no program was started in them:
+/// their record may be on its way.
 const ORPHAN_AGE: Duration = Duration::from_secs(3600);
 
 impl Shared {
@@ -105,13 +106,19 @@ impl Shared {
             for entry in entries.flatten() {
                 let job = entry.file_name().to_str().and_then(|name| JobId::from_str(name).ok());
                 let Some(job) = job else { continue };
+                let path = entry.path();
                 let old = entry.metadata().and_then(|data| data.modified()).is_ok_and(is_old);
-                if old && matches!(shared.find(job), Ok(None)) {
-                    remove(&entry.path());
+                if (old || was_started(&path)) && matches!(shared.find(job), Ok(None)) {
+                    remove(&path);
                 }
             }
         });
     }
+}
+
+/// An executor was here, and so there was a record.
+fn was_started(directory: &Path) -> bool {
+    ["run", "stdout", "stderr"].iter().any(|file| directory.join(file).exists())
 }
 
 fn is_old(modified: SystemTime) -> bool {

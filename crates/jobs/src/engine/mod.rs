@@ -95,6 +95,8 @@ struct Shared {
     passing: Mutex<HashSet<JobId>>,
     /// Bytes that ended jobs occupied when last counted.
     disk_used: AtomicU64,
+    /// Releases under way in a process that does not work on jobs.
+    releasing: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     /// When ended jobs were last looked through, in milliseconds since 1970.
     kept_house: std::sync::atomic::AtomicI64,
     /// Sees to it that another process works on accepted jobs, if this one does not.
@@ -133,6 +135,7 @@ impl Engine {
                 unrecorded: Mutex::default(),
                 passing: Mutex::default(),
                 disk_used: AtomicU64::new(0),
+                releasing: Mutex::default(),
                 kept_house: std::sync::atomic::AtomicI64::new(0),
                 worker: std::sync::OnceLock::new(),
                 working: std::sync::atomic::AtomicBool::new(false),

@@ -183,8 +183,15 @@ pub struct Output {
 /// Where an output's value is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum OutputContent {
-    /// A scalar or a string: its text.
+    /// A scalar or a short string: its text.
     Text(String),
+    /// A string that is too long for a record: a file of the workspace that holds UTF-8.
+    TextFile {
+        /// Path in the workspace.
+        path: String,
+        /// Length in bytes.
+        len: u64,
+    },
     /// A file of the workspace, and its length in bytes.
     File {
         /// Path in the workspace.

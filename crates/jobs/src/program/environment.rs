@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use siphasher::sip::SipHasher13;
+use xxhash_rust::xxh3::Xxh3;
 
 /// An environment by names of variables.
 pub type Variables = BTreeMap<String, String>;
@@ -179,7 +179,7 @@ pub fn keep(variables: &Variables, directory: &Path) -> Result<PathBuf, Environm
     let directory = std::path::absolute(directory).map_err(failed)?;
     DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed)?;
     let json = serde_json::to_vec(variables).map_err(|error| failed(error.into()))?;
-    let mut hasher = SipHasher13::new();
+    let mut hasher = Xxh3::new();
     hasher.write(&json);
     let mut hash = hasher.finish();
     loop {

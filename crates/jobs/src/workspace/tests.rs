@@ -100,7 +100,7 @@ fn numbers_are_trimmed_and_checked_and_strings_are_kept() {
         ("int", "4.2", Err("whole number")),
         ("int", "", Err("whole number")),
         ("double", "1,5", Err("a number such as")),
-        ("string", "a\0b", Err("NUL")),
+        ("string", "a\0b", Err("control characters")),
     ];
     for (data_type, written, expected) in cases {
         fs::write(&file, written).unwrap();
@@ -132,7 +132,7 @@ fn links_devices_and_ways_out_are_no_outputs() {
     fs::create_dir(root.join("directory")).unwrap();
     let cases = [
         (path("link.txt"), "symbolic link"),
-        (OutputSource::Glob("*.txt".to_owned()), "symbolic link"),
+        (OutputSource::Glob("*.txt".to_owned()), "no file that matches"),
         (path("way/passwd"), "did not write"),
         (path("../../../etc/passwd"), "does not name a file of the workspace"),
         (path("/etc/passwd"), "does not name a file of the workspace"),

@@ -38,6 +38,7 @@ pub struct Metrics {
     connections: Gauge<i64, AtomicI64>,
     queued: Gauge<i64, AtomicI64>,
     running: Gauge<i64, AtomicI64>,
+    disk: Gauge<i64, AtomicI64>,
 }
 
 impl Default for Metrics {
@@ -59,7 +60,14 @@ impl Default for Metrics {
         registry.register("jobs_queued", "Jobs that wait for their turn", queued.clone());
         let running = Gauge::default();
         registry.register("jobs_running", "Jobs whose program runs", running.clone());
-        Self { registry, calls, durations, connections, queued, running }
+        let disk = Gauge::default();
+        registry.register_with_unit(
+            "jobs_disk",
+            "What ended jobs occupy",
+            Unit::Bytes,
+            disk.clone(),
+        );
+        Self { registry, calls, durations, connections, queued, running, disk }
     }
 }
 
@@ -92,6 +100,7 @@ impl Host {
         let gauge = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         self.metrics.queued.set(gauge(backlog.queued));
         self.metrics.running.set(gauge(backlog.running));
+        self.metrics.disk.set(gauge(self.engine.disk_used()));
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.metrics.registry);

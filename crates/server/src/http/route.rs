@@ -25,7 +25,8 @@ where
 {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
-    let path = path.strip_prefix(host.public_path()).unwrap_or(path);
+    let below = path.strip_prefix(host.public_path());
+    let path = below.filter(|rest| rest.is_empty() || rest.starts_with('/')).unwrap_or(path);
     let name = path.trim_matches('/');
     let query = parts.uri.query().unwrap_or("");
     let read = matches!(parts.method, Method::GET | Method::HEAD);
@@ -50,6 +51,14 @@ where
     }
 }
 
+/// The answer to a request in which nobody is named, though somebody should be.
+pub(super) fn unnamed(header: &str) -> Reply {
+    let what = format!(
+        "the proxy in front of this server did not name the caller in {header} (UTF-8, not empty)\n"
+    );
+    text(401, PLAIN, what)
+}
+
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 fn describe(hosted: &Hosted, query: &str) -> Reply {
@@ -71,6 +80,14 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
 {
+    if let Some(coding) = headers.get(header::CONTENT_ENCODING)
+        && !coding.as_bytes().eq_ignore_ascii_case(b"identity")
+    {
+        let _ = body.drain().await;
+        let message = format!("content coding {coding:?} is not taken; send the message plain");
+        let fault = Fault::new(FaultCode::UnsupportedMediaType, message);
+        return refused(headers, Some(&hosted.service().namespace), &fault);
+    }
     let begun = Instant::now();
     let accept = joined(headers, &header::ACCEPT);
     let head = head(headers, accept.as_deref());
@@ -97,17 +114,21 @@ where
 }
 
 fn unknown_service(host: &Host, name: &str, headers: &HeaderMap) -> Reply {
-    let accept = joined(headers, &header::ACCEPT);
-    let form = ReplyForm::of_head(&head(headers, accept.as_deref()));
     let names: Vec<&str> = host.services().map(|hosted| hosted.service().name.as_str()).collect();
     let shown = fishplate_contract::lexical::shortened(name);
     let message = format!("there is no service {shown:?} here; there is {}", names.join(", "));
-    let fault = Fault::new(FaultCode::UnknownService, message);
-    let envelope = write_fault(&form, None, &fault);
+    refused(headers, None, &Fault::new(FaultCode::UnknownService, message))
+}
+
+/// A message that is answered unread.
+fn refused(headers: &HeaderMap, namespace: Option<&str>, fault: &Fault) -> Reply {
+    let accept = joined(headers, &header::ACCEPT);
+    let form = ReplyForm::of_head(&head(headers, accept.as_deref()));
+    let envelope = write_fault(&form, namespace, fault);
     let mut reply = packed(
-        http_status(form.version, &fault),
+        http_status(form.version, fault),
         pack(&envelope, form.packaging, None),
-        Some(&fault),
+        Some(fault),
     );
     reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     reply

@@ -23,6 +23,7 @@ mod slot;
 mod spawn;
 mod wait;
 mod ward;
+mod witness;
 mod worker;
 
 use std::collections::{HashMap, HashSet};
@@ -36,6 +37,7 @@ use tokio::sync::Notify;
 use self::aftermath::Trace;
 use self::link::{Link, Links};
 use self::message::{Ask, PostingRef, Reply};
+use self::witness::Witness;
 use super::{BoxFuture, Ending, Executor, Handle, Located, Observation, Order, StartError};
 
 pub use self::keeper::keeper_main;
@@ -99,6 +101,8 @@ struct Shared {
     near: Mutex<HashMap<Handle, Near>>,
     /// Jobs that we can only look at from time to time, and whether somebody does.
     far: Mutex<(HashSet<Handle>, bool)>,
+    /// Sees how programs end whose supervisors are all dead.
+    witness: Witness,
     changed: Notify,
 }
 
@@ -140,6 +144,7 @@ impl LocalExecutor {
             links,
             near: Mutex::default(),
             far: Mutex::default(),
+            witness: Witness::default(),
             changed: Notify::new(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -224,7 +229,8 @@ impl LocalExecutor {
         let mut pause = Duration::from_millis(2);
         loop {
             let (directory, job) = (order.directory.clone(), order.job);
-            let trace = blocking(move || aftermath::trace(&directory, job)).await;
+            let shared = self.shared.clone();
+            let trace = blocking(move || aftermath::trace(&directory, job, &shared.witness)).await;
             match trace {
                 Some(Trace::Never) => return Located::Never,
                 Some(Trace::Started(fence)) => {
@@ -381,7 +387,7 @@ impl Shared {
 
     fn look(&self, handle: &Handle) -> Observation {
         match self.read_handle(handle) {
-            Some((job, directory)) => aftermath::look(&directory, job),
+            Some((job, directory)) => aftermath::look(&directory, job, &self.witness),
             None => Observation::Lost(format!("{:?} is no handle of this executor", handle.0)),
         }
     }

@@ -1,0 +1,90 @@
+//! The processes of a server under test, as `/proc` shows them.
+
+use std::fs;
+use std::path::Path;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// A process that is no zombie.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: i32,
+    /// Its name, cut at 15 characters.
+    pub(crate) name: String,
+    parent: i32,
+    line: String,
+}
+
+/// Process IDs of the keeper of this data directory; there may be none, or for a moment two.
+pub(crate) fn keepers(data: &Path) -> Vec<i32> {
+    supervisors(data, "fishplate-keep").iter().map(|process| process.pid).collect()
+}
+
+/// Process IDs of the workers of this data directory. A worker's child that is about to become a
+/// program looks like one, but is the program already.
+pub(crate) fn workers(data: &Path) -> Vec<i32> {
+    let all = supervisors(data, "fishplate-work");
+    let is_worker = |process: &&Process| !all.iter().any(|other| other.pid == process.parent);
+    all.iter().filter(is_worker).map(|process| process.pid).collect()
+}
+
+fn supervisors(data: &Path, name: &str) -> Vec<Process> {
+    of_data(data).into_iter().filter(|process| process.name == name).collect()
+}
+
+/// All processes whose command line names this data directory.
+pub(crate) fn of_data(data: &Path) -> Vec<Process> {
+    let data = data.to_str().unwrap();
+    all().filter(|process| process.line.split('\0').any(|word| word == data)).collect()
+}
+
+/// All processes that belong to a job of this data directory, wherever they are.
+pub(crate) fn of_jobs(data: &Path) -> Vec<Process> {
+    let jobs = data.join("jobs");
+    all()
+        .filter(|process| {
+            let path = format!("/proc/{}", process.pid);
+            let of_a_job = fs::read(format!("{path}/environ")).is_ok_and(|environment| {
+                environment.split(|byte| *byte == 0).any(|name| name.starts_with(b"FISHPLATE_JOB="))
+            });
+            of_a_job && fs::read_link(format!("{path}/cwd")).is_ok_and(|cwd| cwd.starts_with(&jobs))
+        })
+        .collect()
+}
+
+/// Whether there is a process of this number that is no zombie.
+pub(crate) fn is_alive(pid: i32) -> bool {
+    living(pid).is_some()
+}
+
+/// kill -9 of processes that may be gone already.
+pub(crate) fn kill_all(pids: &[i32]) {
+    for pid in pids {
+        let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
+    }
+}
+
+fn all() -> impl Iterator<Item = Process> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| living(entry.file_name().to_str()?.parse().ok()?))
+}
+
+fn living(pid: i32) -> Option<Process> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (before, after) = stat.rsplit_once(')')?;
+    if after.trim_start().starts_with(['Z', 'X']) {
+        return None;
+    }
+    let name = before.split_once('(')?.1.to_owned();
+    let parent = after.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    Some(Process { pid, name, parent, line: String::from_utf8_lossy(&line).into_owned() })
+}
+
+/// The largest resident size of a process so far, in bytes.
+pub(crate) fn peak_memory(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
