@@ -198,8 +198,21 @@ fn is_owned_by(home: &Path, uid: u32) -> bool {
 
 /// A runtime for a host.
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    keep_small_memory();
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")
+}
+
+/// Has the C library keep what was freed up to a bound: else each transaction of the job store,
+/// which takes and frees some pages, is two calls of the system more.
+fn keep_small_memory() {
+    const KEPT: i32 = 8 << 20;
+    #[expect(unsafe_code, reason = "the C library has no other way to be told")]
+    // SAFETY: mallopt takes two integers and changes nothing but when memory is given back.
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT / 8);
+    }
 }

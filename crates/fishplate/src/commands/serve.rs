@@ -85,9 +85,11 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         }
         stdout.flush()?;
         drop(stdout);
+        // In tasks of their own: what runs in this one is woken on the main thread each time.
+        tokio::spawn(async move { engine.run(Until::Dropped).await });
+        let serving = tokio::spawn(listening.serve(host));
         tokio::select! {
-            () = engine.run(Until::Dropped) => {}
-            () = listening.serve(host) => {}
+            _ = serving => {}
             () = stopped() => tracing::info!("stopped; running jobs go on"),
         }
         anyhow::Ok(())

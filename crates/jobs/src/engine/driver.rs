@@ -25,14 +25,18 @@ const RETRY_START: Duration = Duration::from_millis(500);
 /// What the driver is told to do by this process.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// A job was claimed; its plan, if it is at hand.
-    Claimed { claim: Claim, plan: Option<Arc<Plan>>, durable: bool },
+    /// A job was claimed, by a transaction that was durable or not.
+    Claimed { claim: Claim, durable: bool },
     /// An event for the reactor.
     Event(Event),
     /// Look whether there is something to claim.
     Claim,
     /// Forget a delivered job.
     Release(JobId),
+    /// Look at running jobs: one may have ended.
+    Observe,
+    /// The look is over.
+    Observed,
 }
 
 /// How long [`Engine::run`] works.
@@ -54,7 +58,13 @@ impl Engine {
         let inbox = lock(&self.shared.inbox).take().expect("an engine runs once");
         self.shared.working.store(true, Ordering::Relaxed);
         let reactor = Reactor::new(self.shared.boot.clone());
-        let driver = Driver { shared: Arc::clone(&self.shared), reactor, inbox };
+        let driver = Driver {
+            shared: Arc::clone(&self.shared),
+            reactor,
+            inbox,
+            observing: false,
+            observe_again: false,
+        };
         driver.run(until).await;
         self.shared.working.store(false, Ordering::Relaxed);
     }
@@ -64,6 +74,8 @@ struct Driver {
     shared: Arc<Shared>,
     reactor: Reactor,
     inbox: mpsc::UnboundedReceiver<Order>,
+    observing: bool,
+    observe_again: bool,
 }
 
 impl Driver {
@@ -105,15 +117,23 @@ impl Driver {
 
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Claimed { claim, plan: Some(plan), durable } => {
-                self.shared.confirm(claim, plan, durable);
-            }
-            Order::Claimed { claim, plan: None, durable } => {
-                self.shared.load_plan(claim, durable);
+            Order::Claimed { claim, durable } => {
+                let at_hand = lock(&self.shared.plans).remove(&claim.id);
+                match at_hand {
+                    Some(plan) => self.shared.confirm(claim, plan, durable),
+                    None => self.shared.load_plan(claim, durable),
+                }
             }
             Order::Event(event) => self.step(event),
             Order::Claim => self.shared.claim(),
             Order::Release(job) => self.shared.forget(job),
+            Order::Observe => self.observe(),
+            Order::Observed => {
+                self.observing = false;
+                if std::mem::take(&mut self.observe_again) {
+                    self.observe();
+                }
+            }
         }
     }
 
@@ -131,9 +151,16 @@ impl Driver {
         }
     }
 
-    fn observe(&self) {
+    /// One look at a time: of two, the second would find what the first has taken, and search for
+    /// it on the disk.
+    fn observe(&mut self) {
+        if self.observing {
+            self.observe_again = true;
+            return;
+        }
         let observable = self.reactor.observable();
         if !observable.is_empty() {
+            self.observing = true;
             self.shared.observe(observable);
         }
     }
@@ -185,7 +212,9 @@ impl Shared {
                 let at = self.clock.now();
                 lock(&self.unrecorded).insert(job, Start { fence, handle, at });
             }
-            Effect::Observe(job, fence, handle) => self.observe(vec![(job, fence, handle)]),
+            Effect::Observe(..) => {
+                let _ = self.orders.send(Order::Observe);
+            }
             Effect::Cancel(handle) => self.beside(async move {
                 shared.executor.cancel(&handle).await;
             }),
@@ -217,6 +246,7 @@ impl Shared {
             for ((job, fence, _), seen) in observable.into_iter().zip(seen) {
                 shared.tell(Event::Observed(job, fence, seen));
             }
+            let _ = shared.orders.send(Order::Observed);
         });
     }
 
@@ -310,7 +340,7 @@ impl Shared {
                         }
                     }
                     for claim in claims {
-                        let claimed = Order::Claimed { claim, plan: None, durable: false };
+                        let claimed = Order::Claimed { claim, durable: false };
                         let _ = self.orders.send(claimed);
                     }
                     return;
@@ -385,7 +415,7 @@ impl Shared {
         match self.commit.write(true, move |t| t.claim(&request)).await {
             Ok(claims) => {
                 for claim in claims {
-                    let claimed = Order::Claimed { claim, plan: None, durable: true };
+                    let claimed = Order::Claimed { claim, durable: true };
                     let _ = self.orders.send(claimed);
                 }
             }

@@ -21,6 +21,12 @@ use crate::plan::Plan;
 use crate::program::Placement;
 use crate::store::{ClaimRequest, NewJob, Submission, Totals};
 
+/// Plans of waiting jobs that are kept in memory; those of more are read from the store.
+const PLANS_AT_HAND: usize = 1024;
+
+/// For how long room that was seen on the disk is taken for granted, in milliseconds.
+const ROOM_LASTS: i64 = 100;
+
 /// How long the end of a job may take from the store to those who wait for it.
 const DELIVERY_TIME: Duration = Duration::from_secs(5);
 
@@ -215,6 +221,13 @@ impl Shared {
     ) -> Result<Submission, Fault> {
         let job = new.id;
         let request = self.working.load(Ordering::Relaxed).then(|| self.claim_request());
+        // At hand before anybody can claim it.
+        if request.is_some() {
+            let mut plans = lock(&self.plans);
+            if plans.len() < PLANS_AT_HAND {
+                plans.insert(job, Arc::clone(plan));
+            }
+        }
         let written = self.commit.write(durable, move |t| {
             let submission = t.submit(&new)?;
             let claims = match (&submission, &request) {
@@ -223,10 +236,15 @@ impl Shared {
             };
             Ok((submission, claims))
         });
-        let (submission, claims) = written.await.map_err(|error| write_fault(&error))?;
+        let (submission, claims) = written.await.map_err(|error| {
+            lock(&self.plans).remove(&job);
+            write_fault(&error)
+        })?;
         for claim in claims {
-            let known = (claim.id == job).then(|| Arc::clone(plan));
-            let _ = self.orders.send(Order::Claimed { claim, plan: known, durable });
+            let _ = self.orders.send(Order::Claimed { claim, durable });
+        }
+        if submission != Submission::Accepted {
+            lock(&self.plans).remove(&job);
         }
         Ok(submission)
     }
@@ -270,6 +288,10 @@ impl Shared {
             )
             .limit("disk_quota", format!("{quota} bytes")));
         }
+        let now = self.clock.now().0;
+        if now.saturating_sub(self.room_seen.load(Ordering::Relaxed)) < ROOM_LASTS {
+            return Ok(());
+        }
         // If the file system cannot be asked, the write that fails will say so.
         let Ok(found) = statvfs(&self.settings.data) else { return Ok(()) };
         let free = found.blocks_available() * found.fragment_size();
@@ -281,6 +303,7 @@ impl Shared {
             )
             .limit("disk_reserve", format!("{reserve} bytes")));
         }
+        self.room_seen.store(now, Ordering::Relaxed);
         Ok(())
     }
 }

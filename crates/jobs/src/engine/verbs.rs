@@ -173,6 +173,7 @@ impl Engine {
                 return Ok((state, format!("the job had ended already: {}", state.name())));
             }
             KillRequest::Dequeued => {
+                lock(&shared.plans).remove(&job);
                 if let Some(conclusion) = shared.find(job)?.and_then(|record| record.conclusion) {
                     let conclusion = Arc::new(conclusion);
                     shared.announce(job, &Ended { conclusion, kept: true });

@@ -30,7 +30,7 @@ pub(super) fn take(directory: &Path) -> bool {
     // Each process goes its own round, so that they seldom meet.
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     (0..TRIES).any(|_| {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed) % MOST;
+        let number = (start() + NEXT.fetch_add(1, Ordering::Relaxed)) % MOST;
         fs::rename(place.join(number.to_string()), directory).is_ok()
     })
 }
@@ -89,6 +89,11 @@ fn renew_journal(path: &Path) -> io::Result<()> {
     let journal = fs::File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
     journal.set_len(1)?;
     journal.write_all_at(b"\n", 0)
+}
+
+/// Where this process begins its round: elsewhere than the others, so that they do not go in step.
+fn start() -> usize {
+    std::process::id() as usize * 13
 }
 
 fn place(directory: &Path) -> Option<PathBuf> {
