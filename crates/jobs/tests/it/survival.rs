@@ -125,7 +125,7 @@ async fn end(executor: &LocalExecutor, handle: &Handle) -> Result<Ending, String
     loop {
         match executor.observe(std::slice::from_ref(handle)).await.remove(0) {
             Observation::Ended(ending) => return Ok(*ending),
-            Observation::Lost(why) => return Err(why),
+            Observation::Lost(why) | Observation::Died(why) => return Err(why),
             other => assert!(begin.elapsed() < Duration::from_secs(20), "{other:?}"),
         }
         let _ = tokio::time::timeout(Duration::from_millis(5), executor.changed()).await;
