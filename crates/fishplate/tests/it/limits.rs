@@ -88,11 +88,12 @@ fn ended_jobs_go_when_there_are_too_many_or_they_are_too_old() {
         server.script("program", "echo hello > file");
         server.serve(&["--limit", limit, "-n", "test", "--", "./program"]);
         let user = User::new();
-        let mut jobs: Vec<String> =
-            (0..5).map(|_| user.succeed(&["spawn", server.url()]).trim().to_owned()).collect();
-        for job in &jobs {
-            // The first may be gone by then.
-            assert!([0, 8].contains(&user.run(&["wait", server.url(), job]).code));
+        let mut jobs = Vec::new();
+        for _ in 0..5 {
+            let job = user.succeed(&["spawn", server.url()]).trim().to_owned();
+            // It may be gone by then.
+            assert!([0, 8].contains(&user.run(&["wait", server.url(), &job]).code));
+            jobs.push(job);
         }
         let directories = || {
             let entries = std::fs::read_dir(server.path("data/jobs")).unwrap().flatten();

@@ -18,19 +18,21 @@ pub(crate) struct Process {
 
 /// Process IDs of the keeper of this data directory; there may be none, or for a moment two.
 pub(crate) fn keepers(data: &Path) -> Vec<i32> {
-    supervisors(data, "fishplate-keep").iter().map(|process| process.pid).collect()
+    supervisors(data, "fishplate-keep")
 }
 
-/// Process IDs of the workers of this data directory. A worker's child that is about to become a
-/// program looks like one, but is the program already.
+/// Process IDs of the workers of this data directory.
 pub(crate) fn workers(data: &Path) -> Vec<i32> {
-    let all = supervisors(data, "fishplate-work");
-    let is_worker = |process: &&Process| !all.iter().any(|other| other.pid == process.parent);
-    all.iter().filter(is_worker).map(|process| process.pid).collect()
+    supervisors(data, "fishplate-work")
 }
 
-fn supervisors(data: &Path, name: &str) -> Vec<Process> {
-    of_data(data).into_iter().filter(|process| process.name == name).collect()
+/// A process has its parent's name until it has one of its own: a keeper's child that is about to
+/// become a worker, and a worker's child that is about to become a program, are none of these.
+fn supervisors(data: &Path, name: &str) -> Vec<i32> {
+    let all: Vec<Process> =
+        of_data(data).into_iter().filter(|process| process.name == name).collect();
+    let is_elder = |process: &&Process| !all.iter().any(|other| other.pid == process.parent);
+    all.iter().filter(is_elder).map(|process| process.pid).collect()
 }
 
 /// All processes whose command line names this data directory.

@@ -271,6 +271,9 @@ fn reckon(server: &mut Server, asked: &[Asked]) -> usize {
             ),
             "unknown" => {
                 assert_eq!(results.text("code"), Some("OutcomeUnknown"), "{results:#?}");
+                let journal = server.path(format!("data/jobs/{job}/run"));
+                let ran = runs.get(number);
+                println!("unknown, ran {ran:?}: {status:?} {:?}", fs::read_to_string(journal));
                 unknown += 1;
                 continue;
             }
