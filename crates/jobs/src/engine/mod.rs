@@ -91,8 +91,6 @@ struct Shared {
     waits_for: Mutex<HashMap<JobId, String>>,
     /// Plans of jobs that were accepted here and are not claimed yet.
     plans: Mutex<HashMap<JobId, Arc<crate::plan::Plan>>>,
-    /// When there was last seen to be room on the disk, in milliseconds since 1970.
-    room_seen: std::sync::atomic::AtomicI64,
     /// Starts that are not recorded yet.
     unrecorded: Mutex<HashMap<JobId, driver::Start>>,
     /// Jobs that nobody can ask for but the caller who waits here.
@@ -137,7 +135,6 @@ impl Engine {
                 waiters: Mutex::default(),
                 waits_for: Mutex::default(),
                 plans: Mutex::default(),
-                room_seen: std::sync::atomic::AtomicI64::new(0),
                 unrecorded: Mutex::default(),
                 passing: Mutex::default(),
                 disk_used: AtomicU64::new(0),

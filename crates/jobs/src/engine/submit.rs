@@ -24,9 +24,6 @@ use crate::store::{ClaimRequest, NewJob, Submission, Totals};
 /// Plans of waiting jobs that are kept in memory; those of more are read from the store.
 const PLANS_AT_HAND: usize = 1024;
 
-/// For how long room that was seen on the disk is taken for granted, in milliseconds.
-const ROOM_LASTS: i64 = 100;
-
 /// How long the end of a job may take from the store to those who wait for it.
 const DELIVERY_TIME: Duration = Duration::from_secs(5);
 
@@ -288,10 +285,6 @@ impl Shared {
             )
             .limit("disk_quota", format!("{quota} bytes")));
         }
-        let now = self.clock.now().0;
-        if now.saturating_sub(self.room_seen.load(Ordering::Relaxed)) < ROOM_LASTS {
-            return Ok(());
-        }
         // If the file system cannot be asked, the write that fails will say so.
         let Ok(found) = statvfs(&self.settings.data) else { return Ok(()) };
         let free = found.blocks_available() * found.fragment_size();
@@ -303,7 +296,6 @@ impl Shared {
             )
             .limit("disk_reserve", format!("{reserve} bytes")));
         }
-        self.room_seen.store(now, Ordering::Relaxed);
         Ok(())
     }
 }
