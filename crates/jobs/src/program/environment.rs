@@ -58,12 +58,15 @@ const OF_THE_PLACE: [&str; 4] = ["_", "SHLVL", "PWD", "OLDPWD"];
 
 /// What a web server tells a CGI script about a request (RFC 3875, section 4.1, and Apache's own):
 /// these or what begins with these.
-const OF_THE_REQUEST: [&str; 17] = [
+const OF_THE_REQUEST: [&str; 21] = [
     "AUTH_TYPE",
     "CONTENT_",
     "CONTEXT_",
     "DOCUMENT_",
     "GATEWAY_INTERFACE",
+    "H2PUSH",
+    "H2_",
+    "HTTP2",
     "HTTPS",
     "HTTP_",
     "PATH_INFO",
@@ -76,6 +79,7 @@ const OF_THE_REQUEST: [&str; 17] = [
     "SERVER_",
     "SSL_",
     "UNIQUE_ID",
+    "proxy-",
 ];
 
 /// Leaves out our own variables (a server that was itself started by a job must not hand on that
