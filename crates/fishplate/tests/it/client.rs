@@ -102,7 +102,7 @@ fn a_job_is_spawned_watched_and_its_results_fetched() {
     let early = user.run(&["results", url, job]);
     assert_eq!(early.code, 7, "{early:?}");
     assert!(early.stderr.contains("error: NotFinished:"), "{early:?}");
-    assert_eq!(user.run(&["wait", url, job, "--timeout", "100ms"]).code, 7);
+    assert_eq!(user.run(&["wait", url, job, "--timeout", "3s"]).code, 7);
 
     let follow = user.start(&["log", url, job, "--follow"]);
     until("the log is there", || user.succeed(&["log", url, job]) == "first\n");

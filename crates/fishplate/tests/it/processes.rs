@@ -12,7 +12,7 @@ pub(crate) struct Process {
     pub(crate) pid: i32,
     /// Its name, cut at 15 characters.
     pub(crate) name: String,
-    parent: i32,
+    session: i32,
     line: String,
 }
 
@@ -26,13 +26,12 @@ pub(crate) fn workers(data: &Path) -> Vec<i32> {
     supervisors(data, "fishplate-work")
 }
 
-/// A process has its parent's name until it has one of its own: a keeper's child that is about to
-/// become a worker, and a worker's child that is about to become a program, are none of these.
+/// Each leads a session. A keeper's child that is about to become a worker, and a worker's child that
+/// is about to become a program, have their parent's name, but are none.
 fn supervisors(data: &Path, name: &str) -> Vec<i32> {
-    let all: Vec<Process> =
-        of_data(data).into_iter().filter(|process| process.name == name).collect();
-    let is_elder = |process: &&Process| !all.iter().any(|other| other.pid == process.parent);
-    all.iter().filter(is_elder).map(|process| process.pid).collect()
+    let all = of_data(data).into_iter();
+    let ours = all.filter(|process| process.name == name && process.session == process.pid);
+    ours.map(|process| process.pid).collect()
 }
 
 /// All processes whose command line names this data directory.
@@ -79,9 +78,9 @@ fn living(pid: i32) -> Option<Process> {
         return None;
     }
     let name = before.split_once('(')?.1.to_owned();
-    let parent = after.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    let session = after.split_ascii_whitespace().nth(3)?.parse().ok()?;
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    Some(Process { pid, name, parent, line: String::from_utf8_lossy(&line).into_owned() })
+    Some(Process { pid, name, session, line: String::from_utf8_lossy(&line).into_owned() })
 }
 
 /// The largest resident size of a process so far, in bytes.

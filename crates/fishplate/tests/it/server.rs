@@ -99,6 +99,20 @@ impl Server {
         self.serve(words);
     }
 
+    /// The same on a port that no connection gets as its own: who calls a server that is away from
+    /// such a port may reach himself, and then the server can't have it back.
+    pub(crate) fn serve_steadily(&mut self, words: &[&str]) {
+        let seed = std::process::id().wrapping_add(u32::from(next_mark()));
+        let ports = (0..10_000).map(|n| 20_000 + (seed.wrapping_mul(97).wrapping_add(n)) % 10_000);
+        let mut free = ports.filter_map(|port| {
+            TcpListener::bind(("127.0.0.1", u16::try_from(port).unwrap())).ok()?.local_addr().ok()
+        });
+        let address = free.next().expect("a free port");
+        self.listens = Some(address);
+        self.arguments = words.iter().map(|word| (*word).to_owned()).collect();
+        self.start(&address.to_string());
+    }
+
     /// The same, publishing addresses that begin with this URL.
     pub(crate) fn serve_behind(&mut self, public_url: &str, words: &[&str]) {
         let free = free_address();
@@ -238,6 +252,12 @@ fn free_address() -> SocketAddr {
 
 fn pid(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap())
+}
+
+/// A number that differs from call to call.
+fn next_mark() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    NEXT.fetch_add(1009, Ordering::Relaxed)
 }
 
 /// Waits until it holds.

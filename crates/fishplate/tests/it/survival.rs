@@ -17,9 +17,6 @@ use crate::soap::{Version, ask, key_header, try_post, wrapper};
 const ROUNDS: usize = 150;
 const STORM_TIME: Duration = Duration::from_secs(45);
 
-/// How often a caller asks again before it gives up: the server is gone for good.
-const MOST_TRIES: usize = 5000;
-
 /// After this time, jobs that have not ended never will.
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -84,7 +81,13 @@ fn counting() -> Server {
          [input.deck]\ntype = \"raw\"\nfilename = \"deck\"\noptional = true\n",
     )
     .unwrap();
-    server.serve(&["--limit", "max_running=8", "--limit", "max_queued=10000", "service.toml"]);
+    server.serve_steadily(&[
+        "--limit",
+        "max_running=8",
+        "--limit",
+        "max_queued=10000",
+        "service.toml",
+    ]);
     server
 }
 
@@ -100,11 +103,28 @@ struct Asked {
     fault: Option<String>,
 }
 
-fn call_on(address: SocketAddr, numbers: &AtomicU64, stop: &AtomicBool, seed: u64) -> Vec<Asked> {
+/// Tells the callers to stop, and whoever waits for an answer that none will come if a test fails.
+#[derive(Default)]
+struct Storm {
+    numbers: AtomicU64,
+    over: AtomicBool,
+    failed: AtomicBool,
+}
+
+struct EndStorm<'s>(&'s Storm);
+
+impl Drop for EndStorm<'_> {
+    fn drop(&mut self) {
+        self.0.over.store(true, Ordering::Relaxed);
+        self.0.failed.store(std::thread::panicking(), Ordering::Relaxed);
+    }
+}
+
+fn call_on(address: SocketAddr, storm: &Storm, seed: u64) -> Vec<Asked> {
     let mut random = Random(seed);
     let mut all = Vec::new();
-    while !stop.load(Ordering::Relaxed) {
-        let number = numbers.fetch_add(1, Ordering::Relaxed);
+    while !storm.over.load(Ordering::Relaxed) {
+        let number = storm.numbers.fetch_add(1, Ordering::Relaxed);
         let code = random.one_of(&[0, 0, 0, 3]);
         let (verb, keyed) = random.one_of(&[("spawn", true), ("call", true), ("call", false)]);
         let rest = random.one_of(&["0", "0", "0.01", "0.1", "0.4"]);
@@ -119,9 +139,7 @@ fn call_on(address: SocketAddr, numbers: &AtomicU64, stop: &AtomicBool, seed: u6
         let header = if keyed { key_header(&format!("key {number}")) } else { String::new() };
         let message = Version::V11.envelope(&header, &body);
         let mut answer = try_post(address, &message);
-        let mut tries = 0;
-        while keyed && answer.is_none() && tries < MOST_TRIES {
-            tries += 1;
+        while keyed && answer.is_none() && !storm.failed.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_millis(5));
             answer = try_post(address, &message);
         }
@@ -139,29 +157,17 @@ fn call_on(address: SocketAddr, numbers: &AtomicU64, stop: &AtomicBool, seed: u6
     all
 }
 
-/// Tells the callers to stop, whatever happens.
-struct StopAtEnd<'s>(&'s AtomicBool);
-
-impl Drop for StopAtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// Calls and kills at random; gives what was asked.
 fn storm(server: &mut Server, victims: &[Victim], seed: u64) -> Vec<Asked> {
     let data = server.path("data");
     let address = server.address();
-    let (numbers, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let storm = Storm::default();
     let mut random = Random(seed);
     std::thread::scope(|scope| {
-        let (numbers, stop) = (&numbers, &stop);
-        // Callers who are left waiting would hide why it failed.
-        let _stop = StopAtEnd(stop);
+        let storm = &storm;
+        let end = EndStorm(storm);
         let callers: Vec<_> = (1..=CALLERS)
-            .map(|n| {
-                scope.spawn(move || call_on(address, numbers, stop, seed.wrapping_mul(2 * n + 1)))
-            })
+            .map(|n| scope.spawn(move || call_on(address, storm, seed.wrapping_mul(2 * n + 1))))
             .collect();
         let begun = Instant::now();
         let mut rounds = 0;
@@ -172,7 +178,7 @@ fn storm(server: &mut Server, victims: &[Victim], seed: u64) -> Vec<Asked> {
         }
         println!("{rounds} rounds in {:?}", begun.elapsed());
         assert!(rounds >= ROUNDS / 4, "too slow a machine to say anything: {rounds} rounds");
-        stop.store(true, Ordering::Relaxed);
+        drop(end);
         callers.into_iter().flat_map(|caller| caller.join().unwrap()).collect()
     })
 }
