@@ -8,8 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -102,7 +101,8 @@ impl Server {
     /// The same on a port that no connection gets as its own: who calls a server that is away from
     /// such a port may reach himself, and then the server can't have it back.
     pub(crate) fn serve_steadily(&mut self, words: &[&str]) {
-        let seed = std::process::id().wrapping_add(u32::from(next_mark()));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        let seed = now.subsec_nanos() ^ std::process::id();
         let ports = (0..10_000).map(|n| 20_000 + (seed.wrapping_mul(97).wrapping_add(n)) % 10_000);
         let mut free = ports.filter_map(|port| {
             TcpListener::bind(("127.0.0.1", u16::try_from(port).unwrap())).ok()?.local_addr().ok()
@@ -237,12 +237,6 @@ impl Drop for Server {
 
 fn pid(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap())
-}
-
-/// A number that differs from call to call.
-fn next_mark() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    NEXT.fetch_add(1009, Ordering::Relaxed)
 }
 
 /// Waits until it holds.
