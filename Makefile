@@ -30,7 +30,7 @@ help:
 	@echo 'make demo    host real programs as services and solve a pipe under pressure with them'
 	@echo 'make test    every check there is'
 	@echo 'make check   the fast ones: formatting, lints, doors, unit tests'
-	@echo 'make bench   the measurements of BENCHMARKING.md'
+	@echo 'make bench   the measurements of benches/BENCHMARKING.md'
 	@echo 'make deny    licences and known vulnerabilities of what we depend on'
 
 # --- demo -----------------------------------------------------------------------------------------
@@ -90,8 +90,11 @@ check: tools
 
 .PHONY: bench
 bench: tools
+	$(call need,wrk,wrk,the load of the benches)
+	$(call need,curl,curl,the transfers of the benches)
 	$(CARGO) build --release --package fishplate
-	$(CARGO) bench --workspace
+	$(CARGO) bench --package fishplate-jobs --bench local_executor --no-run
+	$(PYTHON) benches/run.py
 
 .PHONY: deny
 deny: tools

@@ -67,15 +67,15 @@ pub struct Principal(String);
 impl Principal {
     /// Everybody who did not say who they are; they share their jobs.
     pub fn anonymous() -> Self {
-        Self("anonymous".to_owned())
+        Self(String::new())
     }
 
-    /// A named principal, as the authentication in front of us told it.
+    /// A named principal, as the authentication in front of us told it. Nobody's name is empty.
     pub fn named(name: impl Into<String>) -> Self {
         Self(name.into())
     }
 
-    /// Its name.
+    /// Its name; empty if it is anonymous.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -17,7 +17,7 @@ pub fn check(data_type: &DataType, text: &str) -> Result<(), &'static str> {
         DataType::Long => integer(text).and_then(|text| text.parse::<i64>().ok()).is_some(),
         DataType::Float | DataType::Double => number(text).is_some(),
         DataType::Bool => matches!(text, "true" | "false" | "1" | "0"),
-        DataType::String => text.chars().all(|c| c != '\0'),
+        DataType::String => text.chars().all(is_xml_char),
         DataType::DateTime | DataType::Raw | DataType::Xml | DataType::Record(_) => true,
     };
     if good { Ok(()) } else { Err(expectation(data_type)) }
@@ -29,8 +29,15 @@ fn expectation(data_type: &DataType) -> &'static str {
         DataType::Long => "a whole number from -9223372036854775808 to 9223372036854775807",
         DataType::Float | DataType::Double => "a number such as 1.5 or -2e-3, INF, -INF or NaN",
         DataType::Bool => "true, false, 1 or 0",
-        _ => "text without NUL",
+        _ => {
+            "text that XML can carry: no control characters but tab and line ends (declare it raw)"
+        }
     }
+}
+
+/// A character that XML 1.0 can carry (section 2.2).
+fn is_xml_char(c: char) -> bool {
+    matches!(c, '\t' | '\n' | '\r' | ' '..='\u{FFFD}' | '\u{10000}'..)
 }
 
 /// An optional sign and decimal digits.
@@ -158,7 +165,11 @@ mod tests {
                 &["", "inf", "nan", "infinity", "1,5", "0x1p3", "e", "."],
             ),
             (DataType::Bool, &["true", "false", "1", "0"], &["TRUE", "yes", ""]),
-            (DataType::String, &["", "anything at all; $(rm)"], &["\0"]),
+            (
+                DataType::String,
+                &["", "anything at all; $(rm)"],
+                &["\0", "\u{1}", "\u{1b}[0m", "\u{ffff}"],
+            ),
         ];
         for (data_type, good, bad) in cases {
             for text in good {

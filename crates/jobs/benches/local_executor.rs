@@ -100,14 +100,12 @@ async fn through_executor(
     let plan = Arc::new(plan());
     let begin = Instant::now();
     let mut count = 0_u64;
-    let mut number = u128::from(begin.elapsed().as_nanos() as u64);
     let mut running: Vec<(Handle, Instant, std::path::PathBuf)> = Vec::new();
     let mut starting = tokio::task::JoinSet::new();
     loop {
         while begin.elapsed() < time && running.len() + starting.len() < in_flight {
-            number += 1;
-            let mut bits = number.to_le_bytes();
-            getrandom::fill(&mut bits[8..]).unwrap();
+            let mut bits = [0; 16];
+            getrandom::fill(&mut bits).unwrap();
             let job = JobId::from_bytes(bits);
             let directory = data.join("jobs").join(job.to_string());
             let order = Order { job, fence: 1, directory, plan: plan.clone() };

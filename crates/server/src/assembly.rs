@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ pub fn host(
         }
         programs.push(program);
     }
-    let spool = SpoolDirectory::open(data)
+    let spool = SpoolDirectory::open(data, limits.jobs.disk_reserve)
         .map_err(|source| AssemblyError::Data { path: data.join("spool"), source })?;
     Ok(Arc::new(Host::new(limits.faces, place, engine, spool, programs)))
 }
@@ -114,5 +114,6 @@ fn own_directory(path: &Path) -> Result<(), AssemblyError> {
     if owner != nix::unistd::geteuid().as_raw() {
         return Err(AssemblyError::Owner { path: path.to_owned(), owner });
     }
-    Ok(())
+    // What callers sent is nobody else's to read, whoever made the directory.
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(failed)
 }

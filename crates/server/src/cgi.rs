@@ -70,7 +70,7 @@ impl Variables {
         let secure = self.get("HTTPS").is_some_and(|on| on.eq_ignore_ascii_case("on"))
             || self.get("REQUEST_SCHEME") == Some("https");
         let (scheme, usual) = if secure { ("https", "443") } else { ("http", "80") };
-        // SERVER_NAME is the web server's own idea of its name; the Host header is the caller's.
+        // Whose idea of the name this is depends on the web server (Apache's `UseCanonicalName`).
         let name = self.need("SERVER_NAME")?;
         let port = self.get("SERVER_PORT").filter(|port| *port != usual);
         let port = port.map_or_else(String::new, |port| format!(":{port}"));
@@ -157,7 +157,9 @@ pub async fn answer(
             write(&data)?;
         }
     }
-    output.flush().map_err(CgiError::Write)
+    output.flush().map_err(CgiError::Write)?;
+    host.engine.settle().await;
+    Ok(())
 }
 
 /// Standard input as a body, read by a thread of its own.

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fishplate_contract::{Exposed, Interface, Service};
+use fishplate_contract::{Interface, Service};
 use fishplate_jobs::engine::Engine;
 use fishplate_jobs::program::Program;
+use fishplate_wire::Expected;
 use fishplate_wire::wsdl::{self, View};
-use fishplate_wire::{Expected, QName};
 
 use crate::faces::metrics::Metrics;
 use crate::settings::Settings;
 use crate::spool::SpoolDirectory;
+use tokio::sync::Semaphore;
 
 /// What a server serves, and with what.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Host {
     pub engine: Engine,
     /// Where payloads go on their way in.
     pub spool: Arc<SpoolDirectory>,
+    /// Places for messages that take more than a little memory.
+    pub places: Arc<Semaphore>,
     /// What it counts.
     pub metrics: Metrics,
     services: BTreeMap<String, Arc<Hosted>>,
@@ -74,7 +77,11 @@ impl Host {
             (hosted.service().name.clone(), Arc::new(hosted))
         });
         let services = hosted.collect();
-        Self { settings, engine, spool, metrics: Metrics::default(), services }
+        // The most that one message holds: its XML as it is read, and payloads that are not spooled.
+        let most = settings.wire.envelope_size.saturating_add(settings.wire.inline_total as u64);
+        let places = usize::try_from(settings.message_memory / most.max(1)).unwrap_or(usize::MAX);
+        let places = Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS)));
+        Self { settings, engine, spool, places, metrics: Metrics::default(), services }
     }
 
     /// The service of that name.
@@ -99,12 +106,6 @@ impl Hosted {
     /// What the service offers.
     pub fn service(&self) -> &Service {
         self.program.service()
-    }
-
-    /// The verb that a wrapper element names.
-    pub fn verb(&self, wrapper: &QName) -> Option<&Exposed> {
-        let ours = wrapper.namespace.is_empty() || wrapper.namespace == self.service().namespace;
-        self.interface.find(&wrapper.local).filter(|_| ours)
     }
 
     /// Its WSDL.

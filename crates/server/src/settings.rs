@@ -18,6 +18,10 @@ pub struct Settings {
     pub user_header: Option<String>,
     /// Limits on messages.
     pub wire: WireLimits,
+    /// Bytes of memory that all messages being read may hold together; more wait for their turn.
+    pub message_memory: u64,
+    /// Characters of an idempotency key.
+    pub key_length: usize,
     /// Connections at once; more wait to be accepted.
     pub max_connections: usize,
     /// How long a connection may take to send a request's header, and may idle between requests.
@@ -43,6 +47,8 @@ impl Settings {
             public_url,
             user_header: None,
             wire: WireLimits::default(),
+            message_memory: 1 << 30,
+            key_length: 256,
             max_connections: 8192,
             header_timeout: Duration::from_secs(75),
             body_stall: Duration::from_secs(30),
@@ -97,6 +103,9 @@ pub enum LimitError {
     /// It is not NAME=VALUE.
     #[error("a limit is set as NAME=VALUE, such as max_queued=500; {0:?} is not")]
     NotSet(String),
+    /// Nothing would work with it.
+    #[error("limit {0} must be more than zero")]
+    Zero(&'static str),
     /// The value is not one.
     #[error("limit {0} takes {1}; {2:?} is not")]
     NotAValue(&'static str, &'static str, String),
@@ -119,10 +128,31 @@ impl Limits {
             let names: Vec<&str> = LIMITS.iter().map(|limit| limit.name).collect();
             LimitError::Unknown(name.to_owned(), names.join(", "))
         })?;
-        (limit.field.set)(self, limit.value(value)?);
+        let value = limit.value(value)?;
+        if value == 0 && NEVER_ZERO.contains(&limit.name) {
+            return Err(LimitError::Zero(limit.name));
+        }
+        (limit.field.set)(self, value);
         Ok(())
     }
 }
+
+/// Limits at zero of which a server would do nothing at all.
+const NEVER_ZERO: [&str; 13] = [
+    "max_running",
+    "lease",
+    "max_connections",
+    "header_timeout",
+    "body_stall",
+    "message_memory",
+    "key_length",
+    "envelope_size",
+    "tag_size",
+    "xml_depth",
+    "children",
+    "parts",
+    "message_size",
+];
 
 impl Limit {
     /// Its value in these settings, for people.
@@ -150,7 +180,7 @@ impl Limit {
 
 fn shown_bytes(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.iter().find(|(unit, _)| bytes >= *unit && bytes % unit == 0) {
+    match units.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{} {name}", bytes / unit),
         None => format!("{bytes} B"),
     }
@@ -158,7 +188,7 @@ fn shown_bytes(bytes: u64) -> String {
 
 fn shown_time(millis: u64) -> String {
     let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
-    match units.iter().find(|(unit, _)| millis >= *unit && millis % unit == 0) {
+    match units.iter().find(|(unit, _)| millis >= *unit && millis.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{} {name}", millis / unit),
         None => format!("{millis} ms"),
     }
@@ -229,6 +259,8 @@ limits! {
     disk_quota Bytes jobs, "What ended jobs may occupy before new ones are refused.";
     disk_reserve Bytes jobs, "What must stay free on the disk; new jobs are refused and running ones stopped below it.";
     lease Time jobs, "How long a claim on a job lasts if its holder does not renew it.";
+    message_memory Bytes faces, "Memory that all messages being read may hold together.";
+    key_length Count faces, "Characters of an idempotency key.";
     max_connections Count faces, "Connections at once; more wait to be accepted.";
     header_timeout Time faces, "How long a request's header may take, and a connection may idle.";
     body_stall Time faces, "How long a body may stall.";
@@ -282,5 +314,6 @@ mod tests {
         );
         assert!(error("max_queue=5").starts_with("there is no limit \"max_queue\"; there is max_"));
         assert!(error("max_queued").contains("NAME=VALUE"));
+        assert_eq!(error("lease=0s"), "limit lease must be more than zero");
     }
 }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use fishplate_contract::Held;
 use fishplate_wire::SpoolSink;
+use nix::sys::statvfs::statvfs;
 use tokio::task::JoinHandle;
 
 /// What is queued before it is written.
@@ -22,6 +23,8 @@ const BATCH: usize = 1 << 20;
 #[derive(Debug)]
 pub struct SpoolDirectory {
     path: PathBuf,
+    /// Bytes that must stay free on the file system.
+    reserve: u64,
     next: AtomicU64,
 }
 
@@ -30,7 +33,7 @@ impl SpoolDirectory {
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn open(data: &Path) -> io::Result<Arc<Self>> {
+    pub fn open(data: &Path, reserve: u64) -> io::Result<Arc<Self>> {
         let spool = data.join("spool");
         fs::create_dir_all(&spool)?;
         for entry in fs::read_dir(&spool)?.flatten() {
@@ -42,7 +45,7 @@ impl SpoolDirectory {
         let holder = fishplate_jobs::engine::holder::this_process().replace('/', "_");
         let path = spool.join(holder);
         fs::create_dir(&path)?;
-        Ok(Arc::new(Self { path, next: AtomicU64::new(0) }))
+        Ok(Arc::new(Self { path, reserve, next: AtomicU64::new(0) }))
     }
 
     /// A sink for one message.
@@ -52,6 +55,7 @@ impl SpoolDirectory {
             opened: Vec::new(),
             queue: Vec::new(),
             queued: 0,
+            taken: 0,
             writing: None,
         }
     }
@@ -103,6 +107,7 @@ pub struct Spooler {
     opened: Vec<Arc<Spooled>>,
     queue: Vec<(Arc<Spooled>, Bytes)>,
     queued: usize,
+    taken: u64,
     writing: Option<JoinHandle<io::Result<()>>>,
 }
 
@@ -128,11 +133,17 @@ impl SpoolSink for Spooler {
         let Some(spooled) = self.opened.iter().rev().find(ours) else { return };
         spooled.len.fetch_add(data.len() as u64, Ordering::AcqRel);
         self.queued += data.len();
+        self.taken += data.len() as u64;
         self.queue.push((Arc::clone(spooled), data));
     }
 }
 
 impl Spooler {
+    /// Bytes it was given so far: they are not in memory for long.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
     /// Has a full batch written while the caller goes on reading; waits for the batch before.
     ///
     /// # Errors
@@ -158,6 +169,12 @@ impl Spooler {
 
     async fn write_queue(&mut self) -> io::Result<()> {
         self.settle().await?;
+        // If the file system cannot be asked, the write that fails will say so.
+        if let Ok(found) = statvfs(&self.directory.path)
+            && found.blocks_available() * found.fragment_size() < self.directory.reserve
+        {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         let batch = std::mem::take(&mut self.queue);
         self.queued = 0;
         self.writing = Some(tokio::task::spawn_blocking(move || write_batch(&batch)));
@@ -215,7 +232,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_queued_in_pieces_is_a_file_and_goes_with_its_last_handle() {
         let data = tempfile::tempdir().unwrap();
-        let directory = SpoolDirectory::open(data.path()).unwrap();
+        let directory = SpoolDirectory::open(data.path(), 0).unwrap();
         let mut sink = directory.sink();
         let (one, two) = (sink.create(), sink.create());
         for piece in 0..50u8 {
@@ -243,8 +260,8 @@ mod tests {
         let dead = data.path().join("spool/00000000-0000-0000-0000-000000000000_1_1_0");
         fs::create_dir_all(&dead).unwrap();
         fs::write(dead.join("0"), "half a payload").unwrap();
-        let living = SpoolDirectory::open(data.path()).unwrap();
-        let another = SpoolDirectory::open(data.path()).unwrap();
+        let living = SpoolDirectory::open(data.path(), 0).unwrap();
+        let another = SpoolDirectory::open(data.path(), 0).unwrap();
         assert!(!dead.exists() && living.path.exists() && another.path.exists());
     }
 }

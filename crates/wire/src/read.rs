@@ -89,6 +89,13 @@ impl Request {
         found.filter(|_| self.wrapper.namespace == namespace).ok_or_else(|| {
             let names: Vec<&str> =
                 interface.exposed.iter().map(|exposed| exposed.name.as_str()).collect();
+            if found.is_some() {
+                let message = format!(
+                    "operation {} is asked for in the namespace {:?}; this service's is {namespace:?}",
+                    self.wrapper.local, self.wrapper.namespace
+                );
+                return Fault::new(FaultCode::UnknownOperation, message);
+            }
             let message = format!(
                 "there is no operation {}: the operations are {}, all of the namespace {namespace}",
                 self.wrapper,

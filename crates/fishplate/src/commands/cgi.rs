@@ -1,6 +1,8 @@
 //! `fishplate cgi`: the same line as a script in a web server's cgi-bin. Each request is a process
 //! of its own; jobs go on in an engine that outlives it.
 
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
@@ -46,8 +48,7 @@ pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
     let script_url = variables.script_url()?;
     arguments.hosting.start_log()?;
     let files: Vec<PathBuf> = arguments.file.into_iter().collect();
-    let descriptions =
-        arguments.service.descriptions(&files, &arguments.words, &arguments.hosting)?;
+    let descriptions = arguments.service.descriptions(&files, &arguments.words)?;
     let Some(descriptions) = descriptions else { return Ok(ExitCode::from(super::USAGE)) };
     let [description] = &descriptions[..] else {
         anyhow::bail!("a CGI script is one service; {} are described", descriptions.len());
@@ -72,6 +73,18 @@ pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Where an engine logs that no terminal and no service manager listens to.
+fn engine_log(data: &std::path::Path) -> anyhow::Result<File> {
+    const LONGEST: u64 = 1 << 20;
+    let path = data.join("engine.log");
+    let log = File::options().create(true).append(true).mode(0o600).open(&path);
+    let log = log.with_context(|| format!("cannot open {}", path.display()))?;
+    if log.metadata()?.len() > LONGEST {
+        log.set_len(0)?;
+    }
+    Ok(log)
+}
+
 /// Makes sure that an engine works on the data directory.
 fn start_engine(data: &std::path::Path, hosting: &HostingArgs) -> anyhow::Result<()> {
     if is_at_work(data)? {
@@ -83,7 +96,7 @@ fn start_engine(data: &std::path::Path, hosting: &HostingArgs) -> anyhow::Result
         .args(hosting.as_words()?)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(engine_log(data)?)
         .spawn()
         .context("cannot start an engine")?;
     Ok(())

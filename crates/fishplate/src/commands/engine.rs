@@ -25,7 +25,7 @@ pub(crate) struct EngineArgs {
 }
 
 /// Works until nothing is left.
-pub(crate) fn run(arguments: EngineArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(arguments: &EngineArgs) -> anyhow::Result<ExitCode> {
     // A session of its own: whoever ends the script that started us does not end us.
     let _ = nix::unistd::setsid();
     arguments.hosting.start_log()?;

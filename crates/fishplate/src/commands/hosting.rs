@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
-use fishplate_jobs::descriptor::{self, Checked, Description};
+use fishplate_jobs::descriptor::{self, Checked, Description, Severity};
 use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_jobs::plan::Staged;
 use fishplate_server::settings::Limits;
@@ -68,7 +68,6 @@ impl ServiceArgs {
         &self,
         files: &[PathBuf],
         words: &[String],
-        hosting: &HostingArgs,
     ) -> anyhow::Result<Option<Vec<Description>>> {
         let mut checked = descriptor::read(files)?;
         match (&self.name, words) {
@@ -80,7 +79,6 @@ impl ServiceArgs {
             }
             (None, []) => {}
         }
-        let _ = hosting;
         Ok(accepted(checked))
     }
 
@@ -110,9 +108,11 @@ impl ServiceArgs {
 }
 
 /// Shows what there is to say; gives the descriptions if nothing is wrong with any.
-fn accepted(checked: Vec<Checked>) -> Option<Vec<Description>> {
+fn accepted(mut checked: Vec<Checked>) -> Option<Vec<Description>> {
     let mut wrong = false;
-    for checked in &checked {
+    for checked in &mut checked {
+        // Notes are for `fishplate check`.
+        checked.diagnostics.retain(|diagnostic| diagnostic.severity != Severity::Note);
         diagnostics::show(checked);
         wrong |= checked.has_errors();
     }
@@ -198,8 +198,21 @@ fn is_owned_by(home: &Path, uid: u32) -> bool {
 
 /// A runtime for a host.
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    keep_small_memory();
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("cannot start the runtime")
+}
+
+/// Has the C library keep what was freed up to a bound: else each transaction of the job store,
+/// which takes and frees some pages, is two calls of the system more.
+fn keep_small_memory() {
+    const KEPT: i32 = 8 << 20;
+    #[expect(unsafe_code, reason = "the C library has no other way to be told")]
+    // SAFETY: mallopt takes two integers and changes nothing but when memory is given back.
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, KEPT);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT / 8);
+    }
 }

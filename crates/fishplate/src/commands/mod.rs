@@ -89,7 +89,7 @@ impl Command {
             Self::Cgi(args) => return cgi::run(args),
             Self::Check(args) => return check::run(&args),
             Self::Supervise(args) => supervise::run(&args),
-            Self::Engine(args) => return engine::run(args),
+            Self::Engine(args) => return engine::run(&args),
             Self::Usage(args) => usage::run(&args, output),
             Self::Call(args) => call::run(&args, output),
             Self::Spawn(args) => spawn::run(&args, output),

@@ -39,7 +39,7 @@ pub(crate) struct ServeArgs {
     files: Vec<PathBuf>,
     /// Where to listen; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
-    listen: SocketAddr,
+    listen: String,
     /// The address that callers use, if it is not the one we listen at: it decides every address
     /// we publish
     #[arg(long, value_name = "URL")]
@@ -57,20 +57,22 @@ pub(crate) struct ServeArgs {
 /// Serves until it is stopped.
 pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     arguments.hosting.start_log()?;
-    let descriptions =
-        arguments.service.descriptions(&arguments.files, &arguments.words, &arguments.hosting)?;
+    let descriptions = arguments.service.descriptions(&arguments.files, &arguments.words)?;
     let Some(descriptions) = descriptions else { return Ok(ExitCode::from(super::USAGE)) };
     let runtime = super::hosting::runtime()?;
     runtime.block_on(async {
-        let listening = http::bind(arguments.listen).await.with_context(|| {
+        let listening = http::bind(&arguments.listen).await.with_context(|| {
             format!(
                 "cannot listen at {} (--listen ADDRESS:PORT; port 0 picks one)",
                 arguments.listen
             )
         })?;
         let public_url = match arguments.public_url {
-            Some(url) if url.starts_with("http://") || url.starts_with("https://") => url,
-            Some(url) => bail!("--public-url {url:?} must begin with http:// or https://"),
+            Some(url) if is_base(&url) => url,
+            Some(url) => bail!(
+                "--public-url {url:?} must begin with http:// or https://, and have no query (?) \
+                 and no fragment (#)"
+            ),
             None => own_url(listening.address()),
         };
         let mut limits = arguments.hosting.limits(public_url)?;
@@ -83,9 +85,11 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         }
         stdout.flush()?;
         drop(stdout);
+        // In tasks of their own: what runs in this one is woken on the main thread each time.
+        tokio::spawn(async move { engine.run(Until::Dropped).await });
+        let serving = tokio::spawn(listening.serve(host));
         tokio::select! {
-            () = engine.run(Until::Dropped) => {}
-            () = listening.serve(host) => {}
+            _ = serving => {}
             () = stopped() => tracing::info!("stopped; running jobs go on"),
         }
         anyhow::Ok(())
@@ -93,6 +97,12 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     // Whatever still waits beside the runtime must not keep a stopped server alive.
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     Ok(ExitCode::SUCCESS)
+}
+
+/// A URL below which services can be.
+fn is_base(url: &str) -> bool {
+    let absolute = url.starts_with("http://") || url.starts_with("https://");
+    absolute && !url.contains(['?', '#', ' '])
 }
 
 /// The address of a server that was told no other.

@@ -43,6 +43,21 @@ fn a_file_goes_there_and_back_in_either_packaging_and_leaves_nothing_beside_it()
 }
 
 #[test]
+fn a_large_file_needs_no_memory_in_the_client() {
+    const SIZE: u64 = 160 << 20;
+    const MOST: u64 = 64 << 10; // KiB
+    let server = Server::of_script("ln $1 $2", &["[in file deck:raw]", "[out file copy:raw]"]);
+    let user = User::new();
+    std::fs::File::create(user.path("deck")).unwrap().set_len(SIZE).unwrap();
+    for packaging in ["mtom", "plain"] {
+        let words = ["call", server.url(), "deck:deck", "out:copy", "--packaging", packaging];
+        let peak = user.peak(&words);
+        assert_eq!(std::fs::metadata(user.path("copy")).unwrap().len(), SIZE);
+        assert!(0 < peak && peak < MOST, "{packaging}: {peak} KiB");
+    }
+}
+
+#[test]
 fn a_file_that_nobody_asked_for_is_named_on_standard_error() {
     let server = copying();
     let user = User::new();
@@ -87,7 +102,7 @@ fn a_job_is_spawned_watched_and_its_results_fetched() {
     let early = user.run(&["results", url, job]);
     assert_eq!(early.code, 7, "{early:?}");
     assert!(early.stderr.contains("error: NotFinished:"), "{early:?}");
-    assert_eq!(user.run(&["wait", url, job, "--timeout", "100ms"]).code, 7);
+    assert_eq!(user.run(&["wait", url, job, "--timeout", "3s"]).code, 7);
 
     let follow = user.start(&["log", url, job, "--follow"]);
     until("the log is there", || user.succeed(&["log", url, job]) == "first\n");

@@ -1,5 +1,10 @@
 //! System tests: the real binary, real processes, real connections.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "told to who reads a test's output")]
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test that is skipped or fails says why"
+)]
 
 mod bad_input;
 mod cgi;

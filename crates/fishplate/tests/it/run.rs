@@ -61,6 +61,25 @@ impl User {
         said(self.command("fishplate", words).output().unwrap())
     }
 
+    /// Runs a command that succeeds; gives its largest resident memory in KiB, as last seen while
+    /// it ran.
+    pub(crate) fn peak(&self, words: &[&str]) -> u64 {
+        let mut child = self.command("fishplate", words).stdout(Stdio::null()).spawn().unwrap();
+        let status = format!("/proc/{}/status", child.id());
+        let mut peak = 0;
+        loop {
+            let text = std::fs::read_to_string(&status).unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let seen = line.and_then(|line| line.trim().strip_suffix(" kB")?.trim().parse().ok());
+            peak = seen.unwrap_or(peak);
+            if let Some(status) = child.try_wait().unwrap() {
+                assert!(status.success(), "{words:?}: {status}");
+                return peak;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+
     /// Runs the binary under another name.
     pub(crate) fn run_as(&self, called: &str, words: &[&str]) -> Said {
         said(self.command(called, words).output().unwrap())

@@ -89,7 +89,7 @@ impl Server {
     /// Starts `fishplate serve` with these words, and `--listen` and `--data` before them.
     pub(crate) fn serve(&mut self, words: &[&str]) {
         self.arguments = words.iter().map(|word| (*word).to_owned()).collect();
-        self.start("127.0.0.1:0");
+        self.start(&free_address().to_string());
     }
 
     /// The same with so many services.
@@ -115,7 +115,7 @@ impl Server {
 
     /// The same, publishing addresses that begin with this URL.
     pub(crate) fn serve_behind(&mut self, public_url: &str, words: &[&str]) {
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let free = free_address();
         self.listens = Some(free);
         let words = [&["--public-url", public_url], words].concat();
         self.arguments = words.iter().map(|word| (*word).to_owned()).collect();
@@ -230,7 +230,22 @@ impl Drop for Server {
             let _ = child.wait();
         }
         if std::thread::panicking() {
-            eprintln!("the server's log:\n{}", self.log());
+            #[expect(clippy::print_stderr, reason = "a test that fails tells what it knows")]
+            let () = eprintln!("the server's log:\n{}", self.log());
+        }
+    }
+}
+
+/// A free address at which a server can be started again. Its port is not one of those that the
+/// system gives to connections: else a caller who tries to reach a server that is being restarted
+/// may be given the server's own port, and connect to itself.
+fn free_address() -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let first = u16::try_from(std::process::id() % 20_000).unwrap();
+    loop {
+        let port = 10_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
+        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
+            return listener.local_addr().unwrap();
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fishplate_contract::{JobId, Timestamp};
+use fishplate_contract::{FaultCode, JobId, JobState, Timestamp};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
@@ -25,14 +25,18 @@ const RETRY_START: Duration = Duration::from_millis(500);
 /// What the driver is told to do by this process.
 #[derive(Debug)]
 pub(super) enum Order {
-    /// A job was claimed; its plan, if it is at hand.
-    Claimed { claim: Claim, plan: Option<Arc<Plan>>, durable: bool },
+    /// A job was claimed, by a transaction that was durable or not.
+    Claimed { claim: Claim, durable: bool },
     /// An event for the reactor.
     Event(Event),
     /// Look whether there is something to claim.
     Claim,
     /// Forget a delivered job.
     Release(JobId),
+    /// Look at running jobs: one may have ended.
+    Observe,
+    /// The look is over.
+    Observed,
 }
 
 /// How long [`Engine::run`] works.
@@ -54,7 +58,13 @@ impl Engine {
         let inbox = lock(&self.shared.inbox).take().expect("an engine runs once");
         self.shared.working.store(true, Ordering::Relaxed);
         let reactor = Reactor::new(self.shared.boot.clone());
-        let driver = Driver { shared: Arc::clone(&self.shared), reactor, inbox };
+        let driver = Driver {
+            shared: Arc::clone(&self.shared),
+            reactor,
+            inbox,
+            observing: false,
+            observe_again: false,
+        };
         driver.run(until).await;
         self.shared.working.store(false, Ordering::Relaxed);
     }
@@ -64,6 +74,8 @@ struct Driver {
     shared: Arc<Shared>,
     reactor: Reactor,
     inbox: mpsc::UnboundedReceiver<Order>,
+    observing: bool,
+    observe_again: bool,
 }
 
 impl Driver {
@@ -105,15 +117,23 @@ impl Driver {
 
     fn obey(&mut self, order: Order) {
         match order {
-            Order::Claimed { claim, plan: Some(plan), durable } => {
-                self.shared.confirm(claim, plan, durable);
-            }
-            Order::Claimed { claim, plan: None, durable } => {
-                self.shared.load_plan(claim, durable);
+            Order::Claimed { claim, durable } => {
+                let at_hand = lock(&self.shared.plans).remove(&claim.id);
+                match at_hand {
+                    Some(plan) => self.shared.confirm(claim, plan, durable),
+                    None => self.shared.load_plan(claim, durable),
+                }
             }
             Order::Event(event) => self.step(event),
             Order::Claim => self.shared.claim(),
             Order::Release(job) => self.shared.forget(job),
+            Order::Observe => self.observe(),
+            Order::Observed => {
+                self.observing = false;
+                if std::mem::take(&mut self.observe_again) {
+                    self.observe();
+                }
+            }
         }
     }
 
@@ -131,9 +151,16 @@ impl Driver {
         }
     }
 
-    fn observe(&self) {
+    /// One look at a time: of two, the second would find what the first has taken, and search for
+    /// it on the disk.
+    fn observe(&mut self) {
+        if self.observing {
+            self.observe_again = true;
+            return;
+        }
         let observable = self.reactor.observable();
         if !observable.is_empty() {
+            self.observing = true;
             self.shared.observe(observable);
         }
     }
@@ -185,14 +212,22 @@ impl Shared {
                 let at = self.clock.now();
                 lock(&self.unrecorded).insert(job, Start { fence, handle, at });
             }
-            Effect::Observe(job, fence, handle) => self.observe(vec![(job, fence, handle)]),
+            Effect::Observe(..) => {
+                let _ = self.orders.send(Order::Observe);
+            }
             Effect::Cancel(handle) => self.beside(async move {
                 shared.executor.cancel(&handle).await;
             }),
             Effect::Unclaim(job, fence) => self.beside(async move {
-                // Whatever was in the way may need a moment to go.
-                tokio::time::sleep(RETRY_START).await;
-                let _ = shared.commit.write(false, move |t| t.unclaim(job, fence)).await;
+                // Whatever was in the way may need a moment to go; so may what is in the way of
+                // writing it.
+                loop {
+                    tokio::time::sleep(RETRY_START).await;
+                    match shared.commit.write(false, move |t| t.unclaim(job, fence)).await {
+                        Ok(_) => break,
+                        Err(error) => tracing::error!(%job, %error, "a job was not put back"),
+                    }
+                }
                 shared.tell(Event::Closed(job, fence));
                 let _ = shared.orders.send(Order::Claim);
             }),
@@ -211,6 +246,7 @@ impl Shared {
             for ((job, fence, _), seen) in observable.into_iter().zip(seen) {
                 shared.tell(Event::Observed(job, fence, seen));
             }
+            let _ = shared.orders.send(Order::Observed);
         });
     }
 
@@ -223,13 +259,18 @@ impl Shared {
         }
         let shared = Arc::clone(self);
         self.beside(async move {
-            let holder = shared.holder.clone();
-            let until = shared.clock.now().after(shared.settings.lease);
-            match shared.commit.write(true, move |t| t.renew(&holder, until)).await {
-                Ok(_) => shared.tell(Event::Claimed(claim, plan)),
-                // The lease lapses, and somebody finds out that it was never started.
-                Err(error) => tracing::error!(job = %claim.id, %error, "a claim was not written"),
+            loop {
+                let holder = shared.holder.clone();
+                let until = shared.clock.now().after(shared.settings.lease);
+                match shared.commit.write(true, move |t| t.renew(&holder, until)).await {
+                    Ok(_) => break,
+                    Err(error) => {
+                        tracing::error!(job = %claim.id, %error, "a claim was not written");
+                    }
+                }
+                tokio::time::sleep(RETRY_START).await;
             }
+            shared.tell(Event::Claimed(claim, plan));
         });
     }
 
@@ -242,7 +283,11 @@ impl Shared {
         });
         match plan {
             Ok(plan) => self.confirm(claim, Arc::new(plan), durable),
-            Err(error) => tracing::error!(job = %claim.id, error, "a job's plan cannot be read"),
+            Err(error) => {
+                tracing::error!(job = %claim.id, error, "a job's plan cannot be read");
+                let shared = Arc::clone(self);
+                self.beside(async move { shared.give_up(claim.id, claim.fence).await });
+            }
         }
     }
 
@@ -295,7 +340,7 @@ impl Shared {
                         }
                     }
                     for claim in claims {
-                        let claimed = Order::Claimed { claim, plan: None, durable: false };
+                        let claimed = Order::Claimed { claim, durable: false };
                         let _ = self.orders.send(claimed);
                     }
                     return;
@@ -311,7 +356,7 @@ impl Shared {
     }
 
     /// Whether the only one who can ask for this job waits here, and gets all there is in memory:
-    /// then its record and its files have served.
+    /// then its record and its files have served. Whoever killed it may still ask.
     fn delivers_whole(&self, job: JobId, conclusion: &Conclusion) -> bool {
         let waits = |job| {
             let waiters = lock(&self.waiters);
@@ -320,8 +365,27 @@ impl Shared {
         let in_memory =
             |output: &executor::Output| matches!(output.content, OutputContent::Text(_));
         lock(&self.passing).remove(&job)
+            && conclusion.state() != JobState::Killed
             && conclusion.outputs().iter().all(in_memory)
             && waits(&job)
+    }
+
+    /// Concludes a job that was accepted by a version of ours whose plans this one cannot read.
+    async fn give_up(self: &Arc<Self>, job: JobId, fence: u64) {
+        let why = "the job's plan cannot be read: it was accepted by another version of the server";
+        let end = Conclusion::without_ending(
+            JobState::Unknown,
+            FaultCode::OutcomeUnknown,
+            why,
+            self.clock.now(),
+        );
+        let written = end.clone();
+        let conclude = self.commit.write(true, move |t| t.conclude(job, fence, &written));
+        match conclude.await {
+            Ok(_) => self.announce(job, &Ended { conclusion: Arc::new(end), kept: true }),
+            Err(error) => tracing::error!(%job, %error, "the end of a job was not written"),
+        }
+        let _ = self.orders.send(Order::Claim);
     }
 
     async fn judge(&self, order: executor::Order, end: End) -> Conclusion {
@@ -351,7 +415,7 @@ impl Shared {
         match self.commit.write(true, move |t| t.claim(&request)).await {
             Ok(claims) => {
                 for claim in claims {
-                    let claimed = Order::Claimed { claim, plan: None, durable: true };
+                    let claimed = Order::Claimed { claim, durable: true };
                     let _ = self.orders.send(claimed);
                 }
             }

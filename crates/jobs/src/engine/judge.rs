@@ -134,7 +134,8 @@ mod tests {
 
     #[test]
     fn each_failure_says_what_it_was() {
-        let cases: [(fn(&mut Ending), JobState, &str); 6] = [
+        type Case = (fn(&mut Ending), JobState, &'static str);
+        let cases: [Case; 6] = [
             (
                 |ending| ending.exit_code = Some(201),
                 JobState::Failed,

@@ -89,12 +89,16 @@ struct Shared {
     inbox: Mutex<Option<mpsc::UnboundedReceiver<driver::Order>>>,
     waiters: Mutex<HashMap<JobId, Vec<oneshot::Sender<Ended>>>>,
     waits_for: Mutex<HashMap<JobId, String>>,
+    /// Plans of jobs that were accepted here and are not claimed yet.
+    plans: Mutex<HashMap<JobId, Arc<crate::plan::Plan>>>,
     /// Starts that are not recorded yet.
     unrecorded: Mutex<HashMap<JobId, driver::Start>>,
     /// Jobs that nobody can ask for but the caller who waits here.
     passing: Mutex<HashSet<JobId>>,
     /// Bytes that ended jobs occupied when last counted.
     disk_used: AtomicU64,
+    /// Releases under way in a process that does not work on jobs.
+    releasing: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     /// When ended jobs were last looked through, in milliseconds since 1970.
     kept_house: std::sync::atomic::AtomicI64,
     /// Sees to it that another process works on accepted jobs, if this one does not.
@@ -130,9 +134,11 @@ impl Engine {
                 inbox: Mutex::new(Some(inbox)),
                 waiters: Mutex::default(),
                 waits_for: Mutex::default(),
+                plans: Mutex::default(),
                 unrecorded: Mutex::default(),
                 passing: Mutex::default(),
                 disk_used: AtomicU64::new(0),
+                releasing: Mutex::default(),
                 kept_house: std::sync::atomic::AtomicI64::new(0),
                 worker: std::sync::OnceLock::new(),
                 working: std::sync::atomic::AtomicBool::new(false),

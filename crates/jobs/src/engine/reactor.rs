@@ -250,10 +250,10 @@ impl Reactor {
 
     fn kill_requested(&mut self, job: JobId) -> Vec<Effect> {
         let Some(active) = self.active.get_mut(&job) else { return Vec::new() };
-        if std::mem::replace(&mut active.kill, true) {
-            return Vec::new();
-        }
+        active.kill = true;
         match &active.phase {
+            // Told again while it still runs, it is asked again: a request can be lost with a
+            // supervisor.
             Phase::Running { handle, .. } => vec![Effect::Cancel(handle.clone())],
             // A start under way is ended as soon as it is known.
             Phase::Starting | Phase::Locating | Phase::Closing => Vec::new(),

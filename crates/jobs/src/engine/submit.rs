@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::hash::{Hash as _, Hasher as _};
-use std::io::{self, Read as _, Seek as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,15 +11,21 @@ use std::time::Duration;
 use fishplate_contract::lexical::trimmed;
 use fishplate_contract::{Argument, Fault, FaultCode, JobId, Payload, Principal, Value};
 use nix::sys::statvfs::statvfs;
-use siphasher::sip::SipHasher13;
 use tokio::sync::oneshot;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::driver::Order;
-use super::{Engine, Shared, lock, write_fault};
+use super::{Engine, Shared, lock, storage_fault, write_fault};
 use crate::conclusion::Conclusion;
 use crate::plan::Plan;
 use crate::program::Placement;
-use crate::store::{ClaimRequest, NewJob, Submission};
+use crate::store::{ClaimRequest, NewJob, Submission, Totals};
+
+/// Plans of waiting jobs that are kept in memory; those of more are read from the store.
+const PLANS_AT_HAND: usize = 1024;
+
+/// How long the end of a job may take from the store to those who wait for it.
+const DELIVERY_TIME: Duration = Duration::from_secs(5);
 
 /// When it is worth trying again after a full queue.
 const RETRY_FULL_QUEUE: Duration = Duration::from_secs(5);
@@ -117,9 +123,17 @@ impl Engine {
                 }
                 Err(_) => {}
             }
-            let record = shared.find(job)?.ok_or_else(|| {
-                Fault::new(FaultCode::NoSuchJob, "the job was removed while you waited").job(job)
-            })?;
+            let Some(record) = shared.find(job)? else {
+                // It was delivered to us and forgotten, and the word is on its way; or somebody
+                // else removed it.
+                return match tokio::time::timeout(DELIVERY_TIME, &mut waiter).await {
+                    Ok(Ok(ended)) => Ok(ended),
+                    _ => {
+                        let what = "the job was removed while you waited";
+                        Err(Fault::new(FaultCode::NoSuchJob, what).job(job))
+                    }
+                };
+            };
             if let Some(conclusion) = record.conclusion {
                 return Ok(Ended { conclusion: Arc::new(conclusion), kept: true });
             }
@@ -129,7 +143,23 @@ impl Engine {
 
     /// Forgets a job whose results were delivered, and frees its space.
     pub fn release(&self, job: JobId) {
-        let _ = self.shared.orders.send(Order::Release(job));
+        let shared = Arc::clone(&self.shared);
+        if shared.working.load(Ordering::Relaxed) {
+            let _ = shared.orders.send(Order::Release(job));
+            return;
+        }
+        let releasing = tokio::spawn(async move {
+            shared.discard(vec![job]).await;
+        });
+        lock(&self.shared.releasing).push(releasing);
+    }
+
+    /// Waits until what was released is gone: for a process that ends when it has answered.
+    pub async fn settle(&self) {
+        let releasing = std::mem::take(&mut *lock(&self.shared.releasing));
+        for task in releasing {
+            let _ = task.await;
+        }
     }
 }
 
@@ -188,6 +218,13 @@ impl Shared {
     ) -> Result<Submission, Fault> {
         let job = new.id;
         let request = self.working.load(Ordering::Relaxed).then(|| self.claim_request());
+        // At hand before anybody can claim it.
+        if request.is_some() {
+            let mut plans = lock(&self.plans);
+            if plans.len() < PLANS_AT_HAND {
+                plans.insert(job, Arc::clone(plan));
+            }
+        }
         let written = self.commit.write(durable, move |t| {
             let submission = t.submit(&new)?;
             let claims = match (&submission, &request) {
@@ -196,10 +233,15 @@ impl Shared {
             };
             Ok((submission, claims))
         });
-        let (submission, claims) = written.await.map_err(|error| write_fault(&error))?;
+        let (submission, claims) = written.await.map_err(|error| {
+            lock(&self.plans).remove(&job);
+            write_fault(&error)
+        })?;
         for claim in claims {
-            let known = (claim.id == job).then(|| Arc::clone(plan));
-            let _ = self.orders.send(Order::Claimed { claim, plan: known, durable });
+            let _ = self.orders.send(Order::Claimed { claim, durable });
+        }
+        if submission != Submission::Accepted {
+            lock(&self.plans).remove(&job);
         }
         Ok(submission)
     }
@@ -226,6 +268,13 @@ impl Shared {
     }
 
     fn check_room(&self) -> Result<(), Fault> {
+        if !self.working.load(Ordering::Relaxed) && self.settings.disk_quota.is_some() {
+            // Nobody keeps house in this process.
+            let mut totals = Totals::default();
+            let read = self.store.read(&mut |t| t.totals().map(|found| totals = found));
+            read.map_err(|error| storage_fault(&error))?;
+            self.disk_used.store(totals.disk, Ordering::Relaxed);
+        }
         let used = self.disk_used.load(Ordering::Relaxed);
         if let Some(quota) = self.settings.disk_quota
             && used >= quota
@@ -280,11 +329,13 @@ fn new_id() -> Result<JobId, Fault> {
     Ok(JobId::from_bytes(bits))
 }
 
-/// A digest of what a call asks for, by which the same key with other arguments is told apart. Of
-/// a spooled payload it covers the length and both ends, so that a large one is not read again.
-#[must_use]
-pub fn fingerprint(operation: &str, arguments: &[Argument]) -> u64 {
-    let mut digest = SipHasher13::new();
+/// A digest of what a call asks for, by which the same key with other arguments is told apart.
+/// Reads spooled payloads: not for a task of the runtime.
+///
+/// # Errors
+/// If a payload cannot be read.
+pub fn fingerprint(operation: &str, arguments: &[Argument]) -> io::Result<u64> {
+    let mut digest = Xxh3::new();
     operation.hash(&mut digest);
     for argument in arguments {
         argument.name.hash(&mut digest);
@@ -295,27 +346,23 @@ pub fn fingerprint(operation: &str, arguments: &[Argument]) -> u64 {
             Value::Data(Payload::Reference(reference)) => reference.url.hash(&mut digest),
             Value::Data(Payload::Spooled(held)) => {
                 held.len().hash(&mut digest);
-                let _ = hash_ends(held.path(), &mut digest);
+                let mut file = File::open(held.path())?;
+                let mut chunk = vec![0; DIGESTED_AT_ONCE];
+                loop {
+                    match file.read(&mut chunk)? {
+                        0 => break,
+                        read => digest.update(&chunk[..read]),
+                    }
+                }
             }
             Value::Record(_) => {}
         }
     }
-    digest.finish()
+    Ok(digest.finish())
 }
 
-/// How much of each end of a file its digest covers.
-const DIGESTED_END: u64 = 64 << 10;
-
-fn hash_ends(path: &Path, digest: &mut SipHasher13) -> io::Result<()> {
-    let mut file = File::open(path)?;
-    let mut bytes = Vec::new();
-    io::Read::by_ref(&mut file).take(DIGESTED_END).read_to_end(&mut bytes)?;
-    let from = file.metadata()?.len().saturating_sub(DIGESTED_END).max(bytes.len() as u64);
-    file.seek(io::SeekFrom::Start(from))?;
-    file.read_to_end(&mut bytes)?;
-    bytes.hash(digest);
-    Ok(())
-}
+/// What is read of a payload at once.
+const DIGESTED_AT_ONCE: usize = 256 << 10;
 
 /// Moves spooled inputs into the workspace.
 async fn place(directory: &Path, placements: Vec<Placement>, durable: bool) -> Result<(), Fault> {

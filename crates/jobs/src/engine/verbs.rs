@@ -128,17 +128,26 @@ impl Engine {
         if let Some(fault) = conclusion.fault(job) {
             return Err(fault);
         }
-        let work = self.shared.directory(job).join("work");
+        let directory = self.shared.directory(job);
+        let work = directory.join("work");
         let outputs = conclusion.outputs().iter().map(|output| {
             let value = match &output.content {
                 OutputContent::Text(text) => Value::Text(text.clone()),
+                OutputContent::TextFile { path, .. } => Value::Text(
+                    workspace::open_output(&directory, path)
+                        .and_then(std::io::read_to_string)
+                        .map_err(|error| {
+                            let what = format!("output {} can't be read: {error}", output.name);
+                            Fault::new(FaultCode::Internal, what).job(job)
+                        })?,
+                ),
                 OutputContent::File { path, len } => {
                     Value::Data(Payload::Spooled(Arc::new(OutputFile::new(work.join(path), *len))))
                 }
             };
-            Argument { name: output.name.clone(), label: output.label.clone(), value }
+            Ok(Argument { name: output.name.clone(), label: output.label.clone(), value })
         });
-        Ok(outputs.collect())
+        outputs.collect()
     }
 
     /// Ends a job and all of its processes; waits a while for the end. Answers the state it is in
@@ -164,6 +173,7 @@ impl Engine {
                 return Ok((state, format!("the job had ended already: {}", state.name())));
             }
             KillRequest::Dequeued => {
+                lock(&shared.plans).remove(&job);
                 if let Some(conclusion) = shared.find(job)?.and_then(|record| record.conclusion) {
                     let conclusion = Arc::new(conclusion);
                     shared.announce(job, &Ended { conclusion, kept: true });
@@ -283,7 +293,10 @@ impl Engine {
             )
             .job(job));
         }
-        self.shared.discard(vec![job]).await;
+        if self.shared.discard(vec![job]).await == 0 {
+            let what = "the job could not be removed; the server's log has more";
+            return Err(Fault::new(FaultCode::Internal, what).job(job));
+        }
         Ok(())
     }
 }

@@ -34,11 +34,13 @@ pub trait Executor: Send + Sync {
     fn locate<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Located>;
 
     /// Asks for the end of a job and all of its processes, as killed on request. Returns once the
-    /// request is on its way; the end shows in [`Executor::observe`].
+    /// request is on its way; the end shows in [`Executor::observe`]. Asking again does no harm, and
+    /// is needed if the job still runs much later than its grace.
     fn cancel<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, ()>;
 
     /// Returns when something may have changed, so that observing is worth while. An executor that
-    /// cannot tell never returns; engines observe from time to time all the same.
+    /// cannot tell never returns; engines observe from time to time all the same. For one waiter:
+    /// a change that came while nobody waited is told to the next, changes in between count once.
     fn changed(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -130,7 +132,8 @@ pub struct Ending {
     pub cpu_seconds: f64,
     /// Largest resident memory seen of the tree, in bytes.
     pub max_memory: u64,
-    /// What was collected, if the executor did it where the job ran.
+    /// What was collected, if the executor did it where the job ran; else the engine does
+    /// ([`crate::workspace::collect`]).
     pub collected: Option<Collected>,
 }
 
@@ -180,8 +183,15 @@ pub struct Output {
 /// Where an output's value is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum OutputContent {
-    /// A scalar or a string: its text.
+    /// A scalar or a short string: its text.
     Text(String),
+    /// A string that is too long for a record: a file of the workspace that holds UTF-8.
+    TextFile {
+        /// Path in the workspace.
+        path: String,
+        /// Length in bytes.
+        len: u64,
+    },
     /// A file of the workspace, and its length in bytes.
     File {
         /// Path in the workspace.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use siphasher::sip::SipHasher13;
+use xxhash_rust::xxh3::Xxh3;
 
 /// An environment by names of variables.
 pub type Variables = BTreeMap<String, String>;
@@ -58,12 +58,15 @@ const OF_THE_PLACE: [&str; 4] = ["_", "SHLVL", "PWD", "OLDPWD"];
 
 /// What a web server tells a CGI script about a request (RFC 3875, section 4.1, and Apache's own):
 /// these or what begins with these.
-const OF_THE_REQUEST: [&str; 17] = [
+const OF_THE_REQUEST: [&str; 21] = [
     "AUTH_TYPE",
     "CONTENT_",
     "CONTEXT_",
     "DOCUMENT_",
     "GATEWAY_INTERFACE",
+    "H2PUSH",
+    "H2_",
+    "HTTP2",
     "HTTPS",
     "HTTP_",
     "PATH_INFO",
@@ -76,6 +79,7 @@ const OF_THE_REQUEST: [&str; 17] = [
     "SERVER_",
     "SSL_",
     "UNIQUE_ID",
+    "proxy-",
 ];
 
 /// Leaves out our own variables (a server that was itself started by a job must not hand on that
@@ -179,7 +183,7 @@ pub fn keep(variables: &Variables, directory: &Path) -> Result<PathBuf, Environm
     let directory = std::path::absolute(directory).map_err(failed)?;
     DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed)?;
     let json = serde_json::to_vec(variables).map_err(|error| failed(error.into()))?;
-    let mut hasher = SipHasher13::new();
+    let mut hasher = Xxh3::new();
     hasher.write(&json);
     let mut hash = hasher.finish();
     loop {

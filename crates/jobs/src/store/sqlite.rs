@@ -135,11 +135,15 @@ impl Store for SqliteStore {
             writer.connection.pragma_update(None, "synchronous", level)?;
             writer.durable = durable;
         }
-        let transaction =
-            writer.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        work(&mut Sql(&transaction))?;
-        transaction.commit()?;
-        Ok(())
+        // Prepared once each, which `rusqlite::Transaction` does anew every time.
+        let step = |sql: &str| writer.connection.prepare_cached(sql)?.execute([]);
+        step("BEGIN IMMEDIATE")?;
+        let done = work(&mut Sql(&writer.connection))
+            .and_then(|()| step("COMMIT").map(|_| ()).map_err(StoreError::from));
+        if done.is_err() && !writer.connection.is_autocommit() {
+            step("ROLLBACK")?;
+        }
+        done
     }
 
     fn read(

@@ -98,8 +98,9 @@ fn matching(root: &Path, pattern: &str) -> Result<Vec<String>, String> {
         .compile_matcher();
     let mut paths = Vec::new();
     let mut unnameable = false;
-    size::walk(root, &mut |path, _| {
-        if glob.is_match(path) {
+    // A link that a program leaves beside its files ("latest") is none of them.
+    size::walk(root, &mut |path, metadata| {
+        if metadata.is_file() && glob.is_match(path) {
             match path.to_str() {
                 Some(path) => paths.push(path.to_owned()),
                 None => unnameable = true,
@@ -141,8 +142,14 @@ fn content(
     lexical::check(&data_type, &text).map_err(|expected| {
         format!("{path} holds {:?}, which is not {expected}", lexical::shortened(&text))
     })?;
+    if text.len() > LONGEST_RECORDED {
+        return Ok(OutputContent::TextFile { path: path.to_owned(), len: text.len() as u64 });
+    }
     Ok(OutputContent::Text(text))
 }
+
+/// Bytes of a text that is kept in the job's record; a longer one stays in its file.
+const LONGEST_RECORDED: usize = 16 << 10;
 
 fn stderr_tail(plan: &Plan, directory: &Path) -> String {
     let path = stream_path(plan, directory, Stream::Stderr);

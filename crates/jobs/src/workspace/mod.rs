@@ -60,8 +60,7 @@ pub fn open_output(directory: &Path, path: &str) -> io::Result<File> {
 /// # Errors
 /// Something in it can't be removed.
 pub fn remove(directory: &Path) -> io::Result<()> {
-    let emptied = empty(&work(directory));
-    if emptied.is_ok() && spare::put(directory) {
+    if empty(&work(directory)).unwrap_or(false) && spare::put(directory) {
         return Ok(());
     }
     match std::fs::remove_dir_all(directory) {
@@ -75,7 +74,24 @@ pub fn remove(directory: &Path) -> io::Result<()> {
     }
 }
 
-fn empty(directory: &Path) -> io::Result<()> {
+/// Cuts logs that ran over to what they may hold.
+pub(crate) fn cut_logs(directory: &Path, log_size: u64) {
+    for log in ["stdout", "stderr"] {
+        let mut options = File::options();
+        options.write(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let Ok(file) = options.open(directory.join(log)) else { continue };
+        if file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() > log_size) {
+            // Not to be cut means to be kept whole.
+            let _ = file.set_len(log_size);
+        }
+    }
+}
+
+/// Removes what is in a directory; `false` if it is none. A program can put a link in its place.
+fn empty(directory: &Path) -> io::Result<bool> {
+    if !std::fs::symlink_metadata(directory)?.is_dir() {
+        return Ok(false);
+    }
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
@@ -84,7 +100,7 @@ fn empty(directory: &Path) -> io::Result<()> {
             std::fs::remove_file(entry.path())?;
         }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Where a stream of the program goes.

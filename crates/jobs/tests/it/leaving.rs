@@ -1,10 +1,12 @@
 //! Nothing is left behind.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::PathBuf;
 
 use fishplate_jobs::executor::{Executor as _, Handle, Observation};
 use fishplate_jobs::workspace;
+use nix::fcntl::{FcntlArg, FdFlag};
 
 use crate::bed::{Bed, eventually};
 
@@ -56,6 +58,21 @@ async fn a_thousand_jobs_leave_no_process_no_descriptor_and_no_file() {
         bed.supervisors("fishplate-work").is_empty() && bed.supervisors("fishplate-keep").is_empty()
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn supervisors_hold_nothing_of_who_started_them() {
+    let bed = Bed::new();
+    let (mut read, write) = std::io::pipe().unwrap();
+    // As a web server's sockets are to a CGI script.
+    nix::fcntl::fcntl(&write, FcntlArg::F_SETFD(FdFlag::empty())).unwrap();
+    let order = bed.order("sleep 1000", |_| {});
+    let handle = bed.executor.start(&order).await.unwrap();
+    drop(write);
+    let mut rest = Vec::new();
+    read.read_to_end(&mut rest).unwrap();
+    assert_eq!(bed.supervisors("fishplate-keep").len(), 1, "it ended only then");
+    bed.executor.cancel(&handle).await;
 }
 
 /// The most that a worker has open.

@@ -1,7 +1,5 @@
 //! The local executor with real processes.
 
-#![expect(clippy::print_stderr, reason = "tests say why they were skipped")]
-
 mod bed;
 mod collecting;
 mod conformance;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use fishplate_contract::Principal;
 use hyper::Request;
 use hyper::body::Incoming as HyperBody;
+use hyper::header::HeaderValue;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -17,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::respond;
+use super::route::unnamed;
 use crate::host::Host;
 
 /// How long to rest when the system has no descriptor left to give.
@@ -32,11 +34,11 @@ pub struct Listening {
     address: SocketAddr,
 }
 
-/// Binds an address; port 0 picks a free one.
+/// Binds an address such as `127.0.0.1:8080` or `localhost:8080`; port 0 picks a free one.
 ///
 /// # Errors
 /// What the system says: in use, not ours, not allowed.
-pub async fn bind(address: SocketAddr) -> io::Result<Listening> {
+pub async fn bind(address: &str) -> io::Result<Listening> {
     let listener = TcpListener::bind(address).await?;
     let address = listener.local_addr()?;
     Ok(Listening { listener, address })
@@ -79,8 +81,10 @@ async fn connection(host: &Arc<Host>, stream: TcpStream) {
     // Small answers must not wait for more to come.
     let _ = stream.set_nodelay(true);
     let service = service_fn(|request: Request<HyperBody>| async move {
-        let principal = principal(host, &request);
-        Ok::<_, Infallible>(respond(host, request, principal).await)
+        Ok::<_, Infallible>(match principal(host, &request) {
+            Ok(principal) => respond(host, request, principal).await,
+            Err(header) => unnamed(header),
+        })
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -91,13 +95,13 @@ async fn connection(host: &Arc<Host>, stream: TcpStream) {
     }
 }
 
-/// Who calls, as a trusted proxy in front of us says.
-fn principal<B>(host: &Host, request: &Request<B>) -> Principal {
-    let named = host.settings.user_header.as_ref().and_then(|name| request.headers().get(name));
-    match named.and_then(|value| value.to_str().ok()).map(str::trim) {
-        Some(name) if !name.is_empty() => Principal::named(name),
-        _ => Principal::anonymous(),
-    }
+/// Who calls, as a trusted proxy in front of us says. Where one was promised, a request in which it
+/// names nobody has come past it.
+fn principal<'h, B>(host: &'h Host, request: &Request<B>) -> Result<Principal, &'h str> {
+    let Some(header) = &host.settings.user_header else { return Ok(Principal::anonymous()) };
+    let value = request.headers().get(header).map(HeaderValue::as_bytes);
+    let name = value.and_then(|value| std::str::from_utf8(value).ok()).map(str::trim);
+    name.filter(|name| !name.is_empty()).map(Principal::named).ok_or(header)
 }
 
 /// An error of the connection that was to be accepted, not of the listener.

@@ -25,7 +25,8 @@ where
 {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
-    let path = path.strip_prefix(host.public_path()).unwrap_or(path);
+    let below = path.strip_prefix(host.public_path());
+    let path = below.filter(|rest| rest.is_empty() || rest.starts_with('/')).unwrap_or(path);
     let name = path.trim_matches('/');
     let query = parts.uri.query().unwrap_or("");
     let read = matches!(parts.method, Method::GET | Method::HEAD);
@@ -48,6 +49,14 @@ where
         (name, None) if parts.method == Method::POST => unknown_service(host, name, &parts.headers),
         (name, None) => page(404, html::not_found(host, name)),
     }
+}
+
+/// The answer to a request in which nobody is named, though somebody should be.
+pub(super) fn unnamed(header: &str) -> Reply {
+    let what = format!(
+        "the proxy in front of this server did not name the caller in {header} (UTF-8, not empty)\n"
+    );
+    text(401, PLAIN, what)
 }
 
 const PLAIN: &str = "text/plain; charset=utf-8";

@@ -14,10 +14,11 @@ use super::procfs::{
     ProcessId, Stat, all, carriers, closure, now_millis, signal_all, start_millis,
 };
 use super::wait::CANCEL;
+use super::witness::{Status, Witness};
 use crate::executor::{Ending, Observation};
 
 /// How a job stands.
-pub(super) fn look(directory: &Path, job: JobId) -> Observation {
+pub(super) fn look(directory: &Path, job: JobId, witness: &Witness) -> Observation {
     let reading = match journal::read(directory) {
         Ok(Some(reading)) => reading,
         Ok(None) => return lost("it has no journal: it was removed, or never started here"),
@@ -47,7 +48,7 @@ pub(super) fn look(directory: &Path, job: JobId) -> Observation {
     {
         return settled;
     }
-    orphaned(&run, job)
+    orphaned(&run, directory, job, witness)
 }
 
 /// What the journal says for good.
@@ -69,11 +70,14 @@ fn settled(run: &Run) -> Option<Observation> {
 }
 
 /// A job whose supervisors are all dead.
-fn orphaned(run: &Run, job: JobId) -> Observation {
+fn orphaned(run: &Run, directory: &Path, job: JobId, witness: &Witness) -> Observation {
     let processes = all();
     let carriers = carriers(job, &processes);
     match run.phase {
-        Phase::Started { program, time } if program.is_alive() => return running(time),
+        Phase::Started { program, time } if program.is_alive() => {
+            witness.watch(program);
+            return running(time);
+        }
         Phase::Intent if !carriers.is_empty() => {
             let eldest = carriers.iter().min_by_key(|stat| stat.start);
             return running(eldest.map_or(0, |stat| start_millis(stat.id())));
@@ -99,10 +103,31 @@ fn orphaned(run: &Run, job: JobId) -> Observation {
         signal_all(&left, Signal::SIGKILL);
         return Observation::Unclear("ending the processes that it left".to_owned());
     }
+    if let Phase::Started { program, time } = run.phase
+        && let Some(status) = witness.status(program)
+    {
+        return witnessed(run, directory, time, status);
+    }
     lost(
         "its supervisors were killed while it ran, so nobody saw its exit status; \
          what it wrote is in its workspace",
     )
+}
+
+/// The end of an orphan that we saw, noted for whoever reads the journal next.
+fn witnessed(run: &Run, directory: &Path, started: i64, status: Status) -> Observation {
+    let mut ending =
+        Ending { started, ended: now_millis(), cancelled: run.cancelled, ..Ending::default() };
+    match status {
+        Status::Exited(code) => ending.exit_code = Some(code),
+        Status::Signalled(name) => ending.signal = Some(name),
+    }
+    let ending = Box::new(ending);
+    if let Ok(TakenOver::Ours(mut journal)) = Journal::take_over(directory) {
+        // If it cannot be written, the end is still told.
+        let _ = journal.write_after_death(&Record::Ended { ending: ending.clone() });
+    }
+    Observation::Ended(ending)
 }
 
 fn lost(why: &str) -> Observation {
@@ -131,7 +156,7 @@ pub(super) enum Trace {
 }
 
 /// Looks for the trace of a start.
-pub(super) fn trace(directory: &Path, job: JobId) -> Trace {
+pub(super) fn trace(directory: &Path, job: JobId, witness: &Witness) -> Trace {
     let reading = match journal::read(directory) {
         Ok(Some(reading)) => reading,
         Ok(None) => return Trace::Never,
@@ -149,7 +174,7 @@ pub(super) fn trace(directory: &Path, job: JobId) -> Trace {
         Phase::Started { .. } | Phase::Ended(_) => Trace::Started(fence),
         Phase::Intent if !run.is_of_this_boot() => Trace::Started(fence),
         Phase::Intent if held || run.author.keeper.is_alive() => Trace::Pending(fence),
-        Phase::Intent => match look(directory, job) {
+        Phase::Intent => match look(directory, job, witness) {
             Observation::Lost(why) => Trace::Unproven(why),
             _ => Trace::Started(fence),
         },
@@ -249,9 +274,13 @@ fn end_here(mut journal: Journal, job: JobId) -> std::io::Result<()> {
 fn members(author: &Author, job: JobId, program: Option<i32>, processes: &[Stat]) -> Vec<Stat> {
     let mut seeds: BTreeSet<i32> = carriers(job, processes).iter().map(|stat| stat.pid).collect();
     seeds.extend(program);
-    // The number of a session is not given to a new process as long as one is in it; so an elder
-    // leader of that session is another's.
-    let theirs = |stat: &&Stat| stat.session == author.worker.pid && stat.pid != stat.session;
-    seeds.extend(processes.iter().filter(theirs).map(|stat| stat.pid));
+    // The worker's session is told by a number, which may long be another's: it is taken for the
+    // job's only as long as something in it is provably of the job, and so keeps the number.
+    let session = author.worker.pid;
+    let proves = |stat: &&Stat| stat.session == session && seeds.contains(&stat.pid);
+    if processes.iter().any(|stat| proves(&stat)) {
+        let theirs = |stat: &&Stat| stat.session == session && stat.pid != session;
+        seeds.extend(processes.iter().filter(theirs).map(|stat| stat.pid));
+    }
     closure(processes, seeds)
 }

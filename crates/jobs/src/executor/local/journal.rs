@@ -240,15 +240,14 @@ fn understand(bytes: &[u8]) -> Option<Run> {
     run
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "the constants are wider than the field")]
+const WRITE: libc::c_short = libc::F_WRLCK as libc::c_short;
+#[expect(clippy::cast_possible_truncation, reason = "as above")]
+const UNLOCKED: libc::c_short = libc::F_UNLCK as libc::c_short;
+
 fn region() -> libc::flock {
     // The whole file; OFD locks want a process ID of zero.
-    libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: 0,
-        l_len: 0,
-        l_pid: 0,
-    }
+    libc::flock { l_type: WRITE, l_whence: 0, l_start: 0, l_len: 0, l_pid: 0 }
 }
 
 /// Takes the lock if it is free.
@@ -263,7 +262,7 @@ pub(super) fn lock(file: &File) -> io::Result<bool> {
 fn is_held(file: &File) -> io::Result<bool> {
     let mut region = region();
     fcntl(file.as_fd(), FcntlArg::F_OFD_GETLK(&mut region)).map_err(io)?;
-    Ok(region.l_type != libc::F_UNLCK as libc::c_short)
+    Ok(region.l_type != UNLOCKED)
 }
 
 #[cfg(test)]

@@ -416,7 +416,7 @@ impl Keeper {
             let mine = |inherited: &Inherited| inherited.members(self.me, &self.workers, only);
             if inherited.ward.has_ended() && !mine(&inherited).iter().any(Stat::is_alive) {
                 let Inherited { posting, ward, .. } = inherited;
-                let ending = Box::new(ward.finish(None));
+                let ending = Box::new(ward.finish());
                 self.records.push((posting.directory, Record::Ended { ending }));
                 continue;
             }

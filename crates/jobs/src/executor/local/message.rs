@@ -3,6 +3,7 @@
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use fishplate_contract::JobId;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -41,7 +42,8 @@ pub(super) struct Posting {
     pub(super) sent: i64,
     /// Directory for control groups of jobs, if they are to be used.
     pub(super) cgroup: Option<PathBuf>,
-    pub(super) plan: Plan,
+    #[serde(with = "shared")]
+    pub(super) plan: Rc<Plan>,
 }
 
 /// A start, as a server writes it.
@@ -156,6 +158,18 @@ impl Frames {
         let read = source.read(&mut bytes[before..]);
         bytes.truncate(before + *read.as_ref().unwrap_or(&0));
         read
+    }
+}
+
+mod shared {
+    use super::{Deserialize as _, Deserializer, Plan, Rc, Serialize as _, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(plan: &Rc<Plan>, to: S) -> Result<S::Ok, S::Error> {
+        plan.as_ref().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Rc<Plan>, D::Error> {
+        Plan::deserialize(from).map(Rc::new)
     }
 }
 

@@ -23,6 +23,7 @@ mod slot;
 mod spawn;
 mod wait;
 mod ward;
+mod witness;
 mod worker;
 
 use std::collections::{HashMap, HashSet};
@@ -36,6 +37,7 @@ use tokio::sync::Notify;
 use self::aftermath::Trace;
 use self::link::{Link, Links};
 use self::message::{Ask, PostingRef, Reply};
+use self::witness::Witness;
 use super::{BoxFuture, Ending, Executor, Handle, Located, Observation, Order, StartError};
 
 pub use self::keeper::keeper_main;
@@ -99,6 +101,8 @@ struct Shared {
     near: Mutex<HashMap<Handle, Near>>,
     /// Jobs that we can only look at from time to time, and whether somebody does.
     far: Mutex<(HashSet<Handle>, bool)>,
+    /// Sees how programs end whose supervisors are all dead.
+    witness: Witness,
     changed: Notify,
 }
 
@@ -140,6 +144,7 @@ impl LocalExecutor {
             links,
             near: Mutex::default(),
             far: Mutex::default(),
+            witness: Witness::default(),
             changed: Notify::new(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -147,6 +152,7 @@ impl LocalExecutor {
 
     async fn start_once(&self, order: &Order) -> Result<Handle, StartError> {
         let give_up = tokio::time::Instant::now() + START_TIME;
+        let mut taken = 0;
         loop {
             let not_started = |error: std::io::Error| {
                 StartError::NotStarted(format!("can't reach the supervisors: {error}"))
@@ -177,12 +183,21 @@ impl LocalExecutor {
                     self.shared.links.put(link);
                     return Err(refusal.into());
                 }
-                Ok(Reply::Taken) => self.shared.links.put(link),
+                Ok(Reply::Taken) => {
+                    self.shared.links.put(link);
+                    taken += 1;
+                    tokio::time::sleep(Duration::from_millis(taken * 2)).await;
+                }
                 // The worker or its keeper was killed: the journal knows what became of it.
                 Ok(Reply::Retired) | Err(_) => drop(link),
             }
             match self.resolve(order).await {
                 Located::Started(handle) => return Ok(handle),
+                // Not started, but not ours to start: a later claim tried and could not. Now and
+                // then it is only that somebody held the journal for a moment.
+                Located::Never if taken > 3 => {
+                    return Err(StartError::NotStarted("a later claim on the job failed".into()));
+                }
                 Located::Unproven(why) => return Err(StartError::Unproven(why)),
                 Located::Never if tokio::time::Instant::now() >= give_up => {
                     return Err(StartError::NotStarted("the supervisors keep dying".to_owned()));
@@ -214,7 +229,8 @@ impl LocalExecutor {
         let mut pause = Duration::from_millis(2);
         loop {
             let (directory, job) = (order.directory.clone(), order.job);
-            let trace = blocking(move || aftermath::trace(&directory, job)).await;
+            let shared = self.shared.clone();
+            let trace = blocking(move || aftermath::trace(&directory, job, &shared.witness)).await;
             match trace {
                 Some(Trace::Never) => return Located::Never,
                 Some(Trace::Started(fence)) => {
@@ -371,7 +387,7 @@ impl Shared {
 
     fn look(&self, handle: &Handle) -> Observation {
         match self.read_handle(handle) {
-            Some((job, directory)) => aftermath::look(&directory, job),
+            Some((job, directory)) => aftermath::look(&directory, job, &self.witness),
             None => Observation::Lost(format!("{:?} is no handle of this executor", handle.0)),
         }
     }

@@ -196,7 +196,7 @@ pub(super) fn now_millis() -> i64 {
 }
 
 #[expect(unsafe_code, reason = "neither std nor nix opens descriptors of processes")]
-fn pidfd_open(pid: i32) -> Option<OwnedFd> {
+pub(super) fn pidfd_open(pid: i32) -> Option<OwnedFd> {
     // SAFETY: pidfd_open takes two integers and returns a new descriptor, owned here, or -1.
     unsafe {
         let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0);

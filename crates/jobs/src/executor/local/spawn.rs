@@ -41,15 +41,6 @@ pub(super) struct Start<'a> {
     pub(super) worker: usize,
 }
 
-/// A program that was started.
-#[derive(Debug)]
-pub(super) struct Spawned {
-    pub(super) pid: i32,
-    /// Where its streams go, to see how much there is.
-    pub(super) stdout: File,
-    pub(super) stderr: File,
-}
-
 /// Base environments by the path of their file, each read once: the file never changes.
 #[derive(Debug, Default)]
 pub(super) struct Environments {
@@ -77,11 +68,8 @@ fn assignment(name: &str, value: &str) -> io::Result<CString> {
     })
 }
 
-/// Starts the program in its workspace, which is prepared.
-pub(super) fn spawn(
-    start: &Start<'_>,
-    environments: &mut Environments,
-) -> Result<Spawned, Refusal> {
+/// Starts the program in its workspace, which is prepared, and gives its process ID.
+pub(super) fn spawn(start: &Start<'_>, environments: &mut Environments) -> Result<i32, Refusal> {
     let Start { job, directory, plan, group, worker } = start;
     let cannot = |what: &str| {
         let what = what.to_owned();
@@ -126,8 +114,7 @@ pub(super) fn spawn(
         Some(entrance) => image.spawn_in(entrance),
     };
     limited.restore();
-    let pid = spawned.map_err(|error| explain(&plan.program, &error))?;
-    Ok(Spawned { pid, stdout, stderr })
+    spawned.map_err(|error| explain(&plan.program, &error))
 }
 
 fn own_variables(plan: &Plan, job: JobId) -> io::Result<Vec<CString>> {

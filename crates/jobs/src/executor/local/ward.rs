@@ -2,8 +2,8 @@
 //! worker that started it cares for it, or the keeper when that worker was killed.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fishplate_contract::DataType;
@@ -24,7 +24,7 @@ pub(super) type Hit = (String, String);
 #[derive(Debug)]
 pub(super) struct Ward {
     pub(super) directory: PathBuf,
-    pub(super) plan: Plan,
+    pub(super) plan: Rc<Plan>,
     /// The program, if it is known which process that is.
     pub(super) program: Option<i32>,
     /// When it was started, in milliseconds since 1970.
@@ -80,7 +80,12 @@ struct Stop {
 
 impl Ward {
     /// A job whose program was started just now, or at a moment known from its journal.
-    pub(super) fn new(directory: &Path, plan: &Plan, program: Option<i32>, started: i64) -> Self {
+    pub(super) fn new(
+        directory: &Path,
+        plan: &Rc<Plan>,
+        program: Option<i32>,
+        started: i64,
+    ) -> Self {
         let gone = u64::try_from(now_millis() - started).unwrap_or(0);
         let wall_end = plan.limits.wall_time.map(|seconds| {
             let whole = Duration::try_from_secs_f64(seconds).unwrap_or(FOREVER).min(FOREVER);
@@ -132,9 +137,9 @@ impl Ward {
     /// Begins to end the job, if nobody has before.
     pub(super) fn end(&mut self, cause: Cause, members: &dyn Fn() -> Vec<Stat>) {
         if self.status.is_none() && !self.cancelled && self.limit.is_none() {
-            match &cause {
+            match cause {
                 Cause::Cancelled => self.cancelled = true,
-                Cause::Limit(hit) => self.limit = Some(hit.clone()),
+                Cause::Limit(hit) => self.limit = Some(hit),
                 Cause::Leftover => {}
             }
         }
@@ -223,20 +228,13 @@ impl Ward {
     }
 
     /// How it ended. To be called when none of its processes is left.
-    pub(super) fn finish(mut self, logs: Option<(&File, &File)>) -> Ending {
+    pub(super) fn finish(mut self) -> Ending {
         let free = self.limit.is_none() && !self.cancelled;
         if free {
             self.limit = self.reached_at_the_end();
         }
-        // A log that ran over is kept up to its limit.
-        if let Some((stdout, stderr)) = logs {
-            let log_size = self.plan.limits.log_size;
-            for (log, redirected) in [(stdout, &self.plan.stdout), (stderr, &self.plan.stderr)] {
-                let over = || log.metadata().is_ok_and(|metadata| metadata.len() > log_size);
-                if redirected.is_none() && self.limit.is_some() && over() {
-                    let _ = log.set_len(log_size);
-                }
-            }
+        if self.limit.is_some() {
+            workspace::cut_logs(&self.directory, self.plan.limits.log_size);
         }
         let mut ended_by = "";
         if let Some(program) = self.program {

@@ -8,6 +8,7 @@ use std::error::Error as _;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::rc::Rc;
 use std::time::Duration;
 
 use nix::sys::signalfd::SignalFd;
@@ -18,7 +19,7 @@ use super::journal::{Author, Journal, Record};
 use super::message::{Ask, Frames, ORDER_TIME, Posting, Refusal, Reply, put};
 use super::procfs::{ProcessId, Stat, boot, boot_millis, descendants, now_millis};
 use super::slot::{SLOT_SIZE, Slots};
-use super::spawn::{Environments, Spawned, Start, refusal_of, spawn};
+use super::spawn::{Environments, Start, refusal_of, spawn};
 use super::wait::{Peek, Wait, await_child, block_signals, drain, peek, readable, reap_of};
 use super::ward::{Cause, Ward, bytes};
 use crate::plan::{Plan, SuccessRules};
@@ -206,11 +207,11 @@ impl Worker<'_> {
             grace: posting.plan.limits.kill_grace,
         };
         match self.start(posting, &mut journal, &author, group.as_ref()) {
-            Ok((spawned, started)) => {
-                self.slots.started(self.index, spawned.pid);
+            Ok((program, started)) => {
+                self.slots.started(self.index, program);
                 let ward =
-                    Ward::new(directory, &posting.plan, Some(spawned.pid), started).in_group(group);
-                Ok(Job { journal, ward, spawned })
+                    Ward::new(directory, &posting.plan, Some(program), started).in_group(group);
+                Ok(Job { journal, ward, program })
             }
             Err(refusal) => {
                 if let Some(group) = group {
@@ -235,7 +236,7 @@ impl Worker<'_> {
         journal: &mut Journal,
         author: &Author,
         group: Option<&JobGroup>,
-    ) -> Result<(Spawned, i64), Refusal> {
+    ) -> Result<(i32, i64), Refusal> {
         let Posting { job, directory, plan, .. } = posting;
         let write = |journal: &mut Journal, record| {
             let failed =
@@ -271,14 +272,14 @@ impl Worker<'_> {
 
     /// From a program that runs to its end.
     fn care(&mut self, posting: &Posting, job: Job) -> io::Result<()> {
-        let Job { mut journal, mut ward, spawned } = job;
+        let Job { mut journal, mut ward, program } = job;
         await_child(SHORT);
         let mut told = false;
         let mut empty = self.collect_dead(&mut ward);
         while !(empty && ward.has_ended()) {
-            if !told && !ward.has_ended() {
+            if !told {
                 told = true;
-                if let Some(program) = ProcessId::of(spawned.pid) {
+                if let Some(program) = ProcessId::of(program) {
                     // A full disk does not end the job; its start is in the intent.
                     let _ = journal.write(&Record::Started { program, time: ward.started });
                 }
@@ -290,7 +291,7 @@ impl Worker<'_> {
             }
             empty = self.collect_dead(&mut ward);
         }
-        let mut ending = ward.finish(Some((&spawned.stdout, &spawned.stderr)));
+        let mut ending = ward.finish();
         ending.collected = Some(workspace::collect(&posting.plan, &posting.directory, &ending));
         let ending = Box::new(ending);
         if journal.write(&Record::Ended { ending: ending.clone() }).is_err() {
@@ -360,7 +361,7 @@ impl Worker<'_> {
 struct Job {
     journal: Journal,
     ward: Ward,
-    spawned: Spawned,
+    program: i32,
 }
 
 /// All that the job has started: a worker has no other children.
@@ -375,14 +376,14 @@ fn remembered<'f>(posting: &Posting, frame: &'f [u8]) -> Option<Cow<'f, [u8]>> {
         return Some(Cow::Borrowed(frame));
     }
     let order = serde_json::to_vec(&Ask::Start(Posting {
-        plan: Plan {
+        plan: Rc::new(Plan {
             arguments: Vec::new(),
             environment: BTreeMap::new(),
             inputs: Vec::new(),
             staged: Vec::new(),
             success: SuccessRules::default(),
-            ..posting.plan.clone()
-        },
+            ..(*posting.plan).clone()
+        }),
         directory: posting.directory.clone(),
         cgroup: posting.cgroup.clone(),
         ..*posting

@@ -135,7 +135,7 @@ fn about(parameter: &Parameter) -> String {
         (None, None) => {}
     }
     if !parameter.media_type.is_empty() {
-        about.push(format!("{}.", parameter.media_type));
+        about.push(format!("Media type {}.", parameter.media_type));
     }
     match &parameter.default {
         Some(default) => about.push(format!("Default: {default}.")),
@@ -143,7 +143,11 @@ fn about(parameter: &Parameter) -> String {
         None => {}
     }
     about.retain(|part| !part.is_empty());
-    about.join(" ")
+    let sentences = about.iter().map(|part| match part.ends_with(['.', '?', '!', ':']) {
+        true => part.clone(),
+        false => format!("{part}."),
+    });
+    sentences.collect::<Vec<_>>().join(" ")
 }
 
 fn framed(title: &str, body: &str) -> String {
@@ -189,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_parameter_tells_its_range_and_default() {
-        let mut parameter = Parameter::new("h", DataType::Double).help("Mesh size.").default("5.5");
+        let mut parameter = Parameter::new("h", DataType::Double).help("Mesh size").default("5.5");
         parameter.min = Some("0.1".to_owned());
         assert_eq!(about(&parameter), "Mesh size. At least 0.1. Default: 5.5.");
         assert_eq!(

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fishplate_contract::{Argument, Fault, FaultCode, JobId, Principal};
 use fishplate_wire::{
-    Head, Packed, Parcel, ReplyForm, Request, Unpacker, bind, http_status, pack, read, write_fault,
+    Head, Packed, Parcel, ReplyForm, Unpacker, bind, http_status, pack, read, write_fault,
     write_reply,
 };
 use hyper::body::Body;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::verbs;
 use crate::host::{Host, Hosted};
@@ -52,18 +53,16 @@ where
 {
     let mut form = ReplyForm::of_head(head);
     let mut verb = String::new();
+    let namespace = hosted.service().namespace.as_str();
     let outcome = async {
         let parcel = unpack(host, hosted, head, body, &mut form).await?;
         let request = read(parcel)?;
-        let Some(exposed) = hosted.verb(&request.wrapper) else {
-            return Err(unknown_operation(hosted, &request));
-        };
+        let exposed = request.verb(namespace, &hosted.interface)?;
         verb.clone_from(&exposed.name);
         let arguments = bind(&exposed.name, &exposed.signature.inputs, request.children)?;
         let call = verbs::Asked { exposed, arguments, options: request.options, principal };
         Ok((exposed, verbs::perform(host, hosted, call).await?))
     };
-    let namespace = hosted.service().namespace.as_str();
     let (status, envelope, fault, release) = match outcome.await {
         Ok((exposed, given)) => {
             let reply = write_reply(&form, namespace, exposed, &given.outputs, given.job);
@@ -94,7 +93,14 @@ where
     let mut unpacker = Unpacker::new(head, expected, &host.settings.wire)?;
     let mut sink = host.spool.sink();
     let read = async {
+        let (mut fed, mut place) = (0, None);
         while let Some(chunk) = body.next().await.map_err(ReadError::into_fault)? {
+            fed += chunk.len() as u64;
+            // What was spooled is not in memory; as base64 it came as half as much again at most.
+            let held = fed.saturating_sub(sink.taken() / 2 * 3);
+            if place.is_none() && held > SMALL {
+                place = Some(place_in_memory(host).await?);
+            }
             unpacker.feed(chunk, &mut sink)?;
             sink.pace().await.map_err(|error| spool_fault(&error))?;
         }
@@ -103,24 +109,31 @@ where
         Ok(parcel)
     };
     let parcel = read.await;
-    *form = unpacker.reply_form();
+    *form = match &parcel {
+        Ok(parcel) => parcel.reply_form.clone(),
+        Err(_) => unpacker.reply_form(),
+    };
     parcel
 }
 
-fn unknown_operation(hosted: &Hosted, request: &Request) -> Fault {
-    let wrapper = &request.wrapper;
-    let namespace = &hosted.service().namespace;
-    let message = if hosted.interface.find(&wrapper.local).is_some() {
-        format!(
-            "element {} is in namespace {:?}; this service's is {namespace:?}",
-            wrapper.local, wrapper.namespace
+/// What a message may hold in memory without asking.
+const SMALL: u64 = 256 << 10;
+
+/// Waits for a place among the messages that take more than a little memory.
+async fn place_in_memory(host: &Host) -> Result<OwnedSemaphorePermit, Fault> {
+    let limit = host.settings.body_stall;
+    let place = tokio::time::timeout(limit, Arc::clone(&host.places).acquire_owned()).await;
+    place.ok().and_then(Result::ok).ok_or_else(|| {
+        Fault::new(
+            FaultCode::TimedOut,
+            format!(
+                "the server reads too many large messages; none ended within {} s",
+                limit.as_secs()
+            ),
         )
-    } else {
-        let names: Vec<&str> =
-            hosted.interface.exposed.iter().map(|exposed| exposed.name.as_str()).collect();
-        format!("there is no operation {}; there is {}", wrapper.local, names.join(", "))
-    };
-    Fault::new(FaultCode::UnknownOperation, message)
+        .limit("message_memory", format!("{} bytes", host.settings.message_memory))
+        .retry_after(limit)
+    })
 }
 
 fn spool_fault(error: &std::io::Error) -> Fault {

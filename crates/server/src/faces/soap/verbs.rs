@@ -74,9 +74,8 @@ async fn call_and_wait(host: &Host, hosted: &Hosted, call: Call) -> Result<Given
     let accepted = submit(host, hosted, call, delivery).await?;
     let job = accepted.job;
     let ended = host.engine.wait(accepted).await?;
-    let outcome = host.engine.outcome(job, &ended.conclusion);
     let release = (!keyed && ended.kept).then_some(job);
-    match outcome {
+    match host.engine.outcome(job, &ended.conclusion) {
         Ok(outputs) => Ok(Given { outputs, job: keyed.then_some(job), release }),
         Err(fault) => {
             if let Some(job) = release {
@@ -93,10 +92,19 @@ async fn submit(
     call: Call,
     delivery: Delivery,
 ) -> Result<Accepted, Fault> {
+    let most = host.settings.key_length;
+    if let Some(key) = &call.options.key
+        && !(1..=most).contains(&key.chars().count())
+    {
+        let what = format!("an idempotency key has 1 to {most} characters");
+        return Err(Fault::new(FaultCode::InvalidValue, what)
+            .parameter("key")
+            .limit("key_length", format!("{most} characters")));
+    }
     let program = &hosted.program;
     let (plan, placements) = program.plan(&call.operation, &call.arguments)?;
     let fingerprint = match call.options.key {
-        Some(_) => fingerprint(&call.operation, &call.arguments),
+        Some(_) => digest(call.operation.clone(), call.arguments).await?,
         None => 0,
     };
     let max_running = program.max_running().unwrap_or(host.engine.settings().max_running);
@@ -112,6 +120,14 @@ async fn submit(
         delivery,
     };
     host.engine.submit(work).await
+}
+
+async fn digest(operation: String, arguments: Vec<Argument>) -> Result<u64, Fault> {
+    let digest = tokio::task::spawn_blocking(move || fingerprint(&operation, &arguments));
+    match digest.await {
+        Ok(Ok(digest)) => Ok(digest),
+        _ => Err(Fault::new(FaultCode::Internal, "the message's data could not be read back")),
+    }
 }
 
 async fn on_jobs(

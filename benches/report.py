@@ -1,0 +1,123 @@
+"""The table of BENCHMARKING.md from the results: figures only as they were measured."""
+
+import json
+import re
+from pathlib import Path
+
+BEGIN, END = "<!-- figures: written by run.py -->", "<!-- end of figures -->"
+
+
+def row(name: str, found: dict) -> str:
+    return "\n".join(ROWS[name](found))
+
+
+def overhead(found: dict) -> list[str]:
+    times = found["microseconds"]
+    median = {name: times[name]["median"] for name in times}
+    least = {name: times[name]["least"] for name in times}
+    executor = found["executor"]
+    added = found["added_microseconds"]
+    line = lambda what, key: f"| {what} | {median[key]:.0f} µs | {least[key]:.0f} µs |"  # noqa: E731
+    return [
+        f"### Overhead of `call` on {found['program']}", "",
+        under(found, f"{found['load']['least']} to {found['load']['most']}; other processes took "
+                     f"{found['cores_of_others']['median']} cores"), "",
+        "| one at a time, one keep-alive connection | median | least |", "|---|---|---|",
+        line("the program, by `posix_spawn` and wait", "bare"),
+        line("a page (HTTP alone)", "page"),
+        line("`running` (HTTP, SOAP, read of the store)", "running"),
+        line("`call`", "call"), "",
+        f"Added by `call`: **{added['median'] / 1000:.2f} ms** between the medians, "
+        f"{added['least'] / 1000:.2f} ms between the least; in {found['rounds']} rounds alone "
+        f"{added['by_round']['least'] / 1000:.2f} to {added['by_round']['most'] / 1000:.2f} ms, median "
+        f"{added['by_round']['median'] / 1000:.2f} ms. Of it HTTP {median['page']:.0f} µs, SOAP and a "
+        f"read of the store {median['running'] - median['page']:.0f} µs; the supervisors alone add "
+        f"{executor['microseconds'] - executor['bare_microseconds']:.0f} µs "
+        f"(`cargo bench -p fishplate-jobs`).",
+    ]
+
+
+def throughput(found: dict) -> list[str]:
+    lines = [
+        f"### Calls a second, {found['clients']} clients", "",
+        under(found, f"{found['loads']['least']} to {found['loads']['most']}"), "",
+        f"| program | spawn and wait, {found['in_flight']} in flight | `call`, wrk on the same cores "
+        f"| ratio of medians | in rounds | processor time each | ratio |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, side in found["programs"].items():
+        rate, cpu, ratios = side["a_second"], side["cpu_microseconds"], side["ratio_of_rounds"]
+        lines.append(
+            f"| {name} | {rate['bare']:.0f} a second | {rate['call']:.0f} a second "
+            f"| **{side['ratio_of_medians']:.2f}** | {ratios['least']} to {ratios['most']} "
+            f"| {cpu['bare']:.0f} µs, {cpu['call']:.0f} µs | {cpu['bare'] / cpu['call']:.2f} |")
+    return lines
+
+
+def transfer(found: dict) -> list[str]:
+    names = {
+        "fetch": "nginx to disk, curl", "in_server": "in: curl to the server",
+        "in_client": "in: `fishplate call URL data:FILE`", "out_server": "out: server to disk, curl",
+        "out_client": "out: `fishplate call URL out:data=FILE`",
+    }
+    lines = [
+        f"### {found['bytes'] / 1e9:.0f} GB through MTOM", "",
+        under(found, f"{min(found['loads'])} to {max(found['loads'])}; {found['file_system']}"), "",
+        "| | median | least | MB/s | ratio of medians | of least |", "|---|---|---|---|---|---|",
+    ]
+    for key, name in names.items():
+        lines.append(
+            f"| {name} | {found['median_seconds'][key]:.2f} s | {found['least_seconds'][key]:.2f} s "
+            f"| {found['megabytes_a_second'][key]:.0f} | {found['ratio_of_medians'][key]:.2f} "
+            f"| {found['ratio_of_least'][key]:.2f} |")
+    memory = found["server_memory"]
+    return [*lines, "", f"Most memory of the server (VmHWM): in {mebibytes(memory['in']['VmHWM'])}, "
+                        f"out {mebibytes(memory['out']['VmHWM'])}."]
+
+
+def soak(found: dict) -> list[str]:
+    before, after, slope = found["before"], found["after"], found["bytes_per_call"]
+    lines = [
+        f"### {found['calls']:,} calls", "",
+        under(found, f"{min(found['loads'])} to {max(found['loads'])}"), "",
+        f"Resident memory grows by {slope['server']:.2f} bytes a call in the server (anonymous: "
+        f"{slope['server_anonymous']:.2f}) and {slope['keeper']:.2f} in the keeper (least squares "
+        f"after the first fifth); {found['calls'] / found['seconds']:.0f} calls a second.", "",
+        "| | before | after |", "|---|---|---|",
+    ]
+    for key, name in (("server_descriptors", "descriptors of the server"),
+                      ("keeper_descriptors", "descriptors of the keeper"),
+                      ("supervisors", "keeper and workers"), ("programs", "programs"),
+                      ("server_threads", "threads of the server"),
+                      ("files", "files and directories of the data directory"),
+                      ("bytes", "bytes of the data directory")):
+        lines.append(f"| {name} | {before[key]:,} | {after[key]:,} |")
+    lines.append(f"| resident memory of the server | {mebibytes(before['server_memory']['VmRSS'])} | "
+                 f"{mebibytes(after['server_memory']['VmRSS'])} |")
+    return lines
+
+
+ROWS = {"overhead": overhead, "throughput": throughput, "transfer": transfer, "soak": soak}
+
+
+def under(found: dict, load: str) -> str:
+    machine = found["machine"]
+    return (f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB, Linux "
+            f"{machine['kernel']}; {machine['date']}, {machine['commit']}; `{found['command']}`; "
+            f"load {load}.")
+
+
+def mebibytes(value: dict | int) -> str:
+    return f"{value / 2**20:.1f} MiB"
+
+
+def write(page: Path, results: Path) -> None:
+    parts = []
+    for name in ROWS:
+        file = results / f"{name}.json"
+        if file.exists():
+            parts.append(row(name, json.loads(file.read_text())))
+    figures = "\n\n".join(parts)
+    pattern = re.compile(re.escape(BEGIN) + ".*" + re.escape(END), re.DOTALL)
+    text = page.read_text()
+    page.write_text(pattern.sub(lambda _: f"{BEGIN}\n\n{figures}\n\n{END}", text))

@@ -1,0 +1,113 @@
+"""A server of one's own on a free port, and the requests that are sent to it."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+import machine
+
+XML = "text/xml; charset=utf-8"
+
+
+@dataclass
+class Server:
+    pid: int
+    url: str
+    data: Path
+
+    @property
+    def host(self) -> str:
+        return urllib.parse.urlsplit(self.url).hostname
+
+    @property
+    def port(self) -> int:
+        return urllib.parse.urlsplit(self.url).port
+
+    @property
+    def path(self) -> str:
+        return urllib.parse.urlsplit(self.url).path
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+    def supervisors(self) -> list[int]:
+        return [pid for pid in machine.processes_with(str(self.data)) if pid != self.pid]
+
+    def keeper(self) -> int:
+        """The supervisor whose parent is none of them."""
+        all_of_them = self.supervisors()
+        return next(pid for pid in all_of_them if int(machine.stat(pid)[1]) not in all_of_them)
+
+    def used(self) -> float:
+        return machine.used([self.pid, *self.supervisors()])
+
+    def post(self, verb: str, children: str = "") -> str:
+        body = envelope(self.name, verb, children)
+        headers = {"Content-Type": XML, "SOAPAction": '""'}
+        request = urllib.request.Request(self.url, body, headers)
+        with urllib.request.urlopen(request) as answer:
+            return answer.read().decode()
+
+    def write_post(self, to: Path, verb: str, children: str = "") -> Path:
+        """A whole request, for those who send it as it is."""
+        body = envelope(self.name, verb, children)
+        head = (f"POST {self.path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n"
+                f"Content-Type: {XML}\r\nSOAPAction: \"\"\r\nContent-Length: {len(body)}\r\n\r\n")
+        to.write_bytes(head.encode() + body)
+        return to
+
+    def write_get(self, to: Path, path: str) -> Path:
+        to.write_text(f"GET {path} HTTP/1.1\r\nHost: {self.host}:{self.port}\r\n\r\n", newline="")
+        return to
+
+
+def envelope(service: str, verb: str, children: str = "") -> bytes:
+    return (f'<S:Envelope xmlns:S="http://schemas.xmlsoap.org/soap/envelope/"><S:Body>'
+            f'<t:{verb} xmlns:t="urn:fishplate:{service}">{children}</t:{verb}>'
+            f"</S:Body></S:Envelope>").encode()
+
+
+@contextlib.contextmanager
+def serving(binary: Path, scratch: Path, name: str, description: str):
+    """Serves one service with the server's defaults, and ends all that it left running."""
+    place = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=scratch))
+    file, data = place / f"{name}.toml", place / "data"
+    file.write_text(description)
+    data.mkdir()
+    with open(place / f"{name}.log", "w+") as log:
+        command = [binary, "serve", file, "--listen", "127.0.0.1:0", "--data", data, "--log", "warn"]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=log, text=True)
+        try:
+            words = process.stdout.readline().split()
+            if len(words) != 2:
+                log.seek(0)
+                sys.exit(f"bench: the server did not start:\n{log.read()}")
+            server = Server(process.pid, words[1], data)
+            yield server
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=30)
+            end_supervisors(data)
+
+
+def end_supervisors(data: Path) -> None:
+    """Idle supervisors go by themselves after a while; the next measurement does not wait."""
+    for _ in range(100):
+        left = machine.processes_with(str(data))
+        if not left:
+            return
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        time.sleep(0.1)
+    sys.exit(f"bench: supervisors do not end: {left}")

@@ -1,0 +1,57 @@
+"""What the measurements are made with: found, built or fetched once, before anything is timed."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NATIVE = Path(__file__).parent / "native"
+
+
+class Tools:
+    """Paths of the programs, and a scratch directory on the disk that is measured."""
+
+    clock = staticmethod(time.monotonic)
+    sleep = staticmethod(time.sleep)
+
+    def __init__(self, binary: Path, cache: Path, scratch: Path) -> None:
+        if not binary.exists():
+            sys.exit(f"bench: {binary} is not there: cargo build --release -p fishplate")
+        self.root, self.binary, self.scratch = ROOT, binary.resolve(), scratch
+        self.cargo = os.environ.get("CARGO", "cargo")
+        self.cache = cache
+        cache.mkdir(parents=True, exist_ok=True)
+        self.bare, self.caller = self._compiled("bare"), self._compiled("caller")
+        self.exit = self._compiled("exit", "-nostdlib", "-static")
+        self.wrk, self.curl = found("wrk", "wrk"), found("curl", "curl")
+
+    def _compiled(self, name: str, *more: str) -> Path:
+        source, program = NATIVE / f"{name}.c", self.cache / name
+        command = ["cc", "-std=gnu17", "-O2", "-Wall", "-Wextra", "-pthread", *more, "-o", program,
+                   source]
+        subprocess.run(command, check=True)
+        return program
+
+    def nginx(self) -> Path:
+        """Debian's nginx, unpacked beside the build: installed, it would start to serve."""
+        try:
+            return found("nginx", "nginx")
+        except SystemExit:
+            unpacked = self.cache / "nginx"
+        program = unpacked / "usr/sbin/nginx"
+        if not program.exists():
+            subprocess.run(["apt-get", "-qq", "download", "nginx"], check=True, cwd=self.cache)
+            package = next(self.cache.glob("nginx_*.deb"))
+            subprocess.run(["dpkg", "--extract", package, unpacked], check=True)
+        return program
+
+
+def found(command: str, package: str) -> Path:
+    path = os.environ["PATH"] + os.pathsep + "/usr/sbin"
+    program = shutil.which(command, path=path)
+    if not program:
+        sys.exit(f"bench: {command} is missing: apt-get install {package}")
+    return Path(program)

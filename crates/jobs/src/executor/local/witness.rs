@@ -1,0 +1,158 @@
+//! How programs end that are nobody's children any more, all of their supervisors being dead.
+//!
+//! Only a parent is told the exit status of a process. But since Linux 6.15 whoever has held a
+//! descriptor of a process (pidfd) from before its end is told by `PIDFD_GET_INFO` afterwards, and
+//! until somebody has waited for it `/proc/PID/stat` tells it too. So an engine that looks at an
+//! orphan while it runs is its witness. On an older kernel there is none.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use nix::sys::signal::Signal;
+
+use super::procfs::{ProcessId, pidfd_open, stat};
+
+/// The orphans that this process watches.
+#[derive(Debug, Default)]
+pub(super) struct Witness {
+    watched: Mutex<HashMap<ProcessId, OwnedFd>>,
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    Exited(i32),
+    Signalled(String),
+}
+
+impl Witness {
+    /// Watches a program that runs.
+    pub(super) fn watch(&self, program: ProcessId) {
+        let mut watched = self.watched();
+        if watched.contains_key(&program) {
+            return;
+        }
+        // Opened first: the descriptor is of whoever had the number then, and if the program is
+        // alive now that was it.
+        if let Some(fd) = pidfd_open(program.pid)
+            && program.is_alive()
+        {
+            watched.insert(program, fd);
+        }
+    }
+
+    /// How a program ended that was watched; nothing if it was not, or the kernel does not tell.
+    pub(super) fn status(&self, program: ProcessId) -> Option<Status> {
+        let fd = self.watched().remove(&program)?;
+        let code = zombie_status(program).or_else(|| exit_info(&fd))?;
+        Some(Status::of_wait(code))
+    }
+
+    fn watched(&self) -> MutexGuard<'_, HashMap<ProcessId, OwnedFd>> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Status {
+    /// Reads a status as `wait` gives it.
+    fn of_wait(code: i32) -> Self {
+        if libc::WIFEXITED(code) {
+            return Self::Exited(libc::WEXITSTATUS(code));
+        }
+        let signal = libc::WTERMSIG(code);
+        let name = Signal::try_from(signal)
+            .map_or_else(|_| format!("signal {signal}"), |signal| signal.as_str().to_owned());
+        Self::Signalled(name)
+    }
+}
+
+/// The last field of `/proc/PID/stat`, while nobody has waited for it.
+fn zombie_status(program: ProcessId) -> Option<i32> {
+    if stat(program.pid)?.start != program.start {
+        return None;
+    }
+    let text = fs::read_to_string(format!("/proc/{}/stat", program.pid)).ok()?;
+    let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
+    let state = fields.next()?;
+    (state == "Z").then_some(())?;
+    fields.last()?.parse().ok()
+}
+
+/// `struct pidfd_info` of `linux/pidfd.h`, in its first form.
+#[repr(C)]
+#[derive(Default)]
+struct PidfdInfo {
+    mask: u64,
+    cgroup: u64,
+    /// From `pid` to `fsgid`.
+    ids: [u32; 11],
+    exit_code: i32,
+}
+
+/// `PIDFD_INFO_EXIT`.
+const EXIT: u64 = 1 << 3;
+
+/// The status that the kernel keeps for a descriptor once the process was waited for.
+fn exit_info(fd: &OwnedFd) -> Option<i32> {
+    const PIDFD_GET_INFO: libc::Ioctl = libc::_IOWR::<PidfdInfo>(0xFF, 11);
+    let mut info = PidfdInfo { mask: EXIT, ..PidfdInfo::default() };
+    #[expect(unsafe_code, reason = "no library wraps this ioctl")]
+    // SAFETY: the descriptor is open, and the structure has the layout and the size that the
+    // request tells; the kernel writes no more than that.
+    let done = unsafe { libc::ioctl(fd.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
+    (done == 0 && info.mask & EXIT != 0).then_some(info.exit_code)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// Whether this kernel tells a witness.
+    fn kernel_tells() -> bool {
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+        let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
+        (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 15)
+    }
+
+    fn ended(script: &str, wait: bool) -> Option<Status> {
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("read line; {script}")])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let program = ProcessId::of(child.id().try_into().unwrap()).unwrap();
+        let witness = Witness::default();
+        witness.watch(program);
+        drop(child.stdin.take());
+        if wait {
+            child.wait().unwrap();
+        } else {
+            while program.is_alive() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        }
+        let status = witness.status(program);
+        child.wait().unwrap();
+        status
+    }
+
+    #[test]
+    fn an_orphan_that_was_watched_tells_how_it_ended() {
+        assert_eq!(ended("exit 7", false), Some(Status::Exited(7)));
+        assert_eq!(ended("kill -9 $$", false), Some(Status::Signalled("SIGKILL".to_owned())));
+        let waited = ended("exit 7", true);
+        assert_eq!(waited, kernel_tells().then_some(Status::Exited(7)));
+    }
+
+    #[test]
+    fn nobody_tells_of_what_was_not_watched() {
+        let nobody = ProcessId { pid: i32::MAX, start: 1 };
+        let witness = Witness::default();
+        witness.watch(nobody);
+        assert_eq!(witness.status(nobody), None);
+    }
+}
