@@ -8,7 +8,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -96,21 +97,6 @@ impl Server {
     pub(crate) fn serve_many(&mut self, services: usize, words: &[&str]) {
         self.expected = services;
         self.serve(words);
-    }
-
-    /// The same on a port that no connection gets as its own: who calls a server that is away from
-    /// such a port may reach himself, and then the server can't have it back.
-    pub(crate) fn serve_steadily(&mut self, words: &[&str]) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let seed = now.subsec_nanos() ^ std::process::id();
-        let ports = (0..10_000).map(|n| 20_000 + (seed.wrapping_mul(97).wrapping_add(n)) % 10_000);
-        let mut free = ports.filter_map(|port| {
-            TcpListener::bind(("127.0.0.1", u16::try_from(port).unwrap())).ok()?.local_addr().ok()
-        });
-        let address = free.next().expect("a free port");
-        self.listens = Some(address);
-        self.arguments = words.iter().map(|word| (*word).to_owned()).collect();
-        self.start(&address.to_string());
     }
 
     /// The same, publishing addresses that begin with this URL.
