@@ -19,18 +19,23 @@ pub(crate) struct Process {
 
 /// Process IDs of the keeper of this data directory; there may be none, or for a moment two.
 pub(crate) fn keepers(data: &Path) -> Vec<i32> {
-    supervisors(data, "fishplate-keep")
+    named(data, "fishplate-keep")
+}
+
+/// Process IDs of all supervisors of this data directory.
+pub(crate) fn supervisors(data: &Path) -> Vec<i32> {
+    [keepers(data), workers(data)].concat()
 }
 
 /// Process IDs of the workers of this data directory.
 pub(crate) fn workers(data: &Path) -> Vec<i32> {
-    supervisors(data, "fishplate-work")
+    named(data, "fishplate-work")
 }
 
 /// Each leads a session, and none is the child of one of its name. A keeper's child that is about to
 /// become a worker, and a worker's child that is about to become a program, have their parent's
 /// name for a moment, but are none.
-fn supervisors(data: &Path, name: &str) -> Vec<i32> {
+fn named(data: &Path, name: &str) -> Vec<i32> {
     let all: Vec<Process> =
         of_data(data).into_iter().filter(|process| process.name == name).collect();
     let is_one = |process: &&Process| {

@@ -15,6 +15,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
+use crate::processes::{self, kill_all};
+
 /// The binary under test.
 pub(crate) const FISHPLATE: &str = env!("CARGO_BIN_EXE_fishplate");
 
@@ -215,6 +217,10 @@ impl Drop for Server {
             let _ = kill(pid(&child), Signal::SIGKILL);
             let _ = child.wait();
         }
+        // Jobs outlive their server, but not their test, however that ends.
+        let data = self.data();
+        kill_all(&processes::supervisors(&data));
+        kill_all(&processes::of_jobs(&data).iter().map(|process| process.pid).collect::<Vec<_>>());
         if std::thread::panicking() {
             #[expect(clippy::print_stderr, reason = "a test that fails tells what it knows")]
             let () = eprintln!("the server's log:\n{}", self.log());
