@@ -12,26 +12,36 @@ pub(crate) struct Process {
     pub(crate) pid: i32,
     /// Its name, cut at 15 characters.
     pub(crate) name: String,
+    parent: i32,
     session: i32,
     line: String,
 }
 
 /// Process IDs of the keeper of this data directory; there may be none, or for a moment two.
 pub(crate) fn keepers(data: &Path) -> Vec<i32> {
-    supervisors(data, "fishplate-keep")
+    named(data, "fishplate-keep")
+}
+
+/// Process IDs of all supervisors of this data directory.
+pub(crate) fn supervisors(data: &Path) -> Vec<i32> {
+    [keepers(data), workers(data)].concat()
 }
 
 /// Process IDs of the workers of this data directory.
 pub(crate) fn workers(data: &Path) -> Vec<i32> {
-    supervisors(data, "fishplate-work")
+    named(data, "fishplate-work")
 }
 
-/// Each leads a session. A keeper's child that is about to become a worker, and a worker's child that
-/// is about to become a program, have their parent's name, but are none.
-fn supervisors(data: &Path, name: &str) -> Vec<i32> {
-    let all = of_data(data).into_iter();
-    let ours = all.filter(|process| process.name == name && process.session == process.pid);
-    ours.map(|process| process.pid).collect()
+/// Each leads a session, and none is the child of one of its name. A keeper's child that is about to
+/// become a worker, and a worker's child that is about to become a program, have their parent's
+/// name for a moment, but are none.
+fn named(data: &Path, name: &str) -> Vec<i32> {
+    let all: Vec<Process> =
+        of_data(data).into_iter().filter(|process| process.name == name).collect();
+    let is_one = |process: &&Process| {
+        process.session == process.pid && !all.iter().any(|other| other.pid == process.parent)
+    };
+    all.iter().filter(is_one).map(|process| process.pid).collect()
 }
 
 /// All processes whose command line names this data directory.
@@ -78,9 +88,11 @@ fn living(pid: i32) -> Option<Process> {
         return None;
     }
     let name = before.split_once('(')?.1.to_owned();
-    let session = after.split_ascii_whitespace().nth(3)?.parse().ok()?;
+    let mut fields = after.split_ascii_whitespace().skip(1);
+    let parent = fields.next()?.parse().ok()?;
+    let session = fields.nth(1)?.parse().ok()?;
     let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    Some(Process { pid, name, session, line: String::from_utf8_lossy(&line).into_owned() })
+    Some(Process { pid, name, parent, session, line: String::from_utf8_lossy(&line).into_owned() })
 }
 
 /// The largest resident size of a process so far, in bytes.

@@ -15,6 +15,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
+use crate::processes::{self, kill_all};
+
 /// The binary under test.
 pub(crate) const FISHPLATE: &str = env!("CARGO_BIN_EXE_fishplate");
 
@@ -97,20 +99,6 @@ impl Server {
     pub(crate) fn serve_many(&mut self, services: usize, words: &[&str]) {
         self.expected = services;
         self.serve(words);
-    }
-
-    /// The same on a port that no connection gets as its own: who calls a server that is away from
-    /// such a port may reach himself, and then the server can't have it back.
-    pub(crate) fn serve_steadily(&mut self, words: &[&str]) {
-        let seed = std::process::id().wrapping_add(u32::from(next_mark()));
-        let ports = (0..10_000).map(|n| 20_000 + (seed.wrapping_mul(97).wrapping_add(n)) % 10_000);
-        let mut free = ports.filter_map(|port| {
-            TcpListener::bind(("127.0.0.1", u16::try_from(port).unwrap())).ok()?.local_addr().ok()
-        });
-        let address = free.next().expect("a free port");
-        self.listens = Some(address);
-        self.arguments = words.iter().map(|word| (*word).to_owned()).collect();
-        self.start(&address.to_string());
     }
 
     /// The same, publishing addresses that begin with this URL.
@@ -229,6 +217,10 @@ impl Drop for Server {
             let _ = kill(pid(&child), Signal::SIGKILL);
             let _ = child.wait();
         }
+        // Jobs outlive their server, but not their test, however that ends.
+        let data = self.data();
+        kill_all(&processes::supervisors(&data));
+        kill_all(&processes::of_jobs(&data).iter().map(|process| process.pid).collect::<Vec<_>>());
         if std::thread::panicking() {
             #[expect(clippy::print_stderr, reason = "a test that fails tells what it knows")]
             let () = eprintln!("the server's log:\n{}", self.log());
@@ -252,12 +244,6 @@ fn free_address() -> SocketAddr {
 
 fn pid(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap())
-}
-
-/// A number that differs from call to call.
-fn next_mark() -> u16 {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    NEXT.fetch_add(1009, Ordering::Relaxed)
 }
 
 /// Waits until it holds.

@@ -81,13 +81,7 @@ fn counting() -> Server {
          [input.deck]\ntype = \"raw\"\nfilename = \"deck\"\noptional = true\n",
     )
     .unwrap();
-    server.serve_steadily(&[
-        "--limit",
-        "max_running=8",
-        "--limit",
-        "max_queued=10000",
-        "service.toml",
-    ]);
+    server.serve(&["--limit", "max_running=8", "--limit", "max_queued=10000", "service.toml"]);
     server
 }
 
