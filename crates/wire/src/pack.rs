@@ -210,7 +210,10 @@ fn write_child(child: &Child, wrapper: &str, writer: &mut dyn Writer, root: &mut
         declare("xsi", XSI, root.text());
         root.push(" xsi:nil=\"true\"");
     }
-    if let Content::Data(payload @ (Payload::Inline(_) | Payload::Spooled(_))) = &child.content {
+    if let Content::Data(
+        payload @ (Payload::Inline(_) | Payload::Pieces(_) | Payload::Spooled(_)),
+    ) = &child.content
+    {
         writer.attributes(payload, root);
     }
     root.push(">");

@@ -69,6 +69,7 @@ fn children(namespace: &str, values: &[Argument]) -> Vec<Child> {
         content: match &value.value {
             Value::Text(text) => Content::Text(text.clone()),
             Value::Data(payload) => Content::Data(payload.clone()),
+            Value::Array(array) => Content::Data(array.data.clone()),
             Value::Record(fields) => Content::Fields(children(namespace, fields)),
         },
     };

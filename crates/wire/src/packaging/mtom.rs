@@ -147,6 +147,9 @@ impl Writer for MtomWriter {
             ));
             match payload {
                 Payload::Inline(bytes) => message.bytes(bytes.clone()),
+                Payload::Pieces(pieces) => {
+                    pieces.iter().for_each(|piece| message.bytes(piece.clone()));
+                }
                 Payload::Spooled(held) => message.file(held.clone(), Encoding::Raw),
                 Payload::Reference(_) => {}
             }

@@ -45,9 +45,11 @@ pub(super) struct PlainWriter;
 impl Writer for PlainWriter {
     fn value(&mut self, payload: &Payload, root: &mut Composer) {
         match payload {
-            Payload::Inline(bytes) => {
+            Payload::Inline(_) | Payload::Pieces(_) => {
                 let mut encoder = Base64Encoder::default();
-                encoder.encode(bytes, root.text());
+                for piece in payload.pieces().unwrap_or_default() {
+                    encoder.encode(piece, root.text());
+                }
                 encoder.finish(root.text());
             }
             Payload::Spooled(held) => root.file(held.clone(), SentAs::Base64),

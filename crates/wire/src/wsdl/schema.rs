@@ -186,7 +186,7 @@ fn xsd_name(data_type: &DataType) -> &'static str {
         DataType::Bool => "boolean",
         DataType::String => "string",
         DataType::DateTime => "dateTime",
-        DataType::Raw | DataType::Xml => "base64Binary",
+        DataType::Raw | DataType::Xml | DataType::Array(_) => "base64Binary",
         DataType::Record(_) => "anyType",
     }
 }
