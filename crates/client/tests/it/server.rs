@@ -249,7 +249,7 @@ fn packed(envelope: &Envelope, form: &ReplyForm) -> (String, Bytes) {
     for segment in packed.segments {
         match segment {
             Segment::Bytes(bytes) => body.extend_from_slice(&bytes),
-            Segment::File { .. } => panic!("the test's payloads are inline"),
+            Segment::Data { .. } => panic!("the test's payloads are inline"),
         }
     }
     (packed.content_type, body.into())

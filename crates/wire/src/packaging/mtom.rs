@@ -7,11 +7,12 @@ use super::multipart::{Found as InParts, Multipart, PartHead};
 use super::{
     Found, Packaging, Piece, Reader, Writer, malformed, told_charset, unsupported, writer,
 };
+use crate::encode::Encoding;
 use crate::envelope::SoapVersion;
 use crate::limits::WireLimits;
 use crate::media::{MediaType, unbracketed};
 use crate::name::XOP;
-use crate::pack::{Composer, Encoding, Packed};
+use crate::pack::{Composer, Packed};
 
 /// The action that a content type tells: in a parameter of its own or in that of `start-info`.
 pub(super) fn action(media: &MediaType) -> Option<String> {
@@ -145,14 +146,7 @@ impl Writer for MtomWriter {
                  Content-Transfer-Encoding: binary\r\n\
                  Content-ID: <{number}.{id}@fishplate>\r\n\r\n"
             ));
-            match payload {
-                Payload::Inline(bytes) => message.bytes(bytes.clone()),
-                Payload::Pieces(pieces) => {
-                    pieces.iter().for_each(|piece| message.bytes(piece.clone()));
-                }
-                Payload::Spooled(held) => message.file(held.clone(), Encoding::Raw),
-                Payload::Reference(_) => {}
-            }
+            message.payload(payload, Encoding::Raw);
         }
         message.push(&format!("\r\n--{id}--\r\n"));
         let action = match (version, action) {
