@@ -102,10 +102,16 @@ impl Composer {
         for segment in other.segments {
             self.segment(segment);
         }
-        self.text.extend_from_slice(&other.text);
+        self.bytes(other.text.into());
     }
 
-    fn segment(&mut self, segment: Segment) {
+    /// What was composed, in order.
+    pub(crate) fn into_segments(mut self) -> Vec<Segment> {
+        self.flush();
+        self.segments
+    }
+
+    pub(crate) fn segment(&mut self, segment: Segment) {
         self.flush();
         self.segments.push(segment);
     }
@@ -116,10 +122,10 @@ impl Composer {
         }
     }
 
-    pub(crate) fn packed(mut self, content_type: String) -> Packed {
-        self.flush();
-        let len = self.segments.iter().map(Segment::len).sum();
-        Packed { content_type, soap_action: None, segments: self.segments, len }
+    pub(crate) fn packed(self, content_type: String) -> Packed {
+        let segments = self.into_segments();
+        let len = segments.iter().map(Segment::len).sum();
+        Packed { content_type, soap_action: None, segments, len }
     }
 }
 
@@ -212,7 +218,7 @@ fn write_child(child: &Child, wrapper: &str, writer: &mut dyn Writer, root: &mut
                 write_child(field, wrapper, writer, root);
             }
         }
-        Content::Nil | Content::Unexpected => {}
+        Content::Nil | Content::Unexpected | Content::Part(_) => {}
     }
     root.push("</");
     root.push(prefix);

@@ -67,7 +67,8 @@ impl ReplyBody {
     pub fn packed(packed: Packed) -> Self {
         let left = packed.len;
         let bytes = packed.segments.iter().all(|segment| matches!(segment, Segment::Bytes(_)));
-        if bytes && left.is_some_and(|left| left <= JOINED) || packed.segments.len() == 1 && bytes {
+        let small = left.is_some_and(|left| left <= JOINED) || packed.segments.len() == 1;
+        if bytes && small {
             return Self {
                 content: Content::Bytes(Some(joined(packed.segments))),
                 left,

@@ -168,7 +168,7 @@ impl<'a> Message<'a> {
                     format!("-> {}", reference.url).into_bytes()
                 }
                 Value::Data(payload) => sink.bytes(&payload),
-                Value::Array(_) | Value::Record(_) => panic!("none here"),
+                other => panic!("no {other:?} here"),
             };
             (argument.name + &label, value)
         };
