@@ -138,8 +138,17 @@ fn detach() -> io::Result<()> {
     nix::unistd::dup2_stdin(&null)?;
     nix::unistd::dup2_stdout(&null)?;
     nix::unistd::dup2_stderr(&null)?;
-    // SAFETY: ignoring a signal runs no handler.
-    unsafe { nix::sys::signal::signal(Signal::SIGPIPE, SigHandler::SigIgn) }?;
+    // Whoever started us may ignore signals (a shell does so for what it starts with `&`), and our
+    // programs would inherit that.
+    for signal in Signal::iterator() {
+        let handler = match signal {
+            Signal::SIGKILL | Signal::SIGSTOP => continue,
+            Signal::SIGPIPE => SigHandler::SigIgn,
+            _ => SigHandler::SigDfl,
+        };
+        // SAFETY: neither ignoring a signal nor its default action runs a handler.
+        unsafe { nix::sys::signal::signal(signal, handler) }?;
+    }
     Ok(())
 }
 
