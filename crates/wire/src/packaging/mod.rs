@@ -231,3 +231,6 @@ pub(crate) fn fuzz_multipart(message: &[u8], size: usize) -> Option<String> {
     multipart.finish().ok()?;
     Some(String::from_utf8_lossy(&parts).into_owned())
 }
+
+#[cfg(test)]
+mod conformance;
