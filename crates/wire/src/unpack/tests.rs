@@ -39,9 +39,9 @@ impl Held for Spooled {
 
 /// A sink that writes at once, and what it was given.
 #[derive(Default)]
-pub(super) struct Sink {
+pub(crate) struct Sink {
     files: Vec<(Arc<dyn Held>, Arc<Spooled>)>,
-    writes: Vec<usize>,
+    pub(crate) writes: Vec<usize>,
 }
 
 impl SpoolSink for Sink {
@@ -65,7 +65,7 @@ impl Sink {
         &found.expect("a file of this sink").1
     }
 
-    pub(super) fn bytes(&self, payload: &Payload) -> Vec<u8> {
+    pub(crate) fn bytes(&self, payload: &Payload) -> Vec<u8> {
         match payload {
             Payload::Inline(bytes) => bytes.to_vec(),
             Payload::Pieces(pieces) => pieces.concat(),
@@ -74,7 +74,7 @@ impl Sink {
         }
     }
 
-    fn body(&self, packed: &Packed) -> Vec<u8> {
+    pub(crate) fn body(&self, packed: &Packed) -> Vec<u8> {
         let mut body = Vec::new();
         let mut outgoing = Outgoing::new(packed.segments.iter().cloned(), 7_000);
         while let Some(step) = outgoing.step() {
