@@ -34,6 +34,7 @@ fn message(packaging: Packaging, x: &str) -> Message {
         qualified: true,
         version: SoapVersion::V11,
         options: CallOptions::default(),
+        arrays: None,
     };
     let bytes: Vec<u8> = (0..SIZE).map(|n| (n * 7 % 251) as u8).collect();
     let deck = Value::Data(Payload::Inline(Bytes::from(bytes)));
