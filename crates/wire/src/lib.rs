@@ -20,12 +20,14 @@
 //! - [`addressing`], [`options`]: the headers we understand
 //! - [`read`](mod@read), [`bind`](mod@bind): a parcel to a request to arguments
 //! - [`write`](mod@write), [`detail`], [`pack`](mod@pack): an outcome to an envelope to segments
+//! - [`encode`], [`outgoing`]: segments to the bytes that are sent
 //! - [`wsdl`]: a service's description, both ways
 
 pub mod addressing;
 pub mod base64;
 pub mod bind;
 pub mod detail;
+pub mod encode;
 pub mod envelope;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
@@ -34,6 +36,7 @@ pub mod limits;
 pub mod media;
 pub mod name;
 pub mod options;
+pub mod outgoing;
 pub mod pack;
 pub mod packaging;
 pub mod read;
@@ -45,10 +48,12 @@ pub mod xml;
 
 pub use base64::Base64Encoder;
 pub use bind::{Reply, bind, bind_reply};
+pub use encode::{Encoder, Encoding};
 pub use envelope::{Body, Envelope, SoapVersion};
 pub use limits::WireLimits;
 pub use name::QName;
-pub use pack::{Encoding, Packed, Segment, pack};
+pub use outgoing::{Outgoing, Segment, Step};
+pub use pack::{Packed, pack};
 pub use packaging::Packaging;
 pub use read::{Request, read};
 pub use spool::SpoolSink;

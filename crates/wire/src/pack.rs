@@ -1,14 +1,12 @@
 //! An envelope to a content type and segments to be sent.
 
-use std::ops::Range;
-use std::sync::Arc;
-
 use bytes::Bytes;
-use fishplate_contract::{Held, Payload};
+use fishplate_contract::Payload;
 
-use crate::base64::Base64Encoder;
+use crate::encode::Encoding;
 use crate::envelope::{Body, Child, Content, Element, Envelope, SoapFault, SoapVersion};
 use crate::name::{QName, SOAP_11, SOAP_12, WSA, XML, XMLNS, XSI};
+use crate::outgoing::Segment;
 use crate::packaging::{Packaging, Writer, writer};
 use crate::xml::{push_attribute, push_text};
 
@@ -21,51 +19,8 @@ pub struct Packed {
     pub soap_action: Option<String>,
     /// The body, in order.
     pub segments: Vec<Segment>,
-    /// Length of the body in bytes.
-    pub len: u64,
-}
-
-/// A piece of a body.
-#[derive(Clone, Debug)]
-pub enum Segment {
-    /// These bytes.
-    Bytes(Bytes),
-    /// A file, or a run of its bytes.
-    File {
-        /// The file.
-        held: Arc<dyn Held>,
-        /// Which of its bytes.
-        range: Range<u64>,
-        /// How they are sent.
-        encoding: Encoding,
-    },
-}
-
-impl Segment {
-    /// Length in bytes as it is sent.
-    pub fn len(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::File { range, encoding: Encoding::Raw, .. } => range.end - range.start,
-            Self::File { range, encoding: Encoding::Base64, .. } => {
-                Base64Encoder::encoded_len(range.end - range.start)
-            }
-        }
-    }
-
-    /// It holds no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// How a file's bytes are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
-    /// As they are.
-    Raw,
-    /// As base64 without line breaks ([`crate::Base64Encoder`]).
-    Base64,
+    /// Length of the body in bytes; `None` if only sending it tells.
+    pub len: Option<u64>,
 }
 
 /// Packs an envelope. MTOM without any attachment becomes plain. `action` is for requests.
@@ -99,6 +54,15 @@ pub(crate) struct Composer {
 /// Bytes up to this length are copied into the text rather than made a segment of their own.
 const COPIED: usize = 4 << 10;
 
+/// A payload whose encoded form is not longer is encoded into the text at once: a small message
+/// has a length and is one piece.
+const RENDERED: usize = 64 << 10;
+
+fn is_small(payload: &Payload, encoding: &Encoding) -> bool {
+    let len = payload.len().and_then(|len| encoding.len(len));
+    len.is_some_and(|len| len <= RENDERED as u64)
+}
+
 impl Composer {
     /// Where text is appended.
     pub(crate) fn text(&mut self) -> &mut Vec<u8> {
@@ -117,19 +81,20 @@ impl Composer {
         }
     }
 
-    pub(crate) fn file(&mut self, held: Arc<dyn Held>, encoding: Encoding) {
-        let range = 0..held.len();
-        self.segment(Segment::File { held, range, encoding });
-    }
-
-    /// Bytes that are here, as they are.
-    pub(crate) fn payload(&mut self, payload: &Payload) {
-        match payload {
-            Payload::Inline(bytes) => self.bytes(bytes.clone()),
-            Payload::Pieces(pieces) => pieces.iter().for_each(|piece| self.bytes(piece.clone())),
-            Payload::Spooled(held) => self.file(held.clone(), Encoding::Raw),
-            // Written by whoever calls: a reference looks the same in every packaging.
-            Payload::Reference(_) => {}
+    /// A payload, which is not a reference.
+    pub(crate) fn payload(&mut self, payload: &Payload, encoding: Encoding) {
+        match (payload, &encoding) {
+            (Payload::Inline(_) | Payload::Pieces(_), Encoding::Raw) => {
+                payload.pieces().unwrap_or_default().iter().for_each(|it| self.bytes(it.clone()));
+            }
+            (Payload::Inline(_) | Payload::Pieces(_), _) if is_small(payload, &encoding) => {
+                let mut encoder = encoding.encoder();
+                for piece in payload.pieces().unwrap_or_default() {
+                    encoder.encode(piece, &mut self.text);
+                }
+                while !encoder.finish(RENDERED, &mut self.text) {}
+            }
+            _ => self.segment(Segment::of(payload, encoding)),
         }
     }
 
