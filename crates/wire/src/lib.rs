@@ -12,6 +12,7 @@
 //! - [`name`]: qualified names and the namespaces we know
 //! - [`media`]: media types and their parameters
 //! - [`base64`]: base64 in a stream, both ways
+//! - `number`: the numbers of arrays as text, both ways
 //! - [`xml`]: a push tokenizer, and writing
 //! - [`spool`]: where large payloads go
 //! - [`packaging`]: plain XML, MTOM, SOAP with Attachments and DIME; others slot in here
@@ -20,7 +21,7 @@
 //! - [`addressing`], [`options`]: the headers we understand
 //! - [`read`](mod@read), [`bind`](mod@bind): a parcel to a request to arguments
 //! - [`write`](mod@write), [`detail`], [`pack`](mod@pack): an outcome to an envelope to segments
-//! - [`encode`], [`outgoing`]: segments to the bytes that are sent
+//! - [`encode`], [`items`], [`outgoing`]: segments to the bytes that are sent
 //! - [`wsdl`]: a service's description, both ways
 
 pub mod addressing;
@@ -32,9 +33,11 @@ pub mod envelope;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
+pub mod items;
 pub mod limits;
 pub mod media;
 pub mod name;
+mod number;
 pub mod options;
 pub mod outgoing;
 pub mod pack;
@@ -49,7 +52,8 @@ pub mod xml;
 pub use base64::Base64Encoder;
 pub use bind::{Reply, bind, bind_reply};
 pub use encode::{Encoder, Encoding};
-pub use envelope::{Body, Envelope, SoapVersion};
+pub use envelope::{ArrayForm, Body, Envelope, SoapVersion};
+pub use items::Items;
 pub use limits::WireLimits;
 pub use name::QName;
 pub use outgoing::{Outgoing, Segment, Step};

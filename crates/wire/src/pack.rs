@@ -1,10 +1,15 @@
 //! An envelope to a content type and segments to be sent.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use fishplate_contract::Payload;
 
 use crate::encode::Encoding;
-use crate::envelope::{Body, Child, Content, Element, Envelope, SoapFault, SoapVersion};
+use crate::envelope::{
+    ArrayForm, Body, Child, Content, Element, Envelope, Numbers, SoapFault, SoapVersion,
+};
+use crate::items::Items;
 use crate::name::{QName, SOAP_11, SOAP_12, WSA, XML, XMLNS, XSI};
 use crate::outgoing::Segment;
 use crate::packaging::{Packaging, Writer, writer};
@@ -56,11 +61,10 @@ const COPIED: usize = 4 << 10;
 
 /// A payload whose encoded form is not longer is encoded into the text at once: a small message
 /// has a length and is one piece.
-const RENDERED: usize = 64 << 10;
+const RENDERED: usize = 128 << 10;
 
 fn is_small(payload: &Payload, encoding: &Encoding) -> bool {
-    let len = payload.len().and_then(|len| encoding.len(len));
-    len.is_some_and(|len| len <= RENDERED as u64)
+    payload.len().is_some_and(|len| encoding.most(len) <= RENDERED as u64)
 }
 
 impl Composer {
@@ -196,14 +200,25 @@ fn write_child(child: &Child, wrapper: &str, writer: &mut dyn Writer, root: &mut
         declare("xsi", XSI, root.text());
         root.push(" xsi:nil=\"true\"");
     }
-    if let Content::Data(
-        payload @ (Payload::Inline(_) | Payload::Pieces(_) | Payload::Spooled(_)),
-    ) = &child.content
+    match &child.content {
+        Content::Array(numbers) => write_array(child, numbers, writer, root),
+        content => write_content(content, wrapper, writer, root),
+    }
+    root.push("</");
+    root.push(prefix);
+    root.push(&child.name.local);
+    root.push(">");
+}
+
+/// The rest of the start tag, and what is in the element.
+fn write_content(content: &Content, wrapper: &str, writer: &mut dyn Writer, root: &mut Composer) {
+    if let Content::Data(payload) = content
+        && !matches!(payload, Payload::Reference(_))
     {
         writer.attributes(payload, root);
     }
     root.push(">");
-    match &child.content {
+    match content {
         Content::Text(text) => push_text(text, root.text()),
         Content::Data(Payload::Reference(reference)) => {
             root.push("<wsa:EndpointReference");
@@ -218,12 +233,55 @@ fn write_child(child: &Child, wrapper: &str, writer: &mut dyn Writer, root: &mut
                 write_child(field, wrapper, writer, root);
             }
         }
-        Content::Nil | Content::Unexpected | Content::Part(_) => {}
+        Content::Nil | Content::Unexpected | Content::Part(_) | Content::Array(_) => {}
     }
-    root.push("</");
-    root.push(prefix);
-    root.push(&child.name.local);
+}
+
+/// The same for an array.
+fn write_array(child: &Child, numbers: &Numbers, writer: &mut dyn Writer, root: &mut Composer) {
+    let shape = numbers.shape.as_deref().unwrap_or_default();
+    let Content::Data(payload) = &*numbers.data else {
+        root.push(">");
+        return;
+    };
+    if writer.arrays(numbers.form) == ArrayForm::Elements {
+        let names = declare_items(&child.name.namespace, &numbers.names, root.text());
+        root.push(">");
+        let items = Items::new(numbers.element, shape, &names);
+        root.payload(payload, Encoding::Items(Arc::new(items)));
+        return;
+    }
+    let lengths: Vec<String> = shape.iter().map(u64::to_string).collect();
+    let (name, shape) = (numbers.element.name(), lengths.join(" "));
+    root.push(&format!(" type=\"{name}\" shape=\"{shape}\""));
+    writer.attributes(payload, root);
     root.push(">");
+    writer.value(payload, root);
+}
+
+/// Declares the namespace of an array's elements; gives the names of their tags, which are short:
+/// there are millions of them.
+fn declare_items(namespace: &str, names: &[QName], out: &mut Vec<u8>) -> Vec<String> {
+    let first = names.first().map_or(namespace, |name| &name.namespace);
+    if names.iter().all(|name| name.namespace == first) {
+        if !first.is_empty() {
+            out.extend_from_slice(b" xmlns=\"");
+            push_attribute(first, out);
+            out.push(b'"');
+        }
+        return names.iter().map(|name| name.local.clone()).collect();
+    }
+    let mut tags = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        if name.namespace.is_empty() {
+            tags.push(name.local.clone());
+        } else {
+            let prefix = format!("i{at}");
+            declare(&prefix, &name.namespace, out);
+            tags.push(format!("{prefix}:{}", name.local));
+        }
+    }
+    tags
 }
 
 /// Writes the name of a fault code with the prefix `soap` for SOAP's own and a declared one else.

@@ -180,6 +180,7 @@ async fn answer(
         content_type: &content_type,
         soap_action: soap_action.as_deref(),
         accept: accept.as_deref(),
+        query: None,
     };
     let limits =
         WireLimits { inline_size: 1 << 30, inline_total: 1 << 30, ..WireLimits::default() };

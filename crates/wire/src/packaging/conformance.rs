@@ -287,6 +287,41 @@ fn data_of_attachments_are_slices_of_their_chunk() {
     }
 }
 
+#[test]
+fn what_stays_in_memory_is_kept_as_it_came() {
+    let content = content(1_000_000, 0);
+    let limits =
+        WireLimits { inline_size: 2_000_000, inline_total: 3_000_000, ..WireLimits::default() };
+    for &packaging in Packaging::ALL {
+        let sent = call(packaging, SoapVersion::V11, &[content.clone(), content[..10].to_vec()]);
+        let message = Bytes::from(sent.body);
+        let expected = Expected::response(QName::new("urn:t", "call"), &parameters());
+        let head = Head { content_type: &sent.content_type, ..Head::default() };
+        for size in [1000, 100_000, usize::MAX] {
+            let expected = Box::new(expected.clone());
+            let mut unpacker = Unpacker::new(&head, expected, &limits).unwrap();
+            let mut sink = Sink::default();
+            for at in (0..message.len()).step_by(size.min(message.len())) {
+                let end = at.saturating_add(size).min(message.len());
+                unpacker.feed(message.slice(at..end), &mut sink).unwrap();
+            }
+            let parcel = unpacker.finish(&mut sink).unwrap();
+            let Body::Wrapper { children, .. } = parcel.envelope.body else { panic!() };
+            let arguments = bind("call", &parameters(), children).unwrap();
+            let Value::Data(payload) = &arguments[0].value else { panic!() };
+            assert_eq!(sink.bytes(payload), content, "{packaging:?} {size}");
+            assert!(sink.writes.is_empty(), "nothing is spooled");
+            let pieces = payload.pieces().unwrap();
+            let range = message.as_ptr_range();
+            let slices = pieces.iter().filter(|piece| range.contains(&piece.as_ptr()));
+            let sliced = size > 1000 && packaging != Packaging::Plain;
+            assert_eq!(slices.count() > 0, sliced, "{packaging:?} {size}");
+            let shortest = pieces[..pieces.len() - 1].iter().map(Bytes::len).min();
+            assert!(shortest.is_none_or(|len| len > 10_000 && pieces.len() < 30), "{shortest:?}");
+        }
+    }
+}
+
 /// The parts of a multipart message, each with what is before it, and what is after the last.
 fn parts(sent: &Sent) -> (Vec<Vec<u8>>, Vec<u8>) {
     let boundary = MediaType::parse(&sent.content_type).parameter("boundary").unwrap().to_owned();
@@ -357,6 +392,30 @@ fn attachments_before_a_late_root_are_spooled() {
         assert!(spooled > 2 * SIZE - (128 << 10), "{spooled}");
         unpacker.feed(Bytes::copy_from_slice(&body[root..]), &mut sink).unwrap();
         unpacker.finish(&mut sink).unwrap();
+    }
+}
+
+#[test]
+fn a_message_is_bounded_as_a_whole_and_in_its_envelope() {
+    for &packaging in Packaging::ALL {
+        let sent = call(packaging, SoapVersion::V11, &[content(5000, 0)]);
+        let len = sent.body.len() as u64;
+        let told = |limits: WireLimits| {
+            let expected = Expected::response(QName::new("urn:t", "call"), &parameters());
+            let head = Head { content_type: &sent.content_type, ..Head::default() };
+            let mut unpacker = Unpacker::new(&head, Box::new(expected), &limits).unwrap();
+            let mut sink = Sink::default();
+            let mut chunks = sent.body.chunks(100).map(Bytes::copy_from_slice);
+            let fed = chunks.try_for_each(|chunk| unpacker.feed(chunk, &mut sink));
+            let read = fed.and_then(|()| unpacker.finish(&mut sink));
+            read.err().map(|fault| fault.limit.unwrap().name)
+        };
+        let total = |most| WireLimits { message_size: Some(most), ..WireLimits::default() };
+        assert_eq!(told(total(len)), None);
+        assert_eq!(told(total(len - 1)).as_deref(), Some("message_size"), "{packaging:?}");
+        let envelope = |most| WireLimits { envelope_size: most, ..WireLimits::default() };
+        assert_eq!(told(envelope(1000)), None, "{packaging:?}");
+        assert_eq!(told(envelope(100)).as_deref(), Some("envelope_size"), "{packaging:?}");
     }
 }
 

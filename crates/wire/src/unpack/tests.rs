@@ -1,5 +1,6 @@
 //! Whole messages: what stacks send, what they should not, and anything cut anywhere.
 
+mod arrays;
 mod hostile;
 mod random;
 mod stacks;
@@ -130,8 +131,11 @@ impl<'a> Message<'a> {
         sizes: &[usize],
         limits: &WireLimits,
     ) -> (Result<Parcel, Fault>, Sink) {
-        let head =
-            Head { content_type: self.content_type, soap_action: self.soap_action, accept: None };
+        let head = Head {
+            content_type: self.content_type,
+            soap_action: self.soap_action,
+            ..Head::default()
+        };
         let expected = Expected::requests(NS, &interface());
         let mut sink = Sink::default();
         let go = || {

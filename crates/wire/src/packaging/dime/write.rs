@@ -6,7 +6,7 @@ use fishplate_contract::Payload;
 
 use super::{ABSOLUTE_URI, ALIGNED, Header, MEDIA_TYPE, UNCHANGED, VERSION, padding};
 use crate::encode::Encoding;
-use crate::envelope::SoapVersion;
+use crate::envelope::{ArrayForm, SoapVersion};
 use crate::outgoing::Segment;
 use crate::pack::{Composer, Packed, random_id};
 use crate::packaging::{Writer, action_parameter};
@@ -48,6 +48,11 @@ impl Writer for DimeWriter {
         }
         self.attachments.push(payload.clone());
         root.push(&format!(" href=\"{}\"", self.id(self.attachments.len())));
+    }
+
+    /// Always bytes: a record tells its length first, and that of elements is known last.
+    fn arrays(&self, _asked: ArrayForm) -> ArrayForm {
+        ArrayForm::Binary
     }
 
     fn value(&mut self, _payload: &Payload, _root: &mut Composer) {}
