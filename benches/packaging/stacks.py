@@ -4,7 +4,10 @@ A server is a program that takes the host it listens on and prints its port (or 
 that does what `drivers.py` writes to its stdin. Stacks with the same server command share a server.
 """
 
+import functools
 import os
+import re
+import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +17,7 @@ from place import HERE, ROOT, Place
 
 OPERATIONS = ("echo", "getMatrix", "parse")
 NATIVE = ROOT / "benches/native"
+JAVA_OPTIONS = ("-Xmx4g",)
 THREADS = 48  # of gSOAP's server: one a connection, and `small` has forty
 
 
@@ -98,6 +102,73 @@ class Zeep(Gsoap):
 
 
 @dataclass
+class Java(Stack):
+    """A server and a client in Java; the first calls only warm the compiler."""
+
+    warm: float = 3.0
+
+    toolkit = ""  # the directory of its sources
+    artifact = ""  # whose version stands in its pom.xml
+
+    def __post_init__(self) -> None:
+        self.path = f"/{self.packaging_named()}"
+
+    def packaging_named(self) -> str:
+        """As the toolkit calls it."""
+        return self.name.rpartition("-")[2]
+
+    def packages(self) -> list[str]:
+        return preparation.missing_packages(preparation.JAVA)
+
+    def prepare(self, place: Place) -> None:
+        self.directory(place)
+
+    def sources(self) -> list[Path]:
+        return [*sorted((HERE / self.toolkit).glob("*.java")), *sorted((HERE / "java").glob("*.java"))]
+
+    def directory(self, place: Place) -> Path:
+        extra = sorted((HERE / self.toolkit).glob("*.wsdd"))
+        pom = HERE / self.toolkit / "pom.xml"
+
+        def make(directory: Path) -> None:
+            preparation.say("with Maven; the first time downloads libraries")
+            (directory / "src").mkdir()
+            (directory / "WEB-INF").mkdir()
+            for source in self.sources():
+                shutil.copy(source, directory / "src")
+            for source in extra:
+                shutil.copy(source, directory / "WEB-INF")
+            shutil.copy(pom, directory)
+            preparation.maven(directory)
+
+        return place.build(self.toolkit, make, pom, *self.sources(), *extra)
+
+    def run(self, place: Place, *words: str) -> list[str]:
+        # What a toolkit writes to files (attachments, in Axis) goes where the measurement ends it.
+        return ["java", *JAVA_OPTIONS, f"-Djava.io.tmpdir={place.scratch}",
+                "-cp", preparation.class_path(self.directory(place)), *words]
+
+    def server(self, place: Place, host: str) -> list[str]:
+        return self.run(place, "Server", host, str(self.directory(place)))
+
+    def client(self, place: Place) -> list[str]:
+        return self.run(place, "Client", self.packaging_named())
+
+    def version(self, place: Place) -> str:
+        pom = (HERE / self.toolkit / "pom.xml").read_text()
+        version = re.search(rf"<{self.artifact}>([^<]+)</", pom).group(1)
+        return f"{self.title.split()[0]} {version} on {java_version()}"
+
+
+class Cxf(Java):
+    toolkit, artifact = "cxf", "cxf.version"
+
+
+class Axis(Java):
+    toolkit, artifact = "axis", "axis.version"
+
+
+@dataclass
 class Limit(Stack):
     """The same bytes without SOAP."""
 
@@ -143,6 +214,12 @@ def native(name: str) -> Path:
     return ROOT / "target/release" / name
 
 
+@functools.cache
+def java_version() -> str:
+    told = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+    return "Java " + (re.search(r'version "([^"]+)"', told) or ["", "unknown"])[1]
+
+
 def debian(package: str) -> str:
     """The version of an installed package."""
     done = subprocess.run(["dpkg-query", "-W", "-f=${Version}", package], capture_output=True, text=True,
@@ -156,6 +233,11 @@ STACKS = [
     Gsoap("gsoap-xml", "gSOAP XML", "xml"),
     Gsoap("gsoap-mtom", "gSOAP MTOM", "mtom"),
     Gsoap("gsoap-dime", "gSOAP DIME", "dime"),
+    Cxf("cxf-xml", "CXF XML", "xml"),
+    Cxf("cxf-mtom", "CXF MTOM", "mtom"),
+    Axis("axis-xml", "Axis XML", "xml"),
+    Axis("axis-mime", "Axis MIME", "swa"),
+    Axis("axis-dime", "Axis DIME", "dime"),
     Zeep("zeep-xml", "zeep XML (server: gSOAP)", "xml"),
     Limit("http-whole", "HTTP echo, body read first", ""),
     Limit("http-stream", "HTTP echo, streaming", ""),
