@@ -7,12 +7,12 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
-import java.util.Hashtable;
 
 import javax.activation.DataHandler;
 import javax.xml.namespace.QName;
 import javax.xml.rpc.ParameterMode;
 
+import org.apache.axis.AxisEngine;
 import org.apache.axis.AxisFault;
 import org.apache.axis.EngineConfiguration;
 import org.apache.axis.Handler;
@@ -26,6 +26,7 @@ import org.apache.axis.encoding.ser.JAFDataHandlerDeserializerFactory;
 import org.apache.axis.encoding.ser.JAFDataHandlerSerializerFactory;
 import org.apache.axis.handlers.BasicHandler;
 import org.apache.axis.transport.http.CommonsHTTPSender;
+import org.apache.commons.httpclient.MultiThreadedHttpConnectionManager;
 
 public final class Client implements Driver.Client {
     private static final String NAMESPACE = "urn:fishplate:bench:matrix";
@@ -35,12 +36,17 @@ public final class Client implements Driver.Client {
 
     private final String packaging;
     private final Sender sender = new Sender();
-    private final org.apache.axis.client.Service service = new org.apache.axis.client.Service(configuration(sender));
+    private final org.apache.axis.client.Service service =
+        new org.apache.axis.client.Service(configuration(sender));
     private String url;
     private String keptFrom = "";
 
     Client(String packaging) {
         this.packaging = packaging;
+        // As the server's configuration.
+        service.getEngine().setOption(AxisEngine.PROP_DOMULTIREFS, false);
+        service.getEngine().setOption(AxisEngine.PROP_SEND_XSI, false);
+        service.getEngine().setOption(AxisEngine.PROP_DISABLE_PRETTY_XML, true);
     }
 
     public static void main(String[] arguments) throws Exception {
@@ -50,12 +56,6 @@ public final class Client implements Driver.Client {
     private static EngineConfiguration configuration(Handler sender) {
         SimpleProvider provider = new SimpleProvider();
         provider.deployTransport("http", new SimpleTargetedChain(sender));
-        Hashtable<String, Object> options = new Hashtable<>();
-        options.put("sendMultiRefs", false);
-        options.put("sendXsiTypes", false);
-        options.put("disablePrettyXML", true);
-        options.put("axis.xml.reuseParsers", true);
-        provider.setGlobalOptions(options);
         return provider;
     }
 
@@ -107,7 +107,14 @@ public final class Client implements Driver.Client {
 
     /** Sends as Axis does on a connection that is kept; keeps an answer, or gives that again. */
     private static final class Sender extends BasicHandler {
-        private final Handler http = new CommonsHTTPSender();
+        private final Handler http = new CommonsHTTPSender() {
+            @Override
+            protected void initialize() {
+                super.initialize();
+                // Before each call it would wait a millisecond whether the server closes.
+                ((MultiThreadedHttpConnectionManager) connectionManager).getParams().setStaleCheckingEnabled(false);
+            }
+        };
         private boolean keeping;
         private boolean again;
         private byte[] bytes;
