@@ -14,6 +14,7 @@ from place import Place
 from relay import Relay
 from stacks import OPERATIONS, Stack
 
+TOO_LONG = "a call would take more than"
 SIZES = (10, 50, 100, 500, 1000, 4000)
 
 
@@ -111,7 +112,7 @@ class Row:
         """Whether the answer is right, the bytes that go over the wire, and how long a call takes."""
         predicted = self.predict(cell)
         if predicted > self.plan.longest:
-            cell.not_measured = f"a call would take about {predicted:.0f} s"
+            cell.not_measured = f"{TOO_LONG} {self.plan.longest:.0f} s"
             return
         url = self.floor.url(cell.stack)
         if self.floor.network.name == "loopback" and cell.operation != "parse":
@@ -129,15 +130,15 @@ class Row:
         self.estimate[cell.stack.name] = statistics.median(taken)
 
     def predict(self, cell: Cell) -> float:
-        """Seconds of a call: time grows at most with the count of numbers, beyond what is small."""
+        """Seconds of a call: what the smallest takes, and a share that grows with the count of numbers."""
         before = [earlier for earlier in self.earlier
                   if earlier.stack is cell.stack and earlier.operation == cell.operation]
         if not before:
             return 0.0
         last = before[-1]
         if last.not_measured:
-            return self.plan.longest + 1 if "would take" in last.not_measured else 0.0
-        return last.median * (cell.n / last.n) ** 2
+            return self.plan.longest + 1 if TOO_LONG in last.not_measured else 0.0
+        return before[0].median + (last.median - before[0].median) * (cell.n / last.n) ** 2
 
     def enough(self, cell: Cell) -> bool:
         """Where calls are long, the least count of them does."""

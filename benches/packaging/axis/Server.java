@@ -16,6 +16,7 @@ public final class Server {
             new org.eclipse.jetty.server.Server(new InetSocketAddress(arguments[0], 0));
         ServletContextHandler context = new ServletContextHandler();
         context.setResourceBase(arguments[1]);
+        context.setInitParameter("axis.attachments.Directory", System.getProperty("java.io.tmpdir"));
         context.addServlet(new ServletHolder(new AxisServlet()), "/*");
         jetty.setHandler(context);
         jetty.start();
