@@ -1,0 +1,26 @@
+// Axis' server in an embedded Jetty: java Server HOST ROOT; prints its port. ROOT has
+// `WEB-INF/server-config.wsdd`; `/xml`, `/mime` and `/dime` are its services.
+
+import java.net.InetSocketAddress;
+
+import org.apache.axis.transport.http.AxisServlet;
+import org.eclipse.jetty.server.ServerConnector;
+import org.eclipse.jetty.servlet.ServletContextHandler;
+import org.eclipse.jetty.servlet.ServletHolder;
+
+public final class Server {
+    private Server() {}
+
+    public static void main(String[] arguments) throws Exception {
+        org.eclipse.jetty.server.Server jetty =
+            new org.eclipse.jetty.server.Server(new InetSocketAddress(arguments[0], 0));
+        ServletContextHandler context = new ServletContextHandler();
+        context.setResourceBase(arguments[1]);
+        context.setInitParameter("axis.attachments.Directory", System.getProperty("java.io.tmpdir"));
+        context.addServlet(new ServletHolder(new AxisServlet()), "/*");
+        jetty.setHandler(context);
+        jetty.start();
+        System.out.println(((ServerConnector) jetty.getConnectors()[0]).getLocalPort());
+        jetty.join();
+    }
+}
