@@ -80,8 +80,7 @@ impl Sent {
         let head = Head {
             content_type: &self.content_type,
             soap_action: self.soap_action.as_deref(),
-            accept: None,
-            query: None,
+            ..Head::default()
         };
         let expected = Expected::response(QName::new("urn:t", "call"), &parameters());
         let mut unpacker = Unpacker::new(&head, Box::new(expected), &WireLimits::default())?;
