@@ -38,7 +38,7 @@ fn message(packaging: Packaging, x: &str) -> Message {
         options: CallOptions::default(),
         arrays: None,
     };
-    let bytes: Vec<u8> = (0..SIZE).map(|n| (n * 7 % 251) as u8).collect();
+    let bytes: Vec<u8> = (0..SIZE).map(|n| u8::try_from(n * 7 % 251).unwrap_or_default()).collect();
     let deck = Value::Data(Payload::Inline(Bytes::from(bytes)));
     let arguments = [Argument::new("deck", deck), Argument::text("x", x)];
     let packed = pack(&write_request(&form, &arguments).unwrap(), packaging, Some("call"));
