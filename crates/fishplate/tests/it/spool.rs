@@ -48,7 +48,7 @@ fn message(packaging: Packaging, x: &str) -> Message {
         let Step::Send(bytes) = step else { panic!("a message from memory has no file") };
         body.extend_from_slice(&bytes);
     }
-    Message { content_type: packed.content_type, body }
+    Message { content_type: packed.content_type.into_owned(), body }
 }
 
 fn send(server: &Server, message: &Message) -> Answer {
