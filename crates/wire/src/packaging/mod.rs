@@ -220,7 +220,7 @@ fn told_charset(media: &MediaType) -> Result<Option<&'static Encoding>, Fault> {
 /// What a reader finds in a message of that content type, as text.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn fuzz_reader(content_type: &str, message: &[u8], size: usize) -> Option<String> {
-    let mut reader = reader(content_type, &WireLimits::default()).ok()?.reader;
+    let mut reader = reader(&MediaType::parse(content_type), &WireLimits::default()).ok()?.reader;
     let mut told = Vec::new();
     let mut found = |piece: Piece| {
         match piece {
