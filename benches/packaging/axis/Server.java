@@ -18,11 +18,11 @@ public final class Server {
     private Server() {}
 
     public static void main(String[] arguments) throws Exception {
+        System.setProperty("axis.attachments.Directory", System.getProperty("java.io.tmpdir"));
         org.eclipse.jetty.server.Server jetty =
             new org.eclipse.jetty.server.Server(new InetSocketAddress(arguments[0], 0));
         ServletContextHandler context = new ServletContextHandler();
         context.setResourceBase(arguments[1]);
-        context.setInitParameter("axis.attachments.Directory", System.getProperty("java.io.tmpdir"));
         context.addServlet(new ServletHolder(new Reader()), "/*");
         jetty.setHandler(context);
         jetty.start();
