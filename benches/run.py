@@ -18,6 +18,7 @@ import report  # noqa: E402
 import results as packaging  # noqa: E402
 import small  # noqa: E402
 import soak  # noqa: E402
+import streams  # noqa: E402
 import throughput  # noqa: E402
 import transfer  # noqa: E402
 from place import Place  # noqa: E402
@@ -33,6 +34,8 @@ MEASUREMENTS = {
                                                               3 if options.quick else 6),
     "transfer": lambda options, scratch: transfer.measure(tools(options, scratch),
                                                           1 if options.quick else 5, options.size),
+    "streams": lambda options, scratch: streams.measure(tools(options, scratch),
+                                                        1 << 30 if options.quick else options.stream),
     "soak": lambda options, scratch: soak.measure(tools(options, scratch),
                                                   10_000 if options.quick else options.calls),
     "small": lambda options, scratch: small.run(place(options, scratch), 3 if options.quick else 8,
@@ -84,6 +87,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true",
                         help="fewer rounds; prints and keeps nothing")
     parser.add_argument("--size", type=int, default=10**9, help="bytes of the transfer")
+    parser.add_argument("--stream", type=int, default=8 << 30, help="bytes of a stream")
     parser.add_argument("--calls", type=int, default=100_000, help="calls of the soak")
     parser.add_argument("--link", action="store_true",
                         help="packaging: across a link of 1 Gbit/s and 20 ms instead of loopback")

@@ -30,7 +30,7 @@ BARE = "http-whole"
 SIDES = {
     BARE: Side("bare hyper", envelope("bench:matrix", "add", NUMBERS)),
     "gsoap-xml": Side("gSOAP", envelope("bench:matrix", "add", NUMBERS)),
-    "fishplate-xml": Side("Fishplate", envelope("add", "call", NUMBERS), "add"),
+    "fishplate-xml": Side("Fishplate", envelope("matrix", "add", NUMBERS)),
 }
 
 

@@ -61,6 +61,7 @@ fn put(payload: &Payload, to: &Path) -> io::Result<()> {
 fn copy_into(payload: &Payload, file: &mut File) -> io::Result<()> {
     match payload {
         Payload::Inline(bytes) => file.write_all(bytes),
+        Payload::Pieces(pieces) => pieces.iter().try_for_each(|piece| file.write_all(piece)),
         Payload::Spooled(held) => io::copy(&mut File::open(held.path())?, file).map(drop),
         Payload::Reference(_) => Err(io::ErrorKind::Unsupported.into()),
     }

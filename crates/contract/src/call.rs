@@ -1,6 +1,7 @@
 //! One call, its options, and what came of it. Every face enters at [`Call`] and leaves at
 //! [`Outcome`].
 
+use crate::array::Array;
 use crate::fault::Fault;
 use crate::payload::Payload;
 
@@ -49,6 +50,8 @@ pub enum Value {
     Text(String),
     /// A file's bytes.
     Data(Payload),
+    /// An array of numbers.
+    Array(Array),
     /// Named fields (reports only).
     Record(Vec<Argument>),
 }

@@ -18,7 +18,11 @@ pub fn check(data_type: &DataType, text: &str) -> Result<(), &'static str> {
         DataType::Float | DataType::Double => number(text).is_some(),
         DataType::Bool => matches!(text, "true" | "false" | "1" | "0"),
         DataType::String => text.chars().all(is_xml_char),
-        DataType::DateTime | DataType::Raw | DataType::Xml | DataType::Record(_) => true,
+        DataType::DateTime
+        | DataType::Raw
+        | DataType::Xml
+        | DataType::Array(_)
+        | DataType::Record(_) => true,
     };
     if good { Ok(()) } else { Err(expectation(data_type)) }
 }

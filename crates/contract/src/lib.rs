@@ -3,23 +3,29 @@
 //! Reading order:
 //!
 //! - [`service`]: what a service offers: operations, parameters, data types
+//! - [`array`]: arrays of numbers, their types and shapes; [`number`]: their lexical forms
 //! - [`lexical`]: which texts a data type takes (XSD part 2), and what a parameter refuses
 //! - [`payload`]: data by handle: inline, spooled, or a reference
 //! - [`call`]: one call, its options and its outcome
+//! - [`dimensions`]: lengths of arrays that have to agree
 //! - [`interface`]: the verbs a service exposes on every face, with their signatures
 //! - [`fault`]: what went wrong, who is to blame, and what to do
 //! - [`job`]: identity, states and reports of jobs
 //! - [`clock`]: time, so that tests can hold it still
 
+pub mod array;
 pub mod call;
 pub mod clock;
+pub mod dimensions;
 pub mod fault;
 pub mod interface;
 pub mod job;
 pub mod lexical;
+pub mod number;
 pub mod payload;
 pub mod service;
 
+pub use array::{Array, ArrayType, Dimension, Element};
 pub use call::{Argument, Call, CallOptions, Outcome, Principal, Value};
 pub use clock::{Clock, SystemClock, Timestamp};
 pub use fault::{Blame, Fault, FaultCode, LimitHit};

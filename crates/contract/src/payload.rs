@@ -11,6 +11,8 @@ use bytes::Bytes;
 pub enum Payload {
     /// Here, in memory. Bounded: what is larger is spooled.
     Inline(Bytes),
+    /// Here, in memory, in the pieces that it came in: none was copied to join them.
+    Pieces(Arc<[Bytes]>),
     /// In a file of this machine that somebody holds.
     Spooled(Arc<dyn Held>),
     /// Somewhere else, at a URL (paper 000, section 4.5, Figure 7).
@@ -22,8 +24,18 @@ impl Payload {
     pub fn len(&self) -> Option<u64> {
         match self {
             Self::Inline(bytes) => Some(bytes.len() as u64),
+            Self::Pieces(pieces) => Some(pieces.iter().map(|piece| piece.len() as u64).sum()),
             Self::Spooled(held) => Some(held.len()),
             Self::Reference(_) => None,
+        }
+    }
+
+    /// The bytes, piece by piece, if they are in memory.
+    pub fn pieces(&self) -> Option<&[Bytes]> {
+        match self {
+            Self::Inline(bytes) => Some(std::slice::from_ref(bytes)),
+            Self::Pieces(pieces) => Some(pieces),
+            Self::Spooled(_) | Self::Reference(_) => None,
         }
     }
 

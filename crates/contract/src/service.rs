@@ -1,5 +1,9 @@
 //! What a service offers: operations with typed parameters (paper 000, section 4.2).
 
+use std::borrow::Cow;
+
+use crate::array::ArrayType;
+
 /// A named service: one WSDL, one address, one or more operations.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Service {
@@ -152,6 +156,8 @@ pub enum DataType {
     Raw,
     /// A structured XML file; `xs:base64Binary` in the plain view, so that its bytes stay its bytes.
     Xml,
+    /// An array of numbers: elements within elements in the plain view, base64 in the binary one.
+    Array(ArrayType),
     /// `xs:dateTime` in UTC; in reports only, never a slot's type.
     DateTime,
     /// A group of named fields; in reports only, never a slot's type.
@@ -170,17 +176,17 @@ impl DataType {
             "string" => Self::String,
             "raw" => Self::Raw,
             "xml" => Self::Xml,
-            _ => return None,
+            other => Self::Array(other.parse().ok()?),
         })
     }
 
-    /// Names that [`DataType::from_name`] takes, for messages.
+    /// Names that [`DataType::from_name`] takes beside those of arrays (`float[][]`), for messages.
     pub const NAMES: [&'static str; 8] =
         ["int", "long", "float", "double", "bool", "string", "raw", "xml"];
 
     /// Its name in slots, service files and usage texts.
-    pub fn name(&self) -> &'static str {
-        match self {
+    pub fn name(&self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
             Self::Int => "int",
             Self::Long => "long",
             Self::Float => "float",
@@ -189,8 +195,17 @@ impl DataType {
             Self::String => "string",
             Self::Raw => "raw",
             Self::Xml => "xml",
+            Self::Array(array) => return Cow::Owned(array.to_string()),
             Self::DateTime => "dateTime",
             Self::Record(_) => "record",
+        })
+    }
+
+    /// The type of the array, if it is one.
+    pub fn as_array(&self) -> Option<&ArrayType> {
+        match self {
+            Self::Array(array) => Some(array),
+            _ => None,
         }
     }
 

@@ -156,6 +156,7 @@ fn unasked(value: &Value) -> Fate {
     match value {
         Value::Text(text) => Fate::Shown(text.clone()),
         Value::Data(payload) => Fate::NotAsked { size: payload.len() },
+        Value::Array(array) => Fate::NotAsked { size: array.data.len() },
         Value::Record(_) => Fate::NotAsked { size: None },
     }
 }
@@ -199,6 +200,7 @@ fn is_directory_name(path: &Path) -> bool {
 async fn put(output: &Argument, parameter: Option<&Parameter>, path: PathBuf) -> Result<Fate> {
     let payload = match &output.value {
         Value::Data(payload) => payload.clone(),
+        Value::Array(array) => array.data.clone(),
         Value::Text(text) => Payload::Inline(Bytes::from(as_file(text, parameter))),
         Value::Record(_) => anyhow::bail!("the output {} is a record, not a file", output.name),
     };

@@ -4,7 +4,9 @@
 //!
 //! - [`settings`]: what an administrator may set
 //! - [`host`]: the services of one server, joined with their jobs
+//! - [`functions`]: functions of this process as services
 //! - [`spool`]: payloads on their way in
+//! - [`memory`]: what all messages together may hold
 //! - [`http`]: connections, bodies and their limits
 //! - [`faces`]: SOAP, pages for people, metrics; each enters at a call and leaves at an outcome
 //! - [`assembly`]: the only place that joins the rooms
@@ -13,7 +15,9 @@
 pub mod assembly;
 pub mod cgi;
 pub mod faces;
+pub mod functions;
 pub mod host;
 pub mod http;
+pub mod memory;
 pub mod settings;
 pub mod spool;

@@ -342,23 +342,38 @@ pub fn fingerprint(operation: &str, arguments: &[Argument]) -> io::Result<u64> {
         argument.label.hash(&mut digest);
         match &argument.value {
             Value::Text(text) => trimmed(text).hash(&mut digest),
-            Value::Data(Payload::Inline(bytes)) => bytes.hash(&mut digest),
-            Value::Data(Payload::Reference(reference)) => reference.url.hash(&mut digest),
-            Value::Data(Payload::Spooled(held)) => {
-                held.len().hash(&mut digest);
-                let mut file = File::open(held.path())?;
-                let mut chunk = vec![0; DIGESTED_AT_ONCE];
-                loop {
-                    match file.read(&mut chunk)? {
-                        0 => break,
-                        read => digest.update(&chunk[..read]),
-                    }
-                }
+            Value::Data(payload) => digest_payload(payload, &mut digest)?,
+            Value::Array(array) => {
+                array.shape.hash(&mut digest);
+                digest_payload(&array.data, &mut digest)?;
             }
             Value::Record(_) => {}
         }
     }
     Ok(digest.finish())
+}
+
+fn digest_payload(payload: &Payload, digest: &mut Xxh3) -> io::Result<()> {
+    payload.len().hash(digest);
+    match payload {
+        Payload::Reference(reference) => reference.url.hash(digest),
+        Payload::Spooled(held) => {
+            let mut file = File::open(held.path())?;
+            let mut chunk = vec![0; DIGESTED_AT_ONCE];
+            loop {
+                match file.read(&mut chunk)? {
+                    0 => break,
+                    read => digest.update(&chunk[..read]),
+                }
+            }
+        }
+        // However it was cut into pieces, the same bytes are the same value.
+        in_memory => {
+            let pieces = in_memory.pieces().unwrap_or_default();
+            pieces.iter().for_each(|piece| digest.update(piece));
+        }
+    }
+    Ok(())
 }
 
 /// What is read of a payload at once.

@@ -66,7 +66,7 @@ pub(super) fn fill(invocation: &Invocation, arguments: &[Argument]) -> Result<Fi
 pub(super) fn output_rules(invocation: &Invocation) -> Vec<OutputRule> {
     let rule = |output: &crate::descriptor::Output| OutputRule {
         name: output.parameter.name.clone(),
-        data_type: output.parameter.data_type.name().to_owned(),
+        data_type: output.parameter.data_type.name().into_owned(),
         source: output.source.clone(),
         required: !output.parameter.optional,
     };
@@ -131,6 +131,9 @@ fn accept(parameter: &Parameter, arguments: &[Argument]) -> Result<Accepted, Fau
         }
         Value::Data(_) => {
             wrong(format!("parameter {name} is of type {type_name}: send it as text"))
+        }
+        Value::Array(_) => {
+            wrong(format!("parameter {name} is of type {type_name}, not an array of numbers"))
         }
         Value::Record(_) => {
             wrong(format!("parameter {name} is of type {type_name}: send one value without fields"))
@@ -226,6 +229,7 @@ impl Filled {
                 Ok(text) => InputContent::Text(text),
                 Err(error) => InputContent::Bytes(error.into_bytes()),
             },
+            Accepted::Data(Payload::Pieces(pieces)) => InputContent::Bytes(pieces.concat()),
             Accepted::Data(Payload::Spooled(held)) => {
                 self.placements.push(Placement { path: path.to_owned(), held });
                 InputContent::InPlace

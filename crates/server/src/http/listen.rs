@@ -12,13 +12,15 @@ use hyper::body::Incoming as HyperBody;
 use hyper::header::HeaderValue;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::respond;
 use super::route::unnamed;
+use super::stall::Unstalled;
+use super::timer::ConnectionTimer;
 use crate::host::Host;
 
 /// How long to rest when the system has no descriptor left to give.
@@ -80,6 +82,7 @@ impl Listening {
 async fn connection(host: &Arc<Host>, stream: TcpStream) {
     // Small answers must not wait for more to come.
     let _ = stream.set_nodelay(true);
+    let stream = Unstalled::new(stream, host.settings.answer_stall);
     let service = service_fn(|request: Request<HyperBody>| async move {
         Ok::<_, Infallible>(match principal(host, &request) {
             Ok(principal) => respond(host, request, principal).await,
@@ -87,7 +90,7 @@ async fn connection(host: &Arc<Host>, stream: TcpStream) {
         })
     });
     let served = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(ConnectionTimer::default())
         .header_read_timeout(host.settings.header_timeout)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = served.await {

@@ -4,6 +4,8 @@ pub mod body;
 mod listen;
 mod reply;
 mod route;
+mod stall;
+mod timer;
 
 pub use listen::{Listening, bind};
 pub use reply::{Reply, ReplyBody};

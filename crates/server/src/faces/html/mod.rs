@@ -118,7 +118,7 @@ fn parameters(body: &mut String, title: &str, parameters: &[Parameter]) {
 fn type_of(parameter: &Parameter) -> String {
     let name = match parameter.data_type.is_binary() {
         true => format!("file ({})", parameter.data_type.name()),
-        false => parameter.data_type.name().to_owned(),
+        false => parameter.data_type.name().into_owned(),
     };
     if parameter.repeated { format!("{name}, any number") } else { name }
 }
