@@ -7,8 +7,6 @@ import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
-import java.util.Hashtable;
-import java.util.Map;
 
 import javax.activation.DataHandler;
 import javax.xml.namespace.QName;
@@ -28,7 +26,6 @@ import org.apache.axis.encoding.ser.JAFDataHandlerDeserializerFactory;
 import org.apache.axis.encoding.ser.JAFDataHandlerSerializerFactory;
 import org.apache.axis.handlers.BasicHandler;
 import org.apache.axis.transport.http.CommonsHTTPSender;
-import org.apache.axis.transport.http.HTTPConstants;
 import org.apache.commons.httpclient.MultiThreadedHttpConnectionManager;
 
 public final class Client implements Driver.Client {
@@ -92,15 +89,9 @@ public final class Client implements Driver.Client {
             call.setReturnType(FLOATS, float[][].class);
             return (float[][]) call.invoke(new Object[] {echo ? (Object) matrix : n});
         }
-        boolean dime = "dime".equals(packaging);
-        if (dime) {
-            // Its server reads DIME to the last record and not to the last chunk, and then closes.
-            call.setProperty(HTTPConstants.REQUEST_HEADERS,
-                new Hashtable<>(Map.of(HTTPConstants.HEADER_TRANSFER_ENCODING_CHUNKED, "false")));
-        }
         call.registerTypeMapping(DataHandler.class, HANDLER, JAFDataHandlerSerializerFactory.class,
             JAFDataHandlerDeserializerFactory.class);
-        call.setProperty(Call.ATTACHMENT_ENCAPSULATION_FORMAT, dime
+        call.setProperty(Call.ATTACHMENT_ENCAPSULATION_FORMAT, "dime".equals(packaging)
             ? Call.ATTACHMENT_ENCAPSULATION_FORMAT_DIME : Call.ATTACHMENT_ENCAPSULATION_FORMAT_MIME);
         call.setOperationName(new QName(NAMESPACE, echo ? "echoData" : "getData"));
         call.addParameter(echo ? "data" : "n", echo ? HANDLER : XMLType.XSD_INT, ParameterMode.IN);
