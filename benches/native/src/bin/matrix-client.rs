@@ -129,7 +129,7 @@ impl Matrices {
         while let Some(Step::Send(bytes)) = outgoing.step() {
             body.push(bytes);
         }
-        Ok(Kept { content_type, body })
+        Ok(Kept { content_type: content_type.into_owned(), body })
     }
 
     fn parsed(&self, kept: &Kept) -> anyhow::Result<Payload> {
