@@ -66,7 +66,9 @@ impl Client for Matrices {
         numbers: &[f32],
     ) -> anyhow::Result<()> {
         if self.service.as_ref().is_none_or(|(of, _)| of != url) {
-            let connecting = Service::connect_with(url, self.settings.clone());
+            // The address that was asked for, which may be that of a relay that counts bytes.
+            let settings = Settings { address: Some(url.to_owned()), ..self.settings.clone() };
+            let connecting = Service::connect_with(url, settings);
             self.service = Some((url.to_owned(), self.runtime.block_on(connecting)?));
         }
         if self.argument.as_ref().is_none_or(|(of, _)| *of != n) {
