@@ -123,7 +123,8 @@ class Floor:
             process = Process([*self.network.in_server, *key])
             # A port, or a line that ends with a URL.
             told = process.line(START).split()[-1]
-            authority = f"{self.network.host}:{told}" if told.isdigit() else urllib.parse.urlsplit(told).netloc
+            authority = (f"{self.network.host}:{told}" if told.isdigit()
+                         else urllib.parse.urlsplit(told).netloc)
             running = self.servers[key] = process, f"http://{authority}"
         return running
 

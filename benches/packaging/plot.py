@@ -29,7 +29,8 @@ def main(table: str, picture: str) -> None:
     for stack, points in lines.items():
         family, _, packaging = stack.partition("-")
         packaging = packaging or family
-        axes.plot(*zip(*points, strict=True), label=stack.replace("-", " "), color=COLOURS.get(family, "black"),
+        axes.plot(*zip(*points, strict=True), label=stack.replace("-", " "),
+                  color=COLOURS.get(family, "black"),
                   linestyle=DASHES.get(packaging, "-"), marker=MARKS.get(packaging, "x"), markersize=4,
                   linewidth=2 if family == "fishplate" else 1.2)
     axes.set(xscale="log", yscale="log", xlabel="n, of a matrix of n by n floats",

@@ -74,7 +74,7 @@ def page(options: argparse.Namespace, place: Place, network: Network, stacks: li
         f"load {load:.2f} to {machine.load():.2f}; {network.told}.", "",
         f"{'; '.join(versions)}. A matrix is n by n random floats of 32 bits; attachments and base64 "
         "carry them as little-endian bytes. One connection a client, kept alive.",
-        *tables.lost(cells),
+        *tables.standing(cells),
         tables.markdown(cells, network.name == "loopback"),
     ]
     if left_out:

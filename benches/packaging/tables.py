@@ -84,22 +84,49 @@ def footnotes(cells: list[Cell]) -> list[str]:
     return ["", "Not measured:", "", *lines] if lines else []
 
 
-def lost(cells: list[Cell]) -> list[str]:
-    """Cells where a peer with the same packaging is ahead of us: which, and by how much."""
-    ours = [cell for cell in cells if cell.stack.name.startswith("fishplate-") and cell.rounds]
-    lines = []
-    for cell in ours:
-        peers = [peer for peer in cells if peer.stack.packaging == cell.stack.packaging and peer.rounds
-                 and not peer.stack.name.startswith("fishplate-")
-                 and (peer.n, peer.operation) == (cell.n, cell.operation)]
-        for peer in peers:
-            if peer.median < cell.median:
-                lines.append(f"- {cell.stack.title}, `{cell.operation}`, n = {cell.n}: "
-                             f"{milliseconds(cell.median)} ms, {peer.stack.title} "
-                             f"{milliseconds(peer.median)} ms ({cell.median / peer.median:.2f} times)")
+def standing(cells: list[Cell]) -> list[str]:
+    """Where we stand: against the best peer with the same packaging, and against the limit."""
+    ours = [cell for cell in cells if is_ours(cell) and cell.rounds and cell.operation != "parse"]
     if not ours:
         return []
-    return ["", "### Cells that a peer wins", "", *(lines or ["None."])]
+    sizes = sorted({cell.n for cell in cells})
+    faster, share, lost = {}, {}, []
+    for cell in ours:
+        name = f"{cell.stack.title}, `{cell.operation}`"
+        limit = other(cells, cell, LIMIT)
+        if limit:
+            share.setdefault(name, {})[cell.n] = f"{limit.median / cell.median:.2f}"
+        peers = [peer for peer in others(cells, cell) if peer.stack.packaging == cell.stack.packaging]
+        if not peers:
+            continue
+        best = min(peers, key=lambda peer: peer.median)
+        faster.setdefault(name, {})[cell.n] = f"{best.median / cell.median:.2f}"
+        lost += [f"- {name}, n = {cell.n}: {milliseconds(cell.median)} ms, {peer.stack.title} "
+                 f"{milliseconds(peer.median)} ms ({cell.median / peer.median:.2f} times as long)"
+                 for peer in peers if peer.median < cell.median]
+    table = lambda rows: [*header(sizes), *(row(name, [found.get(n, "") for n in sizes])  # noqa: E731
+                                            for name, found in rows.items())]
+    return ["", "### How many times as fast as the best peer with the same packaging", "",
+            *table(faster), "", "Cells that a peer wins:", "", *(lost or ["None."]), "",
+            "### Share of the speed of a bare HTTP echo that reads the whole body before it answers", "",
+            *table(share)]
+
+
+LIMIT = "http-whole"
+
+
+def is_ours(cell: Cell) -> bool:
+    return cell.stack.name.startswith("fishplate-")
+
+
+def others(cells: list[Cell], cell: Cell) -> list[Cell]:
+    """What others did with the same operation and size."""
+    return [found for found in cells if found.rounds and not is_ours(found)
+            and (found.n, found.operation) == (cell.n, cell.operation)]
+
+
+def other(cells: list[Cell], cell: Cell, name: str) -> Cell | None:
+    return next((found for found in others(cells, cell) if found.stack.name == name), None)
 
 
 def by_stack(cells: list[Cell], operation: str) -> dict[str, dict[int, Cell]]:

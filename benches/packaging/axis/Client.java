@@ -112,7 +112,8 @@ public final class Client implements Driver.Client {
             protected void initialize() {
                 super.initialize();
                 // Before each call it would wait a millisecond whether the server closes.
-                ((MultiThreadedHttpConnectionManager) connectionManager).getParams().setStaleCheckingEnabled(false);
+                ((MultiThreadedHttpConnectionManager) connectionManager).getParams()
+                    .setStaleCheckingEnabled(false);
             }
         };
         private boolean keeping;

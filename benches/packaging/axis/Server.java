@@ -9,6 +9,7 @@ import javax.servlet.ServletException;
 import javax.servlet.http.HttpServletRequest;
 import javax.servlet.http.HttpServletResponse;
 
+import org.apache.axis.AxisEngine;
 import org.apache.axis.transport.http.AxisServlet;
 import org.eclipse.jetty.server.ServerConnector;
 import org.eclipse.jetty.servlet.ServletContextHandler;
@@ -18,12 +19,13 @@ public final class Server {
     private Server() {}
 
     public static void main(String[] arguments) throws Exception {
-        System.setProperty("axis.attachments.Directory", System.getProperty("java.io.tmpdir"));
         org.eclipse.jetty.server.Server jetty =
             new org.eclipse.jetty.server.Server(new InetSocketAddress(arguments[0], 0));
         ServletContextHandler context = new ServletContextHandler();
         context.setResourceBase(arguments[1]);
-        context.addServlet(new ServletHolder(new Reader()), "/*");
+        ServletHolder servlet = new ServletHolder(new Reader());
+        servlet.setInitParameter(AxisEngine.ENV_ATTACHMENT_DIR, System.getProperty("java.io.tmpdir"));
+        context.addServlet(servlet, "/*");
         jetty.setHandler(context);
         jetty.start();
         System.out.println(((ServerConnector) jetty.getConnectors()[0]).getLocalPort());

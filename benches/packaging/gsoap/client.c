@@ -43,7 +43,8 @@ static size_t receive_again(struct soap *soap, char *into, size_t room) {
 
 static int equal(const struct m__rows *rows, const struct xsd__base64Binary *data) {
     size_t width = ours.n * sizeof(float);
-    if (data) return (size_t)data->__size == width * ours.n && !memcmp(data->__ptr, ours.numbers, width * ours.n);
+    if (data && (size_t)data->__size != width * ours.n) return 0;
+    if (data) return !memcmp(data->__ptr, ours.numbers, width * ours.n);
     if ((size_t)rows->__sizerow != ours.n) return 0;
     for (size_t i = 0; i < ours.n; i++) {
         const struct m__row *row = &rows->row[i];
