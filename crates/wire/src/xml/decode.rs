@@ -51,15 +51,26 @@ impl Decoder {
         out: &mut dyn FnMut(&str) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         if let State::Sniffing(held) = &mut self.state {
-            held.extend_from_slice(chunk);
-            let Some((encoding, mark)) = sniff(held, self.told, last)? else { return Ok(()) };
+            // The first chunk is nearly always enough, and is not copied then.
+            let first = held.is_empty();
+            if !first {
+                held.extend_from_slice(chunk);
+            }
+            let begun = if first { chunk } else { &held[..] };
+            let Some((encoding, mark)) = sniff(begun, self.told, last)? else {
+                if first {
+                    held.extend_from_slice(chunk);
+                }
+                return Ok(());
+            };
             let held = std::mem::take(held);
             self.state = if encoding == UTF_8 {
                 State::Utf8(Vec::new())
             } else {
                 State::Other(Box::new(encoding.new_decoder_without_bom_handling()))
             };
-            return self.decode(&held[mark..], last, out);
+            let begun = if first { chunk } else { &held[..] };
+            return self.decode(&begun[mark..], last, out);
         }
         self.decode(chunk, last, out)
     }
