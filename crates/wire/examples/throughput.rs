@@ -1,6 +1,7 @@
 //! How fast payloads pass: `cargo run --release -p fishplate-wire --example throughput`.
 //! Each figure is the best of five runs over 256 MiB in memory, in chunks of 256 KiB; the copy of
-//! memory beside it is the physical limit.
+//! memory beside it is the physical limit. Arrays are a million numbers, best of nine; parts of
+//! their names as arguments run only those.
 
 #![expect(clippy::print_stdout, reason = "an example prints its figures")]
 
@@ -160,8 +161,36 @@ fn read_matrix(message: &Bytes, chunk: usize) -> Vec<Argument> {
     go().expect("a good message").outputs
 }
 
+/// What is the least: the numbers alone, printed by zmij, and found by memchr and parsed by
+/// fast-float2.
+fn alone() {
+    let array = matrix(1000, 1000);
+    let bytes = array.data.pieces().unwrap_or_default().concat();
+    let mut text = Vec::new();
+    write_matrix(&array, ArrayForm::Elements, &mut |bytes| text.extend_from_slice(&bytes));
+    fastest("float printing alone", text.len(), || {
+        let mut buffer = zmij::Buffer::new();
+        for number in bytes.as_chunks().0 {
+            std::hint::black_box(buffer.format_finite(f32::from_le_bytes(*number)));
+        }
+    });
+    fastest("float parsing alone", text.len(), || {
+        let mut rest = &text[..];
+        while let Some(end) = memchr::memchr(b'>', rest) {
+            rest = &rest[end + 1..];
+            let next = memchr::memchr(b'<', rest).unwrap_or(0);
+            if next > 0 {
+                let number = fast_float2::parse::<f32, _>(&rest[..next]).unwrap_or_default();
+                std::hint::black_box(number);
+            }
+            rest = &rest[next..];
+        }
+    });
+}
+
 /// An array of a million numbers, in milliseconds.
 fn arrays() {
+    alone();
     for (rows, columns) in [(1000, 1000), (333_333, 3)] {
         let array = matrix(rows, columns);
         let shape = format!("{rows} x {columns}");
@@ -184,7 +213,16 @@ fn arrays() {
     }
 }
 
+/// Names of measurements, or parts of them, may be given; then only those are run.
+fn is_wanted(what: &str) -> bool {
+    let mut wanted = std::env::args().skip(1).peekable();
+    wanted.peek().is_none() || wanted.any(|part| what.contains(&part))
+}
+
 fn fastest(what: &str, bytes: usize, mut run: impl FnMut()) {
+    if !is_wanted(what) {
+        return;
+    }
     let seconds = (0..9).map(|_| {
         let start = Instant::now();
         run();
@@ -196,7 +234,7 @@ fn fastest(what: &str, bytes: usize, mut run: impl FnMut()) {
 
 fn main() {
     arrays();
-    if std::env::args().any(|argument| argument == "arrays") {
+    if std::env::args().len() > 1 {
         return;
     }
     let payload: Vec<u8> =
