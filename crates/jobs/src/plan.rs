@@ -9,6 +9,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::array_file::Format;
+use crate::dimension::Dimensions;
+
 /// How to run one job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -33,6 +36,9 @@ pub struct Plan {
     pub staged: Vec<Staged>,
     /// What to collect after the end.
     pub outputs: Vec<OutputRule>,
+    /// Lengths of axes that the call tells.
+    #[serde(default, skip_serializing_if = "Dimensions::is_empty")]
+    pub dimensions: Dimensions,
     /// What counts as success.
     pub success: SuccessRules,
     /// How to read the program's progress.
@@ -81,6 +87,9 @@ pub struct OutputRule {
     pub source: OutputSource,
     /// The job fails if it is not there.
     pub required: bool,
+    /// How an array stands in the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<Format>,
 }
 
 /// Where a program leaves an output.
@@ -156,14 +165,15 @@ impl Default for JobLimits {
     }
 }
 
-mod base64_bytes {
+/// Bytes in JSON.
+pub(crate) mod base64_bytes {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&base64_simd::STANDARD.encode_to_string(bytes))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(from)?;
         base64_simd::STANDARD.decode_to_vec(text).map_err(serde::de::Error::custom)
     }

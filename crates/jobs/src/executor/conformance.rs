@@ -141,6 +141,7 @@ pub fn plan(program: &str, arguments: &[&str]) -> Plan {
         inputs: Vec::new(),
         staged: Vec::new(),
         outputs: Vec::new(),
+        dimensions: crate::dimension::Dimensions::default(),
         success: SuccessRules::default(),
         progress: None,
         limits: JobLimits { disk_reserve: 0, kill_grace: 1.0, ..JobLimits::default() },
