@@ -161,6 +161,7 @@ fn plan() -> Plan {
         outputs: Vec::new(),
         dimensions: fishplate_jobs::dimension::Dimensions::default(),
         success: fishplate_jobs::plan::SuccessRules::default(),
+        fault: None,
         progress: None,
         limits: fishplate_jobs::plan::JobLimits::default(),
     }

@@ -82,7 +82,10 @@ pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<St
             None => output.name.clone(),
         };
         match &output.fate {
-            Fate::Shown(value) => text.push_str(&format!("{name}: {value}\n")),
+            // A text that ends its last line itself needs no second end.
+            Fate::Shown(value) => {
+                text.push_str(&format!("{name}: {}\n", value.strip_suffix('\n').unwrap_or(value)));
+            }
             Fate::Saved { .. } => {}
             Fate::NotAsked { size } => {
                 let size = size.map_or_else(|| "data".to_owned(), bytes);

@@ -28,6 +28,7 @@ fn plan() -> Plan {
         outputs: Vec::new(),
         dimensions: crate::dimension::Dimensions::default(),
         success: SuccessRules::default(),
+        fault: None,
         progress: None,
         limits: JobLimits::default(),
     }

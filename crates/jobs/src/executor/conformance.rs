@@ -143,6 +143,7 @@ pub fn plan(program: &str, arguments: &[&str]) -> Plan {
         outputs: Vec::new(),
         dimensions: crate::dimension::Dimensions::default(),
         success: SuccessRules::default(),
+        fault: None,
         progress: None,
         limits: JobLimits { disk_reserve: 0, kill_grace: 1.0, ..JobLimits::default() },
     }

@@ -1,16 +1,22 @@
 //! How a root part and its attachments travel together: one trait a direction, one module a
-//! packaging. A new packaging is a module here and a line in each of `reader`,
-//! `writer` and `of_answer`.
+//! packaging. A new packaging is a module here, a variant, and a line in each `match` of this file
+//! and of `accept`.
 
+mod accept;
+mod dime;
 mod mtom;
 mod multipart;
 mod plain;
+mod related;
+mod swa;
 
 use bytes::Bytes;
 use encoding_rs::Encoding;
 use fishplate_contract::{Fault, FaultCode, Payload};
 
-use crate::envelope::SoapVersion;
+pub(crate) use accept::of_answer;
+
+use crate::envelope::{ArrayForm, SoapVersion};
 use crate::limits::WireLimits;
 use crate::media::MediaType;
 use crate::pack::{Composer, Packed};
@@ -23,6 +29,61 @@ pub enum Packaging {
     Plain,
     /// MTOM: XOP in `multipart/related` (W3C Recommendation 2005-01-25).
     Mtom,
+    /// SOAP with Attachments: `multipart/related` (W3C Note 2000-12-11, WS-I Attachments Profile
+    /// 1.0).
+    Swa,
+    /// DIME: records of a binary header each (draft-nielsen-dime-02, draft-nielsen-dime-soap-01).
+    Dime,
+}
+
+impl Packaging {
+    /// All there are.
+    pub const ALL: &[Self] = &[Self::Plain, Self::Mtom, Self::Swa, Self::Dime];
+
+    /// The name by which users know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Mtom => "mtom",
+            Self::Swa => "swa",
+            Self::Dime => "dime",
+        }
+    }
+
+    /// The packaging of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|packaging| packaging.name() == name)
+    }
+
+    /// The value of `Accept` with which a client asks for it, in either SOAP version. Plain answers
+    /// are always welcome: faults, and results without files.
+    pub fn accept(self) -> &'static str {
+        match self {
+            Self::Plain => "text/xml, application/soap+xml",
+            Self::Mtom => "multipart/related, application/xop+xml, text/xml, application/soap+xml",
+            Self::Swa => {
+                "multipart/related; type=\"text/xml\", \
+                 multipart/related; type=\"application/soap+xml\", \
+                 text/xml, application/soap+xml"
+            }
+            Self::Dime => "application/dime, text/xml, application/soap+xml",
+        }
+    }
+
+    /// The packaging of messages of that content type, if they can be SOAP at all.
+    pub fn of_content_type(content_type: &str) -> Option<Self> {
+        Self::of_media(&MediaType::parse(content_type))
+    }
+
+    pub(crate) fn of_media(media: &MediaType) -> Option<Self> {
+        match media.essence.as_str() {
+            "text/xml" | "application/soap+xml" | "application/xml" => Some(Self::Plain),
+            "multipart/related" => related::packaging(media),
+            "application/xop+xml" => Some(Self::Mtom),
+            "application/dime" => Some(Self::Dime),
+            _ => None,
+        }
+    }
 }
 
 /// What a reader finds, in the order of the bytes.
@@ -35,7 +96,10 @@ pub(crate) enum Piece {
     /// The root part has ended.
     RootEnd,
     /// An attachment begins.
-    PartStart { content_id: Option<String> },
+    ///
+    /// Its names are URLs: `cid:` and its Content-ID, its Content-Location, its DIME ID. What has no
+    /// name can't be referred to.
+    PartStart { names: Vec<String> },
     /// Bytes of the attachment.
     Part(Bytes),
     /// The attachment has ended.
@@ -58,6 +122,11 @@ pub(crate) trait Reader: Send {
 pub(crate) trait Writer {
     /// Writes attributes of a binary value's element, if its packaging refers to parts by them.
     fn attributes(&mut self, _payload: &Payload, _root: &mut Composer) {}
+
+    /// How arrays are written where they were asked for in this form.
+    fn arrays(&self, asked: ArrayForm) -> ArrayForm {
+        asked
+    }
 
     /// Writes what stands for a binary value in its element.
     fn value(&mut self, payload: &Payload, root: &mut Composer);
@@ -82,34 +151,44 @@ pub(crate) struct Opened {
 /// A reader for a content type.
 pub(crate) fn reader(content_type: &str, limits: &WireLimits) -> Result<Opened, Fault> {
     let media = MediaType::parse(content_type);
-    match media.essence.as_str() {
-        "text/xml" | "application/soap+xml" | "application/xml" => {
-            let action = media.parameter("action").map(str::to_owned);
-            let reader = Box::new(plain::PlainReader::new(&media)?);
-            Ok(Opened { reader, packaging: Packaging::Plain, action })
-        }
-        "multipart/related" => {
-            let action = mtom::action(&media);
-            let reader = Box::new(mtom::reader(&media, limits)?);
-            Ok(Opened { reader, packaging: Packaging::Mtom, action })
-        }
-        other => {
-            let what = if other.is_empty() { "no content type".to_owned() } else { other.into() };
-            Err(unsupported(format!(
-                "cannot read {what}: send text/xml (SOAP 1.1), application/soap+xml (SOAP 1.2) or \
-                 multipart/related with type=\"application/xop+xml\" (MTOM)"
-            )))
-        }
+    let packaging = Packaging::of_media(&media).filter(|_| media.essence != "application/xop+xml");
+    let Some(packaging) = packaging else { return Err(unreadable(&media)) };
+    let reader: Box<dyn Reader> = match packaging {
+        Packaging::Plain => Box::new(plain::PlainReader::new(&media)?),
+        Packaging::Mtom | Packaging::Swa => Box::new(related::RelatedReader::new(&media, limits)?),
+        Packaging::Dime => Box::new(dime::DimeReader::new(limits)),
+    };
+    Ok(Opened { reader, packaging, action: action(&media) })
+}
+
+/// The action that a content type tells: in a parameter of its own or in that of `start-info`.
+fn action(media: &MediaType) -> Option<String> {
+    let own = media.parameter("action").map(str::to_owned);
+    own.or_else(|| {
+        let info = MediaType::parse(media.parameter("start-info")?);
+        info.parameter("action").map(str::to_owned)
+    })
+}
+
+/// The parameter in which a SOAP 1.2 request tells its action.
+fn action_parameter(version: SoapVersion, action: Option<&str>) -> String {
+    match (version, action) {
+        (SoapVersion::V12, Some(action)) => format!("; action=\"{action}\""),
+        _ => String::new(),
     }
 }
 
-/// How to answer a request: MTOM only to those who used it or ask for it, because zeep, suds, PHP
-/// and SOAP::Lite cannot read it.
-pub(crate) fn of_answer(media: &MediaType, accept: &str) -> Packaging {
-    let accept = accept.to_ascii_lowercase();
-    let asked = ["multipart/related", "application/xop+xml"].iter().any(|it| accept.contains(it));
-    let used = media.essence == "multipart/related";
-    if used || asked { Packaging::Mtom } else { Packaging::Plain }
+fn unreadable(media: &MediaType) -> Fault {
+    let what = match (media.essence.as_str(), media.parameter("type")) {
+        ("", _) => "a message without a content type".to_owned(),
+        ("multipart/related", Some(root)) => format!("multipart/related of type {root:?}"),
+        (other, _) => other.to_owned(),
+    };
+    unsupported(format!(
+        "cannot read {what}: send text/xml (SOAP 1.1) or application/soap+xml (SOAP 1.2), \
+         multipart/related with type=\"application/xop+xml\" (MTOM) or one of these two (SOAP with \
+         Attachments), or application/dime"
+    ))
 }
 
 /// A writer for a packaging.
@@ -117,6 +196,8 @@ pub(crate) fn writer(packaging: Packaging) -> Box<dyn Writer> {
     match packaging {
         Packaging::Plain => Box::new(plain::PlainWriter),
         Packaging::Mtom => Box::new(mtom::MtomWriter::default()),
+        Packaging::Swa => Box::new(swa::SwaWriter::default()),
+        Packaging::Dime => Box::new(dime::DimeWriter::default()),
     }
 }
 
@@ -137,6 +218,25 @@ fn told_charset(media: &MediaType) -> Result<Option<&'static Encoding>, Fault> {
         .transpose()
 }
 
+/// What a reader finds in a message of that content type, as text.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn fuzz_reader(content_type: &str, message: &[u8], size: usize) -> Option<String> {
+    let mut reader = reader(content_type, &WireLimits::default()).ok()?.reader;
+    let mut told = Vec::new();
+    let mut found = |piece: Piece| {
+        match piece {
+            Piece::Root(data) | Piece::Part(data) => told.extend_from_slice(&data),
+            other => told.extend_from_slice(format!("{other:?}").as_bytes()),
+        }
+        Ok(())
+    };
+    for chunk in message.chunks(size) {
+        reader.feed(Bytes::copy_from_slice(chunk), &mut found).ok()?;
+    }
+    reader.finish(&mut found).ok()?;
+    Some(String::from_utf8_lossy(&told).into_owned())
+}
+
 /// The parts of a message with the boundary `b`, as text.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn fuzz_multipart(message: &[u8], size: usize) -> Option<String> {
@@ -155,3 +255,6 @@ pub(crate) fn fuzz_multipart(message: &[u8], size: usize) -> Option<String> {
     multipart.finish().ok()?;
     Some(String::from_utf8_lossy(&parts).into_owned())
 }
+
+#[cfg(test)]
+mod conformance;

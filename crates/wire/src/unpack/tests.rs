@@ -1,5 +1,6 @@
 //! Whole messages: what stacks send, what they should not, and anything cut anywhere.
 
+mod arrays;
 mod hostile;
 mod random;
 mod stacks;
@@ -14,7 +15,8 @@ use fishplate_contract::{
 use super::*;
 use crate::bind::bind;
 use crate::envelope::SoapVersion;
-use crate::pack::{Encoding, Packed, Segment};
+use crate::outgoing::{Outgoing, Step};
+use crate::pack::Packed;
 use crate::read::{Request, read};
 
 pub(super) const NS: &str = "urn:test";
@@ -37,9 +39,9 @@ impl Held for Spooled {
 
 /// A sink that writes at once, and what it was given.
 #[derive(Default)]
-pub(super) struct Sink {
+pub(crate) struct Sink {
     files: Vec<(Arc<dyn Held>, Arc<Spooled>)>,
-    writes: Vec<usize>,
+    pub(crate) writes: Vec<usize>,
 }
 
 impl SpoolSink for Sink {
@@ -63,33 +65,29 @@ impl Sink {
         &found.expect("a file of this sink").1
     }
 
-    pub(super) fn bytes(&self, payload: &Payload) -> Vec<u8> {
+    pub(crate) fn bytes(&self, payload: &Payload) -> Vec<u8> {
         match payload {
             Payload::Inline(bytes) => bytes.to_vec(),
+            Payload::Pieces(pieces) => pieces.concat(),
             Payload::Spooled(held) => self.file(held).0.lock().unwrap().clone(),
             Payload::Reference(reference) => panic!("a reference to {}", reference.url),
         }
     }
 
-    fn body(&self, packed: &Packed) -> Vec<u8> {
+    pub(crate) fn body(&self, packed: &Packed) -> Vec<u8> {
         let mut body = Vec::new();
-        for segment in &packed.segments {
-            match segment {
-                Segment::Bytes(bytes) => body.extend_from_slice(bytes),
-                Segment::File { held, encoding } => {
-                    let bytes = self.file(held).0.lock().unwrap().clone();
-                    match encoding {
-                        Encoding::Raw => body.extend_from_slice(&bytes),
-                        Encoding::Base64 => {
-                            let mut encoder = crate::Base64Encoder::default();
-                            encoder.encode(&bytes, &mut body);
-                            encoder.finish(&mut body);
-                        }
-                    }
+        let mut outgoing = Outgoing::new(packed.segments.iter().cloned(), 7_000);
+        while let Some(step) = outgoing.step() {
+            match step {
+                Step::Send(bytes) => body.extend_from_slice(&bytes),
+                Step::Read { held, at, len } => {
+                    let at = usize::try_from(at).unwrap();
+                    let bytes = self.file(&held).0.lock().unwrap()[at..at + len].to_vec();
+                    body.extend_from_slice(&outgoing.took(bytes));
                 }
             }
         }
-        assert_eq!(body.len() as u64, packed.len, "the length is known beforehand");
+        assert!(packed.len.is_none_or(|len| len == body.len() as u64), "it is as long as it says");
         body
     }
 }
@@ -133,8 +131,11 @@ impl<'a> Message<'a> {
         sizes: &[usize],
         limits: &WireLimits,
     ) -> (Result<Parcel, Fault>, Sink) {
-        let head =
-            Head { content_type: self.content_type, soap_action: self.soap_action, accept: None };
+        let head = Head {
+            content_type: self.content_type,
+            soap_action: self.soap_action,
+            ..Head::default()
+        };
         let expected = Expected::requests(NS, &interface());
         let mut sink = Sink::default();
         let go = || {
@@ -171,7 +172,7 @@ impl<'a> Message<'a> {
                     format!("-> {}", reference.url).into_bytes()
                 }
                 Value::Data(payload) => sink.bytes(&payload),
-                Value::Record(_) => panic!("no records here"),
+                other => panic!("no {other:?} here"),
             };
             (argument.name + &label, value)
         };

@@ -26,6 +26,7 @@ fn plan() -> Arc<Plan> {
         outputs: Vec::new(),
         dimensions: crate::dimension::Dimensions::default(),
         success: SuccessRules::default(),
+        fault: None,
         progress: None,
         limits: JobLimits::default(),
     })

@@ -138,8 +138,17 @@ fn detach() -> io::Result<()> {
     nix::unistd::dup2_stdin(&null)?;
     nix::unistd::dup2_stdout(&null)?;
     nix::unistd::dup2_stderr(&null)?;
-    // SAFETY: ignoring a signal runs no handler.
-    unsafe { nix::sys::signal::signal(Signal::SIGPIPE, SigHandler::SigIgn) }?;
+    // Whoever started us may ignore signals (a shell does so for what it starts with `&`), and our
+    // programs would inherit that.
+    for signal in Signal::iterator() {
+        let handler = match signal {
+            Signal::SIGKILL | Signal::SIGSTOP => continue,
+            Signal::SIGPIPE => SigHandler::SigIgn,
+            _ => SigHandler::SigDfl,
+        };
+        // SAFETY: neither ignoring a signal nor its default action runs a handler.
+        unsafe { nix::sys::signal::signal(signal, handler) }?;
+    }
     Ok(())
 }
 
@@ -449,6 +458,10 @@ impl Inherited {
 
 /// What is left of a job whose worker is dead: what carries its ID, is of the worker's session, or
 /// descends from such; and orphans of nobody known, if no other job can have left them.
+///
+/// A session is told by a number, which may have been given to a stranger since. Every process of
+/// the worker's session descends from us, because we inherit a worker's orphans; a stranger does
+/// not, and a living worker's number is that worker's own.
 fn members_of(
     posting: &Posting,
     session: i32,
@@ -460,11 +473,15 @@ fn members_of(
     let processes = all();
     let mut seeds: BTreeSet<i32> =
         carriers(posting.job, &processes).iter().map(|stat| stat.pid).collect();
+    let descendants: BTreeSet<i32> =
+        closure(&processes, BTreeSet::from([me.pid])).iter().map(|stat| stat.pid).collect();
+    let reused = workers.contains_key(&session);
     for stat in &processes {
         // Another worker may be dead, but not buried yet; its job is not this one's.
         let others = workers.contains_key(&stat.pid) || workers.contains_key(&stat.session);
         let stray = only && stat.parent == me.pid && !others && job_of(stat.pid).is_none();
-        if stat.session == session || program == Some(stat.pid) || stray {
+        let theirs = stat.session == session && !reused && descendants.contains(&stat.pid);
+        if theirs || program == Some(stat.pid) || stray {
             seeds.insert(stat.pid);
         }
     }
