@@ -6,7 +6,8 @@ use fishplate_contract::{Array, Element};
 /// The most bytes that a header may have; NumPy's own are 128.
 pub const HEADER_SIZE: usize = 64 << 10;
 
-const MAGIC: &[u8] = b"\x93NUMPY";
+/// What a file begins with.
+pub const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// What a header tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
