@@ -146,7 +146,7 @@ pub struct JobLimits {
     pub output_size: Option<u64>,
     /// Bytes of standard output and of standard error each, where they go to the log.
     pub log_size: u64,
-    /// Bytes of an output that is a value (not `raw` or `xml`).
+    /// Bytes of an output that is a value (not `raw`, `xml` or an array).
     pub value_size: u64,
     /// Bytes that must stay free on the file system of the workspace.
     pub disk_reserve: u64,

@@ -50,10 +50,9 @@ impl Reader<'_> {
             return self.end(depth, length);
         }
         loop {
-            if depth + 1 == self.lengths.len() {
-                self.number()?
-            } else {
-                self.list(depth + 1)?
+            match depth + 1 == self.lengths.len() {
+                true => self.number()?,
+                false => self.list(depth + 1)?,
             }
             length += 1;
             match self.next() {
