@@ -621,8 +621,8 @@ impl Machine {
 
     /// Namespace and local name. The default namespace is for elements only.
     fn resolve<'n>(&'n self, name: &'n str, element: bool) -> Result<(&'n str, &'n str), Fault> {
-        let (prefix, local) = match name.split_once(':') {
-            Some(parts) => parts,
+        let (prefix, local) = match memchr(b':', name.as_bytes()) {
+            Some(colon) => (&name[..colon], &name[colon + 1..]),
             None if element => ("", name),
             None => return Ok(("", name)),
         };
