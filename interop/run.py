@@ -11,7 +11,8 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
-from toolkits import HERE, SERVICES, SIZES, TOOLKITS, Place, PreparationFailed, Toolkit, run, say
+from preparation import PreparationFailed, install_packages, say
+from toolkits import HERE, SERVICES, SIZES, TOOLKITS, Place, Toolkit
 
 ROOT = HERE.parent
 CLIENT_TIMEOUT = 300  # seconds; a client that hangs is a failure, not a wait
@@ -21,7 +22,7 @@ def main() -> int:
     options = parse_options()
     chosen = [toolkit for toolkit in TOOLKITS if toolkit.name in options.only]
     options.cache.mkdir(parents=True, exist_ok=True)
-    install_packages(chosen)
+    install_packages({package for toolkit in chosen for package in toolkit.missing_packages()})
     with tempfile.TemporaryDirectory(prefix="fishplate-interop-") as scratch:
         with server(options.binary, Path(scratch)) as urls:
             place = gather(options.cache, urls)
@@ -48,16 +49,6 @@ def parse_options() -> argparse.Namespace:
     options.binary = options.binary.resolve()
     options.cache = options.cache.resolve()
     return options
-
-
-def install_packages(toolkits: list[Toolkit]) -> None:
-    missing = sorted({package for toolkit in toolkits for package in toolkit.missing_packages()})
-    if not missing:
-        return
-    print(f"installing {' '.join(missing)} (apt)", flush=True)
-    root = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    run([*root, "apt-get", "-qq", "update"])
-    run([*root, "apt-get", "-qq", "install", "-y", "--no-install-recommends", *missing])
 
 
 @contextlib.contextmanager

@@ -1,13 +1,14 @@
 """The toolkits: what each needs, how its stubs are made, and which checks it has to make."""
 
 import hashlib
-import os
 import re
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import preparation
+from preparation import run, say
 
 HERE = Path(__file__).resolve().parent
 SERVICES = ("arithmetic-test", "echo-file")
@@ -52,7 +53,7 @@ class Toolkit:
         return ["call", *files, "missing-job", *self.extra]
 
     def missing_packages(self) -> list[str]:
-        return [package for command, package in self.needs.items() if not shutil.which(command)]
+        return preparation.missing_packages(self.needs)
 
     def prepare(self, place: Place) -> None:
         """Installs the toolkit's libraries and makes stubs, unless they are there."""
@@ -62,29 +63,14 @@ class Toolkit:
 
 
 class Zeep(Toolkit):
-    version = "4.3.3"
-
     def missing_packages(self) -> list[str]:
-        try:
-            import ensurepip  # noqa: F401
-        except ImportError:
-            return ["python3-venv"]
-        return []
-
-    def python(self, place: Place) -> Path:
-        return place.cache / f"zeep-{self.version}" / "bin" / "python"
+        return preparation.venv_packages()
 
     def prepare(self, place: Place) -> None:
-        python = self.python(place)
-        done = python.parent.parent / "complete"
-        if not done.exists():
-            say(f"installing zeep {self.version} (pip)")
-            run([sys.executable, "-m", "venv", str(python.parent.parent)])
-            run([str(python), "-m", "pip", "install", "-q", f"zeep=={self.version}"])
-            done.touch()
+        preparation.zeep(place.cache)
 
     def command(self, place: Place) -> list[str]:
-        return [str(self.python(place)), str(HERE / "zeep/client.py")]
+        return [str(preparation.zeep(place.cache)), str(HERE / "zeep/client.py")]
 
 
 class Node(Toolkit):
@@ -161,15 +147,11 @@ class Cxf(Toolkit):
         shutil.copy(HERE / "cxf/pom.xml", directory)
         (directory / "src").mkdir()
         shutil.copy(HERE / "cxf/Client.java", directory / "src")
-        # The class path with it, so that Maven need not start again to run the client.
-        run(["mvn", "-B", "-q", "compile", "dependency:build-classpath",
-             "-Dmdep.outputFile=classpath"], directory)
-        (directory / "complete").touch()
+        preparation.maven(directory)
 
     def command(self, place: Place) -> list[str]:
         directory = self.directory(place)
-        jars = (directory / "classpath").read_text().strip()
-        return ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{directory}/target/classes:{jars}", "Client"]
+        return ["java", "-XX:TieredStopAtLevel=1", "-cp", preparation.class_path(directory), "Client"]
 
 
 TOOLKITS = [
@@ -177,23 +159,5 @@ TOOLKITS = [
     Node("node", {"node": "nodejs", "npm": "npm"}, extra=("soap12", "bad-value")),
     Php("php", {"php": "php-cli"}, extra=("soap12", "bad-value")),
     Gsoap("gsoap", {"wsdl2h": "gsoap", "c++": "g++"}, modes=("base64 ", "mtom "), extra=("soap11",)),
-    Cxf("cxf", {"java": "default-jdk-headless", "javac": "default-jdk-headless", "mvn": "maven"},
-        modes=("mtom ", "base64 "), extra=("soap12",)),
+    Cxf("cxf", preparation.JAVA, modes=("mtom ", "base64 "), extra=("soap12",)),
 ]
-
-
-def say(text: str) -> None:
-    print(f"  {text}", flush=True)
-
-
-def run(command: list[str], directory: Path | None = None) -> None:
-    """Runs a step of a preparation; what it says is shown only if it fails."""
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True,
-                          env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, check=False)
-    if done.returncode != 0:
-        said = (done.stdout + done.stderr).splitlines()[:30]
-        raise PreparationFailed("\n  ".join([" ".join(command), *said]))
-
-
-class PreparationFailed(Exception):
-    """A toolkit could not be installed, or refused the WSDL."""

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{DataType, Fault, Held, Parameter};
+use fishplate_contract::{ArrayType, DataType, Element, Fault, Held, Parameter};
 
 use crate::limits::WireLimits;
 use crate::name::QName;
@@ -124,8 +124,11 @@ pub fn unpacker(data: &[u8]) {
 }
 
 fn unpacked(content_type: &str, message: &[u8], size: usize) -> Option<(String, usize)> {
-    let parameters =
-        [Parameter::new("data", DataType::Raw), Parameter::new("x", DataType::String).repeated()];
+    let parameters = [
+        Parameter::new("data", DataType::Raw),
+        Parameter::new("x", DataType::String).repeated(),
+        Parameter::new("m", DataType::Array(ArrayType::new(Element::Float, 2))).optional(),
+    ];
     let unpack = |size: usize| {
         let expected = Expected::response(QName::new("urn:t", "call"), &parameters);
         let head = Head { content_type, ..Head::default() };
@@ -214,6 +217,15 @@ mod tests {
         "<x:XMLData xmlns:x='urn:fishplate:xdescr:1'>",
         "</x:XMLData>",
         "aGVsbG8=",
+        "<m>",
+        "<m shape='1 2'>",
+        "</m>",
+        "<r>",
+        "</r>",
+        "<i>1.5</i>",
+        "<i>1</i><i>2</i></r><r><i>3</i>",
+        "<i>",
+        "</i>",
         "&amp;",
         "&#13;",
         "<![CDATA[",

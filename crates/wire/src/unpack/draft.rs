@@ -18,7 +18,7 @@ use crate::name::{OPTIONS, QName, SOAP_11, SOAP_12, WSA, WSA_2004};
 use crate::options;
 use crate::spool::SpoolSink;
 use crate::write::ReplyForm;
-use crate::xml::{Handler, StartTag, end_tag_len, is_space, unfit};
+use crate::xml::{Handler, Run, StartTag, end_tag_len, is_space, unfit};
 
 /// What was read so far.
 pub(super) struct Draft {
@@ -490,6 +490,18 @@ impl Handler for Feeding<'_> {
     fn takes_raw_text(&self) -> bool {
         let last = self.draft.frames.last();
         matches!(last, Some(Frame::Binary(_) | Frame::Array(_) | Frame::Item))
+    }
+
+    fn takes_runs(&self) -> bool {
+        let in_array = matches!(self.draft.frames.last(), Some(Frame::Array(_) | Frame::Item));
+        in_array && self.draft.array.as_ref().is_some_and(|array| array.takes_runs())
+    }
+
+    fn run(&mut self, run: &Run<'_>, text: &str) -> Result<usize, Fault> {
+        let Some(array) = &mut self.draft.array else { return Ok(0) };
+        let read = array.run(run, text, self.room, self.sink)?;
+        self.draft.payload_bytes += read as u64;
+        Ok(read)
     }
 
     fn counts_children(&self) -> bool {

@@ -51,6 +51,10 @@ fn round_trip(service: &Service) {
     round_trip_in(service, View::default(), ADDRESS);
     let binary = View { arrays: ArrayForm::Binary, ..View::default() };
     round_trip_in(service, binary, &format!("{ADDRESS}?arrays=binary"));
+    for (binding, query) in [(Binding::Swa, "binding=swa"), (Binding::Dime, "binding=dime")] {
+        let view = View { binding, ..View::default() };
+        round_trip_in(service, view, &format!("{ADDRESS}?{query}"));
+    }
 }
 
 fn round_trip_in(service: &Service, view: View, address: &str) {
@@ -73,7 +77,11 @@ fn round_trip_in(service: &Service, view: View, address: &str) {
         assert!(operation.qualified);
         assert_eq!(operation.fault, Some(QName::new(&*service.namespace, "fault")));
     }
-    let addresses = [SoapVersion::V11, SoapVersion::V12].map(|v| (v, address.to_owned()));
+    let versions = match view.binding {
+        Binding::Soap => &[SoapVersion::V11, SoapVersion::V12][..],
+        Binding::Swa | Binding::Dime => &[SoapVersion::V11],
+    };
+    let addresses: Vec<_> = versions.iter().map(|v| (*v, address.to_owned())).collect();
     assert_eq!(description.addresses, addresses);
 }
 
