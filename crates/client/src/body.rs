@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -104,8 +105,8 @@ impl http_body::Body for SegmentBody {
                 None => return Poll::Ready(None),
                 Some(Segment::Bytes(bytes)) if bytes.is_empty() => {}
                 Some(Segment::Bytes(bytes)) => return self.sent(bytes),
-                Some(Segment::File { held, encoding }) => {
-                    self.file = Some(read_ahead(held, encoding));
+                Some(Segment::File { held, range, encoding }) => {
+                    self.file = Some(read_ahead(held, range, encoding));
                 }
             }
         }
@@ -122,11 +123,15 @@ impl http_body::Body for SegmentBody {
 
 /// Reads a file on a thread of its own, a few chunks ahead. The thread ends when nobody takes its
 /// chunks any more.
-fn read_ahead(held: Arc<dyn Held>, encoding: Encoding) -> mpsc::Receiver<Result<Bytes, Error>> {
+fn read_ahead(
+    held: Arc<dyn Held>,
+    range: Range<u64>,
+    encoding: Encoding,
+) -> mpsc::Receiver<Result<Bytes, Error>> {
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
     tokio::task::spawn_blocking(move || {
         let mut send = |chunk: Vec<u8>| sender.blocking_send(Ok(Bytes::from(chunk))).is_ok();
-        if let Err(source) = read_chunks(&*held, encoding, &mut send) {
+        if let Err(source) = read_chunks(&*held, range, encoding, &mut send) {
             let error = Error::file("read", held.path())(source);
             // If nobody listens any more, the exchange has ended already.
             let _ = sender.blocking_send(Err(error));
@@ -138,11 +143,13 @@ fn read_ahead(held: Arc<dyn Held>, encoding: Encoding) -> mpsc::Receiver<Result<
 /// Gives exactly as many bytes as the file said it had: the length of the message is told before.
 fn read_chunks(
     held: &dyn Held,
+    range: Range<u64>,
     encoding: Encoding,
     send: &mut dyn FnMut(Vec<u8>) -> bool,
 ) -> io::Result<()> {
     let mut file = File::open(held.path())?;
-    let mut left = held.len();
+    file.seek(SeekFrom::Start(range.start))?;
+    let mut left = range.end - range.start;
     let mut encoder = Base64Encoder::default();
     while left > 0 {
         let wanted = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
@@ -195,7 +202,7 @@ mod tests {
             soap_action: None,
             segments: vec![
                 Segment::Bytes(Bytes::from_static(b"<a>")),
-                Segment::File { held, encoding },
+                Segment::File { held, range: 0..bytes.len() as u64, encoding },
                 Segment::Bytes(Bytes::from_static(b"</a>")),
             ],
             len: length + 7,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fishplate_contract::{Fault, Parameter};
 use fishplate_wire::{
-    Body, Expected, Head, Packed, QName, Reply, Unpacker, WireLimits, bind_reply,
+    Body, Expected, Head, Packaging, Packed, QName, Reply, Unpacker, WireLimits, bind_reply,
 };
 use http::{Request, Response, Uri, header};
 use http_body::Body as _;
@@ -59,7 +59,7 @@ impl Exchange<'_> {
         let content_type = content_type
             .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
             .unwrap_or_default();
-        if !may_be_soap(&content_type) {
+        if Packaging::of_content_type(&content_type).is_none() {
             return Err(no_soap(self.url, answer).await);
         }
         self.meter.expect(answer.body().size_hint().exact().unwrap_or(0));
@@ -131,16 +131,4 @@ impl From<Error> for Unpacking {
     fn from(error: Error) -> Self {
         Self::Other(error)
     }
-}
-
-fn may_be_soap(content_type: &str) -> bool {
-    let essence = content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
-    matches!(
-        &*essence,
-        "text/xml"
-            | "application/xml"
-            | "application/soap+xml"
-            | "application/xop+xml"
-            | "multipart/related"
-    )
 }

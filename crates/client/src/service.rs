@@ -323,17 +323,9 @@ impl Service {
     }
 
     fn accept(&self) -> &'static str {
-        let mtom = match self.inner.settings.packaging {
-            Some(packaging) => packaging == Packaging::Mtom,
-            None => self.inner.description.ours,
-        };
-        match (mtom, self.inner.settings.soap) {
-            (true, SoapVersion::V11) => "multipart/related, application/xop+xml, text/xml",
-            (true, SoapVersion::V12) => {
-                "multipart/related, application/xop+xml, application/soap+xml"
-            }
-            (false, version) => version.media_type(),
-        }
+        let ours = self.inner.description.ours;
+        let fitting = if ours { Packaging::Mtom } else { Packaging::Plain };
+        self.inner.settings.packaging.unwrap_or(fitting).accept()
     }
 
     fn verb_of(&self, operation: &str, verb: Verb) -> Result<&DescribedOperation, Error> {

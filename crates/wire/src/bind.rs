@@ -96,7 +96,7 @@ fn arguments(parameters: &[Parameter], children: Vec<Child>) -> Vec<Argument> {
                 let DataType::Record(known) = &parameter.data_type else { return None };
                 Value::Record(arguments(known, fields))
             }
-            Content::Nil | Content::Unexpected => return None,
+            Content::Nil | Content::Unexpected | Content::Part(_) => return None,
         };
         Some(Argument { name, label: child.label, value })
     };

@@ -87,6 +87,9 @@ pub enum Content {
     Text(String),
     /// A file's bytes.
     Data(Payload),
+    /// A file's bytes are in the part of this name, a URL. Only while a message is read: a parcel has
+    /// the part's payload in this place.
+    Part(String),
     /// Named fields.
     Fields(Vec<Child>),
     /// `xsi:nil`.

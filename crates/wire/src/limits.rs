@@ -25,11 +25,12 @@ pub struct WireLimits {
     pub text_size: usize,
     /// Bytes of one tag.
     pub tag_size: usize,
-    /// Parts of a multipart message, the root included.
+    /// Parts of a multipart message or payloads of a DIME message, the root included.
     pub parts: usize,
     /// Header fields of a part.
     pub part_headers: usize,
-    /// Bytes of one header field of a part.
+    /// Bytes of one header field of a part, of a DIME record's options, ID or type, and of a
+    /// reference to a part in the text of a value.
     pub header_length: usize,
     /// Bytes of a payload that are kept in memory; a larger one is spooled.
     pub inline_size: usize,

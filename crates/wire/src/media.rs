@@ -56,6 +56,9 @@ fn parameter_value(text: &str) -> (String, &str) {
     (value, "")
 }
 
+/// The scheme of URLs that refer to parts (RFC 2392).
+pub(crate) const CID: &str = "cid:";
+
 /// The text between angle brackets, or the text itself: `<a@b>` is `a@b` (RFC 2392).
 pub(crate) fn unbracketed(id: &str) -> &str {
     let id = id.trim();

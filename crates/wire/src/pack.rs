@@ -1,5 +1,6 @@
 //! An envelope to a content type and segments to be sent.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -29,11 +30,13 @@ pub struct Packed {
 pub enum Segment {
     /// These bytes.
     Bytes(Bytes),
-    /// A whole file.
+    /// A file, or a run of its bytes.
     File {
         /// The file.
         held: Arc<dyn Held>,
-        /// How its bytes are sent.
+        /// Which of its bytes.
+        range: Range<u64>,
+        /// How they are sent.
         encoding: Encoding,
     },
 }
@@ -43,9 +46,9 @@ impl Segment {
     pub fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
-            Self::File { held, encoding: Encoding::Raw } => held.len(),
-            Self::File { held, encoding: Encoding::Base64 } => {
-                Base64Encoder::encoded_len(held.len())
+            Self::File { range, encoding: Encoding::Raw, .. } => range.end - range.start,
+            Self::File { range, encoding: Encoding::Base64, .. } => {
+                Base64Encoder::encoded_len(range.end - range.start)
             }
         }
     }
@@ -115,17 +118,35 @@ impl Composer {
     }
 
     pub(crate) fn file(&mut self, held: Arc<dyn Held>, encoding: Encoding) {
-        self.segment(Segment::File { held, encoding });
+        let range = 0..held.len();
+        self.segment(Segment::File { held, range, encoding });
+    }
+
+    /// Bytes that are here, as they are.
+    pub(crate) fn payload(&mut self, payload: &Payload) {
+        match payload {
+            Payload::Inline(bytes) => self.bytes(bytes.clone()),
+            Payload::Pieces(pieces) => pieces.iter().for_each(|piece| self.bytes(piece.clone())),
+            Payload::Spooled(held) => self.file(held.clone(), Encoding::Raw),
+            // Written by whoever calls: a reference looks the same in every packaging.
+            Payload::Reference(_) => {}
+        }
     }
 
     pub(crate) fn append(&mut self, other: Self) {
         for segment in other.segments {
             self.segment(segment);
         }
-        self.text.extend_from_slice(&other.text);
+        self.bytes(other.text.into());
     }
 
-    fn segment(&mut self, segment: Segment) {
+    /// What was composed, in order.
+    pub(crate) fn into_segments(mut self) -> Vec<Segment> {
+        self.flush();
+        self.segments
+    }
+
+    pub(crate) fn segment(&mut self, segment: Segment) {
         self.flush();
         self.segments.push(segment);
     }
@@ -136,10 +157,10 @@ impl Composer {
         }
     }
 
-    pub(crate) fn packed(mut self, content_type: String) -> Packed {
-        self.flush();
-        let len = self.segments.iter().map(Segment::len).sum();
-        Packed { content_type, soap_action: None, segments: self.segments, len }
+    pub(crate) fn packed(self, content_type: String) -> Packed {
+        let segments = self.into_segments();
+        let len = segments.iter().map(Segment::len).sum();
+        Packed { content_type, soap_action: None, segments, len }
     }
 }
 
@@ -232,7 +253,7 @@ fn write_child(child: &Child, wrapper: &str, writer: &mut dyn Writer, root: &mut
                 write_child(field, wrapper, writer, root);
             }
         }
-        Content::Nil | Content::Unexpected => {}
+        Content::Nil | Content::Unexpected | Content::Part(_) => {}
     }
     root.push("</");
     root.push(prefix);

@@ -1,7 +1,7 @@
 //! Answers: a status, a type, and a body that is streamed if it is large.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -134,9 +134,10 @@ fn stream(segments: Vec<Segment>, send: &mpsc::Sender<io::Result<Bytes>>) -> io:
     for segment in segments {
         let kept = match segment {
             Segment::Bytes(bytes) => bytes.is_empty() || send.blocking_send(Ok(bytes)).is_ok(),
-            Segment::File { held, encoding } => {
-                let file = File::open(held.path())?;
-                send_file(file, held.len(), encoding, send)?
+            Segment::File { held, range, encoding } => {
+                let mut file = File::open(held.path())?;
+                file.seek(SeekFrom::Start(range.start))?;
+                send_file(file, range.end - range.start, encoding, send)?
             }
         };
         if !kept {

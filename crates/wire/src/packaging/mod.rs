@@ -1,14 +1,20 @@
 //! How a root part and its attachments travel together: one trait a direction, one module a
-//! packaging. A new packaging is a module here and a line in each of `reader`,
-//! `writer` and `of_answer`.
+//! packaging. A new packaging is a module here, a variant, and a line in each `match` of this file
+//! and of `accept`.
 
+mod accept;
+mod dime;
 mod mtom;
 mod multipart;
 mod plain;
+mod related;
+mod swa;
 
 use bytes::Bytes;
 use encoding_rs::Encoding;
 use fishplate_contract::{Fault, FaultCode, Payload};
+
+pub(crate) use accept::of_answer;
 
 use crate::envelope::SoapVersion;
 use crate::limits::WireLimits;
@@ -23,6 +29,61 @@ pub enum Packaging {
     Plain,
     /// MTOM: XOP in `multipart/related` (W3C Recommendation 2005-01-25).
     Mtom,
+    /// SOAP with Attachments: `multipart/related` (W3C Note 2000-12-11, WS-I Attachments Profile
+    /// 1.0).
+    Swa,
+    /// DIME: records of a binary header each (draft-nielsen-dime-02, draft-nielsen-dime-soap-01).
+    Dime,
+}
+
+impl Packaging {
+    /// All there are.
+    pub const ALL: &[Self] = &[Self::Plain, Self::Mtom, Self::Swa, Self::Dime];
+
+    /// The name by which users know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Mtom => "mtom",
+            Self::Swa => "swa",
+            Self::Dime => "dime",
+        }
+    }
+
+    /// The packaging of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|packaging| packaging.name() == name)
+    }
+
+    /// The value of `Accept` with which a client asks for it, in either SOAP version. Plain answers
+    /// are always welcome: faults, and results without files.
+    pub fn accept(self) -> &'static str {
+        match self {
+            Self::Plain => "text/xml, application/soap+xml",
+            Self::Mtom => "multipart/related, application/xop+xml, text/xml, application/soap+xml",
+            Self::Swa => {
+                "multipart/related; type=\"text/xml\", \
+                 multipart/related; type=\"application/soap+xml\", \
+                 text/xml, application/soap+xml"
+            }
+            Self::Dime => "application/dime, text/xml, application/soap+xml",
+        }
+    }
+
+    /// The packaging of messages of that content type, if they can be SOAP at all.
+    pub fn of_content_type(content_type: &str) -> Option<Self> {
+        Self::of_media(&MediaType::parse(content_type))
+    }
+
+    pub(crate) fn of_media(media: &MediaType) -> Option<Self> {
+        match media.essence.as_str() {
+            "text/xml" | "application/soap+xml" | "application/xml" => Some(Self::Plain),
+            "multipart/related" => related::packaging(media),
+            "application/xop+xml" => Some(Self::Mtom),
+            "application/dime" => Some(Self::Dime),
+            _ => None,
+        }
+    }
 }
 
 /// What a reader finds, in the order of the bytes.
@@ -35,7 +96,10 @@ pub(crate) enum Piece {
     /// The root part has ended.
     RootEnd,
     /// An attachment begins.
-    PartStart { content_id: Option<String> },
+    ///
+    /// Its names are URLs: `cid:` and its Content-ID, its Content-Location, its DIME ID. What has no
+    /// name can't be referred to.
+    PartStart { names: Vec<String> },
     /// Bytes of the attachment.
     Part(Bytes),
     /// The attachment has ended.
@@ -82,34 +146,44 @@ pub(crate) struct Opened {
 /// A reader for a content type.
 pub(crate) fn reader(content_type: &str, limits: &WireLimits) -> Result<Opened, Fault> {
     let media = MediaType::parse(content_type);
-    match media.essence.as_str() {
-        "text/xml" | "application/soap+xml" | "application/xml" => {
-            let action = media.parameter("action").map(str::to_owned);
-            let reader = Box::new(plain::PlainReader::new(&media)?);
-            Ok(Opened { reader, packaging: Packaging::Plain, action })
-        }
-        "multipart/related" => {
-            let action = mtom::action(&media);
-            let reader = Box::new(mtom::reader(&media, limits)?);
-            Ok(Opened { reader, packaging: Packaging::Mtom, action })
-        }
-        other => {
-            let what = if other.is_empty() { "no content type".to_owned() } else { other.into() };
-            Err(unsupported(format!(
-                "cannot read {what}: send text/xml (SOAP 1.1), application/soap+xml (SOAP 1.2) or \
-                 multipart/related with type=\"application/xop+xml\" (MTOM)"
-            )))
-        }
+    let packaging = Packaging::of_media(&media).filter(|_| media.essence != "application/xop+xml");
+    let Some(packaging) = packaging else { return Err(unreadable(&media)) };
+    let reader: Box<dyn Reader> = match packaging {
+        Packaging::Plain => Box::new(plain::PlainReader::new(&media)?),
+        Packaging::Mtom | Packaging::Swa => Box::new(related::RelatedReader::new(&media, limits)?),
+        Packaging::Dime => Box::new(dime::DimeReader::new(limits)),
+    };
+    Ok(Opened { reader, packaging, action: action(&media) })
+}
+
+/// The action that a content type tells: in a parameter of its own or in that of `start-info`.
+fn action(media: &MediaType) -> Option<String> {
+    let own = media.parameter("action").map(str::to_owned);
+    own.or_else(|| {
+        let info = MediaType::parse(media.parameter("start-info")?);
+        info.parameter("action").map(str::to_owned)
+    })
+}
+
+/// The parameter in which a SOAP 1.2 request tells its action.
+fn action_parameter(version: SoapVersion, action: Option<&str>) -> String {
+    match (version, action) {
+        (SoapVersion::V12, Some(action)) => format!("; action=\"{action}\""),
+        _ => String::new(),
     }
 }
 
-/// How to answer a request: MTOM only to those who used it or ask for it, because zeep, suds, PHP
-/// and SOAP::Lite cannot read it.
-pub(crate) fn of_answer(media: &MediaType, accept: &str) -> Packaging {
-    let accept = accept.to_ascii_lowercase();
-    let asked = ["multipart/related", "application/xop+xml"].iter().any(|it| accept.contains(it));
-    let used = media.essence == "multipart/related";
-    if used || asked { Packaging::Mtom } else { Packaging::Plain }
+fn unreadable(media: &MediaType) -> Fault {
+    let what = match (media.essence.as_str(), media.parameter("type")) {
+        ("", _) => "a message without a content type".to_owned(),
+        ("multipart/related", Some(root)) => format!("multipart/related of type {root:?}"),
+        (other, _) => other.to_owned(),
+    };
+    unsupported(format!(
+        "cannot read {what}: send text/xml (SOAP 1.1) or application/soap+xml (SOAP 1.2), \
+         multipart/related with type=\"application/xop+xml\" (MTOM) or one of these two (SOAP with \
+         Attachments), or application/dime"
+    ))
 }
 
 /// A writer for a packaging.
@@ -117,6 +191,8 @@ pub(crate) fn writer(packaging: Packaging) -> Box<dyn Writer> {
     match packaging {
         Packaging::Plain => Box::new(plain::PlainWriter),
         Packaging::Mtom => Box::new(mtom::MtomWriter::default()),
+        Packaging::Swa => Box::new(swa::SwaWriter::default()),
+        Packaging::Dime => Box::new(dime::DimeWriter::default()),
     }
 }
 

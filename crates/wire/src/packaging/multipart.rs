@@ -27,6 +27,8 @@ pub(super) enum Found {
 pub(super) struct PartHead {
     /// Without its angle brackets.
     pub(super) content_id: Option<String>,
+    /// Content-Location, as it stands.
+    pub(super) location: Option<String>,
     pub(super) media: Option<MediaType>,
 }
 
@@ -284,6 +286,7 @@ fn part_head(fields: &[String]) -> Result<(PartHead, bool), Fault> {
         let value = value.trim();
         match name.trim().to_ascii_lowercase().as_str() {
             "content-id" => head.content_id = Some(unbracketed(value).to_owned()),
+            "content-location" if !value.is_empty() => head.location = Some(value.to_owned()),
             "content-type" => head.media = Some(MediaType::parse(value)),
             "content-transfer-encoding" => match value.to_ascii_lowercase().as_str() {
                 "" | "binary" | "8bit" | "7bit" => {}

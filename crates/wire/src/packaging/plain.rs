@@ -4,7 +4,7 @@ use bytes::Bytes;
 use encoding_rs::Encoding;
 use fishplate_contract::{Fault, Payload};
 
-use super::{Found, Piece, Reader, Writer, told_charset};
+use super::{Found, Piece, Reader, Writer, action_parameter, told_charset};
 use crate::base64::Base64Encoder;
 use crate::envelope::SoapVersion;
 use crate::media::MediaType;
@@ -64,12 +64,7 @@ impl Writer for PlainWriter {
         version: SoapVersion,
         action: Option<&str>,
     ) -> Packed {
-        let content_type = match (version, action) {
-            (SoapVersion::V12, Some(action)) => {
-                format!("application/soap+xml; charset=utf-8; action=\"{action}\"")
-            }
-            _ => format!("{}; charset=utf-8", version.media_type()),
-        };
-        root.packed(content_type)
+        let action = action_parameter(version, action);
+        root.packed(format!("{}; charset=utf-8{action}", version.media_type()))
     }
 }

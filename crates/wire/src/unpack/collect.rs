@@ -14,11 +14,22 @@ pub(super) struct Room {
     inline_size: usize,
     /// Of all payloads, what is left.
     left: usize,
+    /// Of a URL that refers to a part.
+    name_length: usize,
 }
 
 impl Room {
     pub(super) fn new(limits: &WireLimits) -> Self {
-        Self { inline_size: limits.inline_size, left: limits.inline_total }
+        Self {
+            inline_size: limits.inline_size,
+            left: limits.inline_total,
+            name_length: limits.header_length,
+        }
+    }
+
+    /// Most bytes of a URL that refers to a part.
+    pub(super) fn name_length(&self) -> usize {
+        self.name_length
     }
 }
 

@@ -265,7 +265,7 @@ impl Draft {
                 self.binary = Binary::new(&parameter.name);
                 // SOAP with Attachments refers to a part from the element itself.
                 if let Some(href) = href {
-                    self.binary.attach(href, "href")?;
+                    self.binary.attach(href);
                 }
                 Frame::Binary(child)
             }
@@ -381,7 +381,7 @@ impl Handler for Feeding<'_> {
             }
             Some(Frame::Binary(mut child)) => {
                 let binary = std::mem::take(&mut draft.binary);
-                child.content = Content::Data(binary.finish(self.room, self.sink)?);
+                child.content = binary.finish(self.room, self.sink)?;
                 draft.end_value(child);
             }
             Some(Frame::XmlData { seen: false }) => {

@@ -9,11 +9,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{DataRef, Fault, FaultCode, Interface, Parameter, Payload};
+use fishplate_contract::lexical::shortened;
+use fishplate_contract::{Fault, FaultCode, Interface, Parameter, Payload};
 
 use crate::envelope::{Body, Child, Content, Envelope};
 use crate::limits::{WireLimits, exceeded};
-use crate::media::percent_decoded;
+use crate::media::{CID, percent_decoded};
 use crate::name::QName;
 use crate::packaging::{Opened, Packaging, Piece, Reader, reader};
 use crate::spool::SpoolSink;
@@ -103,10 +104,10 @@ struct Message {
     tokenizer: Option<Tokenizer>,
     draft: Draft,
     room: Room,
-    /// By Content-ID, as it stands in the part's header.
+    /// By the URLs that name them.
     attachments: HashMap<String, Payload>,
-    /// The attachment at hand.
-    part: Option<(Option<String>, Collector)>,
+    /// The attachment at hand, unless it has no name.
+    part: Option<(Vec<String>, Collector)>,
 }
 
 impl Unpacker {
@@ -192,8 +193,8 @@ impl Message {
             }
             Piece::Root(chunk) => self.root(Some(&chunk), sink),
             Piece::RootEnd => self.root(None, sink),
-            Piece::PartStart { content_id } => {
-                self.part = Some((content_id, Collector::default()));
+            Piece::PartStart { names } => {
+                self.part = (!names.is_empty()).then(|| (names, Collector::default()));
                 Ok(())
             }
             Piece::Part(chunk) => {
@@ -220,40 +221,57 @@ impl Message {
     }
 
     fn end_part(&mut self, sink: &mut dyn SpoolSink) -> Result<(), Fault> {
-        let Some((id, collector)) = self.part.take() else { return Ok(()) };
+        let Some((names, collector)) = self.part.take() else { return Ok(()) };
         let payload = collector.finish(sink);
-        let Some(id) = id else { return Ok(()) };
-        let message = format!("two parts have the Content-ID {id}");
-        match self.attachments.insert(id, payload) {
-            Some(_) => Err(Fault::new(FaultCode::MalformedMessage, message)),
-            None => Ok(()),
+        for name in names {
+            let message = format!("two parts have the name {}", shortened(&name));
+            if self.attachments.insert(name, payload.clone()).is_some() {
+                return Err(Fault::new(FaultCode::MalformedMessage, message));
+            }
         }
+        Ok(())
     }
 }
 
-/// Puts attachments where `cid:` URLs stand for them; one may stand in several places.
+/// Puts attachments where references stand for them; one may stand in several places.
 fn resolve(children: &mut [Child], attachments: &HashMap<String, Payload>) -> Result<(), Fault> {
     for child in children {
         match &mut child.content {
             Content::Fields(fields) => resolve(fields, attachments)?,
-            Content::Data(payload) => {
-                let Payload::Reference(DataRef { url }) = payload else { continue };
-                let Some(id) = url.strip_prefix("cid:") else { continue };
-                let found = attachments.get(id).or_else(|| attachments.get(&percent_decoded(id)));
-                let Some(found) = found else {
-                    let message = format!(
-                        "parameter {} refers to {url}, but no part has that Content-ID",
-                        child.name.local
-                    );
-                    return Err(Fault::new(FaultCode::MalformedMessage, message)
-                        .parameter(&*child.name.local));
-                };
-                *payload = found.clone();
-            }
+            Content::Part(url) => match find(url, attachments) {
+                Some(found) => child.content = Content::Data(found.clone()),
+                None => return Err(unresolved(&child.name.local, url)),
+            },
             _ => {}
         }
     }
     Ok(())
+}
+
+/// The part of that name. A `cid:` URL may be percent-encoded (RFC 2392).
+fn find<'a>(url: &str, attachments: &'a HashMap<String, Payload>) -> Option<&'a Payload> {
+    attachments.get(url).or_else(|| {
+        let id = url.strip_prefix(CID)?;
+        attachments.get(&format!("{CID}{}", percent_decoded(id)))
+    })
+}
+
+/// Only parts of the message stand for values: to fetch what a stranger names would make us call
+/// addresses for them (CVE-2022-46364, CVE-2024-28752).
+fn unresolved(parameter: &str, url: &str) -> Fault {
+    let told = shortened(url);
+    let (code, message) = if url.starts_with(CID) {
+        let message =
+            format!("parameter {parameter} refers to {told:?}, but no part has that name");
+        (FaultCode::MalformedMessage, message)
+    } else {
+        let message = format!(
+            "parameter {parameter} refers to {told:?}, which is no part of this message; nothing else \
+             may be referred to"
+        );
+        (FaultCode::ForbiddenContent, message)
+    };
+    Fault::new(code, message).parameter(parameter)
 }
 
 #[cfg(test)]

@@ -66,6 +66,7 @@ impl Sink {
     pub(super) fn bytes(&self, payload: &Payload) -> Vec<u8> {
         match payload {
             Payload::Inline(bytes) => bytes.to_vec(),
+            Payload::Pieces(pieces) => pieces.concat(),
             Payload::Spooled(held) => self.file(held).0.lock().unwrap().clone(),
             Payload::Reference(reference) => panic!("a reference to {}", reference.url),
         }
@@ -76,8 +77,10 @@ impl Sink {
         for segment in &packed.segments {
             match segment {
                 Segment::Bytes(bytes) => body.extend_from_slice(bytes),
-                Segment::File { held, encoding } => {
-                    let bytes = self.file(held).0.lock().unwrap().clone();
+                Segment::File { held, range, encoding } => {
+                    let [start, end] =
+                        [range.start, range.end].map(|at| usize::try_from(at).unwrap());
+                    let bytes = self.file(held).0.lock().unwrap()[start..end].to_vec();
                     match encoding {
                         Encoding::Raw => body.extend_from_slice(&bytes),
                         Encoding::Base64 => {
@@ -171,7 +174,7 @@ impl<'a> Message<'a> {
                     format!("-> {}", reference.url).into_bytes()
                 }
                 Value::Data(payload) => sink.bytes(&payload),
-                Value::Record(_) => panic!("no records here"),
+                other => panic!("no {other:?} here"),
             };
             (argument.name + &label, value)
         };

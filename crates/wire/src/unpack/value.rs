@@ -1,5 +1,5 @@
-//! The value of a binary parameter: base64 text, an attachment, inline XML (paper 000, Figure 6)
-//! or a reference (Figure 7).
+//! The value of a binary parameter: base64 text, a part of the message, inline XML (paper 000,
+//! Figure 6) or a reference (Figure 7).
 
 use std::mem;
 
@@ -9,6 +9,9 @@ use fishplate_contract::{DataRef, Fault, FaultCode, Payload};
 
 use super::collect::{Collector, JOINED, Room};
 use crate::base64::Base64Decoder;
+use crate::envelope::Content;
+use crate::limits::exceeded;
+use crate::media::CID;
 use crate::name::{WSA, WSA_2004, XDESCR, XOP};
 use crate::spool::SpoolSink;
 use crate::xml::{StartTag, is_space};
@@ -21,6 +24,10 @@ pub(super) struct Binary {
     pub(super) collector: Collector,
     decoder: Base64Decoder,
     decoded: Vec<u8>,
+    /// The text is base64 for certain.
+    told: bool,
+    /// What the text began with, while it may still be a URL.
+    lead: String,
     form: Form,
 }
 
@@ -30,12 +37,20 @@ enum Form {
     /// Base64, or nothing yet.
     #[default]
     Text,
-    /// `xop:Include`.
-    Attachment(String),
+    /// A part of the message.
+    Part(PartName),
     /// `xdescr:XMLData`.
     Xml,
     /// `wsa:EndpointReference`, with its address once it was read.
     Reference(Option<String>),
+}
+
+/// What refers to a part.
+struct PartName {
+    /// The URL in `href`; empty if the text refers to the part.
+    url: String,
+    /// The text, which may repeat it.
+    text: String,
 }
 
 /// What an element within a binary value is.
@@ -62,12 +77,46 @@ impl Binary {
         room: &mut Room,
         sink: &mut dyn SpoolSink,
     ) -> Result<(), Fault> {
-        if !matches!(self.form, Form::Text) {
-            return match text.bytes().all(is_space) {
-                true => Ok(()),
-                false => Err(self.invalid("text beside the element that stands for the value")),
-            };
+        match &mut self.form {
+            Form::Text if self.told => self.decode(text, room, sink),
+            Form::Text => self.tell(text, room, sink),
+            Form::Part(name) => name.append(text, room.name_length()),
+            Form::Xml | Form::Reference(_) if text.bytes().all(is_space) => Ok(()),
+            _ => Err(self.invalid("text beside the element that stands for the value")),
         }
+    }
+
+    /// Tells a `cid:` URL (`swaRef`, WS-I Attachments Profile 1.0, section 4.4) from base64, which
+    /// knows no colon.
+    fn tell(&mut self, text: &str, room: &mut Room, sink: &mut dyn SpoolSink) -> Result<(), Fault> {
+        let begun = text.bytes().position(|byte| !is_space(byte)).unwrap_or(text.len());
+        let text = if self.lead.is_empty() { &text[begun..] } else { text };
+        let scheme = &CID.as_bytes()[self.lead.len()..];
+        let pairs = scheme.iter().zip(text.bytes());
+        let same = pairs.take_while(|(one, other)| other.eq_ignore_ascii_case(one)).count();
+        let (more, rest) = text.split_at(same);
+        self.lead.push_str(more);
+        if self.lead.len() == CID.len() {
+            let mut name = PartName { url: String::new(), text: CID.to_owned() };
+            name.append(rest, room.name_length())?;
+            self.form = Form::Part(name);
+            return Ok(());
+        }
+        if rest.is_empty() {
+            return Ok(());
+        }
+        self.told = true;
+        let lead = mem::take(&mut self.lead);
+        self.decode(&lead, room, sink)?;
+        self.decode(rest, room, sink)
+    }
+
+    fn decode(
+        &mut self,
+        text: &str,
+        room: &mut Room,
+        sink: &mut dyn SpoolSink,
+    ) -> Result<(), Fault> {
         let decoded = self.decoder.decode(text.as_bytes(), &mut self.decoded);
         decoded.map_err(|error| self.invalid(error))?;
         self.pass_on(room, sink);
@@ -85,11 +134,24 @@ impl Binary {
 
     /// An element in the value.
     pub(super) fn start(&mut self, tag: &StartTag<'_>) -> Result<Within, Fault> {
-        if !matches!(self.form, Form::Text) || !self.decoder.is_empty() {
+        let empty = self.lead.is_empty() && self.decoder.is_empty();
+        if !matches!(self.form, Form::Text) || !empty {
             return Err(self.invalid("more than one value"));
         }
         if tag.is(XOP, "Include") {
-            self.attach(tag.attribute("", "href").unwrap_or_default(), "xop:Include")?;
+            let href = tag.attribute("", "href").unwrap_or_default();
+            if !part_url(href).starts_with(CID) {
+                let message = format!(
+                    "parameter {}: xop:Include refers to {:?}; it may only refer to a part of this \
+                     message (href=\"cid:...\")",
+                    self.parameter,
+                    shortened(href)
+                );
+                return Err(
+                    Fault::new(FaultCode::ForbiddenContent, message).parameter(&*self.parameter)
+                );
+            }
+            self.attach(href);
             Ok(Within::Include)
         } else if tag.is(XDESCR, "XMLData") {
             self.form = Form::Xml;
@@ -106,24 +168,10 @@ impl Binary {
         }
     }
 
-    /// A part of this message stands for the value. Only such a part may: to fetch what a stranger
-    /// names would make us call addresses for them (CVE-2022-46364, CVE-2024-28752).
-    pub(super) fn attach(&mut self, href: &str, by: &str) -> Result<(), Fault> {
-        let href = trimmed(href);
-        let scheme = href.get(..4).unwrap_or_default();
-        if !scheme.eq_ignore_ascii_case("cid:") {
-            let message = format!(
-                "parameter {}: {by} refers to {:?}; it may only refer to a part of this message \
-                 (href=\"cid:...\")",
-                self.parameter,
-                shortened(href)
-            );
-            return Err(
-                Fault::new(FaultCode::ForbiddenContent, message).parameter(&*self.parameter)
-            );
-        }
-        self.form = Form::Attachment(format!("cid:{}", &href[4..]));
-        Ok(())
+    /// A part of this message stands for the value (`href` of the value's element or of
+    /// `xop:Include`). Whether there is such a part is known when the message has ended.
+    pub(super) fn attach(&mut self, href: &str) {
+        self.form = Form::Part(PartName { url: part_url(href), text: String::new() });
     }
 
     /// The address of the endpoint reference.
@@ -144,19 +192,46 @@ impl Binary {
         mut self,
         room: &mut Room,
         sink: &mut dyn SpoolSink,
-    ) -> Result<Payload, Fault> {
+    ) -> Result<Content, Fault> {
         match mem::take(&mut self.form) {
             Form::Text => {
+                let lead = mem::take(&mut self.lead);
+                self.decode(&lead, room, sink)?;
                 let decoded = self.decoder.finish(&mut self.decoded);
                 decoded.map_err(|error| self.invalid(error))?;
                 self.pass_on(room, sink);
-                Ok(self.collector.finish(sink))
+                Ok(Content::Data(self.collector.finish(sink)))
             }
-            Form::Xml => Ok(self.collector.finish(sink)),
-            Form::Attachment(url) | Form::Reference(Some(url)) => {
-                Ok(Payload::Reference(DataRef { url }))
+            Form::Xml => Ok(Content::Data(self.collector.finish(sink))),
+            Form::Part(PartName { url, text }) => {
+                let text = part_url(&text);
+                match (url.is_empty(), text.is_empty()) {
+                    (true, _) => Ok(Content::Part(text)),
+                    (false, empty) if empty || text == url => Ok(Content::Part(url)),
+                    _ => Err(self.invalid("its href and its text are not the same URL")),
+                }
             }
+            Form::Reference(Some(url)) => Ok(Content::Data(Payload::Reference(DataRef { url }))),
             Form::Reference(None) => Err(self.invalid("an EndpointReference without an Address")),
         }
+    }
+}
+
+impl PartName {
+    fn append(&mut self, text: &str, most: usize) -> Result<(), Fault> {
+        if self.text.len() + text.len() > most {
+            return Err(exceeded("header_length", most as u64, "bytes"));
+        }
+        self.text.push_str(text);
+        Ok(())
+    }
+}
+
+/// A URL that refers to a part, its scheme in lower case if it is `cid:`.
+fn part_url(href: &str) -> String {
+    let href = trimmed(href);
+    match href.get(..CID.len()) {
+        Some(scheme) if scheme.eq_ignore_ascii_case(CID) => format!("{CID}{}", &href[CID.len()..]),
+        _ => href.to_owned(),
     }
 }
