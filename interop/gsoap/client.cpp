@@ -116,9 +116,9 @@ std::string spawned(Echo& echo, const std::string& sent, bool attached) {
     return bytes(response.copy);
 }
 
-void files(const std::string& url, const std::string& payloads, bool attached) {
-    Echo echo(url.c_str(), attached ? SOAP_ENC_MTOM | SOAP_C_UTFSTRING : SOAP_C_UTFSTRING);
-    const std::string mode = attached ? "mtom " : "base64 ";
+void files(const std::string& url, const std::string& payloads, const std::string& mode, int encoding) {
+    const bool attached = encoding != 0;
+    Echo echo(url.c_str(), encoding | SOAP_C_UTFSTRING);
     for (int size : SIZES) {
         std::ifstream input(payloads + "/" + std::to_string(size) + ".bin", std::ios::binary);
         const std::string sent{std::istreambuf_iterator<char>(input), {}};
@@ -154,8 +154,9 @@ int main(int count, char** arguments) {
     const std::string payloads = arguments[3];
     check("call", [&] { add(arithmetic_url, 2); });
     check("soap11", [&] { add(arithmetic_url, 1); });
-    files(echo_url, payloads, false);
-    files(echo_url, payloads, true);
+    files(echo_url, payloads, "base64 ", 0);
+    files(echo_url, payloads, "mtom ", SOAP_ENC_MTOM);
+    files(echo_url, payloads, "dime ", SOAP_ENC_DIME);
     check("missing-job", [&] { missing_job(echo_url); });
     return failed ? 1 : 0;
 }
