@@ -30,6 +30,8 @@ pub struct Settings {
     pub body_stall: Duration,
     /// Bytes a second that a body must bring on average, once `body_stall` has passed.
     pub body_rate: u64,
+    /// How long the reader of an answer may take nothing of it.
+    pub answer_stall: Duration,
     /// How much of a refused body is still read so that its sender sees the answer.
     pub drain_size: u64,
     /// How long a refused body is still read.
@@ -53,6 +55,7 @@ impl Settings {
             header_timeout: Duration::from_secs(75),
             body_stall: Duration::from_secs(30),
             body_rate: 1024,
+            answer_stall: Duration::from_secs(60),
             drain_size: 64 << 20,
             drain_time: Duration::from_secs(10),
         }
@@ -138,12 +141,13 @@ impl Limits {
 }
 
 /// Limits at zero of which a server would do nothing at all.
-const NEVER_ZERO: [&str; 13] = [
+const NEVER_ZERO: [&str; 14] = [
     "max_running",
     "lease",
     "max_connections",
     "header_timeout",
     "body_stall",
+    "answer_stall",
     "message_memory",
     "key_length",
     "envelope_size",
@@ -265,6 +269,7 @@ limits! {
     header_timeout Time faces, "How long a request's header may take, and a connection may idle.";
     body_stall Time faces, "How long a body may stall.";
     body_rate Bytes faces, "What a body must bring a second on average, once body_stall has passed.";
+    answer_stall Time faces, "How long the reader of an answer may take nothing of it.";
     drain_size Bytes faces, "How much of a refused body is still read so that its sender sees the answer.";
     drain_time Time faces, "How long a refused body is still read.";
     message_size Bytes faces.wire, "A whole message, attachments included.";

@@ -79,6 +79,32 @@ fn envelope(data: &str) -> String {
     )
 }
 
+fn attachment(what: &str, content_type: &str, message: &Bytes) {
+    best(what, SIZE, || assert_eq!(unpack(content_type, message), SIZE as u64));
+}
+
+/// A DIME message of an envelope and a payload with the ID `a`, in chunks of that size.
+fn dime(envelope: &str, payload: &[u8], chunk: usize) -> Bytes {
+    let mut message = Vec::with_capacity(payload.len() + payload.len() / 1000 + 4096);
+    let mut record = |flags: u8, type_format: u8, id: &str, kind: &str, data: &[u8]| {
+        let len = |text: &str| u8::try_from(text.len()).expect("short");
+        message.extend_from_slice(&[flags, type_format << 4, 0, 0, 0, len(id), 0, len(kind)]);
+        message.extend_from_slice(&u32::try_from(data.len()).expect("short").to_be_bytes());
+        for field in [id.as_bytes(), kind.as_bytes(), data] {
+            message.extend_from_slice(field);
+            message.resize(message.len().next_multiple_of(4), 0);
+        }
+    };
+    let soap = "http://schemas.xmlsoap.org/soap/envelope/";
+    record(0x0C, 2, "", soap, envelope.as_bytes());
+    let last = payload.len().div_ceil(chunk) - 1;
+    for (at, data) in payload.chunks(chunk).enumerate() {
+        let (type_format, id) = if at == 0 { (1, "a") } else { (0, "") };
+        record(if at == last { 0x0A } else { 0x09 }, type_format, id, "", data);
+    }
+    message.into()
+}
+
 fn main() {
     let payload: Vec<u8> =
         (0..SIZE).map(|at| (at.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0]).collect();
@@ -90,15 +116,18 @@ fn main() {
     drop(copy);
 
     let include = "<i:Include xmlns:i=\"http://www.w3.org/2004/08/xop/include\" href=\"cid:a\"/>";
-    let mut mtom = format!("--b\r\n\r\n{}\r\n--b\r\nContent-ID: <a>\r\n\r\n", envelope(include));
-    let mut message = std::mem::take(&mut mtom).into_bytes();
-    message.extend_from_slice(&payload);
-    message.extend_from_slice(b"\r\n--b--");
-    let message = Bytes::from(message);
-    best("MTOM attachment in", SIZE, || {
-        assert_eq!(unpack("multipart/related; boundary=b", &message), SIZE as u64);
-    });
-    drop(message);
+    let related = |root: &str| {
+        let head = format!("--b\r\n\r\n{}\r\n--b\r\nContent-ID: <a>\r\n\r\n", envelope(root));
+        Bytes::from([head.as_bytes(), &payload, b"\r\n--b--"].concat())
+    };
+    let boundary = "multipart/related; boundary=b";
+    attachment("MTOM attachment in", boundary, &related(include));
+    let swa = format!("{boundary}; type=\"text/xml\"");
+    attachment("SwA attachment in", &swa, &related("cid:a"));
+    attachment("DIME attachment in", "application/dime", &dime(&envelope("cid:a"), &payload, SIZE));
+    let chunked = dime(&envelope("cid:a"), &payload, 64 << 10);
+    attachment("DIME attachment in, chunks of 64 KiB", "application/dime", &chunked);
+    drop(chunked);
 
     let mut text = Vec::new();
     best("base64 out", SIZE, || {

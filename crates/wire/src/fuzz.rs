@@ -7,7 +7,7 @@ use fishplate_contract::{DataType, Fault, Held, Parameter};
 
 use crate::limits::WireLimits;
 use crate::name::QName;
-use crate::packaging::fuzz_multipart;
+use crate::packaging::{fuzz_multipart, fuzz_reader};
 use crate::spool::SpoolSink;
 use crate::unpack::{Expected, Head, Unpacker};
 use crate::xml::{Handler, StartTag, Tokenizer};
@@ -60,6 +60,26 @@ pub fn multipart(data: &[u8]) {
     assert_eq!(fuzz_multipart(message, size), fuzz_multipart(message, usize::MAX));
 }
 
+/// SOAP with Attachments, with the boundary `b`: the reader and the whole unpacker. The first byte
+/// says whether the root is told, too.
+pub fn swa(data: &[u8]) {
+    let told = data.first().is_some_and(|first| first % 2 == 0);
+    let start = if told { "; start=r" } else { "" };
+    packaging(&format!("multipart/related; type=\"text/xml\"; boundary=b{start}"), data);
+}
+
+/// DIME: the reader and the whole unpacker.
+pub fn dime(data: &[u8]) {
+    packaging("application/dime", data);
+}
+
+fn packaging(content_type: &str, data: &[u8]) {
+    let Some((size, message)) = cut(data) else { return };
+    let found = |size: usize| fuzz_reader(content_type, message, size);
+    assert_eq!(found(size), found(usize::MAX));
+    unpacked(content_type, message, size);
+}
+
 #[derive(Debug)]
 struct Nowhere;
 
@@ -91,7 +111,16 @@ impl SpoolSink for Counting {
 /// The whole unpacker: the first byte says the packaging too.
 pub fn unpacker(data: &[u8]) {
     let Some((size, message)) = cut(data) else { return };
-    let content_type = if size % 2 == 0 { "text/xml" } else { "multipart/related; boundary=b" };
+    let content_type = match size % 4 {
+        0 => "text/xml",
+        1 => "multipart/related; boundary=b",
+        2 => "multipart/related; type=\"text/xml\"; boundary=b",
+        _ => "application/dime",
+    };
+    unpacked(content_type, message, size);
+}
+
+fn unpacked(content_type: &str, message: &[u8], size: usize) {
     let parameters =
         [Parameter::new("data", DataType::Raw), Parameter::new("x", DataType::String).repeated()];
     let unpack = |size: usize| {
@@ -118,6 +147,8 @@ mod tests {
         fn the_targets_take_any_bytes(data in proptest::collection::vec(any::<u8>(), 0..300)) {
             super::tokenizer(&data);
             super::multipart(&data);
+            super::swa(&data);
+            super::dime(&data);
             super::unpacker(&data);
         }
 
@@ -130,11 +161,23 @@ mod tests {
             data.extend(pieces.concat().into_bytes());
             super::tokenizer(&data);
             super::multipart(&data);
+            super::swa(&data);
+            super::dime(&data);
             super::unpacker(&data);
         }
     }
 
     const PIECES: &[&str] = &[
+        "<data href='cid:a'>",
+        "cid:a",
+        "Content-Location: a\r\n",
+        "Content-ID: <r>\r\n",
+        "\u{c}\u{20}\0\0\0\0\0\u{29}\0\0\0\0http://schemas.xmlsoap.org/soap/envelope/\0\0\0",
+        "\u{d}\u{20}\0\0\0\0\0\u{29}\0\0\0\u{8}http://schemas.xmlsoap.org/soap/envelope/\0\0\0",
+        "\u{a}\u{10}\0\0\0\u{1}\0\0\0\0\0\0a\0\0\0",
+        "\u{9}\u{10}\0\0\0\u{1}\0\0\0\0\0\u{8}a\0\0\0",
+        "\u{9}\0\0\0\0\0\0\0\0\0\0\u{1}a\0\0\0",
+        "\u{a}\0\0\0\0\0\0\0\0\0\0\0",
         "<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'>",
         "<e:Header>",
         "</e:Header>",

@@ -14,7 +14,7 @@
 //! - [`base64`]: base64 in a stream, both ways
 //! - [`xml`]: a push tokenizer, and writing
 //! - [`spool`]: where large payloads go
-//! - [`packaging`]: plain XML and MTOM; others slot in here
+//! - [`packaging`]: plain XML, MTOM, SOAP with Attachments and DIME; others slot in here
 //! - [`envelope`]: headers and body, as data
 //! - [`unpack`]: chunks to a parcel
 //! - [`addressing`], [`options`]: the headers we understand

@@ -57,8 +57,16 @@ enum Soap {
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum PackagingName {
-    Plain,
+    /// The envelope alone: arrays as elements, files as base64
+    Xml,
+    /// The envelope alone: arrays and files as base64
+    Base64,
+    /// MTOM: arrays and files as attachments by XOP
     Mtom,
+    /// SOAP with Attachments: arrays and files as MIME attachments
+    Swa,
+    /// DIME: arrays and files as records
+    Dime,
 }
 
 impl Connection {
@@ -67,8 +75,10 @@ impl Connection {
             connect_timeout: self.connect_timeout,
             timeout: self.timeout,
             packaging: self.packaging.map(|packaging| match packaging {
-                PackagingName::Plain => Packaging::Plain,
+                PackagingName::Xml | PackagingName::Base64 => Packaging::Plain,
                 PackagingName::Mtom => Packaging::Mtom,
+                PackagingName::Swa => Packaging::Swa,
+                PackagingName::Dime => Packaging::Dime,
             }),
             soap: match self.soap {
                 Soap::V11 => SoapVersion::V11,

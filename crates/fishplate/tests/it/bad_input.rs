@@ -1,7 +1,7 @@
 //! What can be wrong with a message or a program: each is a clear fault, nothing is left behind,
 //! and the server goes on.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
@@ -304,6 +304,39 @@ fn a_body_that_trickles_or_stalls_is_refused_while_others_are_served() {
     refused.assert_fault(Version::V11, "TimedOut");
     assert_eq!(refused.limit(), Some("body_rate"), "{refused:#?}");
     assert_unharmed(&server, "slow bodies");
+}
+
+#[test]
+fn a_reader_who_takes_nothing_is_given_up() {
+    const SIZE: u64 = 64 << 20;
+    let mut server = Server::prepare();
+    server.script("program", "head -c 67108864 /dev/zero");
+    server.serve(&[
+        "--limit",
+        "answer_stall=1s",
+        "-n",
+        "test",
+        "--",
+        "./program",
+        ">",
+        "[out file y:raw]",
+    ]);
+    let mut idle = connect(&server);
+    let message = Version::V11.envelope("", &wrapper("call", ""));
+    let announced = format!("Content-Length: {}\r\n", message.len());
+    idle.write_all(head("text/xml", &announced).as_bytes()).unwrap();
+    idle.write_all(message.as_bytes()).unwrap();
+    // Nothing is read until the server has let go of it. The connection that asks counts as well.
+    let open = |connections: u32| {
+        let line = format!("fishplate_connections {connections}");
+        get(&server, "/metrics").body.lines().any(|its| its == line)
+    };
+    until("two connections are open", || open(2));
+    until("the idle one is closed", || open(1));
+    let mut taken = Vec::new();
+    let _ = idle.read_to_end(&mut taken);
+    assert!((taken.len() as u64) < SIZE, "all of {} bytes came", taken.len());
+    assert!(taken.starts_with(b"HTTP/1.1 200"), "{}", taken.len());
 }
 
 #[test]

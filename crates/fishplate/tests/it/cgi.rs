@@ -11,6 +11,7 @@ use nix::unistd::{Pid, User as Account, chown, geteuid};
 use tempfile::TempDir;
 
 use crate::processes;
+use crate::run::PACKAGINGS;
 use crate::run::User;
 use crate::server::{FISHPLATE, until};
 
@@ -226,7 +227,7 @@ fn a_large_file_goes_through_a_script_and_back() {
     let user = User::new();
     let bytes: Vec<u8> = (0..=255).cycle().take(5_000_001).collect();
     user.write("deck", &bytes);
-    for packaging in ["mtom", "plain"] {
+    for packaging in PACKAGINGS {
         let words =
             ["call", &apache.url("copy"), "deck:deck", "out:copy", "--packaging", packaging];
         user.succeed(&words);

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::run::PACKAGINGS;
 use crate::run::{User, ended};
 use crate::server::{Server, interrupt, until};
 
@@ -32,7 +33,7 @@ fn a_file_goes_there_and_back_in_either_packaging_and_leaves_nothing_beside_it()
     let bytes: Vec<u8> = (0..=255).cycle().take(3_000_001).collect();
     user.write("deck.inp", &bytes);
     for (more, target) in
-        [(&[][..], "a"), (&["--packaging", "plain"], "b"), (&["--soap", "1.2"], "c")]
+        [(&[][..], "a"), (&["--packaging", "xml"], "b"), (&["--soap", "1.2"], "c")]
     {
         let out = format!("out:copy={target}");
         let words = [&["call", server.url(), "deck:deck.inp", &out], more].concat();
@@ -49,7 +50,7 @@ fn a_large_file_needs_no_memory_in_the_client() {
     let server = Server::of_script("ln $1 $2", &["[in file deck:raw]", "[out file copy:raw]"]);
     let user = User::new();
     std::fs::File::create(user.path("deck")).unwrap().set_len(SIZE).unwrap();
-    for packaging in ["mtom", "plain"] {
+    for packaging in PACKAGINGS {
         let words = ["call", server.url(), "deck:deck", "out:copy", "--packaging", packaging];
         let peak = user.peak(&words);
         assert_eq!(std::fs::metadata(user.path("copy")).unwrap().len(), SIZE);

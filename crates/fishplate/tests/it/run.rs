@@ -9,6 +9,9 @@ use tempfile::TempDir;
 
 use crate::server::FISHPLATE;
 
+/// All that `--packaging` takes.
+pub(crate) const PACKAGINGS: [&str; 5] = ["xml", "base64", "mtom", "swa", "dime"];
+
 /// A user with a directory.
 pub(crate) struct User {
     dir: TempDir,

@@ -19,6 +19,7 @@ use tokio::sync::Semaphore;
 
 use super::respond;
 use super::route::unnamed;
+use super::stall::Unstalled;
 use crate::host::Host;
 
 /// How long to rest when the system has no descriptor left to give.
@@ -80,6 +81,7 @@ impl Listening {
 async fn connection(host: &Arc<Host>, stream: TcpStream) {
     // Small answers must not wait for more to come.
     let _ = stream.set_nodelay(true);
+    let stream = Unstalled::new(stream, host.settings.answer_stall);
     let service = service_fn(|request: Request<HyperBody>| async move {
         Ok::<_, Infallible>(match principal(host, &request) {
             Ok(principal) => respond(host, request, principal).await,

@@ -4,6 +4,7 @@ pub mod body;
 mod listen;
 mod reply;
 mod route;
+mod stall;
 
 pub use listen::{Listening, bind};
 pub use reply::{Reply, ReplyBody};

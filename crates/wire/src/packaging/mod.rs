@@ -213,6 +213,25 @@ fn told_charset(media: &MediaType) -> Result<Option<&'static Encoding>, Fault> {
         .transpose()
 }
 
+/// What a reader finds in a message of that content type, as text.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn fuzz_reader(content_type: &str, message: &[u8], size: usize) -> Option<String> {
+    let mut reader = reader(content_type, &WireLimits::default()).ok()?.reader;
+    let mut told = Vec::new();
+    let mut found = |piece: Piece| {
+        match piece {
+            Piece::Root(data) | Piece::Part(data) => told.extend_from_slice(&data),
+            other => told.extend_from_slice(format!("{other:?}").as_bytes()),
+        }
+        Ok(())
+    };
+    for chunk in message.chunks(size) {
+        reader.feed(Bytes::copy_from_slice(chunk), &mut found).ok()?;
+    }
+    reader.finish(&mut found).ok()?;
+    Some(String::from_utf8_lossy(&told).into_owned())
+}
+
 /// The parts of a message with the boundary `b`, as text.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn fuzz_multipart(message: &[u8], size: usize) -> Option<String> {
@@ -231,3 +250,6 @@ pub(crate) fn fuzz_multipart(message: &[u8], size: usize) -> Option<String> {
     multipart.finish().ok()?;
     Some(String::from_utf8_lossy(&parts).into_owned())
 }
+
+#[cfg(test)]
+mod conformance;

@@ -275,4 +275,4 @@ fn unresolved(parameter: &str, url: &str) -> Fault {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -37,9 +37,9 @@ impl Held for Spooled {
 
 /// A sink that writes at once, and what it was given.
 #[derive(Default)]
-pub(super) struct Sink {
+pub(crate) struct Sink {
     files: Vec<(Arc<dyn Held>, Arc<Spooled>)>,
-    writes: Vec<usize>,
+    pub(crate) writes: Vec<usize>,
 }
 
 impl SpoolSink for Sink {
@@ -63,7 +63,7 @@ impl Sink {
         &found.expect("a file of this sink").1
     }
 
-    pub(super) fn bytes(&self, payload: &Payload) -> Vec<u8> {
+    pub(crate) fn bytes(&self, payload: &Payload) -> Vec<u8> {
         match payload {
             Payload::Inline(bytes) => bytes.to_vec(),
             Payload::Pieces(pieces) => pieces.concat(),
@@ -72,7 +72,7 @@ impl Sink {
         }
     }
 
-    fn body(&self, packed: &Packed) -> Vec<u8> {
+    pub(crate) fn body(&self, packed: &Packed) -> Vec<u8> {
         let mut body = Vec::new();
         for segment in &packed.segments {
             match segment {

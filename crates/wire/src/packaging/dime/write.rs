@@ -27,6 +27,12 @@ impl Default for DimeWriter {
 }
 
 impl DimeWriter {
+    /// Records of at most so many bytes of data, at least four.
+    #[cfg(test)]
+    pub(super) fn with_most(self, most: u32) -> Self {
+        Self { most, ..self }
+    }
+
     /// The ID of an attachment, counted from one. A URI, as it has to be.
     fn id(&self, number: usize) -> String {
         format!("uuid:{}:{number}", self.id)

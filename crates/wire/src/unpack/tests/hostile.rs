@@ -76,6 +76,125 @@ fn only_parts_of_the_message_are_included() {
     assert_eq!(refused_call(reference).code, FaultCode::InvalidValue);
 }
 
+fn refused_swa(children: &str, parts: &[&str]) -> Fault {
+    let root = envelope(SoapVersion::V11, "", children);
+    let mut body = format!("--b\r\n\r\n{root}\r\n");
+    for header in parts {
+        body.push_str(&format!("--b\r\n{header}\r\n\r\nx\r\n"));
+    }
+    body.push_str("--b--");
+    let content_type = "multipart/related; type=\"text/xml\"; boundary=b";
+    refused(&Message { content_type, soap_action: None, body: body.into_bytes() })
+}
+
+#[test]
+fn only_parts_of_the_message_are_referred_to() {
+    let parts = ["Content-ID: <a>", "Content-Location: http://e.example/b"];
+    for href in ["http://10.0.0.1/x", "file:///etc/passwd", "a", "", "#id1", "http://e.example/"] {
+        for fault in [
+            refused_swa(&format!("<data href='{href}'/>"), &parts),
+            refused_call(&format!("<data href='{href}'/>")),
+        ] {
+            assert_eq!(fault.code, FaultCode::ForbiddenContent, "{href}");
+            assert_eq!(fault.parameter.as_deref(), Some("data"));
+        }
+    }
+    for children in ["<data href='cid:nobody'/>", "<data>cid:nobody</data>", "<data>cid:</data>"] {
+        for fault in [refused_swa(children, &parts), refused_call(children)] {
+            assert_eq!(fault.code, FaultCode::MalformedMessage, "{children}");
+            assert!(fault.message.contains("no part has that name"), "{}", fault.message);
+        }
+    }
+    // Text is base64 unless it is a `cid:` URL: no other URL is ever looked at.
+    for children in [
+        "<data>http://e.example/b</data>",
+        "<data>ci:a</data>",
+        "<data href='cid:a'>cid:b</data>",
+        "<data href='cid:a'>aGVsbG8=</data>",
+        "<data href='cid:a'><b/></data>",
+        "<data>cid:a<b/></data>",
+        "<data>ci<b/></data>",
+        "<data>cid</data>",
+    ] {
+        assert_eq!(refused_swa(children, &parts).code, FaultCode::InvalidValue, "{children}");
+    }
+    let long = format!("<data>cid:{}</data>", "a".repeat(5000));
+    assert_eq!(refused_swa(&long, &parts).limit.unwrap().name, "header_length");
+    let text = format!("<data href='cid:a'>{}</data>", " ".repeat(5000));
+    assert_eq!(refused_swa(&text, &parts).limit.unwrap().name, "header_length");
+}
+
+#[test]
+fn two_parts_of_one_name_are_refused() {
+    for (one, other) in [
+        ("Content-ID: <a>", "content-id: a"),
+        ("Content-Location: a", "Content-Location: a"),
+        ("Content-Location: cid:a", "Content-ID: <a>"),
+    ] {
+        let fault = refused_swa("<data href='cid:a'/>", &[one, other]);
+        assert_eq!(fault.code, FaultCode::MalformedMessage);
+        assert!(fault.message.contains("two parts"), "{}", fault.message);
+    }
+}
+
+/// A DIME message of an envelope and attachments, by their IDs.
+fn dime(children: &str, ids: &[&str]) -> Message<'static> {
+    let root = envelope(SoapVersion::V11, "", children);
+    let mut body = Vec::new();
+    let mut record = |flags: u8, kind: &str, type_format: u8, id: &str, data: &str| {
+        let len = |text: &str| u8::try_from(text.len()).unwrap();
+        let size = u16::try_from(data.len()).unwrap().to_be_bytes();
+        body.extend_from_slice(&[flags, type_format << 4, 0, 0, 0, len(id), 0, len(kind), 0, 0]);
+        body.extend_from_slice(&size);
+        for field in [id, kind, data] {
+            body.extend_from_slice(field.as_bytes());
+            body.resize(body.len().next_multiple_of(4), 0);
+        }
+    };
+    let last = |at: usize| if at == ids.len() { 0x02 } else { 0 };
+    record(0x0C | last(0), "http://schemas.xmlsoap.org/soap/envelope/", 2, "", &root);
+    for (at, id) in ids.iter().enumerate() {
+        record(0x08 | last(at + 1), "", 1, id, id);
+    }
+    Message { content_type: "application/dime", soap_action: None, body }
+}
+
+#[test]
+fn dime_payloads_are_referred_to_in_both_forms() {
+    let ids = ["uuid:1", "cid:two", "http://e.example/3", "a%b"];
+    for (children, value) in [
+        ("<data href='uuid:1'/>", "uuid:1"),
+        ("<data href='cid:uuid:1'/>", "uuid:1"),
+        ("<data href='two'/>", "cid:two"),
+        ("<data href='cid:two'/>", "cid:two"),
+        ("<data>cid:two</data>", "cid:two"),
+        ("<data href='http://e.example/3'/>", "http://e.example/3"),
+        ("<data href='cid:a%25b'/>", "a%b"),
+    ] {
+        let read = dime(children, &ids).both().unwrap();
+        assert_eq!(read, [pair("data", value.as_bytes())], "{children}");
+    }
+    let twice = "<data href='two'/><more name='a' href='cid:two'/>";
+    let expected = [pair("data", b"cid:two"), pair("more[a]", b"cid:two")];
+    assert_eq!(dime(twice, &ids).both().unwrap(), expected);
+    assert!(dime("<data href='uuid:1'/>", &["uuid:1", "", ""]).both().is_ok(), "no name, no clash");
+}
+
+#[test]
+fn dime_references_to_what_is_not_there_are_refused() {
+    for (children, ids, code) in [
+        ("<data href='uuid:2'/>", &["uuid:1"][..], FaultCode::ForbiddenContent),
+        ("<data href='http://10.0.0.1/'/>", &["uuid:1"], FaultCode::ForbiddenContent),
+        ("<data href='cid:2'/>", &["uuid:1"], FaultCode::MalformedMessage),
+        ("<data href='cid:2'/>", &[], FaultCode::MalformedMessage),
+        ("<data href='a'/>", &["a", "a"], FaultCode::MalformedMessage),
+        ("<data href='a'/>", &["a", "cid:a"], FaultCode::MalformedMessage),
+        ("<data>aGVs</data><x href='a'/>", &["a"], FaultCode::InvalidValue),
+    ] {
+        assert_eq!(refused(&dime(children, ids)).code, code, "{children} {ids:?}");
+    }
+}
+
 #[test]
 fn parts_are_unmistakable() {
     let root = envelope(SoapVersion::V11, "", &include("cid:a"));

@@ -258,3 +258,89 @@ fn inline_xml_has_as_many_children_as_it_likes() {
     let bound = call(&children).arguments(&[4096]).unwrap();
     assert!(bound[1].1.ends_with(b"<p></p></m>"));
 }
+
+/// What the stacks sent as five bytes of data and x=5.
+const RECORDED: [(&str, Packaging, &[u8]); 4] = [
+    (
+        "multipart/related; type=\"text/xml\"; start=\"<D93D04A1ADADA3813B3487D942AC68CB>\"; \
+         \tboundary=\"----=_Part_0_577405636.1795241974038\"",
+        Packaging::Swa,
+        include_bytes!("recorded/axis-1.4-swa"),
+    ),
+    ("application/dime", Packaging::Dime, include_bytes!("recorded/axis-1.4-dime")),
+    ("application/dime", Packaging::Dime, include_bytes!("recorded/gsoap-2.8-dime")),
+    (
+        "multipart/related; charset=utf-8; \
+         boundary=\"==nGpzR/KspN6ry7jG8CU4bonN2aujzfJamyN3xYjaldFXYpeUryNGb0UROC0B==\"; \
+         type=\"application/xop+xml\"; start=\"<SOAP-ENV:Envelope>\"; start-info=\"text/xml\"",
+        Packaging::Mtom,
+        include_bytes!("recorded/gsoap-2.8-mtom"),
+    ),
+];
+
+#[test]
+fn recorded_messages_are_read() {
+    for (content_type, packaging, body) in RECORDED {
+        let message = Message { content_type, soap_action: Some("\"\""), body: body.to_vec() };
+        let expected = vec![pair("data", &[3, 10, 17, 24, 31]), pair("x", b"5")];
+        assert_eq!(message.both().unwrap(), expected);
+        let (parcel, _) = message.unpack(&[50], &WireLimits::default());
+        assert_eq!(parcel.unwrap().packaging, packaging);
+    }
+}
+
+/// A message of a SOAP 1.1 root with these children, and attachments.
+fn swa(children: &str, parts: &[(&str, &[u8])]) -> Message<'static> {
+    let root = envelope(SoapVersion::V11, "", children);
+    let root = [("Content-Type: text/xml\r\nContent-ID: <root>", root.as_bytes())];
+    let content_type = "multipart/related; type=\"text/xml\"; boundary=b";
+    mtom(content_type, "b", "", &[&root, parts].concat())
+}
+
+#[test]
+fn a_part_is_referred_to_by_href_or_by_text() {
+    let parts: [(&str, &[u8]); 3] = [
+        ("CONTENT-ID:\r\n\t<a@b:c>", BINARY),
+        ("content-location: http://e.example/x?a=1&b=2", b"located"),
+        ("Content-Id: <two>\r\nContent-Location: two.bin", b"both"),
+    ];
+    for (children, value) in [
+        ("<data href='cid:a@b:c'/>", BINARY),
+        ("<data href=' CID:a%40b%3Ac '> </data>", BINARY),
+        ("<data>cid:a@b:c</data>", BINARY),
+        ("<data> \n CID:a%40b%3ac \n</data>", BINARY),
+        ("<data>c<!-- -->id<![CDATA[:]]>a@b:c</data>", BINARY),
+        ("<data href='cid:a@b:c'>cid:a@b:c</data>", BINARY),
+        ("<data href='http://e.example/x?a=1&amp;b=2'/>", b"located"),
+        ("<data href='two.bin'/>", b"both"),
+        ("<data>cid:two</data>", b"both"),
+        ("<data>cid4</data>", b"\x72\x27\x78"),
+        ("<data>Ci dA</data>", b"\x0a\x27\x40"),
+        ("<data>C<!-- -->id<!-- -->A</data>", b"\x0a\x27\x40"),
+    ] {
+        assert_eq!(swa(children, &parts).both().unwrap(), [pair("data", value)], "{children}");
+    }
+}
+
+#[test]
+fn a_soap_12_root_with_attachments_is_read_too() {
+    let root = envelope(SoapVersion::V12, "", "<data>cid:a</data>");
+    let message = mtom(
+        "multipart/related; type=\"application/soap+xml\"; start-info=\"application/soap+xml\"; \
+         boundary=\"uuid:1\"; start=\"<root.message@cxf.apache.org>\"; action=\"urn:test#call\"",
+        "uuid:1",
+        "\r\n",
+        &[
+            (
+                "Content-Type: application/soap+xml; charset=UTF-8\r\n\
+                 Content-Transfer-Encoding: binary\r\nContent-ID: <root.message@cxf.apache.org>",
+                root.as_bytes(),
+            ),
+            ("Content-Type: application/octet-stream\r\nContent-ID: <a>", BINARY),
+        ],
+    );
+    assert_eq!(message.both().unwrap(), [pair("data", BINARY)]);
+    let (parcel, _) = message.unpack(&[9], &WireLimits::default());
+    let parcel = parcel.unwrap();
+    assert_eq!((parcel.packaging, parcel.envelope.version), (Packaging::Swa, SoapVersion::V12));
+}
