@@ -54,6 +54,19 @@ def throughput(found: dict) -> list[str]:
     return lines
 
 
+def streams(found: dict) -> list[str]:
+    lines = [
+        f"### Streams of {found['bytes'] / 2**30:.0f} GiB, in and out of one call", "",
+        under(found, f"{found['load_before']:.1f} to {found['load_after']:.1f}"), "",
+        "| packaging | server's memory at most | client's | time there and back |",
+        "|---|---|---|---|",
+    ]
+    for name, side in found["packagings"].items():
+        lines.append(f"| {name} | {side['server_memory'] / 2**20:.0f} MiB "
+                     f"| {side['client_memory'] / 2**20:.0f} MiB | {side['seconds']:.1f} s |")
+    return lines
+
+
 def transfer(found: dict) -> list[str]:
     names = {
         "fetch": "nginx to disk, curl", "in_server": "in: curl to the server",
@@ -97,7 +110,8 @@ def soak(found: dict) -> list[str]:
     return lines
 
 
-ROWS = {"overhead": overhead, "throughput": throughput, "transfer": transfer, "soak": soak}
+ROWS = {"overhead": overhead, "throughput": throughput, "transfer": transfer, "streams": streams,
+        "soak": soak}
 
 
 def under(found: dict, load: str) -> str:

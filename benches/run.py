@@ -10,6 +10,7 @@ import machine
 import overhead
 import report
 import soak
+import streams
 import throughput
 import transfer
 from tools import ROOT, Tools
@@ -21,6 +22,7 @@ MEASUREMENTS = {
     "overhead": lambda tools, options: overhead.measure(tools, 6 if options.quick else 20),
     "throughput": lambda tools, options: throughput.measure(tools, 3 if options.quick else 6),
     "transfer": lambda tools, options: transfer.measure(tools, 1 if options.quick else 5, options.size),
+    "streams": lambda tools, options: streams.measure(tools, 1 << 30 if options.quick else options.stream),
     "soak": lambda tools, options: soak.measure(tools, 10_000 if options.quick else options.calls),
 }
 
@@ -55,6 +57,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true",
                         help="fewer rounds; prints and keeps nothing")
     parser.add_argument("--size", type=int, default=10**9, help="bytes of the transfer")
+    parser.add_argument("--stream", type=int, default=8 << 30, help="bytes of a stream")
     parser.add_argument("--calls", type=int, default=100_000, help="calls of the soak")
     options = parser.parse_args()
     if unknown := set(options.measurement) - set(MEASUREMENTS):

@@ -160,6 +160,7 @@ fn plan() -> Plan {
         staged: Vec::new(),
         outputs: Vec::new(),
         success: fishplate_jobs::plan::SuccessRules::default(),
+        fault: None,
         progress: None,
         limits: fishplate_jobs::plan::JobLimits::default(),
     }

@@ -8,6 +8,7 @@
 //! - [`plan`]: all that is needed to run one job anywhere, persisted with it
 //! - [`executor`]: where plans run; [`executor::local`] on this machine
 //! - [`conclusion`]: how a job ended, as it is persisted
+//! - [`function`]: functions of this process as services
 //! - [`store`]: where records live; leases and fences
 //! - [`workspace`]: a job's directory, before, during and after its run
 //! - [`engine`]: claims, starts, observes, concludes; the verbs on jobs
@@ -16,6 +17,7 @@ pub mod conclusion;
 pub mod descriptor;
 pub mod engine;
 pub mod executor;
+pub mod function;
 pub mod plan;
 pub mod program;
 pub mod store;

@@ -35,6 +35,10 @@ pub struct Plan {
     pub outputs: Vec<OutputRule>,
     /// What counts as success.
     pub success: SuccessRules,
+    /// File of the workspace in which the program tells why it failed, as JSON
+    /// ([`crate::executor::ToldFault`]); its fault then is the job's.
+    #[serde(default)]
+    pub fault: Option<String>,
     /// How to read the program's progress.
     pub progress: Option<ProgressRule>,
     /// What the job may use.

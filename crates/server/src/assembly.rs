@@ -1,6 +1,7 @@
 //! The only place that joins the rooms: a data directory, its store, its executor, its engine, and
 //! the services in front of them.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
@@ -11,12 +12,15 @@ use fishplate_contract::SystemClock;
 use fishplate_jobs::descriptor::Description;
 use fishplate_jobs::engine::Engine;
 use fishplate_jobs::executor::local::{CgroupUse, LocalExecutor, LocalSettings};
+use fishplate_jobs::function::Functions;
+use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_jobs::program::Program;
-use fishplate_jobs::program::environment::EnvironmentError;
+use fishplate_jobs::program::environment::{self, EnvironmentError};
 use fishplate_jobs::store::StoreError;
 use fishplate_jobs::store::sqlite::SqliteStore;
 
-use crate::host::{Host, Place};
+use crate::functions::WORKER;
+use crate::host::{Handler, Host, Place};
 use crate::settings::Limits;
 use crate::spool::SpoolDirectory;
 
@@ -50,6 +54,9 @@ pub enum AssemblyError {
         /// Why.
         source: StoreError,
     },
+    /// Two services have one name.
+    #[error("two services are called {0}; rename one")]
+    Twice(String),
     /// A service cannot be loaded.
     #[error("cannot load service {name}")]
     Service {
@@ -87,9 +94,10 @@ pub fn host(
     place: Place,
     engine: Engine,
     descriptions: Vec<Description>,
+    functions: Vec<Functions>,
 ) -> Result<Arc<Host>, AssemblyError> {
     let data = &limits.jobs.data;
-    let mut programs = Vec::new();
+    let mut handlers = Vec::new();
     for mut description in descriptions {
         let name = description.service.name.clone();
         description.limits.disk_reserve = limits.jobs.disk_reserve;
@@ -99,11 +107,29 @@ pub fn host(
             let service = &program.service().name;
             tracing::warn!(service, operation, "{missing}; calls fault until it is installed");
         }
-        programs.push(program);
+        handlers.push(Handler::Program(Box::new(program)));
     }
+    handlers.extend(functions.into_iter().map(Handler::Functions));
+    let mut names = BTreeSet::new();
+    for handler in &handlers {
+        let name = &handler.service().name;
+        if !names.insert(name.clone()) {
+            return Err(AssemblyError::Twice(name.clone()));
+        }
+    }
+    let worker = worker(data)?;
     let spool = SpoolDirectory::open(data, limits.jobs.disk_reserve)
         .map_err(|source| AssemblyError::Data { path: data.join("spool"), source })?;
-    Ok(Arc::new(Host::new(limits.faces, place, engine, spool, programs)))
+    Ok(Arc::new(Host::new(limits.faces, place, engine, spool, worker, handlers)))
+}
+
+/// How jobs of functions are started: by this binary, in this process's environment.
+fn worker(data: &Path) -> Result<WorkerProgram, AssemblyError> {
+    let program = std::env::current_exe()
+        .map_err(|source| AssemblyError::Data { path: data.to_owned(), source })?;
+    let environment = environment::keep(&environment::own(), &data.join("environments"))
+        .map_err(|source| AssemblyError::Service { name: WORKER.to_owned(), source })?;
+    Ok(WorkerProgram { program, arguments: vec![WORKER.to_owned()], environment })
 }
 
 /// Makes a directory that only its owner can look into, or makes sure that it is ours.

@@ -5,11 +5,15 @@ use std::sync::Arc;
 
 use fishplate_contract::{Interface, Service};
 use fishplate_jobs::engine::Engine;
+use fishplate_jobs::function::Functions;
+use fishplate_jobs::function::context::Scratch;
+use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_jobs::program::Program;
 use fishplate_wire::Expected;
 use fishplate_wire::wsdl::{self, View};
 
 use crate::faces::metrics::Metrics;
+use crate::functions::Gate;
 use crate::settings::Settings;
 use crate::spool::SpoolDirectory;
 use tokio::sync::Semaphore;
@@ -23,6 +27,12 @@ pub struct Host {
     pub engine: Engine,
     /// Where payloads go on their way in.
     pub spool: Arc<SpoolDirectory>,
+    /// Where functions put large outputs.
+    pub scratch: Arc<Scratch>,
+    /// Bounds the functions that run at once.
+    pub gate: Gate,
+    /// Starts jobs of functions.
+    pub worker: WorkerProgram,
     /// Places for messages that take more than a little memory.
     pub places: Arc<Semaphore>,
     /// What it counts.
@@ -34,13 +44,40 @@ pub struct Host {
 #[derive(Debug)]
 pub struct Hosted {
     /// What runs its operations.
-    pub program: Program,
+    pub handler: Handler,
     /// Its verbs.
     pub interface: Interface,
     /// What its messages should hold.
     pub expected: Arc<Expected>,
     /// Where it is.
     pub url: String,
+}
+
+/// What runs the operations of a service.
+#[derive(Debug)]
+pub enum Handler {
+    /// A program, whose every call is a job.
+    Program(Box<Program>),
+    /// Functions of this process.
+    Functions(Functions),
+}
+
+impl Handler {
+    /// How many of its jobs run at once; `None`: as many as the server allows.
+    pub fn max_running(&self) -> Option<u32> {
+        match self {
+            Self::Program(program) => program.max_running(),
+            Self::Functions(functions) => functions.most_running(),
+        }
+    }
+
+    /// What it offers.
+    pub fn service(&self) -> &Service {
+        match self {
+            Self::Program(program) => program.service(),
+            Self::Functions(functions) => functions.service(),
+        }
+    }
 }
 
 /// Where services are.
@@ -60,10 +97,11 @@ impl Host {
         place: Place,
         engine: Engine,
         spool: Arc<SpoolDirectory>,
-        programs: Vec<Program>,
+        worker: WorkerProgram,
+        handlers: Vec<Handler>,
     ) -> Self {
-        let hosted = programs.into_iter().map(|program| {
-            let service = program.service();
+        let hosted = handlers.into_iter().map(|handler| {
+            let service = handler.service();
             let interface = Interface::of(service);
             let hosted = Hosted {
                 expected: Arc::new(Expected::requests(&service.namespace, &interface)),
@@ -72,7 +110,7 @@ impl Host {
                     Place::At => settings.public_url.clone(),
                 },
                 interface,
-                program,
+                handler,
             };
             (hosted.service().name.clone(), Arc::new(hosted))
         });
@@ -81,7 +119,17 @@ impl Host {
         let most = settings.wire.envelope_size.saturating_add(settings.wire.inline_total as u64);
         let places = usize::try_from(settings.message_memory / most.max(1)).unwrap_or(usize::MAX);
         let places = Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS)));
-        Self { settings, engine, spool, places, metrics: Metrics::default(), services }
+        Self {
+            engine,
+            scratch: spool.scratch(),
+            gate: Gate::new(&settings),
+            worker,
+            settings,
+            spool,
+            places,
+            metrics: Metrics::default(),
+            services,
+        }
     }
 
     /// The service of that name.
@@ -105,7 +153,7 @@ impl Host {
 impl Hosted {
     /// What the service offers.
     pub fn service(&self) -> &Service {
-        self.program.service()
+        self.handler.service()
     }
 
     /// Its WSDL.

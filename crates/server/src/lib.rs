@@ -4,6 +4,7 @@
 //!
 //! - [`settings`]: what an administrator may set
 //! - [`host`]: the services of one server, joined with their jobs
+//! - [`functions`]: functions of this process as services
 //! - [`spool`]: payloads on their way in
 //! - [`http`]: connections, bodies and their limits
 //! - [`faces`]: SOAP, pages for people, metrics; each enters at a call and leaves at an outcome
@@ -13,6 +14,7 @@
 pub mod assembly;
 pub mod cgi;
 pub mod faces;
+pub mod functions;
 pub mod host;
 pub mod http;
 pub mod settings;

@@ -22,6 +22,14 @@ pub struct Settings {
     pub message_memory: u64,
     /// Characters of an idempotency key.
     pub key_length: usize,
+    /// Functions of this process that run at once; calls beyond it wait.
+    pub functions_running: usize,
+    /// Calls of functions that wait; one more is refused.
+    pub functions_queued: usize,
+    /// How long a call of a function may take, unless the function says otherwise.
+    pub function_time: Duration,
+    /// Bytes of payloads that a message to a function may hold in memory; what is more is spooled.
+    pub function_memory: usize,
     /// Connections at once; more wait to be accepted.
     pub max_connections: usize,
     /// How long a connection may take to send a request's header, and may idle between requests.
@@ -45,12 +53,17 @@ impl Settings {
         while public_url.ends_with('/') {
             public_url.pop();
         }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             public_url,
             user_header: None,
             wire: WireLimits::default(),
             message_memory: 1 << 30,
             key_length: 256,
+            functions_running: (2 * cores).max(4),
+            functions_queued: 1000,
+            function_time: Duration::from_secs(300),
+            function_memory: 256 << 20,
             max_connections: 8192,
             header_timeout: Duration::from_secs(75),
             body_stall: Duration::from_secs(30),
@@ -141,7 +154,9 @@ impl Limits {
 }
 
 /// Limits at zero of which a server would do nothing at all.
-const NEVER_ZERO: [&str; 14] = [
+const NEVER_ZERO: &[&str] = &[
+    "functions_running",
+    "function_time",
     "max_running",
     "lease",
     "max_connections",
@@ -265,6 +280,10 @@ limits! {
     lease Time jobs, "How long a claim on a job lasts if its holder does not renew it.";
     message_memory Bytes faces, "Memory that all messages being read may hold together.";
     key_length Count faces, "Characters of an idempotency key.";
+    functions_running Count faces, "Functions of the server that run at once; calls beyond it wait.";
+    functions_queued Count faces, "Calls of functions that wait; one more is refused.";
+    function_time Time faces, "How long a call of a function may take, unless the function says otherwise.";
+    function_memory Bytes faces, "Payloads of a message to a function that are kept in memory; the rest is spooled.";
     max_connections Count faces, "Connections at once; more wait to be accepted.";
     header_timeout Time faces, "How long a request's header may take, and a connection may idle.";
     body_stall Time faces, "How long a body may stall.";

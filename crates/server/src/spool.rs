@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use fishplate_contract::Held;
+use fishplate_jobs::function::context::Scratch;
 use fishplate_wire::SpoolSink;
 use nix::sys::statvfs::statvfs;
 use tokio::task::JoinHandle;
@@ -46,6 +47,11 @@ impl SpoolDirectory {
         let path = spool.join(holder);
         fs::create_dir(&path)?;
         Ok(Arc::new(Self { path, reserve, next: AtomicU64::new(0) }))
+    }
+
+    /// The same directory for functions' outputs.
+    pub fn scratch(self: &Arc<Self>) -> Arc<Scratch> {
+        Scratch::new(&self.path, self.reserve)
     }
 
     /// A sink for one message.

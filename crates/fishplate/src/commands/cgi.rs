@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
     let script_url = variables.script_url()?;
     arguments.hosting.start_log()?;
     let files: Vec<PathBuf> = arguments.file.into_iter().collect();
-    let descriptions = arguments.service.descriptions(&files, &arguments.words)?;
+    let descriptions = arguments.service.descriptions(&files, &arguments.words, false)?;
     let Some(descriptions) = descriptions else { return Ok(ExitCode::from(super::USAGE)) };
     let [description] = &descriptions[..] else {
         anyhow::bail!("a CGI script is one service; {} are described", descriptions.len());
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
                 tracing::error!(error = format!("{error:#}"), "no engine could be started");
             }
         });
-        let host = assembly::host(limits, Place::At, engine, descriptions)?;
+        let host = assembly::host(limits, Place::At, engine, descriptions, Vec::new())?;
         cgi::answer(&host, &name, &variables, std::io::stdin(), &mut std::io::stdout()).await?;
         anyhow::Ok(())
     })?;

@@ -63,18 +63,19 @@ pub(crate) struct ServiceArgs {
 
 impl ServiceArgs {
     /// The services described by files and by a command line. Mistakes are shown on standard
-    /// error; `None` if there were any.
+    /// error; `None` if there were any. Nothing need be described if there are `others` to serve.
     pub(crate) fn descriptions(
         &self,
         files: &[PathBuf],
         words: &[String],
+        others: bool,
     ) -> anyhow::Result<Option<Vec<Description>>> {
         let mut checked = descriptor::read(files)?;
         match (&self.name, words) {
             (Some(name), [_, ..]) => checked.push(self.one_liner(name, words)?),
             (None, [_, ..]) => bail!("a command line after -- needs a name (-n NAME)"),
             (Some(_), []) => bail!("-n NAME needs a command line after --"),
-            (None, []) if files.is_empty() => {
+            (None, []) if files.is_empty() && !others => {
                 bail!("nothing to serve: name service files, or give a command line after --")
             }
             (None, []) => {}

@@ -6,6 +6,7 @@ mod check;
 mod client;
 mod completions;
 mod engine;
+mod function;
 mod help;
 mod hosting;
 mod jobs;
@@ -66,6 +67,8 @@ enum Command {
     Supervise(supervise::SuperviseArgs),
     #[command(hide = true)]
     Engine(engine::EngineArgs),
+    #[command(hide = true)]
+    Function(function::FunctionArgs),
     Usage(usage::Args),
     Call(call::Args),
     Spawn(spawn::Args),
@@ -90,6 +93,7 @@ impl Command {
             Self::Check(args) => return check::run(&args),
             Self::Supervise(args) => supervise::run(&args),
             Self::Engine(args) => return engine::run(&args),
+            Self::Function(args) => return Ok(function::run(&args)),
             Self::Usage(args) => usage::run(&args, output),
             Self::Call(args) => call::run(&args, output),
             Self::Spawn(args) => spawn::run(&args, output),
@@ -128,6 +132,7 @@ impl Command {
             | Self::Check(_)
             | Self::Supervise(_)
             | Self::Engine(_)
+            | Self::Function(_)
             | Self::Completions(_)
             | Self::Help(_) => return None,
         };

@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
+use clap::builder::PossibleValuesParser;
 use fishplate_jobs::engine::Until;
+use fishplate_jobs::function::builtin;
 use fishplate_server::host::Place;
 use fishplate_server::{assembly, http};
 
@@ -28,6 +30,9 @@ Examples:
   A free port, state in a directory of its own, another limit:
     fishplate serve ccx.toml --listen 127.0.0.1:0 --data ./state --limit max_running=8
 
+  Functions of Fishplate itself, to measure calls with:
+    fishplate serve --builtin matrix
+
 When it is ready it prints a line NAME URL for each service on standard output.
 Running jobs outlive the server: start it again with the same --data to find them.
 Ctrl-C stops the server, not the jobs.")]
@@ -37,6 +42,9 @@ pub(crate) struct ServeArgs {
     /// Service files, and directories of them
     #[arg(value_name = "FILE|DIR")]
     files: Vec<PathBuf>,
+    /// Serve functions of Fishplate itself too: `matrix`, to measure calls with
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(builtin::NAMES))]
+    builtin: Vec<String>,
     /// Where to listen; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
     listen: String,
@@ -57,7 +65,11 @@ pub(crate) struct ServeArgs {
 /// Serves until it is stopped.
 pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     arguments.hosting.start_log()?;
-    let descriptions = arguments.service.descriptions(&arguments.files, &arguments.words)?;
+    let descriptions = arguments.service.descriptions(
+        &arguments.files,
+        &arguments.words,
+        !arguments.builtin.is_empty(),
+    )?;
     let Some(descriptions) = descriptions else { return Ok(ExitCode::from(super::USAGE)) };
     let runtime = super::hosting::runtime()?;
     runtime.block_on(async {
@@ -78,7 +90,8 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         let mut limits = arguments.hosting.limits(public_url)?;
         limits.faces.user_header = arguments.user_header;
         let engine = assembly::engine(&limits, arguments.hosting.cgroup())?;
-        let host = assembly::host(limits, Place::Below, engine.clone(), descriptions)?;
+        let functions = arguments.builtin.iter().filter_map(|name| builtin::named(name)).collect();
+        let host = assembly::host(limits, Place::Below, engine.clone(), descriptions, functions)?;
         let mut stdout = std::io::stdout().lock();
         for hosted in host.services() {
             writeln!(stdout, "{} {}", hosted.service().name, hosted.url)?;

@@ -17,5 +17,6 @@ mod restart;
 mod run;
 mod server;
 mod soap;
+mod spool;
 mod survival;
 mod verbs;

@@ -50,6 +50,12 @@ fn verdict(plan: &Plan, ending: &Ending, collected: &Collected) -> Option<Verdic
             ),
         );
     }
+    if let Some(told) = &collected.fault
+        && let Some(code) = FaultCode::from_name(&told.code)
+    {
+        let (message, parameter) = (told.message.clone(), told.parameter.clone());
+        return Some(Verdict { code, message, parameter });
+    }
     if let Some(signal) = &ending.signal {
         return fault(FaultCode::ProgramKilled, format!("{program} was ended by signal {signal}"));
     }
@@ -88,6 +94,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::executor::ToldFault;
     use crate::plan::{JobLimits, SuccessRules};
 
     fn plan() -> Plan {
@@ -107,6 +114,7 @@ mod tests {
                 meanings: BTreeMap::from([(201, "did not converge".to_owned())]),
                 failure_patterns: Vec::new(),
             },
+            fault: None,
             progress: None,
             limits: JobLimits::default(),
         }
@@ -189,5 +197,24 @@ mod tests {
         for (change, state, text) in cases {
             assert_eq!(judged(change), (state, text.to_owned()));
         }
+    }
+
+    #[test]
+    fn a_fault_that_the_program_told_is_the_jobs() {
+        let told = ToldFault {
+            code: "ValueOutOfRange".to_owned(),
+            message: "x is too large".to_owned(),
+            parameter: Some("x".to_owned()),
+        };
+        let fault = judged(|ending| {
+            ending.exit_code = Some(1);
+            ending.collected.as_mut().unwrap().fault = Some(told.clone());
+        });
+        assert_eq!(fault, (JobState::Failed, "ValueOutOfRange: x is too large".to_owned()));
+        let killed = judged(|ending| {
+            ending.cancelled = true;
+            ending.collected.as_mut().unwrap().fault = Some(told);
+        });
+        assert_eq!(killed.0, JobState::Killed);
     }
 }

@@ -27,6 +27,7 @@ fn plan() -> Plan {
         staged: Vec::new(),
         outputs: Vec::new(),
         success: SuccessRules::default(),
+        fault: None,
         progress: None,
         limits: JobLimits::default(),
     }

@@ -142,6 +142,7 @@ pub fn plan(program: &str, arguments: &[&str]) -> Plan {
         staged: Vec::new(),
         outputs: Vec::new(),
         success: SuccessRules::default(),
+        fault: None,
         progress: None,
         limits: JobLimits { disk_reserve: 0, kill_grace: 1.0, ..JobLimits::default() },
     }

@@ -163,10 +163,25 @@ pub struct Collected {
     pub problem: Option<(String, String)>,
     /// A line of a log that means failure, if one matched.
     pub failure_line: Option<String>,
+    /// The fault that the program told, where the plan says that it may.
+    #[serde(default)]
+    pub fault: Option<ToldFault>,
     /// What standard error said last (at most 4 KiB).
     pub stderr_tail: String,
     /// Bytes in the job's directory.
     pub disk: u64,
+}
+
+/// A fault that a program told in the file that its plan names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToldFault {
+    /// Name of its code ([`fishplate_contract::FaultCode::name`]).
+    pub code: String,
+    /// Its sentence.
+    pub message: String,
+    /// The parameter that it is about.
+    #[serde(default)]
+    pub parameter: Option<String>,
 }
 
 /// An output found.

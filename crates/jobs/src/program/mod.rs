@@ -114,6 +114,7 @@ impl Program {
             arguments,
             base_environment: Some(self.environment.clone()),
             environment: self.description.environment.clone(),
+            fault: None,
             progress: progress(invocation, filled.stdout.as_deref(), filled.stderr.as_deref()),
             stdin: filled.stdin,
             stdout: filled.stdout,

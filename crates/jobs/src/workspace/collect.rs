@@ -11,7 +11,7 @@ use regex::bytes::RegexSet;
 
 use super::streams::{open_stream, tail};
 use super::{Stream, beneath, disk_use, size, stream_path, work};
-use crate::executor::{Collected, Ending, Output, OutputContent};
+use crate::executor::{Collected, Ending, Output, OutputContent, ToldFault};
 use crate::plan::{OutputRule, OutputSource, Plan};
 
 /// How much of standard error's end is kept with a job.
@@ -27,6 +27,7 @@ pub fn collect(plan: &Plan, directory: &Path, ending: &Ending) -> Collected {
         disk: disk_use(directory),
         stderr_tail: stderr_tail(plan, directory),
         failure_line: failure_line(plan, directory),
+        fault: told_fault(plan, directory),
         ..Collected::default()
     };
     let success = !ending.cancelled
@@ -40,6 +41,13 @@ pub fn collect(plan: &Plan, directory: &Path, ending: &Ending) -> Collected {
         }
     }
     collected
+}
+
+/// The fault that a program told, if its plan says where; a file that is none tells nothing.
+fn told_fault(plan: &Plan, directory: &Path) -> Option<ToldFault> {
+    const LONGEST: u64 = 64 << 10;
+    let file = beneath::open_regular(&work(directory), plan.fault.as_ref()?).ok()?;
+    serde_json::from_reader(file.take(LONGEST)).ok()
 }
 
 fn collect_one(

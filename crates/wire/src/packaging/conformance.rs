@@ -287,6 +287,41 @@ fn data_of_attachments_are_slices_of_their_chunk() {
     }
 }
 
+#[test]
+fn what_stays_in_memory_is_kept_as_it_came() {
+    let content = content(1_000_000, 0);
+    let limits =
+        WireLimits { inline_size: 2_000_000, inline_total: 3_000_000, ..WireLimits::default() };
+    for &packaging in Packaging::ALL {
+        let sent = call(packaging, SoapVersion::V11, &[content.clone(), content[..10].to_vec()]);
+        let message = Bytes::from(sent.body);
+        let expected = Expected::response(QName::new("urn:t", "call"), &parameters());
+        let head = Head { content_type: &sent.content_type, ..Head::default() };
+        for size in [1000, 100_000, usize::MAX] {
+            let expected = Box::new(expected.clone());
+            let mut unpacker = Unpacker::new(&head, expected, &limits).unwrap();
+            let mut sink = Sink::default();
+            for at in (0..message.len()).step_by(size.min(message.len())) {
+                let end = at.saturating_add(size).min(message.len());
+                unpacker.feed(message.slice(at..end), &mut sink).unwrap();
+            }
+            let parcel = unpacker.finish(&mut sink).unwrap();
+            let Body::Wrapper { children, .. } = parcel.envelope.body else { panic!() };
+            let arguments = bind("call", &parameters(), children).unwrap();
+            let Value::Data(payload) = &arguments[0].value else { panic!() };
+            assert_eq!(sink.bytes(payload), content, "{packaging:?} {size}");
+            assert!(sink.writes.is_empty(), "nothing is spooled");
+            let pieces = payload.pieces().unwrap();
+            let range = message.as_ptr_range();
+            let slices = pieces.iter().filter(|piece| range.contains(&piece.as_ptr()));
+            let sliced = size > 1000 && packaging != Packaging::Plain;
+            assert_eq!(slices.count() > 0, sliced, "{packaging:?} {size}");
+            let shortest = pieces[..pieces.len() - 1].iter().map(Bytes::len).min();
+            assert!(shortest.is_none_or(|len| len > 10_000 && pieces.len() < 30), "{shortest:?}");
+        }
+    }
+}
+
 /// The parts of a multipart message, each with what is before it, and what is after the last.
 fn parts(sent: &Sent) -> (Vec<Vec<u8>>, Vec<u8>) {
     let boundary = MediaType::parse(&sent.content_type).parameter("boundary").unwrap().to_owned();

@@ -36,7 +36,11 @@ impl Room {
 /// One payload.
 #[derive(Default)]
 pub(super) struct Collector {
-    /// All of it as long as it is small; then what waits to be written.
+    /// The whole pieces so far, as long as all of it is small enough to be kept.
+    pieces: Vec<Bytes>,
+    /// Bytes of those pieces.
+    kept: usize,
+    /// What follows them; once the payload is spooled, what waits to be written.
     bytes: Vec<u8>,
     held: Option<Arc<dyn Held>>,
 }
@@ -47,6 +51,11 @@ pub(super) const JOINED: usize = 4 << 10;
 
 /// Joined pieces are written at this length.
 const WRITTEN: usize = 32 << 10;
+
+/// In memory, pieces from this length on are kept as they are, never copied. Smaller ones are
+/// copied: a piece keeps the whole chunk alive that it is a slice of, and chunks of a connection have
+/// up to half a mebibyte.
+const KEPT: usize = 64 << 10;
 
 impl Collector {
     /// Appends a piece, which is passed on without copying if it is large.
@@ -62,6 +71,12 @@ impl Collector {
                 self.spill(room, sink);
                 self.push(piece, room, sink);
             }
+            None if piece.len() >= KEPT => {
+                room.left -= piece.len();
+                self.keep();
+                self.kept += piece.len();
+                self.pieces.push(piece);
+            }
             _ => self.join(&piece, room, sink),
         }
     }
@@ -75,13 +90,18 @@ impl Collector {
     }
 
     fn overflows(&self, more: usize, room: &Room) -> bool {
-        more > 0 && (self.bytes.len() + more > room.inline_size || more > room.left)
+        more > 0 && (self.kept + self.bytes.len() + more > room.inline_size || more > room.left)
     }
 
     fn join(&mut self, piece: &[u8], room: &mut Room, sink: &mut dyn SpoolSink) {
         self.bytes.extend_from_slice(piece);
         match &self.held {
-            None => room.left -= piece.len(),
+            None => {
+                room.left -= piece.len();
+                if self.bytes.len() >= KEPT {
+                    self.keep();
+                }
+            }
             Some(held) if self.bytes.len() >= WRITTEN => {
                 sink.write(held, std::mem::take(&mut self.bytes).into());
             }
@@ -89,18 +109,33 @@ impl Collector {
         }
     }
 
-    fn spill(&mut self, room: &mut Room, sink: &mut dyn SpoolSink) {
-        room.left += self.bytes.len();
-        let held = sink.create();
+    /// Makes a piece of what was joined.
+    fn keep(&mut self) {
         if !self.bytes.is_empty() {
-            sink.write(&held, std::mem::take(&mut self.bytes).into());
+            self.kept += self.bytes.len();
+            self.pieces.push(std::mem::take(&mut self.bytes).into());
+        }
+    }
+
+    fn spill(&mut self, room: &mut Room, sink: &mut dyn SpoolSink) {
+        self.keep();
+        room.left += std::mem::take(&mut self.kept);
+        let held = sink.create();
+        for piece in std::mem::take(&mut self.pieces) {
+            sink.write(&held, piece);
         }
         self.held = Some(held);
     }
 
-    pub(super) fn finish(self, sink: &mut dyn SpoolSink) -> Payload {
-        match self.held {
-            None => Payload::Inline(self.bytes.into()),
+    pub(super) fn finish(mut self, sink: &mut dyn SpoolSink) -> Payload {
+        match self.held.take() {
+            None => {
+                self.keep();
+                match self.pieces.len() {
+                    0 | 1 => Payload::Inline(self.pieces.pop().unwrap_or_default()),
+                    _ => Payload::Pieces(self.pieces.into()),
+                }
+            }
             Some(held) => {
                 if !self.bytes.is_empty() {
                     sink.write(&held, self.bytes.into());

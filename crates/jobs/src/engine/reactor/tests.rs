@@ -25,6 +25,7 @@ fn plan() -> Arc<Plan> {
         staged: Vec::new(),
         outputs: Vec::new(),
         success: SuccessRules::default(),
+        fault: None,
         progress: None,
         limits: JobLimits::default(),
     })

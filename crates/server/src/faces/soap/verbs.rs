@@ -1,17 +1,22 @@
 //! What each verb does: from arguments to a job and back.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use fishplate_contract::{
     Argument, Call, CallOptions, Exposed, Fault, FaultCode, JobId, JobState, Principal, Value, Verb,
 };
 use fishplate_jobs::engine::{Accepted, Delivery, Engine, NewWork, fingerprint};
+use fishplate_jobs::function;
+use fishplate_jobs::plan::Plan;
+use fishplate_jobs::program::Placement;
 use fishplate_jobs::store::Filter;
 use fishplate_jobs::workspace::Stream;
 
 use super::fields;
 use super::handle::Given;
-use crate::host::{Host, Hosted};
+use crate::functions;
+use crate::host::{Handler, Host, Hosted};
 
 /// The most jobs that one `jobs` answers.
 const JOBS_PAGE: usize = 1000;
@@ -28,13 +33,16 @@ pub(super) struct Asked<'h> {
 /// Does what was asked for.
 pub(super) async fn perform(
     host: &Host,
-    hosted: &Hosted,
+    hosted: &Arc<Hosted>,
     asked: Asked<'_>,
 ) -> Result<Given, Fault> {
     let engine = &host.engine;
     let service = hosted.service().name.as_str();
     let Asked { exposed, arguments, options, principal } = asked;
     let outputs = match exposed.verb {
+        Verb::Call if functions::answers(hosted, &exposed.operation, &options) => {
+            functions::call(host, hosted, &exposed.operation, arguments).await?
+        }
         Verb::Call => {
             let call = Call {
                 service: service.to_owned(),
@@ -101,13 +109,13 @@ async fn submit(
             .parameter("key")
             .limit("key_length", format!("{most} characters")));
     }
-    let program = &hosted.program;
-    let (plan, placements) = program.plan(&call.operation, &call.arguments)?;
+    let (plan, placements) = plan(host, hosted, &call).await?;
+    let max_running = hosted.handler.max_running();
     let fingerprint = match call.options.key {
         Some(_) => digest(call.operation.clone(), call.arguments).await?,
         None => 0,
     };
-    let max_running = program.max_running().unwrap_or(host.engine.settings().max_running);
+    let max_running = max_running.unwrap_or(host.engine.settings().max_running);
     let work = NewWork {
         service: call.service,
         operation: call.operation,
@@ -120,6 +128,22 @@ async fn submit(
         delivery,
     };
     host.engine.submit(work).await
+}
+
+/// How to run a call as a job.
+async fn plan(host: &Host, hosted: &Hosted, call: &Call) -> Result<(Plan, Vec<Placement>), Fault> {
+    match &hosted.handler {
+        Handler::Program(program) => program.plan(&call.operation, &call.arguments),
+        Handler::Functions(service) => {
+            let entry = service.entry(&call.operation)?;
+            let mut arguments = entry.accept(call.arguments.clone())?;
+            functions::spool(host, &mut arguments).await?;
+            let planned = function::plan::plan(service, &call.operation, &arguments, &host.worker);
+            let (mut plan, placements) = planned?;
+            plan.limits.disk_reserve = host.engine.settings().disk_reserve;
+            Ok((plan, placements))
+        }
+    }
 }
 
 async fn digest(operation: String, arguments: Vec<Argument>) -> Result<u64, Fault> {

@@ -1,0 +1,164 @@
+//! The service that paper 003 measures (`getMatrix`), and what else shows what a call costs: an
+//! echo of a matrix and of a file, a digest of a file, a sum of two numbers, and one that is slow.
+
+use std::fmt::Display;
+use std::io::Read as _;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fishplate_contract::{Fault, FaultCode, Parameter, Payload};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::super::context::storage_fault;
+use super::super::{Context, Entry, Functions, Matrix, PackedArray, PayloadReader};
+
+/// The largest matrix given, rows and columns: 400 MB.
+const LARGEST: i32 = 10_000;
+
+/// The longest nap, in seconds.
+const LONGEST_NAP: f64 = 3600.0;
+
+/// How often a nap looks whether it is still wanted.
+const NAP_STEP: Duration = Duration::from_millis(20);
+
+/// What is read of a file at once.
+const CHUNK: usize = 256 << 10;
+
+pub(super) fn service() -> Functions {
+    Functions::new("matrix", "urn:fishplate:matrix")
+        .title("Matrices and files, to measure calls with")
+        .documentation(
+            "Functions of the server itself. Their results cost nothing, so a call costs what its \
+             transport costs (paper 003).",
+        )
+        .with(
+            Entry::new("getMatrix", ["n"], ["matrix"], get_matrix)
+                .documentation("Gives a matrix of n rows and n columns.")
+                .repeatable()
+                .input("n", |n| from_to(n.help("Rows and columns."), &0, &LARGEST))
+                .output("matrix", |matrix| matrix.help("Element (i, j) is i + j / n.")),
+        )
+        .with(
+            Entry::new("echo", ["matrix"], ["matrix"], |matrix: PackedArray<f32, 2>| Ok(matrix))
+                .documentation("Gives a matrix back.")
+                .repeatable()
+                .quick(),
+        )
+        .with(
+            Entry::new("echoFile", ["data"], ["data"], |data: Payload| Ok(data))
+                .documentation("Gives a file back.")
+                .repeatable()
+                .quick(),
+        )
+        .with(
+            Entry::new("checksum", ["data"], ["digest", "length"], |data: Payload| checksum(&data))
+                .documentation("Reads a file.")
+                .repeatable()
+                .output("digest", |digest| digest.help("XXH3, 16 hexadecimal digits."))
+                .output("length", |length| Parameter { unit: "B".to_owned(), ..length }),
+        )
+        .with(
+            Entry::new("add", ["x", "y"], ["sum"], add).documentation("Adds two numbers.").quick(),
+        )
+        .with(
+            Entry::with_context("nap", ["seconds"], ["slept"], nap)
+                .documentation("Takes its time; tells how far it is, and ends early if it should.")
+                .input("seconds", |seconds| from_to(seconds, &0, &LONGEST_NAP)),
+        )
+}
+
+fn from_to(parameter: Parameter, min: &dyn Display, max: &dyn Display) -> Parameter {
+    Parameter { min: Some(min.to_string()), max: Some(max.to_string()), ..parameter }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "a matrix of binary32: the nearest number is what is meant"
+)]
+fn get_matrix(n: i32) -> Result<Matrix<f32>, Fault> {
+    let n = usize::try_from(n).unwrap_or_default();
+    let element = |i: usize, j: usize| (i as f64 + j as f64 / n as f64) as f32;
+    let data = (0..n).flat_map(|i| (0..n).map(move |j| element(i, j))).collect();
+    Matrix::new([n, n], data)
+        .ok_or_else(|| Fault::new(FaultCode::Internal, "a matrix without its elements"))
+}
+
+fn checksum(data: &Payload) -> Result<(String, i64), Fault> {
+    let mut digest = Xxh3::new();
+    let mut length = 0_u64;
+    if let Some(pieces) = data.pieces() {
+        for piece in pieces {
+            digest.update(piece);
+            length += piece.len() as u64;
+        }
+    } else {
+        let mut reader = PayloadReader::new(data)?;
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            let read = reader.read(&mut chunk).map_err(|error| storage_fault(&error))?;
+            if read == 0 {
+                break;
+            }
+            digest.update(&chunk[..read]);
+            length += read as u64;
+        }
+    }
+    Ok((format!("{:016x}", digest.digest()), i64::try_from(length).unwrap_or(i64::MAX)))
+}
+
+fn add(x: i32, y: i32) -> Result<i32, Fault> {
+    x.checked_add(y).ok_or_else(|| {
+        let what = format!("the sum of {x} and {y} is no int");
+        Fault::new(FaultCode::ValueOutOfRange, what)
+    })
+}
+
+fn nap(context: &Context, seconds: f64) -> Result<f64, Fault> {
+    let begun = Instant::now();
+    let whole = Duration::from_secs_f64(seconds);
+    loop {
+        let slept = begun.elapsed();
+        context.progress(if whole.is_zero() { 1.0 } else { slept.div_duration_f64(whole) });
+        if slept >= whole || context.is_cancelled() {
+            return Ok(slept.as_secs_f64());
+        }
+        thread::sleep(NAP_STEP.min(whole - slept));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn a_matrix_has_its_elements_in_order() {
+        let matrix = get_matrix(4).unwrap();
+        assert_eq!(matrix.shape(), [4, 4]);
+        assert_eq!(matrix.data()[..6], [0.0, 0.25, 0.5, 0.75, 1.0, 1.25]);
+        assert!(get_matrix(0).unwrap().data().is_empty());
+    }
+
+    #[test]
+    fn a_file_has_the_same_digest_in_memory_and_on_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let context =
+            Context::new(&super::super::super::context::Scratch::new(directory.path(), 0));
+        let bytes: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
+        let mut file = context.create().unwrap();
+        std::io::Write::write_all(&mut file, &bytes).unwrap();
+        let spooled = checksum(&file.finish()).unwrap();
+        assert_eq!(checksum(&Payload::Inline(Bytes::from(bytes))).unwrap(), spooled);
+        assert_eq!(spooled.1, 4_000_000);
+        let empty = checksum(&Payload::Inline(Bytes::new())).unwrap();
+        assert_eq!(empty, ("2d06800538d394c2".to_owned(), 0));
+    }
+
+    #[test]
+    fn a_sum_that_is_none_is_a_fault() {
+        assert_eq!(add(40, 2), Ok(42));
+        assert_eq!(add(i32::MAX, 1).unwrap_err().code, FaultCode::ValueOutOfRange);
+    }
+}

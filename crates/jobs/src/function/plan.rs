@@ -1,0 +1,148 @@
+//! A call of a function as a job: a process of the same binary that runs the function in the job's
+//! workspace. So a job of a function survives the server, can be killed and limited, and has a log,
+//! like that of any program.
+//!
+//! The workspace: `arguments.json` tells the arguments, `in/` holds those that are files, `out/`
+//! takes the outputs, `progress` and `fault.json` what the function tells.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use fishplate_contract::{Argument, Fault, FaultCode, Payload, Value};
+use serde::{Deserialize, Serialize};
+
+use super::Functions;
+use crate::plan::{
+    InputContent, InputFile, OutputRule, OutputSource, Plan, ProgressRule, SuccessRules,
+};
+use crate::program::Placement;
+
+/// How to start a process that runs a function of this service: a program that calls
+/// [`super::worker::run`] when it is given `arguments`, the service's name and the operation's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkerProgram {
+    /// Absolute path of the program: as a rule, this one.
+    pub program: PathBuf,
+    /// Its first arguments.
+    pub arguments: Vec<String>,
+    /// The environment of its processes, in a file
+    /// ([`crate::program::environment::keep`]).
+    pub environment: PathBuf,
+}
+
+pub(super) const ARGUMENTS: &str = "arguments.json";
+pub(super) const OUTPUTS: &str = "out";
+pub(super) const PROGRESS: &str = "progress";
+pub(super) const FAULT: &str = "fault.json";
+
+/// An argument in `arguments.json`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Told {
+    pub(super) name: String,
+    pub(super) value: ToldValue,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum ToldValue {
+    Text(String),
+    /// A file of the workspace.
+    File(String),
+    Array {
+        element: String,
+        shape: Vec<u64>,
+        file: String,
+    },
+}
+
+/// How to run this call as a job, and which spooled inputs to move into its workspace. The
+/// arguments were accepted; what they hold in memory becomes part of the plan, so it should be
+/// small.
+///
+/// # Errors
+/// `UnknownOperation`; `NotSupported` for a reference.
+pub fn plan(
+    functions: &Functions,
+    operation: &str,
+    arguments: &[Argument],
+    worker: &WorkerProgram,
+) -> Result<(Plan, Vec<Placement>), Fault> {
+    let entry = functions.entry(operation)?;
+    let mut inputs = Inputs::default();
+    let told: Vec<Told> =
+        arguments.iter().map(|argument| inputs.told(argument)).collect::<Result<_, _>>()?;
+    let told = serde_json::to_string(&told)
+        .map_err(|error| Fault::new(FaultCode::Internal, error.to_string()))?;
+    inputs.files.push(InputFile { path: ARGUMENTS.to_owned(), content: InputContent::Text(told) });
+    let outputs = entry.operation().signature.outputs.iter();
+    let outputs = outputs.map(|output| OutputRule {
+        name: output.name.clone(),
+        data_type: output.data_type.name().into_owned(),
+        source: OutputSource::Path(format!("{OUTPUTS}/{}", output.name)),
+        required: !output.optional,
+    });
+    let names = [functions.service().name.clone(), operation.to_owned()];
+    let plan = Plan {
+        program: worker.program.clone(),
+        arguments: worker.arguments.iter().cloned().chain(names).collect(),
+        base_environment: Some(worker.environment.clone()),
+        environment: BTreeMap::new(),
+        stdin: None,
+        stdout: None,
+        stderr: None,
+        inputs: inputs.files,
+        staged: Vec::new(),
+        outputs: outputs.collect(),
+        success: SuccessRules::default(),
+        fault: Some(FAULT.to_owned()),
+        progress: Some(ProgressRule {
+            pattern: "([0-9.]+)%".to_owned(),
+            stream: PROGRESS.to_owned(),
+        }),
+        limits: entry.job_limits(),
+    };
+    Ok((plan, inputs.placements))
+}
+
+/// The files of the arguments.
+#[derive(Default)]
+struct Inputs {
+    files: Vec<InputFile>,
+    placements: Vec<Placement>,
+}
+
+impl Inputs {
+    fn told(&mut self, argument: &Argument) -> Result<Told, Fault> {
+        let name = &argument.name;
+        let value = match &argument.value {
+            Value::Text(text) => ToldValue::Text(text.clone()),
+            Value::Data(payload) => ToldValue::File(self.file(name, payload)?),
+            Value::Array(array) => ToldValue::Array {
+                element: array.element.name().to_owned(),
+                shape: array.shape.clone(),
+                file: self.file(name, &array.data)?,
+            },
+            Value::Record(_) => return Err(unfit(name)),
+        };
+        Ok(Told { name: name.clone(), value })
+    }
+
+    fn file(&mut self, name: &str, payload: &Payload) -> Result<String, Fault> {
+        let path = format!("in/{name}");
+        let content = match payload {
+            Payload::Spooled(held) => {
+                self.placements.push(Placement { path: path.clone(), held: held.clone() });
+                InputContent::InPlace
+            }
+            Payload::Reference(_) => return Err(unfit(name)),
+            in_memory => InputContent::Bytes(in_memory.pieces().unwrap_or_default().concat()),
+        };
+        self.files.push(InputFile { path: path.clone(), content });
+        Ok(path)
+    }
+}
+
+fn unfit(name: &str) -> Fault {
+    let what = format!("parameter {name} is of a kind that a job of a function cannot take");
+    Fault::new(FaultCode::NotSupported, what).parameter(name)
+}

@@ -1,0 +1,176 @@
+//! Closures as functions: their parameters' types are the operation's.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use fishplate_contract::{Argument, DataType, Fault, Outcome, Parameter, Value};
+
+use super::value::{FromValue, IntoOutputs};
+use super::{Context, Function};
+
+/// Type of a parameter, and whether it may be left out.
+pub type Typed = (DataType, bool);
+
+/// A closure of up to six parameters that gives its outputs or a fault. `Arguments` is the tuple
+/// of the parameters' types, which tells the implementations apart.
+pub trait Callable<Arguments>: Send + Sync + 'static {
+    /// Its parameters.
+    fn inputs() -> Vec<Typed>;
+
+    /// Its outputs.
+    fn outputs() -> Vec<Typed>;
+
+    /// Calls it with one value for each parameter.
+    ///
+    /// # Errors
+    /// The closure's own fault, or that of a value that is not of its parameter's type.
+    fn call(
+        &self,
+        values: &mut dyn Iterator<Item = Option<Value>>,
+        context: &Context,
+    ) -> Result<Vec<Option<Value>>, Fault>;
+}
+
+/// The same for a closure whose first parameter is the [`Context`].
+pub trait CallableWithContext<Arguments>: Send + Sync + 'static {
+    /// Its parameters, the context left out.
+    fn inputs() -> Vec<Typed>;
+
+    /// Its outputs.
+    fn outputs() -> Vec<Typed>;
+
+    /// Calls it with one value for each parameter.
+    ///
+    /// # Errors
+    /// The closure's own fault, or that of a value that is not of its parameter's type.
+    fn call(
+        &self,
+        values: &mut dyn Iterator<Item = Option<Value>>,
+        context: &Context,
+    ) -> Result<Vec<Option<Value>>, Fault>;
+}
+
+macro_rules! callables {
+    ($(($($name:ident),*))+) => {$(
+        impl<F, R, $($name: FromValue),*> Callable<($($name,)*)> for F
+        where
+            F: Fn($($name),*) -> Result<R, Fault> + Send + Sync + 'static,
+            R: IntoOutputs,
+        {
+            fn inputs() -> Vec<Typed> {
+                vec![$(($name::data_type(), $name::OPTIONAL)),*]
+            }
+
+            fn outputs() -> Vec<Typed> {
+                R::types()
+            }
+
+            fn call(
+                &self,
+                _values: &mut dyn Iterator<Item = Option<Value>>,
+                _context: &Context,
+            ) -> Result<Vec<Option<Value>>, Fault> {
+                self($($name::from_value(_values.next().flatten())?),*).map(R::into_values)
+            }
+        }
+
+        impl<F, R, $($name: FromValue),*> CallableWithContext<($($name,)*)> for F
+        where
+            F: Fn(&Context, $($name),*) -> Result<R, Fault> + Send + Sync + 'static,
+            R: IntoOutputs,
+        {
+            fn inputs() -> Vec<Typed> {
+                vec![$(($name::data_type(), $name::OPTIONAL)),*]
+            }
+
+            fn outputs() -> Vec<Typed> {
+                R::types()
+            }
+
+            fn call(
+                &self,
+                _values: &mut dyn Iterator<Item = Option<Value>>,
+                context: &Context,
+            ) -> Result<Vec<Option<Value>>, Fault> {
+                self(context, $($name::from_value(_values.next().flatten())?),*)
+                    .map(R::into_values)
+            }
+        }
+    )+};
+}
+
+callables! {
+    ()
+    (A)
+    (A, B)
+    (A, B, C)
+    (A, B, C, D)
+    (A, B, C, D, E)
+    (A, B, C, D, E, G)
+}
+
+/// A closure with the names of its parameters.
+pub(super) struct Closure<F, Arguments> {
+    pub(super) closure: F,
+    pub(super) inputs: Vec<String>,
+    pub(super) outputs: Vec<String>,
+    pub(super) arguments: PhantomData<fn(Arguments)>,
+}
+
+/// The same with the context.
+pub(super) struct ClosureWithContext<F, Arguments>(pub(super) Closure<F, Arguments>);
+
+impl<F, Arguments> Closure<F, Arguments> {
+    pub(super) fn new(closure: F, inputs: &[Parameter], outputs: &[Parameter]) -> Self {
+        let names = |parameters: &[Parameter]| {
+            parameters.iter().map(|parameter| parameter.name.clone()).collect()
+        };
+        Self { closure, inputs: names(inputs), outputs: names(outputs), arguments: PhantomData }
+    }
+
+    fn answer(
+        &self,
+        mut arguments: Vec<Argument>,
+        call: impl FnOnce(
+            &F,
+            &mut dyn Iterator<Item = Option<Value>>,
+        ) -> Result<Vec<Option<Value>>, Fault>,
+    ) -> Outcome {
+        let mut values = self.inputs.iter().map(|name| {
+            let at = arguments.iter().position(|argument| argument.name == *name)?;
+            Some(arguments.swap_remove(at).value)
+        });
+        let values = call(&self.closure, &mut values)?;
+        let named = self.outputs.iter().zip(values);
+        Ok(named.filter_map(|(name, value)| Some(Argument::new(&**name, value?))).collect())
+    }
+}
+
+impl<F: Callable<Arguments>, Arguments: 'static> Function for Closure<F, Arguments> {
+    fn call(&self, arguments: Vec<Argument>, context: &Context) -> Outcome {
+        self.answer(arguments, |closure, values| closure.call(values, context))
+    }
+}
+
+impl<F: CallableWithContext<Arguments>, Arguments: 'static> Function
+    for ClosureWithContext<F, Arguments>
+{
+    fn call(&self, arguments: Vec<Argument>, context: &Context) -> Outcome {
+        self.0.answer(arguments, |closure, values| closure.call(values, context))
+    }
+}
+
+impl<F, Arguments> fmt::Debug for Closure<F, Arguments> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Closure")
+            .field("inputs", &self.inputs)
+            .field("outputs", &self.outputs)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<F, Arguments> fmt::Debug for ClosureWithContext<F, Arguments> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

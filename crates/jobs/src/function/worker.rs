@@ -1,0 +1,137 @@
+//! The process that a job of a function is: reads the arguments in its workspace, runs the
+//! function, and leaves the outputs there, or the fault.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fishplate_contract::{Argument, Array, Element, Fault, FaultCode, Held, Payload, Value};
+
+use super::context::{Context, Scratch, storage_fault};
+use super::plan::{ARGUMENTS, FAULT, OUTPUTS, PROGRESS, Told, ToldValue};
+use super::{Entry, Functions};
+use crate::executor::ToldFault;
+
+/// How a worker ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The outputs are there.
+    Well,
+    /// The function answered with a fault, which is there.
+    WithFault,
+}
+
+/// Runs a function of one of these services in the workspace of its job.
+///
+/// # Errors
+/// If this is no workspace of such a job, or it cannot be read or written.
+pub fn run(
+    services: &[Functions],
+    service: &str,
+    operation: &str,
+    workspace: &Path,
+) -> io::Result<Ended> {
+    let outcome = match services.iter().find(|functions| functions.service().name == service) {
+        Some(functions) => functions.entry(operation).and_then(|entry| run_entry(entry, workspace)),
+        None => {
+            let what = format!("this program has no service {service} any more");
+            Err(Fault::new(FaultCode::ProgramMissing, what))
+        }
+    };
+    let Err(fault) = outcome else { return Ok(Ended::Well) };
+    let told = serde_json::to_vec(&ToldFault {
+        code: fault.code.name().to_owned(),
+        message: fault.message.clone(),
+        parameter: fault.parameter.clone(),
+    })?;
+    fs::write(workspace.join(FAULT), told)?;
+    // For people who read the log.
+    writeln!(io::stderr(), "{fault}")?;
+    Ok(Ended::WithFault)
+}
+
+fn run_entry(entry: &Entry, workspace: &Path) -> Result<(), Fault> {
+    let failed = |error: io::Error| storage_fault(&error);
+    let arguments = arguments(workspace).map_err(failed)?;
+    let outputs = workspace.join(OUTPUTS);
+    fs::create_dir_all(&outputs).map_err(failed)?;
+    let progress = File::create(workspace.join(PROGRESS)).map_err(failed)?;
+    // The executor watches the disk.
+    let scratch = Scratch::new(workspace, 0);
+    let context = Context::new(&scratch).tell_progress(progress);
+    for output in entry.run(arguments, &context)? {
+        leave(&output, &outputs.join(&output.name)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn arguments(workspace: &Path) -> io::Result<Vec<Argument>> {
+    let told: Vec<Told> = serde_json::from_slice(&fs::read(workspace.join(ARGUMENTS))?)?;
+    told.into_iter().map(|told| argument(told, workspace)).collect()
+}
+
+fn argument(told: Told, workspace: &Path) -> io::Result<Argument> {
+    let value = match told.value {
+        ToldValue::Text(text) => Value::Text(text),
+        ToldValue::File(path) => Value::Data(input(workspace.join(path))?),
+        ToldValue::Array { element, shape, file } => Value::Array(Array {
+            element: Element::from_name(&element).ok_or(io::ErrorKind::InvalidData)?,
+            shape,
+            data: input(workspace.join(file))?,
+        }),
+    };
+    Ok(Argument::new(told.name, value))
+}
+
+fn input(path: PathBuf) -> io::Result<Payload> {
+    let len = fs::metadata(&path)?.len();
+    Ok(Payload::Spooled(Arc::new(Input { path, len })))
+}
+
+/// Leaves an output where the plan looks for it.
+fn leave(output: &Argument, path: &Path) -> io::Result<()> {
+    match &output.value {
+        Value::Text(text) => fs::write(path, text),
+        Value::Data(payload) => leave_payload(payload, path),
+        Value::Array(_) | Value::Record(_) => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+fn leave_payload(payload: &Payload, path: &Path) -> io::Result<()> {
+    match payload {
+        // What was given back, or written beside it: the same file under another name.
+        Payload::Spooled(held) => match fs::hard_link(held.path(), path) {
+            Ok(()) => Ok(()),
+            Err(_) => fs::copy(held.path(), path).map(drop),
+        },
+        Payload::Reference(_) => Err(io::ErrorKind::Unsupported.into()),
+        in_memory => {
+            let mut file = File::create(path)?;
+            let pieces = in_memory.pieces().unwrap_or_default();
+            pieces.iter().try_for_each(|piece| file.write_all(piece))
+        }
+    }
+}
+
+/// An input of the job, which stays where it is.
+#[derive(Debug)]
+struct Input {
+    path: PathBuf,
+    len: u64,
+}
+
+impl Held for Input {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn keep(&self) {}
+}
+
+#[cfg(test)]
+mod tests;

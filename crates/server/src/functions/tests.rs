@@ -1,0 +1,171 @@
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+
+use fishplate_contract::SystemClock;
+use fishplate_jobs::engine::{self, Engine};
+use fishplate_jobs::executor::fake::FakeExecutor;
+use fishplate_jobs::function::plan::WorkerProgram;
+use fishplate_jobs::store::memory::MemoryStore;
+
+use super::*;
+use crate::host::Place;
+use crate::spool::SpoolDirectory;
+
+/// Two functions that end when they are told to, and one that never looks.
+fn functions(told: mpsc::Receiver<()>) -> Functions {
+    let told = std::sync::Mutex::new(told);
+    Functions::new("test", "urn:test")
+        .function("wait", [], ["done"], move || {
+            let told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            Ok(told.recv().is_ok())
+        })
+        .function("size", ["data"], ["size"], |data: Payload| {
+            Ok(data.len().and_then(|len| i64::try_from(len).ok()))
+        })
+        .with(Entry::with_context("watch", [], ["cancelled"], |context: &Context| {
+            while !context.is_cancelled() {
+                thread::yield_now();
+            }
+            Ok(true)
+        }))
+        .with(Entry::new("quick", [], ["thread"], || Ok(thread_name())).quick().repeatable())
+        .function("slow", [], ["thread"], || Ok(thread_name()))
+}
+
+fn thread_name() -> String {
+    thread::current().name().unwrap_or_default().to_owned()
+}
+
+fn host(
+    data: &Path,
+    set: impl FnOnce(&mut Settings),
+) -> (Arc<Host>, Arc<Hosted>, mpsc::Sender<()>) {
+    let mut settings = Settings::new("http://localhost");
+    set(&mut settings);
+    let engine = Engine::new(
+        engine::Settings::new(data.to_owned()),
+        Arc::new(MemoryStore::default()),
+        Arc::new(FakeExecutor::new(1)),
+        Arc::new(SystemClock),
+    )
+    .unwrap();
+    let worker = WorkerProgram {
+        program: "/bin/false".into(),
+        arguments: vec![WORKER.to_owned()],
+        environment: data.join("environment.json"),
+    };
+    let (tell, told) = mpsc::channel();
+    let spool = SpoolDirectory::open(data, 0).unwrap();
+    let handlers = vec![Handler::Functions(functions(told))];
+    let host = Arc::new(Host::new(settings, Place::Below, engine, spool, worker, handlers));
+    let hosted = Arc::clone(host.service("test").unwrap());
+    (host, hosted, tell)
+}
+
+fn start(
+    host: &Arc<Host>,
+    hosted: &Arc<Hosted>,
+    operation: &'static str,
+) -> tokio::task::JoinHandle<Outcome> {
+    let (host, hosted) = (Arc::clone(host), Arc::clone(hosted));
+    tokio::spawn(async move { call(&host, &hosted, operation, Vec::new()).await })
+}
+
+async fn until(mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+fn text(outcome: &Outcome) -> &str {
+    match &outcome.as_ref().unwrap()[0].value {
+        Value::Text(text) => text,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn beyond_those_that_run_calls_wait_and_beyond_those_they_are_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let (host, hosted, tell) = host(data.path(), |settings| {
+        settings.functions_running = 1;
+        settings.functions_queued = 1;
+    });
+    let running = start(&host, &hosted, "wait");
+    until(|| host.gate.places.available_permits() == 0).await;
+    let waiting = start(&host, &hosted, "wait");
+    until(|| host.gate.waiting.load(Ordering::Relaxed) == 1).await;
+    let fault = call(&host, &hosted, "slow", Vec::new()).await.unwrap_err();
+    assert_eq!(fault.code, FaultCode::QueueFull);
+    assert_eq!(fault.limit.unwrap().name, "functions_queued");
+    assert!(fault.retry_after.is_some());
+    // A quick one needs no place.
+    assert!(call(&host, &hosted, "quick", Vec::new()).await.is_ok());
+    // One who hangs up waits no more.
+    waiting.abort();
+    until(|| host.gate.waiting.load(Ordering::Relaxed) == 0).await;
+    let waiting = start(&host, &hosted, "wait");
+    until(|| host.gate.waiting.load(Ordering::Relaxed) == 1).await;
+    tell.send(()).unwrap();
+    tell.send(()).unwrap();
+    assert_eq!(text(&running.await.unwrap()), "true");
+    assert_eq!(text(&waiting.await.unwrap()), "true");
+    assert_eq!(host.gate.waiting.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_function_that_takes_too_long_is_given_up_and_told_so() {
+    let data = tempfile::tempdir().unwrap();
+    let (host, hosted, _tell) = host(data.path(), |settings| {
+        settings.functions_running = 1;
+        settings.function_time = Duration::from_millis(20);
+    });
+    let fault = call(&host, &hosted, "watch", Vec::new()).await.unwrap_err();
+    assert_eq!(fault.code, FaultCode::LimitExceeded);
+    assert_eq!(fault.limit.unwrap().name, "function_time");
+    // It saw that nobody waits, and gave its place back.
+    until(|| host.gate.places.available_permits() == 1).await;
+}
+
+#[tokio::test]
+async fn a_function_whose_caller_hangs_up_is_told_so() {
+    let data = tempfile::tempdir().unwrap();
+    let (host, hosted, _tell) = host(data.path(), |settings| settings.functions_running = 1);
+    let calling = start(&host, &hosted, "watch");
+    until(|| host.gate.places.available_permits() == 0).await;
+    calling.abort();
+    until(|| host.gate.places.available_permits() == 1).await;
+}
+
+#[tokio::test]
+async fn only_what_is_declared_quick_runs_where_its_message_was_read() {
+    let data = tempfile::tempdir().unwrap();
+    let (host, hosted, _tell) = host(data.path(), |_| ());
+    let here = thread_name();
+    assert_eq!(text(&call(&host, &hosted, "quick", Vec::new()).await), here);
+    assert_ne!(text(&call(&host, &hosted, "slow", Vec::new()).await), here);
+}
+
+#[tokio::test]
+async fn a_key_makes_a_job_of_a_call_unless_it_may_run_twice() {
+    let data = tempfile::tempdir().unwrap();
+    let (_host, hosted, _tell) = host(data.path(), |_| ());
+    let keyed = CallOptions { key: Some("k".to_owned()) };
+    assert!(answers(&hosted, "slow", &CallOptions::default()));
+    assert!(!answers(&hosted, "slow", &keyed));
+    assert!(answers(&hosted, "quick", &keyed));
+}
+
+#[tokio::test]
+async fn what_is_large_goes_to_a_job_by_file() {
+    let data = tempfile::tempdir().unwrap();
+    let (host, _hosted, _tell) = host(data.path(), |_| ());
+    let payload = |len| Value::Data(Payload::Inline(vec![7; len].into()));
+    let mut arguments =
+        [Argument::new("small", payload(64 << 10)), Argument::new("large", payload(3 << 20))];
+    spool(&host, &mut arguments).await.unwrap();
+    assert!(matches!(arguments[0].value, Value::Data(Payload::Inline(_))));
+    let Value::Data(Payload::Spooled(held)) = &arguments[1].value else { panic!("in memory") };
+    assert_eq!(std::fs::read(held.path()).unwrap(), vec![7; 3 << 20]);
+}
