@@ -21,6 +21,7 @@ using Echo = echo_fileSoap11Proxy;
 namespace {
 
 const int SIZES[] = {0, 1, 8191, 8192, 8193, 1 << 20};
+const int LARGE = 100000000;  // goes through `call` only
 int failed = 0;
 
 void check(const std::string& name, const std::function<void()>& body) {
@@ -116,19 +117,28 @@ std::string spawned(Echo& echo, const std::string& sent, bool attached) {
     return bytes(response.copy);
 }
 
+std::string payload(const std::string& payloads, int size) {
+    std::ifstream input(payloads + "/" + std::to_string(size) + ".bin", std::ios::binary);
+    std::string bytes(size, 0);
+    input.read(bytes.data(), size);
+    expect(input.gcount() == size, "a payload is missing");
+    return bytes;
+}
+
 void files(const std::string& url, const std::string& payloads, const std::string& mode, int encoding) {
     const bool attached = encoding != 0;
     Echo echo(url.c_str(), encoding | SOAP_C_UTFSTRING);
     for (int size : SIZES) {
-        std::ifstream input(payloads + "/" + std::to_string(size) + ".bin", std::ios::binary);
-        const std::string sent{std::istreambuf_iterator<char>(input), {}};
-        expect(sent.size() == static_cast<size_t>(size), "a payload is missing");
+        const std::string sent = payload(payloads, size);
         check(mode + "call-file " + std::to_string(size),
               [&] { expect(called(echo, sent, attached) == sent, "other bytes"); });
         check(mode + "spawn-file " + std::to_string(size),
               [&] { expect(spawned(echo, sent, attached) == sent, "other bytes"); });
         echo.destroy();
     }
+    const std::string sent = payload(payloads, LARGE);
+    check(mode + "call-file " + std::to_string(LARGE),
+          [&] { expect(called(echo, sent, attached) == sent, "other bytes"); });
 }
 
 void missing_job(const std::string& url) {

@@ -2,6 +2,7 @@
 
 mod hostile;
 mod random;
+mod recorded;
 mod stacks;
 
 use std::path::Path;

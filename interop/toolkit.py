@@ -1,0 +1,87 @@
+"""What a toolkit is to `run.py`, and where things are during a run."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+SIZES = (0, 1, 8191, 8192, 8193, 1 << 20)  # bytes of the files that go through every check
+LARGE = 100_000_000  # goes through `call-file` only
+
+# What clients are given: a service and the view of its WSDL.
+DESCRIPTIONS = {
+    "arithmetic-test": ("arithmetic-test", "wsdl"),
+    "echo-file": ("echo-file", "wsdl"),
+}
+SERVICES = tuple(dict.fromkeys(service for service, _ in DESCRIPTIONS.values()))
+
+
+@dataclass
+class Place:
+    """Where things are during one run."""
+
+    cache: Path
+    binary: Path
+    wsdl: dict[str, Path]  # as fetched, by description
+    url: dict[str, str]  # of the WSDL, by description
+    payloads: Path
+
+    def digest(self, descriptions: tuple[str, ...], *sources: Path) -> str:
+        """Changes when stubs have to be made again: not when the server has another port."""
+        whole = hashlib.sha256()
+        for path in [*(self.wsdl[name] for name in descriptions), *sources]:
+            whole.update(re.sub(rb"http://[0-9a-z.:\[\]]+/", b"http://server/", path.read_bytes()))
+        return whole.hexdigest()[:16]
+
+
+@dataclass
+class Toolkit:
+    """A toolkit that calls us, or that we call."""
+
+    name: str
+    needs: dict[str, str]  # command -> Debian package
+    modes: dict[str, int]  # what the names of its checks of files begin with -> bytes of the largest
+    verbs: tuple[str, ...] = ("call", "spawn")
+    extra: tuple[str, ...] = ()
+    descriptions: tuple[str, ...] = ("arithmetic-test", "echo-file")
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def checks(self) -> list[str]:
+        """All that its client has to report, no more and no less."""
+        due = []
+        for mode, largest in self.modes.items():
+            due += [f"{mode}{verb}-file {size}" for verb in self.verbs for size in SIZES]
+            due += [f"{mode}call-file {largest}"] if largest else []
+        return [*due, *self.extra]
+
+    def missing_packages(self) -> list[str]:
+        return [package for command, package in self.needs.items() if not shutil.which(command)]
+
+    def prepare(self, place: Place) -> None:
+        """Installs the toolkit's libraries and makes stubs, unless they are there."""
+
+    def command(self, place: Place) -> list[str]:
+        """The client; the URLs of its descriptions and the directory of the files are added."""
+        raise NotImplementedError(self.name)
+
+
+def say(text: str) -> None:
+    print(f"  {text}", flush=True)
+
+
+def run(command: list[str], directory: Path | None = None) -> None:
+    """Runs a step of a preparation; what it says is shown only if it fails."""
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True,
+                          env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, check=False)
+    if done.returncode != 0:
+        said = (done.stdout + done.stderr).splitlines()[:30]
+        raise PreparationFailed("\n  ".join([" ".join(command), *said]))
+
+
+class PreparationFailed(Exception):
+    """A toolkit could not be installed, or refused the WSDL."""
