@@ -1,16 +1,16 @@
 //! A packed message as a body that HTTP pulls: files are read while they are sent.
 
-use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
-use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
+use std::{io, mem};
 
 use bytes::Bytes;
 use fishplate_contract::Held;
-use fishplate_wire::{Base64Encoder, Encoding, Packed, Segment};
+use fishplate_wire::{Outgoing, Packed, Step};
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
@@ -24,12 +24,21 @@ const CHUNKS_AHEAD: usize = 2;
 
 /// The body of a request.
 pub(crate) struct SegmentBody {
-    segments: VecDeque<Segment>,
-    /// The chunks of the file that is being read.
-    file: Option<mpsc::Receiver<Result<Bytes, Error>>>,
-    left: u64,
+    content: Content,
+    /// Bytes that are still to come; `None` if only sending them tells.
+    left: Option<u64>,
     meter: Option<Arc<Meter>>,
     failure: BodyFailure,
+}
+
+enum Content {
+    /// All that is left is in memory.
+    Memory(Outgoing),
+    /// Files are to be read; nobody asked for the first chunk yet.
+    Waiting(Outgoing),
+    /// The chunks that a thread reads. An empty one is the last.
+    Reading(mpsc::Receiver<Result<Bytes, Error>>),
+    Ended,
 }
 
 /// Why a body could not be sent: a file of ours failed. HTTP's own errors do not carry it.
@@ -52,9 +61,8 @@ impl SegmentBody {
     /// No body.
     pub(crate) fn empty() -> Self {
         Self {
-            segments: VecDeque::new(),
-            file: None,
-            left: 0,
+            content: Content::Ended,
+            left: Some(0),
             meter: None,
             failure: BodyFailure::default(),
         }
@@ -63,23 +71,43 @@ impl SegmentBody {
     /// The body of this message, and where to look if it cannot be sent.
     pub(crate) fn of(packed: &Packed, meter: Option<Arc<Meter>>) -> (Self, BodyFailure) {
         let failure = BodyFailure::default();
-        let body = Self {
-            segments: packed.segments.iter().cloned().collect(),
-            file: None,
-            left: packed.len,
-            meter,
-            failure: failure.clone(),
-        };
+        let outgoing = Outgoing::new(packed.segments.iter().cloned(), CHUNK);
+        let in_memory = outgoing.is_in_memory();
+        let content =
+            if in_memory { Content::Memory(outgoing) } else { Content::Waiting(outgoing) };
+        let body = Self { content, left: packed.len, meter, failure: failure.clone() };
         (body, failure)
     }
 
-    fn sent(&mut self, chunk: Bytes) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        self.left = self.left.saturating_sub(chunk.len() as u64);
-        if let Some(meter) = &self.meter {
-            meter.add_sent(chunk.len());
+    /// The next chunk; `None` at the end.
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        if let Content::Waiting(_) = self.content
+            && let Content::Waiting(outgoing) = mem::replace(&mut self.content, Content::Ended)
+        {
+            self.content = Content::Reading(read_ahead(outgoing));
         }
-        Poll::Ready(Some(Ok(Frame::data(chunk))))
+        let next = match &mut self.content {
+            Content::Memory(outgoing) => outgoing.step().and_then(|step| match step {
+                Step::Send(bytes) => Some(Ok(bytes)),
+                Step::Read { .. } => None,
+            }),
+            Content::Reading(chunks) => match std::task::ready!(chunks.poll_recv(context)) {
+                Some(Ok(last)) if last.is_empty() => None,
+                Some(chunk) => Some(chunk),
+                None => Some(Err(interrupted())),
+            },
+            Content::Waiting(_) | Content::Ended => None,
+        };
+        if !matches!(next, Some(Ok(_))) {
+            self.content = Content::Ended;
+        }
+        Poll::Ready(next)
     }
+}
+
+/// The thread that reads has gone without a word: it panicked.
+fn interrupted() -> Error {
+    Error::file("read", Path::new("the inputs"))(io::ErrorKind::Interrupted.into())
 }
 
 impl http_body::Body for SegmentBody {
@@ -90,92 +118,73 @@ impl http_body::Body for SegmentBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        loop {
-            if let Some(file) = &mut self.file {
-                match file.poll_recv(context) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Some(Ok(chunk))) => return self.sent(chunk),
-                    Poll::Ready(Some(Err(error))) => {
-                        return Poll::Ready(Some(Err(self.failure.put(error))));
-                    }
-                    Poll::Ready(None) => self.file = None,
+        let next = std::task::ready!(self.poll_chunk(context));
+        Poll::Ready(match next {
+            Some(Ok(chunk)) => {
+                if let Some(left) = &mut self.left {
+                    *left = left.saturating_sub(chunk.len() as u64);
                 }
-            }
-            match self.segments.pop_front() {
-                None => return Poll::Ready(None),
-                Some(Segment::Bytes(bytes)) if bytes.is_empty() => {}
-                Some(Segment::Bytes(bytes)) => return self.sent(bytes),
-                Some(Segment::File { held, range, encoding }) => {
-                    self.file = Some(read_ahead(held, range, encoding));
+                if let Some(meter) = &self.meter {
+                    meter.add_sent(chunk.len());
                 }
+                Some(Ok(Frame::data(chunk)))
             }
-        }
+            Some(Err(error)) => Some(Err(self.failure.put(error))),
+            None => {
+                if let Some(meter) = &self.meter {
+                    meter.end_sent();
+                }
+                None
+            }
+        })
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left == 0
+        self.left == Some(0)
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 
-/// Reads a file on a thread of its own, a few chunks ahead. The thread ends when nobody takes its
+/// Reads files on a thread of its own, a few chunks ahead. The thread ends when nobody takes its
 /// chunks any more.
-fn read_ahead(
-    held: Arc<dyn Held>,
-    range: Range<u64>,
-    encoding: Encoding,
-) -> mpsc::Receiver<Result<Bytes, Error>> {
+fn read_ahead(outgoing: Outgoing) -> mpsc::Receiver<Result<Bytes, Error>> {
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
     tokio::task::spawn_blocking(move || {
-        let mut send = |chunk: Vec<u8>| sender.blocking_send(Ok(Bytes::from(chunk))).is_ok();
-        if let Err(source) = read_chunks(&*held, range, encoding, &mut send) {
-            let error = Error::file("read", held.path())(source);
-            // If nobody listens any more, the exchange has ended already.
-            let _ = sender.blocking_send(Err(error));
-        }
+        let mut send = |chunk: Bytes| sender.blocking_send(Ok(chunk)).is_ok();
+        // If nobody listens any more, the exchange has ended already.
+        let _ = match read_chunks(outgoing, &mut send) {
+            Ok(()) => sender.blocking_send(Ok(Bytes::new())),
+            Err(error) => sender.blocking_send(Err(error)),
+        };
     });
     receiver
 }
 
-/// Gives exactly as many bytes as the file said it had: the length of the message is told before.
-fn read_chunks(
-    held: &dyn Held,
-    range: Range<u64>,
-    encoding: Encoding,
-    send: &mut dyn FnMut(Vec<u8>) -> bool,
-) -> io::Result<()> {
-    let mut file = File::open(held.path())?;
-    file.seek(SeekFrom::Start(range.start))?;
-    let mut left = range.end - range.start;
-    let mut encoder = Base64Encoder::default();
-    while left > 0 {
-        let wanted = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
-        let mut chunk = Vec::with_capacity(wanted);
-        file.by_ref().take(wanted as u64).read_to_end(&mut chunk)?;
-        if chunk.len() < wanted {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "it became shorter while it was sent",
-            ));
-        }
-        left -= wanted as u64;
-        if encoding == Encoding::Base64 {
-            let mut text = Vec::with_capacity(wanted / 3 * 4 + 8);
-            encoder.encode(&chunk, &mut text);
-            chunk = text;
-        }
+fn read_chunks(mut outgoing: Outgoing, send: &mut dyn FnMut(Bytes) -> bool) -> Result<(), Error> {
+    let mut open: Option<(Arc<dyn Held>, File)> = None;
+    while let Some(step) = outgoing.step() {
+        let chunk = match step {
+            Step::Send(bytes) => bytes,
+            Step::Read { held, at, len } => {
+                let failed = |source| Error::file("read", held.path())(source);
+                let file = match &open {
+                    Some((of, file)) if Arc::ptr_eq(of, &held) => file,
+                    _ => &open.insert((held.clone(), File::open(held.path()).map_err(failed)?)).1,
+                };
+                let mut chunk = vec![0; len];
+                file.read_exact_at(&mut chunk, at).map_err(|error| {
+                    let shorter = error.kind() == io::ErrorKind::UnexpectedEof;
+                    let told = "it became shorter while it was sent";
+                    failed(if shorter { io::Error::new(error.kind(), told) } else { error })
+                })?;
+                outgoing.took(chunk)
+            }
+        };
         if !chunk.is_empty() && !send(chunk) {
-            return Ok(());
-        }
-    }
-    if encoding == Encoding::Base64 {
-        let mut text = Vec::new();
-        encoder.finish(&mut text);
-        if !text.is_empty() {
-            send(text);
+            break;
         }
     }
     Ok(())
@@ -183,29 +192,28 @@ fn read_chunks(
 
 #[cfg(test)]
 mod tests {
+    use fishplate_contract::Payload;
+    use fishplate_wire::{Base64Encoder, Encoding, Segment};
     use http_body_util::BodyExt;
 
     use super::*;
     use crate::input::LocalFile;
 
-    fn packed(bytes: &[u8], encoding: Encoding) -> (tempfile::TempDir, Packed) {
+    fn packed(bytes: &[u8], encoding: &Encoding) -> (tempfile::TempDir, Packed) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("input");
         std::fs::write(&path, bytes).unwrap();
         let held: Arc<dyn Held> = Arc::new(LocalFile::at(&path, bytes.len() as u64));
-        let length = match encoding {
-            Encoding::Raw => bytes.len() as u64,
-            Encoding::Base64 => Base64Encoder::encoded_len(bytes.len() as u64),
-        };
+        let data = Segment::of(&Payload::Spooled(held), encoding.clone());
         let packed = Packed {
             content_type: String::new(),
             soap_action: None,
             segments: vec![
                 Segment::Bytes(Bytes::from_static(b"<a>")),
-                Segment::File { held, range: 0..bytes.len() as u64, encoding },
+                data.clone(),
                 Segment::Bytes(Bytes::from_static(b"</a>")),
             ],
-            len: length + 7,
+            len: data.len().map(|len| len + 7),
         };
         (dir, packed)
     }
@@ -215,10 +223,10 @@ mod tests {
         for length in [0, 1, 2, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5] {
             for encoding in [Encoding::Raw, Encoding::Base64] {
                 let bytes: Vec<u8> = (0..=250).cycle().take(length).collect();
-                let (_dir, packed) = packed(&bytes, encoding);
+                let (_dir, packed) = packed(&bytes, &encoding);
                 let (body, _) = SegmentBody::of(&packed, None);
                 let sent = body.collect().await.unwrap().to_bytes();
-                assert_eq!(sent.len() as u64, packed.len, "{length} {encoding:?}");
+                assert_eq!(Some(sent.len() as u64), packed.len, "{length} {encoding:?}");
                 if encoding == Encoding::Raw {
                     assert_eq!(&sent[3..sent.len() - 4], bytes);
                 } else {
@@ -234,7 +242,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_that_becomes_shorter_is_an_error_that_names_it() {
-        let (dir, packed) = packed(&[7; 100], Encoding::Raw);
+        let (dir, packed) = packed(&[7; 100], &Encoding::Raw);
         std::fs::write(dir.path().join("input"), [7; 99]).unwrap();
         let (body, failure) = SegmentBody::of(&packed, None);
         assert!(body.collect().await.is_err());

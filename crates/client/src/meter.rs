@@ -6,10 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[derive(Debug, Default)]
 pub struct Meter {
     sent: AtomicU64,
+    /// [`UNKNOWN`] until the end, if only sending it tells.
     to_send: AtomicU64,
     received: AtomicU64,
     to_receive: AtomicU64,
 }
+
+const UNKNOWN: u64 = u64::MAX;
 
 impl Meter {
     /// Bytes of the request sent.
@@ -19,7 +22,10 @@ impl Meter {
 
     /// Bytes of the whole request; 0 if not known yet.
     pub fn to_send(&self) -> u64 {
-        self.to_send.load(Relaxed)
+        match self.to_send.load(Relaxed) {
+            UNKNOWN => 0,
+            bytes => bytes,
+        }
     }
 
     /// Bytes of the answer received.
@@ -32,11 +38,16 @@ impl Meter {
         self.to_receive.load(Relaxed)
     }
 
-    pub(crate) fn start(&self, to_send: u64) {
+    pub(crate) fn start(&self, to_send: Option<u64>) {
         self.sent.store(0, Relaxed);
         self.received.store(0, Relaxed);
         self.to_receive.store(0, Relaxed);
-        self.to_send.store(to_send, Relaxed);
+        self.to_send.store(to_send.unwrap_or(UNKNOWN), Relaxed);
+    }
+
+    /// That was all.
+    pub(crate) fn end_sent(&self) {
+        self.to_send.store(self.sent(), Relaxed);
     }
 
     pub(crate) fn add_sent(&self, bytes: usize) {
@@ -53,6 +64,6 @@ impl Meter {
 
     /// The whole request was sent.
     pub(crate) fn all_sent(&self) -> bool {
-        self.sent() >= self.to_send()
+        self.sent() >= self.to_send.load(Relaxed)
     }
 }

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fishplate_contract::{
-    Argument, CallOptions, JobId, JobReport, Parameter, Payload, Value, Verb,
+    Argument, Array, CallOptions, JobId, JobReport, Parameter, Payload, Value, Verb,
 };
 use fishplate_wire::wsdl::{self, DescribedOperation, Description};
-use fishplate_wire::{Packaging, Packed, Reply, RequestForm, SoapVersion, pack, write_request};
+use fishplate_wire::{
+    ArrayForm, Packaging, Packed, Reply, RequestForm, SoapVersion, pack, write_request,
+};
 use http::Uri;
 
 use crate::error::{Error, closest};
@@ -304,14 +306,27 @@ impl Service {
             qualified: described.qualified,
             version: self.inner.settings.soap,
             options: CallOptions { key: options.key.clone() },
+            arrays: self.arrays(described),
         };
         let envelope = write_request(&form, arguments)?;
         Ok(pack(&envelope, self.packaging(arguments), Some(&described.action)))
     }
 
+    /// How arrays travel, where there are any. Elements are what every server reads; ours reads
+    /// bytes too, which are smaller and faster.
+    fn arrays(&self, described: &DescribedOperation) -> Option<ArrayForm> {
+        let signature = &described.exposed.signature;
+        let mut parameters = signature.inputs.iter().chain(&signature.outputs);
+        parameters.find(|parameter| parameter.data_type.as_array().is_some())?;
+        let fitting = self.inner.description.ours.then_some(ArrayForm::Binary);
+        self.inner.settings.arrays.or(fitting)
+    }
+
     fn packaging(&self, arguments: &[Argument]) -> Packaging {
         let is_large = |argument: &Argument| match &argument.value {
-            Value::Data(payload) => payload.len().is_some_and(|len| len > MTOM_THRESHOLD),
+            Value::Data(payload) | Value::Array(Array { data: payload, .. }) => {
+                payload.len().is_some_and(|len| len > MTOM_THRESHOLD)
+            }
             _ => false,
         };
         let fitting = if self.inner.description.ours && arguments.iter().any(is_large) {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fishplate_wire::{Packaging, SoapVersion, WireLimits};
+use fishplate_wire::{ArrayForm, Packaging, SoapVersion, WireLimits};
 
 use crate::meter::Meter;
 
@@ -18,6 +18,8 @@ pub struct Settings {
     /// The packaging of requests. By default MTOM when the server is ours and a file exceeds
     /// [`MTOM_THRESHOLD`], else plain.
     pub packaging: Option<Packaging>,
+    /// How arrays travel, both ways. By default as bytes when the server is ours, else as elements.
+    pub arrays: Option<ArrayForm>,
     /// SOAP version: 1.1.
     pub soap: SoapVersion,
     /// PEM file of the certificates to trust instead of the system's.
@@ -36,6 +38,7 @@ impl Default for Settings {
             connect_timeout: Duration::from_secs(10),
             timeout: None,
             packaging: None,
+            arrays: None,
             soap: SoapVersion::V11,
             ca_file: None,
             address: None,

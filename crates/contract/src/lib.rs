@@ -7,6 +7,7 @@
 //! - [`lexical`]: which texts a data type takes (XSD part 2), and what a parameter refuses
 //! - [`payload`]: data by handle: inline, spooled, or a reference
 //! - [`call`]: one call, its options and its outcome
+//! - [`dimensions`]: lengths of arrays that have to agree
 //! - [`interface`]: the verbs a service exposes on every face, with their signatures
 //! - [`fault`]: what went wrong, who is to blame, and what to do
 //! - [`job`]: identity, states and reports of jobs
@@ -15,6 +16,7 @@
 pub mod array;
 pub mod call;
 pub mod clock;
+pub mod dimensions;
 pub mod fault;
 pub mod interface;
 pub mod job;

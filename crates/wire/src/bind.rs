@@ -1,9 +1,12 @@
 //! A request's values to arguments, and a reply's to results.
 
-use fishplate_contract::{Argument, DataType, Fault, FaultCode, JobId, Parameter, Value, lexical};
+use fishplate_contract::{
+    Argument, Array, ArrayType, DataType, Dimension, Fault, FaultCode, JobId, Parameter, Value,
+    dimensions, lexical,
+};
 
 use crate::detail;
-use crate::envelope::{Body, Child, Content, SoapFault};
+use crate::envelope::{Body, Child, Content, Numbers, SoapFault};
 use crate::options;
 use crate::unpack::Parcel;
 
@@ -11,7 +14,8 @@ use crate::unpack::Parcel;
 /// are checked by [`Parameter::accept`].
 ///
 /// # Errors
-/// `UnexpectedParameter`, `MissingParameter`.
+/// `UnexpectedParameter`, `MissingParameter`; `InvalidValue` for an array whose shape is not that of
+/// its type, of its bytes or of the others.
 pub fn bind(
     operation: &str,
     parameters: &[Parameter],
@@ -20,7 +24,8 @@ pub fn bind(
     if let Some(child) = children.iter().find(|child| is_unexpected(child)) {
         return Err(unexpected(operation, parameters, child));
     }
-    let arguments = arguments(parameters, children);
+    let arguments = arguments(parameters, children)?;
+    dimensions::check(parameters, &arguments)?;
     match missing(parameters, &arguments) {
         None => Ok(arguments),
         Some(parameter) => {
@@ -85,22 +90,78 @@ fn is_near(one: &str, other: &str) -> bool {
 }
 
 /// Values of parameters; what is nil or none of them is left out.
-fn arguments(parameters: &[Parameter], children: Vec<Child>) -> Vec<Argument> {
-    let argument = |child: Child| {
+fn arguments(parameters: &[Parameter], children: Vec<Child>) -> Result<Vec<Argument>, Fault> {
+    let mut bound = Vec::with_capacity(children.len());
+    for child in children {
         let name = child.name.local;
+        let data_type = || {
+            let parameter = parameters.iter().find(|parameter| parameter.name == name)?;
+            Some(&parameter.data_type)
+        };
         let value = match child.content {
             Content::Text(text) => Value::Text(text),
             Content::Data(payload) => Value::Data(payload),
-            Content::Fields(fields) => {
-                let parameter = parameters.iter().find(|parameter| parameter.name == name)?;
-                let DataType::Record(known) = &parameter.data_type else { return None };
-                Value::Record(arguments(known, fields))
-            }
-            Content::Nil | Content::Unexpected | Content::Part(_) => return None,
+            Content::Fields(fields) => match data_type() {
+                Some(DataType::Record(known)) => Value::Record(arguments(known, fields)?),
+                _ => continue,
+            },
+            Content::Array(numbers) => match data_type() {
+                Some(DataType::Array(of)) => Value::Array(array(&name, of, numbers)?),
+                _ => continue,
+            },
+            Content::Nil | Content::Unexpected | Content::Part(_) => continue,
         };
-        Some(Argument { name, label: child.label, value })
+        bound.push(Argument { name, label: child.label, value });
+    }
+    Ok(bound)
+}
+
+/// An array whose shape is that of its type and of its bytes.
+fn array(name: &str, of: &ArrayType, numbers: Numbers) -> Result<Array, Fault> {
+    let invalid = |what: String| {
+        let message = format!("parameter {name} is of type {of}: {what}");
+        Fault::new(FaultCode::InvalidValue, message).parameter(name)
     };
-    children.into_iter().filter_map(argument).collect()
+    let missing = || invalid("its bytes are missing".to_owned());
+    let Content::Data(data) = *numbers.data else { return Err(missing()) };
+    let len = data.len().ok_or_else(missing)?;
+    let shape = match numbers.shape {
+        Some(shape) => shape,
+        None => inferred(of, len).ok_or_else(|| {
+            invalid(format!(
+                "its {len} bytes do not tell its shape: give it in the attribute shape"
+            ))
+        })?,
+    };
+    let told = Array::shape_text(&shape);
+    if !of.fits(&shape) {
+        return Err(invalid(format!("it is {told}")));
+    }
+    match Array::size(of.element, &shape) {
+        Some(size) if size == len => Ok(Array { element: of.element, shape, data }),
+        Some(size) => Err(invalid(format!("as {told} it has {size} bytes, but {len} came"))),
+        None => Err(invalid(format!("as {told} it has more bytes than can be counted"))),
+    }
+}
+
+/// The shape of an array of so many bytes of which at most one length is not fixed.
+fn inferred(of: &ArrayType, len: u64) -> Option<Vec<u64>> {
+    let fixed = |dimension: &Dimension| match dimension {
+        Dimension::Fixed(length) => Some(*length),
+        Dimension::Any | Dimension::Named(_) => None,
+    };
+    let lengths: Vec<Option<u64>> = of.dimensions.iter().map(fixed).collect();
+    let free = lengths.iter().filter(|length| length.is_none()).count();
+    let row = lengths
+        .iter()
+        .flatten()
+        .try_fold(of.element.size() as u64, |size, length| size.checked_mul(*length))?;
+    let rows = match row {
+        0 => 0,
+        row if free == 1 && !len.is_multiple_of(row) => return None,
+        row => len / row,
+    };
+    (free <= 1).then(|| lengths.iter().map(|length| length.unwrap_or(rows)).collect())
 }
 
 /// The first parameter that should have a value and has none.
@@ -132,7 +193,7 @@ pub fn bind_reply(parcel: Parcel, outputs: &[Parameter]) -> Result<Reply, Fault>
         Body::Wrapper { children, .. } => children,
         Body::Empty => Vec::new(),
     };
-    let mut values = arguments(outputs, children);
+    let mut values = arguments(outputs, children)?;
     if let Some(lacking) = missing(outputs, &values) {
         let message = format!("the answer lacks {}, which the WSDL promises", lacking.name);
         return Err(Fault::new(FaultCode::MalformedMessage, message).parameter(&*lacking.name));

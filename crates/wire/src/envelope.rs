@@ -1,6 +1,6 @@
 //! An envelope as data: headers and body.
 
-use fishplate_contract::Payload;
+use fishplate_contract::{Element as Number, Payload};
 
 use crate::name::{self, QName};
 
@@ -90,12 +90,57 @@ pub enum Content {
     /// A file's bytes are in the part of this name, a URL. Only while a message is read: a parcel has
     /// the part's payload in this place.
     Part(String),
+    /// An array of numbers.
+    Array(Numbers),
     /// Named fields.
     Fields(Vec<Child>),
     /// `xsi:nil`.
     Nil,
     /// The element belongs to no parameter; its content was passed over.
     Unexpected,
+}
+
+/// How an array stands in a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum ArrayForm {
+    /// An element for each number, rows being elements around them.
+    #[default]
+    Elements,
+    /// Its bytes, as a file's, with its type and shape as attributes.
+    Binary,
+}
+
+impl ArrayForm {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Elements, Self::Binary];
+
+    /// The name by which users know it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Elements => "elements",
+            Self::Binary => "binary",
+        }
+    }
+
+    /// The form of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|form| form.name() == name)
+    }
+}
+
+/// An array as it stands in a message.
+#[derive(Clone, Debug)]
+pub struct Numbers {
+    /// What it consists of.
+    pub element: Number,
+    /// Lengths of its axes; `None` if its bytes came without.
+    pub shape: Option<Vec<u64>>,
+    /// Its bytes: [`Content::Data`], or [`Content::Part`] while a message is read.
+    pub data: Box<Content>,
+    /// How it stands in the message.
+    pub form: ArrayForm,
+    /// Names of its elements, outermost first, if they are not `item`.
+    pub names: Vec<QName>,
 }
 
 /// A SOAP fault of either version.

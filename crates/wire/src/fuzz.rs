@@ -60,12 +60,15 @@ pub fn multipart(data: &[u8]) {
     assert_eq!(fuzz_multipart(message, size), fuzz_multipart(message, usize::MAX));
 }
 
+const MTOM: &str = "multipart/related; boundary=b";
+const SWA: &str = "multipart/related; type=\"text/xml\"; boundary=b";
+
 /// SOAP with Attachments, with the boundary `b`: the reader and the whole unpacker. The first byte
 /// says whether the root is told, too.
 pub fn swa(data: &[u8]) {
     let told = data.first().is_some_and(|first| first % 2 == 0);
     let start = if told { "; start=r" } else { "" };
-    packaging(&format!("multipart/related; type=\"text/xml\"; boundary=b{start}"), data);
+    packaging(&format!("{SWA}{start}"), data);
 }
 
 /// DIME: the reader and the whole unpacker.
@@ -113,14 +116,14 @@ pub fn unpacker(data: &[u8]) {
     let Some((size, message)) = cut(data) else { return };
     let content_type = match size % 4 {
         0 => "text/xml",
-        1 => "multipart/related; boundary=b",
-        2 => "multipart/related; type=\"text/xml\"; boundary=b",
+        1 => MTOM,
+        2 => SWA,
         _ => "application/dime",
     };
     unpacked(content_type, message, size);
 }
 
-fn unpacked(content_type: &str, message: &[u8], size: usize) {
+fn unpacked(content_type: &str, message: &[u8], size: usize) -> Option<(String, usize)> {
     let parameters =
         [Parameter::new("data", DataType::Raw), Parameter::new("x", DataType::String).repeated()];
     let unpack = |size: usize| {
@@ -135,7 +138,9 @@ fn unpacked(content_type: &str, message: &[u8], size: usize) {
         let parcel = unpacker.finish(&mut sink).ok()?;
         Some((format!("{:?}", parcel.envelope), sink.0))
     };
-    assert_eq!(unpack(size), unpack(usize::MAX));
+    let cut = unpack(size);
+    assert_eq!(cut, unpack(usize::MAX));
+    cut
 }
 
 #[cfg(test)]
@@ -164,6 +169,21 @@ mod tests {
             super::swa(&data);
             super::dime(&data);
             super::unpacker(&data);
+        }
+    }
+
+    /// What the targets begin with: messages of real stacks, their namespace and boundary changed.
+    #[test]
+    fn the_corpus_holds_messages() {
+        for (content_type, seed) in [
+            ("application/dime", &include_bytes!("../../../fuzz/corpus/dime/axis-1.4-dime")[..]),
+            ("application/dime", include_bytes!("../../../fuzz/corpus/dime/gsoap-2.8-dime")),
+            (super::SWA, include_bytes!("../../../fuzz/corpus/swa/axis-1.4-swa")),
+            (super::MTOM, include_bytes!("../../../fuzz/corpus/unpacker/gsoap-2.8-mtom")),
+        ] {
+            let (size, message) = super::cut(seed).unwrap();
+            let (envelope, _) = super::unpacked(content_type, message, size).unwrap();
+            assert!(envelope.contains("\\x03\\n\\x11\\x18\\x1f"), "{envelope}");
         }
     }
 

@@ -12,6 +12,7 @@
 //! - [`name`]: qualified names and the namespaces we know
 //! - [`media`]: media types and their parameters
 //! - [`base64`]: base64 in a stream, both ways
+//! - `number`: the numbers of arrays as text, both ways
 //! - [`xml`]: a push tokenizer, and writing
 //! - [`spool`]: where large payloads go
 //! - [`packaging`]: plain XML, MTOM, SOAP with Attachments and DIME; others slot in here
@@ -20,20 +21,25 @@
 //! - [`addressing`], [`options`]: the headers we understand
 //! - [`read`](mod@read), [`bind`](mod@bind): a parcel to a request to arguments
 //! - [`write`](mod@write), [`detail`], [`pack`](mod@pack): an outcome to an envelope to segments
+//! - [`encode`], [`items`], [`outgoing`]: segments to the bytes that are sent
 //! - [`wsdl`]: a service's description, both ways
 
 pub mod addressing;
 pub mod base64;
 pub mod bind;
 pub mod detail;
+pub mod encode;
 pub mod envelope;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
+pub mod items;
 pub mod limits;
 pub mod media;
 pub mod name;
+mod number;
 pub mod options;
+pub mod outgoing;
 pub mod pack;
 pub mod packaging;
 pub mod read;
@@ -45,10 +51,13 @@ pub mod xml;
 
 pub use base64::Base64Encoder;
 pub use bind::{Reply, bind, bind_reply};
-pub use envelope::{Body, Envelope, SoapVersion};
+pub use encode::{Encoder, Encoding};
+pub use envelope::{ArrayForm, Body, Envelope, SoapVersion};
+pub use items::Items;
 pub use limits::WireLimits;
 pub use name::QName;
-pub use pack::{Encoding, Packed, Segment, pack};
+pub use outgoing::{Outgoing, Segment, Step};
+pub use pack::{Packed, pack};
 pub use packaging::Packaging;
 pub use read::{Request, read};
 pub use spool::SpoolSink;

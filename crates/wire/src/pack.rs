@@ -1,14 +1,17 @@
 //! An envelope to a content type and segments to be sent.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Held, Payload};
+use fishplate_contract::Payload;
 
-use crate::base64::Base64Encoder;
-use crate::envelope::{Body, Child, Content, Element, Envelope, SoapFault, SoapVersion};
+use crate::encode::Encoding;
+use crate::envelope::{
+    ArrayForm, Body, Child, Content, Element, Envelope, Numbers, SoapFault, SoapVersion,
+};
+use crate::items::Items;
 use crate::name::{QName, SOAP_11, SOAP_12, WSA, XML, XMLNS, XSI};
+use crate::outgoing::Segment;
 use crate::packaging::{Packaging, Writer, writer};
 use crate::xml::{push_attribute, push_text};
 
@@ -21,51 +24,8 @@ pub struct Packed {
     pub soap_action: Option<String>,
     /// The body, in order.
     pub segments: Vec<Segment>,
-    /// Length of the body in bytes.
-    pub len: u64,
-}
-
-/// A piece of a body.
-#[derive(Clone, Debug)]
-pub enum Segment {
-    /// These bytes.
-    Bytes(Bytes),
-    /// A file, or a run of its bytes.
-    File {
-        /// The file.
-        held: Arc<dyn Held>,
-        /// Which of its bytes.
-        range: Range<u64>,
-        /// How they are sent.
-        encoding: Encoding,
-    },
-}
-
-impl Segment {
-    /// Length in bytes as it is sent.
-    pub fn len(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::File { range, encoding: Encoding::Raw, .. } => range.end - range.start,
-            Self::File { range, encoding: Encoding::Base64, .. } => {
-                Base64Encoder::encoded_len(range.end - range.start)
-            }
-        }
-    }
-
-    /// It holds no bytes.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-/// How a file's bytes are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Encoding {
-    /// As they are.
-    Raw,
-    /// As base64 without line breaks ([`crate::Base64Encoder`]).
-    Base64,
+    /// Length of the body in bytes; `None` if only sending it tells.
+    pub len: Option<u64>,
 }
 
 /// Packs an envelope. MTOM without any attachment becomes plain. `action` is for requests.
@@ -99,6 +59,14 @@ pub(crate) struct Composer {
 /// Bytes up to this length are copied into the text rather than made a segment of their own.
 const COPIED: usize = 4 << 10;
 
+/// A payload whose encoded form is not longer is encoded into the text at once: a small message
+/// has a length and is one piece.
+const RENDERED: usize = 128 << 10;
+
+fn is_small(payload: &Payload, encoding: &Encoding) -> bool {
+    payload.len().is_some_and(|len| encoding.most(len) <= RENDERED as u64)
+}
+
 impl Composer {
     /// Where text is appended.
     pub(crate) fn text(&mut self) -> &mut Vec<u8> {
@@ -117,19 +85,20 @@ impl Composer {
         }
     }
 
-    pub(crate) fn file(&mut self, held: Arc<dyn Held>, encoding: Encoding) {
-        let range = 0..held.len();
-        self.segment(Segment::File { held, range, encoding });
-    }
-
-    /// Bytes that are here, as they are.
-    pub(crate) fn payload(&mut self, payload: &Payload) {
-        match payload {
-            Payload::Inline(bytes) => self.bytes(bytes.clone()),
-            Payload::Pieces(pieces) => pieces.iter().for_each(|piece| self.bytes(piece.clone())),
-            Payload::Spooled(held) => self.file(held.clone(), Encoding::Raw),
-            // Written by whoever calls: a reference looks the same in every packaging.
-            Payload::Reference(_) => {}
+    /// A payload, which is not a reference.
+    pub(crate) fn payload(&mut self, payload: &Payload, encoding: Encoding) {
+        match (payload, &encoding) {
+            (Payload::Inline(_) | Payload::Pieces(_), Encoding::Raw) => {
+                payload.pieces().unwrap_or_default().iter().for_each(|it| self.bytes(it.clone()));
+            }
+            (Payload::Inline(_) | Payload::Pieces(_), _) if is_small(payload, &encoding) => {
+                let mut encoder = encoding.encoder();
+                for piece in payload.pieces().unwrap_or_default() {
+                    encoder.encode(piece, &mut self.text);
+                }
+                while !encoder.finish(RENDERED, &mut self.text) {}
+            }
+            _ => self.segment(Segment::of(payload, encoding)),
         }
     }
 
@@ -231,14 +200,25 @@ fn write_child(child: &Child, wrapper: &str, writer: &mut dyn Writer, root: &mut
         declare("xsi", XSI, root.text());
         root.push(" xsi:nil=\"true\"");
     }
-    if let Content::Data(
-        payload @ (Payload::Inline(_) | Payload::Pieces(_) | Payload::Spooled(_)),
-    ) = &child.content
+    match &child.content {
+        Content::Array(numbers) => write_array(child, numbers, writer, root),
+        content => write_content(content, wrapper, writer, root),
+    }
+    root.push("</");
+    root.push(prefix);
+    root.push(&child.name.local);
+    root.push(">");
+}
+
+/// The rest of the start tag, and what is in the element.
+fn write_content(content: &Content, wrapper: &str, writer: &mut dyn Writer, root: &mut Composer) {
+    if let Content::Data(payload) = content
+        && !matches!(payload, Payload::Reference(_))
     {
         writer.attributes(payload, root);
     }
     root.push(">");
-    match &child.content {
+    match content {
         Content::Text(text) => push_text(text, root.text()),
         Content::Data(Payload::Reference(reference)) => {
             root.push("<wsa:EndpointReference");
@@ -253,12 +233,55 @@ fn write_child(child: &Child, wrapper: &str, writer: &mut dyn Writer, root: &mut
                 write_child(field, wrapper, writer, root);
             }
         }
-        Content::Nil | Content::Unexpected | Content::Part(_) => {}
+        Content::Nil | Content::Unexpected | Content::Part(_) | Content::Array(_) => {}
     }
-    root.push("</");
-    root.push(prefix);
-    root.push(&child.name.local);
+}
+
+/// The same for an array.
+fn write_array(child: &Child, numbers: &Numbers, writer: &mut dyn Writer, root: &mut Composer) {
+    let shape = numbers.shape.as_deref().unwrap_or_default();
+    let Content::Data(payload) = &*numbers.data else {
+        root.push(">");
+        return;
+    };
+    if writer.arrays(numbers.form) == ArrayForm::Elements {
+        let names = declare_items(&child.name.namespace, &numbers.names, root.text());
+        root.push(">");
+        let items = Items::new(numbers.element, shape, &names);
+        root.payload(payload, Encoding::Items(Arc::new(items)));
+        return;
+    }
+    let lengths: Vec<String> = shape.iter().map(u64::to_string).collect();
+    let (name, shape) = (numbers.element.name(), lengths.join(" "));
+    root.push(&format!(" type=\"{name}\" shape=\"{shape}\""));
+    writer.attributes(payload, root);
     root.push(">");
+    writer.value(payload, root);
+}
+
+/// Declares the namespace of an array's elements; gives the names of their tags, which are short:
+/// there are millions of them.
+fn declare_items(namespace: &str, names: &[QName], out: &mut Vec<u8>) -> Vec<String> {
+    let first = names.first().map_or(namespace, |name| &name.namespace);
+    if names.iter().all(|name| name.namespace == first) {
+        if !first.is_empty() {
+            out.extend_from_slice(b" xmlns=\"");
+            push_attribute(first, out);
+            out.push(b'"');
+        }
+        return names.iter().map(|name| name.local.clone()).collect();
+    }
+    let mut tags = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        if name.namespace.is_empty() {
+            tags.push(name.local.clone());
+        } else {
+            let prefix = format!("i{at}");
+            declare(&prefix, &name.namespace, out);
+            tags.push(format!("{prefix}:{}", name.local));
+        }
+    }
+    tags
 }
 
 /// Writes the name of a fault code with the prefix `soap` for SOAP's own and a declared one else.

@@ -5,14 +5,15 @@ use fishplate_contract::{Argument, Blame, CallOptions, Exposed, Fault, FaultCode
 use crate::addressing::{self, Addressing};
 use crate::detail;
 use crate::envelope::{
-    Body, Child, Content, Element, Envelope, HeaderBlock, SoapFault, SoapVersion,
+    ArrayForm, Body, Child, Content, Element, Envelope, HeaderBlock, Numbers, SoapFault,
+    SoapVersion,
 };
 use crate::media::MediaType;
 use crate::name::{FAULT, QName, SOAP_11, SOAP_12, WSA, WSA_2004, XMLNS};
 use crate::options;
 use crate::packaging::{Packaging, of_answer};
 use crate::unpack::Head;
-use crate::wsdl;
+use crate::wsdl::{self, View};
 use crate::xml::unfit;
 
 /// How a request wants to be answered.
@@ -22,6 +23,9 @@ pub struct ReplyForm {
     pub version: SoapVersion,
     /// What the caller can read.
     pub packaging: Packaging,
+    /// How arrays are to stand in the answer, if the request told: by our header, the query of its
+    /// address, or its own arrays. Else as elements.
+    pub arrays: Option<ArrayForm>,
     /// The addressing headers of the request; an answer relates to them.
     pub addressing: Addressing,
     /// Headers that had to be understood and are not; a `MustUnderstand` fault tells them.
@@ -36,9 +40,15 @@ impl ReplyForm {
         let info = media.parameter("start-info").or(media.parameter("type")).unwrap_or_default();
         let newer = media.essence == "application/soap+xml"
             || multipart && info.to_ascii_lowercase().starts_with("application/soap+xml");
+        let view = View::of_address(head.query.unwrap_or_default());
+        let packaging = match of_answer(&media, head.accept.unwrap_or_default()) {
+            Packaging::Plain => view.packaging(),
+            other => other,
+        };
         Self {
             version: if newer { SoapVersion::V12 } else { SoapVersion::V11 },
-            packaging: of_answer(&media, head.accept.unwrap_or_default()),
+            packaging,
+            arrays: (view.arrays() == ArrayForm::Binary).then_some(ArrayForm::Binary),
             addressing: Addressing::default(),
             not_understood: Vec::new(),
         }
@@ -57,20 +67,26 @@ pub fn write_reply(
     let action = wsdl::action(namespace, &response);
     let mut headers = addressing::answer(&form.addressing, &action);
     headers.extend(job.map(options::write_job));
-    let children = children(namespace, outputs);
+    let children = children(namespace, outputs, form.arrays.unwrap_or_default());
     let name = QName::new(namespace, response);
     Envelope { version: form.version, headers, body: Body::Wrapper { name, children } }
 }
 
-fn children(namespace: &str, values: &[Argument]) -> Vec<Child> {
+fn children(namespace: &str, values: &[Argument], arrays: ArrayForm) -> Vec<Child> {
     let child = |value: &Argument| Child {
         name: QName::new(namespace, &*value.name),
         label: value.label.clone(),
         content: match &value.value {
             Value::Text(text) => Content::Text(text.clone()),
             Value::Data(payload) => Content::Data(payload.clone()),
-            Value::Array(array) => Content::Data(array.data.clone()),
-            Value::Record(fields) => Content::Fields(children(namespace, fields)),
+            Value::Array(array) => Content::Array(Numbers {
+                element: array.element,
+                shape: Some(array.shape.clone()),
+                data: Box::new(Content::Data(array.data.clone())),
+                form: arrays,
+                names: Vec::new(),
+            }),
+            Value::Record(fields) => Content::Fields(children(namespace, fields, arrays)),
         },
     };
     values.iter().map(child).collect()
@@ -183,6 +199,9 @@ pub struct RequestForm {
     pub version: SoapVersion,
     /// Our options.
     pub options: CallOptions,
+    /// How arrays stand in the call, and are to stand in the answer: our header tells that. `None`
+    /// is for servers that are not ours: elements, and no header.
+    pub arrays: Option<ArrayForm>,
 }
 
 /// The envelope of a call.
@@ -202,10 +221,10 @@ pub fn write_request(form: &RequestForm, arguments: &[Argument]) -> Result<Envel
     let namespace = if form.qualified { form.wrapper.namespace.as_str() } else { "" };
     Ok(Envelope {
         version: form.version,
-        headers: options::write(&form.options),
+        headers: options::write(&form.options, form.arrays),
         body: Body::Wrapper {
             name: form.wrapper.clone(),
-            children: children(namespace, arguments),
+            children: children(namespace, arguments, form.arrays.unwrap_or_default()),
         },
     })
 }
@@ -215,7 +234,7 @@ mod tests {
     use super::*;
 
     fn head<'a>(content_type: &'a str, accept: Option<&'a str>) -> ReplyForm {
-        ReplyForm::of_head(&Head { content_type, soap_action: None, accept })
+        ReplyForm::of_head(&Head { content_type, accept, ..Head::default() })
     }
 
     #[test]
@@ -262,6 +281,7 @@ mod tests {
             qualified: true,
             version: SoapVersion::V11,
             options: CallOptions::default(),
+            arrays: None,
         };
         let fault = write_request(&form, &[Argument::text("x", "a\u{1}")]).unwrap_err();
         assert_eq!((fault.code, fault.parameter.as_deref()), (FaultCode::InvalidValue, Some("x")));

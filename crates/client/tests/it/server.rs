@@ -14,7 +14,7 @@ use fishplate_contract::{
 };
 use fishplate_wire::wsdl::{self, View};
 use fishplate_wire::{
-    Envelope, Expected, Head, Packaging, ReplyForm, Request, Segment, SpoolSink, Unpacker,
+    Envelope, Expected, Head, Outgoing, Packaging, ReplyForm, Request, SpoolSink, Step, Unpacker,
     WireLimits, bind, http_status, pack, read, write_fault, write_reply,
 };
 use http_body::{Frame, SizeHint};
@@ -180,6 +180,7 @@ async fn answer(
         content_type: &content_type,
         soap_action: soap_action.as_deref(),
         accept: accept.as_deref(),
+        query: None,
     };
     let limits =
         WireLimits { inline_size: 1 << 30, inline_total: 1 << 30, ..WireLimits::default() };
@@ -246,11 +247,10 @@ async fn reacted(
 fn packed(envelope: &Envelope, form: &ReplyForm) -> (String, Bytes) {
     let packed = pack(envelope, form.packaging, None);
     let mut body = Vec::new();
-    for segment in packed.segments {
-        match segment {
-            Segment::Bytes(bytes) => body.extend_from_slice(&bytes),
-            Segment::File { .. } => panic!("the test's payloads are inline"),
-        }
+    let mut outgoing = Outgoing::new(packed.segments, 64 << 10);
+    while let Some(step) = outgoing.step() {
+        let Step::Send(bytes) = step else { panic!("the test's payloads are in memory") };
+        body.extend_from_slice(&bytes);
     }
     (packed.content_type, body.into())
 }

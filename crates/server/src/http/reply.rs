@@ -1,19 +1,27 @@
 //! Answers: a status, a type, and a body that is streamed if it is large.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
-use fishplate_contract::JobId;
+use fishplate_contract::{Held, JobId};
 use fishplate_jobs::engine::Engine;
-use fishplate_wire::{Base64Encoder, Encoding, Packed, Segment};
+use fishplate_wire::{Outgoing, Packed, Segment, Step};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
 /// What is read of a file at once.
 const CHUNK: usize = 512 << 10;
+
+/// What is encoded at once of a payload in memory: the runtime does it between two writes.
+const ENCODED: usize = 128 << 10;
+
+/// A body up to this length is joined into one piece.
+const JOINED: u64 = 64 << 10;
 
 /// Chunks read ahead of the connection.
 const READ_AHEAD: usize = 2;
@@ -21,17 +29,21 @@ const READ_AHEAD: usize = 2;
 /// An answer to a request of HTTP.
 pub type Reply = hyper::Response<ReplyBody>;
 
-/// A body of an answer: its bytes, or a stream of a known length.
+/// A body of an answer: its bytes, or a stream.
 #[derive(Debug)]
 pub struct ReplyBody {
     content: Content,
-    left: u64,
+    /// Bytes that are still to come; `None` if only sending them tells.
+    left: Option<u64>,
     sent: Option<Sent>,
 }
 
 #[derive(Debug)]
 enum Content {
     Bytes(Option<Bytes>),
+    /// All of it is in memory.
+    Memory(Outgoing),
+    /// Some of it is in files, which a thread reads. An empty chunk is the last.
     Stream(mpsc::Receiver<io::Result<Bytes>>),
 }
 
@@ -46,25 +58,39 @@ impl ReplyBody {
     /// These bytes.
     pub fn bytes(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
-        let left = bytes.len() as u64;
+        let left = Some(bytes.len() as u64);
         Self { content: Content::Bytes(Some(bytes)), left, sent: None }
     }
 
-    /// A packed message. Without files it is one piece; files are read beside the runtime while
+    /// A packed message. A small one is one piece; files are read beside the runtime while
     /// what was read before is sent.
     pub fn packed(packed: Packed) -> Self {
         let left = packed.len;
-        let small = packed.segments.iter().all(|segment| matches!(segment, Segment::Bytes(_)));
-        let content = if small {
-            Content::Bytes(Some(joined(packed.segments)))
+        let bytes = packed.segments.iter().all(|segment| matches!(segment, Segment::Bytes(_)));
+        let small = left.is_some_and(|left| left <= JOINED) || packed.segments.len() == 1;
+        if bytes && small {
+            return Self {
+                content: Content::Bytes(Some(joined(packed.segments))),
+                left,
+                sent: None,
+            };
+        }
+        let in_memory = packed.segments.iter().all(Segment::is_in_memory);
+        let content = if in_memory {
+            Content::Memory(Outgoing::new(packed.segments, ENCODED))
         } else {
             let (send, receive) = mpsc::channel(READ_AHEAD);
+            let outgoing = Outgoing::new(packed.segments, CHUNK);
             tokio::task::spawn_blocking(move || {
-                if let Err(error) = stream(packed.segments, &send) {
-                    tracing::error!(%error, "an output could not be read");
-                    // The connection is cut: the length that was announced does not come.
-                    let _ = send.blocking_send(Err(error));
-                }
+                // If nobody reads on, there is nobody to tell.
+                let _ = match stream(outgoing, &send) {
+                    Ok(()) => send.blocking_send(Ok(Bytes::new())),
+                    Err(error) => {
+                        tracing::error!(%error, "an output could not be read");
+                        // The connection is cut: what was announced does not come.
+                        send.blocking_send(Err(error))
+                    }
+                };
             });
             Content::Stream(receive)
         };
@@ -79,10 +105,16 @@ impl ReplyBody {
     }
 
     fn took(&mut self, bytes: &Bytes) {
-        self.left = self.left.saturating_sub(bytes.len() as u64);
-        if self.left == 0
-            && let Some(Sent { engine, job }) = self.sent.take()
-        {
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(bytes.len() as u64);
+            if *left == 0 {
+                self.ended();
+            }
+        }
+    }
+
+    fn ended(&mut self) {
+        if let Some(Sent { engine, job }) = self.sent.take() {
             engine.release(job);
         }
     }
@@ -98,29 +130,39 @@ impl Body for ReplyBody {
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let next = match &mut self.content {
             Content::Bytes(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()).map(Ok),
-            Content::Stream(receive) => std::task::ready!(receive.poll_recv(context)),
+            Content::Memory(outgoing) => outgoing.step().map(|step| match step {
+                Step::Send(bytes) => Ok(bytes),
+                Step::Read { .. } => Err(io::Error::other("a file where all is in memory")),
+            }),
+            Content::Stream(receive) => match std::task::ready!(receive.poll_recv(context)) {
+                Some(Ok(last)) if last.is_empty() => None,
+                // The thread has gone without a word.
+                None => Some(Err(io::ErrorKind::Interrupted.into())),
+                chunk => chunk,
+            },
         };
-        Poll::Ready(next.map(|next| {
-            next.map(|bytes| {
-                self.took(&bytes);
-                Frame::data(bytes)
-            })
-        }))
+        match &next {
+            Some(Ok(bytes)) => self.took(bytes),
+            Some(Err(_)) => {}
+            None if self.left.is_none() => self.ended(),
+            None => {}
+        }
+        Poll::Ready(next.map(|next| next.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.left == 0
+        self.left == Some(0)
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 
 fn joined(segments: Vec<Segment>) -> Bytes {
     let mut bytes = segments.into_iter().filter_map(|segment| match segment {
         Segment::Bytes(bytes) => Some(bytes),
-        Segment::File { .. } => None,
+        Segment::Data { .. } => None,
     });
     let first = bytes.next().unwrap_or_default();
     let Some(second) = bytes.next() else { return first };
@@ -130,53 +172,26 @@ fn joined(segments: Vec<Segment>) -> Bytes {
     all.freeze()
 }
 
-fn stream(segments: Vec<Segment>, send: &mpsc::Sender<io::Result<Bytes>>) -> io::Result<()> {
-    for segment in segments {
-        let kept = match segment {
-            Segment::Bytes(bytes) => bytes.is_empty() || send.blocking_send(Ok(bytes)).is_ok(),
-            Segment::File { held, range, encoding } => {
-                let mut file = File::open(held.path())?;
-                file.seek(SeekFrom::Start(range.start))?;
-                send_file(file, range.end - range.start, encoding, send)?
+/// Sends the body; files are read where they are.
+fn stream(mut outgoing: Outgoing, send: &mpsc::Sender<io::Result<Bytes>>) -> io::Result<()> {
+    let mut open: Option<(Arc<dyn Held>, File)> = None;
+    while let Some(step) = outgoing.step() {
+        let chunk = match step {
+            Step::Send(bytes) => bytes,
+            Step::Read { held, at, len } => {
+                let file = match &open {
+                    Some((of, file)) if Arc::ptr_eq(of, &held) => file,
+                    _ => &open.insert((held.clone(), File::open(held.path())?)).1,
+                };
+                let mut chunk = vec![0; len];
+                file.read_exact_at(&mut chunk, at)?;
+                outgoing.took(chunk)
             }
         };
-        if !kept {
+        if !chunk.is_empty() && send.blocking_send(Ok(chunk)).is_err() {
             // Nobody reads on.
             return Ok(());
         }
     }
     Ok(())
-}
-
-/// Sends exactly `len` bytes of a file; tells whether somebody still reads.
-fn send_file(
-    mut file: File,
-    len: u64,
-    encoding: Encoding,
-    send: &mpsc::Sender<io::Result<Bytes>>,
-) -> io::Result<bool> {
-    let mut left = len;
-    let mut encoder = Base64Encoder::default();
-    while left > 0 {
-        let size = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
-        let mut chunk = vec![0; size];
-        file.read_exact(&mut chunk)?;
-        left -= size as u64;
-        let chunk = match encoding {
-            Encoding::Raw => chunk,
-            Encoding::Base64 => {
-                let mut text = Vec::with_capacity(size / 3 * 4 + 8);
-                encoder.encode(&chunk, &mut text);
-                text
-            }
-        };
-        if !chunk.is_empty() && send.blocking_send(Ok(chunk.into())).is_err() {
-            return Ok(false);
-        }
-    }
-    let mut rest = Vec::new();
-    if encoding == Encoding::Base64 {
-        encoder.finish(&mut rest);
-    }
-    Ok(rest.is_empty() || send.blocking_send(Ok(rest.into())).is_ok())
 }

@@ -10,6 +10,7 @@ use fishplate_wire::wsdl::View;
 use fishplate_wire::{Head, ReplyForm, http_status, pack, write_fault};
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 
 use super::body::Incoming;
@@ -38,7 +39,7 @@ where
         (_, Some(hosted)) if read => describe(hosted, query),
         (_, Some(hosted)) if parts.method == Method::POST => {
             let mut body = Incoming::new(body, &host.settings);
-            post(host, hosted, &parts.headers, &mut body, principal).await
+            post(host, hosted, &parts, &mut body, principal).await
         }
         ("" | "metrics", _) | (_, Some(_)) => {
             let mut reply = text(405, PLAIN, "use GET to read and POST to call\n".to_owned());
@@ -46,7 +47,7 @@ where
             reply.headers_mut().insert(header::ALLOW, allow);
             reply
         }
-        (name, None) if parts.method == Method::POST => unknown_service(host, name, &parts.headers),
+        (name, None) if parts.method == Method::POST => unknown_service(host, name, &parts),
         (name, None) => page(404, html::not_found(host, name)),
     }
 }
@@ -72,7 +73,7 @@ fn describe(hosted: &Hosted, query: &str) -> Reply {
 async fn post<B>(
     host: &Arc<Host>,
     hosted: &Arc<Hosted>,
-    headers: &HeaderMap,
+    asked: &Parts,
     body: &mut Incoming<B>,
     principal: Principal,
 ) -> Reply
@@ -80,17 +81,18 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
 {
+    let headers = &asked.headers;
     if let Some(coding) = headers.get(header::CONTENT_ENCODING)
         && !coding.as_bytes().eq_ignore_ascii_case(b"identity")
     {
         let _ = body.drain().await;
         let message = format!("content coding {coding:?} is not taken; send the message plain");
         let fault = Fault::new(FaultCode::UnsupportedMediaType, message);
-        return refused(headers, Some(&hosted.service().namespace), &fault);
+        return refused(asked, Some(&hosted.service().namespace), &fault);
     }
     let begun = Instant::now();
     let accept = joined(headers, &header::ACCEPT);
-    let head = head(headers, accept.as_deref());
+    let head = head(asked, accept.as_deref());
     let answer = soap::handle(host, hosted, &head, body, principal).await;
     host.metrics.called(&hosted.service().name, &answer, begun.elapsed());
     tracing::debug!(
@@ -113,17 +115,17 @@ where
     reply
 }
 
-fn unknown_service(host: &Host, name: &str, headers: &HeaderMap) -> Reply {
+fn unknown_service(host: &Host, name: &str, asked: &Parts) -> Reply {
     let names: Vec<&str> = host.services().map(|hosted| hosted.service().name.as_str()).collect();
     let shown = fishplate_contract::lexical::shortened(name);
     let message = format!("there is no service {shown:?} here; there is {}", names.join(", "));
-    refused(headers, None, &Fault::new(FaultCode::UnknownService, message))
+    refused(asked, None, &Fault::new(FaultCode::UnknownService, message))
 }
 
 /// A message that is answered unread.
-fn refused(headers: &HeaderMap, namespace: Option<&str>, fault: &Fault) -> Reply {
-    let accept = joined(headers, &header::ACCEPT);
-    let form = ReplyForm::of_head(&head(headers, accept.as_deref()));
+fn refused(asked: &Parts, namespace: Option<&str>, fault: &Fault) -> Reply {
+    let accept = joined(&asked.headers, &header::ACCEPT);
+    let form = ReplyForm::of_head(&head(asked, accept.as_deref()));
     let envelope = write_fault(&form, namespace, fault);
     let mut reply = packed(
         http_status(form.version, fault),
@@ -134,12 +136,13 @@ fn refused(headers: &HeaderMap, namespace: Option<&str>, fault: &Fault) -> Reply
     reply
 }
 
-fn head<'h>(headers: &'h HeaderMap, accept: Option<&'h str>) -> Head<'h> {
-    let field = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+fn head<'h>(asked: &'h Parts, accept: Option<&'h str>) -> Head<'h> {
+    let field = |name: HeaderName| asked.headers.get(name).and_then(|value| value.to_str().ok());
     Head {
         content_type: field(header::CONTENT_TYPE).unwrap_or(""),
         soap_action: field(HeaderName::from_static("soapaction")),
         accept,
+        query: asked.uri.query(),
     }
 }
 

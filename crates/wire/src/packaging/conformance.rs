@@ -395,6 +395,30 @@ fn attachments_before_a_late_root_are_spooled() {
     }
 }
 
+#[test]
+fn a_message_is_bounded_as_a_whole_and_in_its_envelope() {
+    for &packaging in Packaging::ALL {
+        let sent = call(packaging, SoapVersion::V11, &[content(5000, 0)]);
+        let len = sent.body.len() as u64;
+        let told = |limits: WireLimits| {
+            let expected = Expected::response(QName::new("urn:t", "call"), &parameters());
+            let head = Head { content_type: &sent.content_type, ..Head::default() };
+            let mut unpacker = Unpacker::new(&head, Box::new(expected), &limits).unwrap();
+            let mut sink = Sink::default();
+            let mut chunks = sent.body.chunks(100).map(Bytes::copy_from_slice);
+            let fed = chunks.try_for_each(|chunk| unpacker.feed(chunk, &mut sink));
+            let read = fed.and_then(|()| unpacker.finish(&mut sink));
+            read.err().map(|fault| fault.limit.unwrap().name)
+        };
+        let total = |most| WireLimits { message_size: Some(most), ..WireLimits::default() };
+        assert_eq!(told(total(len)), None);
+        assert_eq!(told(total(len - 1)).as_deref(), Some("message_size"), "{packaging:?}");
+        let envelope = |most| WireLimits { envelope_size: most, ..WireLimits::default() };
+        assert_eq!(told(envelope(1000)), None, "{packaging:?}");
+        assert_eq!(told(envelope(100)).as_deref(), Some("envelope_size"), "{packaging:?}");
+    }
+}
+
 /// What a message of another packaging's bytes is told.
 #[test]
 fn a_body_that_is_not_of_its_content_type_is_refused() {

@@ -16,7 +16,7 @@ use fishplate_contract::{Fault, FaultCode, Payload};
 
 pub(crate) use accept::of_answer;
 
-use crate::envelope::SoapVersion;
+use crate::envelope::{ArrayForm, SoapVersion};
 use crate::limits::WireLimits;
 use crate::media::MediaType;
 use crate::pack::{Composer, Packed};
@@ -122,6 +122,11 @@ pub(crate) trait Reader: Send {
 pub(crate) trait Writer {
     /// Writes attributes of a binary value's element, if its packaging refers to parts by them.
     fn attributes(&mut self, _payload: &Payload, _root: &mut Composer) {}
+
+    /// How arrays are written where they were asked for in this form.
+    fn arrays(&self, asked: ArrayForm) -> ArrayForm {
+        asked
+    }
 
     /// Writes what stands for a binary value in its element.
     fn value(&mut self, payload: &Payload, root: &mut Composer);

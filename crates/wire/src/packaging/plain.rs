@@ -5,10 +5,10 @@ use encoding_rs::Encoding;
 use fishplate_contract::{Fault, Payload};
 
 use super::{Found, Piece, Reader, Writer, action_parameter, told_charset};
-use crate::base64::Base64Encoder;
+use crate::encode::Encoding as SentAs;
 use crate::envelope::SoapVersion;
 use crate::media::MediaType;
-use crate::pack::{Composer, Encoding as SentAs, Packed};
+use crate::pack::{Composer, Packed};
 
 pub(super) struct PlainReader {
     charset: Option<&'static Encoding>,
@@ -44,18 +44,7 @@ pub(super) struct PlainWriter;
 
 impl Writer for PlainWriter {
     fn value(&mut self, payload: &Payload, root: &mut Composer) {
-        match payload {
-            Payload::Inline(_) | Payload::Pieces(_) => {
-                let mut encoder = Base64Encoder::default();
-                for piece in payload.pieces().unwrap_or_default() {
-                    encoder.encode(piece, root.text());
-                }
-                encoder.finish(root.text());
-            }
-            Payload::Spooled(held) => root.file(held.clone(), SentAs::Base64),
-            // Written by whoever calls: a reference looks the same in every packaging.
-            Payload::Reference(_) => {}
-        }
+        root.payload(payload, SentAs::Base64);
     }
 
     fn finish(

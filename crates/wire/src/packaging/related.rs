@@ -6,6 +6,7 @@ use fishplate_contract::{Fault, Payload};
 
 use super::multipart::{Found as InParts, Multipart, PartHead};
 use super::{Found, Packaging, Piece, Reader, malformed, told_charset};
+use crate::encode::Encoding;
 use crate::limits::WireLimits;
 use crate::media::{MediaType, unbracketed};
 use crate::pack::{Composer, Packed, random_id};
@@ -134,7 +135,7 @@ impl Attachments {
                  Content-Transfer-Encoding: binary\r\n\
                  Content-ID: <{number}.{id}@fishplate>\r\n\r\n"
             ));
-            message.payload(payload);
+            message.payload(payload, Encoding::Raw);
         }
         message.push(&format!("\r\n--{id}--\r\n"));
         message.packed(format!(

@@ -5,25 +5,26 @@ use std::sync::Arc;
 use fishplate_contract::{DataType, Fault, FaultCode, Parameter};
 
 use super::Expect;
+use super::array::{ArrayDraft, Within as WithinArray};
 use super::collect::Room;
-use super::fragment::{push_content, push_end, push_start, tag_len};
+use super::fragment::{push_content, push_end, push_start};
 use super::value::{Binary, Within};
 use crate::addressing;
 use crate::envelope::{
-    Body, Child, Content, Element, Envelope, HeaderBlock, SoapFault, SoapVersion,
+    ArrayForm, Body, Child, Content, Element, Envelope, HeaderBlock, SoapFault, SoapVersion,
 };
 use crate::limits::{WireLimits, exceeded};
 use crate::name::{OPTIONS, QName, SOAP_11, SOAP_12, WSA, WSA_2004};
+use crate::options;
 use crate::spool::SpoolSink;
 use crate::write::ReplyForm;
-use crate::xml::{Handler, StartTag, is_space, unfit};
+use crate::xml::{Handler, StartTag, end_tag_len, is_space, unfit};
 
 /// What was read so far.
 pub(super) struct Draft {
     expect: Box<dyn Expect + Send>,
-    text_size: usize,
-    /// Most elements kept of headers and of a fault's detail, and how many were.
-    most_elements: usize,
+    limits: WireLimits,
+    /// Elements kept of headers and of a fault's detail.
     elements: usize,
     frames: Vec<Frame>,
     version: Option<SoapVersion>,
@@ -33,6 +34,10 @@ pub(super) struct Draft {
     bodied: bool,
     /// The binary value at hand; only one is open at a time.
     binary: Binary,
+    /// The array at hand.
+    array: Option<Box<ArrayDraft>>,
+    /// What arrays are in.
+    arrays: Option<ArrayForm>,
     /// Bytes of the root part that went into payloads.
     payload_bytes: u64,
 }
@@ -51,7 +56,11 @@ enum Frame {
     },
     /// A binary value; the rest of it is [`Draft::binary`].
     Binary(Child),
-    /// Within a binary value: takes no content.
+    /// An array; the rest of it is [`Draft::array`].
+    Array(Child),
+    /// An element of it.
+    Item,
+    /// Within a binary value or an array: takes no content.
     Include,
     /// Within a binary value: one element.
     XmlData {
@@ -97,8 +106,7 @@ impl Draft {
     pub(super) fn new(expect: Box<dyn Expect + Send>, limits: &WireLimits) -> Self {
         Self {
             expect,
-            text_size: limits.text_size,
-            most_elements: limits.header_elements,
+            limits: limits.clone(),
             elements: 0,
             frames: Vec::new(),
             version: None,
@@ -107,6 +115,8 @@ impl Draft {
             body: None,
             bodied: false,
             binary: Binary::default(),
+            array: None,
+            arrays: None,
             payload_bytes: 0,
         }
     }
@@ -126,6 +136,7 @@ impl Draft {
             form.not_understood = addressing::not_understood(version, &self.headers);
         }
         form.addressing = addressing::read(&self.headers);
+        form.arrays = options::arrays(&self.headers).or(form.arrays).or(self.arrays);
     }
 
     /// The envelope, once the document has ended.
@@ -190,8 +201,9 @@ impl Draft {
 
     fn element(&mut self, tag: &StartTag<'_>, whole: bool) -> Result<Element, Fault> {
         self.elements += 1;
-        if self.elements > self.most_elements {
-            return Err(exceeded("header_elements", self.most_elements as u64, "in a message"));
+        let most = self.limits.header_elements;
+        if self.elements > most {
+            return Err(exceeded("header_elements", most as u64, "in a message"));
         }
         let mut element = Element { name: tag.name(), ..Element::default() };
         if whole {
@@ -247,7 +259,8 @@ impl Draft {
             );
         }
         let href = tag.attribute("", "href");
-        if href.is_some() && !parameter.data_type.is_binary() {
+        let referable = parameter.data_type.is_binary() || parameter.data_type.as_array().is_some();
+        if href.is_some() && !referable {
             let message =
                 format!("parameter {} refers to its value by href; give the value", parameter.name);
             return Err(Fault::new(FaultCode::InvalidValue, message).parameter(&*parameter.name));
@@ -268,6 +281,11 @@ impl Draft {
                     self.binary.attach(href);
                 }
                 Frame::Binary(child)
+            }
+            DataType::Array(of) => {
+                let array = ArrayDraft::new(&parameter.name, of, tag, &self.limits)?;
+                self.array = Some(Box::new(array));
+                Frame::Array(child)
             }
             DataType::Record(fields) => Frame::Values(Values {
                 child,
@@ -300,8 +318,9 @@ impl Draft {
     }
 
     fn append(&self, text: &mut String, more: &str) -> Result<(), Fault> {
-        if text.len() + more.len() > self.text_size {
-            return Err(exceeded("text_size", self.text_size as u64, "bytes"));
+        let most = self.limits.text_size;
+        if text.len() + more.len() > most {
+            return Err(exceeded("text_size", most as u64, "bytes"));
         }
         text.push_str(more);
         Ok(())
@@ -327,15 +346,25 @@ impl Handler for Feeding<'_> {
                 Within::XmlData => Frame::XmlData { seen: false },
                 Within::EndpointReference => Frame::EndpointReference,
             },
+            Some(Frame::Array(_) | Frame::Item) => match draft.array.as_mut() {
+                None => Frame::Skipped,
+                Some(array) => match array.start(tag)? {
+                    WithinArray::Include => Frame::Include,
+                    WithinArray::Item => {
+                        draft.payload_bytes += tag.len as u64;
+                        Frame::Item
+                    }
+                },
+            },
             Some(Frame::XmlData { seen }) => {
                 if std::mem::replace(seen, true) {
                     return Err(malformed("XMLData holds more than one element"));
                 }
-                self.fragment(tag_len(tag), |out| push_start(tag, true, out));
+                self.fragment(tag.len, |out| push_start(tag, true, out));
                 Frame::Fragment
             }
             Some(Frame::Fragment) => {
-                self.fragment(tag_len(tag), |out| push_start(tag, false, out));
+                self.fragment(tag.len, |out| push_start(tag, false, out));
                 Frame::Fragment
             }
             Some(Frame::EndpointReference) if tag.local == "Address" => {
@@ -384,10 +413,24 @@ impl Handler for Feeding<'_> {
                 child.content = binary.finish(self.room, self.sink)?;
                 draft.end_value(child);
             }
+            Some(Frame::Array(mut child)) => {
+                if let Some(array) = draft.array.take() {
+                    let numbers = array.finish(self.room, self.sink)?;
+                    draft.arrays.get_or_insert(numbers.form);
+                    child.content = Content::Array(numbers);
+                    draft.end_value(child);
+                }
+            }
+            Some(Frame::Item) => {
+                draft.payload_bytes += end_tag_len(raw) as u64;
+                if let Some(array) = &mut draft.array {
+                    array.end_item(self.room, self.sink)?;
+                }
+            }
             Some(Frame::XmlData { seen: false }) => {
                 return Err(malformed("XMLData holds no element"));
             }
-            Some(Frame::Fragment) => self.fragment(raw.len(), |out| push_end(raw, out)),
+            Some(Frame::Fragment) => self.fragment(end_tag_len(raw), |out| push_end(raw, out)),
             Some(Frame::Address(address)) => draft.binary.address(&address)?,
             Some(Frame::Element { element, role, must_understand, .. }) => {
                 draft.end_element(HeaderBlock { must_understand, role, element })?;
@@ -419,6 +462,13 @@ impl Handler for Feeding<'_> {
                 draft.payload_bytes += text.len() as u64;
                 draft.binary.text(text, self.room, self.sink)?;
             }
+            Some(frame @ (Frame::Array(_) | Frame::Item)) => {
+                draft.frames.push(frame);
+                draft.payload_bytes += text.len() as u64;
+                if let Some(array) = &mut draft.array {
+                    array.text(text, self.room, self.sink)?;
+                }
+            }
             Some(frame @ Frame::Fragment) => {
                 draft.frames.push(frame);
                 if let Some(c) = unfit(text) {
@@ -441,18 +491,24 @@ impl Handler for Feeding<'_> {
     }
 
     fn comment(&mut self, piece: &str) -> Result<(), Fault> {
-        if matches!(self.draft.frames.last(), Some(Frame::Fragment)) {
-            self.fragment(piece.len(), |out| out.extend_from_slice(piece.as_bytes()));
+        match self.draft.frames.last() {
+            Some(Frame::Fragment) => {
+                self.fragment(piece.len(), |out| out.extend_from_slice(piece.as_bytes()));
+            }
+            Some(Frame::Item) => self.draft.payload_bytes += piece.len() as u64,
+            _ => {}
         }
         Ok(())
     }
 
     fn takes_raw_text(&self) -> bool {
-        matches!(self.draft.frames.last(), Some(Frame::Binary(_)))
+        let last = self.draft.frames.last();
+        matches!(last, Some(Frame::Binary(_) | Frame::Array(_) | Frame::Item))
     }
 
     fn counts_children(&self) -> bool {
-        !matches!(self.draft.frames.last(), Some(Frame::Fragment))
+        let last = self.draft.frames.last();
+        !matches!(last, Some(Frame::Fragment | Frame::Array(_) | Frame::Item))
     }
 }
 

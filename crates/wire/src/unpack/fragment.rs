@@ -46,9 +46,3 @@ pub(super) fn push_end(raw: &str, out: &mut Vec<u8>) {
 pub(super) fn push_content(text: &str, out: &mut Vec<u8>) {
     push_text(text, out);
 }
-
-/// How many bytes of the message a start tag took at least.
-pub(super) fn tag_len(tag: &StartTag<'_>) -> usize {
-    let attributes = tag.attributes.iter().map(|attribute| attribute.raw.len());
-    tag.raw.len() + attributes.sum::<usize>()
-}

@@ -1,5 +1,6 @@
 //! Chunks to a parcel: the packaging, the envelope and its payloads, read while they come.
 
+mod array;
 mod collect;
 mod draft;
 mod fragment;
@@ -32,6 +33,9 @@ pub struct Head<'a> {
     pub soap_action: Option<&'a str>,
     /// `Accept`, as sent (several fields joined by commas).
     pub accept: Option<&'a str>,
+    /// The query of the address, which may ask for a form of the answer (`arrays=binary`,
+    /// `binding=swa`).
+    pub query: Option<&'a str>,
 }
 
 /// Tells what a wrapper element should hold, so that payloads are decoded while they are read.
@@ -236,13 +240,18 @@ impl Message {
 /// Puts attachments where references stand for them; one may stand in several places.
 fn resolve(children: &mut [Child], attachments: &HashMap<String, Payload>) -> Result<(), Fault> {
     for child in children {
-        match &mut child.content {
-            Content::Fields(fields) => resolve(fields, attachments)?,
-            Content::Part(url) => match find(url, attachments) {
-                Some(found) => child.content = Content::Data(found.clone()),
-                None => return Err(unresolved(&child.name.local, url)),
-            },
-            _ => {}
+        let content = match &mut child.content {
+            Content::Fields(fields) => {
+                resolve(fields, attachments)?;
+                continue;
+            }
+            Content::Array(numbers) => &mut *numbers.data,
+            content => content,
+        };
+        if let Content::Part(url) = content {
+            let found = find(url, attachments);
+            let found = found.ok_or_else(|| unresolved(&child.name.local, url))?;
+            *content = Content::Data(found.clone());
         }
     }
     Ok(())

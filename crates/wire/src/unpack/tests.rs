@@ -1,5 +1,6 @@
 //! Whole messages: what stacks send, what they should not, and anything cut anywhere.
 
+mod arrays;
 mod hostile;
 mod random;
 mod recorded;
@@ -15,7 +16,8 @@ use fishplate_contract::{
 use super::*;
 use crate::bind::bind;
 use crate::envelope::SoapVersion;
-use crate::pack::{Encoding, Packed, Segment};
+use crate::outgoing::{Outgoing, Step};
+use crate::pack::Packed;
 use crate::read::{Request, read};
 
 pub(super) const NS: &str = "urn:test";
@@ -75,25 +77,18 @@ impl Sink {
 
     pub(crate) fn body(&self, packed: &Packed) -> Vec<u8> {
         let mut body = Vec::new();
-        for segment in &packed.segments {
-            match segment {
-                Segment::Bytes(bytes) => body.extend_from_slice(bytes),
-                Segment::File { held, range, encoding } => {
-                    let [start, end] =
-                        [range.start, range.end].map(|at| usize::try_from(at).unwrap());
-                    let bytes = self.file(held).0.lock().unwrap()[start..end].to_vec();
-                    match encoding {
-                        Encoding::Raw => body.extend_from_slice(&bytes),
-                        Encoding::Base64 => {
-                            let mut encoder = crate::Base64Encoder::default();
-                            encoder.encode(&bytes, &mut body);
-                            encoder.finish(&mut body);
-                        }
-                    }
+        let mut outgoing = Outgoing::new(packed.segments.iter().cloned(), 7_000);
+        while let Some(step) = outgoing.step() {
+            match step {
+                Step::Send(bytes) => body.extend_from_slice(&bytes),
+                Step::Read { held, at, len } => {
+                    let at = usize::try_from(at).unwrap();
+                    let bytes = self.file(&held).0.lock().unwrap()[at..at + len].to_vec();
+                    body.extend_from_slice(&outgoing.took(bytes));
                 }
             }
         }
-        assert_eq!(body.len() as u64, packed.len, "the length is known beforehand");
+        assert!(packed.len.is_none_or(|len| len == body.len() as u64), "it is as long as it says");
         body
     }
 }
@@ -137,8 +132,11 @@ impl<'a> Message<'a> {
         sizes: &[usize],
         limits: &WireLimits,
     ) -> (Result<Parcel, Fault>, Sink) {
-        let head =
-            Head { content_type: self.content_type, soap_action: self.soap_action, accept: None };
+        let head = Head {
+            content_type: self.content_type,
+            soap_action: self.soap_action,
+            ..Head::default()
+        };
         let expected = Expected::requests(NS, &interface());
         let mut sink = Sink::default();
         let go = || {

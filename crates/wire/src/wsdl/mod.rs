@@ -1,5 +1,6 @@
 //! A service's description in WSDL 1.1, both ways. A [`View`] is a parameter of the one generator.
 
+mod arrays;
 mod markup;
 mod read;
 mod schema;
@@ -8,7 +9,7 @@ mod view;
 mod write;
 
 pub use read::{DescribedOperation, Description, WsdlError, read};
-pub use view::{DataView, UnknownView, View};
+pub use view::{Binding, DataView, UnknownView, View};
 pub use write::{action, write};
 
 #[cfg(test)]

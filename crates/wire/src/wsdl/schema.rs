@@ -1,11 +1,13 @@
 //! The schema of a service: a wrapper element for each request and response, named types for
 //! records, one element for faults.
 
-use fishplate_contract::{DataType, Exposed, FaultCode, Interface, Parameter};
+use fishplate_contract::{ArrayType, DataType, Exposed, FaultCode, Interface, Parameter};
 
+use super::arrays::ArrayTypes;
 use super::markup::Markup;
 use super::{DataView, View};
 use crate::detail::FAULT_ELEMENT;
+use crate::envelope::ArrayForm;
 use crate::name::{PARAMETER, WSA, XDESCR, XMIME, XOP, XSD};
 
 /// Named type of a file in the view `data=xdescr`.
@@ -13,7 +15,8 @@ const DATA: &str = "Data";
 
 /// Java gets a `DataHandler` for this; for an image or XML it would get something that reads the
 /// file into memory.
-const ANY_CONTENT: (&str, &str) = ("xmime:expectedContentTypes", "application/octet-stream");
+pub(super) const ANY_CONTENT: (&str, &str) =
+    ("xmime:expectedContentTypes", "application/octet-stream");
 
 pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, view: View) {
     to.open(
@@ -30,7 +33,8 @@ pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, vie
     to.open("xs:annotation", &[]);
     to.empty("xs:appinfo", &[("source", PARAMETER)]);
     to.close();
-    let mut schema = Schema { view, labelled: Vec::new(), data_used: false };
+    let mut schema =
+        Schema { view, labelled: Vec::new(), arrays: ArrayTypes::default(), data_used: false };
     for exposed in &interface.exposed {
         schema.wrappers(to, exposed);
     }
@@ -40,6 +44,7 @@ pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, vie
         }
     }
     schema.labelled_types(to);
+    schema.arrays.write(to);
     if schema.data_used {
         write_data(to);
     }
@@ -51,6 +56,7 @@ struct Schema {
     view: View,
     /// Types that a repeated element of it is of, in the order of their use.
     labelled: Vec<DataType>,
+    arrays: ArrayTypes,
     data_used: bool,
 }
 
@@ -109,7 +115,7 @@ impl Schema {
             attributes.push(ANY_CONTENT);
         }
         to.open("xs:element", &attributes);
-        annotate_parameter(to, parameter);
+        annotate_parameter(to, parameter, self.view.arrays());
         if enumerated {
             to.open("xs:simpleType", &[]);
             to.open("xs:restriction", &[("base", &type_name)]);
@@ -125,6 +131,10 @@ impl Schema {
     fn type_name(&mut self, within: &str, parameter: &Parameter) -> String {
         match (&parameter.data_type, self.view.data) {
             (DataType::Record(_), _) => format!("tns:{within}_{}", parameter.name),
+            (DataType::Array(of), _) => {
+                let name = self.arrays.name(of, parameter.repeated, self.view.arrays());
+                format!("tns:{name}")
+            }
             (DataType::Raw | DataType::Xml, DataView::Xdescr) => {
                 self.data_used = true;
                 format!("tns:{DATA}")
@@ -186,8 +196,8 @@ fn xsd_name(data_type: &DataType) -> &'static str {
         DataType::Bool => "boolean",
         DataType::String => "string",
         DataType::DateTime => "dateTime",
-        DataType::Raw | DataType::Xml | DataType::Array(_) => "base64Binary",
-        DataType::Record(_) => "anyType",
+        DataType::Raw | DataType::Xml => "base64Binary",
+        DataType::Array(_) | DataType::Record(_) => "anyType",
     }
 }
 
@@ -223,7 +233,7 @@ fn write_data(to: &mut Markup) {
 }
 
 /// Documentation, and in `xs:appinfo` what our client reads again.
-fn annotate(to: &mut Markup, text: &str, info: &[(&str, &str)], choices: &[String]) {
+pub(super) fn annotate(to: &mut Markup, text: &str, info: &[(&str, &str)], choices: &[String]) {
     if text.is_empty() && info.is_empty() {
         return;
     }
@@ -249,11 +259,19 @@ fn annotate(to: &mut Markup, text: &str, info: &[(&str, &str)], choices: &[Strin
     to.close();
 }
 
-fn annotate_parameter(to: &mut Markup, parameter: &Parameter) {
+fn annotate_parameter(to: &mut Markup, parameter: &Parameter, arrays: ArrayForm) {
     let text = parameter_text(parameter);
     let mut info: Vec<(&str, &str)> = Vec::new();
-    if parameter.data_type == DataType::Xml {
-        info.push(("type", "xml"));
+    let type_name = parameter.data_type.name();
+    let schema_tells = match &parameter.data_type {
+        DataType::Xml => false,
+        DataType::Array(of) => {
+            arrays == ArrayForm::Elements && *of == ArrayType::new(of.element, of.rank())
+        }
+        _ => true,
+    };
+    if !schema_tells {
+        info.push(("type", &type_name));
     }
     for (name, value) in [("unit", &parameter.unit), ("mediaType", &parameter.media_type)] {
         if !value.is_empty() {
@@ -285,8 +303,10 @@ fn parameter_text(parameter: &Parameter) -> String {
     if !parameter.help.is_empty() {
         sentences.push(parameter.help.clone());
     }
-    if parameter.data_type == DataType::Xml {
-        sentences.push("An XML file.".to_owned());
+    match &parameter.data_type {
+        DataType::Xml => sentences.push("An XML file.".to_owned()),
+        DataType::Array(of) => sentences.push(format!("An array: {of}.")),
+        _ => {}
     }
     for (what, value) in [("Unit", &parameter.unit), ("Content", &parameter.media_type)] {
         if !value.is_empty() {

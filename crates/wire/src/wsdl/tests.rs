@@ -2,7 +2,7 @@ use fishplate_contract::{DataType, Interface, Operation, Parameter, Service, Sig
 use proptest::prelude::*;
 
 use super::*;
-use crate::envelope::SoapVersion;
+use crate::envelope::{ArrayForm, SoapVersion};
 use crate::name::QName;
 
 fn service(operations: Vec<Operation>) -> Service {
@@ -48,8 +48,14 @@ fn rich() -> Service {
 const ADDRESS: &str = "http://h.example:8080/arithmetic-test";
 
 fn round_trip(service: &Service) {
+    round_trip_in(service, View::default(), ADDRESS);
+    let binary = View { arrays: ArrayForm::Binary, ..View::default() };
+    round_trip_in(service, binary, &format!("{ADDRESS}?arrays=binary"));
+}
+
+fn round_trip_in(service: &Service, view: View, address: &str) {
     let interface = Interface::of(service);
-    let text = write(service, &interface, View::default(), ADDRESS);
+    let text = write(service, &interface, view, ADDRESS);
     let description = read(&text).unwrap();
     assert_eq!(description.name, service.name);
     assert_eq!(description.namespace, service.namespace);
@@ -67,7 +73,7 @@ fn round_trip(service: &Service) {
         assert!(operation.qualified);
         assert_eq!(operation.fault, Some(QName::new(&*service.namespace, "fault")));
     }
-    let addresses = [SoapVersion::V11, SoapVersion::V12].map(|v| (v, ADDRESS.to_owned()));
+    let addresses = [SoapVersion::V11, SoapVersion::V12].map(|v| (v, address.to_owned()));
     assert_eq!(description.addresses, addresses);
 }
 
@@ -122,7 +128,7 @@ fn what_toolkits_need_is_there() {
 fn the_richer_view_types_files_otherwise_and_reads_back() {
     let service = rich();
     let interface = Interface::of(&service);
-    let view = View { data: DataView::Xdescr };
+    let view = View { data: DataView::Xdescr, ..View::default() };
     let text = write(&service, &interface, view, ADDRESS);
     assert!(!text.contains("xs:base64Binary"));
     let description = read(&text).unwrap();
@@ -195,6 +201,10 @@ fn parameter(names: impl Strategy<Value = String>) -> impl Strategy<Value = Para
         Just(DataType::String),
         Just(DataType::Raw),
         Just(DataType::Xml),
+        proptest::sample::select(
+            &["int[]", "float[][]", "double[n,m]", "long[n,3]", "float[,,]"][..]
+        )
+        .prop_map(|name| DataType::from_name(name).unwrap()),
     ];
     let marks = (any::<bool>(), any::<bool>(), any::<bool>());
     let texts = (text(), text(), text());

@@ -1,6 +1,6 @@
 //! The schemas in a WSDL: elements to parameters.
 
-use fishplate_contract::{DataType, Parameter};
+use fishplate_contract::{ArrayType, DataType, Element, Parameter};
 use roxmltree::Node;
 
 use super::read::{WsdlError, unusable};
@@ -156,7 +156,22 @@ impl<'a, 'i> Types<'a, 'i> {
         if complex.attribute("mixed") == Some("true") {
             return Ok(plain(DataType::Raw));
         }
-        Ok(plain(DataType::Record(self.fields(complex, depth + 1)?)))
+        let fields = self.fields(complex, depth + 1)?;
+        Ok(plain(rows(&fields).map_or(DataType::Record(fields), DataType::Array)))
+    }
+}
+
+/// The array that a sequence of nothing but numbers, or of rows of them, is.
+fn rows(fields: &[Parameter]) -> Option<ArrayType> {
+    let [item] = fields else { return None };
+    if !item.repeated || !item.choices.is_empty() {
+        return None;
+    }
+    match &item.data_type {
+        DataType::Array(row) => {
+            (row.rank() < ArrayType::MAX_RANK).then(|| ArrayType::new(row.element, row.rank() + 1))
+        }
+        scalar => Element::from_name(&scalar.name()).map(|element| ArrayType::new(element, 1)),
     }
 }
 
@@ -201,8 +216,9 @@ fn annotated(parameter: &mut Parameter, annotation: Node<'_, '_>) {
     parameter.max = told("max");
     parameter.allow_leading_dash = told("allowLeadingDash").is_some();
     parameter.optional |= told("optional").is_some();
-    if told("type").as_deref() == Some("xml") {
-        parameter.data_type = DataType::Xml;
+    let known = told("type").as_deref().and_then(DataType::from_name);
+    if let Some(known @ (DataType::Xml | DataType::Array(_))) = known {
+        parameter.data_type = known;
     }
     let choices = info.children().filter(|node| node.has_tag_name((PARAMETER, "choice")));
     let choices: Vec<String> =

@@ -46,7 +46,7 @@ pub fn write(service: &Service, interface: &Interface, view: View, address: &str
     for soap in [Soap::V11, Soap::V12] {
         write_binding(&mut to, soap, service, interface);
     }
-    write_service(&mut to, service, address);
+    write_service(&mut to, service, &view.address(address));
     to.finish()
 }
 

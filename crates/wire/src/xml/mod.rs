@@ -15,6 +15,7 @@ pub use decode::charset;
 pub(crate) use escape::{is_space, push_attribute, push_text, unfit};
 pub use namespaces::Namespaces;
 pub use tag::{Attribute, StartTag};
+pub(crate) use tokenizer::end_tag_len;
 pub use tokenizer::{Handler, Tokenizer};
 
 use fishplate_contract::{Fault, FaultCode};

@@ -21,6 +21,8 @@ pub struct StartTag<'a> {
     pub declarations: &'a [(&'a str, Cow<'a, str>)],
     /// All declarations in scope.
     pub namespaces: &'a Namespaces,
+    /// Bytes of the tag as it stands; for an empty element what an end tag would add is taken off.
+    pub len: usize,
 }
 
 impl StartTag<'_> {

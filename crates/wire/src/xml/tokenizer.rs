@@ -522,6 +522,8 @@ impl Machine {
             attributes.push(attribute);
         }
         let namespaces = &self.namespaces;
+        let end = if raw.empty { end_tag_len(raw.name) } else { 0 };
+        let len = (tag.len() + "<>".len()).saturating_sub(end);
         to.start(&StartTag {
             namespace,
             local,
@@ -529,6 +531,7 @@ impl Machine {
             attributes: &attributes,
             declarations: &raw.declarations,
             namespaces,
+            len,
         })?;
         if raw.empty {
             to.end(raw.name)?;
@@ -570,6 +573,11 @@ impl Machine {
             None => Err(self.malformed(format!("the prefix {prefix} is not declared"))),
         }
     }
+}
+
+/// Bytes of an end tag.
+pub(crate) fn end_tag_len(raw: &str) -> usize {
+    "</>".len() + raw.len()
 }
 
 /// Where the `>` is that ends the tag, quotes heeded.

@@ -8,7 +8,8 @@ use super::*;
 use crate::envelope::SoapVersion;
 use crate::limits::WireLimits;
 use crate::name::{SOAP_11, SOAP_12};
-use crate::pack::{Composer, Packed, Segment};
+use crate::outgoing::Segment;
+use crate::pack::{Composer, Packed};
 use crate::packaging::{Piece, Reader, Writer};
 
 const MB: u8 = 0x04;
@@ -328,10 +329,10 @@ fn written(mut writer: DimeWriter, version: SoapVersion, payloads: &[Payload]) -
 fn joined(packed: &Packed) -> Vec<u8> {
     let bytes = packed.segments.iter().map(|segment| match segment {
         Segment::Bytes(bytes) => bytes.clone(),
-        Segment::File { .. } => panic!("all of it is in memory"),
+        Segment::Data { .. } => panic!("all of it is in memory"),
     });
     let bytes = bytes.collect::<Vec<_>>().concat();
-    assert_eq!(bytes.len() as u64, packed.len);
+    assert_eq!(Some(bytes.len() as u64), packed.len);
     bytes
 }
 
@@ -388,7 +389,7 @@ fn files_above_four_gibibytes_are_written_and_read() {
         for segment in &packed.segments {
             match segment {
                 Segment::Bytes(bytes) => reader.feed(bytes.clone(), &mut found).unwrap(),
-                Segment::File { range, .. } => {
+                Segment::Data { range, .. } => {
                     assert_eq!(range.start, sent, "one run after the other");
                     files += 1;
                     while sent < range.end {
@@ -401,6 +402,6 @@ fn files_above_four_gibibytes_are_written_and_read() {
         }
         reader.finish(&mut found).unwrap();
         assert_eq!((files, sent, received, ended), (records, len, len, 1));
-        assert_eq!(packed.len, packed.segments.iter().map(Segment::len).sum::<u64>());
+        assert_eq!(packed.len, packed.segments.iter().map(Segment::len).sum());
     }
 }

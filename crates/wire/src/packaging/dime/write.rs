@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use fishplate_contract::Payload;
 
 use super::{ABSOLUTE_URI, ALIGNED, Header, MEDIA_TYPE, UNCHANGED, VERSION, padding};
-use crate::envelope::SoapVersion;
-use crate::pack::{Composer, Packed, Segment, random_id};
+use crate::encode::Encoding;
+use crate::envelope::{ArrayForm, SoapVersion};
+use crate::outgoing::Segment;
+use crate::pack::{Composer, Packed, random_id};
 use crate::packaging::{Writer, action_parameter};
 
 /// Writes the envelope as the first record, then attachments in document order. References are bare
@@ -48,6 +50,11 @@ impl Writer for DimeWriter {
         root.push(&format!(" href=\"{}\"", self.id(self.attachments.len())));
     }
 
+    /// Always bytes: a record tells its length first, and that of elements is known last.
+    fn arrays(&self, _asked: ArrayForm) -> ArrayForm {
+        ArrayForm::Binary
+    }
+
     fn value(&mut self, _payload: &Payload, _root: &mut Composer) {}
 
     fn finish(
@@ -66,7 +73,7 @@ impl Writer for DimeWriter {
             kind = Kind { format: MEDIA_TYPE, name: "application/octet-stream", id: &id };
             place = Place { first: false, last: at + 1 == count };
             let mut content = Composer::default();
-            content.payload(payload);
+            content.payload(payload, Encoding::Raw);
             push_payload(content, &kind, place, self.most, &mut message);
         }
         message.packed(format!("application/dime{}", action_parameter(version, action)))
@@ -90,7 +97,8 @@ struct Place {
 /// Appends a payload: one record if it fits in `most` bytes, else chunks of it.
 fn push_payload(payload: Composer, kind: &Kind<'_>, place: Place, most: u32, to: &mut Composer) {
     let mut segments: VecDeque<Segment> = payload.into_segments().into();
-    let mut left: u64 = segments.iter().map(Segment::len).sum();
+    // Every length is known: arrays are binary here.
+    let mut left: u64 = segments.iter().filter_map(Segment::len).sum();
     let mut begun = false;
     loop {
         let rest = u32::try_from(left).ok().filter(|rest| *rest <= most);
@@ -136,13 +144,14 @@ fn push_padding(len: u32, to: &mut Composer) {
 fn push_data(from: &mut VecDeque<Segment>, mut left: u64, to: &mut Composer) {
     while left > 0 {
         let Some(mut segment) = from.pop_front() else { return };
-        if segment.len() > left {
+        let len = segment.len().unwrap_or_default();
+        if len > left {
             from.push_front(split_off(&mut segment, left));
         }
-        left -= segment.len().min(left);
+        left -= len.min(left);
         match segment {
             Segment::Bytes(bytes) => to.bytes(bytes),
-            file @ Segment::File { .. } => to.segment(file),
+            data @ Segment::Data { .. } => to.segment(data),
         }
     }
 }
@@ -154,11 +163,11 @@ fn split_off(segment: &mut Segment, at: u64) -> Segment {
             let at = usize::try_from(at).unwrap_or(bytes.len()).min(bytes.len());
             Segment::Bytes(bytes.split_off(at))
         }
-        Segment::File { held, range, encoding } => {
+        Segment::Data { payload, range, encoding } => {
             let middle = range.start + at;
             let rest = middle..range.end;
             range.end = middle;
-            Segment::File { held: held.clone(), range: rest, encoding: *encoding }
+            Segment::Data { payload: payload.clone(), range: rest, encoding: encoding.clone() }
         }
     }
 }

@@ -71,6 +71,7 @@ proptest! {
             qualified: true,
             version,
             options: CallOptions { key: key.clone() },
+            arrays: None,
         };
         let action = "urn:test#call";
         let packed = pack(&write_request(&form, &arguments).unwrap(), packaging, Some(action));
@@ -105,6 +106,7 @@ proptest! {
             qualified: false,
             version: SoapVersion::V11,
             options: CallOptions::default(),
+            arrays: None,
         };
         let arguments = [Argument::new("data", payload(&data))];
         let packed = pack(&write_request(&form, &arguments).unwrap(), packaging, None);

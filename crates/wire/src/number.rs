@@ -1,0 +1,220 @@
+//! Numbers as they stand in arrays, read from the front of a text and printed behind one.
+//!
+//! What XML Schema part 2, section 3.2 allows is taken; and, since stacks of dynamic languages print
+//! them so, `inf`, `infinity` and `nan` in any letter case.
+
+use fishplate_contract::{Element, number};
+
+/// A number that arrays consist of.
+pub(crate) trait Number: Copy {
+    /// Bytes of one.
+    const SIZE: usize;
+
+    /// Most characters that one is printed with.
+    const WIDTH: usize;
+
+    /// Reads the number that the text begins with; gives its length too. What follows may belong to
+    /// it (`1.5.2`): whoever calls looks at that.
+    fn begin(text: &[u8]) -> Option<(Self, usize)>;
+
+    /// Appends its bytes, little-endian.
+    fn push(self, to: &mut Vec<u8>);
+
+    /// The number of these bytes, little-endian; there are as many as it has.
+    fn of(bytes: &[u8]) -> Self;
+
+    /// Appends the shortest text that reads back to the same number.
+    fn print(self, to: &mut Vec<u8>);
+}
+
+macro_rules! number {
+    ($type:ty, $width:literal, $begin:path, $print:path) => {
+        impl Number for $type {
+            const SIZE: usize = size_of::<Self>();
+            const WIDTH: usize = $width;
+
+            #[inline]
+            fn begin(text: &[u8]) -> Option<(Self, usize)> {
+                $begin(text)
+            }
+
+            #[inline]
+            fn push(self, to: &mut Vec<u8>) {
+                to.extend_from_slice(&self.to_le_bytes());
+            }
+
+            #[inline]
+            fn of(bytes: &[u8]) -> Self {
+                bytes.try_into().map(Self::from_le_bytes).unwrap_or_default()
+            }
+
+            #[inline]
+            fn print(self, to: &mut Vec<u8>) {
+                $print(self, to);
+            }
+        }
+    };
+}
+
+number!(i32, 11, begin_whole, number::print_int);
+number!(i64, 20, begin_whole, number::print_long);
+number!(f32, 16, begin_real, number::print_float);
+number!(f64, 24, begin_real, number::print_double);
+
+/// Most characters that one of them is printed with.
+pub(crate) fn width(element: Element) -> usize {
+    match element {
+        Element::Int => i32::WIDTH,
+        Element::Long => i64::WIDTH,
+        Element::Float => f32::WIDTH,
+        Element::Double => f64::WIDTH,
+    }
+}
+
+/// Appends the bytes of the number that a text is, white space around it allowed; `false` if it is
+/// none.
+pub(crate) fn parse(element: Element, text: &str, to: &mut Vec<u8>) -> bool {
+    let text = fishplate_contract::lexical::trimmed(text).as_bytes();
+    match element {
+        Element::Int => whole_of::<i32>(text, to),
+        Element::Long => whole_of::<i64>(text, to),
+        Element::Float => whole_of::<f32>(text, to),
+        Element::Double => whole_of::<f64>(text, to),
+    }
+}
+
+fn whole_of<N: Number>(text: &[u8], to: &mut Vec<u8>) -> bool {
+    match N::begin(text) {
+        Some((number, len)) if len == text.len() => {
+            number.push(to);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Digits of which no `i64` has too many.
+const SAFE_DIGITS: usize = 18;
+
+#[inline]
+fn begin_whole<N: TryFrom<i64>>(text: &[u8]) -> Option<(N, usize)> {
+    let (sign, negative) = match text.first()? {
+        b'-' => (1, true),
+        b'+' => (1, false),
+        _ => (0, false),
+    };
+    let mut number: i64 = 0;
+    let mut at = sign;
+    while let Some(digit) = text.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|d| *d < 10) {
+        number = number.wrapping_mul(10).wrapping_add(i64::from(digit));
+        at += 1;
+    }
+    let digits = at - sign;
+    if digits == 0 {
+        return None;
+    }
+    if digits > SAFE_DIGITS {
+        number = std::str::from_utf8(&text[..at]).ok()?.parse().ok()?;
+    } else if negative {
+        number = -number;
+    }
+    Some((N::try_from(number).ok()?, at))
+}
+
+/// What a real number comes to that is not finite.
+trait Real: fast_float2::FastFloat {
+    const CANONICAL: Self;
+
+    fn is_nan(&self) -> bool;
+}
+
+impl Real for f32 {
+    const CANONICAL: Self = Self::NAN;
+
+    fn is_nan(&self) -> bool {
+        Self::is_nan(*self)
+    }
+}
+
+impl Real for f64 {
+    const CANONICAL: Self = Self::NAN;
+
+    fn is_nan(&self) -> bool {
+        Self::is_nan(*self)
+    }
+}
+
+#[inline]
+fn begin_real<N: Real>(text: &[u8]) -> Option<(N, usize)> {
+    let (number, len) = fast_float2::parse_partial(text).ok()?;
+    // C prints `-nan`; there is one NaN here.
+    Some((if Real::is_nan(&number) { N::CANONICAL } else { number }, len))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn float(text: &str) -> Option<f32> {
+        let mut bytes = Vec::new();
+        parse(Element::Float, text, &mut bytes).then(|| f32::of(&bytes))
+    }
+
+    #[test]
+    fn reals_are_read_as_xsd_and_other_languages_write_them() {
+        for good in ["1", "1.5", ".5", "5.", "-2e-3", "1E10", "+4", "007", " 1\n", "3.4e39"] {
+            assert_eq!(float(good), good.trim().parse().ok(), "{good}");
+        }
+        for inf in ["INF", "+INF", "inf", "Infinity", "INFINITY", "+infinity"] {
+            assert_eq!(float(inf), Some(f32::INFINITY), "{inf}");
+            assert_eq!(
+                float(&format!("-{}", inf.trim_start_matches('+'))),
+                Some(f32::NEG_INFINITY)
+            );
+        }
+        for nan in ["NaN", "nan", "NAN", "-nan"] {
+            assert_eq!(float(nan).map(f32::to_bits), Some(f32::NAN.to_bits()), "{nan}");
+        }
+        for bad in ["", " ", ".", "1,5", "0x1", "e", "1e", "1 2", "-", "in", "infin", "1.5f", "１"]
+        {
+            assert_eq!(float(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn whole_numbers_keep_to_their_range() {
+        let mut to = Vec::new();
+        for good in ["0", "-2147483648", "2147483647", "+7", "-007", "0000000000000000000000012"] {
+            to.clear();
+            assert!(parse(Element::Int, good, &mut to), "{good}");
+            assert_eq!(Ok(i32::of(&to)), good.parse(), "{good}");
+        }
+        for good in ["9223372036854775807", "-9223372036854775808", "999999999999999999"] {
+            to.clear();
+            assert!(parse(Element::Long, good, &mut to), "{good}");
+            assert_eq!(Ok(i64::of(&to)), good.parse(), "{good}");
+        }
+        for bad in
+            ["2147483648", "-2147483649", "", "-", "1.0", "1e3", "--1", "99999999999999999999"]
+        {
+            assert!(!parse(Element::Int, bad, &mut to), "{bad}");
+        }
+        assert!(!parse(Element::Long, "9223372036854775808", &mut to));
+    }
+
+    #[test]
+    fn nothing_is_printed_wider_than_it_says() {
+        for (element, bits) in [
+            (Element::Float, u64::from((-1.175_494_4e-38f32).to_bits())),
+            (Element::Float, u64::from((-16_777_217_000.0f32).to_bits())),
+            (Element::Double, (-2.225_073_858_507_201_4e-308f64).to_bits()),
+            (Element::Double, (-1.234_567_890_123_456_7e-5f64).to_bits()),
+            (Element::Int, u64::from(i32::MIN.cast_unsigned())),
+            (Element::Long, i64::MIN.cast_unsigned()),
+        ] {
+            let mut text = Vec::new();
+            element.print(&bits.to_le_bytes()[..element.size()], &mut text);
+            assert!(text.len() <= width(element), "{}", String::from_utf8_lossy(&text));
+        }
+    }
+}
