@@ -4,7 +4,9 @@ use std::io::Write;
 
 use bytes::Bytes;
 use fishplate_contract::{Argument, CallOptions, Payload, Value};
-use fishplate_wire::{Packaging, QName, RequestForm, Segment, SoapVersion, pack, write_request};
+use fishplate_wire::{
+    Outgoing, Packaging, QName, RequestForm, SoapVersion, Step, pack, write_request,
+};
 
 use crate::server::{Server, until};
 use crate::soap::{Answer, connect, head, post_as};
@@ -34,16 +36,19 @@ fn message(packaging: Packaging, x: &str) -> Message {
         qualified: true,
         version: SoapVersion::V11,
         options: CallOptions::default(),
+        arrays: None,
     };
     let bytes: Vec<u8> = (0..SIZE).map(|n| (n * 7 % 251) as u8).collect();
     let deck = Value::Data(Payload::Inline(Bytes::from(bytes)));
     let arguments = [Argument::new("deck", deck), Argument::text("x", x)];
     let packed = pack(&write_request(&form, &arguments).unwrap(), packaging, Some("call"));
-    let body = packed.segments.iter().flat_map(|segment| match segment {
-        Segment::Bytes(bytes) => bytes.to_vec(),
-        other => panic!("a message from memory has no file: {other:?}"),
-    });
-    Message { content_type: packed.content_type, body: body.collect() }
+    let mut outgoing = Outgoing::new(packed.segments, SIZE);
+    let mut body = Vec::new();
+    while let Some(step) = outgoing.step() {
+        let Step::Send(bytes) = step else { panic!("a message from memory has no file") };
+        body.extend_from_slice(&bytes);
+    }
+    Message { content_type: packed.content_type, body }
 }
 
 fn send(server: &Server, message: &Message) -> Answer {

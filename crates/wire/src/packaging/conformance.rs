@@ -59,6 +59,7 @@ fn sent(packaging: Packaging, version: SoapVersion, payloads: Vec<Payload>, from
         qualified: true,
         version,
         options: CallOptions::default(),
+        arrays: None,
     };
     let envelope = write_request(&form, &arguments(payloads)).unwrap();
     let packed = pack(&envelope, packaging, Some("urn:t#call"));
@@ -79,7 +80,7 @@ impl Sent {
         let head = Head {
             content_type: &self.content_type,
             soap_action: self.soap_action.as_deref(),
-            accept: None,
+            ..Head::default()
         };
         let expected = Expected::response(QName::new("urn:t", "call"), &parameters());
         let mut unpacker = Unpacker::new(&head, Box::new(expected), &WireLimits::default())?;

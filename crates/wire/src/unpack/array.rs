@@ -3,7 +3,6 @@
 
 use std::mem;
 
-use bytes::Bytes;
 use fishplate_contract::lexical::{self, shortened};
 use fishplate_contract::{Array, ArrayType, DataType, Dimension, Element, Fault, FaultCode};
 
@@ -305,6 +304,6 @@ impl Items {
 
     fn flush(&mut self, room: &mut Room, sink: &mut dyn SpoolSink) {
         let bytes = mem::take(&mut self.bytes);
-        self.collector.push(Bytes::from(bytes), room, sink);
+        self.collector.push_own(bytes, room, sink);
     }
 }

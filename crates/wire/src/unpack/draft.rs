@@ -518,7 +518,7 @@ impl Feeding<'_> {
         self.draft.payload_bytes += bytes as u64;
         let mut out = Vec::new();
         write(&mut out);
-        self.draft.binary.collector.push(out.into(), self.room, self.sink);
+        self.draft.binary.collector.push_own(out, self.room, self.sink);
     }
 }
 

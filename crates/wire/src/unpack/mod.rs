@@ -156,6 +156,7 @@ impl Unpacker {
             return Err(exceeded("message_size", most, "bytes"));
         }
         let message = &mut self.message;
+        message.room.begin_chunk(chunk.len());
         self.reader.feed(chunk, &mut |piece| message.take(piece, sink))
     }
 
