@@ -49,7 +49,7 @@ mod transport;
 
 pub use error::Error;
 pub use fishplate_wire::wsdl::Description;
-pub use fishplate_wire::{Packaging, Reply, SoapVersion};
+pub use fishplate_wire::{ArrayForm, Packaging, Reply, SoapVersion};
 pub use input::file_input;
 pub use meter::Meter;
 pub use report::{JobFilter, JobPage, Killed, LogPage, LogStream};

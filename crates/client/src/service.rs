@@ -313,13 +313,13 @@ impl Service {
     }
 
     /// How arrays travel, where there are any. Elements are what every server reads; ours reads
-    /// bytes too, which are smaller and faster.
+    /// bytes too, which are smaller and faster, and is the only one to do so.
     fn arrays(&self, described: &DescribedOperation) -> Option<ArrayForm> {
         let signature = &described.exposed.signature;
         let mut parameters = signature.inputs.iter().chain(&signature.outputs);
         parameters.find(|parameter| parameter.data_type.as_array().is_some())?;
-        let fitting = self.inner.description.ours.then_some(ArrayForm::Binary);
-        self.inner.settings.arrays.or(fitting)
+        let wanted = self.inner.settings.arrays.unwrap_or(ArrayForm::Binary);
+        self.inner.description.ours.then_some(wanted)
     }
 
     fn packaging(&self, arguments: &[Argument]) -> Packaging {

@@ -18,7 +18,8 @@ pub struct Settings {
     /// The packaging of requests. By default MTOM when the server is ours and a file exceeds
     /// [`MTOM_THRESHOLD`], else plain.
     pub packaging: Option<Packaging>,
-    /// How arrays travel, both ways. By default as bytes when the server is ours, else as elements.
+    /// How arrays travel, both ways: as bytes by default. To servers that are not ours always as
+    /// elements.
     pub arrays: Option<ArrayForm>,
     /// SOAP version: 1.1.
     pub soap: SoapVersion,

@@ -148,7 +148,7 @@ pub(crate) async fn call(
 ) -> Outcome {
     let (entry, index) = entry(hosted, operation)?;
     let arguments = entry.accept(arguments)?;
-    let context = Context::new(&host.scratch);
+    let mut context = Context::new(&host.scratch);
     if entry.is_quick() {
         return entry.run(arguments, &context);
     }

@@ -1,7 +1,7 @@
 //! The services of one server, joined with their jobs.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use fishplate_contract::{Interface, Service};
 use fishplate_jobs::engine::Engine;
@@ -9,14 +9,14 @@ use fishplate_jobs::function::Functions;
 use fishplate_jobs::function::context::Scratch;
 use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_jobs::program::Program;
-use fishplate_wire::Expected;
 use fishplate_wire::wsdl::{self, View};
+use fishplate_wire::{Expected, WireLimits};
 
-use crate::faces::metrics::Metrics;
+use crate::faces::metrics::{Counters, Metrics};
 use crate::functions::Gate;
+use crate::memory::MessageMemory;
 use crate::settings::Settings;
 use crate::spool::SpoolDirectory;
-use tokio::sync::Semaphore;
 
 /// What a server serves, and with what.
 #[derive(Debug)]
@@ -33,8 +33,8 @@ pub struct Host {
     pub gate: Gate,
     /// Starts jobs of functions.
     pub worker: WorkerProgram,
-    /// Places for messages that take more than a little memory.
-    pub places: Arc<Semaphore>,
+    /// Memory for messages that take more than a little.
+    pub memory: MessageMemory,
     /// What it counts.
     pub metrics: Metrics,
     services: BTreeMap<String, Arc<Hosted>>,
@@ -51,6 +51,10 @@ pub struct Hosted {
     pub expected: Arc<Expected>,
     /// Where it is.
     pub url: String,
+    /// What is counted of each verb's successful calls.
+    pub(crate) counters: Vec<OnceLock<Counters>>,
+    /// Limits on its messages, if they are not much longer than what may stay in memory.
+    limits: WireLimits,
 }
 
 /// What runs the operations of a service.
@@ -109,16 +113,15 @@ impl Host {
                     Place::Below => format!("{}/{}", settings.public_url, service.name),
                     Place::At => settings.public_url.clone(),
                 },
+                counters: interface.exposed.iter().map(|_| OnceLock::new()).collect(),
+                limits: limits_of(&handler, &settings),
                 interface,
                 handler,
             };
             (hosted.service().name.clone(), Arc::new(hosted))
         });
         let services = hosted.collect();
-        // The most that one message holds: its XML as it is read, and payloads that are not spooled.
-        let most = settings.wire.envelope_size.saturating_add(settings.wire.inline_total as u64);
-        let places = usize::try_from(settings.message_memory / most.max(1)).unwrap_or(usize::MAX);
-        let places = Arc::new(Semaphore::new(places.clamp(1, Semaphore::MAX_PERMITS)));
+        let memory = MessageMemory::new(settings.message_memory);
         Self {
             engine,
             scratch: spool.scratch(),
@@ -126,7 +129,7 @@ impl Host {
             worker,
             settings,
             spool,
-            places,
+            memory,
             metrics: Metrics::default(),
             services,
         }
@@ -150,10 +153,38 @@ impl Host {
     }
 }
 
+/// Limits on a service's messages: what goes to a function may stay in memory, because it is read
+/// there; what goes to a program is a file in the end.
+fn limits_of(handler: &Handler, settings: &Settings) -> WireLimits {
+    let mut limits = settings.wire.clone();
+    if let Handler::Functions(_) = handler {
+        limits.inline_size = limits.inline_size.max(settings.function_memory);
+        limits.inline_total = limits.inline_total.max(settings.function_memory);
+    }
+    limits
+}
+
 impl Hosted {
     /// What the service offers.
     pub fn service(&self) -> &Service {
         self.handler.service()
+    }
+
+    /// What a call brings may still be in memory when it is answered.
+    pub(crate) fn answers_in_memory(&self) -> bool {
+        matches!(self.handler, Handler::Functions(_))
+    }
+
+    /// Limits on a message that tells this length. One that is much longer than what may stay in
+    /// memory is spooled from its first byte. (Numbers as text are several times as long as numbers.)
+    pub(crate) fn limits<'h>(
+        &'h self,
+        settings: &'h Settings,
+        told: Option<u64>,
+    ) -> &'h WireLimits {
+        const LONGER: u64 = 8;
+        let most = (self.limits.inline_total as u64).saturating_mul(LONGER);
+        if told.is_some_and(|told| told > most) { &settings.wire } else { &self.limits }
     }
 
     /// Its WSDL.

@@ -6,6 +6,7 @@
 //! - [`host`]: the services of one server, joined with their jobs
 //! - [`functions`]: functions of this process as services
 //! - [`spool`]: payloads on their way in
+//! - [`memory`]: what all messages together may hold
 //! - [`http`]: connections, bodies and their limits
 //! - [`faces`]: SOAP, pages for people, metrics; each enters at a call and leaves at an outcome
 //! - [`assembly`]: the only place that joins the rooms
@@ -17,5 +18,6 @@ pub mod faces;
 pub mod functions;
 pub mod host;
 pub mod http;
+pub mod memory;
 pub mod settings;
 pub mod spool;

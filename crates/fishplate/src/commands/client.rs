@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use fishplate_client::{Error, Packaging, Retry, Service, Settings, SoapVersion};
+use fishplate_client::{ArrayForm, Error, Packaging, Retry, Service, Settings, SoapVersion};
 use fishplate_contract::JobId;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -39,7 +39,7 @@ pub(crate) struct Connection {
     /// SOAP version
     #[arg(long, value_enum, default_value_t = Soap::V11, help_heading = "Connection")]
     soap: Soap,
-    /// How requests are packaged [default: mtom for large files if the server is ours]
+    /// How data travel, both ways [default: mtom for large data if the server is ours, else xml]
     #[arg(long, value_enum, help_heading = "Connection")]
     packaging: Option<PackagingName>,
     /// PEM file of the certificates to trust, instead of the system's
@@ -79,6 +79,10 @@ impl Connection {
                 PackagingName::Mtom => Packaging::Mtom,
                 PackagingName::Swa => Packaging::Swa,
                 PackagingName::Dime => Packaging::Dime,
+            }),
+            arrays: self.packaging.map(|packaging| match packaging {
+                PackagingName::Xml => ArrayForm::Elements,
+                _ => ArrayForm::Binary,
             }),
             soap: match self.soap {
                 Soap::V11 => SoapVersion::V11,

@@ -21,7 +21,7 @@ const LOOK_EVERY: u64 = 4 << 20;
 /// What a running function can ask and tell.
 #[derive(Debug)]
 pub struct Context {
-    cancelled: Arc<AtomicBool>,
+    cancelled: Option<Arc<AtomicBool>>,
     scratch: Arc<Scratch>,
     progress: Option<Progress>,
 }
@@ -52,7 +52,7 @@ impl Scratch {
 impl Context {
     /// A context without anybody who listens for progress.
     pub fn new(scratch: &Arc<Scratch>) -> Self {
-        Self { cancelled: Arc::default(), scratch: Arc::clone(scratch), progress: None }
+        Self { cancelled: None, scratch: Arc::clone(scratch), progress: None }
     }
 
     /// The same; progress is written to this file, a line such as `12.5%` each time.
@@ -62,16 +62,16 @@ impl Context {
         self
     }
 
-    /// The flag behind [`Context::is_cancelled`].
-    pub fn cancellation(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.cancelled)
+    /// The flag behind [`Context::is_cancelled`], for whoever will set it.
+    pub fn cancellation(&mut self) -> Arc<AtomicBool> {
+        Arc::clone(self.cancelled.get_or_insert_default())
     }
 
     /// Whether nobody wants the result any more: the caller hung up, or the time is over. A
     /// function that runs for long looks now and then, and returns. (A job need not look: it is a
     /// process, which is ended.)
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
+        self.cancelled.as_ref().is_some_and(|cancelled| cancelled.load(Ordering::Relaxed))
     }
 
     /// Tells the share done, 0 to 1, for `status`. Cheap; may be called often.

@@ -12,7 +12,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use super::soap::Answer;
-use crate::host::Host;
+use crate::host::{Host, Hosted};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct CallLabels {
@@ -26,6 +26,19 @@ struct CallLabels {
 struct VerbLabels {
     service: String,
     verb: String,
+}
+
+/// Counters of one verb and outcome, found once.
+#[derive(Debug)]
+pub struct Counters {
+    done: Counter<u64, AtomicU64>,
+    durations: Histogram,
+}
+
+/// Service and verb; the verb is empty until it was known.
+fn labels<'h>(hosted: &'h Hosted, answer: &Answer) -> (&'h str, &'h str) {
+    let verb = answer.verb.map_or("", |verb| hosted.interface.exposed[verb].name.as_str());
+    (&hosted.service().name, verb)
 }
 
 type Durations = Family<VerbLabels, Histogram, fn() -> Histogram>;
@@ -73,13 +86,32 @@ impl Default for Metrics {
 
 impl Metrics {
     /// A call was answered.
-    pub fn called(&self, service: &str, answer: &Answer, elapsed: Duration) {
-        let outcome = answer.fault.as_ref().map_or("ok", |fault| fault.code.name());
-        let (service, verb) = (service.to_owned(), answer.verb.clone());
-        self.durations
-            .get_or_create(&VerbLabels { service: service.clone(), verb: verb.clone() })
-            .observe(elapsed.as_secs_f64());
-        self.calls.get_or_create(&CallLabels { service, verb, outcome: outcome.to_owned() }).inc();
+    pub fn called(&self, hosted: &Hosted, answer: &Answer, elapsed: Duration) {
+        let outcome = answer.fault.as_ref().map(|fault| fault.code.name());
+        let counters = answer.verb.map(|verb| &hosted.counters[verb]);
+        if let Some(counters) = counters
+            && outcome.is_none()
+        {
+            let Counters { done, durations } = counters.get_or_init(|| {
+                let (service, verb) = labels(hosted, answer);
+                self.counters(service, verb, "ok")
+            });
+            done.inc();
+            durations.observe(elapsed.as_secs_f64());
+            return;
+        }
+        let (service, verb) = labels(hosted, answer);
+        let counters = self.counters(service, verb, outcome.unwrap_or("ok"));
+        counters.done.inc();
+        counters.durations.observe(elapsed.as_secs_f64());
+    }
+
+    fn counters(&self, service: &str, verb: &str, outcome: &str) -> Counters {
+        let (service, verb) = (service.to_owned(), verb.to_owned());
+        let labels = VerbLabels { service: service.clone(), verb: verb.clone() };
+        let durations = self.durations.get_or_create(&labels).clone();
+        let labels = CallLabels { service, verb, outcome: outcome.to_owned() };
+        Counters { done: self.calls.get_or_create(&labels).clone(), durations }
     }
 
     /// A connection was accepted.

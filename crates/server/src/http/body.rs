@@ -1,13 +1,15 @@
 //! A request's body, with its limits: it may neither stall nor trickle.
 
 use std::fmt::Display;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode};
-use http_body_util::BodyExt as _;
-use hyper::body::Body;
-use tokio::time::{Instant, timeout};
+use hyper::body::{Body, Frame};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use crate::settings::Settings;
 
@@ -17,8 +19,14 @@ pub struct Incoming<B> {
     body: B,
     limits: BodyLimits,
     begun: Instant,
+    /// When something came last.
+    last: Instant,
     read: u64,
     ended: bool,
+    /// Rings when nothing has come for too long, or earlier: it is moved only when it rings.
+    alarm: Option<Pin<Box<Sleep>>>,
+    /// The body was not there at the first look.
+    asked: bool,
 }
 
 /// How slow a body may be.
@@ -76,7 +84,13 @@ where
             drain_size: settings.drain_size,
             drain_time: settings.drain_time,
         };
-        Self { body, limits, begun: Instant::now(), read: 0, ended: false }
+        let begun = Instant::now();
+        Self { body, limits, begun, last: begun, read: 0, ended: false, alarm: None, asked: false }
+    }
+
+    /// Bytes that it says it has; `None` if only its end will tell.
+    pub fn told(&self) -> Option<u64> {
+        self.body.size_hint().exact()
     }
 
     /// The next chunk; `None` at the end.
@@ -85,20 +99,21 @@ where
     /// [`ReadError`]; the body must not be read on.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ReadError> {
         while !self.ended {
-            let frame = timeout(self.limits.stall, self.body.frame()).await;
-            let frame = frame.map_err(|_| self.gone(ReadError::Stalled(self.limits.stall)))?;
+            // Whoever told a length need not be asked again for the end.
+            if self.body.is_end_stream() {
+                self.ended = true;
+                break;
+            }
+            let frame = poll_fn(|context| self.poll_frame(context)).await;
+            let frame = frame.map_err(|error| self.gone(error))?;
             let Some(frame) = frame else {
                 self.ended = true;
                 break;
             };
-            let frame = frame.map_err(|error| ReadError::Broken(error.to_string()));
-            let frame = match frame {
-                Ok(frame) => frame,
-                Err(error) => return Err(self.gone(error)),
-            };
             let Ok(data) = frame.into_data() else { continue };
             self.read += data.len() as u64;
-            let elapsed = self.begun.elapsed();
+            self.last = Instant::now();
+            let elapsed = self.last.duration_since(self.begun);
             if elapsed > self.limits.stall && self.read < self.limits.rate * elapsed.as_secs() {
                 return Err(self.gone(ReadError::Trickles(self.limits.rate)));
             }
@@ -109,9 +124,40 @@ where
         Ok(None)
     }
 
+    /// The next frame. A body that came with its header costs no timer, and one that comes in many
+    /// frames costs one.
+    fn poll_frame(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Option<Frame<Bytes>>, ReadError>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) {
+            let broken = |error: B::Error| ReadError::Broken(error.to_string());
+            return Poll::Ready(frame.transpose().map_err(broken));
+        }
+        if !std::mem::replace(&mut self.asked, true) {
+            // The connection hands out what it has already read once it was asked, and that was
+            // now: look again before there is an alarm.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let stall = self.limits.stall;
+        let due = self.last + stall;
+        let alarm = self.alarm.get_or_insert_with(|| Box::pin(sleep_until(due)));
+        while alarm.as_mut().poll(context).is_ready() {
+            if alarm.deadline() >= due {
+                return Poll::Ready(Err(ReadError::Stalled(stall)));
+            }
+            alarm.as_mut().reset(due);
+        }
+        Poll::Pending
+    }
+
     /// Reads on for a while without looking, so that a sender who is still busy gets to see the
     /// answer. Tells whether the body has ended.
     pub async fn drain(&mut self) -> bool {
+        if self.ended {
+            return true;
+        }
         let until = self.read + self.limits.drain_size;
         let drained = timeout(self.limits.drain_time, async {
             while self.read < until {

@@ -12,7 +12,7 @@ use hyper::body::Incoming as HyperBody;
 use hyper::header::HeaderValue;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use super::respond;
 use super::route::unnamed;
 use super::stall::Unstalled;
+use super::timer::ConnectionTimer;
 use crate::host::Host;
 
 /// How long to rest when the system has no descriptor left to give.
@@ -89,7 +90,7 @@ async fn connection(host: &Arc<Host>, stream: TcpStream) {
         })
     });
     let served = http1::Builder::new()
-        .timer(TokioTimer::new())
+        .timer(ConnectionTimer::default())
         .header_read_timeout(host.settings.header_timeout)
         .serve_connection(TokioIo::new(stream), service);
     if let Err(error) = served.await {

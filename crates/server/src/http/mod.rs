@@ -5,6 +5,7 @@ mod listen;
 mod reply;
 mod route;
 mod stall;
+mod timer;
 
 pub use listen::{Listening, bind};
 pub use reply::{Reply, ReplyBody};

@@ -14,6 +14,8 @@ use fishplate_wire::{Outgoing, Packed, Segment, Step};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
+use crate::memory::Reserved;
+
 /// What is read of a file at once.
 const CHUNK: usize = 512 << 10;
 
@@ -36,6 +38,7 @@ pub struct ReplyBody {
     /// Bytes that are still to come; `None` if only sending them tells.
     left: Option<u64>,
     sent: Option<Sent>,
+    memory: Option<Reserved>,
 }
 
 #[derive(Debug)]
@@ -59,7 +62,7 @@ impl ReplyBody {
     pub fn bytes(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         let left = Some(bytes.len() as u64);
-        Self { content: Content::Bytes(Some(bytes)), left, sent: None }
+        Self { content: Content::Bytes(Some(bytes)), left, sent: None, memory: None }
     }
 
     /// A packed message. A small one is one piece; files are read beside the runtime while
@@ -73,6 +76,7 @@ impl ReplyBody {
                 content: Content::Bytes(Some(joined(packed.segments))),
                 left,
                 sent: None,
+                memory: None,
             };
         }
         let in_memory = packed.segments.iter().all(Segment::is_in_memory);
@@ -94,14 +98,17 @@ impl ReplyBody {
             });
             Content::Stream(receive)
         };
-        Self { content, left, sent: None }
+        Self { content, left, sent: None, memory: None }
     }
 
-    /// The same; once all of it was handed to the connection, the job is released.
-    #[must_use]
-    pub fn then_release(mut self, engine: Engine, job: JobId) -> Self {
+    /// Once all of it was handed to the connection, the job is released.
+    pub fn then_release(&mut self, engine: Engine, job: JobId) {
         self.sent = Some(Sent { engine, job });
-        self
+    }
+
+    /// Keeps the memory that the message has for as long as the body lives.
+    pub fn keep(&mut self, memory: Reserved) {
+        self.memory = Some(memory);
     }
 
     fn took(&mut self, bytes: &Bytes) {

@@ -94,20 +94,23 @@ where
     let accept = joined(headers, &header::ACCEPT);
     let head = head(asked, accept.as_deref());
     let answer = soap::handle(host, hosted, &head, body, principal).await;
-    host.metrics.called(&hosted.service().name, &answer, begun.elapsed());
+    let elapsed = begun.elapsed();
+    host.metrics.called(hosted, &answer, elapsed);
     tracing::debug!(
         service = hosted.service().name,
-        verb = answer.verb,
+        verb = answer.verb.map(|verb| hosted.interface.exposed[verb].name.as_str()),
         status = answer.status,
         fault = answer.fault.as_ref().map(|fault| fault.code.name()),
-        elapsed_us = begun.elapsed().as_micros(),
+        elapsed_us = elapsed.as_micros(),
         "answered"
     );
     let complete = body.drain().await;
     let mut reply = packed(answer.status, answer.packed, answer.fault.as_ref());
+    if let Some(memory) = answer.memory {
+        reply.body_mut().keep(memory);
+    }
     if let Some(job) = answer.release {
-        let (parts, body) = reply.into_parts();
-        reply = Response::from_parts(parts, body.then_release(host.engine.clone(), job));
+        reply.body_mut().then_release(host.engine.clone(), job);
     }
     if !complete {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -153,8 +156,8 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 }
 
 fn packed(status: u16, packed: fishplate_wire::Packed, fault: Option<&Fault>) -> Reply {
-    let content_type = packed.content_type.clone();
-    let mut reply = with_type(status, &content_type, ReplyBody::packed(packed));
+    let content_type = HeaderValue::from_str(&packed.content_type);
+    let mut reply = with_type(status, content_type.ok(), ReplyBody::packed(packed));
     if let Some(wait) = fault.and_then(|fault| fault.retry_after)
         && let Ok(seconds) = HeaderValue::from_str(&wait.as_secs().max(1).to_string())
     {
@@ -172,14 +175,14 @@ fn page(status: u16, html: String) -> Reply {
 }
 
 fn text(status: u16, content_type: &str, text: String) -> Reply {
-    with_type(status, content_type, ReplyBody::bytes(text))
+    with_type(status, HeaderValue::from_str(content_type).ok(), ReplyBody::bytes(text))
 }
 
-fn with_type(status: u16, content_type: &str, body: ReplyBody) -> Reply {
+fn with_type(status: u16, content_type: Option<HeaderValue>, body: ReplyBody) -> Reply {
     let mut reply = Response::new(body);
     *reply.status_mut() =
         hyper::StatusCode::from_u16(status).unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
-    if let Ok(value) = HeaderValue::from_str(content_type) {
+    if let Some(value) = content_type {
         reply.headers_mut().insert(header::CONTENT_TYPE, value);
     }
     let sniff = HeaderValue::from_static("nosniff");

@@ -107,7 +107,7 @@ mod tests {
         let taking = tokio::spawn(async move {
             let mut taken = 0;
             while taken < 160 {
-                tokio::time::sleep(Duration::from_secs(50)).await;
+                sleep(Duration::from_secs(50)).await;
                 taken += theirs.read(&mut [0; 16]).await.unwrap();
             }
         });

@@ -80,7 +80,8 @@ impl Sent {
         let head = Head {
             content_type: &self.content_type,
             soap_action: self.soap_action.as_deref(),
-            ..Head::default()
+            accept: None,
+            query: None,
         };
         let expected = Expected::response(QName::new("urn:t", "call"), &parameters());
         let mut unpacker = Unpacker::new(&head, Box::new(expected), &WireLimits::default())?;

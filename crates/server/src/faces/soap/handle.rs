@@ -9,11 +9,11 @@ use fishplate_wire::{
     write_reply,
 };
 use hyper::body::Body;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::verbs;
 use crate::host::{Host, Hosted};
 use crate::http::body::{Incoming, ReadError};
+use crate::memory::{MessageMemory, Reserved, SMALL};
 
 /// An answer to be sent.
 #[derive(Debug)]
@@ -24,8 +24,10 @@ pub struct Answer {
     pub packed: Packed,
     /// The fault in it, if it is one.
     pub fault: Option<Fault>,
-    /// The verb that was asked for, once it was known.
-    pub verb: String,
+    /// The verb that was asked for, once it was known: its place in the interface.
+    pub verb: Option<usize>,
+    /// The memory that the message has; what it holds may be in the answer too.
+    pub memory: Option<Reserved>,
     /// The job that nobody can ask for again: it is released once the answer was sent.
     pub release: Option<JobId>,
 }
@@ -52,14 +54,18 @@ where
     B::Error: std::fmt::Display,
 {
     let mut form = ReplyForm::of_head(head);
-    let mut verb = String::new();
+    let (mut verb, mut memory) = (None, None);
     let namespace = hosted.service().namespace.as_str();
     let outcome = async {
-        let parcel = unpack(host, hosted, head, body, &mut form).await?;
+        let parcel = unpack(host, hosted, head, body, &mut form, &mut memory).await?;
         let request = read(parcel)?;
         let exposed = request.verb(namespace, &hosted.interface)?;
-        verb.clone_from(&exposed.name);
+        verb = hosted.interface.exposed.iter().position(|other| std::ptr::eq(other, exposed));
         let arguments = bind(&exposed.name, &exposed.signature.inputs, request.children)?;
+        if !hosted.answers_in_memory() {
+            // What a program is given was written to files.
+            memory = None;
+        }
         let call = verbs::Asked { exposed, arguments, options: request.options, principal };
         Ok((exposed, verbs::perform(host, hosted, call).await?))
     };
@@ -74,7 +80,7 @@ where
         }
     };
     let packed = pack(&envelope, form.packaging, None);
-    Answer { status, packed, fault, verb, release }
+    Answer { status, packed, fault, verb, memory, release }
 }
 
 /// Bytes to a parcel: chunks are pushed as they come, and spooled at the disk's pace.
@@ -84,22 +90,26 @@ async fn unpack<B>(
     head: &Head<'_>,
     body: &mut Incoming<B>,
     form: &mut ReplyForm,
+    memory: &mut Option<Reserved>,
 ) -> Result<Parcel, Fault>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
     let expected = Box::new(Arc::clone(&hosted.expected));
-    let mut unpacker = Unpacker::new(head, expected, &host.settings.wire)?;
+    let told = body.told();
+    let limits = hosted.limits(&host.settings, told);
+    let mut unpacker = Unpacker::new(head, expected, limits)?;
     let mut sink = host.spool.sink();
     let read = async {
-        let (mut fed, mut place) = (0, None);
+        let mut fed = 0;
         while let Some(chunk) = body.next().await.map_err(ReadError::into_fault)? {
             fed += chunk.len() as u64;
             // What was spooled is not in memory; as base64 it came as half as much again at most.
             let held = fed.saturating_sub(sink.taken() / 2 * 3);
-            if place.is_none() && held > SMALL {
-                place = Some(place_in_memory(host).await?);
+            if memory.is_none() && held > SMALL {
+                let need = MessageMemory::need(limits, told);
+                *memory = Some(host.memory.reserve(need, host.settings.body_stall).await?);
             }
             unpacker.feed(chunk, &mut sink)?;
             sink.pace().await.map_err(|error| spool_fault(&error))?;
@@ -114,26 +124,6 @@ where
         Err(_) => unpacker.reply_form(),
     };
     parcel
-}
-
-/// What a message may hold in memory without asking.
-const SMALL: u64 = 256 << 10;
-
-/// Waits for a place among the messages that take more than a little memory.
-async fn place_in_memory(host: &Host) -> Result<OwnedSemaphorePermit, Fault> {
-    let limit = host.settings.body_stall;
-    let place = tokio::time::timeout(limit, Arc::clone(&host.places).acquire_owned()).await;
-    place.ok().and_then(Result::ok).ok_or_else(|| {
-        Fault::new(
-            FaultCode::TimedOut,
-            format!(
-                "the server reads too many large messages; none ended within {} s",
-                limit.as_secs()
-            ),
-        )
-        .limit("message_memory", format!("{} bytes", host.settings.message_memory))
-        .retry_after(limit)
-    })
 }
 
 fn spool_fault(error: &std::io::Error) -> Fault {
