@@ -31,12 +31,13 @@ impl ArrayTypes {
         row_name(of.element, of.rank(), labelled)
     }
 
-    pub(super) fn write(&self, to: &mut Markup) {
+    /// Writes them; `file` is the type of what holds bytes.
+    pub(super) fn write(&self, to: &mut Markup, file: &str) {
         for (element, rank, labelled) in &self.rows {
             write_rows(to, *element, *rank, *labelled);
         }
         for labelled in &self.binary {
-            write_binary(to, *labelled);
+            write_binary(to, *labelled, file);
         }
     }
 }
@@ -89,13 +90,17 @@ fn write_rows(to: &mut Markup, element: Element, rank: usize, labelled: bool) {
     to.close();
 }
 
-fn write_binary(to: &mut Markup, labelled: bool) {
-    to.open("xs:complexType", &[("name", binary_name(labelled)), ANY_CONTENT]);
+fn write_binary(to: &mut Markup, labelled: bool, file: &str) {
+    let mut attributes = vec![("name", binary_name(labelled))];
+    if file == "xs:base64Binary" {
+        attributes.push(ANY_CONTENT);
+    }
+    to.open("xs:complexType", &attributes);
     let text = "An array of numbers: its elements one after another, little-endian, the last \
                 index running fastest (C order).";
     annotate(to, text, &[], &[]);
     to.open("xs:simpleContent", &[]);
-    to.open("xs:extension", &[("base", "xs:base64Binary")]);
+    to.open("xs:extension", &[("base", file)]);
     to.open("xs:attribute", &[("name", "type"), ("type", "xs:string")]);
     let text = "What it consists of: int (4 bytes), long (8 bytes), float (IEEE 754 binary32) or \
                 double (binary64). May be left out in a request.";

@@ -5,10 +5,10 @@ use fishplate_contract::{ArrayType, DataType, Exposed, FaultCode, Interface, Par
 
 use super::arrays::ArrayTypes;
 use super::markup::Markup;
-use super::{DataView, View};
+use super::{Binding, DataView, View};
 use crate::detail::FAULT_ELEMENT;
 use crate::envelope::ArrayForm;
-use crate::name::{PARAMETER, WSA, XDESCR, XMIME, XOP, XSD};
+use crate::name::{PARAMETER, SWA_REF, WSA, XDESCR, XMIME, XOP, XSD};
 
 /// Named type of a file in the view `data=xdescr`.
 const DATA: &str = "Data";
@@ -18,17 +18,26 @@ const DATA: &str = "Data";
 pub(super) const ANY_CONTENT: (&str, &str) =
     ("xmime:expectedContentTypes", "application/octet-stream");
 
+/// JAXB makes a `DataHandler` of this.
+const SWA_REF_TYPE: &str = "wsi:swaRef";
+
 pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, view: View) {
-    to.open(
-        "xs:schema",
-        &[
-            ("targetNamespace", namespace),
-            ("elementFormDefault", "qualified"),
-            ("xmlns:xs", XSD),
-            ("xmlns:tns", namespace),
-            ("xmlns:xmime", XMIME),
-        ],
-    );
+    let attached = view.binding == Binding::Swa;
+    let mut attributes = vec![
+        ("targetNamespace", namespace),
+        ("elementFormDefault", "qualified"),
+        ("xmlns:xs", XSD),
+        ("xmlns:tns", namespace),
+        ("xmlns:xmime", XMIME),
+    ];
+    if attached {
+        write_swa_ref(to);
+        attributes.push(("xmlns:wsi", SWA_REF));
+    }
+    to.open("xs:schema", &attributes);
+    if attached {
+        to.empty("xs:import", &[("namespace", SWA_REF)]);
+    }
     // By this our client knows a server of ours.
     to.open("xs:annotation", &[]);
     to.empty("xs:appinfo", &[("source", PARAMETER)]);
@@ -44,7 +53,7 @@ pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, vie
         }
     }
     schema.labelled_types(to);
-    schema.arrays.write(to);
+    schema.arrays.write(to, schema.file());
     if schema.data_used {
         write_data(to);
     }
@@ -111,7 +120,7 @@ impl Schema {
         if parameter.repeated {
             attributes.push(("maxOccurs", "unbounded"));
         }
-        if parameter.data_type.is_binary() && type_name == "xs:base64Binary" {
+        if type_name == "xs:base64Binary" {
             attributes.push(ANY_CONTENT);
         }
         to.open("xs:element", &attributes);
@@ -145,7 +154,16 @@ impl Schema {
                 }
                 format!("tns:{}", labelled_name(data_type))
             }
+            (DataType::Raw | DataType::Xml, _) => self.file().to_owned(),
             (data_type, _) => format!("xs:{}", xsd_name(data_type)),
+        }
+    }
+
+    /// The type of a file.
+    fn file(&self) -> &'static str {
+        match self.view.binding {
+            Binding::Swa => SWA_REF_TYPE,
+            Binding::Soap | Binding::Dime => "xs:base64Binary",
         }
     }
 
@@ -167,19 +185,32 @@ impl Schema {
         for data_type in &self.labelled {
             let name = labelled_name(data_type);
             let mut attributes = vec![("name", name.as_str())];
-            if data_type.is_binary() {
+            let base = match data_type.is_binary() {
+                true => self.file().to_owned(),
+                false => format!("xs:{}", xsd_name(data_type)),
+            };
+            if base == "xs:base64Binary" {
                 attributes.push(ANY_CONTENT);
             }
             to.open("xs:complexType", &attributes);
             annotate(to, "One of several values, told apart by its name.", &[], &[]);
             to.open("xs:simpleContent", &[]);
-            to.open("xs:extension", &[("base", &format!("xs:{}", xsd_name(data_type)))]);
+            to.open("xs:extension", &[("base", &base)]);
             to.empty("xs:attribute", &[("name", "name"), ("type", "xs:string")]);
             to.close();
             to.close();
             to.close();
         }
     }
+}
+
+/// The profile's schema, so that nothing has to be fetched.
+fn write_swa_ref(to: &mut Markup) {
+    to.open("xs:schema", &[("targetNamespace", SWA_REF), ("xmlns:xs", XSD)]);
+    to.open("xs:simpleType", &[("name", "swaRef")]);
+    to.empty("xs:restriction", &[("base", "xs:anyURI")]);
+    to.close();
+    to.close();
 }
 
 /// Texts are enumerated in the schema; toolkits differ in what they make of enumerated numbers.

@@ -4,7 +4,7 @@ use fishplate_contract::{ArrayType, DataType, Element, Parameter};
 use roxmltree::Node;
 
 use super::read::{WsdlError, unusable};
-use crate::name::{PARAMETER, QName, WSDL, XSD};
+use crate::name::{PARAMETER, QName, SWA_REF, WSDL, XSD};
 
 /// How deep records are followed; a type that holds itself ends here.
 const DEPTH: usize = 16;
@@ -117,6 +117,9 @@ impl<'a, 'i> Types<'a, 'i> {
     fn named_type(&self, name: &QName, depth: usize) -> Result<Resolved, WsdlError> {
         if name.namespace == XSD {
             return Ok(plain(built_in(&name.local)));
+        }
+        if name.is(SWA_REF, "swaRef") {
+            return Ok(plain(DataType::Raw));
         }
         if depth > DEPTH {
             return Err(unusable(format!("the type {name} holds itself")));

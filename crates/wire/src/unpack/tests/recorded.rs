@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use fishplate_contract::{ArrayType, Element};
+
 use super::*;
+use crate::fuzz;
 use crate::media::MediaType;
 
-const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus");
+const CORPUS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/request");
 
 /// Of whom there must be a recording, lest the test pass without any.
 const RECORDED: [(Packaging, &[&str]); 4] = [
@@ -19,6 +22,7 @@ const RECORDED: [(Packaging, &[&str]); 4] = [
 /// A request: its head, its body, and who sent it.
 struct Recorded {
     file: String,
+    bytes: Vec<u8>,
     head: String,
     body: Bytes,
 }
@@ -39,7 +43,8 @@ impl Recorded {
         Self {
             file: path.file_stem().unwrap().to_str().unwrap().to_owned(),
             head: head.replace("\r\n\t", " ").replace("\r\n ", " "),
-            body: Bytes::from(bytes).split_off(end),
+            body: Bytes::from(bytes.clone()).split_off(end),
+            bytes,
         }
     }
 
@@ -56,10 +61,10 @@ impl Recorded {
         values.next().map(|(_, value)| value.trim())
     }
 
-    /// The name of the service that was called.
-    fn service(&self) -> &str {
-        let target = self.head.split(' ').nth(1).unwrap_or_default();
-        target.trim_start_matches('/').split('?').next().unwrap_or_default()
+    /// The name of the service that was called, and the query.
+    fn target(&self) -> (&str, Option<&str>) {
+        let target = self.head.split(' ').nth(1).unwrap_or_default().trim_start_matches('/');
+        target.split_once('?').map_or((target, None), |(name, query)| (name, Some(query)))
     }
 
     fn parcel(&self, size: usize) -> (Result<Parcel, Fault>, Sink) {
@@ -67,9 +72,9 @@ impl Recorded {
             content_type: self.header("Content-Type").unwrap_or_default(),
             soap_action: self.header("SOAPAction"),
             accept: self.header("Accept"),
-            ..Head::default()
+            query: self.target().1,
         };
-        let (namespace, interface) = called(self.service());
+        let (namespace, interface) = called(self.target().0);
         let expected = Expected::requests(namespace, &interface);
         let limits = WireLimits::default();
         let mut sink = Sink::default();
@@ -91,7 +96,7 @@ impl Recorded {
         let parcel = parcel.unwrap_or_else(|fault| panic!("{file}: {fault:?}"));
         assert_eq!(parcel.packaging, packaging, "{file}");
         let request = read(parcel).unwrap_or_else(|fault| panic!("{file}: {fault:?}"));
-        let (namespace, interface) = called(self.service());
+        let (namespace, interface) = called(self.target().0);
         let exposed = request.verb(namespace, &interface).unwrap();
         assert_eq!(exposed.name, self.told().1, "{file}");
         let bound = bind(&exposed.name, &exposed.signature.inputs, request.children);
@@ -115,20 +120,37 @@ fn called(service: &str) -> (&'static str, Interface) {
             vec![Parameter::new("x", DataType::Int), Parameter::new("y", DataType::Int)],
         ),
         "echo-file" => ("urn:fishplate:echo-file", vec![Parameter::new("data", DataType::Raw)]),
+        "matrix" => return (MATRIX, matrix()),
         other => panic!("no service {other}"),
     };
-    let interface = Interface::of(&Service {
-        name: service.to_owned(),
+    (namespace, interface(service, namespace, vec![operation("call", inputs)]))
+}
+
+const MATRIX: &str = "urn:fishplate:matrix";
+
+/// The service of the server itself, as far as `interop/run.py` calls it.
+fn matrix() -> Interface {
+    let rows = DataType::Array(ArrayType::new(Element::Float, 2));
+    let operations = vec![
+        operation("echo", vec![Parameter::new("matrix", rows)]),
+        operation("getMatrix", vec![Parameter::new("n", DataType::Int)]),
+    ];
+    interface("matrix", MATRIX, operations)
+}
+
+fn operation(name: &str, inputs: Vec<Parameter>) -> Operation {
+    let signature = Signature { inputs, outputs: Vec::new() };
+    Operation { name: name.to_owned(), documentation: String::new(), signature }
+}
+
+fn interface(name: &str, namespace: &str, operations: Vec<Operation>) -> Interface {
+    Interface::of(&Service {
+        name: name.to_owned(),
         namespace: namespace.to_owned(),
         title: String::new(),
         documentation: String::new(),
-        operations: vec![Operation {
-            name: "call".to_owned(),
-            documentation: String::new(),
-            signature: Signature { inputs, outputs: Vec::new() },
-        }],
-    });
-    (namespace, interface)
+        operations,
+    })
 }
 
 #[test]
@@ -141,6 +163,9 @@ fn what_stacks_sent_is_read_however_it_is_cut() {
             let whole = message.arguments(packaging, usize::MAX);
             for size in [1, 7, 100] {
                 assert_eq!(message.arguments(packaging, size), whole, "{}", message.file);
+            }
+            if message.target().0 == "echo-file" {
+                assert!(fuzz::requested(&message.bytes).is_some(), "{}", message.file);
             }
             for (name, value) in &whole {
                 // The files of `interop/run.py` that are short enough to be recorded.
