@@ -14,8 +14,8 @@ import urllib.request
 from pathlib import Path
 
 from record import Recorder
-from toolkit import (DESCRIPTIONS, HERE, LARGE, SERVICES, SIZES, Place, PreparationFailed,
-                     Toolkit, run, say)
+from toolkit import (DESCRIPTIONS, FILES, FUNCTIONS, HERE, LARGE, SIZES, Place, PreparationFailed, Toolkit, run,
+                     say)
 from toolkits import TOOLKITS
 
 ROOT = HERE.parent
@@ -38,7 +38,8 @@ def main() -> int:
                     recorder.name = toolkit.name
                 good, bad = examine(toolkit, place)
                 passed, failed = passed + good, failed + bad
-    print(f"interop: {passed} passed, {failed} failed, {time.monotonic() - begun:.0f} s")
+    print(f"interop took {time.monotonic() - begun:.0f} s")
+    print(f"interop: {passed} passed, {failed} failed")
     return 1 if failed else 0
 
 
@@ -76,13 +77,15 @@ def server(binary: Path, scratch: Path, recorder: Recorder | None):
     """A server of our services on a free port; gives the address of each service."""
     public = ["--public-url", recorder.url] if recorder else []
     listen = f"127.0.0.1:{free_port() if recorder else 0}"
-    files = [str(HERE / "services" / f"{service}.toml") for service in SERVICES]
+    files = [str(HERE / "services" / f"{service}.toml") for service in FILES]
+    functions = [word for service in FUNCTIONS for word in ("--builtin", service)]
     with open(scratch / "server.log", "w+") as log:
         process = subprocess.Popen(
-            [str(binary), "serve", "--listen", listen, *public, "--data", str(scratch / "data"), *files],
+            [str(binary), "serve", "--listen", listen, *public, "--data", str(scratch / "data"),
+             *functions, *files],
             stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True)
         try:
-            lines = [process.stdout.readline().split() for _ in SERVICES]
+            lines = [process.stdout.readline().split() for _ in (*FILES, *FUNCTIONS)]
             if not all(len(line) == 2 for line in lines):
                 log.seek(0)
                 sys.exit(f"interop: the server did not start:\n{log.read()}")

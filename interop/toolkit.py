@@ -17,8 +17,13 @@ LARGE = 100_000_000  # goes through `call-file` only
 DESCRIPTIONS = {
     "arithmetic-test": ("arithmetic-test", "wsdl"),
     "echo-file": ("echo-file", "wsdl"),
+    "echo-file-swa": ("echo-file", "wsdl&binding=swa"),
+    "echo-file-dime": ("echo-file", "wsdl&binding=dime"),
+    "matrix": ("matrix", "wsdl"),
+    "matrix-binary": ("matrix", "wsdl&arrays=binary"),
 }
-SERVICES = tuple(dict.fromkeys(service for service, _ in DESCRIPTIONS.values()))
+FILES = ("arithmetic-test", "echo-file")  # services of `services/`
+FUNCTIONS = ("matrix",)  # services of the server itself
 
 
 @dataclass
@@ -48,7 +53,7 @@ class Toolkit:
     modes: dict[str, int]  # what the names of its checks of files begin with -> bytes of the largest
     verbs: tuple[str, ...] = ("call", "spawn")
     extra: tuple[str, ...] = ()
-    descriptions: tuple[str, ...] = ("arithmetic-test", "echo-file")
+    descriptions: tuple[str, ...] = ("arithmetic-test", "echo-file", "matrix")
     environment: dict[str, str] = field(default_factory=dict)
 
     def checks(self) -> list[str]:
