@@ -13,9 +13,9 @@ import time
 import urllib.request
 from pathlib import Path
 
+from preparation import PreparationFailed, install_packages, say
 from record import Recorder
-from toolkit import (DESCRIPTIONS, FILES, FUNCTIONS, HERE, LARGE, SIZES, Place, PreparationFailed, Toolkit, run,
-                     say)
+from toolkit import DESCRIPTIONS, FILES, FUNCTIONS, HERE, LARGE, SIZES, Place, Toolkit
 from toolkits import TOOLKITS
 
 ROOT = HERE.parent
@@ -27,7 +27,7 @@ def main() -> int:
     begun = time.monotonic()
     chosen = [toolkit for toolkit in TOOLKITS if toolkit.name in options.only]
     options.cache.mkdir(parents=True, exist_ok=True)
-    install_packages(chosen)
+    install_packages({package for toolkit in chosen for package in toolkit.missing_packages()})
     recorder = Recorder(options.record) if options.record else None
     with tempfile.TemporaryDirectory(prefix="fishplate-interop-") as scratch:
         with server(options.binary, Path(scratch), recorder) as urls:
@@ -60,16 +60,6 @@ def parse_options() -> argparse.Namespace:
     options.binary = options.binary.resolve()
     options.cache = options.cache.resolve()
     return options
-
-
-def install_packages(toolkits: list[Toolkit]) -> None:
-    missing = sorted({package for toolkit in toolkits for package in toolkit.missing_packages()})
-    if not missing:
-        return
-    print(f"installing {' '.join(missing)} (apt)", flush=True)
-    root = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    run([*root, "apt-get", "-qq", "update"])
-    run([*root, "apt-get", "-qq", "install", "-y", "--no-install-recommends", *missing])
 
 
 @contextlib.contextmanager

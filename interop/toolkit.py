@@ -1,12 +1,11 @@
 """What a toolkit is to `run.py`, and where things are during a run."""
 
 import hashlib
-import os
 import re
-import shutil
-import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import preparation
 
 HERE = Path(__file__).resolve().parent
 
@@ -65,7 +64,7 @@ class Toolkit:
         return [*due, *self.extra]
 
     def missing_packages(self) -> list[str]:
-        return [package for command, package in self.needs.items() if not shutil.which(command)]
+        return preparation.missing_packages(self.needs)
 
     def prepare(self, place: Place) -> None:
         """Installs the toolkit's libraries and makes stubs, unless they are there."""
@@ -73,20 +72,3 @@ class Toolkit:
     def command(self, place: Place) -> list[str]:
         """The client; the URLs of its descriptions and the directory of the files are added."""
         raise NotImplementedError(self.name)
-
-
-def say(text: str) -> None:
-    print(f"  {text}", flush=True)
-
-
-def run(command: list[str], directory: Path | None = None) -> None:
-    """Runs a step of a preparation; what it says is shown only if it fails."""
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True,
-                          env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, check=False)
-    if done.returncode != 0:
-        said = (done.stdout + done.stderr).splitlines()[:30]
-        raise PreparationFailed("\n  ".join([" ".join(command), *said]))
-
-
-class PreparationFailed(Exception):
-    """A toolkit could not be installed, or refused the WSDL."""

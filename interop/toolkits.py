@@ -5,33 +5,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-from toolkit import HERE, LARGE, Place, Toolkit, run, say
+import preparation
+from preparation import JAVA, run, say
+from toolkit import HERE, LARGE, Place, Toolkit
 
 
 class Zeep(Toolkit):
-    version = "4.3.3"
-
     def missing_packages(self) -> list[str]:
-        try:
-            import ensurepip  # noqa: F401
-        except ImportError:
-            return ["python3-venv"]
-        return []
-
-    def python(self, place: Place) -> Path:
-        return place.cache / f"zeep-{self.version}" / "bin" / "python"
+        return preparation.venv_packages()
 
     def prepare(self, place: Place) -> None:
-        python = self.python(place)
-        done = python.parent.parent / "complete"
-        if not done.exists():
-            say(f"installing zeep {self.version} (pip)")
-            run([sys.executable, "-m", "venv", str(python.parent.parent)])
-            run([str(python), "-m", "pip", "install", "-q", f"zeep=={self.version}"])
-            done.touch()
+        preparation.zeep(place.cache)
 
     def command(self, place: Place) -> list[str]:
-        return [str(self.python(place)), str(HERE / "zeep/client.py")]
+        return [str(preparation.zeep(place.cache)), str(HERE / "zeep/client.py")]
 
 
 class Node(Toolkit):
@@ -141,28 +128,22 @@ class Maven(Toolkit):
     def build(self, directory: Path) -> None:
         raise NotImplementedError(self.name)
 
-    def jars(self, directory: Path) -> str:
-        return (directory / "classpath").read_text().strip()
-
     def command(self, place: Place) -> list[str]:
         directory = self.directory(place)
-        classes = f"{directory}/target/classes:{self.jars(directory)}"
-        return ["java", "-XX:TieredStopAtLevel=1", "-cp", classes, "Client"]
+        return ["java", "-XX:TieredStopAtLevel=1", "-cp", preparation.class_path(directory), "Client"]
 
 
 class Cxf(Maven):
     def build(self, directory: Path) -> None:
         say("making stubs (wsdl2java) and compiling with Maven; the first time downloads CXF")
-        # The class path with it, so that Maven need not start again to run the client.
-        run(["mvn", "-B", "-q", "compile", "dependency:build-classpath",
-             "-Dmdep.outputFile=classpath"], directory)
+        preparation.maven(directory)
 
 
 class Axis(Maven):
     def build(self, directory: Path) -> None:
         say("making stubs (WSDL2Java) and compiling; the first time downloads Axis 1.4 with Maven")
         run(["mvn", "-B", "-q", "dependency:build-classpath", "-Dmdep.outputFile=classpath"], directory)
-        jars = self.jars(directory)
+        jars = preparation.class_path(directory)
         for name in self.descriptions:
             package = name.replace("-", "")
             run(["java", "-cp", jars, "org.apache.axis.wsdl.WSDL2Java", "-p", package, "-o", "src",
@@ -193,7 +174,6 @@ class DimeTools(Toolkit):
 
 SERVICE_CHECKS = ("call", "missing-job", "array", "array-get")
 GSOAP = {"wsdl2h": "gsoap", "soapcpp2": "gsoap", "c++": "g++"}
-JAVA = {"java": "default-jdk-headless", "javac": "default-jdk-headless", "mvn": "maven"}
 
 TOOLKITS = [
     Zeep("zeep", {}, {"": LARGE}, extra=(*SERVICE_CHECKS, "array-binary", "soap12", "bad-value", "key"),

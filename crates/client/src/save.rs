@@ -27,6 +27,19 @@ pub async fn save(payload: &Payload, to: &Path) -> Result<(), Error> {
     blocking(move || put(&payload, &to).map_err(Error::file("write", &to))).await
 }
 
+/// Puts what `write` writes into a file, likewise; its length in bytes. A special file (a device, a
+/// pipe) can be written from beginning to end only.
+///
+/// # Errors
+/// [`Error::File`].
+pub async fn save_with(
+    to: &Path,
+    write: impl FnOnce(&File) -> io::Result<()> + Send + 'static,
+) -> Result<u64, Error> {
+    let to = to.to_owned();
+    blocking(move || put_with(&to, write).map_err(Error::file("write", &to))).await
+}
+
 /// The directory in which an output for this file is best spooled: its own, where it will be
 /// renamed; none if the file is a device or a pipe.
 pub fn spool_dir_for(to: &Path) -> Option<PathBuf> {
@@ -48,14 +61,31 @@ fn put(payload: &Payload, to: &Path) -> io::Result<()> {
             }
         }
     }
-    let mut temporary = tempfile::Builder::new()
-        .prefix(".fishplate-")
-        .suffix(".part")
-        .permissions(Permissions::from_mode(0o666)) // What the umask leaves of it.
-        .tempfile_in(directory_of(&target))?;
+    let mut temporary = temporary_for(&target)?;
     copy_into(payload, temporary.as_file_mut())?;
     temporary.persist(target)?;
     Ok(())
+}
+
+fn put_with(to: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<u64> {
+    if is_special(to) {
+        let file = File::options().append(true).open(to)?;
+        let before = file.metadata()?.len();
+        write(&file)?;
+        return Ok(file.metadata()?.len().saturating_sub(before));
+    }
+    let target = target_of(to);
+    let temporary = temporary_for(&target)?;
+    write(temporary.as_file())?;
+    Ok(temporary.persist(target)?.metadata()?.len())
+}
+
+fn temporary_for(target: &Path) -> io::Result<tempfile::NamedTempFile> {
+    tempfile::Builder::new()
+        .prefix(".fishplate-")
+        .suffix(".part")
+        .permissions(Permissions::from_mode(0o666)) // What the umask leaves of it.
+        .tempfile_in(directory_of(target))
 }
 
 fn copy_into(payload: &Payload, file: &mut File) -> io::Result<()> {
@@ -117,6 +147,24 @@ mod tests {
         drop(large);
         assert_eq!(fs::read(&to).unwrap(), b"large");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn what_is_written_bit_by_bit_appears_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("result");
+        fs::write(&to, "old").unwrap();
+        let failing = |mut file: &File| {
+            file.write_all(b"half")?;
+            Err(io::ErrorKind::StorageFull.into())
+        };
+        assert!(save_with(&to, failing).await.is_err());
+        assert_eq!(fs::read(&to).unwrap(), b"old");
+        let whole = |mut file: &File| file.write_all(b"whole");
+        assert_eq!(save_with(&to, whole).await.unwrap(), 5);
+        assert_eq!(fs::read(&to).unwrap(), b"whole");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        save_with(Path::new("/dev/null"), whole).await.unwrap();
     }
 
     #[tokio::test]

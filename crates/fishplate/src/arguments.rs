@@ -3,10 +3,14 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
+use anyhow::Result;
 use fishplate_client::service::{input_of, output_of};
 use fishplate_client::{Error, file_input, input::text_input};
-use fishplate_contract::{Argument, Value};
+use fishplate_contract::{Argument, DataType, Value};
+use fishplate_jobs::dimension::Dimensions;
 use fishplate_wire::wsdl::DescribedOperation;
+
+use crate::array::{from_file, from_text};
 
 /// An argument as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,23 +145,40 @@ pub(crate) fn outputs_only(words: &[String]) -> Result<Vec<Wanted>, WordError> {
     parse_all(words).map(|(_, outputs)| outputs)
 }
 
-/// The values of the inputs: a file's bytes for a file input, a file's trimmed text for others.
+/// The values of the inputs: a file's bytes for a file input, the numbers in it for an array, a file's
+/// trimmed text for others.
 pub(crate) async fn load(
     operation: &DescribedOperation,
     inputs: Vec<Word>,
-) -> Result<Vec<Argument>, Error> {
+) -> Result<Vec<Argument>> {
     let mut arguments = Vec::with_capacity(inputs.len());
+    let mut known = lengths(operation, &inputs);
     for input in inputs {
         arguments.push(match input {
             Word::Value { name, text } => {
-                input_of(operation, &name)?;
-                Argument::new(name, Value::Text(text))
+                let value = match &input_of(operation, &name)?.data_type {
+                    DataType::Array(array) => {
+                        Value::Array(from_text(&name, array, &mut known, &text)?)
+                    }
+                    _ => Value::Text(text),
+                };
+                Argument::new(name, value)
             }
             Word::File { name, path } => {
-                let value = if input_of(operation, &name)?.data_type.is_binary() {
-                    file_input(&path).await?
-                } else {
-                    text_input(&path).await?
+                let value = match &input_of(operation, &name)?.data_type {
+                    DataType::Array(array) => {
+                        let (name, array) = (name.clone(), array.clone());
+                        // It may be large, and must not keep a signal waiting.
+                        let (read, learnt) = tokio::task::spawn_blocking(move || {
+                            let read = from_file(&name, &array, &mut known, &path);
+                            (read, known)
+                        })
+                        .await?;
+                        known = learnt;
+                        Value::Array(read?)
+                    }
+                    data_type if data_type.is_binary() => file_input(&path).await?,
+                    _ => text_input(&path).await?,
                 };
                 Argument::new(name, value)
             }
@@ -165,6 +186,21 @@ pub(crate) async fn load(
         });
     }
     Ok(arguments)
+}
+
+/// The lengths of axes that the whole numbers among the words tell.
+fn lengths(operation: &DescribedOperation, inputs: &[Word]) -> Dimensions {
+    let mut known = Dimensions::default();
+    for input in inputs {
+        if let Word::Value { name, text } = input
+            && let Ok(parameter) = input_of(operation, name)
+            && matches!(parameter.data_type, DataType::Int | DataType::Long)
+            && let Ok(length) = text.trim().parse()
+        {
+            known.tell(name, length, format!("the input {name}"));
+        }
+    }
+    known
 }
 
 /// Every wanted output is one of the operation's.

@@ -7,9 +7,11 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use fishplate_client::save::spool_dir_for;
 use fishplate_client::{Error, save};
-use fishplate_contract::{Argument, DataType, Parameter, Payload, Value};
+use fishplate_contract::{Argument, DataType, Element, Parameter, Payload, Value};
+use fishplate_jobs::array_file::{self, Format};
 
 use crate::arguments::Wanted;
+use crate::array::save_array;
 
 /// What became of one value of an output.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +33,17 @@ pub(crate) struct Delivered {
 pub(crate) enum Fate {
     /// A text that nobody wanted in a file.
     Shown(String),
+    /// An array that nobody wanted in a file.
+    Numbers {
+        /// What it consists of.
+        element: Element,
+        /// Lengths of its axes.
+        shape: Vec<u64>,
+        /// Its elements' bytes, if they are few.
+        bytes: Option<Vec<u8>>,
+        /// How many bytes they are.
+        size: u64,
+    },
     /// It is in this file.
     Saved {
         /// Which.
@@ -98,7 +111,8 @@ pub(crate) fn check_targets(wanted: &[Wanted]) -> Result<(), DeliveryError> {
 /// Where large outputs are best put while they come: where the first wanted file output will be.
 pub(crate) fn spool_dir(wanted: &[Wanted], outputs: &[Parameter]) -> Option<PathBuf> {
     let is_file = |wanted: &&Wanted| {
-        outputs.iter().any(|output| output.name == wanted.name && output.data_type.is_binary())
+        let in_file = |of: &DataType| of.is_binary() || of.as_array().is_some();
+        outputs.iter().any(|output| output.name == wanted.name && in_file(&output.data_type))
     };
     wanted.iter().filter(is_file).find_map(|wanted| {
         let to = wanted.to.clone().unwrap_or_else(|| PathBuf::from(&wanted.name));
@@ -152,11 +166,19 @@ pub(crate) async fn deliver(
     Ok((delivered, missing))
 }
 
+/// Bytes of an array that is shown or told as JSON: 1000 numbers.
+const SHOWN_ARRAY: u64 = 8000;
+
 fn unasked(value: &Value) -> Fate {
     match value {
         Value::Text(text) => Fate::Shown(text.clone()),
         Value::Data(payload) => Fate::NotAsked { size: payload.len() },
-        Value::Array(array) => Fate::NotAsked { size: array.data.len() },
+        Value::Array(array) => {
+            let size = array.data.len().unwrap_or(0);
+            let bytes = (size <= SHOWN_ARRAY).then(|| array_file::to_bytes(array, &Format::PLAIN));
+            let (element, shape) = (array.element, array.shape.clone());
+            Fate::Numbers { element, shape, bytes: bytes.and_then(Result::ok), size }
+        }
         Value::Record(_) => Fate::NotAsked { size: None },
     }
 }
@@ -200,19 +222,26 @@ fn is_directory_name(path: &Path) -> bool {
 async fn put(output: &Argument, parameter: Option<&Parameter>, path: PathBuf) -> Result<Fate> {
     let payload = match &output.value {
         Value::Data(payload) => payload.clone(),
-        Value::Array(array) => array.data.clone(),
+        Value::Array(array) => {
+            make_directory(&path)?;
+            let size = save_array(array, &path).await?;
+            return Ok(Fate::Saved { path, size });
+        }
         Value::Text(text) => Payload::Inline(Bytes::from(as_file(text, parameter))),
         Value::Record(_) => anyhow::bail!("the output {} is a record, not a file", output.name),
     };
-    if let Some(dir) = path.parent()
-        && !dir.as_os_str().is_empty()
-    {
-        let make = std::fs::create_dir_all(dir);
-        make.with_context(|| format!("cannot make the directory {}", dir.display()))?;
-    }
+    make_directory(&path)?;
     let size = payload.len().unwrap_or(0);
     save(&payload, &path).await.map_err(|error: Error| anyhow::Error::from(error))?;
     Ok(Fate::Saved { path, size })
+}
+
+fn make_directory(path: &Path) -> Result<()> {
+    match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => std::fs::create_dir_all(dir)
+            .with_context(|| format!("cannot make the directory {}", dir.display())),
+        _ => Ok(()),
+    }
 }
 
 /// A number ends with a line feed, as `cat` shows it best; a string is written to the letter.

@@ -1,6 +1,7 @@
 //! Programs as web services, unchanged: the binary.
 
 mod arguments;
+mod array;
 mod commands;
 mod deliver;
 mod exit;

@@ -4,6 +4,8 @@
 //!
 //! - [`template`]: the literal command line with typed slots
 //! - [`descriptor`]: the service file: what a command line can't say
+//! - [`array_file`]: arrays of numbers in files: text, raw, `.npy`
+//! - [`dimension`]: lengths of axes by their names
 //! - [`program`]: a described program; a call becomes a plan
 //! - [`plan`]: all that is needed to run one job anywhere, persisted with it
 //! - [`executor`]: where plans run; [`executor::local`] on this machine
@@ -13,8 +15,10 @@
 //! - [`workspace`]: a job's directory, before, during and after its run
 //! - [`engine`]: claims, starts, observes, concludes; the verbs on jobs
 
+pub mod array_file;
 pub mod conclusion;
 pub mod descriptor;
+pub mod dimension;
 pub mod engine;
 pub mod executor;
 pub mod function;

@@ -9,6 +9,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::array_file::Format;
+use crate::dimension::Dimensions;
+
 /// How to run one job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -33,6 +36,9 @@ pub struct Plan {
     pub staged: Vec<Staged>,
     /// What to collect after the end.
     pub outputs: Vec<OutputRule>,
+    /// Lengths of axes that the call tells.
+    #[serde(default, skip_serializing_if = "Dimensions::is_empty")]
+    pub dimensions: Dimensions,
     /// What counts as success.
     pub success: SuccessRules,
     /// File of the workspace in which the program tells why it failed, as JSON
@@ -85,6 +91,9 @@ pub struct OutputRule {
     pub source: OutputSource,
     /// The job fails if it is not there.
     pub required: bool,
+    /// How an array stands in the file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<Format>,
 }
 
 /// Where a program leaves an output.
@@ -137,7 +146,7 @@ pub struct JobLimits {
     pub output_size: Option<u64>,
     /// Bytes of standard output and of standard error each, where they go to the log.
     pub log_size: u64,
-    /// Bytes of an output that is a value (not `raw` or `xml`).
+    /// Bytes of an output that is a value (not `raw`, `xml` or an array).
     pub value_size: u64,
     /// Bytes that must stay free on the file system of the workspace.
     pub disk_reserve: u64,
@@ -160,14 +169,15 @@ impl Default for JobLimits {
     }
 }
 
-mod base64_bytes {
+/// Bytes in JSON.
+pub(crate) mod base64_bytes {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&base64_simd::STANDARD.encode_to_string(bytes))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(from)?;
         base64_simd::STANDARD.decode_to_vec(text).map_err(serde::de::Error::custom)
     }

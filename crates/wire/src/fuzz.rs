@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fishplate_contract::{
-    DataType, Fault, Held, Interface, Operation, Parameter, Service, Signature,
+    ArrayType, DataType, Element, Fault, Held, Interface, Operation, Parameter, Service, Signature,
 };
 
 use crate::limits::WireLimits;
@@ -165,8 +165,11 @@ fn echo_file() -> Service {
 }
 
 fn unpacked(content_type: &str, message: &[u8], size: usize) -> Option<(String, usize)> {
-    let parameters =
-        [Parameter::new("data", DataType::Raw), Parameter::new("x", DataType::String).repeated()];
+    let parameters = [
+        Parameter::new("data", DataType::Raw),
+        Parameter::new("x", DataType::String).repeated(),
+        Parameter::new("m", DataType::Array(ArrayType::new(Element::Float, 2))).optional(),
+    ];
     let expected = || Expected::response(QName::new("urn:t", "call"), &parameters);
     unpacked_by(&Head { content_type, ..Head::default() }, expected, message, size)
 }
@@ -265,6 +268,15 @@ mod tests {
         "<x:XMLData xmlns:x='urn:fishplate:xdescr:1'>",
         "</x:XMLData>",
         "aGVsbG8=",
+        "<m>",
+        "<m shape='1 2'>",
+        "</m>",
+        "<r>",
+        "</r>",
+        "<i>1.5</i>",
+        "<i>1</i><i>2</i></r><r><i>3</i>",
+        "<i>",
+        "</i>",
         "&amp;",
         "&#13;",
         "<![CDATA[",

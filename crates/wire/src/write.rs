@@ -38,13 +38,16 @@ pub struct ReplyForm {
 impl ReplyForm {
     /// The form of an answer to a request whose body was not read.
     pub fn of_head(head: &Head<'_>) -> Self {
-        let media = MediaType::parse(head.content_type);
+        Self::of_media(&MediaType::parse(head.content_type), head)
+    }
+
+    pub(crate) fn of_media(media: &MediaType, head: &Head<'_>) -> Self {
         let multipart = media.essence == "multipart/related";
         let info = media.parameter("start-info").or(media.parameter("type")).unwrap_or_default();
         let newer = media.essence == "application/soap+xml"
             || multipart && info.to_ascii_lowercase().starts_with("application/soap+xml");
         let view = View::of_address(head.query.unwrap_or_default());
-        let packaging = match of_answer(&media, head.accept.unwrap_or_default()) {
+        let packaging = match of_answer(media, head.accept.unwrap_or_default()) {
             Packaging::Plain => view.packaging(),
             other => other,
         };
@@ -68,8 +71,8 @@ pub fn write_reply(
     job: Option<JobId>,
 ) -> Envelope {
     let response = format!("{}Response", exposed.name);
-    let action = wsdl::action(namespace, &response);
-    let mut headers = addressing::answer(&form.addressing, &action);
+    let action = || wsdl::action(namespace, &response);
+    let mut headers = addressing::answer(&form.addressing, action);
     headers.extend(job.map(options::write_job));
     let children = children(namespace, outputs, form.arrays.unwrap_or_default());
     let name = QName::new(namespace, response);
@@ -99,8 +102,8 @@ fn children(namespace: &str, values: &[Argument], arrays: ArrayForm) -> Vec<Chil
 /// The envelope of a fault. `namespace` is the service's, whose WSDL declares the detail; `None`
 /// where no service is concerned.
 pub fn write_fault(form: &ReplyForm, namespace: Option<&str>, fault: &Fault) -> Envelope {
-    let action = addressing::fault_action(&form.addressing, fault.code);
-    let mut headers = addressing::answer(&form.addressing, &action);
+    let action = || addressing::fault_action(&form.addressing, fault.code);
+    let mut headers = addressing::answer(&form.addressing, action);
     if form.version == SoapVersion::V12 {
         headers.extend(explanations(form, fault.code));
     }

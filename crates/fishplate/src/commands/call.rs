@@ -20,9 +20,12 @@ use crate::output::{Output, json, progress, text};
 ///   NAME=VALUE     the value of an input, to the letter
 ///   NAME:FILE      the content of FILE is the value of an input (its trimmed text for numbers
 ///                  and strings)
+///   NAME=[[1,2],[3,4]]  an array, as lists or as rows of numbers
+///   NAME:FILE      an array: .npy, .csv, .bin or .raw (little-endian, of known shape), else rows
+///                  of numbers
 ///   out:NAME       writes the output NAME to the file NAME
 ///   out:NAME=FILE  writes the output NAME to FILE; for an output with several files, FILE is a
-///                  directory
+///                  directory; for an array, its suffix tells the format as above
 ///
 /// The first = or : of a word decides. Outputs that are not asked for are printed as `NAME: VALUE`;
 /// files among them are only named on standard error.
@@ -35,7 +38,8 @@ use crate::output::{Output, json, progress, text};
     after_help = "Examples:
   fishplate call http://somewhere.com/sample x=1 y:two out:result
   fishplate call http://somewhere.com/mesher geometry:pipe.geo size=0.5 out:mesh=pipe.msh
-  fishplate call http://somewhere.com/ccx deck:pipe.inp out:fields=results/ --json"
+  fishplate call http://somewhere.com/ccx deck:pipe.inp out:fields=results/ --json
+  fishplate call http://somewhere.com/smooth grid:grid.npy sweeps=3 out:smooth=smooth.csv"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -7,6 +7,7 @@ use fishplate_contract::{Fault, FaultCode};
 use serde_json::{Value, json};
 
 use crate::arguments::WordError;
+use crate::array::ArrayError;
 use crate::commands::Interruption;
 use crate::deliver::DeliveryError;
 use crate::exit::Exit;
@@ -50,7 +51,10 @@ impl Failure {
                     io::ErrorKind::BrokenPipe => Exit::BrokenPipe,
                     _ => Exit::Usage,
                 };
-            } else if cause.is::<WordError>() || cause.is::<DeliveryError>() || cause.is::<Usage>()
+            } else if cause.is::<WordError>()
+                || cause.is::<ArrayError>()
+                || cause.is::<DeliveryError>()
+                || cause.is::<Usage>()
             {
                 failure.exit = Exit::Usage;
             } else {

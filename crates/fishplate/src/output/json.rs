@@ -4,6 +4,7 @@ use fishplate_client::Service;
 use fishplate_contract::{DataType, JobReport, Parameter, Signature, lexical};
 use serde_json::{Map, Value, json};
 
+use crate::array::as_json;
 use crate::deliver::{Delivered, Fate};
 use crate::output::text::moment;
 
@@ -89,6 +90,14 @@ fn output_value(output: &Delivered) -> Value {
     match &output.fate {
         Fate::Shown(text) => {
             value.insert("value".to_owned(), scalar(text, output.data_type.as_ref()));
+        }
+        Fate::Numbers { element, shape, bytes, size } => {
+            value.insert("type".to_owned(), json!(element.name()));
+            value.insert("shape".to_owned(), json!(shape));
+            value.insert("size".to_owned(), json!(size));
+            if let Some(bytes) = bytes {
+                value.insert("values".to_owned(), as_json(*element, shape, bytes));
+            }
         }
         Fate::Saved { path, size } => {
             value.insert("file".to_owned(), json!(path.to_string_lossy()));

@@ -1,9 +1,10 @@
 //! Text for people and for their pipes.
 
 use fishplate_client::{Description, JobPage};
-use fishplate_contract::{DataType, JobReport, Parameter, Timestamp};
+use fishplate_contract::{ArrayType, DataType, Dimension, JobReport, Parameter, Timestamp};
 use fishplate_wire::wsdl::DescribedOperation;
 
+use crate::array::as_text;
 use crate::deliver::{Delivered, Fate};
 
 /// What a service takes and gives, as in Figure 5 of paper 000, with more after each type.
@@ -73,6 +74,9 @@ fn facts(parameter: &Parameter) -> String {
     facts.join("; ")
 }
 
+/// Numbers of an array that is printed.
+const SHOWN_NUMBERS: usize = 100;
+
 /// The outputs of a call: those in no file on standard output, and remarks for standard error.
 pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<String>) {
     let (mut text, mut remarks) = (String::new(), Vec::new());
@@ -86,6 +90,22 @@ pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<St
             Fate::Shown(value) => {
                 text.push_str(&format!("{name}: {}\n", value.strip_suffix('\n').unwrap_or(value)));
             }
+            Fate::Numbers { element, shape, bytes, size } => match bytes {
+                Some(shown) if shown.len() <= SHOWN_NUMBERS * element.size() => {
+                    let numbers = as_text(*element, shape, shown);
+                    text.push_str(&format!("{name}: {numbers}\n"));
+                }
+                _ => {
+                    let dimensions = shape.iter().copied().map(Dimension::Fixed).collect();
+                    let array = ArrayType { element: *element, dimensions };
+                    remarks.push(format!(
+                        "{name}: {array}, {}, not written; {command} out:{}=FILE writes it (as text, \
+                         or as FILE's suffix says: .npy, .csv, .bin)",
+                        self::bytes(*size),
+                        output.name
+                    ));
+                }
+            },
             Fate::Saved { .. } => {}
             Fate::NotAsked { size } => {
                 let size = size.map_or_else(|| "data".to_owned(), bytes);

@@ -6,6 +6,7 @@
     reason = "a test that is skipped or fails says why"
 )]
 
+mod arrays;
 mod bad_input;
 mod cgi;
 mod client;

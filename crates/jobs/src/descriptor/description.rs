@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fishplate_contract::{Parameter, Service};
+use fishplate_contract::{ArrayType, Dimension, Parameter, Service};
 
+use crate::array_file::Format;
 use crate::plan::{JobLimits, OutputSource, ProgressRule, Staged, SuccessRules};
 use crate::template::Template;
 
@@ -62,6 +63,8 @@ pub struct Input {
     pub prefix: Option<String>,
     /// The word that stands for true; false is no word at all.
     pub flag: Option<String>,
+    /// How an array stands in its file.
+    pub format: Format,
 }
 
 /// An output and where the program leaves it.
@@ -71,6 +74,8 @@ pub struct Output {
     pub parameter: Parameter,
     /// Where the program leaves it.
     pub source: OutputSource,
+    /// How an array stands in its file.
+    pub format: Format,
 }
 
 /// A container to run a program in.
@@ -86,6 +91,17 @@ impl Invocation {
     /// The input of that name.
     pub fn input(&self, name: &str) -> Option<&Input> {
         self.inputs.iter().find(|input| input.parameter.name == name)
+    }
+
+    /// An array of which an axis has this name.
+    pub fn array_with_axis(&self, name: &str) -> Option<&ArrayType> {
+        let inputs = self.inputs.iter().map(|input| &input.parameter);
+        let outputs = self.outputs.iter().map(|output| &output.parameter);
+        let named = |axis: &Dimension| matches!(axis, Dimension::Named(it) if it == name);
+        inputs
+            .chain(outputs)
+            .filter_map(|parameter| parameter.data_type.as_array())
+            .find(|array| array.dimensions.iter().any(named))
     }
 
     /// The file of an output slot.

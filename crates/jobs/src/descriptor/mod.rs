@@ -19,6 +19,7 @@ mod files;
 mod operation;
 mod parameter;
 mod service;
+mod shape;
 mod table;
 mod text;
 pub mod units;

@@ -11,6 +11,7 @@ use super::command::Command;
 use super::description::{Input, Invocation, Output};
 use super::diagnostic::Report;
 use super::parameter::{self, Standing};
+use super::shape;
 use super::table::{Table, as_table, as_text, wrong_type};
 use super::text::Text;
 use super::workspace::{File, Role};
@@ -44,22 +45,22 @@ pub(super) fn read(
     let progress = table.table("progress", report).and_then(|table| progress(table, report));
     let command = command?;
     let parsed = command.parse(report);
-    let mut parts =
-        Parts { command, parsed, inputs: Vec::new(), outputs: Vec::new(), files: Vec::new() };
+    let mut parts = Parts::new(command, parsed);
     parts.read_inputs(&inputs, &outputs, &table.nested("input"), report);
     parts.read_outputs(&outputs, &table.nested("output"), report);
     parts.redirections();
+    shape::check(&parts.inputs, &parts.outputs, &parts.named, report);
     Some(parts.assemble(name, success, progress))
 }
 
 /// A one-liner: a command line and nothing more.
 pub(super) fn of_command(name: &str, command: Command, report: &mut Report<'_>) -> ReadOperation {
     let parsed = command.parse(report);
-    let mut parts =
-        Parts { command, parsed, inputs: Vec::new(), outputs: Vec::new(), files: Vec::new() };
+    let mut parts = Parts::new(command, parsed);
     parts.read_inputs(&[], &[], "", report);
     parts.read_outputs(&[], "", report);
     parts.redirections();
+    shape::check(&parts.inputs, &parts.outputs, &parts.named, report);
     parts.assemble(name, SuccessRules::default(), None)
 }
 
@@ -68,10 +69,17 @@ struct Parts {
     parsed: Parsed,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
+    /// Where each output is named.
+    named: Vec<Range<usize>>,
     files: Vec<File>,
 }
 
 impl Parts {
+    fn new(command: Command, parsed: Parsed) -> Self {
+        let (inputs, outputs, named, files) = Default::default();
+        Self { command, parsed, inputs, outputs, named, files }
+    }
+
     fn place(&self, index: usize) -> Range<usize> {
         self.command.locate(&self.parsed.places[index].at)
     }
@@ -140,6 +148,7 @@ impl Parts {
                 self.files.push(File { path: path.clone(), role, span: self.place(index) });
             }
             self.outputs.push(output);
+            self.named.push(self.place(index));
         }
         for entry in tables {
             let name = &entry.0;
@@ -159,6 +168,7 @@ impl Parts {
                     self.files.push(File { path: path.clone(), role, span: name.span.clone() });
                 }
                 self.outputs.push(output);
+                self.named.push(name.span.clone());
             }
         }
     }

@@ -8,8 +8,11 @@ use super::description::{Input, Output};
 use super::diagnostic::Report;
 use super::table::{Table, as_lexical, wrong_type};
 use super::text::Text;
+use crate::array_file::{ByteOrder, Format, Order};
 use crate::plan::OutputSource;
-use crate::template::{Direction, Passing, Slot, closest, reject_file_name};
+use crate::template::{
+    Direction, Passing, Slot, array_problem, closest, probable_type, reject_file_name, type_names,
+};
 
 /// Where a slot stands, as far as its parameter's keys depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,7 @@ pub(super) fn slot_input(
         filename: in_file.then(|| slot.name.clone()),
         prefix: None,
         flag: None,
+        format: Format::default(),
     };
     let Some(mut table) = table else { return input };
     describe(&mut input.parameter, &mut table, report);
@@ -60,6 +64,7 @@ pub(super) fn slot_input(
         }
     }
     words(&mut input, slot, standing, &mut table, report);
+    input.format = format(&slot.data_type, Format::default(), &mut table, report);
     table.finish(report);
     input
 }
@@ -94,8 +99,9 @@ pub(super) fn file_input(
             report.error(value.span(), format!("`{key}` is for slots of the command line"));
         }
     }
+    let format = format_if_known(data_type.as_ref(), &mut table, report);
     table.finish(report);
-    Some(Input { parameter, filename: Some(filename?), prefix: None, flag: None })
+    Some(Input { parameter, filename: Some(filename?), prefix: None, flag: None, format })
 }
 
 /// An output slot with the table that says more about it. The parameter of an `in out` slot is
@@ -108,12 +114,14 @@ pub(super) fn slot_output(
 ) -> Output {
     let mut parameter = Parameter::new(&slot.name, slot.data_type.clone());
     let mut path = slot.name.clone();
+    let mut format = Format::default();
     if let Some(input) = input {
         parameter.help.clone_from(&input.parameter.help);
         parameter.unit.clone_from(&input.parameter.unit);
         parameter.media_type.clone_from(&input.parameter.media_type);
         parameter.optional = input.parameter.optional && input.parameter.default.is_none();
         path = input.filename.clone().unwrap_or(path);
+        format = input.format;
     }
     if let Some(mut table) = table {
         describe(&mut parameter, &mut table, report);
@@ -139,9 +147,10 @@ pub(super) fn slot_output(
                     .hint(format!("`{}` is a slot; `filename` names its file", slot.name));
             }
         }
+        format = self::format(&slot.data_type, format, &mut table, report);
         table.finish(report);
     }
-    Output { parameter, source: OutputSource::Path(path) }
+    Output { parameter, source: OutputSource::Path(path), format }
 }
 
 /// An output that the program names itself.
@@ -189,8 +198,9 @@ pub(super) fn found_output(
             None
         }
     };
+    let format = format_if_known(data_type.as_ref(), &mut table, report);
     table.finish(report);
-    Some(Output { parameter, source: source? })
+    Some(Output { parameter, source: source?, format })
 }
 
 /// What is for people.
@@ -263,7 +273,7 @@ fn values(parameter: &mut Parameter, table: &mut Table<'_>, report: &mut Report<
     }
     parameter.choices = choices(parameter, table, report);
     if let Some(text) = lexical(table, "default", report) {
-        if parameter.data_type.is_binary() {
+        if in_file_only(&parameter.data_type) {
             report
                 .error(text.span, format!("a file of type `{type_name}` has no default"))
                 .hint("`optional = true` lets it be left out; `stage` puts a file of yours in");
@@ -289,7 +299,7 @@ fn choices(parameter: &Parameter, table: &mut Table<'_>, report: &mut Report<'_>
             wrong_type(report, "a choice", "a string or a number", item);
             continue;
         };
-        if parameter.data_type.is_binary() {
+        if in_file_only(&parameter.data_type) {
             let message = format!("`choices` are for values, not `{}`", parameter.data_type.name());
             report.error(text.span, message);
             break;
@@ -342,6 +352,116 @@ fn words(
     }
 }
 
+/// No text stands for such a value.
+fn in_file_only(data_type: &DataType) -> bool {
+    data_type.is_binary() || data_type.as_array().is_some()
+}
+
+/// The keys that tell how an array stands in its file.
+const FORMAT_KEYS: [&str; 4] = ["format", "delimiter", "byte_order", "order"];
+
+/// The format of a file whose type may not be known, because it was wrong.
+fn format_if_known(
+    data_type: Option<&DataType>,
+    table: &mut Table<'_>,
+    report: &mut Report<'_>,
+) -> Format {
+    match data_type {
+        Some(data_type) => format(data_type, Format::default(), table, report),
+        None => {
+            for key in FORMAT_KEYS {
+                table.get(key);
+            }
+            Format::default()
+        }
+    }
+}
+
+/// How an array stands in its file, unless told otherwise as in `default`.
+fn format(
+    data_type: &DataType,
+    default: Format,
+    table: &mut Table<'_>,
+    report: &mut Report<'_>,
+) -> Format {
+    if data_type.as_array().is_none() {
+        for key in FORMAT_KEYS {
+            let Some(value) = table.get(key) else { continue };
+            report
+                .error(value.span(), format!("`{key}` is for arrays, not `{}`", data_type.name()))
+                .hint("the type of an array has brackets, such as `double[]` or `float[n,m]`");
+        }
+        return default;
+    }
+    let mut format = match one_of("format", &["text", "raw", "npy"], table, report) {
+        Some("raw") => Format::PLAIN,
+        Some("npy") => Format::Npy,
+        Some(_) => Format::default(),
+        None => default,
+    };
+    let mut misplaced = Vec::new();
+    if let Some((sign, span)) = delimiter(table, report) {
+        match &mut format {
+            Format::Text { delimiter } => *delimiter = sign,
+            _ => misplaced.push(("delimiter", "text", span)),
+        }
+    }
+    let span = |table: &Table<'_>, key| table.key_span(key).unwrap_or(0..0);
+    if let Some(name) = one_of("byte_order", &["little", "big"], table, report) {
+        match &mut format {
+            Format::Raw { byte_order, .. } if name == "big" => *byte_order = ByteOrder::Big,
+            Format::Raw { byte_order, .. } => *byte_order = ByteOrder::Little,
+            _ => misplaced.push(("byte_order", "raw", span(table, "byte_order"))),
+        }
+    }
+    if let Some(name) = one_of("order", &["c", "fortran"], table, report) {
+        match &mut format {
+            Format::Raw { order, .. } if name == "fortran" => *order = Order::Fortran,
+            Format::Raw { order, .. } => *order = Order::C,
+            _ => misplaced.push(("order", "raw", span(table, "order"))),
+        }
+    }
+    for (key, right, span) in misplaced {
+        report
+            .error(span, format!("`{key}` is for files of the format `{right}`"))
+            .hint(format!("write format = \"{right}\", or leave `{key}` out"));
+    }
+    format
+}
+
+/// The value of a key that has only a few.
+fn one_of(
+    key: &'static str,
+    names: &[&'static str],
+    table: &mut Table<'_>,
+    report: &mut Report<'_>,
+) -> Option<&'static str> {
+    let text = table.string(key, report)?;
+    let found = names.iter().find(|name| **name == text.value);
+    if found.is_none() {
+        let near = closest(&text.value, names.iter().copied());
+        report
+            .error(text.span, format!("`{key}` is not {:?}", text.value))
+            .label(format!("one of {}", names.join(", ")))
+            .maybe_hint(near.map(|near| format!("`{near}` is one")));
+    }
+    found.copied()
+}
+
+fn delimiter(table: &mut Table<'_>, report: &mut Report<'_>) -> Option<(char, Range<usize>)> {
+    let text = table.string("delimiter", report)?;
+    let mut signs = text.value.chars();
+    let (Some(sign), None) = (signs.next(), signs.next()) else {
+        report.error(text.span, "`delimiter` is one character, such as \",\"");
+        return None;
+    };
+    if let Some(why) = Format::reject_delimiter(sign) {
+        report.error(text.span, format!("{sign:?} cannot separate numbers")).hint(why);
+        return None;
+    }
+    Some((sign, text.span))
+}
+
 fn lexical(table: &mut Table<'_>, key: &'static str, report: &mut Report<'_>) -> Option<Text> {
     let value = table.get(key)?;
     let text = as_lexical(value);
@@ -357,15 +477,18 @@ fn is_number(data_type: &DataType) -> bool {
 
 fn data_type(text: &Text, report: &mut Report<'_>) -> Option<DataType> {
     let found = DataType::from_name(&text.value);
-    if found.is_none() {
+    if found.is_some() {
+        return found;
+    }
+    if let Some((_, message, hint)) = array_problem(&text.value) {
+        report.error(text.span.clone(), message).maybe_hint(hint);
+    } else {
         report
             .error(text.span.clone(), format!("`{}` is no type of a parameter", text.value))
-            .label(format!("one of {}", DataType::NAMES.join(", ")))
-            .maybe_hint(
-                closest(&text.value, DataType::NAMES).map(|near| format!("`{near}` is one")),
-            );
+            .label(format!("one of {}", type_names()))
+            .maybe_hint(probable_type(&text.value).map(|near| format!("`{near}` is one")));
     }
-    found
+    None
 }
 
 /// The name of a file in the workspace, reported if it cannot be one.

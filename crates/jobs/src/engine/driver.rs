@@ -11,7 +11,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::reactor::{Effect, End, Event, Reactor};
 use super::{Ended, Engine, Shared, holder, judge, lock};
 use crate::conclusion::Conclusion;
-use crate::executor::{self, Handle, OutputContent};
+use crate::executor::{self, ArrayBytes, Handle, OutputContent};
 use crate::plan::Plan;
 use crate::store::{Backlog, Claim, ClaimRequest, Fenced};
 use crate::workspace;
@@ -362,8 +362,14 @@ impl Shared {
             let waiters = lock(&self.waiters);
             waiters.get(job).is_some_and(|all| all.iter().any(|waiter| !waiter.is_closed()))
         };
-        let in_memory =
-            |output: &executor::Output| matches!(output.content, OutputContent::Text(_));
+        let in_memory = |output: &executor::Output| {
+            let inline = |bytes: &ArrayBytes| matches!(bytes, ArrayBytes::Inline(_));
+            match &output.content {
+                OutputContent::Text(_) => true,
+                OutputContent::Array { bytes, .. } => inline(bytes),
+                OutputContent::TextFile { .. } | OutputContent::File { .. } => false,
+            }
+        };
         lock(&self.passing).remove(&job)
             && conclusion.state() != JobState::Killed
             && conclusion.outputs().iter().all(in_memory)

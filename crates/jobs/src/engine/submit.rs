@@ -2,7 +2,8 @@
 
 use std::fs::{self, File};
 use std::hash::{Hash as _, Hasher as _};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,9 +17,10 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::driver::Order;
 use super::{Engine, Shared, lock, storage_fault, write_fault};
+use crate::array_file;
 use crate::conclusion::Conclusion;
 use crate::plan::Plan;
-use crate::program::Placement;
+use crate::program::{Placed, Placement};
 use crate::store::{ClaimRequest, NewJob, Submission, Totals};
 
 /// Plans of waiting jobs that are kept in memory; those of more are read from the store.
@@ -45,7 +47,7 @@ pub struct NewWork {
     pub fingerprint: u64,
     /// How to run it.
     pub plan: Plan,
-    /// Its spooled inputs.
+    /// Its inputs that are put into the workspace when it is accepted.
     pub placements: Vec<Placement>,
     /// How many jobs of its service may run at once.
     pub max_running: u32,
@@ -379,7 +381,7 @@ fn digest_payload(payload: &Payload, digest: &mut Xxh3) -> io::Result<()> {
 /// What is read of a payload at once.
 const DIGESTED_AT_ONCE: usize = 256 << 10;
 
-/// Moves spooled inputs into the workspace.
+/// Puts inputs into the workspace: spooled ones are moved, arrays written in their format.
 async fn place(directory: &Path, placements: Vec<Placement>, durable: bool) -> Result<(), Fault> {
     if placements.is_empty() {
         return Ok(());
@@ -399,7 +401,7 @@ async fn place(directory: &Path, placements: Vec<Placement>, durable: bool) -> R
             "the server's disk is full; nothing was started",
         )),
         Ok(Err(error)) => {
-            tracing::error!(%error, "spooled inputs could not be moved into a workspace");
+            tracing::error!(%error, "inputs could not be put into a workspace");
             Err(Fault::new(FaultCode::Internal, "the inputs could not be stored"))
         }
         Err(_) => Err(Fault::new(FaultCode::Internal, "the inputs could not be stored")),
@@ -407,16 +409,30 @@ async fn place(directory: &Path, placements: Vec<Placement>, durable: bool) -> R
 }
 
 fn place_all(directory: &Path, placements: &[Placement], durable: bool) -> io::Result<()> {
-    for Placement { path, held } in placements {
+    for Placement { path, content } in placements {
         let target: PathBuf = directory.join("work").join(path);
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent)?;
         }
-        if durable {
-            File::open(held.path())?.sync_data()?;
+        if let Placed::Bytes(Payload::Spooled(held)) = content {
+            if durable {
+                File::open(held.path())?.sync_data()?;
+            }
+            fs::rename(held.path(), &target)?;
+            held.keep();
+            continue;
         }
-        fs::rename(held.path(), &target)?;
-        held.keep();
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&target)?;
+        match content {
+            Placed::Array(array, format) => array_file::write(array, format, &file)?,
+            Placed::Bytes(data) => {
+                let pieces = data.pieces().ok_or(io::ErrorKind::Unsupported)?;
+                pieces.iter().try_for_each(|piece| file.write_all(piece))?;
+            }
+        }
+        if durable {
+            file.sync_data()?;
+        }
     }
     if durable {
         File::open(directory.join("work"))?.sync_all()?;

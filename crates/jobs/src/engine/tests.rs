@@ -26,6 +26,7 @@ fn plan() -> Plan {
         inputs: Vec::new(),
         staged: Vec::new(),
         outputs: Vec::new(),
+        dimensions: crate::dimension::Dimensions::default(),
         success: SuccessRules::default(),
         fault: None,
         progress: None,

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fishplate_contract::{
-    Argument, Fault, FaultCode, JobId, JobReport, JobState, Payload, Principal, Value,
+    Argument, Array, Element, Fault, FaultCode, JobId, JobReport, JobState, Payload, Principal,
+    Value,
 };
 
 use super::driver::Order;
@@ -14,7 +15,7 @@ use super::output::OutputFile;
 use super::reactor::Event;
 use super::{Ended, Engine, lock, storage_fault, write_fault};
 use crate::conclusion::Conclusion;
-use crate::executor::OutputContent;
+use crate::executor::{ArrayBytes, OutputContent};
 use crate::plan::Plan;
 use crate::store::{Backlog, Filter, KillRequest, Record};
 use crate::workspace::{self, Stream};
@@ -143,6 +144,20 @@ impl Engine {
                 ),
                 OutputContent::File { path, len } => {
                     Value::Data(Payload::Spooled(Arc::new(OutputFile::new(work.join(path), *len))))
+                }
+                OutputContent::Array { element, shape, bytes } => {
+                    let element = Element::from_name(element).ok_or_else(|| {
+                        let what = format!("output {} is an array of {element}", output.name);
+                        Fault::new(FaultCode::Internal, what).job(job)
+                    })?;
+                    let data = match bytes {
+                        ArrayBytes::Inline(bytes) => Payload::Inline(bytes.clone().into()),
+                        ArrayBytes::File { path, len } => {
+                            let file = OutputFile::new(directory.join(path), *len);
+                            Payload::Spooled(Arc::new(file))
+                        }
+                    };
+                    Value::Array(Array { element, shape: shape.clone(), data })
                 }
             };
             Ok(Argument { name: output.name.clone(), label: output.label.clone(), value })

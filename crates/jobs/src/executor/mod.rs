@@ -214,4 +214,27 @@ pub enum OutputContent {
         /// Length in bytes.
         len: u64,
     },
+    /// An array of numbers.
+    Array {
+        /// Name of what it consists of ([`fishplate_contract::Element::name`]).
+        element: String,
+        /// Lengths of its axes.
+        shape: Vec<u64>,
+        /// Its elements, little-endian, in C order.
+        bytes: ArrayBytes,
+    },
+}
+
+/// Where the bytes of an array are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ArrayBytes {
+    /// Here; few.
+    Inline(#[serde(with = "crate::plan::base64_bytes")] Vec<u8>),
+    /// In a file.
+    File {
+        /// Path in the job's directory.
+        path: String,
+        /// Length in bytes.
+        len: u64,
+    },
 }

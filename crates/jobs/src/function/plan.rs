@@ -12,10 +12,12 @@ use fishplate_contract::{Argument, Fault, FaultCode, Payload, Value};
 use serde::{Deserialize, Serialize};
 
 use super::Functions;
+use crate::array_file::Format;
+use crate::dimension::Dimensions;
 use crate::plan::{
     InputContent, InputFile, OutputRule, OutputSource, Plan, ProgressRule, SuccessRules,
 };
-use crate::program::Placement;
+use crate::program::{Placed, Placement};
 
 /// How to start a process that runs a function of this service: a program that calls
 /// [`super::worker::run`] when it is given `arguments`, the service's name and the operation's.
@@ -55,9 +57,8 @@ pub(super) enum ToldValue {
     },
 }
 
-/// How to run this call as a job, and which spooled inputs to move into its workspace. The
-/// arguments were accepted; what they hold in memory becomes part of the plan, so it should be
-/// small.
+/// How to run this call as a job, and which inputs to put into its workspace. The arguments were
+/// accepted; what they hold inline becomes part of the plan, so it should be small.
 ///
 /// # Errors
 /// `UnknownOperation`; `NotSupported` for a reference.
@@ -80,6 +81,8 @@ pub fn plan(
         data_type: output.data_type.name().into_owned(),
         source: OutputSource::Path(format!("{OUTPUTS}/{}", output.name)),
         required: !output.optional,
+        // It tells the shape.
+        format: output.data_type.as_array().map(|_| Format::Npy),
     });
     let names = [functions.service().name.clone(), operation.to_owned()];
     let plan = Plan {
@@ -94,6 +97,7 @@ pub fn plan(
         staged: Vec::new(),
         outputs: outputs.collect(),
         success: SuccessRules::default(),
+        dimensions: Dimensions::default(),
         fault: Some(FAULT.to_owned()),
         progress: Some(ProgressRule {
             pattern: "([0-9.]+)%".to_owned(),
@@ -130,12 +134,13 @@ impl Inputs {
     fn file(&mut self, name: &str, payload: &Payload) -> Result<String, Fault> {
         let path = format!("in/{name}");
         let content = match payload {
-            Payload::Spooled(held) => {
-                self.placements.push(Placement { path: path.clone(), held: held.clone() });
+            Payload::Reference(_) => return Err(unfit(name)),
+            Payload::Inline(bytes) => InputContent::Bytes(bytes.to_vec()),
+            large => {
+                let content = Placed::Bytes(large.clone());
+                self.placements.push(Placement { path: path.clone(), content });
                 InputContent::InPlace
             }
-            Payload::Reference(_) => return Err(unfit(name)),
-            in_memory => InputContent::Bytes(in_memory.pieces().unwrap_or_default().concat()),
         };
         self.files.push(InputFile { path: path.clone(), content });
         Ok(path)

@@ -11,6 +11,7 @@ use fishplate_contract::{Argument, Array, Element, Fault, FaultCode, Held, Paylo
 use super::context::{Context, Scratch, storage_fault};
 use super::plan::{ARGUMENTS, FAULT, OUTPUTS, PROGRESS, Told, ToldValue};
 use super::{Entry, Functions};
+use crate::array_file::{self, Format};
 use crate::executor::ToldFault;
 
 /// How a worker ended.
@@ -94,7 +95,8 @@ fn leave(output: &Argument, path: &Path) -> io::Result<()> {
     match &output.value {
         Value::Text(text) => fs::write(path, text),
         Value::Data(payload) => leave_payload(payload, path),
-        Value::Array(_) | Value::Record(_) => Err(io::ErrorKind::Unsupported.into()),
+        Value::Array(array) => array_file::write(array, &Format::Npy, &File::create(path)?),
+        Value::Record(_) => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

@@ -1,10 +1,12 @@
 //! A call's arguments into words and files. What a caller sends becomes text within one word, or
 //! a file's bytes; it can add no word, name no file and begin no option.
 
-use fishplate_contract::{Argument, Fault, FaultCode, Parameter, Payload, Value};
+use fishplate_contract::{Argument, Array, DataType, Fault, FaultCode, Parameter, Payload, Value};
 
-use super::Placement;
+use super::{Placed, Placement};
+use crate::array_file::{self, Format};
 use crate::descriptor::{Input, Invocation};
+use crate::dimension::Dimensions;
 use crate::plan::{InputContent, InputFile, OutputRule};
 use crate::template::{Item, Part, Passing, Slot, Stream, Target, Word};
 
@@ -17,6 +19,7 @@ pub(super) struct Filled {
     pub(super) stderr: Option<String>,
     pub(super) inputs: Vec<InputFile>,
     pub(super) placements: Vec<Placement>,
+    pub(super) dimensions: Dimensions,
 }
 
 /// A value that was accepted.
@@ -24,6 +27,7 @@ pub(super) struct Filled {
 enum Accepted {
     Text(String),
     Data(Payload),
+    Array(Array),
     /// Left out, and nothing stands in for it.
     Absent,
 }
@@ -35,7 +39,8 @@ pub(super) fn fill(invocation: &Invocation, arguments: &[Argument]) -> Result<Fi
         .iter()
         .map(|input| accept(&input.parameter, arguments))
         .collect::<Result<Vec<_>, Fault>>()?;
-    let mut filled = Filled::default();
+    let dimensions = dimensions(invocation, &accepted)?;
+    let mut filled = Filled { dimensions, ..Filled::default() };
     let values = Values { invocation, accepted: &accepted };
     for (index, item) in invocation.template.items.iter().enumerate() {
         match item {
@@ -56,10 +61,41 @@ pub(super) fn fill(invocation: &Invocation, arguments: &[Argument]) -> Result<Fi
     }
     for (input, value) in invocation.inputs.iter().zip(accepted) {
         if let Some(path) = &input.filename {
-            filled.place(path, value);
+            filled.place(path, value, &input.format)?;
         }
     }
     Ok(filled)
+}
+
+/// The lengths that the call tells: of the arrays in it, and of axes that are named as one of its
+/// whole numbers.
+fn dimensions(invocation: &Invocation, accepted: &[Accepted]) -> Result<Dimensions, Fault> {
+    let mut known = Dimensions::default();
+    let invalid =
+        |name: &str, message| Fault::new(FaultCode::InvalidValue, message).parameter(name);
+    for (input, value) in invocation.inputs.iter().zip(accepted) {
+        let Parameter { name, data_type, .. } = &input.parameter;
+        let Accepted::Text(text) = value else { continue };
+        let whole = matches!(data_type, DataType::Int | DataType::Long);
+        let Some(array) = invocation.array_with_axis(name).filter(|_| whole) else { continue };
+        let length = text.parse::<i64>().ok().and_then(|length| u64::try_from(length).ok());
+        let length = length.ok_or_else(|| {
+            let message =
+                format!("parameter {name} is the length of an axis ({array}): {text} is none");
+            invalid(name, message)
+        })?;
+        known.tell(name, length, format!("parameter {name}"));
+    }
+    for (input, value) in invocation.inputs.iter().zip(accepted) {
+        let Parameter { name, data_type, .. } = &input.parameter;
+        let (Accepted::Array(array), DataType::Array(wanted)) = (value, data_type) else {
+            continue;
+        };
+        known
+            .bind(wanted, &array.shape, &format!("parameter {name}"))
+            .map_err(|message| invalid(name, message))?;
+    }
+    Ok(known)
 }
 
 /// What to collect, the same for every call.
@@ -69,6 +105,7 @@ pub(super) fn output_rules(invocation: &Invocation) -> Vec<OutputRule> {
         data_type: output.parameter.data_type.name().into_owned(),
         source: output.source.clone(),
         required: !output.parameter.optional,
+        format: output.parameter.data_type.as_array().map(|_| output.format),
     };
     invocation.outputs.iter().map(rule).collect()
 }
@@ -111,7 +148,8 @@ fn accept(parameter: &Parameter, arguments: &[Argument]) -> Result<Accepted, Fau
     let type_name = parameter.data_type.name();
     let wrong = |message| Err(Fault::new(FaultCode::InvalidValue, message).parameter(name));
     match &argument.value {
-        Value::Data(Payload::Reference(reference)) => Err(Fault::new(
+        Value::Data(Payload::Reference(reference))
+        | Value::Array(Array { data: Payload::Reference(reference), .. }) => Err(Fault::new(
             FaultCode::NotSupported,
             format!(
                 "parameter {name} is a reference to {:?}, and this server does not accept \
@@ -120,6 +158,14 @@ fn accept(parameter: &Parameter, arguments: &[Argument]) -> Result<Accepted, Fau
             ),
         )
         .parameter(name)),
+        Value::Array(array) if parameter.data_type.as_array().is_some() => {
+            accept_array(parameter, array)
+        }
+        Value::Text(_) | Value::Data(_) | Value::Record(_)
+            if parameter.data_type.as_array().is_some() =>
+        {
+            wrong(format!("parameter {name} is of type {type_name}: send an array of numbers"))
+        }
         Value::Text(text) if !parameter.data_type.is_binary() => {
             parameter.accept(text).map(|text| Accepted::Text(text.to_owned()))
         }
@@ -139,6 +185,22 @@ fn accept(parameter: &Parameter, arguments: &[Argument]) -> Result<Accepted, Fau
             wrong(format!("parameter {name} is of type {type_name}: send one value without fields"))
         }
     }
+}
+
+fn accept_array(parameter: &Parameter, array: &Array) -> Result<Accepted, Fault> {
+    let Parameter { name, data_type, .. } = parameter;
+    let Array { element, shape, data } = array;
+    let wrong = |message| Err(Fault::new(FaultCode::InvalidValue, message).parameter(name));
+    if data_type.as_array().is_some_and(|wanted| wanted.element != *element) {
+        let (wanted, element) = (data_type.name(), element.name());
+        return wrong(format!("parameter {name} is of type {wanted}, not an array of {element}"));
+    }
+    if Array::size(*element, shape) != data.len() {
+        let (shape, len) = (Array::shape_text(shape), data.len().unwrap_or(0));
+        let element = element.name();
+        return wrong(format!("parameter {name} has {len} bytes, not those of {shape} {element}"));
+    }
+    Ok(Accepted::Array(array.clone()))
 }
 
 fn missing(parameter: &Parameter) -> Fault {
@@ -206,7 +268,7 @@ impl Values<'_> {
                 matches!(text.as_str(), "true" | "1").then(|| flag.clone())
             }
             (Accepted::Text(text), None) => Some(text.clone()),
-            (Accepted::Data(_) | Accepted::Absent, _) => None,
+            (Accepted::Data(_) | Accepted::Array(_) | Accepted::Absent, _) => None,
         }
     }
 
@@ -220,23 +282,48 @@ impl Values<'_> {
     }
 }
 
+/// Bytes of a file that are persisted in the plan; a larger one is put into its place when the job
+/// is accepted.
+const SMALL_FILE: usize = 64 << 10;
+
+/// Bytes of an array whose file is persisted in the plan: as text it may be five times as long.
+const SMALL_ARRAY: usize = 8 << 10;
+
+fn in_plan(bytes: Vec<u8>) -> InputContent {
+    match String::from_utf8(bytes) {
+        Ok(text) => InputContent::Text(text),
+        Err(error) => InputContent::Bytes(error.into_bytes()),
+    }
+}
+
 impl Filled {
-    fn place(&mut self, path: &str, value: Accepted) {
+    fn place(&mut self, path: &str, value: Accepted, format: &Format) -> Result<(), Fault> {
+        let small = |data: &Payload, most: usize| {
+            data.pieces().is_some() && data.len().is_some_and(|len| len <= most as u64)
+        };
         let content = match value {
-            Accepted::Absent => return,
+            Accepted::Absent => return Ok(()),
             Accepted::Text(text) => InputContent::Text(text),
-            Accepted::Data(Payload::Inline(bytes)) => match String::from_utf8(bytes.to_vec()) {
-                Ok(text) => InputContent::Text(text),
-                Err(error) => InputContent::Bytes(error.into_bytes()),
-            },
-            Accepted::Data(Payload::Pieces(pieces)) => InputContent::Bytes(pieces.concat()),
-            Accepted::Data(Payload::Spooled(held)) => {
-                self.placements.push(Placement { path: path.to_owned(), held });
-                InputContent::InPlace
+            Accepted::Data(data) if small(&data, SMALL_FILE) => {
+                in_plan(data.pieces().unwrap_or_default().concat())
             }
-            // Refused when it was accepted.
-            Accepted::Data(Payload::Reference(_)) => return,
+            Accepted::Array(array) if small(&array.data, SMALL_ARRAY) => {
+                in_plan(array_file::to_bytes(&array, format).map_err(|error| {
+                    Fault::new(FaultCode::Internal, format!("{path} can't be made: {error}"))
+                })?)
+            }
+            Accepted::Data(data) => self.put(path, Placed::Bytes(data)),
+            Accepted::Array(Array { data, .. }) if *format == Format::PLAIN => {
+                self.put(path, Placed::Bytes(data))
+            }
+            Accepted::Array(array) => self.put(path, Placed::Array(array, *format)),
         };
         self.inputs.push(InputFile { path: path.to_owned(), content });
+        Ok(())
+    }
+
+    fn put(&mut self, path: &str, content: Placed) -> InputContent {
+        self.placements.push(Placement { path: path.to_owned(), content });
+        InputContent::InPlace
     }
 }

@@ -13,10 +13,11 @@ pub mod locate;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
-use fishplate_contract::{Argument, Fault, FaultCode, Held, Service};
+use fishplate_contract::{Argument, Array, Fault, FaultCode, Payload, Service};
 
+use crate::array_file::Format;
 use crate::descriptor::{Description, Invocation};
 use crate::plan::{Plan, ProgressRule};
 use environment::EnvironmentError;
@@ -34,14 +35,23 @@ pub struct Program {
     found: Vec<RwLock<Option<PathBuf>>>,
 }
 
-/// A spooled input to be moved into the workspace before the plan runs: whoever does so calls
-/// [`Held::keep`].
+/// An input to be put into the workspace before the plan runs. A spooled one that stays as it is,
+/// is moved: whoever does so calls [`Held::keep`](fishplate_contract::Held::keep).
 #[derive(Clone, Debug)]
 pub struct Placement {
     /// Where it belongs in the workspace.
     pub path: String,
-    /// Where it is.
-    pub held: Arc<dyn Held>,
+    /// Its bytes, and what becomes of them.
+    pub content: Placed,
+}
+
+/// What is put into a workspace.
+#[derive(Clone, Debug)]
+pub enum Placed {
+    /// These bytes as they are; no reference.
+    Bytes(Payload),
+    /// An array in this format.
+    Array(Array, Format),
 }
 
 /// The workspace as a program in a container sees it.
@@ -122,6 +132,7 @@ impl Program {
             inputs: filled.inputs,
             staged: self.description.staged.clone(),
             outputs: fill::output_rules(invocation),
+            dimensions: filled.dimensions,
             success: invocation.success.clone(),
             limits: self.description.limits.clone(),
         };

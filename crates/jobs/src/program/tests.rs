@@ -1,7 +1,8 @@
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{DataRef, DataType, Payload, Value};
+use fishplate_contract::{DataRef, DataType, Held, Payload, Value};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -68,6 +69,7 @@ fn the_papers_call_becomes_its_command_line() {
         data_type: "int".to_owned(),
         source: OutputSource::Path("result".to_owned()),
         required: true,
+        format: None,
     };
     assert_eq!(plan.outputs, [rule]);
     assert!(plan.base_environment.unwrap().starts_with(service.directory.path()));
@@ -129,7 +131,8 @@ fn a_spooled_input_is_placed_not_read() {
     let (plan, placements) = service.program.plan("call", &[argument]).unwrap();
     assert_eq!(plan.inputs[0].content, InputContent::InPlace);
     assert_eq!(placements[0].path, "mesh");
-    assert_eq!(placements[0].held.path(), Path::new("/spool/1"));
+    let Placed::Bytes(Payload::Spooled(held)) = &placements[0].content else { panic!() };
+    assert_eq!(held.path(), Path::new("/spool/1"));
 }
 
 #[test]
@@ -410,3 +413,5 @@ proptest! {
         }
     }
 }
+
+mod arrays;

@@ -23,6 +23,37 @@ pub(super) fn begins_slot(after: &str) -> bool {
         && rest.starts_with(|c: char| c.is_ascii_whitespace())
 }
 
+/// How a slot ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// With the bracket at this byte.
+    Closed(usize),
+    /// It does not: at this byte begins another bracket that cannot be its own.
+    Broken(usize),
+    /// It does not, and nothing else begins; whether a bracket of its type is open too.
+    Open {
+        /// `[in file m:float[n`.
+        in_type: bool,
+    },
+}
+
+/// How the slot ends whose content begins `after`. Behind the colon, brackets in pairs are those of
+/// an array's type: `[in file m:float[][]]`.
+pub(super) fn end_of_slot(after: &str) -> End {
+    let (mut depth, mut in_type) = (0_usize, false);
+    for (at, byte) in after.bytes().enumerate() {
+        match byte {
+            b':' => in_type = true,
+            b'[' if !in_type || begins_slot(&after[at + 1..]) => return End::Broken(at),
+            b'[' => depth += 1,
+            b']' if depth == 0 => return End::Closed(at),
+            b']' => depth -= 1,
+            _ => {}
+        }
+    }
+    End::Open { in_type: depth > 0 }
+}
+
 /// The text as it has to be written in front of `following`, which is written already.
 pub(super) fn escaped(text: &str, following: &str) -> String {
     let mut written = String::with_capacity(text.len());

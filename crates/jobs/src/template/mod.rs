@@ -6,7 +6,8 @@
 //!
 //! - a **slot** is `[DIRECTION PASSING NAME:TYPE]`, part of a word or a whole word; a bracket that
 //!   does not begin like a slot is text (`[0-9]`), and doubled brackets in front of what does are
-//!   text too (`[[in val x:int]` is the text `[in val x:int]`)
+//!   text too (`[[in val x:int]` is the text `[in val x:int]`); brackets of an array's type belong
+//!   to the slot (`[in file m:float[][]]`)
 //! - the words `<`, `>` and `2>` **redirect**; the word after each is a slot or a file's name
 //!
 //! [`parse`] reports everything that is wrong, each with the word's index and the bytes within it.
@@ -21,6 +22,8 @@ pub mod words;
 use std::fmt;
 
 use fishplate_contract::DataType;
+
+pub(crate) use slot::{array_problem, probable_type, type_names};
 
 pub use parse::{Parsed, Place, is_name, parse, reject_file_name};
 pub use problem::{At, Problem, Severity, closest};

@@ -1,5 +1,6 @@
 //! Words that mean something to a shell, and nothing to us: no shell ever runs.
 
+use super::escape::{End, end_of_slot};
 use super::parse::is_name;
 use super::problem::{At, Problem};
 use super::slot;
@@ -88,14 +89,20 @@ fn variable(word: &str) -> Option<&str> {
 /// `[x:int]`: a slot whose direction was forgotten.
 fn almost_slot(word: &str, index: usize) -> Option<Problem> {
     let start = word.find('[')?;
-    let content = &word[start + 1..start + word[start..].find(']')?];
+    let End::Closed(end) = end_of_slot(&word[start + 1..]) else { return None };
+    let content = &word[start + 1..][..end];
     let (name, type_name) = content.split_once(':')?;
     let name = name.strip_prefix("val ").or_else(|| name.strip_prefix("file ")).unwrap_or(name);
-    let known = DataType::from_name(type_name).is_some()
+    let data_type = DataType::from_name(type_name);
+    let passing = match data_type.as_ref().and_then(DataType::as_array) {
+        Some(_) => "file",
+        None => "val",
+    };
+    let known = data_type.is_some()
         || slot::probable_type(type_name).is_some_and(|_| content.contains(' '));
     (is_name(name) && known).then(|| {
         let at = At { word: index, span: start..start + content.len() + 2 };
         Problem::warning(at, format!("`[{content}]` is text, not a slot"))
-            .hint(format!("a slot begins with its direction: `[in val {name}:{type_name}]`"))
+            .hint(format!("a slot begins with its direction: `[in {passing} {name}:{type_name}]`"))
     })
 }

@@ -1,6 +1,6 @@
 //! From words to a template.
 
-use super::escape::begins_slot;
+use super::escape::{End, begins_slot, end_of_slot};
 use super::notice;
 use super::problem::{At, Problem, Severity};
 use super::{Direction, Item, Part, Slot, Stream, Target, Template, Word, slot};
@@ -155,15 +155,18 @@ impl Parser {
             if run % 2 == 0 {
                 continue;
             }
-            let Some(end) = word[after..].find([']', '[']).map(|end| after + end) else {
-                self.unterminated(after - 1..word.len(), word);
-                return parts;
+            let end = match end_of_slot(&word[after..]) {
+                End::Closed(end) => after + end,
+                End::Broken(end) => {
+                    self.unterminated(after - 1..after + end, word, false);
+                    position = after + end;
+                    continue;
+                }
+                End::Open { in_type } => {
+                    self.unterminated(after - 1..word.len(), word, in_type);
+                    return parts;
+                }
             };
-            if word.as_bytes()[end] == b'[' {
-                self.unterminated(after - 1..end, word);
-                position = end;
-                continue;
-            }
             position = end + 1;
             if let Some(slot) = self.slot(&word[after..end], after - 1..position) {
                 if !text.is_empty() {
@@ -206,10 +209,12 @@ impl Parser {
         Some(slot)
     }
 
-    fn unterminated(&mut self, span: std::ops::Range<usize>, word: &str) {
+    fn unterminated(&mut self, span: std::ops::Range<usize>, word: &str, in_type: bool) {
         self.parsed.nameless = true;
         let at = self.at(span.clone());
-        let hint = if word[span].contains(' ') {
+        let hint = if in_type {
+            "close the brackets of the type and then the slot's: `[in file m:float[n,m]]`"
+        } else if word[span].contains(' ') {
             "close it with `]`"
         } else {
             "quote the slot so that it stays one word: '[in val x:int]'"

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use fishplate_contract::DataType;
+use fishplate_contract::{ArrayType, DataType, Element};
 
 use super::parse::{NAME_RULE, is_name};
 use super::problem::{At, Problem, closest};
@@ -12,10 +12,14 @@ use super::{Direction, Passing, Slot};
 const RESERVED: [&str; 2] = ["out", "ref"];
 
 /// What people write who come from elsewhere.
-const ALIASES: [(&str, &str); 18] = [
+const ALIASES: [(&str, &str); 22] = [
     ("integer", "int"),
     ("i32", "int"),
     ("i64", "long"),
+    ("int32", "int"),
+    ("int64", "long"),
+    ("float32", "float"),
+    ("float64", "double"),
     ("real", "double"),
     ("number", "double"),
     ("f64", "double"),
@@ -85,14 +89,63 @@ pub(super) fn read(
 }
 
 /// The types, for messages.
-pub(super) fn type_names() -> String {
-    DataType::NAMES.join(", ")
+pub(crate) fn type_names() -> String {
+    format!("{}, or an array such as double[]", DataType::NAMES.join(", "))
 }
 
 /// The type that was probably meant.
-pub(super) fn probable_type(text: &str) -> Option<&'static str> {
-    let alias = ALIASES.iter().find(|(alias, _)| *alias == text).map(|(_, name)| *name);
-    alias.or_else(|| closest(text, DataType::NAMES))
+pub(crate) fn probable_type(text: &str) -> Option<String> {
+    let (element, brackets) = text.split_at(text.find('[').unwrap_or(text.len()));
+    let element = element.trim_end();
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == element).map(|(_, name)| *name);
+    let meant = match brackets {
+        "" => alias.or_else(|| closest(element, DataType::NAMES)),
+        _ => alias.or_else(|| closest(element, Element::ALL.map(Element::name))),
+    };
+    meant.map(|meant| format!("{meant}{brackets}")).filter(|it| DataType::from_name(it).is_some())
+}
+
+/// What is wrong with a type that has brackets: the bytes it is about, what it is, and what would
+/// be right. `None` if nothing is but the element's name.
+pub(crate) fn array_problem(text: &str) -> Option<(Range<usize>, String, Option<String>)> {
+    let open = text.find('[')?;
+    let element = text[..open].trim_end();
+    let mut rank = 0;
+    let mut at = open;
+    while at < text.len() {
+        let length = text[at..].find(']').filter(|_| text[at..].starts_with('['));
+        let Some(length) = length else {
+            let message = format!("`{}` is no dimension of an array", &text[at..]);
+            let hint = "an array's type is written `float[][]`, `double[n,m]` or `int[3]`";
+            return Some((at..text.len(), message, Some(hint.to_owned())));
+        };
+        let mut start = at + 1;
+        for dimension in text[start..at + length].split(',') {
+            let span = start..start + dimension.len();
+            start = span.end + 1;
+            rank += 1;
+            if format!("int[{dimension}]").parse::<ArrayType>().is_err() {
+                let message = format!("`{}` is no dimension of an array", dimension.trim());
+                let hint = "a dimension is a length such as 3, a name such as n, or nothing";
+                return Some((span, message, Some(hint.to_owned())));
+            }
+        }
+        at += length + 1;
+        at += text[at..].len() - text[at..].trim_start().len();
+    }
+    if rank > ArrayType::MAX_RANK {
+        let most = ArrayType::MAX_RANK;
+        let message = format!("an array has at most {most} dimensions, not {rank}");
+        return Some((open..text.len(), message, None));
+    }
+    let scalar = DataType::from_name(element)?;
+    if scalar.as_array().is_none() && Element::from_name(element).is_none() {
+        let message = format!("an array consists of numbers, not of `{element}`");
+        let elements = Element::ALL.map(Element::name).join(", ");
+        let hint = format!("its elements are one of {elements}; `raw` is a file of anything");
+        return Some((0..element.len(), message, Some(hint)));
+    }
+    None
 }
 
 fn tokens(head: &str) -> Vec<Token<'_>> {
@@ -183,11 +236,20 @@ impl Reader<'_> {
                 let at = other.map_or(content.trim_end().len(), |(_, span)| span.start);
                 let problem =
                     self.error(at..at, format!("{right} is missing after `{}`", direction.name()));
-                problem.hint = Some(
-                    "`val` puts the value on the command line, `file` the name of a file that \
-                     holds it"
+                let type_name =
+                    content.split_once(':').map_or("", |(_, type_name)| type_name.trim());
+                let is_array =
+                    DataType::from_name(type_name).is_some_and(|it| it.as_array().is_some());
+                problem.hint = Some(match tokens.first() {
+                    Some(name) if is_array => format!(
+                        "arrays travel in files: write `[{} file {}:{type_name}]`",
+                        direction.name(),
+                        name.text
+                    ),
+                    _ => "`val` puts the value on the command line, `file` the name of a file \
+                          that holds it"
                         .to_owned(),
-                );
+                });
                 (!tokens.is_empty()).then_some(Passing::File)
             }
         }
@@ -231,12 +293,16 @@ impl Reader<'_> {
         if let Some(data_type) = DataType::from_name(name) {
             return Some(data_type);
         }
+        if let Some((span, message, hint)) = array_problem(name) {
+            self.error(start + span.start..start + span.end, message).hint = hint;
+            return None;
+        }
         let meant = probable_type(name);
         let problem =
             self.error(start..start + name.len(), format!("`{name}` is no type of a slot"));
         problem.label = format!("one of {}", type_names());
-        problem.hint = meant.map(|meant| format!("`{meant}` is one"));
-        meant.and_then(DataType::from_name)
+        problem.hint = meant.as_ref().map(|meant| format!("`{meant}` is one"));
+        meant.as_deref().and_then(DataType::from_name)
     }
 
     fn combination(
@@ -263,6 +329,13 @@ impl Reader<'_> {
                 self.error(at, format!("`{type_name}` is passed by `file`, not by `val`"));
             problem.label = "a file's bytes cannot stand on a command line".to_owned();
             problem.hint = Some(format!("write `[in file {name}:{type_name}]`"));
+        } else if data_type.as_array().is_some() {
+            let type_name = data_type.name();
+            let problem =
+                self.error(at, format!("`{type_name}` is passed by `file`, not by `val`"));
+            problem.label = "an array's numbers cannot stand on a command line".to_owned();
+            problem.hint =
+                Some(format!("arrays travel in files: write `[in file {name}:{type_name}]`"));
         }
     }
 }

@@ -66,6 +66,23 @@ fn slots_stand_in_parts_of_words() {
 }
 
 #[test]
+fn the_brackets_of_an_array_belong_to_its_slot() {
+    let line = "p [in file m:float[ n, 3 ]] -o[out file v:double[][]][out file w:int[in]] '[0-9]'";
+    let words: Vec<String> = words::split(line).unwrap().into_iter().map(|w| w.text).collect();
+    assert_eq!(words.len(), 4);
+    let parsed = parse(&words);
+    assert_eq!(parsed.problems, []);
+    let types: Vec<String> =
+        parsed.template.slots().map(|slot| slot.data_type.name().into_owned()).collect();
+    assert_eq!(types, ["float[n,3]", "double[][]", "int[in]"]);
+    // Another slot begins before the first has ended.
+    let parsed = parse(&["p", "[in file m:float[n][in val x:int]"]);
+    assert_eq!(parsed.problems.len(), 1);
+    assert_eq!(parsed.problems[0].at.span, 0..19);
+    assert_eq!(parsed.template.slots().count(), 1);
+}
+
+#[test]
 fn brackets_that_do_not_begin_a_slot_are_text_and_doubled_ones_always_are() {
     for (written, text) in [
         ("[0-9]*x", "[0-9]*x"),
@@ -89,7 +106,7 @@ fn brackets_that_do_not_begin_a_slot_are_text_and_doubled_ones_always_are() {
 
 #[test]
 fn every_mistake_in_a_slot_says_what_would_be_right() {
-    let types = "int, long, float, double, bool, string, raw, xml";
+    let types = "int, long, float, double, bool, string, raw, xml, or an array such as double[]";
     for (word, expected) in [
         (
             "[inp val x:int]",
@@ -152,6 +169,60 @@ fn every_mistake_in_a_slot_says_what_would_be_right() {
             "[out val y:int]",
             "1:5..8 an `out` slot is passed by `file`, not by `val` | a program cannot write to \
              its command line | write `[out file y:int]`"
+                .to_owned(),
+        ),
+        (
+            "[in v:double[]]",
+            "1:4..4 `val` or `file` is missing after `in` | arrays travel in files: write `[in file \
+             v:double[]]`"
+                .to_owned(),
+        ),
+        (
+            "[in val v:double[n,m]]",
+            "1:4..7 `double[n,m]` is passed by `file`, not by `val` | an array's numbers cannot \
+             stand on a command line | arrays travel in files: write `[in file v:double[n,m]]`"
+                .to_owned(),
+        ),
+        (
+            "[in file v:real[]]",
+            format!("1:11..17 `real[]` is no type of a slot | one of {types} | `double[]` is one"),
+        ),
+        (
+            "[in file v:doubel[n]]",
+            format!(
+                "1:11..20 `doubel[n]` is no type of a slot | one of {types} | `double[n]` is one"
+            ),
+        ),
+        (
+            "[in file v:string[]]",
+            "1:11..17 an array consists of numbers, not of `string` | its elements are one of int, \
+             long, float, double; `raw` is a file of anything"
+                .to_owned(),
+        ),
+        (
+            "[in file v:float[n-1,2m]]",
+            "1:21..23 `2m` is no dimension of an array | a dimension is a length such as 3, a \
+             name such as n, or nothing"
+                .to_owned(),
+        ),
+        (
+            "[in file v:float[]x]",
+            "1:18..19 `x` is no dimension of an array | an array's type is written `float[][]`, \
+             `double[n,m]` or `int[3]`"
+                .to_owned(),
+        ),
+        (
+            "[in file v:int[][][][][][][][][]]",
+            "1:14..32 an array has at most 8 dimensions, not 9".to_owned(),
+        ),
+        (
+            "[in file v:float[n]",
+            "1:0..19 the slot has no end | no `]` follows | close it with `]`".to_owned(),
+        ),
+        (
+            "[in file v:float[n",
+            "1:0..18 the slot has no end | no `]` follows | close the brackets of the type and \
+             then the slot's: `[in file m:float[n,m]]`"
                 .to_owned(),
         ),
         (
@@ -322,11 +393,13 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 fn any_slot() -> impl Strategy<Value = Slot> {
-    let types = prop::sample::select(DataType::NAMES.to_vec());
-    (0..4, name(), types).prop_map(|(kind, name, type_name)| {
+    let arrays = ["int[]", "float[][]", "double[n,m]", "long[n,]", "float[in,3]"];
+    let types = [&DataType::NAMES[..], &arrays].concat();
+    (0..4, name(), prop::sample::select(types)).prop_map(|(kind, name, type_name)| {
         let data_type = DataType::from_name(type_name).unwrap();
+        let in_file = data_type.is_binary() || data_type.as_array().is_some();
         let (direction, passing) = match kind {
-            0 if !data_type.is_binary() => (Direction::In, Passing::Val),
+            0 if !in_file => (Direction::In, Passing::Val),
             0 | 1 => (Direction::In, Passing::File),
             2 => (Direction::Out, Passing::File),
             _ => (Direction::InOut, Passing::File),

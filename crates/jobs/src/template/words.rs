@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::escape::begins_slot;
+use super::escape::{End, begins_slot, end_of_slot};
 
 /// A word and where it comes from.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -64,7 +64,8 @@ pub fn split(line: &str) -> Result<Vec<Placed>, OpenQuote> {
                 let word = word.get_or_insert_default();
                 word.push(offset, c);
                 let after = &line[offset + 1..];
-                if let Some(length) = after.find([']', '[']).filter(|_| begins_slot(after)) {
+                let end = if begins_slot(after) { end_of_slot(after) } else { UNKNOWN };
+                if let End::Closed(length) | End::Broken(length) = end {
                     let end = offset + 1 + length;
                     while let Some((offset, c)) = rest.next_if(|(offset, _)| *offset < end) {
                         word.push(offset, c);
@@ -77,6 +78,9 @@ pub fn split(line: &str) -> Result<Vec<Placed>, OpenQuote> {
     finish(&mut words, &mut word, line.len());
     Ok(words)
 }
+
+/// What is no slot ends as any word.
+const UNKNOWN: End = End::Open { in_type: false };
 
 fn finish(words: &mut Vec<Placed>, word: &mut Option<Placed>, end: usize) {
     if let Some(mut word) = word.take() {

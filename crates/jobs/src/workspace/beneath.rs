@@ -26,6 +26,12 @@ pub(super) fn create(root: &Path, path: &str, mode: u32) -> io::Result<File> {
     Ok(File::from(file))
 }
 
+/// Creates a file that is not there, for writing and reading, and the directories above it.
+pub(super) fn create_new(root: &Path, path: &str) -> io::Result<File> {
+    let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL;
+    Ok(File::from(open_beneath(root, path, flags, Mode::S_IRUSR | Mode::S_IWUSR, true)?))
+}
+
 /// Creates a directory and those above it.
 pub(super) fn create_directory(root: &Path, path: &str) -> io::Result<()> {
     let mut at = open_directory_itself(root)?;

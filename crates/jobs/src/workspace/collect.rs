@@ -9,6 +9,7 @@ use fishplate_contract::{DataType, lexical};
 use globset::GlobBuilder;
 use regex::bytes::RegexSet;
 
+use super::arrays::Arrays;
 use super::streams::{open_stream, tail};
 use super::{Stream, beneath, disk_use, size, stream_path, work};
 use crate::executor::{Collected, Ending, Output, OutputContent, ToldFault};
@@ -24,7 +25,6 @@ const LONGEST_LINE: u64 = 64 << 10;
 /// program ended as the plan calls success: nobody gets those of a job that failed.
 pub fn collect(plan: &Plan, directory: &Path, ending: &Ending) -> Collected {
     let mut collected = Collected {
-        disk: disk_use(directory),
         stderr_tail: stderr_tail(plan, directory),
         failure_line: failure_line(plan, directory),
         fault: told_fault(plan, directory),
@@ -34,12 +34,15 @@ pub fn collect(plan: &Plan, directory: &Path, ending: &Ending) -> Collected {
         && ending.limit.is_none()
         && ending.exit_code.is_some_and(|code| plan.success.exit_codes.contains(&code));
     if success {
+        let mut arrays = Arrays::new(plan, directory);
         for rule in &plan.outputs {
-            if let Err(problem) = collect_one(plan, directory, rule, &mut collected.outputs) {
+            let found = collect_one(plan, directory, rule, &mut arrays, &mut collected.outputs);
+            if let Err(problem) = found {
                 collected.problem.get_or_insert((rule.name.clone(), problem));
             }
         }
     }
+    collected.disk = disk_use(directory);
     collected
 }
 
@@ -54,13 +57,14 @@ fn collect_one(
     plan: &Plan,
     directory: &Path,
     rule: &OutputRule,
+    arrays: &mut Arrays<'_>,
     outputs: &mut Vec<Output>,
 ) -> Result<(), String> {
     let root = work(directory);
     match &rule.source {
         OutputSource::Path(path) => match beneath::open_regular(&root, path) {
             Ok(file) => {
-                let content = content(plan, rule, path, file)?;
+                let content = content(plan, rule, path, file, arrays)?;
                 outputs.push(Output { name: rule.name.clone(), label: None, content });
             }
             Err(error) if is_absent(&error) && !rule.required => {}
@@ -77,7 +81,7 @@ fn collect_one(
             for path in paths {
                 let file = beneath::open_regular(&root, &path)
                     .map_err(|error| format!("{path} {}", why_not(&error)))?;
-                let content = content(plan, rule, &path, file)?;
+                let content = content(plan, rule, &path, file, arrays)?;
                 outputs.push(Output { name: rule.name.clone(), label: Some(path), content });
             }
         }
@@ -128,6 +132,7 @@ fn content(
     rule: &OutputRule,
     path: &str,
     file: File,
+    arrays: &mut Arrays<'_>,
 ) -> Result<OutputContent, String> {
     let unreadable = |error: io::Error| format!("{path} can't be read: {error}");
     let data_type = DataType::from_name(&rule.data_type)
@@ -135,6 +140,9 @@ fn content(
     if data_type.is_binary() {
         let len = file.metadata().map_err(unreadable)?.len();
         return Ok(OutputContent::File { path: path.to_owned(), len });
+    }
+    if let DataType::Array(array) = &data_type {
+        return arrays.collect(rule, array, path, &file);
     }
     let most = plan.limits.value_size;
     let mut bytes = Vec::new();

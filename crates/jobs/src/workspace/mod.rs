@@ -4,6 +4,7 @@
 //! ```text
 //! DIRECTORY/         mode 0700, one a job
 //!   work/            the workspace: the program's working directory
+//!   arrays/          outputs that are arrays, where their files are not the arrays' bytes
 //!   stdout, stderr   its log, where the plan does not redirect them into the workspace
 //!   run              the journal of the executor on this machine
 //! ```
@@ -16,6 +17,7 @@
 //! - [`collect`], [`open_output`]: outputs and the judgement of the logs
 //! - [`remove`]: all of it gone
 
+mod arrays;
 mod beneath;
 mod collect;
 mod prepare;

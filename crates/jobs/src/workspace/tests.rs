@@ -24,7 +24,8 @@ fn success() -> Ending {
 }
 
 fn rule(data_type: &str, source: OutputSource) -> OutputRule {
-    OutputRule { name: "y".to_owned(), data_type: data_type.to_owned(), source, required: true }
+    let (name, data_type) = ("y".to_owned(), data_type.to_owned());
+    OutputRule { name, data_type, source, required: true, format: None }
 }
 
 fn path(path: &str) -> OutputSource {

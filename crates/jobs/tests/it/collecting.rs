@@ -6,7 +6,8 @@ use fishplate_jobs::plan::{OutputRule, OutputSource};
 use crate::bed::Bed;
 
 fn rule(name: &str, data_type: &str, source: OutputSource) -> OutputRule {
-    OutputRule { name: name.to_owned(), data_type: data_type.to_owned(), source, required: true }
+    let (name, data_type) = (name.to_owned(), data_type.to_owned());
+    OutputRule { name, data_type, source, required: true, format: None }
 }
 
 async fn collected(script: &str, outputs: Vec<OutputRule>, patterns: &[&str]) -> Collected {

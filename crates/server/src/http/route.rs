@@ -1,5 +1,6 @@
 //! From a request of HTTP to a face.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Instant;
@@ -153,8 +154,11 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 }
 
 fn packed(status: u16, packed: fishplate_wire::Packed, fault: Option<&Fault>) -> Reply {
-    let content_type = HeaderValue::from_str(&packed.content_type);
-    let mut reply = with_type(status, content_type.ok(), ReplyBody::packed(packed));
+    let content_type = match packed.content_type {
+        Cow::Borrowed(fixed) => Some(HeaderValue::from_static(fixed)),
+        Cow::Owned(ref made) => HeaderValue::from_str(made).ok(),
+    };
+    let mut reply = with_type(status, content_type, ReplyBody::packed(packed));
     if let Some(wait) = fault.and_then(|fault| fault.retry_after)
         && let Ok(seconds) = HeaderValue::from_str(&wait.as_secs().max(1).to_string())
     {

@@ -150,16 +150,15 @@ pub(crate) struct Opened {
 }
 
 /// A reader for a content type.
-pub(crate) fn reader(content_type: &str, limits: &WireLimits) -> Result<Opened, Fault> {
-    let media = MediaType::parse(content_type);
-    let packaging = Packaging::of_media(&media).filter(|_| media.essence != "application/xop+xml");
-    let Some(packaging) = packaging else { return Err(unreadable(&media)) };
+pub(crate) fn reader(media: &MediaType, limits: &WireLimits) -> Result<Opened, Fault> {
+    let packaging = Packaging::of_media(media).filter(|_| media.essence != "application/xop+xml");
+    let Some(packaging) = packaging else { return Err(unreadable(media)) };
     let reader: Box<dyn Reader> = match packaging {
-        Packaging::Plain => Box::new(plain::PlainReader::new(&media)?),
-        Packaging::Mtom | Packaging::Swa => Box::new(related::RelatedReader::new(&media, limits)?),
+        Packaging::Plain => Box::new(plain::PlainReader::new(media)?),
+        Packaging::Mtom | Packaging::Swa => Box::new(related::RelatedReader::new(media, limits)?),
         Packaging::Dime => Box::new(dime::DimeReader::new(limits)),
     };
-    Ok(Opened { reader, packaging, action: action(&media) })
+    Ok(Opened { reader, packaging, action: action(media) })
 }
 
 /// The action that a content type tells: in a parameter of its own or in that of `start-info`.
@@ -230,7 +229,7 @@ fn told_charset(media: &MediaType) -> Result<Option<&'static Encoding>, Fault> {
 /// What a reader finds in a message of that content type, as text.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn fuzz_reader(content_type: &str, message: &[u8], size: usize) -> Option<String> {
-    let mut reader = reader(content_type, &WireLimits::default()).ok()?.reader;
+    let mut reader = reader(&MediaType::parse(content_type), &WireLimits::default()).ok()?.reader;
     let mut told = Vec::new();
     let mut found = |piece: Piece| {
         match piece {

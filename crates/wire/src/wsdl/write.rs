@@ -6,19 +6,17 @@
 //! numeric facets in the schema (generated code would act on them before we can answer clearly):
 //! these are told in the documentation, and for our own client in `xs:appinfo`.
 
-use fishplate_contract::{DataType, Exposed, Interface, Parameter, Service};
+use fishplate_contract::{Exposed, Interface, Service};
 
+use super::bound::Bound;
 use super::markup::Markup;
 use super::schema;
-use super::{Binding, View};
+use super::view::View;
 use crate::detail::FAULT_ELEMENT;
-use crate::name::{WSDL, WSDL_DIME, WSDL_MIME, WSDL_SOAP_11, WSDL_SOAP_12};
+use crate::name::{WSDL, WSDL_SOAP_11, WSDL_SOAP_12};
 
 /// Transport of a binding (WSDL 1.1 section 3.3).
 const HTTP: &str = "http://schemas.xmlsoap.org/soap/http";
-
-/// The envelope first, then what it refers to, and nothing more (WSDL extension for SOAP in DIME).
-const CLOSED_LAYOUT: &str = "http://schemas.xmlsoap.org/ws/2002/04/dime/closed-layout";
 
 /// Local name of the fault's message.
 const FAULT_MESSAGE: &str = "FaultMessage";
@@ -26,18 +24,16 @@ const FAULT_MESSAGE: &str = "FaultMessage";
 /// The WSDL of a service at a public address.
 pub fn write(service: &Service, interface: &Interface, view: View, address: &str) -> String {
     let mut to = Markup::new();
-    let mut attributes = vec![
-        ("name", service.name.as_str()),
-        ("targetNamespace", service.namespace.as_str()),
+    let bindings = Bound::of(view.binding);
+    let mut attributes: Vec<(&str, &str)> = vec![
+        ("name", &service.name),
+        ("targetNamespace", &service.namespace),
         ("xmlns:wsdl", WSDL),
         ("xmlns:soap", WSDL_SOAP_11),
+        ("xmlns:soap12", WSDL_SOAP_12),
+        ("xmlns:tns", &service.namespace),
     ];
-    attributes.push(match view.binding {
-        Binding::Soap => ("xmlns:soap12", WSDL_SOAP_12),
-        Binding::Swa => ("xmlns:mime", WSDL_MIME),
-        Binding::Dime => ("xmlns:dime", WSDL_DIME),
-    });
-    attributes.push(("xmlns:tns", &service.namespace));
+    attributes.extend(bindings.iter().filter_map(|bound| bound.declaration()));
     to.open("wsdl:definitions", &attributes);
     to.text("wsdl:documentation", &[], &title_and_documentation(service));
     to.open("wsdl:types", &[]);
@@ -48,11 +44,10 @@ pub fn write(service: &Service, interface: &Interface, view: View, address: &str
     }
     write_message(&mut to, FAULT_MESSAGE, FAULT_ELEMENT, FAULT_ELEMENT);
     write_port_type(&mut to, service, interface);
-    let ports = Port::of(view.binding);
-    for port in ports {
-        write_binding(&mut to, *port, service, interface);
+    for bound in bindings {
+        write_binding(&mut to, *bound, service, interface);
     }
-    write_service(&mut to, service, ports, &view.address(address));
+    write_service(&mut to, service, bindings, &view.address(address));
     to.finish()
 }
 
@@ -97,110 +92,33 @@ fn write_port_type(to: &mut Markup, service: &Service, interface: &Interface) {
     to.close();
 }
 
-/// A port and its binding: a SOAP version, and how messages with files are packaged.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Port {
-    Soap11,
-    Soap12,
-    Swa,
-    Dime,
-}
-
-impl Port {
-    fn of(binding: Binding) -> &'static [Self] {
-        match binding {
-            Binding::Soap => &[Self::Soap11, Self::Soap12],
-            Binding::Swa => &[Self::Swa],
-            Binding::Dime => &[Self::Dime],
-        }
-    }
-
-    /// Name of an element of the binding's extension, and that of the binding itself.
-    fn element(self, local: &'static str) -> &'static str {
-        match (self, local) {
-            (Self::Soap12, "binding") => "soap12:binding",
-            (Self::Soap12, "operation") => "soap12:operation",
-            (Self::Soap12, "body") => "soap12:body",
-            (Self::Soap12, "fault") => "soap12:fault",
-            (Self::Soap12, _) => "soap12:address",
-            (_, "binding") => "soap:binding",
-            (_, "operation") => "soap:operation",
-            (_, "body") => "soap:body",
-            (_, "fault") => "soap:fault",
-            (..) => "soap:address",
-        }
-    }
-
-    /// The name of both.
-    fn name(self, service: &Service) -> String {
-        let kind = match self {
-            Self::Soap11 => "Soap11",
-            Self::Soap12 => "Soap12",
-            Self::Swa => "Swa",
-            Self::Dime => "Dime",
-        };
-        format!("{}{kind}", service.name)
-    }
-}
-
-fn write_binding(to: &mut Markup, port: Port, service: &Service, interface: &Interface) {
+fn write_binding(to: &mut Markup, bound: Bound, service: &Service, interface: &Interface) {
     let port_type = format!("tns:{}", port_type(service));
-    to.open("wsdl:binding", &[("name", &port.name(service)), ("type", &port_type)]);
-    to.empty(port.element("binding"), &[("style", "document"), ("transport", HTTP)]);
+    to.open("wsdl:binding", &[("name", &bound.name(service)), ("type", &port_type)]);
+    to.empty(bound.element("binding"), &[("style", "document"), ("transport", HTTP)]);
     for exposed in &interface.exposed {
         let action = action(&service.namespace, &exposed.name);
         to.open("wsdl:operation", &[("name", &exposed.name)]);
-        to.empty(port.element("operation"), &[("soapAction", &action), ("style", "document")]);
-        let signature = &exposed.signature;
-        for (direction, parameters) in
-            [("wsdl:input", &signature.inputs), ("wsdl:output", &signature.outputs)]
-        {
+        to.empty(bound.element("operation"), &[("soapAction", &action), ("style", "document")]);
+        for direction in ["wsdl:input", "wsdl:output"] {
             to.open(direction, &[]);
-            write_body(to, port, parameters.iter().any(is_attached));
+            bound.write_body(to);
             to.close();
         }
         to.open("wsdl:fault", &[("name", FAULT_ELEMENT)]);
-        to.empty(port.element("fault"), &[("name", FAULT_ELEMENT), ("use", "literal")]);
+        to.empty(bound.element("fault"), &[("name", FAULT_ELEMENT), ("use", "literal")]);
         to.close();
         to.close();
     }
     to.close();
 }
 
-/// What a value is that the bindings of attachments attach.
-fn is_attached(parameter: &Parameter) -> bool {
-    match &parameter.data_type {
-        DataType::Record(fields) => fields.iter().any(is_attached),
-        DataType::Array(_) => true,
-        other => other.is_binary(),
-    }
-}
-
-fn write_body(to: &mut Markup, port: Port, attached: bool) {
-    let body = |to: &mut Markup| to.empty(port.element("body"), &[("use", "literal")]);
-    match port {
-        // Without it a sender may not attach anything (WS-I Attachments Profile 1.0, R2901).
-        Port::Swa if attached => {
-            to.open("mime:multipartRelated", &[]);
-            to.open("mime:part", &[]);
-            body(to);
-            to.close();
-            to.close();
-        }
-        Port::Dime if attached => {
-            to.empty("dime:message", &[("layout", CLOSED_LAYOUT), ("wsdl:required", "true")]);
-            body(to);
-        }
-        _ => body(to),
-    }
-}
-
-fn write_service(to: &mut Markup, service: &Service, ports: &[Port], address: &str) {
+fn write_service(to: &mut Markup, service: &Service, bindings: &[Bound], address: &str) {
     to.open("wsdl:service", &[("name", &service.name)]);
-    for port in ports {
-        let name = port.name(service);
-        to.open("wsdl:port", &[("name", &name), ("binding", &format!("tns:{name}"))]);
-        to.empty(port.element("address"), &[("location", address)]);
+    for bound in bindings {
+        let binding = bound.name(service);
+        to.open("wsdl:port", &[("name", &binding), ("binding", &format!("tns:{binding}"))]);
+        to.empty(bound.element("address"), &[("location", address)]);
         to.close();
     }
     to.close();

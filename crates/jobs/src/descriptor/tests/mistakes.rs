@@ -138,7 +138,7 @@ fn mistakes_about_inputs() {
         (
             "[input.e]\ntype = 'raww'\nfilename = 'e'",
             "3:8 \"'raww'\" `raww` is no type of a parameter | one of int, long, float, double, \
-             bool, string, raw, xml | `raw` is one",
+             bool, string, raw, xml, or an array such as double[] | `raw` is one",
         ),
         (
             "[input.m]\nfilename = 'r'",
@@ -157,6 +157,80 @@ fn mistakes_about_inputs() {
         ),
     ] {
         assert_eq!(mistake(rest), expected, "{rest}");
+    }
+}
+
+#[test]
+fn mistakes_about_arrays() {
+    let command = "command = 'p [in file m:float[n,m]] [out file g:double[,]] [in val k:int]'\n";
+    for (rest, expected) in [
+        (
+            "[input.m]\nformat = 'nyp'",
+            "3:10 \"'nyp'\" `format` is not \"nyp\" | one of text, raw, npy | `npy` is one",
+        ),
+        (
+            "[input.k]\nformat = 'raw'",
+            "3:10 \"'raw'\" `format` is for arrays, not `int` | the type of an array has brackets, \
+             such as `double[]` or `float[n,m]`",
+        ),
+        (
+            "[input.m]\nbyte_order = 'big'",
+            "3:1 \"byte_order\" `byte_order` is for files of the format `raw` | write format = \
+             \"raw\", or leave `byte_order` out",
+        ),
+        (
+            "[output.g]\nformat = 'npy'\ndelimiter = ','",
+            "4:13 \"','\" `delimiter` is for files of the format `text` | write format = \"text\", \
+             or leave `delimiter` out",
+        ),
+        (
+            "[output.g]\ndelimiter = 'ab'",
+            "3:13 \"'ab'\" `delimiter` is one character, such as \",\"",
+        ),
+        (
+            "[output.g]\ndelimiter = '-'",
+            "3:13 \"'-'\" '-' cannot separate numbers | it may stand in a number",
+        ),
+        (
+            "[input.m]\nformat = 'raw'\norder = 'F'",
+            "4:9 \"'F'\" `order` is not \"F\" | one of c, fortran",
+        ),
+        (
+            "[input.m]\ndefault = '1'",
+            "3:11 \"'1'\" a file of type `float[n,m]` has no default | `optional = true` lets it be \
+             left out; `stage` puts a file of yours in",
+        ),
+        ("[input.m]\nmin = 0", "3:7 \"0\" `min` is for numbers, not `float[n,m]`"),
+        (
+            "[output.g]\nformat = 'raw'",
+            "1:37 \"[out file g:double[,]]\" a `raw` file does not tell the shape of `g`, \
+             double[][] | 2 axes of unknown length | one may be unknown: give the others lengths \
+             (`[3]`), or the names of `int` inputs (`[n]`) or of axes of input arrays; or use \
+             format = \"npy\"",
+        ),
+        (
+            "[output.h]\ntype = 'int[a,b,c]'\npath = 'h'",
+            "2:9 \"h\" a `text` file does not tell the shape of `h`, int[a,b,c] | 2 axes of \
+             unknown length | one may be unknown: give the others lengths (`[3]`), or the names of \
+             `int` inputs (`[n]`) or of axes of input arrays; or use format = \"npy\"",
+        ),
+        (
+            "[output.h]\ntype = 'int[1x]'\npath = 'h'",
+            "3:8 \"'int[1x]'\" `1x` is no dimension of an array | a dimension is a length such as \
+             3, a name such as n, or nothing",
+        ),
+    ] {
+        let said = said(&format!("{command}{rest}"));
+        assert_eq!(said, [expected], "{rest}");
+    }
+    for rest in [
+        "[output.h]\ntype = 'int[n,m,k]'\npath = 'h'\nformat = 'raw'\norder = 'fortran'",
+        "[output.h]\ntype = 'int[k,2,]'\nglob = '*.h'\nformat = 'raw'\nbyte_order = 'little'",
+        "[output.g]\nformat = 'npy'\n[input.m]\ndelimiter = \"\\t\"",
+        "[output.h]\ntype = 'int[a,b]'\npath = 'h'\n[output.i]\ntype = 'int[b,a]'\npath = 'i'\n\
+         format = 'raw'",
+    ] {
+        assert_eq!(said(&format!("{command}{rest}")), [""; 0], "{rest}");
     }
 }
 
@@ -253,7 +327,7 @@ fn mistakes_about_the_command() {
         (
             "command = ['p', \"\\u00e9[in val x:itn]\"]",
             "1:34 \"itn\" `itn` is no type of a slot | one of int, long, float, double, bool, \
-             string, raw, xml | `int` is one",
+             string, raw, xml, or an array such as double[] | `int` is one",
         ),
         (
             "command = \"\"\"\np \\\n  '[in val x:int' \"\"\"",

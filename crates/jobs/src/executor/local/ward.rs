@@ -302,7 +302,9 @@ fn members_of(group: Option<&JobGroup>, members: &dyn Fn() -> Vec<Stat>) -> Vec<
 /// The files of the workspace that hold outputs which are values, where it is known.
 pub(super) fn value_files(plan: &Plan, directory: &Path) -> Vec<PathBuf> {
     let work = workspace::work(directory);
-    let is_value = |name: &str| DataType::from_name(name).is_some_and(|it| !it.is_binary());
+    let is_value = |name: &str| {
+        DataType::from_name(name).is_some_and(|it| !it.is_binary() && it.as_array().is_none())
+    };
     let path = |rule: &crate::plan::OutputRule| match &rule.source {
         OutputSource::Path(path) if is_value(&rule.data_type) => Some(work.join(path)),
         _ => None,

@@ -381,6 +381,7 @@ fn remembered<'f>(posting: &Posting, frame: &'f [u8]) -> Option<Cow<'f, [u8]>> {
             environment: BTreeMap::new(),
             inputs: Vec::new(),
             staged: Vec::new(),
+            dimensions: crate::dimension::Dimensions::default(),
             success: SuccessRules::default(),
             ..(*posting.plan).clone()
         }),

@@ -2,6 +2,8 @@ use bytes::Bytes;
 
 use super::super::plan::{WorkerProgram, plan};
 use super::*;
+use crate::executor::{ArrayBytes, Ending, OutputContent};
+use crate::function::PackedArray;
 use crate::plan::Plan;
 use crate::workspace;
 
@@ -13,6 +15,7 @@ fn services() -> Vec<Functions> {
                 let fault = || Fault::new(FaultCode::ValueOutOfRange, "too large").parameter("x");
                 Ok((y.ok_or_else(fault)?, data))
             })
+            .function("echo", ["m"], ["m"], |m: PackedArray<f32, 2>| Ok(m))
             .with(Entry::with_context("write", [], ["data"], |context: &Context| {
                 context.progress(0.5);
                 let mut file = context.create().map_err(|error| storage_fault(&error))?;
@@ -50,6 +53,22 @@ fn a_job_leaves_what_a_call_gives() {
     assert_eq!(run(&services(), "test", "write", &work).unwrap(), Ended::Well);
     assert_eq!(fs::read(work.join("out/data")).unwrap(), b"written");
     assert_eq!(workspace::progress(&plan, directory.path()), Some(0.5));
+}
+
+#[test]
+fn an_array_is_left_with_its_shape() {
+    let bytes: Vec<u8> =
+        [1.5_f32, 2.0, -0.0, 4.0, 5.0, 6.0].iter().flat_map(|it| it.to_le_bytes()).collect();
+    let data = Payload::Inline(Bytes::from(bytes.clone()));
+    let array = Array { element: Element::Float, shape: vec![2, 3], data };
+    let (directory, plan) = prepared("echo", &[Argument::new("m", Value::Array(array))]);
+    let work = directory.path().join("work");
+    assert_eq!(run(&services(), "test", "echo", &work).unwrap(), Ended::Well);
+    let ending = Ending { exit_code: Some(0), ..Ending::default() };
+    let collected = workspace::collect(&plan, directory.path(), &ending);
+    let (element, shape) = ("float".to_owned(), vec![2, 3]);
+    let content = OutputContent::Array { element, shape, bytes: ArrayBytes::Inline(bytes) };
+    assert_eq!((&collected.outputs[0].content, collected.problem), (&content, None));
 }
 
 #[test]

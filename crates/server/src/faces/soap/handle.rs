@@ -53,7 +53,7 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
-    let mut form = ReplyForm::of_head(head);
+    let mut form = None;
     let (mut verb, mut memory) = (None, None);
     let namespace = hosted.service().namespace.as_str();
     let outcome = async {
@@ -69,7 +69,10 @@ where
         let call = verbs::Asked { exposed, arguments, options: request.options, principal };
         Ok((exposed, verbs::perform(host, hosted, call).await?))
     };
-    let (status, envelope, fault, release) = match outcome.await {
+    let outcome = outcome.await;
+    // A body that was never begun to be read told nothing.
+    let form = form.unwrap_or_else(|| ReplyForm::of_head(head));
+    let (status, envelope, fault, release) = match outcome {
         Ok((exposed, given)) => {
             let reply = write_reply(&form, namespace, exposed, &given.outputs, given.job);
             (200, reply, None, given.release)
@@ -89,7 +92,7 @@ async fn unpack<B>(
     hosted: &Hosted,
     head: &Head<'_>,
     body: &mut Incoming<B>,
-    form: &mut ReplyForm,
+    form: &mut Option<ReplyForm>,
     memory: &mut Option<Reserved>,
 ) -> Result<Parcel, Fault>
 where
@@ -119,10 +122,10 @@ where
         Ok(parcel)
     };
     let parcel = read.await;
-    *form = match &parcel {
+    *form = Some(match &parcel {
         Ok(parcel) => parcel.reply_form.clone(),
         Err(_) => unpacker.reply_form(),
-    };
+    });
     parcel
 }
 

@@ -391,3 +391,63 @@ proptest! {
         prop_assert_eq!(shown(values, &back), [("a".to_owned(), kept.collect(), bytes)]);
     }
 }
+
+/// What may stand in an array, and what may not. Chunks of one byte are read token by token, so
+/// that they tell whether runs are read as what they are.
+const PIECES: &[&str] = &[
+    "<r>",
+    "</r>",
+    "<r a='b'>",
+    "<r xmlns:p='urn:p'>",
+    "<x>1</x>",
+    "<x>-2.5e3</x>",
+    "<x>1</x><x>2</x><x>3</x>",
+    "</r><r><x>4</x>",
+    "</r> <r>\n<x> 5 </x>",
+    "<x>INF</x>",
+    "<x >6</x >",
+    "<p:x>7</p:x>",
+    "<x a='b'>8</x>",
+    "<x/>",
+    "<x></x>",
+    "<x>1.5.2</x>",
+    "<x>9<!-- c --></x>",
+    "<x><![CDATA[10]]></x>",
+    "<x>1&#49;</x>",
+    "<!-- c -->",
+    " \r\n",
+    "<y>12</y>",
+    "<x>0000000000000000000000000000000000000000000000000000000000000000000000001</x>",
+    "é",
+    "7",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn a_run_is_read_as_its_elements_are(
+        rows in any::<bool>(),
+        prefix in any::<bool>(),
+        pieces in proptest::collection::vec(prop::sample::select(PIECES), 0..12),
+        cuts in cuts(),
+    ) {
+        let declared = if prefix { " xmlns:p='urn:p'" } else { "" };
+        let content = pieces.concat();
+        let children = if rows {
+            format!("<m{declared}><r><x>1</x><x>2</x>{content}</r></m>")
+        } else {
+            format!("<v{declared}><x>1</x>{content}</v>")
+        };
+        let slow = read_cut(&children, &[1]);
+        let unplaced = |read: Result<Shown, Fault>| read.map_err(|fault| {
+            // Texts come in pieces, and what is not well-formed is told with where its piece began.
+            let told = fault.message.split(['"', ',']).next().map(str::to_owned);
+            (fault.code, told)
+        });
+        for cuts in [&cuts[..], &[usize::MAX], &[2], &[5, 11]] {
+            let read = read_cut(&children, cuts);
+            prop_assert_eq!(unplaced(read), unplaced(slow.clone()), "{} {:?}", &children, cuts);
+        }
+    }
+}
