@@ -156,7 +156,7 @@ mod tests {
         assert_eq!((three.len(), bytes(0).len(), bytes(50).len()), (36, 0, 10_000));
         assert_eq!(three, bytes(3));
         // As every peer of the benchmark makes it.
-        assert_eq!(three[..4], 0.113_210_201_f32.to_le_bytes());
+        assert_eq!(three[..4], 0.113_210_2_f32.to_le_bytes());
     }
 
     #[test]
