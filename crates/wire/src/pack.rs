@@ -13,7 +13,8 @@ use crate::envelope::{
 use crate::items::Items;
 use crate::name::{QName, SOAP_11, SOAP_12, WSA, XML, XMLNS, XSI};
 use crate::outgoing::Segment;
-use crate::packaging::{Packaging, Writer, writer};
+use crate::packaging::{Packaging, Writer, reply_writer, writer};
+use crate::write::ReplyForm;
 use crate::xml::{push_attribute, push_text};
 
 /// A message ready to be sent.
@@ -29,9 +30,17 @@ pub struct Packed {
     pub len: Option<u64>,
 }
 
+/// Packs the envelope of an answer.
+pub fn pack_reply(envelope: &Envelope, form: &ReplyForm) -> Packed {
+    pack_by(envelope, reply_writer(form), None)
+}
+
 /// Packs an envelope. MTOM without any attachment becomes plain. `action` is for requests.
 pub fn pack(envelope: &Envelope, packaging: Packaging, action: Option<&str>) -> Packed {
-    let mut writer = writer(packaging);
+    pack_by(envelope, writer(packaging), action)
+}
+
+fn pack_by(envelope: &Envelope, mut writer: Box<dyn Writer>, action: Option<&str>) -> Packed {
     let mut root = Composer { text: Vec::with_capacity(SMALL), segments: Vec::new() };
     write_envelope(envelope, &mut *writer, &mut root);
     let mut packed = writer.finish(root, envelope.version, action);

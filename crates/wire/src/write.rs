@@ -13,7 +13,7 @@ use crate::name::{FAULT, QName, SOAP_11, SOAP_12, WSA, WSA_2004, XMLNS};
 use crate::options;
 use crate::packaging::{Packaging, of_answer};
 use crate::unpack::Head;
-use crate::wsdl::{self, View};
+use crate::wsdl::{self, Binding, View};
 use crate::xml::unfit;
 
 /// How a request wants to be answered.
@@ -26,6 +26,9 @@ pub struct ReplyForm {
     /// How arrays are to stand in the answer, if the request told: by our header, the query of its
     /// address, or its own arrays. Else as elements.
     pub arrays: Option<ArrayForm>,
+    /// SOAP with Attachments refers to parts by `swaRef` alone, as the WSDL says that the address is
+    /// from.
+    pub swa_ref: bool,
     /// The addressing headers of the request; an answer relates to them.
     pub addressing: Addressing,
     /// Headers that had to be understood and are not; a `MustUnderstand` fault tells them.
@@ -52,6 +55,7 @@ impl ReplyForm {
             version: if newer { SoapVersion::V12 } else { SoapVersion::V11 },
             packaging,
             arrays: (view.arrays() == ArrayForm::Binary).then_some(ArrayForm::Binary),
+            swa_ref: view.binding == Binding::Swa,
             addressing: Addressing::default(),
             not_understood: Vec::new(),
         }

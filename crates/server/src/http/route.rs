@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode, Principal};
 use fishplate_wire::wsdl::View;
-use fishplate_wire::{Head, ReplyForm, http_status, pack, write_fault};
+use fishplate_wire::{Head, ReplyForm, http_status, pack_reply, write_fault};
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -131,11 +131,8 @@ fn refused(asked: &Parts, namespace: Option<&str>, fault: &Fault) -> Reply {
     let accept = joined(&asked.headers, &header::ACCEPT);
     let form = ReplyForm::of_head(&head(asked, accept.as_deref()));
     let envelope = write_fault(&form, namespace, fault);
-    let mut reply = packed(
-        http_status(form.version, fault),
-        pack(&envelope, form.packaging, None),
-        Some(fault),
-    );
+    let mut reply =
+        packed(http_status(form.version, fault), pack_reply(&envelope, &form), Some(fault));
     reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     reply
 }

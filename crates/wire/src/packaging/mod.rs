@@ -20,6 +20,7 @@ use crate::envelope::{ArrayForm, SoapVersion};
 use crate::limits::WireLimits;
 use crate::media::MediaType;
 use crate::pack::{Composer, Packed};
+use crate::write::ReplyForm;
 
 /// A packaging that we speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -188,6 +189,14 @@ fn unreadable(media: &MediaType) -> Fault {
          multipart/related with type=\"application/xop+xml\" (MTOM) or one of these two (SOAP with \
          Attachments), or application/dime"
     ))
+}
+
+/// A writer for answers of a form.
+pub(crate) fn reply_writer(form: &ReplyForm) -> Box<dyn Writer> {
+    match form.packaging {
+        Packaging::Swa if form.swa_ref => Box::new(swa::SwaWriter::of_swa_ref()),
+        other => writer(other),
+    }
 }
 
 /// A writer for a packaging.

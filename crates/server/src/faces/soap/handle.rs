@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fishplate_contract::{Argument, Fault, FaultCode, JobId, Principal};
 use fishplate_wire::{
-    Head, Packed, Parcel, ReplyForm, Unpacker, bind, http_status, pack, read, write_fault,
+    Head, Packed, Parcel, ReplyForm, Unpacker, bind, http_status, pack_reply, read, write_fault,
     write_reply,
 };
 use hyper::body::Body;
@@ -82,7 +82,7 @@ where
             (status, write_fault(&form, Some(namespace), &fault), Some(fault), None)
         }
     };
-    let packed = pack(&envelope, form.packaging, None);
+    let packed = pack_reply(&envelope, &form);
     Answer { status, packed, fault, verb, memory, release }
 }
 
