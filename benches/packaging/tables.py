@@ -7,6 +7,7 @@ import statistics
 from measure import Cell
 
 LIMIT = "http-whole"
+EVEN = 1.03  # who is nearer than that has not won
 
 # Paper 003 (Ying, Huang, Walker 2004): Axis 1.1, JDK 1.4.2, Tomcat 5.0, Pentium III 900 MHz, loopback.
 PAPER = {
@@ -105,9 +106,9 @@ def standing(cells: list[Cell]) -> list[str]:
         faster.setdefault(name, {})[cell.n] = f"{best.median / cell.median:.2f}"
         lost += [f"- {name}, n = {cell.n}: {milliseconds(cell.median)} ms, {peer.stack.title} "
                  f"{milliseconds(peer.median)} ms ({cell.median / peer.median:.2f} times as long)"
-                 for peer in peers if peer.median < cell.median]
+                 for peer in peers if peer.median * EVEN < cell.median]
     return ["", "### How many times as fast as the best peer with the same packaging", "",
-            *table(faster, sizes), "", "Cells that a peer wins:", "", *(lost or ["None."]), "",
+            *table(faster, sizes), "", f"Cells that a peer wins, by more than {EVEN - 1:.0%}:", "", *(lost or ["None."]), "",
             "### Share of the speed of a bare HTTP echo that reads the whole body before it answers", "",
             *table(share, sizes)]
 
