@@ -2,12 +2,37 @@
 
 /// An `xs:int`.
 pub fn int(text: &[u8]) -> Option<i32> {
-    whole(text)
+    match few_digits(text) {
+        Some(number) => i32::try_from(number).ok(),
+        None => whole(text),
+    }
 }
 
 /// An `xs:long`.
 pub fn long(text: &[u8]) -> Option<i64> {
-    whole(text)
+    few_digits(text).or_else(|| whole(text))
+}
+
+/// A number of so few digits that it needs no look at overflow; `None` if it has more or is none.
+fn few_digits(text: &[u8]) -> Option<i64> {
+    const MOST: usize = 18;
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() || digits.len() > MOST {
+        return None;
+    }
+    let mut number = 0_i64;
+    for digit in digits {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 {
+            return None;
+        }
+        number = number * 10 + i64::from(digit);
+    }
+    Some(if negative { -number } else { number })
 }
 
 fn whole<N: std::str::FromStr>(text: &[u8]) -> Option<N> {
@@ -99,5 +124,14 @@ mod tests {
         assert_eq!(long(b"9223372036854775807"), Some(i64::MAX));
         assert_eq!(long(b"1.0"), None);
         assert_eq!(long(b""), None);
+        for text in ["-", "+", "--1", "1-", "1 ", "x", "\u{661}", "0x1"] {
+            assert_eq!((int(text.as_bytes()), long(text.as_bytes())), (None, None), "{text}");
+        }
+        for text in
+            ["-0", "+007", "-999999999999999999", "1000000000000000000", "-1000000000000000000"]
+        {
+            assert_eq!(long(text.as_bytes()), text.parse().ok(), "{text}");
+            assert_eq!(int(text.as_bytes()), text.parse().ok(), "{text}");
+        }
     }
 }

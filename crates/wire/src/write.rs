@@ -209,6 +209,9 @@ pub struct RequestForm {
     /// How arrays stand in the call, and are to stand in the answer: our header tells that. `None`
     /// is for servers that are not ours: elements, and no header.
     pub arrays: Option<ArrayForm>,
+    /// Names of the elements of arrays, outermost first, by the name of the argument; they are `item`
+    /// in the namespace of the values where nothing else is said.
+    pub items: Vec<(String, Vec<QName>)>,
 }
 
 /// The envelope of a call.
@@ -226,13 +229,18 @@ pub fn write_request(form: &RequestForm, arguments: &[Argument]) -> Result<Envel
         }
     }
     let namespace = if form.qualified { form.wrapper.namespace.as_str() } else { "" };
+    let mut children = children(namespace, arguments, form.arrays.unwrap_or_default());
+    for child in &mut children {
+        if let Content::Array(numbers) = &mut child.content
+            && let Some((_, items)) = form.items.iter().find(|(name, _)| *name == child.name.local)
+        {
+            numbers.names.clone_from(items);
+        }
+    }
     Ok(Envelope {
         version: form.version,
         headers: options::write(&form.options, form.arrays),
-        body: Body::Wrapper {
-            name: form.wrapper.clone(),
-            children: children(namespace, arguments, form.arrays.unwrap_or_default()),
-        },
+        body: Body::Wrapper { name: form.wrapper.clone(), children },
     })
 }
 
@@ -289,6 +297,7 @@ mod tests {
             version: SoapVersion::V11,
             options: CallOptions::default(),
             arrays: None,
+            items: Vec::new(),
         };
         let fault = write_request(&form, &[Argument::text("x", "a\u{1}")]).unwrap_err();
         assert_eq!((fault.code, fault.parameter.as_deref()), (FaultCode::InvalidValue, Some("x")));

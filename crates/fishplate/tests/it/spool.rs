@@ -37,6 +37,7 @@ fn message(packaging: Packaging, x: &str) -> Message {
         version: SoapVersion::V11,
         options: CallOptions::default(),
         arrays: None,
+        items: Vec::new(),
     };
     let bytes: Vec<u8> = (0..SIZE).map(|n| u8::try_from(n * 7 % 251).unwrap_or_default()).collect();
     let deck = Value::Data(Payload::Inline(Bytes::from(bytes)));

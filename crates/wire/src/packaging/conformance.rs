@@ -60,6 +60,7 @@ fn sent(packaging: Packaging, version: SoapVersion, payloads: Vec<Payload>, from
         version,
         options: CallOptions::default(),
         arrays: None,
+        items: Vec::new(),
     };
     let envelope = write_request(&form, &arguments(payloads)).unwrap();
     let packed = pack(&envelope, packaging, Some("urn:t#call"));

@@ -173,6 +173,10 @@ fn a_foreign_description_is_read() {
     let colour = store.input("colour").unwrap();
     assert_eq!((&colour.data_type, colour.optional), (&DataType::String, true));
     assert_eq!(colour.choices, ["red", "green"]);
+    assert_eq!(store.input("grid").unwrap().data_type.name(), "float[][]");
+    let row = QName::new("http://tempuri.org/", "ArrayOfFloat");
+    let names = vec![("grid".to_owned(), vec![row, QName::new("", "float")])];
+    assert_eq!(description.operation("Store").unwrap().items, names);
     let points = store.input("points").unwrap();
     assert!(points.repeated);
     let DataType::Record(fields) = &points.data_type else { panic!("{points:?}") };

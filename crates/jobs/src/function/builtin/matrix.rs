@@ -62,7 +62,10 @@ pub(super) fn service() -> Functions {
                 .output("length", |length| Parameter { unit: "B".to_owned(), ..length }),
         )
         .with(
-            Entry::new("add", ["x", "y"], ["sum"], add).documentation("Adds two numbers.").quick(),
+            Entry::new("add", ["x", "y"], ["sum"], add)
+                .documentation("Adds two numbers.")
+                .repeatable()
+                .quick(),
         )
         .with(
             Entry::with_context("nap", ["seconds"], ["slept"], nap)

@@ -281,6 +281,47 @@ fn an_answer_is_in_the_form_of_its_request() {
     }
 }
 
+#[test]
+fn elements_have_the_names_that_a_description_gives() {
+    let numbers = le([1i32, 2].map(i32::to_le_bytes));
+    let data = Payload::Inline(numbers.into());
+    let array = Array { element: Element::Int, shape: vec![1, 2], data };
+    let arguments = [Argument::new("m", Value::Array(array))];
+    let written = |qualified: bool, names: &[(&str, &str)]| {
+        let names = names.iter().map(|(namespace, local)| QName::new(*namespace, *local));
+        let form = RequestForm {
+            wrapper: QName::new("urn:a", "call"),
+            qualified,
+            version: SoapVersion::V11,
+            options: fishplate_contract::CallOptions::default(),
+            arrays: None,
+            items: vec![("m".to_owned(), names.collect())],
+        };
+        let packed = pack(&write_request(&form, &arguments).unwrap(), Packaging::Plain, None);
+        let text = String::from_utf8(Sink::default().body(&packed)).unwrap();
+        roxmltree::Document::parse(&text).unwrap();
+        let begin = text.find("<w:call").unwrap();
+        text[begin..text.find("</w:call>").unwrap()].replace("<w:call xmlns:w=\"urn:a\">", "")
+    };
+    for (qualified, names, expected) in [
+        (true, &[][..], "<w:m xmlns=\"urn:a\"><item><item>1</item><item>2</item></item></w:m>"),
+        (false, &[], "<m><item><item>1</item><item>2</item></item></m>"),
+        (true, &[("", "r"), ("", "x")], "<w:m><r><x>1</x><x>2</x></r></w:m>"),
+        (
+            false,
+            &[("urn:b", "r"), ("urn:b", "x")],
+            "<m xmlns=\"urn:b\"><r><x>1</x><x>2</x></r></m>",
+        ),
+        (
+            true,
+            &[("urn:b", "r"), ("", "x")],
+            "<w:m xmlns:i0=\"urn:b\"><i0:r><x>1</x><x>2</x></i0:r></w:m>",
+        ),
+    ] {
+        assert_eq!(written(qualified, names), expected);
+    }
+}
+
 fn element() -> impl Strategy<Value = Element> {
     prop::sample::select(&Element::ALL[..])
 }
@@ -356,6 +397,7 @@ proptest! {
                 version: SoapVersion::V12,
                 options: fishplate_contract::CallOptions::default(),
                 arrays: Some(arrays),
+                items: Vec::new(),
             };
             pack(&write_request(&form, &arguments).unwrap(), packaging, Some("urn:test#call"))
         } else {
