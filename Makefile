@@ -92,9 +92,11 @@ check: tools
 bench: tools
 	$(call need,wrk,wrk,the load of the benches)
 	$(call need,curl,curl,the transfers of the benches)
+	$(call need,ip,iproute2,the link of the benches)
 	$(CARGO) build --release --package fishplate
 	$(CARGO) bench --package fishplate-jobs --bench local_executor --no-run
 	$(PYTHON) benches/run.py
+	$(PYTHON) benches/run.py packaging --link
 
 .PHONY: deny
 deny: tools

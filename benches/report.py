@@ -110,8 +110,22 @@ def soak(found: dict) -> list[str]:
     return lines
 
 
+def small(found: dict) -> list[str]:
+    lines = [
+        f"### Small calls a second, {found['clients']} clients", "",
+        under(found, f"{found['loads']['least']} to {found['loads']['most']}"), "",
+        "| server | calls a second | to bare hyper | in rounds | processor time each |",
+        "|---|---|---|---|---|",
+    ]
+    for title, side in found["sides"].items():
+        ratio = side["ratio_to_bare"]
+        lines.append(f"| {title} | {side['a_second']:,.0f} | **{ratio['median']:.2f}** "
+                     f"| {ratio['least']} to {ratio['most']} | {side['cpu_microseconds']:.1f} µs |")
+    return lines
+
+
 ROWS = {"overhead": overhead, "throughput": throughput, "transfer": transfer, "streams": streams,
-        "soak": soak}
+        "soak": soak, "small": small}
 
 
 def under(found: dict, load: str) -> str:

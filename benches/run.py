@@ -3,39 +3,60 @@
 
 import argparse
 import json
+import signal
+import sys
 import tempfile
 from pathlib import Path
 
-import machine
-import overhead
-import report
-import soak
-import streams
-import throughput
-import transfer
-from tools import ROOT, Tools
-
 HERE = Path(__file__).resolve().parent
+# Not packages: one is named like a library that matplotlib imports.
+sys.path += [str(HERE / "packaging"), str(HERE.parent / "interop")]
+
+import machine  # noqa: E402
+import overhead  # noqa: E402
+import report  # noqa: E402
+import results as packaging  # noqa: E402
+import small  # noqa: E402
+import soak  # noqa: E402
+import streams  # noqa: E402
+import throughput  # noqa: E402
+import transfer  # noqa: E402
+from place import Place  # noqa: E402
+from stacks import STACKS  # noqa: E402
+from tools import ROOT, Tools  # noqa: E402
+
 RESULTS = HERE / "results"
 
 MEASUREMENTS = {
-    "overhead": lambda tools, options: overhead.measure(tools, 6 if options.quick else 20),
-    "throughput": lambda tools, options: throughput.measure(tools, 3 if options.quick else 6),
-    "transfer": lambda tools, options: transfer.measure(tools, 1 if options.quick else 5, options.size),
-    "streams": lambda tools, options: streams.measure(tools, 1 << 30 if options.quick else options.stream),
-    "soak": lambda tools, options: soak.measure(tools, 10_000 if options.quick else options.calls),
+    "overhead": lambda options, scratch: overhead.measure(tools(options, scratch),
+                                                          6 if options.quick else 20),
+    "throughput": lambda options, scratch: throughput.measure(tools(options, scratch),
+                                                              3 if options.quick else 6),
+    "transfer": lambda options, scratch: transfer.measure(tools(options, scratch),
+                                                          1 if options.quick else 5, options.size),
+    "streams": lambda options, scratch: streams.measure(tools(options, scratch),
+                                                        1 << 30 if options.quick else options.stream),
+    "soak": lambda options, scratch: soak.measure(tools(options, scratch),
+                                                  10_000 if options.quick else options.calls),
+    "small": lambda options, scratch: small.run(place(options, scratch), 3 if options.quick else 8,
+                                                1 if options.quick else 3),
 }
+PACKAGING = "packaging"  # has tables and a plot of its own
 
 
 def main() -> None:
     options = parse_options()
     RESULTS.mkdir(exist_ok=True)
+    # Ended from outside, a measurement still ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("bench: ended"))
     with tempfile.TemporaryDirectory(prefix="bench-", dir=options.scratch) as scratch:
-        tools = Tools(options.binary, options.cache, Path(scratch))
         for name in options.measurement:
             load = machine.load()
             print(f"{name} ... (load {load:.2f})", flush=True)
-            found = MEASUREMENTS[name](tools, options)
+            if name == PACKAGING:
+                packaging.main(options, place(options, Path(scratch)), RESULTS)
+                continue
+            found = MEASUREMENTS[name](options, Path(scratch))
             found = {"machine": machine.describe(), "load_before": load,
                      "command": f"benches/run.py {name}{' --quick' if options.quick else ''}",
                      "file_system": machine.file_system(Path(scratch)), **found}
@@ -46,10 +67,19 @@ def main() -> None:
         report.write(HERE / "BENCHMARKING.md", RESULTS)
 
 
+def tools(options: argparse.Namespace, scratch: Path) -> Tools:
+    return Tools(options.binary, options.cache, scratch)
+
+
+def place(options: argparse.Namespace, scratch: Path) -> Place:
+    return Place(ROOT / "target/packaging", ROOT / ".cache/interop", options.binary.resolve(), scratch)
+
+
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("measurement", nargs="*", default=list(MEASUREMENTS),
-                        help=f"some of {', '.join(MEASUREMENTS)}; default: all")
+    every = [*MEASUREMENTS, PACKAGING]
+    parser.add_argument("measurement", nargs="*", default=every,
+                        help=f"some of {', '.join(every)}; default: all")
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/fishplate")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache/bench")
     parser.add_argument("--scratch", type=Path, default=ROOT / "target",
@@ -59,9 +89,17 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--size", type=int, default=10**9, help="bytes of the transfer")
     parser.add_argument("--stream", type=int, default=8 << 30, help="bytes of a stream")
     parser.add_argument("--calls", type=int, default=100_000, help="calls of the soak")
+    parser.add_argument("--link", action="store_true",
+                        help="packaging: across a link of 1 Gbit/s and 20 ms instead of loopback")
+    parser.add_argument("--only", type=lambda text: text.split(","), default=[],
+                        help=f"packaging: some of {','.join(stack.name for stack in STACKS)}")
+    parser.add_argument("--sizes", type=lambda text: tuple(map(int, text.split(","))), default=(),
+                        help="packaging: n of the n by n matrices")
     options = parser.parse_args()
-    if unknown := set(options.measurement) - set(MEASUREMENTS):
+    if unknown := set(options.measurement) - set(every):
         parser.error(f"no such measurement: {', '.join(sorted(unknown))}")
+    if unknown := set(options.only) - {stack.name for stack in STACKS}:
+        parser.error(f"no such stack: {', '.join(sorted(unknown))}")
     return options
 
 

@@ -3,6 +3,7 @@
 import re
 import statistics
 import subprocess
+from pathlib import Path
 
 import machine
 from overhead import PROGRAM, noop, run, spread
@@ -50,17 +51,23 @@ def bare(tools: Tools, program: str, seconds: float) -> dict:
 
 def load_server(tools: Tools, server: Server, script, seconds: int) -> dict:
     watch, used = Watch(tools), server.used()
-    command = [tools.wrk, "-t1", f"-c{CLIENTS}", f"-d{seconds}s", "--latency", "-s", script, server.url]
+    count, elapsed, told = wrk(tools.wrk, server.url, script, seconds)
+    own = server.used() - used
+    row = watch.row(count, elapsed, own, own + machine.children() - watch.children)
+    row["generator_cpu_microseconds"] = (machine.children() - watch.children) / count * 1e6
+    row["latency"] = {name: value for name, value in
+                      re.findall(r"^\s+(\d\d)%\s+(\S+)$", told, re.MULTILINE)}
+    return row
+
+
+def wrk(program: Path, url: str, script: Path, seconds: int) -> tuple[int, float, str]:
+    """How many calls in how many seconds, and all that wrk told."""
+    command = [program, "-t1", f"-c{CLIENTS}", f"-d{seconds}s", "--latency", "-s", script, url]
     done = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
     if "Non-2xx" in done.stdout or "Socket errors" in done.stdout:
         raise SystemExit(f"bench: calls failed:\n{done.stdout}")
     count, elapsed = re.search(r"(\d+) requests in ([\d.]+)s", done.stdout).groups()
-    own = server.used() - used
-    row = watch.row(int(count), float(elapsed), own, own + machine.children() - watch.children)
-    row["generator_cpu_microseconds"] = (machine.children() - watch.children) / int(count) * 1e6
-    row["latency"] = {name: value for name, value in
-                      re.findall(r"^\s+(\d\d)%\s+(\S+)$", done.stdout, re.MULTILINE)}
-    return row
+    return int(count), float(elapsed), done.stdout
 
 
 class Watch:

@@ -5,13 +5,18 @@ import argparse
 import contextlib
 import os
 import random
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 from pathlib import Path
 
-from toolkits import HERE, SERVICES, SIZES, TOOLKITS, Place, PreparationFailed, Toolkit, run, say
+from preparation import PreparationFailed, install_packages, run, say
+from record import Recorder
+from toolkit import DESCRIPTIONS, FILES, FUNCTIONS, HERE, LARGE, SIZES, Place, Toolkit
+from toolkits import TOOLKITS
 
 ROOT = HERE.parent
 CLIENT_TIMEOUT = 300  # seconds; a client that hangs is a failure, not a wait
@@ -19,16 +24,21 @@ CLIENT_TIMEOUT = 300  # seconds; a client that hangs is a failure, not a wait
 
 def main() -> int:
     options = parse_options()
+    begun = time.monotonic()
     chosen = [toolkit for toolkit in TOOLKITS if toolkit.name in options.only]
     options.cache.mkdir(parents=True, exist_ok=True)
-    install_packages(chosen)
+    install_packages({package for toolkit in chosen for package in toolkit.missing_packages()})
+    recorder = Recorder(options.record) if options.record else None
     with tempfile.TemporaryDirectory(prefix="fishplate-interop-") as scratch:
-        with server(options.binary, Path(scratch)) as urls:
-            place = gather(options.cache, urls)
+        with server(options.binary, Path(scratch), recorder) as urls:
+            place = gather(options, chosen, urls)
             passed, failed = 0, 0
             for toolkit in chosen:
+                if recorder:
+                    recorder.name = toolkit.name
                 good, bad = examine(toolkit, place)
                 passed, failed = passed + good, failed + bad
+    print(f"interop took {time.monotonic() - begun:.0f} s")
     print(f"interop: {passed} passed, {failed} failed")
     return 1 if failed else 0
 
@@ -40,6 +50,8 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache/interop")
     parser.add_argument("--only", type=lambda text: text.split(","), default=names,
                         help=f"some of {','.join(names)}")
+    parser.add_argument("--record", type=Path, metavar="DIR",
+                        help="keep the small requests of the toolkits, such as in fuzz/corpus")
     options = parser.parse_args()
     if unknown := set(options.only) - set(names):
         parser.error(f"no such toolkit: {', '.join(sorted(unknown))}")
@@ -50,47 +62,54 @@ def parse_options() -> argparse.Namespace:
     return options
 
 
-def install_packages(toolkits: list[Toolkit]) -> None:
-    missing = sorted({package for toolkit in toolkits for package in toolkit.missing_packages()})
-    if not missing:
-        return
-    print(f"installing {' '.join(missing)} (apt)", flush=True)
-    root = [] if os.geteuid() == 0 else ["sudo", "-n"]
-    run([*root, "apt-get", "-qq", "update"])
-    run([*root, "apt-get", "-qq", "install", "-y", "--no-install-recommends", *missing])
-
-
 @contextlib.contextmanager
-def server(binary: Path, scratch: Path):
-    """A server of our services on a free port; gives the address of each WSDL."""
-    files = [str(HERE / "services" / f"{service}.toml") for service in SERVICES]
+def server(binary: Path, scratch: Path, recorder: Recorder | None):
+    """A server of our services on a free port; gives the address of each service."""
+    public = ["--public-url", recorder.url] if recorder else []
+    listen = f"127.0.0.1:{free_port() if recorder else 0}"
+    files = [str(HERE / "services" / f"{service}.toml") for service in FILES]
+    functions = [word for service in FUNCTIONS for word in ("--builtin", service)]
     with open(scratch / "server.log", "w+") as log:
         process = subprocess.Popen(
-            [str(binary), "serve", "--listen", "127.0.0.1:0", "--data", str(scratch / "data"), *files],
+            [str(binary), "serve", "--listen", listen, *public, "--data", str(scratch / "data"),
+             *functions, *files],
             stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True)
         try:
-            lines = [process.stdout.readline().split() for _ in SERVICES]
+            lines = [process.stdout.readline().split() for _ in (*FILES, *FUNCTIONS)]
             if not all(len(line) == 2 for line in lines):
                 log.seek(0)
                 sys.exit(f"interop: the server did not start:\n{log.read()}")
-            yield {name: f"{url}?wsdl" for name, url in lines}
+            if recorder:
+                recorder.forward_to(f"http://{listen}")
+            yield dict(lines)
         finally:
             process.terminate()
             process.wait(timeout=30)
 
 
-def gather(cache: Path, urls: dict[str, str]) -> Place:
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def gather(options: argparse.Namespace, toolkits: list[Toolkit], urls: dict[str, str]) -> Place:
     """The WSDLs as fetched, and the files to send."""
-    wsdl = {}
-    for service in SERVICES:
-        wsdl[service] = cache / f"{service}.wsdl"
-        with urllib.request.urlopen(urls[service], timeout=30) as answer:
-            wsdl[service].write_bytes(answer.read())
-    payloads = cache / "payloads"
+    wsdl, url = {}, {}
+    for name in dict.fromkeys(name for toolkit in toolkits for name in toolkit.descriptions):
+        service, query = DESCRIPTIONS[name]
+        wsdl[name], url[name] = options.cache / f"{name}.wsdl", f"{urls[service]}?{query}"
+        with urllib.request.urlopen(url[name], timeout=30) as answer:
+            wsdl[name].write_bytes(answer.read())
+    payloads = options.cache / "payloads"
     payloads.mkdir(exist_ok=True)
-    for size in SIZES:
-        (payloads / f"{size}.bin").write_bytes(payload(size))
-    return Place(cache, wsdl, urls, payloads)
+    for size in (*SIZES, LARGE):
+        path = payloads / f"{size}.bin"
+        if not path.exists() or path.stat().st_size != size:
+            path.write_bytes(payload(size))
+    # What getMatrix gives, little-endian: our own client gets it in binary.
+    matrix = payloads / "matrix.bin"
+    run([str(options.binary), "call", urls["matrix"], "--operation", "getMatrix", "n=50", f"out:matrix={matrix}"])
+    return Place(options.cache, options.binary, wsdl, url, payloads)
 
 
 def payload(size: int) -> bytes:
@@ -101,13 +120,14 @@ def payload(size: int) -> bytes:
 def examine(toolkit: Toolkit, place: Place) -> tuple[int, int]:
     """Runs one toolkit's client; how many checks passed and failed."""
     print(toolkit.name, flush=True)
+    begun = time.monotonic()
     due = toolkit.checks()
     try:
         toolkit.prepare(place)
     except PreparationFailed as problem:
         print(f"  not ok: {problem}")
         return 0, len(due)
-    urls = [place.url[service] for service in SERVICES]
+    urls = [place.url[name] for name in toolkit.descriptions]
     command = [*toolkit.command(place), *urls, str(place.payloads)]
     try:
         done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace",
@@ -126,6 +146,7 @@ def examine(toolkit: Toolkit, place: Place) -> tuple[int, int]:
             say(f"not ok {check}: not reported")
     if left_out or done.returncode != 0:
         say(done.stderr.strip().replace("\n", "\n  "))
+    print(f"  {len(due) - len(left_out)} of {len(due)}, {time.monotonic() - begun:.0f} s", flush=True)
     crashed = 0 if left_out or done.returncode == 0 else 1
     return len(due) - len(left_out), len(left_out) + crashed
 

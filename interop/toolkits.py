@@ -1,90 +1,24 @@
 """The toolkits: what each needs, how its stubs are made, and which checks it has to make."""
 
-import hashlib
-import os
-import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-SERVICES = ("arithmetic-test", "echo-file")
-SIZES = (0, 1, 8191, 8192, 8193, 1 << 20)
-
-
-@dataclass
-class Place:
-    """Where things are during one run."""
-
-    cache: Path
-    wsdl: dict[str, Path]  # as fetched, by service
-    url: dict[str, str]  # of the WSDL, by service
-    payloads: Path
-
-    def digest(self, *sources: Path) -> str:
-        """Changes when stubs have to be made again: not when the server has another port."""
-        whole = hashlib.sha256()
-        for path in [*self.wsdl.values(), *sources]:
-            whole.update(re.sub(rb"http://[0-9a-z.:\[\]]+/", b"http://server/", path.read_bytes()))
-        return whole.hexdigest()[:16]
-
-
-@dataclass
-class Toolkit:
-    """A toolkit that calls us."""
-
-    name: str
-    needs: dict[str, str]  # command -> Debian package
-    modes: tuple[str, ...] = ("",)
-    extra: tuple[str, ...] = ()
-    environment: dict[str, str] = field(default_factory=dict)
-
-    def checks(self) -> list[str]:
-        """All that its client has to report, no more and no less."""
-        files = [
-            f"{mode}{verb}-file {size}"
-            for mode in self.modes
-            for verb in ("call", "spawn")
-            for size in SIZES
-        ]
-        return ["call", *files, "missing-job", *self.extra]
-
-    def missing_packages(self) -> list[str]:
-        return [package for command, package in self.needs.items() if not shutil.which(command)]
-
-    def prepare(self, place: Place) -> None:
-        """Installs the toolkit's libraries and makes stubs, unless they are there."""
-
-    def command(self, place: Place) -> list[str]:
-        raise NotImplementedError(self.name)
+import preparation
+from preparation import JAVA, run, say
+from toolkit import HERE, LARGE, Place, Toolkit
 
 
 class Zeep(Toolkit):
-    version = "4.3.3"
-
     def missing_packages(self) -> list[str]:
-        try:
-            import ensurepip  # noqa: F401
-        except ImportError:
-            return ["python3-venv"]
-        return []
-
-    def python(self, place: Place) -> Path:
-        return place.cache / f"zeep-{self.version}" / "bin" / "python"
+        return preparation.venv_packages()
 
     def prepare(self, place: Place) -> None:
-        python = self.python(place)
-        done = python.parent.parent / "complete"
-        if not done.exists():
-            say(f"installing zeep {self.version} (pip)")
-            run([sys.executable, "-m", "venv", str(python.parent.parent)])
-            run([str(python), "-m", "pip", "install", "-q", f"zeep=={self.version}"])
-            done.touch()
+        preparation.zeep(place.cache)
 
     def command(self, place: Place) -> list[str]:
-        return [str(self.python(place)), str(HERE / "zeep/client.py")]
+        return [str(preparation.zeep(place.cache)), str(HERE / "zeep/client.py")]
 
 
 class Node(Toolkit):
@@ -119,81 +53,144 @@ class Php(Toolkit):
 
 
 class Gsoap(Toolkit):
+    sources = (HERE / "gsoap/client.cpp",)
+
     def missing_packages(self) -> list[str]:
         missing = super().missing_packages()
         return missing + ([] if Path("/usr/include/stdsoap2.h").exists() else ["libgsoap-dev"])
 
     def directory(self, place: Place) -> Path:
-        return place.cache / "gsoap" / place.digest(HERE / "gsoap/client.cpp")
-
-    def prepare(self, place: Place) -> None:
-        directory = self.directory(place)
-        if (directory / "client").exists():
-            return
-        say("making stubs (wsdl2h, soapcpp2) and compiling")
-        shutil.rmtree(directory.parent, ignore_errors=True)
-        directory.mkdir(parents=True)
-        wsdls = [str(path) for path in place.wsdl.values()]
-        run(["wsdl2h", "-O1", "-o", "services.h", *wsdls], directory)
-        run(["soapcpp2", "-C", "-j", "-x", "-w", "-I/usr/share/gsoap/import", "services.h"], directory)
-        sources = sorted(str(path.name) for path in directory.glob("*.cpp"))
-        run(["c++", "-std=c++17", "-O0", "-I.", str(HERE / "gsoap/client.cpp"), *sources,
-             "-lgsoap++", "-o", "client.new"], directory)
-        (directory / "client.new").rename(directory / "client")
-
-    def command(self, place: Place) -> list[str]:
-        return [str(self.directory(place) / "client")]
-
-
-class Cxf(Toolkit):
-    def directory(self, place: Place) -> Path:
-        return place.cache / "cxf" / place.digest(HERE / "cxf/pom.xml", HERE / "cxf/Client.java")
+        return place.cache / self.name / place.digest(self.descriptions, *self.sources)
 
     def prepare(self, place: Place) -> None:
         directory = self.directory(place)
         if (directory / "complete").exists():
             return
-        say("making stubs (wsdl2java) and compiling with Maven; the first time downloads CXF")
         shutil.rmtree(directory.parent, ignore_errors=True)
-        (directory / "wsdl").mkdir(parents=True)
-        for service, path in place.wsdl.items():
-            shutil.copy(path, directory / "wsdl" / f"{service}.wsdl")
-        shutil.copy(HERE / "cxf/pom.xml", directory)
-        (directory / "src").mkdir()
-        shutil.copy(HERE / "cxf/Client.java", directory / "src")
-        # The class path with it, so that Maven need not start again to run the client.
-        run(["mvn", "-B", "-q", "compile", "dependency:build-classpath",
-             "-Dmdep.outputFile=classpath"], directory)
+        directory.mkdir(parents=True)
+        self.build(place, directory)
         (directory / "complete").touch()
+
+    def build(self, place: Place, directory: Path) -> None:
+        say("making stubs (wsdl2h, soapcpp2) and compiling")
+        wsdls = [str(place.wsdl[name]) for name in self.descriptions]
+        run(["wsdl2h", "-O1", "-o", "services.h", *wsdls], directory)
+        run(["soapcpp2", "-C", "-j", "-x", "-w", "-I/usr/share/gsoap/import", "services.h"], directory)
+        self.compile(directory, "client")
+
+    def compile(self, directory: Path, name: str) -> None:
+        sources = sorted(str(path.name) for path in directory.glob("*.cpp"))
+        run(["c++", "-std=c++17", "-O0", "-I.", str(HERE / f"gsoap/{name}.cpp"), *sources,
+             "-lgsoap++", "-o", name], directory)
+
+    def command(self, place: Place) -> list[str]:
+        return [str(self.directory(place) / "client")]
+
+
+class GsoapServer(Gsoap):
+    """The other direction: a service of gSOAP's own, called by our client."""
+
+    sources = (HERE / "gsoap/echo.h", HERE / "gsoap/server.cpp")
+
+    def build(self, place: Place, directory: Path) -> None:
+        say("making a service (soapcpp2) and compiling")
+        run(["soapcpp2", "-S", "-j", "-x", str(HERE / "gsoap/echo.h")], directory)
+        self.compile(directory, "server")
 
     def command(self, place: Place) -> list[str]:
         directory = self.directory(place)
-        jars = (directory / "classpath").read_text().strip()
-        return ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{directory}/target/classes:{jars}", "Client"]
+        return [sys.executable, str(HERE / "gsoap/called.py"), str(place.binary),
+                str(directory / "server"), str(directory / "Echo.wsdl")]
 
+
+class Maven(Toolkit):
+    """A toolkit whose libraries Maven fetches, for the `pom.xml` in its directory."""
+
+    def directory(self, place: Place) -> Path:
+        sources = sorted((HERE / self.name).iterdir())
+        return place.cache / self.name / place.digest(self.descriptions, *sources)
+
+    def prepare(self, place: Place) -> None:
+        directory = self.directory(place)
+        if (directory / "complete").exists():
+            return
+        shutil.rmtree(directory.parent, ignore_errors=True)
+        (directory / "wsdl").mkdir(parents=True)
+        for name in self.descriptions:
+            shutil.copy(place.wsdl[name], directory / "wsdl" / f"{name}.wsdl")
+        shutil.copy(HERE / self.name / "pom.xml", directory)
+        (directory / "src").mkdir()
+        for source in (HERE / self.name).glob("*.java"):
+            shutil.copy(source, directory / "src")
+        self.build(directory)
+        (directory / "complete").touch()
+
+    def build(self, directory: Path) -> None:
+        raise NotImplementedError(self.name)
+
+    def command(self, place: Place) -> list[str]:
+        directory = self.directory(place)
+        return ["java", "-XX:TieredStopAtLevel=1", "-cp", preparation.class_path(directory), "Client"]
+
+
+class Cxf(Maven):
+    def build(self, directory: Path) -> None:
+        say("making stubs (wsdl2java) and compiling with Maven; the first time downloads CXF")
+        preparation.maven(directory)
+
+
+class Axis(Maven):
+    def build(self, directory: Path) -> None:
+        say("making stubs (WSDL2Java) and compiling; the first time downloads Axis 1.4 with Maven")
+        run(["mvn", "-B", "-q", "dependency:build-classpath", "-Dmdep.outputFile=classpath"], directory)
+        jars = preparation.class_path(directory)
+        for name in self.descriptions:
+            package = name.replace("-", "")
+            run(["java", "-cp", jars, "org.apache.axis.wsdl.WSDL2Java", "-p", package, "-o", "src",
+                 f"wsdl/{name}.wsdl"], directory)
+        sources = [str(path) for path in directory.glob("src/**/*.java")]
+        run(["javac", "-nowarn", "-d", "target/classes", "-cp", jars, *sources], directory)
+
+
+    def checks(self) -> list[str]:
+        # Without an attachment in the request, a Call with `href` is answered in base64.
+        return [check for check in super().checks() if not check.startswith("swa spawn")]
+
+
+class DimeTools(Toolkit):
+    def missing_packages(self) -> list[str]:
+        found = shutil.which("perl") and subprocess.run(
+            ["perl", "-MDIME::Message", "-MHTTP::Tiny", "-e", "1"], capture_output=True, check=False)
+        return [] if found and found.returncode == 0 else ["perl", "libdime-tools-perl"]
+
+    def command(self, place: Place) -> list[str]:
+        return ["perl", str(HERE / "dime-tools/client.pl")]
+
+    def checks(self) -> list[str]:
+        # It writes no chunk of an empty file, and the first chunk of a file never as the last one.
+        short = {f"chunked call-file {size}" for size in (0, 1)}
+        return [check for check in super().checks() if check not in short]
+
+
+SERVICE_CHECKS = ("call", "missing-job", "array", "array-get")
+GSOAP = {"wsdl2h": "gsoap", "soapcpp2": "gsoap", "c++": "g++"}
 
 TOOLKITS = [
-    Zeep("zeep", {}, extra=("soap12", "bad-value", "key")),
-    Node("node", {"node": "nodejs", "npm": "npm"}, extra=("soap12", "bad-value")),
-    Php("php", {"php": "php-cli"}, extra=("soap12", "bad-value")),
-    Gsoap("gsoap", {"wsdl2h": "gsoap", "c++": "g++"}, modes=("base64 ", "mtom "), extra=("soap11",)),
-    Cxf("cxf", {"java": "default-jdk-headless", "javac": "default-jdk-headless", "mvn": "maven"},
-        modes=("mtom ", "base64 "), extra=("soap12",)),
+    Zeep("zeep", {}, {"": LARGE}, extra=(*SERVICE_CHECKS, "array-binary", "soap12", "bad-value", "key"),
+         descriptions=("arithmetic-test", "echo-file", "matrix", "matrix-binary")),
+    Node("node", {"node": "nodejs", "npm": "npm"}, {"": LARGE},
+         extra=(*SERVICE_CHECKS, "soap12", "bad-value")),
+    Php("php", {"php": "php-cli"}, {"": LARGE},
+        extra=(*SERVICE_CHECKS, "array-special", "soap12", "bad-value")),
+    Gsoap("gsoap", GSOAP, {"base64 ": LARGE, "mtom ": LARGE, "dime ": LARGE},
+          extra=(*SERVICE_CHECKS, "array-special", "soap11")),
+    GsoapServer("gsoap-server", GSOAP, {"base64 ": LARGE, "mtom ": LARGE, "dime ": LARGE},
+                verbs=("call",), descriptions=(), extra=("other-packaging",)),
+    Cxf("cxf", JAVA, {"mtom ": LARGE, "base64 ": LARGE, "swa ": LARGE},
+        extra=(*SERVICE_CHECKS, "array-special", "soap12"),
+        descriptions=("arithmetic-test", "echo-file", "matrix", "echo-file-swa")),
+    Axis("axis", JAVA, {"swa ": LARGE, "swaref ": LARGE, "dime ": LARGE}, extra=("missing-job",),
+         descriptions=("echo-file-swa", "echo-file-dime")),
+    DimeTools("dime-tools", {}, {"whole ": LARGE, "chunked ": LARGE}, verbs=("call",),
+              descriptions=("echo-file",)),
 ]
-
-
-def say(text: str) -> None:
-    print(f"  {text}", flush=True)
-
-
-def run(command: list[str], directory: Path | None = None) -> None:
-    """Runs a step of a preparation; what it says is shown only if it fails."""
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True,
-                          env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, check=False)
-    if done.returncode != 0:
-        said = (done.stdout + done.stderr).splitlines()[:30]
-        raise PreparationFailed("\n  ".join([" ".join(command), *said]))
-
-
-class PreparationFailed(Exception):
-    """A toolkit could not be installed, or refused the WSDL."""

@@ -12,19 +12,19 @@ struct times {
     int64_t *nanoseconds;
 };
 
-static void fail(const char *what, int error) {
+static inline void fail(const char *what, int error) {
     if (error) fprintf(stderr, "%s: %s\n", what, strerror(error));
     else fprintf(stderr, "%s\n", what);
     exit(1);
 }
 
-static int64_t now(void) {
+static inline int64_t now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-static void keep(struct times *times, int64_t nanoseconds) {
+static inline void keep(struct times *times, int64_t nanoseconds) {
     if (times->count == times->room) {
         times->room = times->room ? times->room * 2 : 4096;
         times->nanoseconds = realloc(times->nanoseconds, times->room * sizeof(int64_t));
@@ -33,6 +33,6 @@ static void keep(struct times *times, int64_t nanoseconds) {
     times->nanoseconds[times->count++] = nanoseconds;
 }
 
-static void print(const struct times *times) {
+static inline void print(const struct times *times) {
     for (size_t i = 0; i < times->count; i++) printf("%lld\n", (long long)times->nanoseconds[i]);
 }

@@ -1,11 +1,13 @@
-// gSOAP against us: client ARITHMETIC_WSDL ECHO_WSDL PAYLOADS
+// gSOAP against us: client ARITHMETIC_WSDL ECHO_WSDL MATRIX_WSDL PAYLOADS
 // The classes are made by wsdl2h and soapcpp2 from the fetched WSDLs.
 
 #include <chrono>
+#include <cmath>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <iostream>
-#include <iterator>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -14,13 +16,17 @@
 #include "arithmetic_testSoap11.nsmap"
 #include "soaparithmetic_testSoap11Proxy.h"
 #include "soapecho_fileSoap11Proxy.h"
+#include "soapmatrixSoap11Proxy.h"
 
 using Arithmetic = arithmetic_testSoap11Proxy;
 using Echo = echo_fileSoap11Proxy;
+using Matrix = matrixSoap11Proxy;
+using Rows = std::vector<std::vector<float>>;
 
 namespace {
 
 const int SIZES[] = {0, 1, 8191, 8192, 8193, 1 << 20};
+const int LARGE = 100000000;  // goes through `call` only
 int failed = 0;
 
 void check(const std::string& name, const std::function<void()>& body) {
@@ -116,19 +122,76 @@ std::string spawned(Echo& echo, const std::string& sent, bool attached) {
     return bytes(response.copy);
 }
 
-void files(const std::string& url, const std::string& payloads, bool attached) {
-    Echo echo(url.c_str(), attached ? SOAP_ENC_MTOM | SOAP_C_UTFSTRING : SOAP_C_UTFSTRING);
-    const std::string mode = attached ? "mtom " : "base64 ";
+std::string payload(const std::string& payloads, int size) {
+    std::ifstream input(payloads + "/" + std::to_string(size) + ".bin", std::ios::binary);
+    std::string bytes(size, 0);
+    input.read(bytes.data(), size);
+    expect(input.gcount() == size, "a payload is missing");
+    return bytes;
+}
+
+void files(const std::string& url, const std::string& payloads, const std::string& mode, int encoding) {
+    const bool attached = encoding != 0;
+    Echo echo(url.c_str(), encoding | SOAP_C_UTFSTRING);
     for (int size : SIZES) {
-        std::ifstream input(payloads + "/" + std::to_string(size) + ".bin", std::ios::binary);
-        const std::string sent{std::istreambuf_iterator<char>(input), {}};
-        expect(sent.size() == static_cast<size_t>(size), "a payload is missing");
+        const std::string sent = payload(payloads, size);
         check(mode + "call-file " + std::to_string(size),
               [&] { expect(called(echo, sent, attached) == sent, "other bytes"); });
         check(mode + "spawn-file " + std::to_string(size),
               [&] { expect(spawned(echo, sent, attached) == sent, "other bytes"); });
         echo.destroy();
     }
+    const std::string sent = payload(payloads, LARGE);
+    check(mode + "call-file " + std::to_string(LARGE),
+          [&] { expect(called(echo, sent, attached) == sent, "other bytes"); });
+}
+
+Rows rows(const ns3__ArrayOfArrayOfFloat* found) {
+    expect(found, "no matrix");
+    Rows rows;
+    for (const ns3__ArrayOfFloat* row : found->item) rows.push_back(row->item);
+    return rows;
+}
+
+void same(const Rows& found, const Rows& wanted) {
+    expect(found.size() == wanted.size(), std::to_string(found.size()) + " rows");
+    for (size_t i = 0; i < wanted.size(); ++i) {
+        expect(found[i].size() == wanted[i].size(), std::to_string(found[i].size()) + " columns");
+        for (size_t j = 0; j < wanted[i].size(); ++j) {
+            const float one = found[i][j], other = wanted[i][j];
+            const bool equal = std::isnan(one) ? std::isnan(other) : std::memcmp(&one, &other, 4) == 0;
+            expect(equal, "found " + std::to_string(one) + ", wanted " + std::to_string(other));
+        }
+    }
+}
+
+void array(const std::string& url, const Rows& sent) {
+    Matrix matrix(url.c_str());
+    std::vector<ns3__ArrayOfFloat> items(sent.size());
+    ns3__ArrayOfArrayOfFloat whole;
+    for (size_t i = 0; i < sent.size(); ++i) {
+        items[i].item = sent[i];
+        whole.item.push_back(&items[i]);
+    }
+    _ns3__echo request;
+    _ns3__echoResponse response;
+    request.matrix = &whole;
+    answered(matrix, matrix.echo(&request, response));
+    same(rows(response.matrix), sent);
+}
+
+void array_get(const std::string& url, const std::string& payloads) {
+    const int n = 50;
+    Matrix matrix(url.c_str());
+    _ns3__getMatrix request;
+    _ns3__getMatrixResponse response;
+    request.n = n;
+    answered(matrix, matrix.getMatrix(&request, response));
+    Rows wanted(n, std::vector<float>(n));
+    std::ifstream numbers(payloads + "/matrix.bin", std::ios::binary);
+    for (std::vector<float>& row : wanted) numbers.read(reinterpret_cast<char*>(row.data()), n * sizeof(float));
+    expect(numbers.good(), "matrix.bin is missing");
+    same(rows(response.matrix), wanted);
 }
 
 void missing_job(const std::string& url) {
@@ -148,14 +211,21 @@ void missing_job(const std::string& url) {
 }  // namespace
 
 int main(int count, char** arguments) {
-    if (count != 4) return 2;
+    if (count != 5) return 2;
     const std::string arithmetic_url = address(arguments[1]);
     const std::string echo_url = address(arguments[2]);
-    const std::string payloads = arguments[3];
+    const std::string matrix_url = address(arguments[3]);
+    const std::string payloads = arguments[4];
     check("call", [&] { add(arithmetic_url, 2); });
     check("soap11", [&] { add(arithmetic_url, 1); });
-    files(echo_url, payloads, false);
-    files(echo_url, payloads, true);
+    files(echo_url, payloads, "base64 ", 0);
+    files(echo_url, payloads, "mtom ", SOAP_ENC_MTOM);
+    files(echo_url, payloads, "dime ", SOAP_ENC_DIME);
+    const float huge = std::numeric_limits<float>::max(), tiny = std::numeric_limits<float>::denorm_min();
+    const float infinity = std::numeric_limits<float>::infinity(), nan = std::nanf("");
+    check("array", [&] { array(matrix_url, {{0.1f, -0.0f, tiny}, {huge, 16777216, -1.1754944e-38f}}); });
+    check("array-get", [&] { array_get(matrix_url, payloads); });
+    check("array-special", [&] { array(matrix_url, {{infinity, -infinity, nan, 1}}); });
     check("missing-job", [&] { missing_job(echo_url); });
     return failed ? 1 : 0;
 }

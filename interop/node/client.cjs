@@ -1,4 +1,4 @@
-// node `soap` against us: node client.cjs ARITHMETIC_WSDL ECHO_WSDL PAYLOADS
+// node `soap` against us: node client.cjs ARITHMETIC_WSDL ECHO_WSDL MATRIX_WSDL PAYLOADS
 "use strict";
 
 const assert = require("node:assert");
@@ -8,10 +8,15 @@ const { setTimeout: sleep } = require("node:timers/promises");
 const soap = require("soap");
 
 const SIZES = [0, 1, 8191, 8192, 8193, 1 << 20];
+const LARGE = 100_000_000; // goes through `call` only
 
-async function main(arithmeticWsdl, echoWsdl, payloads) {
+// Subnormal, largest, not a binary fraction, negative zero.
+const ROWS = [[0.1, -0.0, 1e-45], [3.4028235e38, 16777216, -1.1754944e-38]];
+
+async function main(arithmeticWsdl, echoWsdl, matrixWsdl, payloads) {
   const arithmetic = await soap.createClientAsync(arithmeticWsdl);
   const echo = await soap.createClientAsync(echoWsdl);
+  const matrix = await soap.createClientAsync(matrixWsdl);
   let failed = 0;
 
   async function check(name, body) {
@@ -28,17 +33,29 @@ async function main(arithmeticWsdl, echoWsdl, payloads) {
   await check("call", async () => {
     assert.strictEqual((await ask(arithmetic, "call", { x: 1, y: 2 })).result, 3);
   });
-  for (const size of SIZES) {
+  for (const size of [...SIZES, LARGE]) {
     const data = fs.readFileSync(path.join(payloads, `${size}.bin`));
     const sent = { data: data.toString("base64") };
     const same = (found) => assert.ok(data.equals(Buffer.from(found.copy ?? "", "base64")), "other bytes");
     await check(`call-file ${size}`, async () => same(await ask(echo, "call", sent)));
+    if (size === LARGE) continue;
     await check(`spawn-file ${size}`, async () => {
       const { job } = await ask(echo, "spawn", sent);
       while ((await ask(echo, "running", { job })).running) await sleep(20);
       same(await ask(echo, "results", { job }));
     });
   }
+  await check("array", async () => {
+    // String(-0) is 0.
+    const sent = { item: ROWS.map((row) => ({ item: row.map((x) => (Object.is(x, -0) ? "-0" : x)) })) };
+    assert.deepStrictEqual(rows((await ask(matrix, "echo", { matrix: sent })).matrix), ROWS);
+  });
+  await check("array-get", async () => {
+    const found = rows((await ask(matrix, "getMatrix", { n: 50 })).matrix);
+    assert.deepStrictEqual(found.map((row) => row.length), Array(50).fill(50));
+    const bytes = Buffer.from(Float32Array.from(found.flat()).buffer);
+    assert.ok(bytes.equals(fs.readFileSync(path.join(payloads, "matrix.bin"))), "other numbers");
+  });
   await check("missing-job", async () => {
     const job = "0".repeat(32);
     assert.deepStrictEqual(await fault(ask(echo, "results", { job })), { code: "NoSuchJob", job });
@@ -54,6 +71,10 @@ async function main(arithmeticWsdl, echoWsdl, payloads) {
     assert.deepStrictEqual(found, { code: "InvalidValue", parameter: "x" });
   });
   return failed ? 1 : 0;
+}
+
+function rows(found) {
+  return found.item.map((row) => row.item);
 }
 
 async function ask(client, operation, args) {

@@ -1,5 +1,6 @@
-"""zeep against us: python client.py ARITHMETIC_WSDL ECHO_WSDL PAYLOADS"""
+"""zeep against us: python client.py ARITHMETIC_WSDL ECHO_WSDL MATRIX_WSDL MATRIX_BINARY_WSDL PAYLOADS"""
 
+import array
 import sys
 import time
 import traceback
@@ -10,11 +11,18 @@ import zeep
 from lxml import etree
 
 OPTIONS = "urn:fishplate:options:1"
+HUGE = zeep.Settings(xml_huge_tree=True)  # else libxml2 refuses texts above 10 MB
 SIZES = (0, 1, 8191, 8192, 8193, 1 << 20)
+LARGE = 100_000_000  # goes through `call` only
 
 
-def main(arithmetic_wsdl: str, echo_wsdl: str, payloads: str) -> int:
-    arithmetic, echo = zeep.Client(arithmetic_wsdl), zeep.Client(echo_wsdl)
+# Subnormal, largest, not a binary fraction, negative zero.
+ROWS = [[0.1, -0.0, 1e-45], [3.4028235e38, 16777216.0, -1.1754944e-38]]
+
+
+def main(arithmetic_wsdl: str, echo_wsdl: str, matrix_wsdl: str, binary_wsdl: str, payloads: str) -> int:
+    arithmetic, echo, matrix, binary = [
+        zeep.Client(wsdl, settings=HUGE) for wsdl in (arithmetic_wsdl, echo_wsdl, matrix_wsdl, binary_wsdl)]
     failed = 0
 
     def check(name, body):
@@ -40,11 +48,32 @@ def main(arithmetic_wsdl: str, echo_wsdl: str, payloads: str) -> int:
         wait(arithmetic, first)
         same(arithmetic.service.results(job=first), 3)
 
+    def rows(found):
+        return [row.item for row in found]  # the outermost list is unwrapped already
+
+    def array_echo():
+        found = rows(matrix.service.echo(matrix={"item": [{"item": row} for row in ROWS]}))
+        same([list(map(repr, row)) for row in found], [list(map(repr, row)) for row in ROWS])
+
+    def array_get():
+        found = rows(matrix.service.getMatrix(n=50))
+        same([len(row) for row in found], [50] * 50)
+        same(floats(number for row in found for number in row).tobytes(), Path(payloads, "matrix.bin").read_bytes())
+
+    def array_binary():
+        data = floats(number for row in ROWS for number in row).tobytes()
+        found = binary.service.echo(matrix={"_value_1": data, "type": "float", "shape": [2, 3]})
+        same((found._value_1, found.type, list(found.shape)), (data, "float", [2, 3]))
+
+    check("array", array_echo)
+    check("array-get", array_get)
+    check("array-binary", array_binary)
     check("call", lambda: same(arithmetic.service.call(x=1, y=2), 3))
-    for size in SIZES:
+    for size in (*SIZES, LARGE):
         data = Path(payloads, f"{size}.bin").read_bytes()
         check(f"call-file {size}", lambda: same(echo.service.call(data=data) or b"", data))
-        check(f"spawn-file {size}", lambda: same(spawned(echo, data), data))
+        if size in SIZES:
+            check(f"spawn-file {size}", lambda: same(spawned(echo, data), data))
     check("missing-job", lambda: same(
         fault(lambda: echo.service.results(job="0" * 32)), {"code": "NoSuchJob", "job": "0" * 32}))
     check("soap12", soap12)
@@ -52,6 +81,10 @@ def main(arithmetic_wsdl: str, echo_wsdl: str, payloads: str) -> int:
         fault(lambda: arithmetic.service.call(x="abc", y=2)), {"code": "InvalidValue", "parameter": "x"}))
     check("key", key)
     return 1 if failed else 0
+
+
+def floats(numbers) -> array.array:
+    return array.array("f", numbers)
 
 
 def spawned(client: zeep.Client, data: bytes) -> bytes:

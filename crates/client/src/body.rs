@@ -206,7 +206,7 @@ mod tests {
         let held: Arc<dyn Held> = Arc::new(LocalFile::at(&path, bytes.len() as u64));
         let data = Segment::of(&Payload::Spooled(held), encoding.clone());
         let packed = Packed {
-            content_type: String::new(),
+            content_type: "".into(),
             soap_action: None,
             segments: vec![
                 Segment::Bytes(Bytes::from_static(b"<a>")),

@@ -39,7 +39,7 @@ impl Exchange<'_> {
         self.meter.start(self.message.len);
         let (body, failure) = SegmentBody::of(self.message, Some(Arc::clone(self.meter)));
         let mut request = Request::post(self.url.clone())
-            .header(header::CONTENT_TYPE, &self.message.content_type)
+            .header(header::CONTENT_TYPE, &*self.message.content_type)
             .header(header::ACCEPT, self.accept);
         if let Some(action) = &self.message.soap_action {
             request = request.header("SOAPAction", action);

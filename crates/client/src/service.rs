@@ -307,6 +307,7 @@ impl Service {
             version: self.inner.settings.soap,
             options: CallOptions { key: options.key.clone() },
             arrays: self.arrays(described),
+            items: described.items.clone(),
         };
         let envelope = write_request(&form, arguments)?;
         Ok(pack(&envelope, self.packaging(arguments), Some(&described.action)))

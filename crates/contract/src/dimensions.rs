@@ -12,6 +12,9 @@ use crate::service::{DataType, Parameter};
 /// # Errors
 /// `InvalidValue` that names the parameter and both lengths.
 pub fn check(parameters: &[Parameter], arguments: &[Argument]) -> Result<(), Fault> {
+    if !arguments.iter().any(|argument| matches!(argument.value, Value::Array(_))) {
+        return Ok(());
+    }
     let mut known = Vec::new();
     for parameter in parameters {
         if matches!(parameter.data_type, DataType::Int | DataType::Long)

@@ -25,6 +25,10 @@ use fishplate_server::spool::SpoolDirectory;
 use http_body_util::{BodyExt as _, Full};
 use hyper::Request;
 
+/// As in the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const CALLS: u32 = 200_000;
 
 const ENVELOPE: &str = "<S:Envelope xmlns:S=\"http://schemas.xmlsoap.org/soap/envelope/\"><S:Body>\

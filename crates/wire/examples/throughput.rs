@@ -1,6 +1,7 @@
 //! How fast payloads pass: `cargo run --release -p fishplate-wire --example throughput`.
 //! Each figure is the best of five runs over 256 MiB in memory, in chunks of 256 KiB; the copy of
-//! memory beside it is the physical limit.
+//! memory beside it is the physical limit. Arrays are a million numbers, best of nine; parts of
+//! their names as arguments run only those.
 
 #![expect(clippy::print_stdout, reason = "an example prints its figures")]
 
@@ -9,8 +10,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fishplate_contract::{DataType, Held, Parameter};
-use fishplate_wire::{Base64Encoder, Expected, Head, QName, SpoolSink, Unpacker, WireLimits};
+use fishplate_contract::{
+    Argument, Array, DataType, Element, Exposed, Held, Parameter, Payload, Signature, Value, Verb,
+};
+use fishplate_wire::{
+    ArrayForm, Base64Encoder, Expected, Head, Outgoing, Packaging, QName, ReplyForm, SpoolSink,
+    Step, Unpacker, WireLimits, bind_reply, pack, write_reply,
+};
 
 const SIZE: usize = 256 << 20;
 const CHUNK: usize = 256 << 10;
@@ -105,7 +111,132 @@ fn dime(envelope: &str, payload: &[u8], chunk: usize) -> Bytes {
     message.into()
 }
 
+/// A matrix of so many rows and columns: numbers of 9 or 10 characters.
+fn matrix(rows: u64, columns: u64) -> Array {
+    let mut state = 1u32;
+    let numbers = (0..rows * columns).flat_map(|_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state as f32 / u32::MAX as f32).to_le_bytes()
+    });
+    let bytes: Vec<u8> = numbers.collect();
+    let pieces = bytes.chunks(64 << 10).map(Bytes::copy_from_slice).collect();
+    Array { element: Element::Float, shape: vec![rows, columns], data: Payload::Pieces(pieces) }
+}
+
+/// The answer that holds it, in chunks; their length.
+fn write_matrix(array: &Array, arrays: ArrayForm, take: &mut dyn FnMut(Bytes)) {
+    let head = Head { content_type: "text/xml", ..Head::default() };
+    let form = ReplyForm { arrays: Some(arrays), ..ReplyForm::of_head(&head) };
+    let exposed = Exposed {
+        name: "get".to_owned(),
+        verb: Verb::Call,
+        operation: "get".to_owned(),
+        documentation: String::new(),
+        signature: Signature::default(),
+    };
+    let outputs = [Argument::new("data", Value::Array(array.clone()))];
+    let packed =
+        pack(&write_reply(&form, "urn:t", &exposed, &outputs, None), Packaging::Plain, None);
+    let mut outgoing = Outgoing::new(packed.segments, CHUNK);
+    while let Some(Step::Send(bytes)) = outgoing.step() {
+        take(bytes);
+    }
+}
+
+fn read_matrix(message: &Bytes, chunk: usize) -> Vec<Argument> {
+    let of = DataType::from_name("float[][]").expect("a type");
+    let outputs = [Parameter::new("data", of)];
+    let expected = Expected::response(QName::new("urn:t", "getResponse"), &outputs);
+    let head = Head { content_type: "text/xml", ..Head::default() };
+    let limits = WireLimits { inline_size: SIZE, inline_total: SIZE, ..WireLimits::default() };
+    let mut sink = Counting::default();
+    let mut go = || {
+        let mut unpacker = Unpacker::new(&head, Box::new(expected.clone()), &limits)?;
+        let mut rest = message.clone();
+        while !rest.is_empty() {
+            unpacker.feed(rest.split_to(chunk.min(rest.len())), &mut sink)?;
+        }
+        bind_reply(unpacker.finish(&mut sink)?, &outputs)
+    };
+    go().expect("a good message").outputs
+}
+
+/// What is the least: the numbers alone, printed by zmij, and found by memchr and parsed by
+/// fast-float2.
+fn alone() {
+    let array = matrix(1000, 1000);
+    let bytes = array.data.pieces().unwrap_or_default().concat();
+    let mut text = Vec::new();
+    write_matrix(&array, ArrayForm::Elements, &mut |bytes| text.extend_from_slice(&bytes));
+    fastest("float printing alone", text.len(), || {
+        let mut buffer = zmij::Buffer::new();
+        for number in bytes.as_chunks().0 {
+            std::hint::black_box(buffer.format_finite(f32::from_le_bytes(*number)));
+        }
+    });
+    fastest("float parsing alone", text.len(), || {
+        let mut rest = &text[..];
+        while let Some(end) = memchr::memchr(b'>', rest) {
+            rest = &rest[end + 1..];
+            let next = memchr::memchr(b'<', rest).unwrap_or(0);
+            if next > 0 {
+                let number = fast_float2::parse::<f32, _>(&rest[..next]).unwrap_or_default();
+                std::hint::black_box(number);
+            }
+            rest = &rest[next..];
+        }
+    });
+}
+
+/// An array of a million numbers, in milliseconds.
+fn arrays() {
+    alone();
+    for (rows, columns) in [(1000, 1000), (333_333, 3)] {
+        let array = matrix(rows, columns);
+        let shape = format!("{rows} x {columns}");
+        for form in ArrayForm::ALL {
+            let mut message = Vec::new();
+            write_matrix(&array, form, &mut |bytes| message.extend_from_slice(&bytes));
+            let message = Bytes::from(message);
+            let what = format!("float {shape} as {}", form.name());
+            fastest(&format!("{what}, out"), message.len(), || {
+                write_matrix(&array, form, &mut |bytes| {
+                    std::hint::black_box(bytes);
+                });
+            });
+            for chunk in [64 << 10, 400 << 10] {
+                fastest(&format!("{what}, in by {} KiB", chunk >> 10), message.len(), || {
+                    std::hint::black_box(read_matrix(&message, chunk));
+                });
+            }
+        }
+    }
+}
+
+/// Names of measurements, or parts of them, may be given; then only those are run.
+fn is_wanted(what: &str) -> bool {
+    let mut wanted = std::env::args().skip(1).peekable();
+    wanted.peek().is_none() || wanted.any(|part| what.contains(&part))
+}
+
+fn fastest(what: &str, bytes: usize, mut run: impl FnMut()) {
+    if !is_wanted(what) {
+        return;
+    }
+    let seconds = (0..9).map(|_| {
+        let start = Instant::now();
+        run();
+        start.elapsed().as_secs_f64()
+    });
+    let seconds = seconds.fold(f64::INFINITY, f64::min);
+    println!("{what:<48} {:8.2} ms {:8.2} GB/s", seconds * 1e3, bytes as f64 / seconds / 1e9);
+}
+
 fn main() {
+    arrays();
+    if std::env::args().len() > 1 {
+        return;
+    }
     let payload: Vec<u8> =
         (0..SIZE).map(|at| (at.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0]).collect();
     let mut copy = vec![0u8; SIZE];

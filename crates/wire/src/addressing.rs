@@ -116,7 +116,7 @@ fn is_for_us(version: SoapVersion, role: Option<&str>) -> bool {
 }
 
 /// The headers of an answer, if the request has a MessageID.
-pub(crate) fn answer(request: &Addressing, action: &str) -> Vec<HeaderBlock> {
+pub(crate) fn answer(request: &Addressing, action: impl FnOnce() -> String) -> Vec<HeaderBlock> {
     let Some(message_id) = &request.message_id else { return Vec::new() };
     let block = |local: &str, text: String| HeaderBlock {
         must_understand: false,
@@ -124,7 +124,7 @@ pub(crate) fn answer(request: &Addressing, action: &str) -> Vec<HeaderBlock> {
         element: Element::with_text(QName::new(request.namespace, local), text),
     };
     vec![
-        block("Action", action.to_owned()),
+        block("Action", action()),
         block("MessageID", message_id_urn()),
         block("RelatesTo", message_id.clone()),
     ]
@@ -168,14 +168,14 @@ mod tests {
             ]);
             assert_eq!(request.action.as_deref(), Some("urn:a#call"));
             assert_eq!(request.to, None);
-            let answer = read(&answer(&request, "urn:a#callResponse"));
+            let answer = read(&answer(&request, || "urn:a#callResponse".to_owned()));
             assert_eq!(answer.namespace, namespace);
             assert_eq!(answer.relates_to.as_deref(), Some("urn:uuid:1"));
             assert_eq!(answer.action.as_deref(), Some("urn:a#callResponse"));
             let id = answer.message_id.unwrap();
             assert_eq!(id.len(), "urn:uuid:".len() + 36);
         }
-        assert!(answer(&Addressing::default(), "x").is_empty());
+        assert!(answer(&Addressing::default(), String::new).is_empty());
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl Encoding {
         match self {
             Self::Raw => Encoder::Raw,
             Self::Base64 => Encoder::Base64(Base64Encoder::default()),
-            Self::Items(items) => Encoder::Items(ItemsEncoder::new(items.clone())),
+            Self::Items(items) => Encoder::Items(Box::new(ItemsEncoder::new(items.clone()))),
         }
     }
 }
@@ -64,7 +64,7 @@ pub enum Encoder {
     /// As base64.
     Base64(Base64Encoder),
     /// As the elements of an array.
-    Items(ItemsEncoder),
+    Items(Box<ItemsEncoder>),
 }
 
 impl Encoder {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{DataType, Fault, Held, Parameter};
+use fishplate_contract::{
+    ArrayType, DataType, Element, Fault, Held, Interface, Operation, Parameter, Service, Signature,
+};
 
 use crate::limits::WireLimits;
 use crate::name::QName;
@@ -123,15 +125,65 @@ pub fn unpacker(data: &[u8]) {
     unpacked(content_type, message, size);
 }
 
+/// A whole request over HTTP, as `interop/record.py` keeps it: its head, and its body without transfer
+/// coding. It calls `echo-file` of `interop/services`.
+pub fn request(data: &[u8]) {
+    requested(data);
+}
+
+pub(crate) fn requested(data: &[u8]) -> Option<(String, usize)> {
+    let (head, body) = data.split_at(memchr::memmem::find(data, b"\r\n\r\n")? + 4);
+    let head = String::from_utf8_lossy(head).replace("\r\n\t", " ").replace("\r\n ", " ");
+    let field = |name: &str| {
+        let fields = head.lines().filter_map(|line| line.split_once(':'));
+        let mut values = fields.filter(|(field, _)| field.eq_ignore_ascii_case(name));
+        values.next().map(|(_, value)| value.trim())
+    };
+    let head = Head {
+        content_type: field("Content-Type").unwrap_or_default(),
+        soap_action: field("SOAPAction"),
+        accept: field("Accept"),
+        ..Head::default()
+    };
+    let service = echo_file();
+    let interface = Interface::of(&service);
+    let expected = || Expected::requests(&service.namespace, &interface);
+    unpacked_by(&head, expected, body, body.len() % 97 + 1)
+}
+
+fn echo_file() -> Service {
+    let signature =
+        Signature { inputs: vec![Parameter::new("data", DataType::Raw)], outputs: Vec::new() };
+    let call = Operation { name: "call".to_owned(), documentation: String::new(), signature };
+    Service {
+        name: "echo-file".to_owned(),
+        namespace: "urn:fishplate:echo-file".to_owned(),
+        title: String::new(),
+        documentation: String::new(),
+        operations: vec![call],
+    }
+}
+
 fn unpacked(content_type: &str, message: &[u8], size: usize) -> Option<(String, usize)> {
-    let parameters =
-        [Parameter::new("data", DataType::Raw), Parameter::new("x", DataType::String).repeated()];
+    let parameters = [
+        Parameter::new("data", DataType::Raw),
+        Parameter::new("x", DataType::String).repeated(),
+        Parameter::new("m", DataType::Array(ArrayType::new(Element::Float, 2))).optional(),
+    ];
+    let expected = || Expected::response(QName::new("urn:t", "call"), &parameters);
+    unpacked_by(&Head { content_type, ..Head::default() }, expected, message, size)
+}
+
+fn unpacked_by(
+    head: &Head<'_>,
+    expected: impl Fn() -> Expected,
+    message: &[u8],
+    size: usize,
+) -> Option<(String, usize)> {
     let unpack = |size: usize| {
-        let expected = Expected::response(QName::new("urn:t", "call"), &parameters);
-        let head = Head { content_type, ..Head::default() };
         let limits = WireLimits { inline_size: 16, ..WireLimits::default() };
         let mut sink = Counting::default();
-        let mut unpacker = Unpacker::new(&head, Box::new(expected), &limits).ok()?;
+        let mut unpacker = Unpacker::new(head, Box::new(expected()), &limits).ok()?;
         for chunk in message.chunks(size) {
             unpacker.feed(Bytes::copy_from_slice(chunk), &mut sink).ok()?;
         }
@@ -155,6 +207,7 @@ mod tests {
             super::swa(&data);
             super::dime(&data);
             super::unpacker(&data);
+            super::request(&data);
         }
 
         #[test]
@@ -169,6 +222,7 @@ mod tests {
             super::swa(&data);
             super::dime(&data);
             super::unpacker(&data);
+            super::request(&data);
         }
     }
 
@@ -214,6 +268,15 @@ mod tests {
         "<x:XMLData xmlns:x='urn:fishplate:xdescr:1'>",
         "</x:XMLData>",
         "aGVsbG8=",
+        "<m>",
+        "<m shape='1 2'>",
+        "</m>",
+        "<r>",
+        "</r>",
+        "<i>1.5</i>",
+        "<i>1</i><i>2</i></r><r><i>3</i>",
+        "<i>",
+        "</i>",
         "&amp;",
         "&#13;",
         "<![CDATA[",

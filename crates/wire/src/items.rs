@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fishplate_contract::Element;
 
-use crate::number::{Number, width};
+use crate::number::{Buffer, Number, width};
 
 /// How the numbers of an array stand in elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +57,10 @@ impl Items {
 pub struct ItemsEncoder {
     items: Arc<Items>,
     /// What stands between two numbers, by the number of axes that end there.
-    between: Vec<Vec<u8>>,
-    /// What stands before the next number: `between` that index, or the start of all.
+    between: Vec<Tags>,
+    /// What stands before the first number, and behind the last.
+    around: (Tags, Tags),
+    /// What stands before the next number: the start of all, or `between` that index.
     before: Option<usize>,
     /// Place of the next number.
     place: Vec<u64>,
@@ -66,24 +68,32 @@ pub struct ItemsEncoder {
     cut: Vec<u8>,
     /// Elements without numbers that are still to be written.
     empty: u64,
+    ended: bool,
+    block: Block,
 }
 
 impl ItemsEncoder {
     pub(crate) fn new(items: Arc<Items>) -> Self {
         let axes = items.axes();
         let names = &items.names[..axes.len()];
-        let between = (0..axes.len())
+        let closing = |names: &[String]| -> String {
+            names.iter().rev().map(|name| format!("</{name}>")).collect()
+        };
+        let opening =
+            |names: &[String]| -> String { names.iter().map(|name| format!("<{name}>")).collect() };
+        let between: Vec<Tags> = (0..axes.len())
             .map(|ended| {
-                let inner = names[axes.len() - 1 - ended..].iter();
-                let closing = inner.clone().rev().map(|name| format!("</{name}>"));
-                let opening = inner.map(|name| format!("<{name}>"));
-                closing.chain(opening).collect::<String>().into_bytes()
+                let inner = &names[axes.len() - 1 - ended..];
+                Tags::new(&(closing(inner) + &opening(inner)))
             })
             .collect();
+        let around = (Tags::new(&opening(names)), Tags::new(&closing(names)));
         let numbers = axes.len() == items.shape.len();
         let empty = if numbers || axes.is_empty() { 0 } else { axes.iter().product() };
         let place = vec![0; axes.len()];
-        Self { between, before: None, place, cut: Vec::new(), empty, items }
+        let block = Block::new(between.last().map_or(0, |tags| tags.len));
+        let cut = Vec::new();
+        Self { between, around, before: None, place, cut, empty, ended: false, block, items }
     }
 
     /// Appends the text of these bytes; a number that is cut waits for the rest.
@@ -108,72 +118,56 @@ impl ItemsEncoder {
                 return;
             }
             let cut = std::mem::take(&mut self.cut);
-            self.encode_row::<N>(&cut, to);
+            self.encode_whole::<N>(&cut, to);
         }
-        let (mut whole, rest) = bytes.split_at(bytes.len() - bytes.len() % N::SIZE);
-        while !whole.is_empty() {
-            let left = self.left_in_row().saturating_mul(N::SIZE as u64);
-            let (row, after) =
-                whole.split_at(usize::try_from(left).unwrap_or(whole.len()).min(whole.len()));
-            self.encode_row::<N>(row, to);
-            whole = after;
-        }
+        let (whole, rest) = bytes.split_at(bytes.len() - bytes.len() % N::SIZE);
+        to.reserve(whole.len() / N::SIZE * (N::WIDTH + self.between[0].len));
+        self.encode_whole::<N>(whole, to);
         self.cut.extend_from_slice(rest);
     }
 
-    /// Numbers of the row at hand that are still to come, at least one.
-    fn left_in_row(&self) -> u64 {
-        match (self.items.axes().last(), self.place.last()) {
-            (Some(length), Some(place)) => length.saturating_sub(*place).max(1),
-            _ => 1,
-        }
-    }
-
-    /// Appends numbers of one row.
-    fn encode_row<N: Number>(&mut self, row: &[u8], to: &mut Vec<u8>) {
-        self.begin(to);
-        let between = &self.between[0];
-        to.reserve(row.len() / N::SIZE * (N::WIDTH + between.len()));
-        let mut numbers = row.chunks_exact(N::SIZE);
-        if let Some(first) = numbers.next() {
-            N::of(first).print(to);
-        }
-        for number in numbers {
-            to.extend_from_slice(between);
-            N::of(number).print(to);
-        }
-        self.advance((row.len() / N::SIZE) as u64);
-    }
-
-    /// Appends what stands before the next number.
-    fn begin(&self, to: &mut Vec<u8>) {
-        match self.before.and_then(|ended| self.between.get(ended)) {
-            Some(between) => to.extend_from_slice(between),
-            None => {
-                for name in &self.items.names[..self.place.len()] {
-                    to.push(b'<');
-                    to.extend_from_slice(name.as_bytes());
-                    to.push(b'>');
-                }
+    fn encode_whole<N: Number>(&mut self, numbers: &[u8], to: &mut Vec<u8>) {
+        let mut buffer = Buffer::new();
+        let row = self.items.axes().last().copied().unwrap_or_default();
+        let mut column = self.place.last().copied().unwrap_or_default();
+        let mut before = self.before;
+        let mut block = std::mem::take(&mut self.block);
+        for number in numbers.chunks_exact(N::SIZE) {
+            block.push_tags(self.tags_before(before));
+            block.push(N::of(number).text(&mut buffer));
+            block.flush_if_full(to);
+            column += 1;
+            before = Some(0);
+            if column >= row {
+                column = 0;
+                before = Some(self.end_row());
             }
         }
+        self.before = before;
+        if let Some(last) = self.place.last_mut() {
+            *last = column;
+        }
+        block.flush(to);
+        self.block = block;
     }
 
-    /// So many numbers of a row were written.
-    fn advance(&mut self, numbers: u64) {
-        let mut ended = 0;
-        let mut by = numbers;
-        for (place, length) in self.place.iter_mut().zip(self.items.axes()).rev() {
-            *place += by;
+    fn tags_before(&self, before: Option<usize>) -> &Tags {
+        before.and_then(|ended| self.between.get(ended)).unwrap_or(&self.around.0)
+    }
+
+    /// A row has ended; tells how many axes have.
+    fn end_row(&mut self) -> usize {
+        let mut ended = 1;
+        for (place, length) in self.place.iter_mut().zip(self.items.axes()).rev().skip(1) {
+            *place += 1;
             if *place < *length {
                 break;
             }
             *place = 0;
-            by = 1;
             ended += 1;
         }
-        // Behind the last number the array is at its start again; nothing follows there.
-        self.before = Some(ended.min(self.between.len() - 1));
+        // Behind the last number there is nothing.
+        ended.min(self.between.len() - 1)
     }
 
     /// Appends what is left, now that there are no more bytes; about as many as `wanted` at once.
@@ -184,21 +178,123 @@ impl ItemsEncoder {
             if to.len() - from >= wanted {
                 return false;
             }
-            self.begin(to);
-            self.advance(1);
+            self.tags_before(self.before).append(to);
             self.empty -= 1;
-        }
-        if self.before.is_some() {
-            for name in self.items.names[..self.place.len()].iter().rev() {
-                to.extend_from_slice(b"</");
-                to.extend_from_slice(name.as_bytes());
-                to.push(b'>');
+            let (Some(column), Some(row)) = (self.place.last_mut(), self.items.axes().last())
+            else {
+                break;
+            };
+            *column += 1;
+            self.before = Some(0);
+            if *column >= *row {
+                *column = 0;
+                self.before = Some(self.end_row());
             }
-            self.before = None;
-            // What was ended does not begin again.
-            self.between.clear();
         }
+        if self.before.is_some() && !self.ended {
+            self.around.1.append(to);
+        }
+        self.ended = true;
         true
+    }
+}
+
+/// Tags that are written in steps of a fixed length, because that is much faster.
+#[derive(Debug)]
+struct Tags {
+    steps: Vec<[u8; STEP]>,
+    len: usize,
+}
+
+const STEP: usize = 16;
+
+impl Tags {
+    fn new(text: &str) -> Self {
+        let step = |chunk: &[u8]| {
+            let mut step = [0; STEP];
+            step[..chunk.len()].copy_from_slice(chunk);
+            step
+        };
+        Self { steps: text.as_bytes().chunks(STEP).map(step).collect(), len: text.len() }
+    }
+
+    fn append(&self, to: &mut Vec<u8>) {
+        let end = to.len() + self.len;
+        self.steps.iter().for_each(|step| to.extend_from_slice(step));
+        to.truncate(end);
+    }
+}
+
+/// Text that is written in steps of a fixed length, behind the end of which there is always room.
+#[derive(Default)]
+struct Block {
+    bytes: Vec<u8>,
+    len: usize,
+    /// Beyond this length it is full.
+    full: usize,
+}
+
+impl std::fmt::Debug for Block {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Block").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+/// Bytes of a block, if tags are short.
+const BLOCK: usize = 4 << 10;
+
+/// The longest number, and what steps write beyond its end or that of tags.
+const SLACK: usize = 64;
+
+impl Block {
+    /// A block for numbers with tags of at most so many bytes before each.
+    fn new(tags: usize) -> Self {
+        let room = tags + SLACK;
+        let full = BLOCK.max(2 * room);
+        Self { bytes: vec![0; full + room], len: 0, full }
+    }
+
+    #[inline]
+    fn push_tags(&mut self, tags: &Tags) {
+        let mut at = self.len;
+        for step in &tags.steps {
+            if let Some(to) = self.bytes.get_mut(at..).and_then(|to| to.first_chunk_mut()) {
+                *to = *step;
+            }
+            at += STEP;
+        }
+        self.len += tags.len;
+    }
+
+    /// Appends the text of a number.
+    #[inline]
+    fn push(&mut self, text: &[u8]) {
+        let to = &mut self.bytes[self.len..][..text.len()];
+        self.len += text.len();
+        // Two copies of a fixed length that may overlap are faster than one whose length varies.
+        match (text.len(), text.first_chunk::<8>(), text.last_chunk::<8>()) {
+            (8..=16, Some(first), Some(last)) => {
+                if let Some(to) = to.first_chunk_mut() {
+                    *to = *first;
+                }
+                if let Some(to) = to.last_chunk_mut() {
+                    *to = *last;
+                }
+            }
+            _ => to.copy_from_slice(text),
+        }
+    }
+
+    #[inline]
+    fn flush_if_full(&mut self, to: &mut Vec<u8>) {
+        if self.len > self.full {
+            self.flush(to);
+        }
+    }
+
+    fn flush(&mut self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.bytes[..self.len]);
+        self.len = 0;
     }
 }
 

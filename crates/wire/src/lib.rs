@@ -57,7 +57,7 @@ pub use items::Items;
 pub use limits::WireLimits;
 pub use name::QName;
 pub use outgoing::{Outgoing, Segment, Step};
-pub use pack::{Packed, pack};
+pub use pack::{Packed, pack, pack_reply};
 pub use packaging::Packaging;
 pub use read::{Request, read};
 pub use spool::SpoolSink;

@@ -55,6 +55,12 @@ pub const WSDL: &str = "http://schemas.xmlsoap.org/wsdl/";
 pub const WSDL_SOAP_11: &str = "http://schemas.xmlsoap.org/wsdl/soap/";
 /// WSDL 1.1 binding to SOAP 1.2.
 pub const WSDL_SOAP_12: &str = "http://schemas.xmlsoap.org/wsdl/soap12/";
+/// WSDL 1.1 binding to MIME.
+pub const WSDL_MIME: &str = "http://schemas.xmlsoap.org/wsdl/mime/";
+/// WSDL extension for SOAP in DIME.
+pub const WSDL_DIME: &str = "http://schemas.xmlsoap.org/ws/2002/04/dime/wsdl/";
+/// WS-I Attachments Profile 1.0: the type `swaRef` (section 4.4).
+pub const SWA_REF: &str = "http://ws-i.org/profiles/basic/1.1/xsd";
 /// The `xml` prefix.
 pub const XML: &str = "http://www.w3.org/XML/1998/namespace";
 /// The `xmlns` prefix.

@@ -3,7 +3,7 @@
 //! What XML Schema part 2, section 3.2 allows is taken; and, since stacks of dynamic languages print
 //! them so, `inf`, `infinity` and `nan` in any letter case.
 
-use fishplate_contract::{Element, number};
+use fishplate_contract::Element;
 
 /// A number that arrays consist of.
 pub(crate) trait Number: Copy {
@@ -23,12 +23,24 @@ pub(crate) trait Number: Copy {
     /// The number of these bytes, little-endian; there are as many as it has.
     fn of(bytes: &[u8]) -> Self;
 
-    /// Appends the shortest text that reads back to the same number.
-    fn print(self, to: &mut Vec<u8>);
+    /// The shortest text that reads back to the same number.
+    fn text(self, buffer: &mut Buffer) -> &[u8];
+}
+
+/// Room for the text of one number.
+pub(crate) struct Buffer {
+    whole: itoa::Buffer,
+    real: zmij::Buffer,
+}
+
+impl Buffer {
+    pub(crate) fn new() -> Self {
+        Self { whole: itoa::Buffer::new(), real: zmij::Buffer::new() }
+    }
 }
 
 macro_rules! number {
-    ($type:ty, $width:literal, $begin:path, $print:path) => {
+    ($type:ty, $width:literal, $begin:path, $text:path) => {
         impl Number for $type {
             const SIZE: usize = size_of::<Self>();
             const WIDTH: usize = $width;
@@ -49,17 +61,17 @@ macro_rules! number {
             }
 
             #[inline]
-            fn print(self, to: &mut Vec<u8>) {
-                $print(self, to);
+            fn text(self, buffer: &mut Buffer) -> &[u8] {
+                $text(self, buffer)
             }
         }
     };
 }
 
-number!(i32, 11, begin_whole, number::print_int);
-number!(i64, 20, begin_whole, number::print_long);
-number!(f32, 16, begin_real, number::print_float);
-number!(f64, 24, begin_real, number::print_double);
+number!(i32, 11, begin_whole, whole_text);
+number!(i64, 20, begin_whole, whole_text);
+number!(f32, 16, begin_real, real_text);
+number!(f64, 24, begin_real, real_text);
 
 /// Most characters that one of them is printed with.
 pub(crate) fn width(element: Element) -> usize {
@@ -121,34 +133,55 @@ fn begin_whole<N: TryFrom<i64>>(text: &[u8]) -> Option<(N, usize)> {
     Some((N::try_from(number).ok()?, at))
 }
 
-/// What a real number comes to that is not finite.
-trait Real: fast_float2::FastFloat {
+fn whole_text(number: impl itoa::Integer, buffer: &mut Buffer) -> &[u8] {
+    buffer.whole.format(number).as_bytes()
+}
+
+/// What tells a real number that is not finite.
+trait Real: fast_float2::FastFloat + zmij::Float {
     const CANONICAL: Self;
 
-    fn is_nan(&self) -> bool;
+    /// Whether it is finite, and whether it is a number.
+    fn is(&self) -> (bool, bool);
+
+    fn is_positive(&self) -> bool;
 }
 
-impl Real for f32 {
-    const CANONICAL: Self = Self::NAN;
+macro_rules! real {
+    ($type:ty) => {
+        impl Real for $type {
+            const CANONICAL: Self = Self::NAN;
 
-    fn is_nan(&self) -> bool {
-        Self::is_nan(*self)
-    }
+            #[inline]
+            fn is(&self) -> (bool, bool) {
+                (Self::is_finite(*self), !Self::is_nan(*self))
+            }
+
+            fn is_positive(&self) -> bool {
+                Self::is_sign_positive(*self)
+            }
+        }
+    };
 }
 
-impl Real for f64 {
-    const CANONICAL: Self = Self::NAN;
-
-    fn is_nan(&self) -> bool {
-        Self::is_nan(*self)
-    }
-}
+real!(f32);
+real!(f64);
 
 #[inline]
 fn begin_real<N: Real>(text: &[u8]) -> Option<(N, usize)> {
-    let (number, len) = fast_float2::parse_partial(text).ok()?;
+    let (number, len) = fast_float2::parse_partial::<N, _>(text).ok()?;
     // C prints `-nan`; there is one NaN here.
-    Some((if Real::is_nan(&number) { N::CANONICAL } else { number }, len))
+    Some((if number.is().1 { number } else { N::CANONICAL }, len))
+}
+
+#[inline]
+fn real_text<N: Real>(number: N, buffer: &mut Buffer) -> &[u8] {
+    match number.is() {
+        (true, _) => buffer.real.format_finite(number).as_bytes(),
+        (_, false) => b"NaN",
+        _ if number.is_positive() => b"INF",
+        _ => b"-INF",
+    }
 }
 
 #[cfg(test)]

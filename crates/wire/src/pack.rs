@@ -1,5 +1,6 @@
 //! An envelope to a content type and segments to be sent.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,14 +13,15 @@ use crate::envelope::{
 use crate::items::Items;
 use crate::name::{QName, SOAP_11, SOAP_12, WSA, XML, XMLNS, XSI};
 use crate::outgoing::Segment;
-use crate::packaging::{Packaging, Writer, writer};
+use crate::packaging::{Packaging, Writer, reply_writer, writer};
+use crate::write::ReplyForm;
 use crate::xml::{push_attribute, push_text};
 
 /// A message ready to be sent.
 #[derive(Clone, Debug)]
 pub struct Packed {
     /// Value of `Content-Type`.
-    pub content_type: String,
+    pub content_type: Cow<'static, str>,
     /// Value of `SOAPAction`, quoted; only for SOAP 1.1 requests.
     pub soap_action: Option<String>,
     /// The body, in order.
@@ -28,10 +30,18 @@ pub struct Packed {
     pub len: Option<u64>,
 }
 
+/// Packs the envelope of an answer.
+pub fn pack_reply(envelope: &Envelope, form: &ReplyForm) -> Packed {
+    pack_by(envelope, reply_writer(form), None)
+}
+
 /// Packs an envelope. MTOM without any attachment becomes plain. `action` is for requests.
 pub fn pack(envelope: &Envelope, packaging: Packaging, action: Option<&str>) -> Packed {
-    let mut writer = writer(packaging);
-    let mut root = Composer::default();
+    pack_by(envelope, writer(packaging), action)
+}
+
+fn pack_by(envelope: &Envelope, mut writer: Box<dyn Writer>, action: Option<&str>) -> Packed {
+    let mut root = Composer { text: Vec::with_capacity(SMALL), segments: Vec::new() };
     write_envelope(envelope, &mut *writer, &mut root);
     let mut packed = writer.finish(root, envelope.version, action);
     if envelope.version == SoapVersion::V11 {
@@ -55,6 +65,9 @@ pub(crate) struct Composer {
     text: Vec<u8>,
     segments: Vec<Segment>,
 }
+
+/// What most messages without files take.
+const SMALL: usize = 512;
 
 /// Bytes up to this length are copied into the text rather than made a segment of their own.
 const COPIED: usize = 4 << 10;
@@ -122,14 +135,19 @@ impl Composer {
 
     fn flush(&mut self) {
         if !self.text.is_empty() {
-            self.segments.push(Segment::Bytes(std::mem::take(&mut self.text).into()));
+            let text = Segment::Bytes(std::mem::take(&mut self.text).into());
+            if self.segments.is_empty() {
+                // As a rule it is the only one.
+                self.segments.reserve_exact(1);
+            }
+            self.segments.push(text);
         }
     }
 
-    pub(crate) fn packed(self, content_type: String) -> Packed {
+    pub(crate) fn packed(self, content_type: impl Into<Cow<'static, str>>) -> Packed {
         let segments = self.into_segments();
         let len = segments.iter().map(Segment::len).sum();
-        Packed { content_type, soap_action: None, segments, len }
+        Packed { content_type: content_type.into(), soap_action: None, segments, len }
     }
 }
 
@@ -160,10 +178,10 @@ fn write_envelope(envelope: &Envelope, writer: &mut dyn Writer, root: &mut Compo
 }
 
 fn write_wrapper(name: &QName, children: &[Child], writer: &mut dyn Writer, root: &mut Composer) {
-    let tag = format!("w:{}", name.local);
-    let tag = if name.namespace.is_empty() { name.local.as_str() } else { tag.as_str() };
+    let prefix = if name.namespace.is_empty() { "" } else { "w:" };
     root.push("<");
-    root.push(tag);
+    root.push(prefix);
+    root.push(&name.local);
     if !name.namespace.is_empty() {
         declare("w", &name.namespace, root.text());
     }
@@ -172,7 +190,8 @@ fn write_wrapper(name: &QName, children: &[Child], writer: &mut dyn Writer, root
         write_child(child, &name.namespace, writer, root);
     }
     root.push("</");
-    root.push(tag);
+    root.push(prefix);
+    root.push(&name.local);
     root.push(">");
 }
 

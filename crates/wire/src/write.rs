@@ -13,7 +13,7 @@ use crate::name::{FAULT, QName, SOAP_11, SOAP_12, WSA, WSA_2004, XMLNS};
 use crate::options;
 use crate::packaging::{Packaging, of_answer};
 use crate::unpack::Head;
-use crate::wsdl::{self, View};
+use crate::wsdl::{self, Binding, View};
 use crate::xml::unfit;
 
 /// How a request wants to be answered.
@@ -26,6 +26,9 @@ pub struct ReplyForm {
     /// How arrays are to stand in the answer, if the request told: by our header, the query of its
     /// address, or its own arrays. Else as elements.
     pub arrays: Option<ArrayForm>,
+    /// SOAP with Attachments refers to parts by `swaRef` alone, as the WSDL says that the address is
+    /// from.
+    pub swa_ref: bool,
     /// The addressing headers of the request; an answer relates to them.
     pub addressing: Addressing,
     /// Headers that had to be understood and are not; a `MustUnderstand` fault tells them.
@@ -35,20 +38,25 @@ pub struct ReplyForm {
 impl ReplyForm {
     /// The form of an answer to a request whose body was not read.
     pub fn of_head(head: &Head<'_>) -> Self {
-        let media = MediaType::parse(head.content_type);
+        Self::of_media(&MediaType::parse(head.content_type), head)
+    }
+
+    pub(crate) fn of_media(media: &MediaType, head: &Head<'_>) -> Self {
         let multipart = media.essence == "multipart/related";
         let info = media.parameter("start-info").or(media.parameter("type")).unwrap_or_default();
         let newer = media.essence == "application/soap+xml"
             || multipart && info.to_ascii_lowercase().starts_with("application/soap+xml");
         let view = View::of_address(head.query.unwrap_or_default());
-        let packaging = match of_answer(&media, head.accept.unwrap_or_default()) {
-            Packaging::Plain => view.packaging(),
-            other => other,
+        let plain = Packaging::of_media(media).unwrap_or_default() == Packaging::Plain;
+        let packaging = match view.packaging() {
+            bound if plain && bound != Packaging::Plain => bound,
+            _ => of_answer(media, head.accept.unwrap_or_default()),
         };
         Self {
             version: if newer { SoapVersion::V12 } else { SoapVersion::V11 },
             packaging,
             arrays: (view.arrays() == ArrayForm::Binary).then_some(ArrayForm::Binary),
+            swa_ref: view.binding == Binding::Swa,
             addressing: Addressing::default(),
             not_understood: Vec::new(),
         }
@@ -64,8 +72,8 @@ pub fn write_reply(
     job: Option<JobId>,
 ) -> Envelope {
     let response = format!("{}Response", exposed.name);
-    let action = wsdl::action(namespace, &response);
-    let mut headers = addressing::answer(&form.addressing, &action);
+    let action = || wsdl::action(namespace, &response);
+    let mut headers = addressing::answer(&form.addressing, action);
     headers.extend(job.map(options::write_job));
     let children = children(namespace, outputs, form.arrays.unwrap_or_default());
     let name = QName::new(namespace, response);
@@ -95,8 +103,8 @@ fn children(namespace: &str, values: &[Argument], arrays: ArrayForm) -> Vec<Chil
 /// The envelope of a fault. `namespace` is the service's, whose WSDL declares the detail; `None`
 /// where no service is concerned.
 pub fn write_fault(form: &ReplyForm, namespace: Option<&str>, fault: &Fault) -> Envelope {
-    let action = addressing::fault_action(&form.addressing, fault.code);
-    let mut headers = addressing::answer(&form.addressing, &action);
+    let action = || addressing::fault_action(&form.addressing, fault.code);
+    let mut headers = addressing::answer(&form.addressing, action);
     if form.version == SoapVersion::V12 {
         headers.extend(explanations(form, fault.code));
     }
@@ -202,6 +210,9 @@ pub struct RequestForm {
     /// How arrays stand in the call, and are to stand in the answer: our header tells that. `None`
     /// is for servers that are not ours: elements, and no header.
     pub arrays: Option<ArrayForm>,
+    /// Names of the elements of arrays, outermost first, by the name of the argument; they are `item`
+    /// in the namespace of the values where nothing else is said.
+    pub items: Vec<(String, Vec<QName>)>,
 }
 
 /// The envelope of a call.
@@ -219,13 +230,18 @@ pub fn write_request(form: &RequestForm, arguments: &[Argument]) -> Result<Envel
         }
     }
     let namespace = if form.qualified { form.wrapper.namespace.as_str() } else { "" };
+    let mut children = children(namespace, arguments, form.arrays.unwrap_or_default());
+    for child in &mut children {
+        if let Content::Array(numbers) = &mut child.content
+            && let Some((_, items)) = form.items.iter().find(|(name, _)| *name == child.name.local)
+        {
+            numbers.names.clone_from(items);
+        }
+    }
     Ok(Envelope {
         version: form.version,
         headers: options::write(&form.options, form.arrays),
-        body: Body::Wrapper {
-            name: form.wrapper.clone(),
-            children: children(namespace, arguments, form.arrays.unwrap_or_default()),
-        },
+        body: Body::Wrapper { name: form.wrapper.clone(), children },
     })
 }
 
@@ -258,6 +274,21 @@ mod tests {
     }
 
     #[test]
+    fn a_bound_address_is_answered_so_unless_the_request_is_packaged() {
+        let of = |content_type: &str, accept: &str, query: &str| {
+            let head =
+                Head { content_type, accept: Some(accept), query: Some(query), ..Head::default() };
+            ReplyForm::of_head(&head).packaging
+        };
+        for accept in ["text/xml", "multipart/related", ""] {
+            assert_eq!(of("text/xml", accept, "binding=dime"), Packaging::Dime);
+            assert_eq!(of("text/xml", accept, "a=b&binding=swa"), Packaging::Swa);
+            assert_eq!(of("application/dime", accept, "binding=swa"), Packaging::Dime);
+        }
+        assert_eq!(of("text/xml", "application/dime", "binding=soap"), Packaging::Dime);
+    }
+
+    #[test]
     fn a_fault_has_the_status_of_its_version() {
         for code in FaultCode::ALL {
             let fault = Fault::new(*code, "");
@@ -282,6 +313,7 @@ mod tests {
             version: SoapVersion::V11,
             options: CallOptions::default(),
             arrays: None,
+            items: Vec::new(),
         };
         let fault = write_request(&form, &[Argument::text("x", "a\u{1}")]).unwrap_err();
         assert_eq!((fault.code, fault.parameter.as_deref()), (FaultCode::InvalidValue, Some("x")));

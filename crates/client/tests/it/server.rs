@@ -252,7 +252,7 @@ fn packed(envelope: &Envelope, form: &ReplyForm) -> (String, Bytes) {
         let Step::Send(bytes) = step else { panic!("the test's payloads are in memory") };
         body.extend_from_slice(&bytes);
     }
-    (packed.content_type, body.into())
+    (packed.content_type.into_owned(), body.into())
 }
 
 fn page(

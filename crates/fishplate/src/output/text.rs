@@ -232,6 +232,7 @@ mod tests {
             request: QName::new("urn:test", &*exposed.name),
             response: QName::new("urn:test", format!("{}Response", exposed.name)),
             qualified: true,
+            items: Vec::new(),
             fault: None,
             exposed,
         });

@@ -37,8 +37,9 @@ fn message(packaging: Packaging, x: &str) -> Message {
         version: SoapVersion::V11,
         options: CallOptions::default(),
         arrays: None,
+        items: Vec::new(),
     };
-    let bytes: Vec<u8> = (0..SIZE).map(|n| (n * 7 % 251) as u8).collect();
+    let bytes: Vec<u8> = (0..SIZE).map(|n| u8::try_from(n * 7 % 251).unwrap_or_default()).collect();
     let deck = Value::Data(Payload::Inline(Bytes::from(bytes)));
     let arguments = [Argument::new("deck", deck), Argument::text("x", x)];
     let packed = pack(&write_request(&form, &arguments).unwrap(), packaging, Some("call"));
@@ -48,7 +49,7 @@ fn message(packaging: Packaging, x: &str) -> Message {
         let Step::Send(bytes) = step else { panic!("a message from memory has no file") };
         body.extend_from_slice(&bytes);
     }
-    Message { content_type: packed.content_type, body }
+    Message { content_type: packed.content_type.into_owned(), body }
 }
 
 fn send(server: &Server, message: &Message) -> Answer {

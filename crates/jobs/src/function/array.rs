@@ -83,14 +83,24 @@ pub struct PackedArray<T, const RANK: usize> {
 }
 
 impl<T, const RANK: usize> PackedArray<T, RANK> {
-    /// Lengths of its axes, slowest index first.
-    pub fn shape(&self) -> &[u64] {
-        &self.array.shape
-    }
-
     /// Its elements, little-endian, in C order.
     pub fn data(&self) -> &Payload {
         &self.array.data
+    }
+}
+
+impl<T: Number, const RANK: usize> PackedArray<T, RANK> {
+    /// An array of these bytes, if they are as many as it has.
+    pub fn new(shape: [u64; RANK], data: Payload) -> Option<Self> {
+        let array = Array { element: T::ELEMENT, shape: shape.to_vec(), data };
+        let size = Array::size(T::ELEMENT, &array.shape);
+        let whole = size.is_some() && size == array.data.len();
+        whole.then_some(Self { array, number: std::marker::PhantomData })
+    }
+
+    /// Lengths of its axes, slowest index first.
+    pub fn shape(&self) -> &[u64] {
+        &self.array.shape
     }
 }
 

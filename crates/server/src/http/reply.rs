@@ -45,7 +45,7 @@ pub struct ReplyBody {
 enum Content {
     Bytes(Option<Bytes>),
     /// All of it is in memory.
-    Memory(Outgoing),
+    Memory(Box<Outgoing>),
     /// Some of it is in files, which a thread reads. An empty chunk is the last.
     Stream(mpsc::Receiver<io::Result<Bytes>>),
 }
@@ -81,7 +81,7 @@ impl ReplyBody {
         }
         let in_memory = packed.segments.iter().all(Segment::is_in_memory);
         let content = if in_memory {
-            Content::Memory(Outgoing::new(packed.segments, ENCODED))
+            Content::Memory(Box::new(Outgoing::new(packed.segments, ENCODED)))
         } else {
             let (send, receive) = mpsc::channel(READ_AHEAD);
             let outgoing = Outgoing::new(packed.segments, CHUNK);

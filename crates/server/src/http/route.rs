@@ -1,5 +1,6 @@
 //! From a request of HTTP to a face.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode, Principal};
 use fishplate_wire::wsdl::View;
-use fishplate_wire::{Head, ReplyForm, http_status, pack, write_fault};
+use fishplate_wire::{Head, ReplyForm, http_status, pack_reply, write_fault};
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -130,11 +131,8 @@ fn refused(asked: &Parts, namespace: Option<&str>, fault: &Fault) -> Reply {
     let accept = joined(&asked.headers, &header::ACCEPT);
     let form = ReplyForm::of_head(&head(asked, accept.as_deref()));
     let envelope = write_fault(&form, namespace, fault);
-    let mut reply = packed(
-        http_status(form.version, fault),
-        pack(&envelope, form.packaging, None),
-        Some(fault),
-    );
+    let mut reply =
+        packed(http_status(form.version, fault), pack_reply(&envelope, &form), Some(fault));
     reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     reply
 }
@@ -156,8 +154,11 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 }
 
 fn packed(status: u16, packed: fishplate_wire::Packed, fault: Option<&Fault>) -> Reply {
-    let content_type = HeaderValue::from_str(&packed.content_type);
-    let mut reply = with_type(status, content_type.ok(), ReplyBody::packed(packed));
+    let content_type = match packed.content_type {
+        Cow::Borrowed(fixed) => Some(HeaderValue::from_static(fixed)),
+        Cow::Owned(ref made) => HeaderValue::from_str(made).ok(),
+    };
+    let mut reply = with_type(status, content_type, ReplyBody::packed(packed));
     if let Some(wait) = fault.and_then(|fault| fault.retry_after)
         && let Ok(seconds) = HeaderValue::from_str(&wait.as_secs().max(1).to_string())
     {

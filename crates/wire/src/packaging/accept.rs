@@ -17,6 +17,9 @@ pub(crate) fn of_answer(media: &MediaType, accept: &str) -> Packaging {
 /// application/dime, multipart/related, text/*` with every request, and then takes a plain answer for
 /// what it is.
 fn asked(accept: &str) -> Packaging {
+    if accept.is_empty() {
+        return Packaging::Plain;
+    }
     let mut listed: Vec<(f32, Packaging)> = entries(accept)
         .filter_map(|entry| {
             let media = MediaType::parse(entry);

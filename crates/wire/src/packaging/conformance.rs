@@ -60,11 +60,12 @@ fn sent(packaging: Packaging, version: SoapVersion, payloads: Vec<Payload>, from
         version,
         options: CallOptions::default(),
         arrays: None,
+        items: Vec::new(),
     };
     let envelope = write_request(&form, &arguments(payloads)).unwrap();
     let packed = pack(&envelope, packaging, Some("urn:t#call"));
     let body = from.body(&packed);
-    Sent { content_type: packed.content_type, soap_action: packed.soap_action, body }
+    Sent { content_type: packed.content_type.into_owned(), soap_action: packed.soap_action, body }
 }
 
 fn inline(contents: &[Vec<u8>]) -> Vec<Payload> {
@@ -80,8 +81,7 @@ impl Sent {
         let head = Head {
             content_type: &self.content_type,
             soap_action: self.soap_action.as_deref(),
-            accept: None,
-            query: None,
+            ..Head::default()
         };
         let expected = Expected::response(QName::new("urn:t", "call"), &parameters());
         let mut unpacker = Unpacker::new(&head, Box::new(expected), &WireLimits::default())?;
@@ -244,7 +244,7 @@ fn answers_and_faults_arrive() {
             let packed = pack(&write_fault(&form, None, &fault), form.packaging, None);
             let back = Sent {
                 body: Sink::default().body(&packed),
-                content_type: packed.content_type,
+                content_type: packed.content_type.into_owned(),
                 soap_action: None,
             };
             let parcel = back.unpack(&[1], &mut Sink::default()).unwrap();
@@ -271,7 +271,8 @@ fn data_of_attachments_are_slices_of_their_chunk() {
     for &packaging in Packaging::ALL {
         let sent = call(packaging, SoapVersion::V11, &[content(size, 0)]);
         let message = Bytes::from(sent.body);
-        let mut opened = reader(&sent.content_type, &WireLimits::default()).unwrap();
+        let mut opened =
+            reader(&MediaType::parse(&sent.content_type), &WireLimits::default()).unwrap();
         let mut seen = 0;
         let within = message.as_ptr_range();
         let mut found = |piece: Piece| {

@@ -20,6 +20,7 @@ use crate::envelope::{ArrayForm, SoapVersion};
 use crate::limits::WireLimits;
 use crate::media::MediaType;
 use crate::pack::{Composer, Packed};
+use crate::write::ReplyForm;
 
 /// A packaging that we speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -149,16 +150,15 @@ pub(crate) struct Opened {
 }
 
 /// A reader for a content type.
-pub(crate) fn reader(content_type: &str, limits: &WireLimits) -> Result<Opened, Fault> {
-    let media = MediaType::parse(content_type);
-    let packaging = Packaging::of_media(&media).filter(|_| media.essence != "application/xop+xml");
-    let Some(packaging) = packaging else { return Err(unreadable(&media)) };
+pub(crate) fn reader(media: &MediaType, limits: &WireLimits) -> Result<Opened, Fault> {
+    let packaging = Packaging::of_media(media).filter(|_| media.essence != "application/xop+xml");
+    let Some(packaging) = packaging else { return Err(unreadable(media)) };
     let reader: Box<dyn Reader> = match packaging {
-        Packaging::Plain => Box::new(plain::PlainReader::new(&media)?),
-        Packaging::Mtom | Packaging::Swa => Box::new(related::RelatedReader::new(&media, limits)?),
+        Packaging::Plain => Box::new(plain::PlainReader::new(media)?),
+        Packaging::Mtom | Packaging::Swa => Box::new(related::RelatedReader::new(media, limits)?),
         Packaging::Dime => Box::new(dime::DimeReader::new(limits)),
     };
-    Ok(Opened { reader, packaging, action: action(&media) })
+    Ok(Opened { reader, packaging, action: action(media) })
 }
 
 /// The action that a content type tells: in a parameter of its own or in that of `start-info`.
@@ -191,6 +191,14 @@ fn unreadable(media: &MediaType) -> Fault {
     ))
 }
 
+/// A writer for answers of a form.
+pub(crate) fn reply_writer(form: &ReplyForm) -> Box<dyn Writer> {
+    match form.packaging {
+        Packaging::Swa if form.swa_ref => Box::new(swa::SwaWriter::of_swa_ref()),
+        other => writer(other),
+    }
+}
+
 /// A writer for a packaging.
 pub(crate) fn writer(packaging: Packaging) -> Box<dyn Writer> {
     match packaging {
@@ -221,7 +229,7 @@ fn told_charset(media: &MediaType) -> Result<Option<&'static Encoding>, Fault> {
 /// What a reader finds in a message of that content type, as text.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn fuzz_reader(content_type: &str, message: &[u8], size: usize) -> Option<String> {
-    let mut reader = reader(content_type, &WireLimits::default()).ok()?.reader;
+    let mut reader = reader(&MediaType::parse(content_type), &WireLimits::default()).ok()?.reader;
     let mut told = Vec::new();
     let mut found = |piece: Piece| {
         match piece {

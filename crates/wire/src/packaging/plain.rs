@@ -53,7 +53,13 @@ impl Writer for PlainWriter {
         version: SoapVersion,
         action: Option<&str>,
     ) -> Packed {
-        let action = action_parameter(version, action);
-        root.packed(format!("{}; charset=utf-8{action}", version.media_type()))
+        match (version, action) {
+            (SoapVersion::V11, _) => root.packed("text/xml; charset=utf-8"),
+            (SoapVersion::V12, None) => root.packed("application/soap+xml; charset=utf-8"),
+            (SoapVersion::V12, Some(_)) => {
+                let action = action_parameter(version, action);
+                root.packed(format!("application/soap+xml; charset=utf-8{action}"))
+            }
+        }
     }
 }

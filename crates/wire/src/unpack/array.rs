@@ -1,9 +1,9 @@
 //! An array as it is read, in either form: elements within elements, whose numbers become bytes
 //! while they come, or the bytes themselves as a file's.
 
+use std::marker::PhantomData;
 use std::mem;
 
-use bytes::Bytes;
 use fishplate_contract::lexical::{self, shortened};
 use fishplate_contract::{Array, ArrayType, DataType, Dimension, Element, Fault, FaultCode};
 
@@ -12,9 +12,9 @@ use super::value::{Binary, Within as WithinBinary};
 use crate::envelope::{ArrayForm, Content, Numbers};
 use crate::limits::{WireLimits, exceeded};
 use crate::name::XOP;
-use crate::number;
+use crate::number::{self, Number};
 use crate::spool::SpoolSink;
-use crate::xml::{StartTag, is_space};
+use crate::xml::{Leaves, Run, StartTag, is_space};
 
 /// An array as it is read.
 pub(super) struct ArrayDraft {
@@ -255,6 +255,46 @@ impl ArrayDraft {
         Err(self.invalid(format!("{} holds the text {told:?}, not elements", self.place())))
     }
 
+    /// Whether elements that hold numbers may stand here.
+    pub(super) fn takes_runs(&self) -> bool {
+        self.form == Some(ArrayForm::Elements) && self.items.depth + 1 == self.of.rank()
+    }
+
+    /// Reads the run of numbers that the text begins with.
+    pub(super) fn run(
+        &mut self,
+        run: &Run<'_>,
+        text: &str,
+        room: &mut Room,
+        sink: &mut dyn SpoolSink,
+    ) -> Result<usize, Fault> {
+        match self.of.element {
+            Element::Int => self.run_of::<i32>(run, text, room, sink),
+            Element::Long => self.run_of::<i64>(run, text, room, sink),
+            Element::Float => self.run_of::<f32>(run, text, room, sink),
+            Element::Double => self.run_of::<f64>(run, text, room, sink),
+        }
+    }
+
+    fn run_of<N: Number>(
+        &mut self,
+        run: &Run<'_>,
+        text: &str,
+        room: &mut Room,
+        sink: &mut dyn SpoolSink,
+    ) -> Result<usize, Fault> {
+        let inner = self.of.rank() - 1;
+        let bytes = mem::take(&mut self.items.bytes);
+        let column = self.items.counts[inner];
+        let mut numbers =
+            RunOf::<N> { array: self, column, bytes, room, sink, number: PhantomData };
+        let read = run.read(text.as_bytes(), inner, &mut numbers);
+        let RunOf { column, bytes, .. } = numbers;
+        self.items.bytes = bytes;
+        self.items.counts[inner] = column;
+        read
+    }
+
     /// The array has ended.
     pub(super) fn finish(
         mut self,
@@ -294,6 +334,49 @@ impl ArrayDraft {
     }
 }
 
+/// Numbers of a run.
+struct RunOf<'a, N> {
+    array: &'a mut ArrayDraft,
+    /// How many numbers the row at hand has so far.
+    column: u64,
+    bytes: Vec<u8>,
+    room: &'a mut Room,
+    sink: &'a mut dyn SpoolSink,
+    number: PhantomData<N>,
+}
+
+impl<N: Number> Leaves for RunOf<'_, N> {
+    type Leaf = N;
+
+    #[inline]
+    fn begin(text: &[u8]) -> Option<(N, usize)> {
+        N::begin(text)
+    }
+
+    #[inline]
+    fn take(&mut self, number: N) {
+        self.column += 1;
+        number.push(&mut self.bytes);
+        if self.bytes.len() >= PIECE {
+            let bytes = mem::replace(&mut self.bytes, Vec::with_capacity(PIECE));
+            self.array.items.collector.push_own(bytes, self.room, self.sink);
+        }
+    }
+
+    fn turn(&mut self, rows: usize) -> Result<(), Fault> {
+        let inner = self.array.of.rank() - 1;
+        self.array.items.counts[inner] = mem::take(&mut self.column);
+        for depth in (inner + 1 - rows..=inner).rev() {
+            self.array.end_row(depth)?;
+        }
+        for depth in inner - rows..inner {
+            self.array.items.counts[depth] += 1;
+            self.array.items.counts[depth + 1] = 0;
+        }
+        Ok(())
+    }
+}
+
 impl Items {
     /// Passes the bytes on if there are enough.
     fn pass_on(&mut self, room: &mut Room, sink: &mut dyn SpoolSink) {
@@ -305,6 +388,6 @@ impl Items {
 
     fn flush(&mut self, room: &mut Room, sink: &mut dyn SpoolSink) {
         let bytes = mem::take(&mut self.bytes);
-        self.collector.push(Bytes::from(bytes), room, sink);
+        self.collector.push_own(bytes, room, sink);
     }
 }

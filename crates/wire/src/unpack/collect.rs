@@ -1,5 +1,6 @@
 //! Payloads as they come: small ones stay in memory, larger ones go to the sink.
 
+use std::mem;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,6 +17,8 @@ pub(super) struct Room {
     left: usize,
     /// Of a URL that refers to a part.
     name_length: usize,
+    /// Bytes of the chunk at hand, all of which a slice of it keeps in memory.
+    chunk: usize,
 }
 
 impl Room {
@@ -24,7 +27,13 @@ impl Room {
             inline_size: limits.inline_size,
             left: limits.inline_total,
             name_length: limits.header_length,
+            chunk: 0,
         }
+    }
+
+    /// A chunk of so many bytes has come.
+    pub(super) fn begin_chunk(&mut self, bytes: usize) {
+        self.chunk = bytes;
     }
 
     /// Most bytes of a URL that refers to a part.
@@ -36,112 +45,159 @@ impl Room {
 /// One payload.
 #[derive(Default)]
 pub(super) struct Collector {
-    /// The whole pieces so far, as long as all of it is small enough to be kept.
+    /// What is kept as it came, as long as all of it is in memory.
     pieces: Vec<Bytes>,
-    /// Bytes of those pieces.
+    /// Bytes in `pieces`.
     kept: usize,
-    /// What follows them; once the payload is spooled, what waits to be written.
-    bytes: Vec<u8>,
+    /// What came in small pieces: it waits to be joined with the next.
+    joined: Vec<u8>,
     held: Option<Arc<dyn Held>>,
 }
 
-/// Pieces below this length are joined before they are written; larger ones are passed on as they
-/// are, never copied.
+/// Pieces below this length are joined; larger ones are passed on as they are, never copied.
 pub(super) const JOINED: usize = 4 << 10;
 
-/// Joined pieces are written at this length.
-const WRITTEN: usize = 32 << 10;
-
-/// In memory, pieces from this length on are kept as they are, never copied. Smaller ones are
-/// copied: a piece keeps the whole chunk alive that it is a slice of, and chunks of a connection have
-/// up to half a mebibyte.
-const KEPT: usize = 64 << 10;
+/// Joined pieces become one of this length.
+const WRITTEN: usize = 64 << 10;
 
 impl Collector {
-    /// Appends a piece, which is passed on without copying if it is large.
+    /// Appends a slice of the chunk at hand. It is kept or passed on without copying if it is large;
+    /// but never a small slice that keeps a much larger chunk in memory.
     pub(super) fn push(&mut self, piece: Bytes, room: &mut Room, sink: &mut dyn SpoolSink) {
-        match &self.held {
-            Some(held) if piece.len() >= JOINED => {
-                if !self.bytes.is_empty() {
-                    sink.write(held, std::mem::take(&mut self.bytes).into());
-                }
-                sink.write(held, piece);
-            }
-            None if self.overflows(piece.len(), room) => {
-                self.spill(room, sink);
-                self.push(piece, room, sink);
-            }
-            None if piece.len() >= KEPT => {
-                room.left -= piece.len();
-                self.keep();
-                self.kept += piece.len();
-                self.pieces.push(piece);
-            }
-            _ => self.join(&piece, room, sink),
+        self.make_room(piece.len(), room, sink);
+        let large = piece.len() >= JOINED;
+        if large && (self.held.is_some() || piece.len() >= room.chunk / 2) {
+            self.keep(piece, room, sink);
+        } else {
+            self.join(&piece, room, sink);
+        }
+    }
+
+    /// Appends bytes that nothing else keeps in memory.
+    pub(super) fn push_own(&mut self, piece: Vec<u8>, room: &mut Room, sink: &mut dyn SpoolSink) {
+        self.make_room(piece.len(), room, sink);
+        if piece.len() >= JOINED {
+            self.keep(piece.into(), room, sink);
+        } else {
+            self.join(&piece, room, sink);
         }
     }
 
     /// Appends a small piece.
     pub(super) fn push_slice(&mut self, piece: &[u8], room: &mut Room, sink: &mut dyn SpoolSink) {
-        if self.held.is_none() && self.overflows(piece.len(), room) {
-            self.spill(room, sink);
-        }
+        self.make_room(piece.len(), room, sink);
         self.join(piece, room, sink);
     }
 
-    fn overflows(&self, more: usize, room: &Room) -> bool {
-        more > 0 && (self.kept + self.bytes.len() + more > room.inline_size || more > room.left)
+    /// Spools what there is if more of it would not stay in memory.
+    fn make_room(&mut self, more: usize, room: &mut Room, sink: &mut dyn SpoolSink) {
+        let here = self.kept + self.joined.len();
+        let stays = more == 0 || (here + more <= room.inline_size && more <= room.left);
+        if self.held.is_some() || stays {
+            return;
+        }
+        room.left += here;
+        let held = sink.create();
+        for piece in self.pieces.drain(..) {
+            sink.write(&held, piece);
+        }
+        self.kept = 0;
+        self.held = Some(held);
+        self.flush(sink);
+    }
+
+    fn keep(&mut self, piece: Bytes, room: &mut Room, sink: &mut dyn SpoolSink) {
+        self.flush(sink);
+        match &self.held {
+            Some(held) => sink.write(held, piece),
+            None => {
+                room.left -= piece.len();
+                self.kept += piece.len();
+                self.pieces.push(piece);
+            }
+        }
     }
 
     fn join(&mut self, piece: &[u8], room: &mut Room, sink: &mut dyn SpoolSink) {
-        self.bytes.extend_from_slice(piece);
+        self.joined.extend_from_slice(piece);
+        if self.held.is_none() {
+            room.left -= piece.len();
+        }
+        if self.joined.len() >= WRITTEN {
+            self.flush(sink);
+        }
+    }
+
+    /// Makes a piece of what waits.
+    fn flush(&mut self, sink: &mut dyn SpoolSink) {
+        if self.joined.is_empty() {
+            return;
+        }
+        let piece = Bytes::from(mem::take(&mut self.joined));
         match &self.held {
+            Some(held) => sink.write(held, piece),
             None => {
-                room.left -= piece.len();
-                if self.bytes.len() >= KEPT {
-                    self.keep();
-                }
+                self.kept += piece.len();
+                self.pieces.push(piece);
             }
-            Some(held) if self.bytes.len() >= WRITTEN => {
-                sink.write(held, std::mem::take(&mut self.bytes).into());
-            }
-            Some(_) => {}
         }
-    }
-
-    /// Makes a piece of what was joined.
-    fn keep(&mut self) {
-        if !self.bytes.is_empty() {
-            self.kept += self.bytes.len();
-            self.pieces.push(std::mem::take(&mut self.bytes).into());
-        }
-    }
-
-    fn spill(&mut self, room: &mut Room, sink: &mut dyn SpoolSink) {
-        self.keep();
-        room.left += std::mem::take(&mut self.kept);
-        let held = sink.create();
-        for piece in std::mem::take(&mut self.pieces) {
-            sink.write(&held, piece);
-        }
-        self.held = Some(held);
     }
 
     pub(super) fn finish(mut self, sink: &mut dyn SpoolSink) -> Payload {
-        match self.held.take() {
-            None => {
-                self.keep();
-                match self.pieces.len() {
-                    0 | 1 => Payload::Inline(self.pieces.pop().unwrap_or_default()),
-                    _ => Payload::Pieces(self.pieces.into()),
-                }
-            }
-            Some(held) => {
-                if !self.bytes.is_empty() {
-                    sink.write(&held, self.bytes.into());
-                }
-                Payload::Spooled(held)
-            }
+        self.flush(sink);
+        match self.held {
+            Some(held) => Payload::Spooled(held),
+            None if self.pieces.len() > 1 => Payload::Pieces(self.pieces.into()),
+            None => Payload::Inline(self.pieces.pop().unwrap_or_default()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Unused;
+
+    impl SpoolSink for Unused {
+        fn create(&mut self) -> Arc<dyn Held> {
+            panic!("all of it stays in memory")
+        }
+
+        fn write(&mut self, _to: &Arc<dyn Held>, _data: Bytes) {}
+    }
+
+    fn room() -> Room {
+        let most = 1 << 20;
+        Room::new(&WireLimits { inline_size: most, inline_total: most, ..WireLimits::default() })
+    }
+
+    #[test]
+    fn large_pieces_stay_where_they_are_and_small_ones_are_joined() {
+        let mut room = room();
+        let mut collector = Collector::default();
+        let chunk = Bytes::from(vec![7; 20_000]);
+        room.begin_chunk(chunk.len());
+        collector.push(chunk.slice(..4), &mut room, &mut Unused);
+        collector.push_slice(b"ab", &mut room, &mut Unused);
+        collector.push(chunk.slice(4..), &mut room, &mut Unused);
+        collector.push_own(vec![8; JOINED], &mut room, &mut Unused);
+        let payload = collector.finish(&mut Unused);
+        let pieces = payload.pieces().unwrap();
+        let lengths: Vec<usize> = pieces.iter().map(Bytes::len).collect();
+        assert_eq!(lengths, [6, 19_996, JOINED]);
+        assert_eq!(pieces[1].as_ptr(), chunk[4..].as_ptr());
+        assert_eq!(room.left, (1 << 20) - 20_002 - JOINED);
+    }
+
+    #[test]
+    fn a_slice_does_not_keep_a_much_larger_chunk() {
+        let mut room = room();
+        let mut collector = Collector::default();
+        let chunk = Bytes::from(vec![7; 100_000]);
+        room.begin_chunk(chunk.len());
+        collector.push(chunk.slice(..JOINED), &mut room, &mut Unused);
+        let Payload::Inline(bytes) = collector.finish(&mut Unused) else { panic!() };
+        assert_ne!(bytes.as_ptr(), chunk.as_ptr());
     }
 }

@@ -18,7 +18,7 @@ use crate::name::{OPTIONS, QName, SOAP_11, SOAP_12, WSA, WSA_2004};
 use crate::options;
 use crate::spool::SpoolSink;
 use crate::write::ReplyForm;
-use crate::xml::{Handler, StartTag, end_tag_len, is_space, unfit};
+use crate::xml::{Handler, Run, StartTag, end_tag_len, is_space, unfit};
 
 /// What was read so far.
 pub(super) struct Draft {
@@ -100,6 +100,14 @@ pub(super) struct Feeding<'a> {
 
 fn malformed(message: impl Into<String>) -> Fault {
     Fault::new(FaultCode::MalformedMessage, message)
+}
+
+fn append(text: &mut String, more: &str, most: usize) -> Result<(), Fault> {
+    if text.len() + more.len() > most {
+        return Err(exceeded("text_size", most as u64, "bytes"));
+    }
+    text.push_str(more);
+    Ok(())
 }
 
 impl Draft {
@@ -220,12 +228,12 @@ impl Draft {
         if self.wrapper.is_some() {
             return Err(malformed(format!("the Body holds a second element, {}", tag.name())));
         }
-        self.wrapper = Some(tag.name());
+        let name = tag.name();
+        self.wrapper = Some(name.clone());
         if tag.is(self.version.map_or("", SoapVersion::namespace), "Fault") {
             let element = self.element(tag, true)?;
             return Ok(Frame::Element { element, role: None, must_understand: false, whole: true });
         }
-        let name = tag.name();
         let parameters = self.expect.parameters(&name);
         Ok(Frame::Values(Values {
             namespace: name.namespace.clone(),
@@ -314,15 +322,6 @@ impl Draft {
             Some(Frame::Header) => self.headers.push(ended),
             _ => self.body = Some(Body::Fault(soap_fault(&ended.element))),
         }
-        Ok(())
-    }
-
-    fn append(&self, text: &mut String, more: &str) -> Result<(), Fault> {
-        let most = self.limits.text_size;
-        if text.len() + more.len() > most {
-            return Err(exceeded("text_size", most as u64, "bytes"));
-        }
-        text.push_str(more);
         Ok(())
     }
 }
@@ -442,52 +441,39 @@ impl Handler for Feeding<'_> {
 
     fn text(&mut self, text: &str) -> Result<(), Fault> {
         let draft = &mut *self.draft;
-        match draft.frames.pop() {
-            Some(Frame::Scalar { child, text: mut so_far }) => {
-                draft.append(&mut so_far, text)?;
-                draft.frames.push(Frame::Scalar { child, text: so_far });
+        let most = draft.limits.text_size;
+        match draft.frames.last_mut() {
+            Some(Frame::Scalar { text: so_far, .. } | Frame::Address(so_far)) => {
+                append(so_far, text, most)
             }
-            Some(Frame::Address(mut so_far)) => {
-                draft.append(&mut so_far, text)?;
-                draft.frames.push(Frame::Address(so_far));
+            Some(Frame::Element { element, whole: true, .. }) => {
+                append(&mut element.text, text, most)
             }
-            Some(Frame::Element { mut element, role, must_understand, whole }) => {
-                if whole {
-                    draft.append(&mut element.text, text)?;
-                }
-                draft.frames.push(Frame::Element { element, role, must_understand, whole });
-            }
-            Some(frame @ Frame::Binary(_)) => {
-                draft.frames.push(frame);
+            Some(Frame::Element { .. } | Frame::Skipped) => Ok(()),
+            Some(Frame::Binary(_)) => {
                 draft.payload_bytes += text.len() as u64;
-                draft.binary.text(text, self.room, self.sink)?;
+                draft.binary.text(text, self.room, self.sink)
             }
-            Some(frame @ (Frame::Array(_) | Frame::Item)) => {
-                draft.frames.push(frame);
+            Some(Frame::Array(_) | Frame::Item) => {
                 draft.payload_bytes += text.len() as u64;
-                if let Some(array) = &mut draft.array {
-                    array.text(text, self.room, self.sink)?;
+                match &mut draft.array {
+                    Some(array) => array.text(text, self.room, self.sink),
+                    None => Ok(()),
                 }
             }
-            Some(frame @ Frame::Fragment) => {
-                draft.frames.push(frame);
+            Some(Frame::Fragment) => {
                 if let Some(c) = unfit(text) {
                     return Err(malformed(format!("a character that XML cannot hold: {c:?}")));
                 }
                 self.fragment(text.len(), |out| push_content(text, out));
+                Ok(())
             }
-            Some(frame @ Frame::Skipped) => draft.frames.push(frame),
-            frame => {
-                draft.frames.extend(frame);
-                if !text.bytes().all(is_space) {
-                    return Err(malformed(format!(
-                        "text where only elements may stand: {:?}",
-                        fishplate_contract::lexical::shortened(text.trim())
-                    )));
-                }
-            }
+            _ if text.bytes().all(is_space) => Ok(()),
+            _ => Err(malformed(format!(
+                "text where only elements may stand: {:?}",
+                fishplate_contract::lexical::shortened(text.trim())
+            ))),
         }
-        Ok(())
     }
 
     fn comment(&mut self, piece: &str) -> Result<(), Fault> {
@@ -506,6 +492,18 @@ impl Handler for Feeding<'_> {
         matches!(last, Some(Frame::Binary(_) | Frame::Array(_) | Frame::Item))
     }
 
+    fn takes_runs(&self) -> bool {
+        let in_array = matches!(self.draft.frames.last(), Some(Frame::Array(_) | Frame::Item));
+        in_array && self.draft.array.as_ref().is_some_and(|array| array.takes_runs())
+    }
+
+    fn run(&mut self, run: &Run<'_>, text: &str) -> Result<usize, Fault> {
+        let Some(array) = &mut self.draft.array else { return Ok(0) };
+        let read = array.run(run, text, self.room, self.sink)?;
+        self.draft.payload_bytes += read as u64;
+        Ok(read)
+    }
+
     fn counts_children(&self) -> bool {
         let last = self.draft.frames.last();
         !matches!(last, Some(Frame::Fragment | Frame::Array(_) | Frame::Item))
@@ -518,7 +516,7 @@ impl Feeding<'_> {
         self.draft.payload_bytes += bytes as u64;
         let mut out = Vec::new();
         write(&mut out);
-        self.draft.binary.collector.push(out.into(), self.room, self.sink);
+        self.draft.binary.collector.push_own(out, self.room, self.sink);
     }
 }
 

@@ -15,7 +15,7 @@ use fishplate_contract::{Fault, FaultCode, Interface, Parameter, Payload};
 
 use crate::envelope::{Body, Child, Content, Envelope};
 use crate::limits::{WireLimits, exceeded};
-use crate::media::{CID, percent_decoded};
+use crate::media::{CID, MediaType, percent_decoded};
 use crate::name::QName;
 use crate::packaging::{Opened, Packaging, Piece, Reader, reader};
 use crate::spool::SpoolSink;
@@ -125,9 +125,10 @@ impl Unpacker {
         expect: Box<dyn Expect + Send>,
         limits: &WireLimits,
     ) -> Result<Self, Fault> {
-        let Opened { reader, packaging, action } = reader(head.content_type, limits)?;
-        let action = head.soap_action.map(str::to_owned).or(action);
-        let action = action.map(|action| action.trim().trim_matches('"').to_owned());
+        let media = MediaType::parse(head.content_type);
+        let Opened { reader, packaging, action } = reader(&media, limits)?;
+        let action = head.soap_action.or(action.as_deref()).unwrap_or_default();
+        let action = action.trim().trim_matches('"');
         Ok(Self {
             reader,
             message: Message {
@@ -140,9 +141,9 @@ impl Unpacker {
             },
             message_size: limits.message_size,
             received: 0,
-            action: action.filter(|action| !action.is_empty()),
+            action: (!action.is_empty()).then(|| action.to_owned()),
             packaging,
-            form: ReplyForm::of_head(head),
+            form: ReplyForm::of_media(&media, head),
         })
     }
 
@@ -156,6 +157,7 @@ impl Unpacker {
             return Err(exceeded("message_size", most, "bytes"));
         }
         let message = &mut self.message;
+        message.room.begin_chunk(chunk.len());
         self.reader.feed(chunk, &mut |piece| message.take(piece, sink))
     }
 

@@ -3,6 +3,7 @@
 mod arrays;
 mod hostile;
 mod random;
+mod recorded;
 mod stacks;
 
 use std::path::Path;

@@ -3,7 +3,6 @@
 
 use std::mem;
 
-use bytes::Bytes;
 use fishplate_contract::lexical::{shortened, trimmed};
 use fishplate_contract::{DataRef, Fault, FaultCode, Payload};
 
@@ -125,7 +124,7 @@ impl Binary {
 
     fn pass_on(&mut self, room: &mut Room, sink: &mut dyn SpoolSink) {
         if self.decoded.len() >= JOINED {
-            self.collector.push(Bytes::from(mem::take(&mut self.decoded)), room, sink);
+            self.collector.push_own(mem::take(&mut self.decoded), room, sink);
         } else {
             self.collector.push_slice(&self.decoded, room, sink);
             self.decoded.clear();

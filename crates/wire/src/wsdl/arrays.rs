@@ -5,12 +5,13 @@
 use fishplate_contract::{ArrayType, Element};
 
 use super::markup::Markup;
-use super::schema::{ANY_CONTENT, annotate};
+use super::schema::{FileType, annotate};
 use crate::envelope::ArrayForm;
 
 /// The types that a schema uses.
-#[derive(Default)]
 pub(super) struct ArrayTypes {
+    /// How their bytes are typed in the binary view.
+    file: FileType,
     /// Element, rank, and whether a name tells one from others.
     rows: Vec<(Element, usize, bool)>,
     /// Whether a name tells one from others.
@@ -18,6 +19,10 @@ pub(super) struct ArrayTypes {
 }
 
 impl ArrayTypes {
+    pub(super) fn of(file: FileType) -> Self {
+        Self { file, rows: Vec::new(), binary: Vec::new() }
+    }
+
     /// The local name of the type of such an array.
     pub(super) fn name(&mut self, of: &ArrayType, labelled: bool, form: ArrayForm) -> String {
         if form == ArrayForm::Binary {
@@ -36,7 +41,7 @@ impl ArrayTypes {
             write_rows(to, *element, *rank, *labelled);
         }
         for labelled in &self.binary {
-            write_binary(to, *labelled);
+            write_binary(to, self.file, *labelled);
         }
     }
 }
@@ -89,13 +94,15 @@ fn write_rows(to: &mut Markup, element: Element, rank: usize, labelled: bool) {
     to.close();
 }
 
-fn write_binary(to: &mut Markup, labelled: bool) {
-    to.open("xs:complexType", &[("name", binary_name(labelled)), ANY_CONTENT]);
+fn write_binary(to: &mut Markup, file: FileType, labelled: bool) {
+    let name = [("name", binary_name(labelled))];
+    let attributes: Vec<_> = name.into_iter().chain(file.attributes()).collect();
+    to.open("xs:complexType", &attributes);
     let text = "An array of numbers: its elements one after another, little-endian, the last \
                 index running fastest (C order).";
     annotate(to, text, &[], &[]);
     to.open("xs:simpleContent", &[]);
-    to.open("xs:extension", &[("base", "xs:base64Binary")]);
+    to.open("xs:extension", &[("base", file.name())]);
     to.open("xs:attribute", &[("name", "type"), ("type", "xs:string")]);
     let text = "What it consists of: int (4 bytes), long (8 bytes), float (IEEE 754 binary32) or \
                 double (binary64). May be left out in a request.";

@@ -1,6 +1,7 @@
 //! A service's description in WSDL 1.1, both ways. A [`View`] is a parameter of the one generator.
 
 mod arrays;
+mod bound;
 mod markup;
 mod read;
 mod schema;

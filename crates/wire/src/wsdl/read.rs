@@ -40,6 +40,8 @@ pub struct DescribedOperation {
     pub response: QName,
     /// The values' elements are in the wrapper's namespace (`elementFormDefault`).
     pub qualified: bool,
+    /// Names of the elements of arrays among the inputs, outermost first, by the input's name.
+    pub items: Vec<(String, Vec<QName>)>,
     /// Element of the declared fault's detail.
     pub fault: Option<QName>,
 }
@@ -206,7 +208,7 @@ impl<'a, 'i> Definitions<'a, 'i> {
         let request = self.element_of(node, "input", types)?;
         let response = self.element_of(node, "output", types)?;
         let inputs = types.wrapped(&request)?;
-        let outputs = types.wrapped(&response)?;
+        let outputs = types.wrapped(&response)?.parameters;
         let fault = self.element_of(node, "fault", types).ok();
         Ok(DescribedOperation {
             exposed: Exposed {
@@ -214,10 +216,11 @@ impl<'a, 'i> Definitions<'a, 'i> {
                 verb: Verb::Call,
                 operation: name.to_owned(),
                 documentation: documentation(node, ours),
-                signature: Signature { inputs, outputs },
+                signature: Signature { inputs: inputs.parameters, outputs },
             },
             action,
             qualified: types.is_qualified(&request),
+            items: inputs.items,
             request,
             response,
             fault,

@@ -5,36 +5,66 @@ use fishplate_contract::{ArrayType, DataType, Exposed, FaultCode, Interface, Par
 
 use super::arrays::ArrayTypes;
 use super::markup::Markup;
-use super::{DataView, View};
+use super::view::{Binding, DataView, View};
 use crate::detail::FAULT_ELEMENT;
 use crate::envelope::ArrayForm;
-use crate::name::{PARAMETER, WSA, XDESCR, XMIME, XOP, XSD};
+use crate::name::{PARAMETER, SWA_REF, WSA, XDESCR, XMIME, XOP, XSD};
 
 /// Named type of a file in the view `data=xdescr`.
 const DATA: &str = "Data";
 
 /// Java gets a `DataHandler` for this; for an image or XML it would get something that reads the
 /// file into memory.
-pub(super) const ANY_CONTENT: (&str, &str) =
-    ("xmime:expectedContentTypes", "application/octet-stream");
+const ANY_CONTENT: (&str, &str) = ("xmime:expectedContentTypes", "application/octet-stream");
+
+/// How a file is typed.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum FileType {
+    Base64,
+    /// The URL of a part of the message.
+    SwaRef,
+}
+
+impl FileType {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Base64 => "xs:base64Binary",
+            Self::SwaRef => "ref:swaRef",
+        }
+    }
+
+    /// Attributes of an element or a type of it.
+    pub(super) fn attributes(self) -> Option<(&'static str, &'static str)> {
+        (self == Self::Base64).then_some(ANY_CONTENT)
+    }
+}
 
 pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, view: View) {
-    to.open(
-        "xs:schema",
-        &[
-            ("targetNamespace", namespace),
-            ("elementFormDefault", "qualified"),
-            ("xmlns:xs", XSD),
-            ("xmlns:tns", namespace),
-            ("xmlns:xmime", XMIME),
-        ],
-    );
+    let file = match view.binding {
+        Binding::Soap | Binding::Dime => FileType::Base64,
+        Binding::Swa => FileType::SwaRef,
+    };
+    let mut attributes = vec![
+        ("targetNamespace", namespace),
+        ("elementFormDefault", "qualified"),
+        ("xmlns:xs", XSD),
+        ("xmlns:tns", namespace),
+        ("xmlns:xmime", XMIME),
+    ];
+    if file == FileType::SwaRef {
+        write_swa_ref(to);
+        attributes.push(("xmlns:ref", SWA_REF));
+    }
+    to.open("xs:schema", &attributes);
+    if file == FileType::SwaRef {
+        to.empty("xs:import", &[("namespace", SWA_REF)]);
+    }
     // By this our client knows a server of ours.
     to.open("xs:annotation", &[]);
     to.empty("xs:appinfo", &[("source", PARAMETER)]);
     to.close();
     let mut schema =
-        Schema { view, labelled: Vec::new(), arrays: ArrayTypes::default(), data_used: false };
+        Schema { view, file, labelled: Vec::new(), arrays: ArrayTypes::of(file), data_used: false };
     for exposed in &interface.exposed {
         schema.wrappers(to, exposed);
     }
@@ -52,8 +82,18 @@ pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, vie
     to.close();
 }
 
+/// The profile's own schema, so that nothing has to be fetched.
+fn write_swa_ref(to: &mut Markup) {
+    to.open("xs:schema", &[("targetNamespace", SWA_REF), ("xmlns:xs", XSD)]);
+    to.open("xs:simpleType", &[("name", "swaRef")]);
+    to.empty("xs:restriction", &[("base", "xs:anyURI")]);
+    to.close();
+    to.close();
+}
+
 struct Schema {
     view: View,
+    file: FileType,
     /// Types that a repeated element of it is of, in the order of their use.
     labelled: Vec<DataType>,
     arrays: ArrayTypes,
@@ -111,8 +151,8 @@ impl Schema {
         if parameter.repeated {
             attributes.push(("maxOccurs", "unbounded"));
         }
-        if parameter.data_type.is_binary() && type_name == "xs:base64Binary" {
-            attributes.push(ANY_CONTENT);
+        if parameter.data_type.is_binary() && type_name == self.file.name() {
+            attributes.extend(self.file.attributes());
         }
         to.open("xs:element", &attributes);
         annotate_parameter(to, parameter, self.view.arrays());
@@ -145,7 +185,15 @@ impl Schema {
                 }
                 format!("tns:{}", labelled_name(data_type))
             }
-            (data_type, _) => format!("xs:{}", xsd_name(data_type)),
+            (data_type, _) => self.simple_name(data_type),
+        }
+    }
+
+    /// The type of a value that has no attributes.
+    fn simple_name(&self, data_type: &DataType) -> String {
+        match data_type.is_binary() {
+            true => self.file.name().to_owned(),
+            false => format!("xs:{}", xsd_name(data_type)),
         }
     }
 
@@ -168,12 +216,12 @@ impl Schema {
             let name = labelled_name(data_type);
             let mut attributes = vec![("name", name.as_str())];
             if data_type.is_binary() {
-                attributes.push(ANY_CONTENT);
+                attributes.extend(self.file.attributes());
             }
             to.open("xs:complexType", &attributes);
             annotate(to, "One of several values, told apart by its name.", &[], &[]);
             to.open("xs:simpleContent", &[]);
-            to.open("xs:extension", &[("base", &format!("xs:{}", xsd_name(data_type)))]);
+            to.open("xs:extension", &[("base", &self.simple_name(data_type))]);
             to.empty("xs:attribute", &[("name", "name"), ("type", "xs:string")]);
             to.close();
             to.close();

@@ -51,6 +51,10 @@ fn round_trip(service: &Service) {
     round_trip_in(service, View::default(), ADDRESS);
     let binary = View { arrays: ArrayForm::Binary, ..View::default() };
     round_trip_in(service, binary, &format!("{ADDRESS}?arrays=binary"));
+    for (binding, query) in [(Binding::Swa, "binding=swa"), (Binding::Dime, "binding=dime")] {
+        let view = View { binding, ..View::default() };
+        round_trip_in(service, view, &format!("{ADDRESS}?{query}"));
+    }
 }
 
 fn round_trip_in(service: &Service, view: View, address: &str) {
@@ -73,7 +77,11 @@ fn round_trip_in(service: &Service, view: View, address: &str) {
         assert!(operation.qualified);
         assert_eq!(operation.fault, Some(QName::new(&*service.namespace, "fault")));
     }
-    let addresses = [SoapVersion::V11, SoapVersion::V12].map(|v| (v, address.to_owned()));
+    let versions = match view.binding {
+        Binding::Soap => &[SoapVersion::V11, SoapVersion::V12][..],
+        Binding::Swa | Binding::Dime => &[SoapVersion::V11],
+    };
+    let addresses: Vec<_> = versions.iter().map(|v| (*v, address.to_owned())).collect();
     assert_eq!(description.addresses, addresses);
 }
 
@@ -165,6 +173,10 @@ fn a_foreign_description_is_read() {
     let colour = store.input("colour").unwrap();
     assert_eq!((&colour.data_type, colour.optional), (&DataType::String, true));
     assert_eq!(colour.choices, ["red", "green"]);
+    assert_eq!(store.input("grid").unwrap().data_type.name(), "float[][]");
+    let row = QName::new("http://tempuri.org/", "ArrayOfFloat");
+    let names = vec![("grid".to_owned(), vec![row, QName::new("", "float")])];
+    assert_eq!(description.operation("Store").unwrap().items, names);
     let points = store.input("points").unwrap();
     assert!(points.repeated);
     let DataType::Record(fields) = &points.data_type else { panic!("{points:?}") };

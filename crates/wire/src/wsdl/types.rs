@@ -4,7 +4,7 @@ use fishplate_contract::{ArrayType, DataType, Element, Parameter};
 use roxmltree::Node;
 
 use super::read::{WsdlError, unusable};
-use crate::name::{PARAMETER, QName, WSDL, XSD};
+use crate::name::{PARAMETER, QName, SWA_REF, WSDL, XSD};
 
 /// How deep records are followed; a type that holds itself ends here.
 const DEPTH: usize = 16;
@@ -18,6 +18,22 @@ pub(super) struct Types<'a, 'i> {
 struct Resolved {
     data_type: DataType,
     choices: Vec<String>,
+    /// Names of an array's elements, outermost first.
+    items: Vec<QName>,
+}
+
+/// An element of a group.
+struct Field {
+    parameter: Parameter,
+    name: QName,
+    items: Vec<QName>,
+}
+
+/// The values in a wrapper element.
+pub(super) struct Wrapped {
+    pub(super) parameters: Vec<Parameter>,
+    /// Names of the elements of those that are arrays, outermost first.
+    pub(super) items: Vec<(String, Vec<QName>)>,
 }
 
 impl<'a, 'i> Types<'a, 'i> {
@@ -53,7 +69,7 @@ impl<'a, 'i> Types<'a, 'i> {
     }
 
     /// The values in a wrapper element.
-    pub(super) fn wrapped(&self, wrapper: &QName) -> Result<Vec<Parameter>, WsdlError> {
+    pub(super) fn wrapped(&self, wrapper: &QName) -> Result<Wrapped, WsdlError> {
         let element = self.find("element", wrapper).ok_or_else(|| {
             unusable(format!("it has no element {wrapper} (imported schemas are not read)"))
         })?;
@@ -63,10 +79,17 @@ impl<'a, 'i> Types<'a, 'i> {
         };
         let complex =
             complex.ok_or_else(|| unusable(format!("the element {wrapper} wraps no values")))?;
-        self.fields(complex, 0)
+        let mut wrapped = Wrapped { parameters: Vec::new(), items: Vec::new() };
+        for Field { parameter, items, .. } in self.fields(complex, 0)? {
+            if !items.is_empty() {
+                wrapped.items.push((parameter.name.clone(), items));
+            }
+            wrapped.parameters.push(parameter);
+        }
+        Ok(wrapped)
     }
 
-    fn fields(&self, complex: Node<'a, 'i>, depth: usize) -> Result<Vec<Parameter>, WsdlError> {
+    fn fields(&self, complex: Node<'a, 'i>, depth: usize) -> Result<Vec<Field>, WsdlError> {
         if depth > DEPTH {
             return Err(unusable("a type holds itself"));
         }
@@ -74,15 +97,10 @@ impl<'a, 'i> Types<'a, 'i> {
         let Some(group) = group else { return Ok(Vec::new()) };
         let choice = group.tag_name().name() == "choice";
         let elements = group.children().filter(|node| node.has_tag_name((XSD, "element")));
-        elements.map(|element| self.parameter(element, choice, depth)).collect()
+        elements.map(|element| self.field(element, choice, depth)).collect()
     }
 
-    fn parameter(
-        &self,
-        node: Node<'a, 'i>,
-        choice: bool,
-        depth: usize,
-    ) -> Result<Parameter, WsdlError> {
+    fn field(&self, node: Node<'a, 'i>, choice: bool, depth: usize) -> Result<Field, WsdlError> {
         let referred =
             node.attribute("ref").and_then(|name| self.find("element", &self.qname(node, name)));
         let element = referred.unwrap_or(node);
@@ -98,7 +116,8 @@ impl<'a, 'i> Types<'a, 'i> {
         if let Some(annotation) = child(element, "annotation") {
             annotated(&mut parameter, annotation);
         }
-        Ok(parameter)
+        let name = element_name(element, referred.is_some());
+        Ok(Field { parameter, name, items: resolved.items })
     }
 
     fn resolve(&self, element: Node<'a, 'i>, depth: usize) -> Result<Resolved, WsdlError> {
@@ -117,6 +136,9 @@ impl<'a, 'i> Types<'a, 'i> {
     fn named_type(&self, name: &QName, depth: usize) -> Result<Resolved, WsdlError> {
         if name.namespace == XSD {
             return Ok(plain(built_in(&name.local)));
+        }
+        if name.is(SWA_REF, "swaRef") {
+            return Ok(plain(DataType::Raw));
         }
         if depth > DEPTH {
             return Err(unusable(format!("the type {name} holds itself")));
@@ -157,13 +179,30 @@ impl<'a, 'i> Types<'a, 'i> {
             return Ok(plain(DataType::Raw));
         }
         let fields = self.fields(complex, depth + 1)?;
-        Ok(plain(rows(&fields).map_or(DataType::Record(fields), DataType::Array)))
+        if let [item] = &fields[..]
+            && let Some(of) = rows(&item.parameter)
+        {
+            let items = [std::slice::from_ref(&item.name), &item.items].concat();
+            return Ok(Resolved { data_type: DataType::Array(of), choices: Vec::new(), items });
+        }
+        let fields = fields.into_iter().map(|field| field.parameter).collect();
+        Ok(plain(DataType::Record(fields)))
     }
 }
 
-/// The array that a sequence of nothing but numbers, or of rows of them, is.
-fn rows(fields: &[Parameter]) -> Option<ArrayType> {
-    let [item] = fields else { return None };
+/// The name of an element in a message. One that is not at the top of its schema is in no
+/// namespace unless the schema or the element says so.
+fn element_name(element: Node<'_, '_>, top: bool) -> QName {
+    let schema = element.ancestors().find(|node| node.has_tag_name((XSD, "schema")));
+    let of_schema = |name| schema.and_then(|schema| schema.attribute(name));
+    let form = element.attribute("form").or_else(|| of_schema("elementFormDefault"));
+    let qualified = top || form == Some("qualified");
+    let namespace = of_schema("targetNamespace").filter(|_| qualified);
+    QName::new(namespace.unwrap_or_default(), element.attribute("name").unwrap_or_default())
+}
+
+/// The array that a sequence of nothing but this number, or row of numbers, is.
+fn rows(item: &Parameter) -> Option<ArrayType> {
     if !item.repeated || !item.choices.is_empty() {
         return None;
     }
@@ -180,7 +219,7 @@ fn child<'a, 'i>(node: Node<'a, 'i>, local: &str) -> Option<Node<'a, 'i>> {
 }
 
 fn plain(data_type: DataType) -> Resolved {
-    Resolved { data_type, choices: Vec::new() }
+    Resolved { data_type, choices: Vec::new(), items: Vec::new() }
 }
 
 /// The type of ours that takes the texts of a built-in type; text where there is none.

@@ -8,9 +8,10 @@
 
 use fishplate_contract::{Exposed, Interface, Service};
 
-use super::View;
+use super::bound::Bound;
 use super::markup::Markup;
 use super::schema;
+use super::view::View;
 use crate::detail::FAULT_ELEMENT;
 use crate::name::{WSDL, WSDL_SOAP_11, WSDL_SOAP_12};
 
@@ -23,17 +24,17 @@ const FAULT_MESSAGE: &str = "FaultMessage";
 /// The WSDL of a service at a public address.
 pub fn write(service: &Service, interface: &Interface, view: View, address: &str) -> String {
     let mut to = Markup::new();
-    to.open(
-        "wsdl:definitions",
-        &[
-            ("name", &service.name),
-            ("targetNamespace", &service.namespace),
-            ("xmlns:wsdl", WSDL),
-            ("xmlns:soap", WSDL_SOAP_11),
-            ("xmlns:soap12", WSDL_SOAP_12),
-            ("xmlns:tns", &service.namespace),
-        ],
-    );
+    let bindings = Bound::of(view.binding);
+    let mut attributes: Vec<(&str, &str)> = vec![
+        ("name", &service.name),
+        ("targetNamespace", &service.namespace),
+        ("xmlns:wsdl", WSDL),
+        ("xmlns:soap", WSDL_SOAP_11),
+        ("xmlns:soap12", WSDL_SOAP_12),
+        ("xmlns:tns", &service.namespace),
+    ];
+    attributes.extend(bindings.iter().filter_map(|bound| bound.declaration()));
+    to.open("wsdl:definitions", &attributes);
     to.text("wsdl:documentation", &[], &title_and_documentation(service));
     to.open("wsdl:types", &[]);
     schema::write(&mut to, &service.namespace, interface, view);
@@ -43,10 +44,10 @@ pub fn write(service: &Service, interface: &Interface, view: View, address: &str
     }
     write_message(&mut to, FAULT_MESSAGE, FAULT_ELEMENT, FAULT_ELEMENT);
     write_port_type(&mut to, service, interface);
-    for soap in [Soap::V11, Soap::V12] {
-        write_binding(&mut to, soap, service, interface);
+    for bound in bindings {
+        write_binding(&mut to, *bound, service, interface);
     }
-    write_service(&mut to, service, &view.address(address));
+    write_service(&mut to, service, bindings, &view.address(address));
     to.finish()
 }
 
@@ -91,65 +92,33 @@ fn write_port_type(to: &mut Markup, service: &Service, interface: &Interface) {
     to.close();
 }
 
-/// The SOAP version of a binding.
-#[derive(Clone, Copy)]
-enum Soap {
-    V11,
-    V12,
-}
-
-impl Soap {
-    /// Name of an element of the binding's extension, and that of the binding itself.
-    fn element(self, local: &'static str) -> &'static str {
-        match (self, local) {
-            (Self::V11, "binding") => "soap:binding",
-            (Self::V11, "operation") => "soap:operation",
-            (Self::V11, "body") => "soap:body",
-            (Self::V11, "fault") => "soap:fault",
-            (Self::V11, _) => "soap:address",
-            (Self::V12, "binding") => "soap12:binding",
-            (Self::V12, "operation") => "soap12:operation",
-            (Self::V12, "body") => "soap12:body",
-            (Self::V12, "fault") => "soap12:fault",
-            (Self::V12, _) => "soap12:address",
-        }
-    }
-
-    fn binding(self, service: &Service) -> String {
-        match self {
-            Self::V11 => format!("{}Soap11", service.name),
-            Self::V12 => format!("{}Soap12", service.name),
-        }
-    }
-}
-
-fn write_binding(to: &mut Markup, soap: Soap, service: &Service, interface: &Interface) {
+fn write_binding(to: &mut Markup, bound: Bound, service: &Service, interface: &Interface) {
     let port_type = format!("tns:{}", port_type(service));
-    to.open("wsdl:binding", &[("name", &soap.binding(service)), ("type", &port_type)]);
-    to.empty(soap.element("binding"), &[("style", "document"), ("transport", HTTP)]);
+    to.open("wsdl:binding", &[("name", &bound.name(service)), ("type", &port_type)]);
+    to.empty(bound.element("binding"), &[("style", "document"), ("transport", HTTP)]);
     for exposed in &interface.exposed {
         let action = action(&service.namespace, &exposed.name);
         to.open("wsdl:operation", &[("name", &exposed.name)]);
-        to.empty(soap.element("operation"), &[("soapAction", &action), ("style", "document")]);
+        to.empty(bound.element("operation"), &[("soapAction", &action), ("style", "document")]);
         for direction in ["wsdl:input", "wsdl:output"] {
             to.open(direction, &[]);
-            to.empty(soap.element("body"), &[("use", "literal")]);
+            bound.write_body(to);
             to.close();
         }
         to.open("wsdl:fault", &[("name", FAULT_ELEMENT)]);
-        to.empty(soap.element("fault"), &[("name", FAULT_ELEMENT), ("use", "literal")]);
+        to.empty(bound.element("fault"), &[("name", FAULT_ELEMENT), ("use", "literal")]);
         to.close();
         to.close();
     }
     to.close();
 }
 
-fn write_service(to: &mut Markup, service: &Service, address: &str) {
+fn write_service(to: &mut Markup, service: &Service, bindings: &[Bound], address: &str) {
     to.open("wsdl:service", &[("name", &service.name)]);
-    for soap in [Soap::V11, Soap::V12] {
-        let binding = soap.binding(service);
+    for bound in bindings {
+        let binding = bound.name(service);
         to.open("wsdl:port", &[("name", &binding), ("binding", &format!("tns:{binding}"))]);
-        to.empty(soap.element("address"), &[("location", address)]);
+        to.empty(bound.element("address"), &[("location", address)]);
         to.close();
     }
     to.close();

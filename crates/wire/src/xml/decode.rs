@@ -10,6 +10,9 @@ use memchr::memmem;
 /// # Errors
 /// `UnsupportedMediaType`.
 pub fn charset(label: &str) -> Result<&'static Encoding, Fault> {
+    if label.eq_ignore_ascii_case("utf-8") {
+        return Ok(UTF_8);
+    }
     Encoding::for_label(label.trim().as_bytes())
         .filter(|encoding| [UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252].contains(encoding))
         .ok_or_else(|| {
@@ -50,18 +53,37 @@ impl Decoder {
         last: bool,
         out: &mut dyn FnMut(&str) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
-        if let State::Sniffing(held) = &mut self.state {
-            held.extend_from_slice(chunk);
-            let Some((encoding, mark)) = sniff(held, self.told, last)? else { return Ok(()) };
-            let held = std::mem::take(held);
-            self.state = if encoding == UTF_8 {
-                State::Utf8(Vec::new())
-            } else {
-                State::Other(Box::new(encoding.new_decoder_without_bom_handling()))
+        let State::Sniffing(held) = &mut self.state else { return self.decode(chunk, last, out) };
+        if held.is_empty() {
+            // As a rule the first chunk tells.
+            return match sniff(chunk, self.told, last)? {
+                Some((encoding, mark)) => self.begin(encoding, &chunk[mark..], last, out),
+                None => {
+                    held.extend_from_slice(chunk);
+                    Ok(())
+                }
             };
-            return self.decode(&held[mark..], last, out);
         }
-        self.decode(chunk, last, out)
+        held.extend_from_slice(chunk);
+        let Some((encoding, mark)) = sniff(held, self.told, last)? else { return Ok(()) };
+        let held = std::mem::take(held);
+        self.begin(encoding, &held[mark..], last, out)
+    }
+
+    /// The encoding is known.
+    fn begin(
+        &mut self,
+        encoding: &'static Encoding,
+        text: &[u8],
+        last: bool,
+        out: &mut dyn FnMut(&str) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        self.state = if encoding == UTF_8 {
+            State::Utf8(Vec::new())
+        } else {
+            State::Other(Box::new(encoding.new_decoder_without_bom_handling()))
+        };
+        self.decode(text, last, out)
     }
 
     fn decode(

@@ -8,12 +8,15 @@
 mod decode;
 mod escape;
 mod namespaces;
+mod run;
 mod tag;
 mod tokenizer;
 
 pub use decode::charset;
 pub(crate) use escape::{is_space, push_attribute, push_text, unfit};
 pub use namespaces::Namespaces;
+pub(crate) use run::Leaves;
+pub use run::Run;
 pub use tag::{Attribute, StartTag};
 pub(crate) use tokenizer::end_tag_len;
 pub use tokenizer::{Handler, Tokenizer};

@@ -6,7 +6,17 @@ use crate::name::{XML, XMLNS};
 #[derive(Debug, Default)]
 pub struct Namespaces {
     /// Innermost last. An empty prefix is the default namespace, an empty URI takes it back.
-    bindings: Vec<(String, String)>,
+    bindings: Vec<Binding>,
+    /// Their texts, one after another.
+    text: String,
+}
+
+/// A declaration; both texts are in [`Namespaces::text`].
+#[derive(Debug)]
+struct Binding {
+    start: usize,
+    prefix_end: usize,
+    end: usize,
 }
 
 impl Namespaces {
@@ -17,9 +27,10 @@ impl Namespaces {
             "xml" => Some(XML),
             "xmlns" => Some(XMLNS),
             _ => {
-                let bound = self.bindings.iter().rev().find(|(bound, _)| bound == prefix);
+                let mut bindings = self.bindings.iter().rev();
+                let bound = bindings.find(|binding| self.prefix(binding) == prefix);
                 match bound {
-                    Some((_, uri)) => Some(uri),
+                    Some(binding) => Some(self.uri(binding)),
                     None if prefix.is_empty() => Some(""),
                     None => None,
                 }
@@ -29,10 +40,19 @@ impl Namespaces {
 
     /// Prefixes and namespaces in scope, each prefix once.
     pub fn in_scope(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.bindings.iter().enumerate().filter_map(|(at, (prefix, uri))| {
-            let hidden = self.bindings[at + 1..].iter().any(|(later, _)| later == prefix);
-            (!hidden && !uri.is_empty()).then_some((prefix.as_str(), uri.as_str()))
+        self.bindings.iter().enumerate().filter_map(|(at, binding)| {
+            let (prefix, uri) = (self.prefix(binding), self.uri(binding));
+            let hidden = self.bindings[at + 1..].iter().any(|later| self.prefix(later) == prefix);
+            (!hidden && !uri.is_empty()).then_some((prefix, uri))
         })
+    }
+
+    fn prefix(&self, binding: &Binding) -> &str {
+        &self.text[binding.start..binding.prefix_end]
+    }
+
+    fn uri(&self, binding: &Binding) -> &str {
+        &self.text[binding.prefix_end..binding.end]
     }
 
     pub(super) fn len(&self) -> usize {
@@ -40,11 +60,18 @@ impl Namespaces {
     }
 
     pub(super) fn declare(&mut self, prefix: &str, uri: &str) {
-        self.bindings.push((prefix.to_owned(), uri.to_owned()));
+        let start = self.text.len();
+        self.text.push_str(prefix);
+        let prefix_end = self.text.len();
+        self.text.push_str(uri);
+        self.bindings.push(Binding { start, prefix_end, end: self.text.len() });
     }
 
     /// Forgets what was declared beyond the first `len`.
     pub(super) fn truncate(&mut self, len: usize) {
-        self.bindings.truncate(len);
+        if let Some(first) = self.bindings.get(len) {
+            self.text.truncate(first.start);
+            self.bindings.truncate(len);
+        }
     }
 }

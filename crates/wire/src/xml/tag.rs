@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
+use memchr::memchr;
+
 use super::escape::is_xml_char;
+use super::is_space;
 use super::namespaces::Namespaces;
 use crate::name::{QName, XML, XMLNS, XSI};
 
@@ -86,12 +89,12 @@ pub(super) fn parse(tag: &str, most: usize) -> Result<RawTag<'_>, TagError> {
         Some(tag) => (tag, true),
         None => (tag, false),
     };
-    let end = tag.find(SPACE).unwrap_or(tag.len());
+    let end = tag.bytes().position(is_space).unwrap_or(tag.len());
     let (name, mut rest) = tag.split_at(end);
     check_name(name)?;
     let mut raw = RawTag { name, attributes: Vec::new(), declarations: Vec::new(), empty };
     loop {
-        let next = rest.trim_start_matches(SPACE);
+        let next = without_space(rest);
         if next.is_empty() {
             break;
         }
@@ -122,19 +125,26 @@ pub(super) fn parse(tag: &str, most: usize) -> Result<RawTag<'_>, TagError> {
 
 const SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
+/// What follows the space at the beginning.
+fn without_space(text: &str) -> &str {
+    let space = text.bytes().take_while(|byte| is_space(*byte)).count();
+    &text[space..]
+}
+
 /// Name, raw value and what follows.
 fn split_attribute<'a>(
     element: &str,
     text: &'a str,
 ) -> Result<(&'a str, &'a str, &'a str), TagError> {
     let wrong = || malformed(format!("an attribute of {element} is not NAME=\"VALUE\""));
-    let (attribute, rest) = text.split_once('=').ok_or_else(wrong)?;
-    let attribute = attribute.trim_end_matches(SPACE);
+    let equals = memchr(b'=', text.as_bytes()).ok_or_else(wrong)?;
+    let attribute = text[..equals].trim_end_matches(SPACE);
     check_name(attribute)?;
-    let rest = rest.trim_start_matches(SPACE);
-    let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\'')).ok_or_else(wrong)?;
-    let (value, after) = rest[1..].split_once(quote).ok_or_else(wrong)?;
-    Ok((attribute, value, after))
+    let rest = without_space(&text[equals + 1..]);
+    let quote = rest.bytes().next().filter(|c| matches!(c, b'"' | b'\'')).ok_or_else(wrong)?;
+    let value = &rest[1..];
+    let end = memchr(quote, value.as_bytes()).ok_or_else(wrong)?;
+    Ok((attribute, &value[..end], &value[end + 1..]))
 }
 
 fn check_declaration(prefix: &str, uri: &str) -> Result<(), TagError> {
@@ -207,8 +217,8 @@ fn code_point(digits: &str, radix: u32) -> Option<u32> {
 
 /// Checks a qualified name (Namespaces in XML 1.0, section 4).
 pub(super) fn check_name(name: &str) -> Result<(), TagError> {
-    let good = match name.split_once(':') {
-        Some((prefix, local)) => is_ncname(prefix) && is_ncname(local),
+    let good = match memchr(b':', name.as_bytes()) {
+        Some(colon) => is_ncname(&name[..colon]) && is_ncname(&name[colon + 1..]),
         None => is_ncname(name),
     };
     if good {
@@ -218,6 +228,13 @@ pub(super) fn check_name(name: &str) -> Result<(), TagError> {
 }
 
 fn is_ncname(name: &str) -> bool {
+    let starts = |byte: &u8| byte.is_ascii_alphabetic() || *byte == b'_';
+    let continues =
+        |byte: &u8| starts(byte) || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+    let ascii = name.as_bytes();
+    if ascii.first().is_some_and(starts) && ascii.iter().all(continues) {
+        return true;
+    }
     let mut chars = name.chars();
     chars.next().is_some_and(starts_name) && chars.all(|c| starts_name(c) || continues_name(c))
 }

@@ -13,6 +13,7 @@ use memchr::{memchr, memchr2, memchr3, memmem};
 
 use super::decode::Decoder;
 use super::namespaces::Namespaces;
+use super::run::Run;
 use super::tag::{self, Attribute, StartTag, TagError};
 use super::{XmlError, is_space};
 use crate::limits::{WireLimits, exceeded};
@@ -36,6 +37,18 @@ pub trait Handler {
 
     /// Whether text is wanted as it stands, line ends included: where white space has no meaning.
     fn takes_raw_text(&self) -> bool {
+        false
+    }
+
+    /// Takes the run of plain elements that the text begins with, as if they had been read one by
+    /// one, and gives its length; the tokenizer reads on from there. Asked behind an element that had
+    /// neither attributes nor elements in it.
+    fn run(&mut self, _run: &Run<'_>, _text: &str) -> Result<usize, Fault> {
+        Ok(0)
+    }
+
+    /// Whether [`Handler::run`] may take anything here.
+    fn takes_runs(&self) -> bool {
         false
     }
 
@@ -97,6 +110,19 @@ struct Machine {
     rooted: bool,
     /// The text before ended with a carriage return: a line feed belongs to it.
     after_return: bool,
+    leaf: Leaf,
+    /// Name of the leaf that ended last.
+    leaf_name: String,
+}
+
+/// Whether the element begun last is one that a run may follow.
+enum Leaf {
+    /// It is not, or something else came since it ended.
+    None,
+    /// It had no attributes, and nothing but text so far.
+    Open,
+    /// It has ended.
+    Ended,
 }
 
 enum State {
@@ -149,6 +175,8 @@ impl Machine {
             at_start: true,
             rooted: false,
             after_return: false,
+            leaf: Leaf::None,
+            leaf_name: String::new(),
         }
     }
 
@@ -157,7 +185,10 @@ impl Machine {
         while !rest.is_empty() {
             let before = rest.len();
             rest = match self.state {
-                State::Text => self.text_run(rest, to)?,
+                State::Text => match self.leaf_run(rest, to)? {
+                    0 => self.text_run(rest, to)?,
+                    run => &rest[run..],
+                },
                 State::Markup { quote } => self.markup(quote, rest, to)?,
                 State::Reference => self.reference(rest, to)?,
                 State::Declaration => self.declaration(rest)?,
@@ -189,6 +220,23 @@ impl Machine {
 
     fn forbidden(&self, what: &'static str) -> Fault {
         XmlError::Forbidden { what, at: self.position }.into()
+    }
+
+    /// Reads a run of plain elements; gives its length.
+    fn leaf_run(&self, rest: &str, to: &mut dyn Handler) -> Result<usize, Fault> {
+        if !matches!(self.leaf, Leaf::Ended) || !to.takes_runs() {
+            return Ok(0);
+        }
+        let mut rows = Vec::new();
+        let (mut name_end, mut bindings) = (self.names.len(), self.namespaces.len());
+        for open in self.open.iter().rev() {
+            if open.bindings != bindings {
+                break;
+            }
+            rows.push(&self.names[open.name..name_end]);
+            (name_end, bindings) = (open.name, open.bindings);
+        }
+        to.run(&Run { leaf: &self.leaf_name, rows }, rest)
     }
 
     fn text_run<'t>(&mut self, rest: &'t str, to: &mut dyn Handler) -> Result<&'t str, Fault> {
@@ -483,6 +531,14 @@ impl Machine {
             )));
         }
         to.end(name)?;
+        self.leaf = match self.leaf {
+            Leaf::Open => {
+                self.leaf_name.clear();
+                self.leaf_name.push_str(name);
+                Leaf::Ended
+            }
+            _ => Leaf::None,
+        };
         self.close();
         Ok(())
     }
@@ -502,6 +558,8 @@ impl Machine {
             }
         })?;
         self.open(raw.name, to.counts_children())?;
+        let plain = raw.attributes.is_empty() && raw.declarations.is_empty() && !raw.empty;
+        self.leaf = if plain { Leaf::Open } else { Leaf::None };
         for (prefix, uri) in &raw.declarations {
             self.namespaces.declare(prefix, uri);
         }
@@ -563,8 +621,8 @@ impl Machine {
 
     /// Namespace and local name. The default namespace is for elements only.
     fn resolve<'n>(&'n self, name: &'n str, element: bool) -> Result<(&'n str, &'n str), Fault> {
-        let (prefix, local) = match name.split_once(':') {
-            Some(parts) => parts,
+        let (prefix, local) = match memchr(b':', name.as_bytes()) {
+            Some(colon) => (&name[..colon], &name[colon + 1..]),
             None if element => ("", name),
             None => return Ok(("", name)),
         };

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use fishplate_contract::{Operation, Parameter, Verb};
 
-use crate::host::{Host, Hosted};
+use crate::host::{Handler, Host, Hosted};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -65,7 +65,14 @@ pub fn service(hosted: &Hosted) -> String {
     for operation in &service.operations {
         describe(&mut body, hosted, operation);
     }
-    body.push_str("<h2>Jobs</h2>\n<p>Every call is a job. These verbs are about jobs:</p>\n<dl>\n");
+    let jobs = match &hosted.handler {
+        Handler::Program(_) => "Every call is a job.",
+        Handler::Functions(_) => {
+            "A call is answered by the server itself. What is spawned is a job, and so is a call \
+             with an idempotency key, unless the function may as well run twice."
+        }
+    };
+    let _ = writeln!(body, "<h2>Jobs</h2>\n<p>{jobs} These verbs are about jobs:</p>\n<dl>");
     for exposed in &hosted.interface.exposed {
         if !matches!(exposed.verb, Verb::Call) {
             let _ = writeln!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fishplate_contract::{Argument, Fault, FaultCode, JobId, Principal};
 use fishplate_wire::{
-    Head, Packed, Parcel, ReplyForm, Unpacker, bind, http_status, pack, read, write_fault,
+    Head, Packed, Parcel, ReplyForm, Unpacker, bind, http_status, pack_reply, read, write_fault,
     write_reply,
 };
 use hyper::body::Body;
@@ -53,7 +53,7 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: std::fmt::Display,
 {
-    let mut form = ReplyForm::of_head(head);
+    let mut form = None;
     let (mut verb, mut memory) = (None, None);
     let namespace = hosted.service().namespace.as_str();
     let outcome = async {
@@ -69,7 +69,10 @@ where
         let call = verbs::Asked { exposed, arguments, options: request.options, principal };
         Ok((exposed, verbs::perform(host, hosted, call).await?))
     };
-    let (status, envelope, fault, release) = match outcome.await {
+    let outcome = outcome.await;
+    // A body that was never begun to be read told nothing.
+    let form = form.unwrap_or_else(|| ReplyForm::of_head(head));
+    let (status, envelope, fault, release) = match outcome {
         Ok((exposed, given)) => {
             let reply = write_reply(&form, namespace, exposed, &given.outputs, given.job);
             (200, reply, None, given.release)
@@ -79,7 +82,7 @@ where
             (status, write_fault(&form, Some(namespace), &fault), Some(fault), None)
         }
     };
-    let packed = pack(&envelope, form.packaging, None);
+    let packed = pack_reply(&envelope, &form);
     Answer { status, packed, fault, verb, memory, release }
 }
 
@@ -89,7 +92,7 @@ async fn unpack<B>(
     hosted: &Hosted,
     head: &Head<'_>,
     body: &mut Incoming<B>,
-    form: &mut ReplyForm,
+    form: &mut Option<ReplyForm>,
     memory: &mut Option<Reserved>,
 ) -> Result<Parcel, Fault>
 where
@@ -119,10 +122,10 @@ where
         Ok(parcel)
     };
     let parcel = read.await;
-    *form = match &parcel {
+    *form = Some(match &parcel {
         Ok(parcel) => parcel.reply_form.clone(),
         Err(_) => unpacker.reply_form(),
-    };
+    });
     parcel
 }
 

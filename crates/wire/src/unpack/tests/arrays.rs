@@ -281,6 +281,47 @@ fn an_answer_is_in_the_form_of_its_request() {
     }
 }
 
+#[test]
+fn elements_have_the_names_that_a_description_gives() {
+    let numbers = le([1i32, 2].map(i32::to_le_bytes));
+    let data = Payload::Inline(numbers.into());
+    let array = Array { element: Element::Int, shape: vec![1, 2], data };
+    let arguments = [Argument::new("m", Value::Array(array))];
+    let written = |qualified: bool, names: &[(&str, &str)]| {
+        let names = names.iter().map(|(namespace, local)| QName::new(*namespace, *local));
+        let form = RequestForm {
+            wrapper: QName::new("urn:a", "call"),
+            qualified,
+            version: SoapVersion::V11,
+            options: fishplate_contract::CallOptions::default(),
+            arrays: None,
+            items: vec![("m".to_owned(), names.collect())],
+        };
+        let packed = pack(&write_request(&form, &arguments).unwrap(), Packaging::Plain, None);
+        let text = String::from_utf8(Sink::default().body(&packed)).unwrap();
+        roxmltree::Document::parse(&text).unwrap();
+        let begin = text.find("<w:call").unwrap();
+        text[begin..text.find("</w:call>").unwrap()].replace("<w:call xmlns:w=\"urn:a\">", "")
+    };
+    for (qualified, names, expected) in [
+        (true, &[][..], "<w:m xmlns=\"urn:a\"><item><item>1</item><item>2</item></item></w:m>"),
+        (false, &[], "<m><item><item>1</item><item>2</item></item></m>"),
+        (true, &[("", "r"), ("", "x")], "<w:m><r><x>1</x><x>2</x></r></w:m>"),
+        (
+            false,
+            &[("urn:b", "r"), ("urn:b", "x")],
+            "<m xmlns=\"urn:b\"><r><x>1</x><x>2</x></r></m>",
+        ),
+        (
+            true,
+            &[("urn:b", "r"), ("", "x")],
+            "<w:m xmlns:i0=\"urn:b\"><i0:r><x>1</x><x>2</x></i0:r></w:m>",
+        ),
+    ] {
+        assert_eq!(written(qualified, names), expected);
+    }
+}
+
 fn element() -> impl Strategy<Value = Element> {
     prop::sample::select(&Element::ALL[..])
 }
@@ -356,6 +397,7 @@ proptest! {
                 version: SoapVersion::V12,
                 options: fishplate_contract::CallOptions::default(),
                 arrays: Some(arrays),
+                items: Vec::new(),
             };
             pack(&write_request(&form, &arguments).unwrap(), packaging, Some("urn:test#call"))
         } else {
@@ -389,5 +431,65 @@ proptest! {
         let lengths = shape.iter().enumerate();
         let kept = lengths.map(|(at, length)| if binary || at <= empty { *length } else { 0 });
         prop_assert_eq!(shown(values, &back), [("a".to_owned(), kept.collect(), bytes)]);
+    }
+}
+
+/// What may stand in an array, and what may not. Chunks of one byte are read token by token, so
+/// that they tell whether runs are read as what they are.
+const PIECES: &[&str] = &[
+    "<r>",
+    "</r>",
+    "<r a='b'>",
+    "<r xmlns:p='urn:p'>",
+    "<x>1</x>",
+    "<x>-2.5e3</x>",
+    "<x>1</x><x>2</x><x>3</x>",
+    "</r><r><x>4</x>",
+    "</r> <r>\n<x> 5 </x>",
+    "<x>INF</x>",
+    "<x >6</x >",
+    "<p:x>7</p:x>",
+    "<x a='b'>8</x>",
+    "<x/>",
+    "<x></x>",
+    "<x>1.5.2</x>",
+    "<x>9<!-- c --></x>",
+    "<x><![CDATA[10]]></x>",
+    "<x>1&#49;</x>",
+    "<!-- c -->",
+    " \r\n",
+    "<y>12</y>",
+    "<x>0000000000000000000000000000000000000000000000000000000000000000000000001</x>",
+    "é",
+    "7",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn a_run_is_read_as_its_elements_are(
+        rows in any::<bool>(),
+        prefix in any::<bool>(),
+        pieces in proptest::collection::vec(prop::sample::select(PIECES), 0..12),
+        cuts in cuts(),
+    ) {
+        let declared = if prefix { " xmlns:p='urn:p'" } else { "" };
+        let content = pieces.concat();
+        let children = if rows {
+            format!("<m{declared}><r><x>1</x><x>2</x>{content}</r></m>")
+        } else {
+            format!("<v{declared}><x>1</x>{content}</v>")
+        };
+        let slow = read_cut(&children, &[1]);
+        let unplaced = |read: Result<Shown, Fault>| read.map_err(|fault| {
+            // Texts come in pieces, and what is not well-formed is told with where its piece began.
+            let told = fault.message.split(['"', ',']).next().map(str::to_owned);
+            (fault.code, told)
+        });
+        for cuts in [&cuts[..], &[usize::MAX], &[2], &[5, 11]] {
+            let read = read_cut(&children, cuts);
+            prop_assert_eq!(unplaced(read), unplaced(slow.clone()), "{} {:?}", &children, cuts);
+        }
     }
 }

@@ -72,6 +72,7 @@ proptest! {
             version,
             options: CallOptions { key: key.clone() },
             arrays: None,
+            items: Vec::new(),
         };
         let action = "urn:test#call";
         let packed = pack(&write_request(&form, &arguments).unwrap(), packaging, Some(action));
@@ -107,6 +108,7 @@ proptest! {
             version: SoapVersion::V11,
             options: CallOptions::default(),
             arrays: None,
+            items: Vec::new(),
         };
         let arguments = [Argument::new("data", payload(&data))];
         let packed = pack(&write_request(&form, &arguments).unwrap(), packaging, None);

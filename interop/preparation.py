@@ -1,0 +1,76 @@
+"""How toolkits are installed and built; the benches prepare theirs in the same way."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ZEEP = "4.3.3"
+
+# Debian packages by the command that they bring.
+JAVA = {"java": "default-jdk-headless", "javac": "default-jdk-headless", "mvn": "maven"}
+
+
+class PreparationFailed(Exception):
+    """A toolkit could not be installed, or refused the WSDL."""
+
+
+def say(text: str) -> None:
+    print(f"  {text}", flush=True)
+
+
+def run(command: list[str], directory: Path | None = None) -> None:
+    """Runs a step of a preparation; what it says is shown only if it fails."""
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True,
+                          env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, check=False)
+    if done.returncode != 0:
+        said = (done.stdout + done.stderr).splitlines()[:30]
+        raise PreparationFailed("\n  ".join([" ".join(command), *said]))
+
+
+def install_packages(packages: set[str]) -> None:
+    if not packages:
+        return
+    print(f"installing {' '.join(sorted(packages))} (apt)", flush=True)
+    root = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    run([*root, "apt-get", "-qq", "update"])
+    run([*root, "apt-get", "-qq", "install", "-y", "--no-install-recommends", *sorted(packages)])
+
+
+def missing_packages(needs: dict[str, str]) -> list[str]:
+    return [package for command, package in needs.items() if not shutil.which(command)]
+
+
+def venv_packages() -> list[str]:
+    try:
+        import ensurepip  # noqa: F401
+    except ImportError:
+        return ["python3-venv"]
+    return []
+
+
+def venv(directory: Path, *requirements: str) -> Path:
+    """A Python with these and nothing else, made if it is not there."""
+    python, done = directory / "bin/python", directory / "complete"
+    if not done.exists():
+        say(f"installing {' '.join(requirements)} (pip)")
+        run([sys.executable, "-m", "venv", str(directory)])
+        run([str(python), "-m", "pip", "install", "-q", *requirements])
+        done.touch()
+    return python
+
+
+def zeep(cache: Path) -> Path:
+    return venv(cache / f"zeep-{ZEEP}", f"zeep=={ZEEP}")
+
+
+def maven(directory: Path) -> None:
+    """Compiles `pom.xml` there, and writes its class path, so that Java runs without Maven."""
+    run(["mvn", "-B", "-q", "compile", "dependency:build-classpath",
+         "-Dmdep.outputFile=classpath"], directory)
+    (directory / "complete").touch()
+
+
+def class_path(directory: Path) -> str:
+    return f"{directory}/target/classes:{(directory / 'classpath').read_text().strip()}"
