@@ -25,7 +25,7 @@ def main(table: str, picture: str) -> None:
             if row["operation"] == "echo" and row["round"] == "all" and row["median_seconds"]:
                 point = int(row["n"]), float(row["median_seconds"]) * 1000
                 lines.setdefault(row["stack"], []).append(point)
-    figure, axes = plt.subplots(figsize=(9, 6.5), layout="constrained")
+    figure, axes = plt.subplots(figsize=(10, 6), layout="constrained")
     for stack, points in lines.items():
         family, _, packaging = stack.partition("-")
         packaging = packaging or family
@@ -39,7 +39,7 @@ def main(table: str, picture: str) -> None:
     axes.set_xticks(ticks, [str(n) for n in ticks])
     axes.minorticks_off()
     axes.grid(True, which="major", linewidth=0.4)
-    axes.legend(fontsize=8, ncols=2)
+    figure.legend(fontsize=8, loc="outside right center")
     figure.savefig(picture, metadata={"Date": None})
 
 

@@ -105,7 +105,7 @@ class Zeep(Gsoap):
 class Java(Stack):
     """A server and a client in Java; the first calls only warm the compiler."""
 
-    warm: float = 3.0
+    warm: float = 6.0
 
     toolkit = ""  # the directory of its sources
     artifact = ""  # whose version stands in its pom.xml

@@ -6,6 +6,9 @@ import statistics
 
 from measure import Cell
 
+LIMIT = "http-whole"
+EVEN = 1.03  # who is nearer than that has not won
+
 # Paper 003 (Ying, Huang, Walker 2004): Axis 1.1, JDK 1.4.2, Tomcat 5.0, Pentium III 900 MHz, loopback.
 PAPER = {
     "milliseconds": {
@@ -103,16 +106,15 @@ def standing(cells: list[Cell]) -> list[str]:
         faster.setdefault(name, {})[cell.n] = f"{best.median / cell.median:.2f}"
         lost += [f"- {name}, n = {cell.n}: {milliseconds(cell.median)} ms, {peer.stack.title} "
                  f"{milliseconds(peer.median)} ms ({cell.median / peer.median:.2f} times as long)"
-                 for peer in peers if peer.median < cell.median]
-    table = lambda rows: [*header(sizes), *(row(name, [found.get(n, "") for n in sizes])  # noqa: E731
-                                            for name, found in rows.items())]
+                 for peer in peers if peer.median * EVEN < cell.median]
     return ["", "### How many times as fast as the best peer with the same packaging", "",
-            *table(faster), "", "Cells that a peer wins:", "", *(lost or ["None."]), "",
+            *table(faster, sizes), "", f"Cells that a peer wins, by more than {EVEN - 1:.0%}:", "", *(lost or ["None."]), "",
             "### Share of the speed of a bare HTTP echo that reads the whole body before it answers", "",
-            *table(share)]
+            *table(share, sizes)]
 
 
-LIMIT = "http-whole"
+def table(rows: dict[str, dict[int, str]], sizes: list[int]) -> list[str]:
+    return [*header(sizes), *(row(name, [found.get(n, "") for n in sizes]) for name, found in rows.items())]
 
 
 def is_ours(cell: Cell) -> bool:

@@ -19,9 +19,44 @@ pub fn bytes(numbers: &[f32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
 }
 
+/// Numbers from bytes that came in pieces, cut anywhere.
+#[must_use]
+pub fn from_pieces<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, count: usize) -> Vec<f32> {
+    let mut numbers = Vec::with_capacity(count);
+    let (mut begun, mut begun_length) = ([0; 4], 0);
+    for mut piece in pieces {
+        if begun_length > 0 {
+            let taken = piece.len().min(4 - begun_length);
+            begun[begun_length..begun_length + taken].copy_from_slice(&piece[..taken]);
+            begun_length += taken;
+            piece = &piece[taken..];
+            if begun_length < 4 {
+                continue;
+            }
+            numbers.push(f32::from_le_bytes(begun));
+        }
+        let (whole, rest) = piece.as_chunks::<4>();
+        numbers.extend(whole.iter().map(|bytes| f32::from_le_bytes(*bytes)));
+        begun[..rest.len()].copy_from_slice(rest);
+        begun_length = rest.len();
+    }
+    numbers
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_may_be_cut_anywhere() {
+        let (numbers, bytes) = (numbers(5), bytes(&numbers(5)));
+        for first in 0..bytes.len() {
+            for second in first..bytes.len() {
+                let pieces = [&bytes[..first], &bytes[first..second], &bytes[second..]];
+                assert_eq!(from_pieces(pieces, 25), numbers, "cut at {first} and {second}");
+            }
+        }
+    }
 
     #[test]
     fn numbers_are_those_of_the_other_languages() {

@@ -56,7 +56,8 @@ struct Kept {
 }
 
 impl Client for Matrices {
-    type Answer = Payload;
+    /// A matrix as every other client of the benchmark ends with it: numbers, side by side.
+    type Answer = Vec<f32>;
 
     fn prepare(
         &mut self,
@@ -86,9 +87,9 @@ impl Client for Matrices {
         operation: Operation,
         n: usize,
         _numbers: &[f32],
-    ) -> anyhow::Result<Payload> {
+    ) -> anyhow::Result<Vec<f32>> {
         if let Some(kept) = &self.kept {
-            return self.parsed(kept);
+            return numbers_of(&self.parsed(kept)?, n);
         }
         let (_, service) = self.service.as_ref().context("not prepared")?;
         let (name, argument) = match operation {
@@ -100,11 +101,14 @@ impl Client for Matrices {
         };
         let options = Options::default();
         let reply = self.runtime.block_on(service.call(name, vec![argument], &options))?;
-        payload(reply.outputs)
+        numbers_of(&payload(reply.outputs)?, n)
     }
 
-    fn equal(&self, answer: &Payload, numbers: &[f32]) -> bool {
-        answer.pieces().is_some_and(|pieces| pieces.concat() == matrix::bytes(numbers))
+    fn equal(&self, answer: &Vec<f32>, numbers: &[f32]) -> bool {
+        answer
+            .iter()
+            .map(|number| number.to_bits())
+            .eq(numbers.iter().map(|number| number.to_bits()))
     }
 }
 
@@ -174,4 +178,9 @@ fn payload(outputs: Vec<Argument>) -> anyhow::Result<Payload> {
         Some(Value::Array(array)) => Ok(array.data),
         other => anyhow::bail!("no matrix came back: {other:?}"),
     }
+}
+
+fn numbers_of(payload: &Payload, n: usize) -> anyhow::Result<Vec<f32>> {
+    let pieces = payload.pieces().context("the matrix is not in memory")?;
+    Ok(matrix::from_pieces(pieces.iter().map(AsRef::as_ref), n * n))
 }
