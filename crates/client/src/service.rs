@@ -9,7 +9,10 @@ use fishplate_contract::{
     Argument, Array, CallOptions, JobId, JobReport, Parameter, Payload, Value, Verb,
 };
 use fishplate_wire::wsdl::{self, DescribedOperation, Description};
-use fishplate_wire::{ArrayForm, Expected, Packaging, Packed, QName, Reply, RequestForm, SoapVersion, pack, write_request};
+use fishplate_wire::{
+    ArrayForm, Expected, Packaging, Packed, QName, Reply, RequestForm, SoapVersion, pack,
+    write_request,
+};
 use http::Uri;
 
 use crate::error::{Error, closest};

@@ -77,7 +77,10 @@ impl Spool {
 impl SpoolSink for Spool {
     fn create(&mut self) -> Arc<dyn Held> {
         let file = Arc::new(SpooledFile {
-            path: self.dir.get_or_insert_with(std::env::temp_dir).join(format!(".fishplate-{}.part", crate::service::new_key())),
+            path: self
+                .dir
+                .get_or_insert_with(std::env::temp_dir)
+                .join(format!(".fishplate-{}.part", crate::service::new_key())),
             len: AtomicU64::new(0),
             exists: AtomicBool::new(false),
         });
