@@ -13,7 +13,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from preparation import PreparationFailed, install_packages, say
+from preparation import PreparationFailed, install_packages, run, say
 from record import Recorder
 from toolkit import DESCRIPTIONS, FILES, FUNCTIONS, HERE, LARGE, SIZES, Place, Toolkit
 from toolkits import TOOLKITS
@@ -106,6 +106,9 @@ def gather(options: argparse.Namespace, toolkits: list[Toolkit], urls: dict[str,
         path = payloads / f"{size}.bin"
         if not path.exists() or path.stat().st_size != size:
             path.write_bytes(payload(size))
+    # What getMatrix gives, little-endian: our own client gets it in binary.
+    matrix = payloads / "matrix.bin"
+    run([str(options.binary), "call", urls["matrix"], "--operation", "getMatrix", "n=50", f"out:matrix={matrix}"])
     return Place(options.cache, options.binary, wsdl, url, payloads)
 
 

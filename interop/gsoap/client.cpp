@@ -180,7 +180,7 @@ void array(const std::string& url, const Rows& sent) {
     same(rows(response.matrix), sent);
 }
 
-void array_get(const std::string& url) {
+void array_get(const std::string& url, const std::string& payloads) {
     const int n = 50;
     Matrix matrix(url.c_str());
     _ns3__getMatrix request;
@@ -188,8 +188,9 @@ void array_get(const std::string& url) {
     request.n = n;
     answered(matrix, matrix.getMatrix(&request, response));
     Rows wanted(n, std::vector<float>(n));
-    for (int i = 0; i < n; ++i)
-        for (int j = 0; j < n; ++j) wanted[i][j] = static_cast<float>(i + double(j) / n);
+    std::ifstream numbers(payloads + "/matrix.bin", std::ios::binary);
+    for (std::vector<float>& row : wanted) numbers.read(reinterpret_cast<char*>(row.data()), n * sizeof(float));
+    expect(numbers.good(), "matrix.bin is missing");
     same(rows(response.matrix), wanted);
 }
 
@@ -223,7 +224,7 @@ int main(int count, char** arguments) {
     const float huge = std::numeric_limits<float>::max(), tiny = std::numeric_limits<float>::denorm_min();
     const float infinity = std::numeric_limits<float>::infinity(), nan = std::nanf("");
     check("array", [&] { array(matrix_url, {{0.1f, -0.0f, tiny}, {huge, 16777216, -1.1754944e-38f}}); });
-    check("array-get", [&] { array_get(matrix_url); });
+    check("array-get", [&] { array_get(matrix_url, payloads); });
     check("array-special", [&] { array(matrix_url, {{infinity, -infinity, nan, 1}}); });
     check("missing-job", [&] { missing_job(echo_url); });
     return failed ? 1 : 0;

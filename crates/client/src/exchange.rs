@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fishplate_contract::{Fault, Parameter};
 use fishplate_wire::{
-    Body, Expected, Head, Packaging, Packed, QName, Reply, Unpacker, WireLimits, bind_reply,
+    Body, Expected, Head, Packaging, Packed, Reply, Unpacker, WireLimits, bind_reply,
 };
 use http::{Request, Response, Uri, header};
 use http_body::Body as _;
@@ -25,8 +25,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) message: &'a Packed,
     /// Value of `Accept`.
     pub(crate) accept: &'a str,
-    /// Wrapper element of the answer, and its values.
-    pub(crate) response: &'a QName,
+    /// What the answer should hold, and its values.
+    pub(crate) expected: &'a Arc<Expected>,
     pub(crate) outputs: &'a [Parameter],
     pub(crate) limits: &'a WireLimits,
     pub(crate) spool_dir: Option<&'a Path>,
@@ -89,8 +89,8 @@ impl Exchange<'_> {
         spool: &mut Spool,
     ) -> Result<fishplate_wire::Parcel, Unpacking> {
         let head = Head { content_type, ..Head::default() };
-        let expected = Expected::response(self.response.clone(), self.outputs);
-        let mut unpacker = Unpacker::new(&head, Box::new(expected), self.limits)?;
+        let expected = Box::new(Arc::clone(self.expected));
+        let mut unpacker = Unpacker::new(&head, expected, self.limits)?;
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| Error::ConnectionLost {
                 url: self.url.to_string(),

@@ -1,5 +1,6 @@
 //! A service and its verbs.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use fishplate_contract::{
 };
 use fishplate_wire::wsdl::{self, DescribedOperation, Description};
 use fishplate_wire::{
-    ArrayForm, Packaging, Packed, Reply, RequestForm, SoapVersion, pack, write_request,
+    ArrayForm, Expected, Packaging, Packed, QName, Reply, RequestForm, SoapVersion, pack,
+    write_request,
 };
 use http::Uri;
 
@@ -34,6 +36,8 @@ struct Inner {
     wsdl: String,
     wsdl_url: String,
     address: Uri,
+    /// What answers should hold, by the names of their wrappers: made once.
+    expected: HashMap<QName, Arc<Expected>>,
 }
 
 /// First and longest wait between two questions whether a job has ended.
@@ -64,15 +68,22 @@ impl Service {
     pub async fn connect_with(url: &str, settings: Settings) -> Result<Self, Error> {
         let url = location::of_wsdl(url)?;
         let transport = Transport::new(&settings);
-        let shown = url.to_string();
-        let fetching = transport.get(url);
-        let (wsdl, url) = limited(settings.timeout, &shown, fetching).await?;
+        let fetching = transport.get(url.clone());
+        let (wsdl, url) = limited(settings.timeout, &url, fetching).await?;
         let description =
             wsdl::read(&wsdl).map_err(|source| Error::NotWsdl { url: url.to_string(), source })?;
         let address = address(&description, &settings)?;
         let wsdl_url = url.to_string();
         Ok(Self {
-            inner: Arc::new(Inner { settings, transport, description, wsdl, wsdl_url, address }),
+            inner: Arc::new(Inner {
+                expected: expected(&description),
+                settings,
+                transport,
+                description,
+                wsdl,
+                wsdl_url,
+                address,
+            }),
         })
     }
 
@@ -281,7 +292,7 @@ impl Service {
             url: &inner.address,
             message: &packed,
             accept: self.accept(),
-            response: &described.response,
+            expected: &inner.expected[&described.response],
             outputs: &described.exposed.signature.outputs,
             limits: &inner.settings.limits,
             spool_dir: options.spool_dir.as_deref(),
@@ -290,9 +301,10 @@ impl Service {
         // A server that is not ours does not know our keys: there nothing is safe twice.
         let safe = safe && inner.description.ours;
         let retry = if safe { inner.settings.retry } else { Retry::NEVER };
-        let asking = retrying(retry, &meter, async || exchange.run().await);
+        // On the heap, where it stays: what surrounds it is moved about.
+        let asking = Box::pin(retrying(retry, &meter, async || exchange.run().await));
         let allowed = options.timeout.or(inner.settings.timeout);
-        limited(allowed, &self.address(), asking).await
+        limited(allowed, &inner.address, asking).await
     }
 
     fn packed(
@@ -468,15 +480,24 @@ fn address(description: &Description, settings: &Settings) -> Result<Uri, Error>
     location::parse(address)
 }
 
+fn expected(description: &Description) -> HashMap<QName, Arc<Expected>> {
+    let of = |described: &DescribedOperation| {
+        let outputs = &described.exposed.signature.outputs;
+        let expected = Expected::response(described.response.clone(), outputs);
+        (described.response.clone(), Arc::new(expected))
+    };
+    description.operations.iter().map(of).collect()
+}
+
 async fn limited<T>(
     allowed: Option<Duration>,
-    url: &str,
+    url: &Uri,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     match allowed {
         None => work.await,
         Some(after) => tokio::time::timeout(after, work)
             .await
-            .unwrap_or_else(|_| Err(Error::TimedOut { url: url.to_owned(), after })),
+            .unwrap_or_else(|_| Err(Error::TimedOut { url: url.to_string(), after })),
     }
 }

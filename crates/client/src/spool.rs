@@ -21,7 +21,8 @@ const BATCHES_AHEAD: usize = 4;
 
 /// Takes the large outputs of one answer.
 pub(crate) struct Spool {
-    dir: PathBuf,
+    /// The system's for temporary files, if it is none.
+    dir: Option<PathBuf>,
     /// Access rights of new files, before the umask.
     mode: u32,
     files: Vec<Arc<SpooledFile>>,
@@ -40,9 +41,9 @@ impl Spool {
     /// Into this directory, or the system's for temporary files.
     pub(crate) fn new(dir: Option<&Path>) -> Self {
         let (dir, mode) = match dir {
-            Some(dir) if dir.as_os_str().is_empty() => (PathBuf::from("."), 0o666),
-            Some(dir) => (dir.to_owned(), 0o666),
-            None => (std::env::temp_dir(), 0o600),
+            Some(dir) if dir.as_os_str().is_empty() => (Some(PathBuf::from(".")), 0o666),
+            Some(dir) => (Some(dir.to_owned()), 0o666),
+            None => (None, 0o600),
         };
         Self { dir, mode, files: Vec::new(), queue: Vec::new(), writer: None }
     }
@@ -76,7 +77,10 @@ impl Spool {
 impl SpoolSink for Spool {
     fn create(&mut self) -> Arc<dyn Held> {
         let file = Arc::new(SpooledFile {
-            path: self.dir.join(format!(".fishplate-{}.part", crate::service::new_key())),
+            path: self
+                .dir
+                .get_or_insert_with(std::env::temp_dir)
+                .join(format!(".fishplate-{}.part", crate::service::new_key())),
             len: AtomicU64::new(0),
             exists: AtomicBool::new(false),
         });

@@ -53,14 +53,14 @@ impl Transport {
         mut request: Request<SegmentBody>,
     ) -> Result<Response<Incoming>, Error> {
         request.headers_mut().insert(header::USER_AGENT, USER_AGENT);
-        let url = request.uri().to_string();
+        let url = request.uri().clone();
         let answer = if request.uri().scheme_str() == Some("https") {
             self.tls()?.request(request).await
         } else {
             self.plain().request(request).await
         };
         answer.map_err(|error| {
-            let reason = root_cause(&error);
+            let (url, reason) = (url.to_string(), root_cause(&error));
             if error.is_connect() {
                 Error::Unreachable { url, reason }
             } else {

@@ -1,21 +1,17 @@
 //! Functions of this process behind the same faces as programs: a call runs here, within bounds of
 //! its own, and leaves no record; a job runs in a process of the same binary.
 //!
-//! A program that offers functions of its own starts like this, so that its jobs find them:
-//!
-//! ```ignore
-//! fn main() {
-//!     fishplate_server::functions::run_if_worker(|| vec![arithmetic()]);
-//!     // ... then assemble a host with the same functions, and serve it.
-//! }
-//! ```
+//! A program that offers functions of its own begins with [`run_if_child`];
+//! `examples/functions` is one.
 
+use std::ffi::OsString;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fishplate_contract::{Argument, CallOptions, Fault, FaultCode, Outcome, Payload, Value};
+use fishplate_jobs::executor::local::keeper_main;
 use fishplate_jobs::function::context::{Context, storage_fault};
 use fishplate_jobs::function::worker::{self, Ended};
 use fishplate_jobs::function::{Entry, Functions};
@@ -29,18 +25,29 @@ use crate::settings::Settings;
 /// First argument of a process that runs a function as a job.
 pub const WORKER: &str = "function";
 
+/// First argument of the process that keeps a data directory's jobs.
+const KEEPER: &str = "supervise";
+
 /// Set in the environment of every job.
 const JOB_VARIABLE: &str = "FISHPLATE_JOB";
 
 /// When it is worth trying again after a full queue.
 const RETRY_FULL_QUEUE: Duration = Duration::from_secs(1);
 
-/// If this process is a job of a function, runs it and does not return. To be called first in the
-/// `main` of a program that offers functions; they are made only if they are needed.
-pub fn run_if_worker(functions: impl FnOnce() -> Vec<Functions>) {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [first, service, operation] = &arguments[..] else { return };
-    if first == WORKER && std::env::var_os(JOB_VARIABLE).is_some() {
+/// If this process was started by a server of this program, to keep its jobs (`supervise --data
+/// DIR`) or as a job of a function (`function SERVICE OPERATION`), does that and does not return.
+/// To be called first in the `main` of a program that offers functions of its own, before there is
+/// a second thread; the functions are made only if they are needed.
+pub fn run_if_child(functions: impl FnOnce() -> Vec<Functions>) {
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let [command, first, second] = &arguments[..] else { return };
+    if command == KEEPER && first == "--data" {
+        keeper_main(second.as_ref());
+    }
+    if command == WORKER
+        && std::env::var_os(JOB_VARIABLE).is_some()
+        && let (Some(service), Some(operation)) = (first.to_str(), second.to_str())
+    {
         process::exit(run_worker(&functions(), service, operation));
     }
 }

@@ -47,9 +47,10 @@ impl ReplyForm {
         let newer = media.essence == "application/soap+xml"
             || multipart && info.to_ascii_lowercase().starts_with("application/soap+xml");
         let view = View::of_address(head.query.unwrap_or_default());
-        let packaging = match of_answer(media, head.accept.unwrap_or_default()) {
-            Packaging::Plain => view.packaging(),
-            other => other,
+        let plain = Packaging::of_media(media).unwrap_or_default() == Packaging::Plain;
+        let packaging = match view.packaging() {
+            bound if plain && bound != Packaging::Plain => bound,
+            _ => of_answer(media, head.accept.unwrap_or_default()),
         };
         Self {
             version: if newer { SoapVersion::V12 } else { SoapVersion::V11 },
@@ -270,6 +271,21 @@ mod tests {
         assert_eq!(head("application/soap+xml", None).version, SoapVersion::V12);
         assert_eq!(head("text/xml", None).version, SoapVersion::V11);
         assert_eq!(head("nonsense", None).version, SoapVersion::V11);
+    }
+
+    #[test]
+    fn a_bound_address_is_answered_so_unless_the_request_is_packaged() {
+        let of = |content_type: &str, accept: &str, query: &str| {
+            let head =
+                Head { content_type, accept: Some(accept), query: Some(query), ..Head::default() };
+            ReplyForm::of_head(&head).packaging
+        };
+        for accept in ["text/xml", "multipart/related", ""] {
+            assert_eq!(of("text/xml", accept, "binding=dime"), Packaging::Dime);
+            assert_eq!(of("text/xml", accept, "a=b&binding=swa"), Packaging::Swa);
+            assert_eq!(of("application/dime", accept, "binding=swa"), Packaging::Dime);
+        }
+        assert_eq!(of("text/xml", "application/dime", "binding=soap"), Packaging::Dime);
     }
 
     #[test]

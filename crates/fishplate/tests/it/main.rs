@@ -10,6 +10,7 @@ mod arrays;
 mod bad_input;
 mod cgi;
 mod client;
+mod forms;
 mod functions;
 mod limits;
 mod names;

@@ -29,6 +29,8 @@ pub struct TextReader {
     axes: Vec<Option<u64>>,
     /// What separates numbers beside white space.
     delimiter: Option<u8>,
+    /// What each byte means.
+    classes: [Class; 256],
     /// How long a row is: told, or as long as the first.
     columns: Option<u64>,
     /// The length of a row was told, so that rows may go on in the next line.
@@ -46,6 +48,28 @@ pub struct TextReader {
     line_start: u64,
     /// Offset of the chunk's first byte.
     offset: u64,
+}
+
+/// What a byte means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// It is part of a number, or of what should be one.
+    Number,
+    Space,
+    LineEnd,
+    Delimiter,
+    Comment,
+}
+
+fn classes(delimiter: Option<u8>) -> [Class; 256] {
+    let mut classes = [Class::Number; 256];
+    classes[..=usize::from(b' ')].fill(Class::Space);
+    classes[usize::from(b'\n')] = Class::LineEnd;
+    classes[usize::from(b'#')] = Class::Comment;
+    if let Some(delimiter) = delimiter {
+        classes[usize::from(delimiter)] = Class::Delimiter;
+    }
+    classes
 }
 
 /// What stood last in the line.
@@ -66,6 +90,7 @@ impl TextReader {
             element,
             axes: axes.to_vec(),
             delimiter,
+            classes: classes(delimiter),
             columns,
             told: columns.is_some(),
             carry: Vec::new(),
@@ -87,22 +112,8 @@ impl TextReader {
     pub fn feed(&mut self, chunk: &[u8], to: &mut Vec<u8>) -> Result<(), TextError> {
         let mut at = self.resume(chunk, to)?;
         while let Some(&byte) = chunk.get(at) {
-            match byte {
-                b'\n' => {
-                    self.end_line(self.offset + at as u64)?;
-                    at += 1;
-                }
-                b'#' => {
-                    let end = memchr::memchr(b'\n', &chunk[at..]);
-                    self.in_comment = end.is_none();
-                    at = end.map_or(chunk.len(), |end| at + end);
-                }
-                _ if byte <= b' ' => at += 1,
-                _ if Some(byte) == self.delimiter => {
-                    self.delimit(self.offset + at as u64)?;
-                    at += 1;
-                }
-                _ => {
+            match self.classes[usize::from(byte)] {
+                Class::Number => {
                     let end = self.end_of_number(chunk, at);
                     if end == chunk.len() {
                         self.carry.extend_from_slice(&chunk[at..]);
@@ -110,8 +121,19 @@ impl TextReader {
                         self.number(&chunk[at..end], self.offset + at as u64, to)?;
                     }
                     at = end;
+                    continue;
+                }
+                Class::Space => {}
+                Class::LineEnd => self.end_line(self.offset + at as u64)?,
+                Class::Delimiter => self.delimit(self.offset + at as u64)?,
+                Class::Comment => {
+                    let end = memchr::memchr(b'\n', &chunk[at..]);
+                    self.in_comment = end.is_none();
+                    at = end.map_or(chunk.len(), |end| at + end);
+                    continue;
                 }
             }
+            at += 1;
         }
         self.offset += chunk.len() as u64;
         self.limit_carry()
@@ -164,8 +186,7 @@ impl TextReader {
     }
 
     fn end_of_number(&self, chunk: &[u8], from: usize) -> usize {
-        let delimiter = self.delimiter.unwrap_or(b' ');
-        let ends = |byte: &u8| *byte <= b' ' || *byte == delimiter || *byte == b'#';
+        let ends = |byte: &u8| self.classes[usize::from(*byte)] != Class::Number;
         chunk[from..].iter().position(ends).map_or(chunk.len(), |length| from + length)
     }
 
