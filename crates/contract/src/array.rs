@@ -210,6 +210,19 @@ impl Array {
         shape.iter().try_fold(element.size() as u64, |size, length| size.checked_mul(*length))
     }
 
+    /// The most [`Array::empty_rows`] of an output. They occupy nothing where the array lies, and
+    /// each is an element where it is written as elements.
+    pub const MOST_EMPTY_ROWS: u64 = 10_000;
+
+    /// Rows without numbers: as many as the axes before the first one of no length make. None in
+    /// an array that has numbers.
+    pub fn empty_rows(shape: &[u64]) -> u64 {
+        match shape.iter().position(|length| *length == 0) {
+            None | Some(0) => 0,
+            Some(axis) => shape[..axis].iter().fold(1, |rows, length| rows.saturating_mul(*length)),
+        }
+    }
+
     /// The shape as people write it: `1000 x 3`.
     pub fn shape_text(shape: &[u64]) -> String {
         let lengths: Vec<String> = shape.iter().map(u64::to_string).collect();
@@ -252,6 +265,21 @@ mod tests {
         assert_eq!(Array::size(Element::Double, &[4, 5]), Some(160));
         assert_eq!(Array::size(Element::Int, &[u64::MAX, u64::MAX, 0]), Some(0));
         assert_eq!(Array::size(Element::Int, &[u64::MAX, 2]), None);
+    }
+
+    #[test]
+    fn rows_without_numbers_are_those_before_the_empty_axis() {
+        for (shape, rows) in [
+            (&[][..], 0),
+            (&[7], 0),
+            (&[0, 7], 0),
+            (&[7, 2], 0),
+            (&[7, 0], 7),
+            (&[7, 2, 0, 9, 0], 14),
+            (&[1 << 40, 1 << 40, 0], u64::MAX),
+        ] {
+            assert_eq!(Array::empty_rows(shape), rows, "{shape:?}");
+        }
     }
 
     #[test]

@@ -75,6 +75,21 @@ impl Dimensions {
     }
 }
 
+/// Checks that an output of this shape, which messages call `what`, can be written as elements.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check_empty_rows(shape: &[u64], what: &str) -> Result<(), String> {
+    let (rows, most) = (Array::empty_rows(shape), Array::MOST_EMPTY_ROWS);
+    if rows <= most {
+        return Ok(());
+    }
+    let shape = Array::shape_text(shape);
+    Err(format!(
+        "{what} has the shape {shape}: of rows without numbers there may be at most {most}"
+    ))
+}
+
 fn counted(rank: usize) -> String {
     if rank == 1 { "1 dimension".to_owned() } else { format!("{rank} dimensions") }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fishplate_contract::Element;
+use fishplate_contract::{Array, Element};
 
 use crate::number::{Buffer, Number, width};
 
@@ -88,8 +88,7 @@ impl ItemsEncoder {
             })
             .collect();
         let around = (Tags::new(&opening(names)), Tags::new(&closing(names)));
-        let numbers = axes.len() == items.shape.len();
-        let empty = if numbers || axes.is_empty() { 0 } else { axes.iter().product() };
+        let empty = Array::empty_rows(&items.shape);
         let place = vec![0; axes.len()];
         let block = Block::new(between.last().map_or(0, |tags| tags.len));
         let cut = Vec::new();
@@ -335,5 +334,14 @@ mod tests {
                 assert_eq!(text(shape, cuts), expected, "{shape:?} {cuts}");
             }
         }
+    }
+
+    #[test]
+    fn rows_beyond_all_counting_are_written_piece_by_piece_too() {
+        let items = Items::new(Element::Int, &[1 << 40, 1 << 40, 0], &[]);
+        assert_eq!(items.most(), u64::MAX);
+        let mut text = Vec::new();
+        assert!(!ItemsEncoder::new(Arc::new(items)).finish(30, &mut text));
+        assert_eq!(text, b"<item><item></item><item></item><item>");
     }
 }

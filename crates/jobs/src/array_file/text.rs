@@ -316,21 +316,45 @@ impl TextReader {
 /// Reads a number in a form that is not XML Schema's but a program's.
 fn as_programs_print(element: Element, token: &[u8], to: &mut Vec<u8>) -> bool {
     match element {
-        Element::Int | Element::Long => {
-            // 2^53: up to here a double is a whole number without doubt.
-            const EXACT: f64 = 9_007_199_254_740_992.0;
-            let mut real = Vec::new();
-            let parsed = Element::Double.parse(token, &mut real);
-            let Some(Ok(real)) = parsed.then(|| real.try_into()) else { return false };
-            let real = f64::from_le_bytes(real);
-            let whole = real.fract() == 0.0 && real.abs() <= EXACT;
-            whole && element.parse(format!("{real:.0}").as_bytes(), to)
-        }
+        Element::Int | Element::Long => whole(token).is_some_and(|text| element.parse(&text, to)),
         Element::Float | Element::Double => match fortran(token) {
             Some(text) => element.parse(&text, to),
             None => special(token).is_some_and(|text| element.parse(text, to)),
         },
     }
+}
+
+/// The digits of a whole number that is printed as a real one, `3.0` or `-2e1`. It is never made a
+/// double, which has not all of them.
+fn whole(token: &[u8]) -> Option<Vec<u8>> {
+    let (sign, number) = match token {
+        [sign @ (b'-' | b'+'), number @ ..] => (Some(*sign), number),
+        number => (None, number),
+    };
+    let mut halves = number.splitn(2, |byte| matches!(byte, b'e' | b'E'));
+    let mut parts = halves.next()?.splitn(2, |byte| *byte == b'.');
+    let before = parts.next()?;
+    let mut digits = [before, parts.next().unwrap_or_default()].concat();
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let exponent = match halves.next() {
+        Some(text) => std::str::from_utf8(text).ok()?.parse().ok()?,
+        None => 0_i32,
+    };
+    if digits.iter().all(|digit| *digit == b'0') {
+        return Some(b"0".to_vec());
+    }
+    // Where the point stands now.
+    let point = i64::try_from(before.len()).ok()?.checked_add(exponent.into())?;
+    let point = usize::try_from(point).ok().filter(|point| *point <= LONGEST_NUMBER)?;
+    let fraction = digits.get(point..).unwrap_or_default();
+    if fraction.iter().any(|digit| *digit != b'0') {
+        return None;
+    }
+    digits.resize(point, b'0');
+    digits.splice(..0, sign);
+    Some(digits)
 }
 
 /// `1.0D+00` and `1.0-100`, in which Fortran leaves out the letter, with an `e`.

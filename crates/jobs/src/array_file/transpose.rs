@@ -16,6 +16,10 @@ const TILE: u64 = if cfg!(test) { 16 << 10 } else { 4 << 20 };
 /// lengths from the last to the first.
 pub(super) fn reversed(from: &[u8], shape: &[u64], size: usize) -> Vec<u8> {
     let mut to = Vec::with_capacity(from.len());
+    // Beside an axis of no length the others may be said to be of any.
+    if from.is_empty() {
+        return to;
+    }
     // Strides of the result's axes in the source: the source's own, from the last to the first.
     let lengths: Vec<usize> = shape.iter().rev().map(|length| index(*length)).collect();
     let mut strides = Vec::with_capacity(lengths.len());
@@ -23,9 +27,6 @@ pub(super) fn reversed(from: &[u8], shape: &[u64], size: usize) -> Vec<u8> {
     for length in &lengths {
         strides.push(stride);
         stride *= length;
-    }
-    if from.is_empty() {
-        return to;
     }
     gather(from, &lengths, &strides, size, 0, &mut to);
     to
@@ -75,6 +76,9 @@ pub(super) fn reverse_at(
     read_at: &dyn Fn(&mut [u8], u64) -> io::Result<()>,
     write_at: &dyn Fn(&[u8], u64) -> io::Result<()>,
 ) -> io::Result<()> {
+    if shape.contains(&0) {
+        return Ok(());
+    }
     let [first, middle @ .., last] = shape else {
         // One axis: nothing turns.
         return copy_at(shape.iter().product::<u64>() * size as u64, read_at, write_at);
@@ -167,3 +171,6 @@ fn copy_at(
 fn index(length: u64) -> usize {
     usize::try_from(length).unwrap_or(usize::MAX)
 }
+
+#[cfg(test)]
+mod tests;

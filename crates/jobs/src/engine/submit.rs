@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fishplate_contract::lexical::trimmed;
-use fishplate_contract::{Argument, Fault, FaultCode, JobId, Payload, Principal, Value};
+use fishplate_contract::{Argument, Fault, FaultCode, Held, JobId, Payload, Principal, Value};
 use nix::sys::statvfs::statvfs;
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::Xxh3;
@@ -381,7 +381,8 @@ fn digest_payload(payload: &Payload, digest: &mut Xxh3) -> io::Result<()> {
 /// What is read of a payload at once.
 const DIGESTED_AT_ONCE: usize = 256 << 10;
 
-/// Puts inputs into the workspace: spooled ones are moved, arrays written in their format.
+/// Puts inputs into the workspace: spooled ones are moved there at
+/// their last use, arrays written in their format.
 async fn place(directory: &Path, placements: Vec<Placement>, durable: bool) -> Result<(), Fault> {
     if placements.is_empty() {
         return Ok(());
@@ -409,12 +410,18 @@ async fn place(directory: &Path, placements: Vec<Placement>, durable: bool) -> R
 }
 
 fn place_all(directory: &Path, placements: &[Placement], durable: bool) -> io::Result<()> {
-    for Placement { path, content } in placements {
+    // Arrays first: what they are made of may be moved as another input.
+    let is_array = |placement: &&Placement| matches!(placement.content, Placed::Array(..));
+    let (arrays, files): (Vec<_>, Vec<_>) = placements.iter().partition(is_array);
+    let mut left = arrays.into_iter().chain(files);
+    while let Some(Placement { path, content }) = left.next() {
         let target: PathBuf = directory.join("work").join(path);
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent)?;
         }
-        if let Placed::Bytes(Payload::Spooled(held)) = content {
+        if let Placed::Bytes(Payload::Spooled(held)) = content
+            && !left.clone().any(|later| later.content.is_in(held))
+        {
             if durable {
                 File::open(held.path())?.sync_data()?;
             }
@@ -425,6 +432,9 @@ fn place_all(directory: &Path, placements: &[Placement], durable: bool) -> io::R
         let mut file = File::options().write(true).create_new(true).mode(0o600).open(&target)?;
         match content {
             Placed::Array(array, format) => array_file::write(array, format, &file)?,
+            Placed::Bytes(Payload::Spooled(held)) => {
+                io::copy(&mut File::open(held.path())?, &mut file)?;
+            }
             Placed::Bytes(data) => {
                 let pieces = data.pieces().ok_or(io::ErrorKind::Unsupported)?;
                 pieces.iter().try_for_each(|piece| file.write_all(piece))?;
@@ -440,3 +450,13 @@ fn place_all(directory: &Path, placements: &[Placement], durable: bool) -> io::R
     }
     Ok(())
 }
+
+impl Placed {
+    /// Whether it is that very file: one attachment may be several inputs.
+    fn is_in(&self, file: &Arc<dyn Held>) -> bool {
+        matches!(self, Self::Bytes(Payload::Spooled(held)) if Arc::ptr_eq(held, file))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -4,12 +4,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use fishplate_contract::{
-    Argument, DataType, Fault, FaultCode, Operation, Outcome, Parameter, Service, Signature,
+    Argument, DataType, Fault, FaultCode, Operation, Outcome, Parameter, Service, Signature, Value,
 };
 
 use super::accept::accept;
 use super::signature::{Callable, CallableWithContext, Closure, ClosureWithContext, Typed};
 use super::{Context, Function};
+use crate::dimension::check_empty_rows;
 use crate::plan::JobLimits;
 use crate::template::is_name;
 
@@ -295,14 +296,29 @@ impl Entry {
         // A function that panicked may be called again: what it keeps between calls is its own
         // affair, and locks of the standard library tell of it.
         let run = catch_unwind(AssertUnwindSafe(|| self.function.call(arguments, context)));
-        run.unwrap_or_else(|panic| {
+        let outcome = run.unwrap_or_else(|panic| {
             let operation = &self.operation.name;
             let message = panic.downcast_ref::<String>().map(String::as_str);
             let message = message.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default();
             tracing::error!(operation, message, "a function panicked");
             let what = format!("the function {operation} failed; the server's log has more");
             Err(Fault::new(FaultCode::Internal, what))
-        })
+        });
+        outcome.and_then(|outputs| outputs.iter().try_for_each(check_output).map(|()| outputs))
+    }
+}
+
+/// Checks that what a function gave can be answered.
+fn check_output(output: &Argument) -> Result<(), Fault> {
+    match &output.value {
+        Value::Array(array) => {
+            let what = format!("output {}", output.name);
+            check_empty_rows(&array.shape, &what).map_err(|problem| {
+                Fault::new(FaultCode::OutputInvalid, problem).parameter(&output.name)
+            })
+        }
+        Value::Record(fields) => fields.iter().try_for_each(check_output),
+        Value::Text(_) | Value::Data(_) => Ok(()),
     }
 }
 

@@ -7,7 +7,7 @@ use fishplate_contract::ArrayType;
 
 use super::beneath;
 use crate::array_file::{self, Bytes};
-use crate::dimension::Dimensions;
+use crate::dimension::{Dimensions, check_empty_rows};
 use crate::executor::{ArrayBytes, OutputContent};
 use crate::plan::{OutputRule, Plan};
 
@@ -55,6 +55,7 @@ impl<'j> Arrays<'j> {
         }
         let what = format!("output {} ({path})", rule.name);
         self.dimensions.bind(array, &found.shape, &what)?;
+        check_empty_rows(&found.shape, &what)?;
         let unreadable = |error| format!("{path} can't be read: {error}");
         let length = |file: &File| file.metadata().map(|metadata| metadata.len());
         let bytes = match found.bytes {

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
+use crate::array_file::Format;
 use crate::executor::{Collected, Ending, OutputContent, conformance};
 use crate::plan::{InputContent, InputFile, OutputRule, OutputSource, ProgressRule, Staged};
 
@@ -158,6 +159,29 @@ fn an_output_that_need_not_be_there_is_left_out() {
             collect_one(&directory, OutputRule { required: false, ..rule("int", source) });
         assert_eq!((collected.problem, collected.outputs.len()), (None, 0));
     }
+}
+
+#[test]
+fn an_array_of_countless_rows_without_numbers_is_no_output() {
+    let directory = place();
+    let file = work(directory.path()).join("grid");
+    let collect_rows = |rows: u64| {
+        let mut plan = Plan { outputs: vec![rule("double[n,m]", path("grid"))], ..plan() };
+        plan.dimensions.tell("n", rows, "the input n");
+        collect(&plan, directory.path(), &success())
+    };
+    fs::write(&file, "").unwrap();
+    let collected = collect_rows(10_000);
+    assert_eq!((collected.outputs.len(), collected.problem), (1, None));
+    let (_, told) = collect_rows(10_001).problem.unwrap();
+    assert!(told.starts_with("output y (grid) has the shape 10001 x 0: "), "{told}");
+
+    let shape = "{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000000, 0), }";
+    let header = format!("{shape:<117}\n");
+    fs::write(&file, [b"\x93NUMPY\x01\0\x76\0", header.as_bytes()].concat()).unwrap();
+    let npy = OutputRule { format: Some(Format::Npy), ..rule("double[n,m]", path("grid")) };
+    let told = problem(&directory, npy);
+    assert!(told.contains("has the shape 1000000000000000 x 0: "), "{told}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use fishplate_contract::{Payload, Value};
 use tempfile::TempDir;
 
+use super::super::array::PackedArray;
 use super::super::context::Scratch;
 use super::*;
 
@@ -109,4 +110,24 @@ fn a_function_that_panics_is_a_fault_of_our_own() {
 fn names_that_are_not_as_many_as_parameters_are_a_mistake() {
     let _ =
         Functions::new("s", "urn:s").function("add", ["x"], ["sum"], |x: i32, y: i32| Ok(x + y));
+}
+
+#[test]
+fn an_output_of_countless_rows_without_numbers_is_a_fault() {
+    let rows = |rows: i64| {
+        let functions = Functions::new("f", "urn:f").function("f", ["n"], ["grid"], |n: i64| {
+            let shape = [u64::try_from(n).unwrap_or(0), 0];
+            let none = Payload::Inline(bytes::Bytes::new());
+            Ok(PackedArray::<f64, 2>::new(shape, none))
+        });
+        let (_directory, context) = context();
+        let entry = functions.entry("f").unwrap();
+        let arguments = entry.accept(vec![Argument::text("n", rows.to_string())]).unwrap();
+        entry.run(arguments, &context)
+    };
+    assert_eq!(rows(10_000).unwrap().len(), 1);
+    let fault = rows(10_001).unwrap_err();
+    assert_eq!(fault.code, FaultCode::OutputInvalid);
+    assert_eq!(fault.parameter.as_deref(), Some("grid"));
+    assert!(fault.message.starts_with("output grid has the shape 10001 x 0: "), "{fault}");
 }
