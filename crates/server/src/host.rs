@@ -170,11 +170,6 @@ impl Hosted {
         self.handler.service()
     }
 
-    /// What a call brings may still be in memory when it is answered.
-    pub(crate) fn answers_in_memory(&self) -> bool {
-        matches!(self.handler, Handler::Functions(_))
-    }
-
     /// Limits on a message that tells this length. One that is much longer than what may stay in
     /// memory is spooled from its first byte. (Numbers as text are several times as long as numbers.)
     pub(crate) fn limits<'h>(

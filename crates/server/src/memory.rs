@@ -1,16 +1,34 @@
-//! What all messages together may hold in memory (limit `message_memory`): a message asks for what
-//! it may come to take before it takes more than a little, and waits if there is not so much left.
+//! What all messages together may hold in memory (limit `message_memory`).
+//!
+//! A message reserves memory in steps, as it grows, and never much more than it holds: what it says
+//! of its length, or leaves unsaid, takes nothing from others. Once it was read it keeps what its
+//! arguments hold, and its answer what the outputs hold, until the answer was sent.
+//!
+//! Nobody can wait for ever, though those who wait for more hold some already: a message whose
+//! payloads grow waits for [`GROWTH_PATIENCE`] and then spools them; what cannot be spooled, its XML
+//! or an answer, waits for `body_stall`, is then refused with a fault, and what it held is free.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use fishplate_contract::{Fault, FaultCode};
-use fishplate_wire::WireLimits;
+use fishplate_contract::{Argument, Fault, FaultCode, Payload, Value};
+use fishplate_wire::{Unpacker, WireLimits};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
+use crate::spool::Spooler;
+
 /// What a message may hold without asking.
 pub const SMALL: u64 = 256 << 10;
+
+/// How long a message waits for more before it goes on without.
+pub const GROWTH_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a message asks for is the double of what it had, up to this much more.
+const STEP: u64 = 16 << 20;
+
+/// A message that holds so much less than it has gives some back while it is read.
+const SLACK: u64 = 4;
 
 /// In what memory is counted: permits are 32 bits.
 const UNIT: u64 = 64 << 10;
@@ -23,9 +41,28 @@ pub struct MessageMemory {
     bytes: u64,
 }
 
-/// Memory that a message has until this is dropped.
-#[derive(Debug)]
-pub struct Reserved(#[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
+/// Memory that a message has until this is dropped; none as long as it is small.
+#[derive(Debug, Default)]
+pub struct Reserved(Option<OwnedSemaphorePermit>);
+
+impl Reserved {
+    /// What may be held with it.
+    pub fn bytes(&self) -> u64 {
+        let units = self.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        (units as u64 * UNIT).max(SMALL)
+    }
+
+    /// Gives back what is not needed for so many bytes.
+    pub fn shrink(&mut self, bytes: u64) {
+        let Some(permit) = &mut self.0 else { return };
+        if bytes <= SMALL {
+            self.0 = None;
+            return;
+        }
+        let needed = usize::try_from(bytes.div_ceil(UNIT)).unwrap_or(usize::MAX);
+        drop(permit.split(permit.num_permits().saturating_sub(needed)));
+    }
+}
 
 impl MessageMemory {
     /// So many bytes.
@@ -35,24 +72,86 @@ impl MessageMemory {
         Self { units: Arc::new(Semaphore::new(all as usize)), all, bytes }
     }
 
-    /// What a message may come to hold: all of it if it tells its length, but never more than its
-    /// XML and the payloads that are not spooled may be.
-    pub fn need(limits: &WireLimits, told: Option<u64>) -> u64 {
-        let most = limits.envelope_size.saturating_add(limits.inline_total as u64);
-        told.map_or(most, |told| told.min(most))
-    }
-
-    /// Memory for a message. One that needs more than there is at all gets all there is.
+    /// Has it hold so many bytes: gives back what is more, waits for what is less. One that needs
+    /// more than there is at all gets all there is.
     ///
     /// # Errors
-    /// `TimedOut`, if others do not give back so much within `patience`.
-    pub async fn reserve(&self, bytes: u64, patience: Duration) -> Result<Reserved, Fault> {
-        let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.all);
-        let reserved = Arc::clone(&self.units).acquire_many_owned(units);
-        match timeout(patience, reserved).await {
-            Ok(Ok(reserved)) => Ok(Reserved(reserved)),
+    /// `TimedOut`, if others do not give back so much within `patience`; it keeps what it has.
+    pub async fn resize(
+        &self,
+        reserved: &mut Reserved,
+        bytes: u64,
+        patience: Duration,
+    ) -> Result<(), Fault> {
+        reserved.shrink(bytes);
+        let missing = self.missing(reserved, bytes);
+        if missing == 0 {
+            return Ok(());
+        }
+        let more = Arc::clone(&self.units).acquire_many_owned(missing);
+        match timeout(patience, more).await {
+            Ok(Ok(more)) => {
+                add(reserved, more);
+                Ok(())
+            }
             _ => Err(self.refusal(bytes, patience)),
         }
+    }
+
+    /// Makes room for the next chunk of a message that is being read, in memory or in the spool.
+    ///
+    /// # Errors
+    /// `TimedOut` if there is no memory for its XML; [`RoomError::Spool`] if its payloads cannot be
+    /// written.
+    pub(crate) async fn make_room(
+        &self,
+        reserved: &mut Reserved,
+        reading: &mut Reading<'_>,
+        chunk: usize,
+    ) -> Result<(), RoomError> {
+        let held = reading.held().saturating_add(chunk as u64);
+        if held.saturating_mul(SLACK) < reserved.bytes() {
+            reserved.shrink(step(held));
+        }
+        if self.fits(reserved, held) || self.try_grow(reserved, held, reading.most) {
+            return Ok(());
+        }
+        if !reading.spools {
+            let wanted = step(held).min(reading.most).max(held);
+            if self.resize(reserved, wanted, GROWTH_PATIENCE).await.is_ok() {
+                return Ok(());
+            }
+            reading.spools = true;
+            reading.unpacker.spool_from_here();
+        }
+        reading.sink.flush().await.map_err(RoomError::Spool)?;
+        let held = reading.unpacker.held();
+        if self.fits(reserved, held) {
+            return Ok(());
+        }
+        self.resize(reserved, held.saturating_add(SMALL), reading.patience)
+            .await
+            .map_err(RoomError::Memory)
+    }
+
+    fn fits(&self, reserved: &Reserved, bytes: u64) -> bool {
+        bytes <= reserved.bytes() || self.missing(reserved, bytes) == 0
+    }
+
+    fn try_grow(&self, reserved: &mut Reserved, held: u64, most: u64) -> bool {
+        let missing = self.missing(reserved, step(held).min(most).max(held));
+        let more = Arc::clone(&self.units).try_acquire_many_owned(missing);
+        more.map(|more| add(reserved, more)).is_ok()
+    }
+
+    /// Units that it has not and needs to hold so many bytes.
+    fn missing(&self, reserved: &Reserved, bytes: u64) -> u32 {
+        if bytes <= SMALL {
+            return 0;
+        }
+        let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.all);
+        let has = reserved.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        units.saturating_sub(u32::try_from(has).unwrap_or(u32::MAX))
     }
 
     fn refusal(&self, bytes: u64, patience: Duration) -> Fault {
@@ -66,34 +165,70 @@ impl MessageMemory {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A message that is being read.
+pub(crate) struct Reading<'m> {
+    /// What holds it.
+    pub unpacker: &'m mut Unpacker,
+    /// Where its payloads go.
+    pub sink: &'m mut Spooler,
+    /// The most that it may come to hold.
+    pub most: u64,
+    /// How long it may wait.
+    pub patience: Duration,
+    /// It was told to spool all that comes.
+    pub spools: bool,
+}
 
-    const PATIENCE: Duration = Duration::from_secs(30);
-
-    #[tokio::test(start_paused = true)]
-    async fn messages_together_hold_no_more_than_there_is() {
-        let memory = MessageMemory::new(10 << 20);
-        let first = memory.reserve(6 << 20, PATIENCE).await.unwrap();
-        let second = memory.reserve(4 << 20, PATIENCE).await.unwrap();
-        let fault = memory.reserve(1, PATIENCE).await.unwrap_err();
-        assert_eq!(fault.code, FaultCode::TimedOut);
-        assert_eq!(fault.limit.unwrap().name, "message_memory");
-        drop(second);
-        let third = memory.reserve(4 << 20, PATIENCE).await.unwrap();
-        // A message larger than all waits for all.
-        assert!(memory.reserve(1 << 40, PATIENCE).await.is_err());
-        drop((first, third));
-        assert!(memory.reserve(1 << 40, PATIENCE).await.is_ok());
-    }
-
-    #[test]
-    fn a_message_needs_what_it_says_but_no_more_than_it_may_hold() {
-        let limits = WireLimits::default();
-        let most = limits.envelope_size + limits.inline_total as u64;
-        assert_eq!(MessageMemory::need(&limits, Some(1000)), 1000);
-        assert_eq!(MessageMemory::need(&limits, Some(u64::MAX)), most);
-        assert_eq!(MessageMemory::need(&limits, None), most);
+impl Reading<'_> {
+    fn held(&self) -> u64 {
+        self.unpacker.held().saturating_add(self.sink.pending())
     }
 }
+
+/// Why there is no room for a chunk.
+#[derive(Debug)]
+pub(crate) enum RoomError {
+    /// Others hold the memory.
+    Memory(Fault),
+    /// A payload could not be spooled.
+    Spool(std::io::Error),
+}
+
+/// What a message may come to hold: all of it if it tells its length, but never more than its XML
+/// and the payloads that are not spooled may be.
+pub fn most(limits: &WireLimits, told: Option<u64>) -> u64 {
+    let most = limits.envelope_size.saturating_add(limits.inline_total as u64);
+    told.map_or(most, |told| told.min(most))
+}
+
+/// Bytes of these values that are in memory.
+pub fn held_by(values: &[Argument]) -> u64 {
+    let of = |value: &Value| match value {
+        Value::Text(text) => text.len() as u64,
+        Value::Data(payload) => held_by_payload(payload),
+        Value::Array(array) => held_by_payload(&array.data),
+        Value::Record(fields) => held_by(fields),
+    };
+    values.iter().map(|argument| of(&argument.value)).fold(0, u64::saturating_add)
+}
+
+fn held_by_payload(payload: &Payload) -> u64 {
+    let pieces = payload.pieces().unwrap_or_default();
+    pieces.iter().map(|piece| piece.len() as u64).sum()
+}
+
+/// What to ask for, for somebody who holds so much.
+fn step(held: u64) -> u64 {
+    let double = held.checked_next_power_of_two().unwrap_or(held);
+    double.min(held.next_multiple_of(STEP))
+}
+
+fn add(reserved: &mut Reserved, more: OwnedSemaphorePermit) {
+    match &mut reserved.0 {
+        Some(permit) => permit.merge(more),
+        none => *none = Some(more),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -61,7 +61,7 @@ impl SpoolDirectory {
             opened: Vec::new(),
             queue: Vec::new(),
             queued: 0,
-            taken: 0,
+            in_writing: 0,
             writing: None,
         }
     }
@@ -113,7 +113,8 @@ pub struct Spooler {
     opened: Vec<Arc<Spooled>>,
     queue: Vec<(Arc<Spooled>, Bytes)>,
     queued: usize,
-    taken: u64,
+    /// Bytes that are being written.
+    in_writing: usize,
     writing: Option<JoinHandle<io::Result<()>>>,
 }
 
@@ -139,15 +140,25 @@ impl SpoolSink for Spooler {
         let Some(spooled) = self.opened.iter().rev().find(ours) else { return };
         spooled.len.fetch_add(data.len() as u64, Ordering::AcqRel);
         self.queued += data.len();
-        self.taken += data.len() as u64;
         self.queue.push((Arc::clone(spooled), data));
     }
 }
 
 impl Spooler {
-    /// Bytes it was given so far: they are not in memory for long.
-    pub fn taken(&self) -> u64 {
-        self.taken
+    /// Bytes that are in memory because they were not written yet.
+    pub fn pending(&self) -> u64 {
+        (self.queued + self.in_writing) as u64
+    }
+
+    /// Has all written that it was given so far.
+    ///
+    /// # Errors
+    /// If something could not be written.
+    pub async fn flush(&mut self) -> io::Result<()> {
+        if !self.queue.is_empty() {
+            self.write_queue().await?;
+        }
+        self.settle().await
     }
 
     /// Has a full batch written while the caller goes on reading; waits for the batch before.
@@ -163,10 +174,7 @@ impl Spooler {
     /// # Errors
     /// If something could not be written.
     pub async fn finish(&mut self) -> io::Result<()> {
-        if !self.queue.is_empty() {
-            self.write_queue().await?;
-        }
-        self.settle().await?;
+        self.flush().await?;
         for spooled in self.opened.drain(..) {
             *lock(&spooled.file) = None;
         }
@@ -182,16 +190,16 @@ impl Spooler {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let batch = std::mem::take(&mut self.queue);
-        self.queued = 0;
+        self.in_writing = std::mem::take(&mut self.queued);
         self.writing = Some(tokio::task::spawn_blocking(move || write_batch(&batch)));
         Ok(())
     }
 
     async fn settle(&mut self) -> io::Result<()> {
-        match self.writing.take() {
-            Some(writing) => writing.await.unwrap_or_else(|error| Err(io::Error::other(error))),
-            None => Ok(()),
-        }
+        let Some(writing) = self.writing.take() else { return Ok(()) };
+        let written = writing.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        self.in_writing = 0;
+        written
     }
 }
 
@@ -246,6 +254,9 @@ mod tests {
             sink.write(&two, Bytes::from_static(b"x"));
             sink.pace().await.unwrap();
         }
+        assert!(sink.pending() > 0);
+        sink.flush().await.unwrap();
+        assert_eq!(sink.pending(), 0);
         sink.finish().await.unwrap();
         drop(sink);
         assert_eq!((one.len(), two.len()), (3_500_000, 50));

@@ -38,7 +38,7 @@ pub struct ReplyBody {
     /// Bytes that are still to come; `None` if only sending them tells.
     left: Option<u64>,
     sent: Option<Sent>,
-    memory: Option<Reserved>,
+    memory: Reserved,
 }
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl ReplyBody {
     pub fn bytes(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         let left = Some(bytes.len() as u64);
-        Self { content: Content::Bytes(Some(bytes)), left, sent: None, memory: None }
+        Self { content: Content::Bytes(Some(bytes)), left, sent: None, memory: Reserved::default() }
     }
 
     /// A packed message. A small one is one piece; files are read beside the runtime while
@@ -76,7 +76,7 @@ impl ReplyBody {
                 content: Content::Bytes(Some(joined(packed.segments))),
                 left,
                 sent: None,
-                memory: None,
+                memory: Reserved::default(),
             };
         }
         let in_memory = packed.segments.iter().all(Segment::is_in_memory);
@@ -98,7 +98,7 @@ impl ReplyBody {
             });
             Content::Stream(receive)
         };
-        Self { content, left, sent: None, memory: None }
+        Self { content, left, sent: None, memory: Reserved::default() }
     }
 
     /// Once all of it was handed to the connection, the job is released.
@@ -108,7 +108,7 @@ impl ReplyBody {
 
     /// Keeps the memory that the message has for as long as the body lives.
     pub fn keep(&mut self, memory: Reserved) {
-        self.memory = Some(memory);
+        self.memory = memory;
     }
 
     fn took(&mut self, bytes: &Bytes) {

@@ -107,9 +107,7 @@ where
     );
     let complete = body.drain().await;
     let mut reply = packed(answer.status, answer.packed, answer.fault.as_ref());
-    if let Some(memory) = answer.memory {
-        reply.body_mut().keep(memory);
-    }
+    reply.body_mut().keep(answer.memory);
     if let Some(job) = answer.release {
         reply.body_mut().then_release(host.engine.clone(), job);
     }

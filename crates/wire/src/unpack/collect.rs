@@ -15,6 +15,10 @@ pub(super) struct Room {
     inline_size: usize,
     /// Of all payloads, what is left.
     left: usize,
+    /// Of all payloads, what is held.
+    used: usize,
+    /// Nothing more is to be held.
+    closed: bool,
     /// Of a URL that refers to a part.
     name_length: usize,
     /// Bytes of the chunk at hand, all of which a slice of it keeps in memory.
@@ -26,6 +30,8 @@ impl Room {
         Self {
             inline_size: limits.inline_size,
             left: limits.inline_total,
+            used: 0,
+            closed: false,
             name_length: limits.header_length,
             chunk: 0,
         }
@@ -34,6 +40,30 @@ impl Room {
     /// A chunk of so many bytes has come.
     pub(super) fn begin_chunk(&mut self, bytes: usize) {
         self.chunk = bytes;
+    }
+
+    /// Bytes of payloads that are held in memory.
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Holds no more than is held already: a payload to which more comes is spooled.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    fn has_room(&self, more: usize) -> bool {
+        !self.closed && more <= self.left
+    }
+
+    fn take(&mut self, bytes: usize) {
+        self.left -= bytes;
+        self.used += bytes;
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        self.left += bytes;
+        self.used -= bytes;
     }
 
     /// Most bytes of a URL that refers to a part.
@@ -92,11 +122,11 @@ impl Collector {
     /// Spools what there is if more of it would not stay in memory.
     fn make_room(&mut self, more: usize, room: &mut Room, sink: &mut dyn SpoolSink) {
         let here = self.kept + self.joined.len();
-        let stays = more == 0 || (here + more <= room.inline_size && more <= room.left);
+        let stays = more == 0 || (here + more <= room.inline_size && room.has_room(more));
         if self.held.is_some() || stays {
             return;
         }
-        room.left += here;
+        room.give_back(here);
         let held = sink.create();
         for piece in self.pieces.drain(..) {
             sink.write(&held, piece);
@@ -111,7 +141,7 @@ impl Collector {
         match &self.held {
             Some(held) => sink.write(held, piece),
             None => {
-                room.left -= piece.len();
+                room.take(piece.len());
                 self.kept += piece.len();
                 self.pieces.push(piece);
             }
@@ -121,7 +151,7 @@ impl Collector {
     fn join(&mut self, piece: &[u8], room: &mut Room, sink: &mut dyn SpoolSink) {
         self.joined.extend_from_slice(piece);
         if self.held.is_none() {
-            room.left -= piece.len();
+            room.take(piece.len());
         }
         if self.joined.len() >= WRITTEN {
             self.flush(sink);
@@ -188,6 +218,52 @@ mod tests {
         assert_eq!(lengths, [6, 19_996, JOINED]);
         assert_eq!(pieces[1].as_ptr(), chunk[4..].as_ptr());
         assert_eq!(room.left, (1 << 20) - 20_002 - JOINED);
+        assert_eq!(room.used(), 20_002 + JOINED);
+    }
+
+    #[derive(Default)]
+    struct Spool(Vec<u8>);
+
+    impl SpoolSink for Spool {
+        fn create(&mut self) -> Arc<dyn Held> {
+            Arc::new(Named)
+        }
+
+        fn write(&mut self, _to: &Arc<dyn Held>, data: Bytes) {
+            self.0.extend_from_slice(&data);
+        }
+    }
+
+    #[derive(Debug)]
+    struct Named;
+
+    impl Held for Named {
+        fn path(&self) -> &std::path::Path {
+            "payload".as_ref()
+        }
+
+        fn len(&self) -> u64 {
+            0
+        }
+
+        fn keep(&self) {}
+    }
+
+    #[test]
+    fn once_it_is_closed_what_grows_is_spooled_and_what_was_read_stays() {
+        let (mut room, mut spool) = (room(), Spool::default());
+        let (mut whole, mut growing) = (Collector::default(), Collector::default());
+        whole.push_slice(b"whole", &mut room, &mut spool);
+        growing.push_slice(b"gro", &mut room, &mut spool);
+        assert_eq!(room.used(), 8);
+        room.close();
+        growing.push_slice(b"wing", &mut room, &mut spool);
+        assert_eq!(room.used(), 5);
+        assert!(matches!(growing.finish(&mut spool), Payload::Spooled(_)));
+        assert_eq!(spool.0, b"growing");
+        assert!(
+            matches!(whole.finish(&mut spool), Payload::Inline(bytes) if bytes == b"whole"[..])
+        );
     }
 
     #[test]

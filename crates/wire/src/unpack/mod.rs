@@ -108,6 +108,8 @@ struct Message {
     tokenizer: Option<Tokenizer>,
     draft: Draft,
     room: Room,
+    /// Bytes of the XML outside payloads.
+    outside: u64,
     /// By the URLs that name them.
     attachments: HashMap<String, Payload>,
     /// The attachment at hand, unless it has no name.
@@ -136,6 +138,7 @@ impl Unpacker {
                 tokenizer: None,
                 draft: Draft::new(expect, limits),
                 room: Room::new(limits),
+                outside: 0,
                 attachments: HashMap::new(),
                 part: None,
             },
@@ -175,6 +178,18 @@ impl Unpacker {
         }
         let action = self.action.take();
         Ok(Parcel { envelope, action, packaging: self.packaging, reply_form })
+    }
+
+    /// Bytes that it holds in memory: payloads that were not given to the sink, and the XML around
+    /// payloads.
+    pub fn held(&self) -> u64 {
+        (self.message.room.used() as u64).saturating_add(self.message.outside)
+    }
+
+    /// Holds no more payloads in memory than it does already: one to which more comes goes to the
+    /// sink.
+    pub fn spool_from_here(&mut self) {
+        self.message.room.close();
     }
 
     /// How to answer, as far as it is known by now: for faults of `feed` and `finish`.
@@ -222,6 +237,7 @@ impl Message {
             None => tokenizer.finish(&mut feeding)?,
         }
         let outside = tokenizer.position().saturating_sub(self.draft.payload_bytes());
+        self.outside = outside;
         let most = self.limits.envelope_size;
         if outside > most { Err(exceeded("envelope_size", most, "bytes")) } else { Ok(()) }
     }

@@ -13,7 +13,7 @@ use hyper::body::Body;
 use super::verbs;
 use crate::host::{Host, Hosted};
 use crate::http::body::{Incoming, ReadError};
-use crate::memory::{MessageMemory, Reserved, SMALL};
+use crate::memory::{self, Reading, Reserved, RoomError};
 
 /// An answer to be sent.
 #[derive(Debug)]
@@ -26,8 +26,8 @@ pub struct Answer {
     pub fault: Option<Fault>,
     /// The verb that was asked for, once it was known: its place in the interface.
     pub verb: Option<usize>,
-    /// The memory that the message has; what it holds may be in the answer too.
-    pub memory: Option<Reserved>,
+    /// The memory that the answer has.
+    pub memory: Reserved,
     /// The job that nobody can ask for again: it is released once the answer was sent.
     pub release: Option<JobId>,
 }
@@ -54,7 +54,7 @@ where
     B::Error: std::fmt::Display,
 {
     let mut form = None;
-    let (mut verb, mut memory) = (None, None);
+    let (mut verb, mut memory) = (None, Reserved::default());
     let namespace = hosted.service().namespace.as_str();
     let outcome = async {
         let parcel = unpack(host, hosted, head, body, &mut form, &mut memory).await?;
@@ -62,10 +62,8 @@ where
         let exposed = request.verb(namespace, &hosted.interface)?;
         verb = hosted.interface.exposed.iter().position(|other| std::ptr::eq(other, exposed));
         let arguments = bind(&exposed.name, &exposed.signature.inputs, request.children)?;
-        if !hosted.answers_in_memory() {
-            // What a program is given was written to files.
-            memory = None;
-        }
+        // The XML is gone by now, and what was spooled is not in memory.
+        memory.shrink(memory::held_by(&arguments));
         let call = verbs::Asked { exposed, arguments, options: request.options, principal };
         Ok((exposed, verbs::perform(host, hosted, call).await?))
     };
@@ -78,6 +76,7 @@ where
             (200, reply, None, given.release)
         }
         Err(fault) => {
+            memory = Reserved::default();
             let status = http_status(form.version, &fault);
             (status, write_fault(&form, Some(namespace), &fault), Some(fault), None)
         }
@@ -93,7 +92,7 @@ async fn unpack<B>(
     head: &Head<'_>,
     body: &mut Incoming<B>,
     form: &mut Option<ReplyForm>,
-    memory: &mut Option<Reserved>,
+    memory: &mut Reserved,
 ) -> Result<Parcel, Fault>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -104,21 +103,25 @@ where
     let limits = hosted.limits(&host.settings, told);
     let mut unpacker = Unpacker::new(head, expected, limits)?;
     let mut sink = host.spool.sink();
+    let mut reading = Reading {
+        unpacker: &mut unpacker,
+        sink: &mut sink,
+        most: memory::most(limits, told),
+        patience: host.settings.body_stall,
+        spools: false,
+    };
     let read = async {
-        let mut fed = 0;
         while let Some(chunk) = body.next().await.map_err(ReadError::into_fault)? {
-            fed += chunk.len() as u64;
-            // What was spooled is not in memory; as base64 it came as half as much again at most.
-            let held = fed.saturating_sub(sink.taken() / 2 * 3);
-            if memory.is_none() && held > SMALL {
-                let need = MessageMemory::need(limits, told);
-                *memory = Some(host.memory.reserve(need, host.settings.body_stall).await?);
-            }
-            unpacker.feed(chunk, &mut sink)?;
-            sink.pace().await.map_err(|error| spool_fault(&error))?;
+            let room = host.memory.make_room(memory, &mut reading, chunk.len()).await;
+            room.map_err(|error| match error {
+                RoomError::Memory(fault) => fault,
+                RoomError::Spool(error) => spool_fault(&error),
+            })?;
+            reading.unpacker.feed(chunk, reading.sink)?;
+            reading.sink.pace().await.map_err(|error| spool_fault(&error))?;
         }
-        let parcel = unpacker.finish(&mut sink)?;
-        sink.finish().await.map_err(|error| spool_fault(&error))?;
+        let parcel = reading.unpacker.finish(reading.sink)?;
+        reading.sink.finish().await.map_err(|error| spool_fault(&error))?;
         Ok(parcel)
     };
     let parcel = read.await;
