@@ -35,10 +35,7 @@ def measure(tools: Tools, size: int) -> dict:
                 raise SystemExit(f"bench: {packaging}: the client ended with {process.returncode}")
             check(back, size, blocks)
             back.unlink()
-            left = [str(path) for part in ("spool", "jobs") if (server.data / part).exists()
-                    for path in (server.data / part).rglob("*") if path.is_file() and path.stat().st_size]
-            if left:
-                raise SystemExit(f"bench: {packaging}: left behind: {left}")
+            settled(server.data)
             rows[packaging] = {
                 "seconds": seconds,
                 "server_memory": machine.memory(server.pid)["VmHWM"],
@@ -47,6 +44,17 @@ def measure(tools: Tools, size: int) -> dict:
             print(f"  {packaging}: {rows[packaging]}", flush=True)
     file.unlink()
     return {"bytes": size, "packagings": rows, "load_after": machine.load()}
+
+
+def settled(data: Path) -> None:
+    """Nothing is left of a call, once the server has seen that its answer was taken."""
+    for _ in range(100):
+        parts = [data / part for part in ("spool", "jobs") if (data / part).exists()]
+        left = [path for part in parts for path in part.rglob("*") if path.is_file()]
+        if not left:
+            return
+        time.sleep(0.1)
+    raise SystemExit(f"bench: left behind: {left}")
 
 
 def peak(process: subprocess.Popen) -> int:

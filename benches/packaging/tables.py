@@ -97,7 +97,7 @@ def standing(cells: list[Cell]) -> list[str]:
     for cell in ours:
         name = f"{cell.stack.title}, `{cell.operation}`"
         limit = other(cells, cell, LIMIT)
-        if limit:
+        if limit and cell.operation == "echo":
             share.setdefault(name, {})[cell.n] = f"{limit.median / cell.median:.2f}"
         peers = [peer for peer in others(cells, cell) if peer.stack.packaging == cell.stack.packaging]
         if not peers:
