@@ -4,6 +4,7 @@
 //!
 //! - [`template`]: the literal command line with typed slots
 //! - [`descriptor`]: the service file: what a command line can't say
+//! - `arguments`: a call's arguments, checked
 //! - [`array_file`]: arrays of numbers in files: text, raw, `.npy`
 //! - [`dimension`]: lengths of axes by their names
 //! - [`program`]: a described program; a call becomes a plan
@@ -15,6 +16,7 @@
 //! - [`workspace`]: a job's directory, before, during and after its run
 //! - [`engine`]: claims, starts, observes, concludes; the verbs on jobs
 
+mod arguments;
 pub mod array_file;
 pub mod conclusion;
 pub mod descriptor;

@@ -10,12 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fishplate_contract::{Argument, CallOptions, Fault, FaultCode, Outcome, Payload, Value};
+use fishplate_contract::{Argument, CallOptions, Fault, FaultCode, Outcome};
 use fishplate_jobs::executor::local::keeper_main;
-use fishplate_jobs::function::context::{Context, storage_fault};
+use fishplate_jobs::function::context::Context;
 use fishplate_jobs::function::worker::{self, Ended};
 use fishplate_jobs::function::{Entry, Functions};
-use fishplate_wire::SpoolSink as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -204,32 +203,6 @@ fn entry<'h>(hosted: &'h Hosted, operation: &str) -> Result<(&'h Entry, usize), 
 
 fn not_functions() -> Fault {
     Fault::new(FaultCode::Internal, "a service of functions that is none")
-}
-
-/// Writes what arguments hold in memory to the spool, if it is too much for a job's record.
-///
-/// # Errors
-/// `StorageFull`, or `Internal` if it cannot be written.
-pub(crate) async fn spool(host: &Host, arguments: &mut [Argument]) -> Result<(), Fault> {
-    let mut sink = host.spool.sink();
-    for argument in arguments {
-        let payload = match &mut argument.value {
-            Value::Data(payload) => payload,
-            Value::Array(array) => &mut array.data,
-            Value::Text(_) | Value::Record(_) => continue,
-        };
-        let Some(pieces) = payload.pieces() else { continue };
-        if payload.len() <= Some(host.settings.wire.inline_size as u64) {
-            continue;
-        }
-        let held = sink.create();
-        for piece in pieces {
-            sink.write(&held, piece.clone());
-            sink.pace().await.map_err(|error| storage_fault(&error))?;
-        }
-        *payload = Payload::Spooled(held);
-    }
-    sink.finish().await.map_err(|error| storage_fault(&error))
 }
 
 #[cfg(test)]

@@ -108,6 +108,10 @@ pub fn plan(
     Ok((plan, inputs.placements))
 }
 
+/// Bytes of a file that are persisted in the plan; a larger one is put into its place when the job
+/// is accepted.
+const SMALL: usize = 64 << 10;
+
 /// The files of the arguments.
 #[derive(Default)]
 struct Inputs {
@@ -135,7 +139,7 @@ impl Inputs {
         let path = format!("in/{name}");
         let content = match payload {
             Payload::Reference(_) => return Err(unfit(name)),
-            Payload::Inline(bytes) => InputContent::Bytes(bytes.to_vec()),
+            Payload::Inline(bytes) if bytes.len() <= SMALL => InputContent::Bytes(bytes.to_vec()),
             large => {
                 let content = Placed::Bytes(large.clone());
                 self.placements.push(Placement { path: path.clone(), content });

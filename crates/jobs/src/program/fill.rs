@@ -1,9 +1,12 @@
 //! A call's arguments into words and files. What a caller sends becomes text within one word, or
 //! a file's bytes; it can add no word, name no file and begin no option.
 
-use fishplate_contract::{Argument, Array, DataType, Fault, FaultCode, Parameter, Payload, Value};
+use fishplate_contract::{
+    Argument, Array, DataType, Fault, FaultCode, Parameter, Payload, Value, lexical,
+};
 
 use super::{Placed, Placement};
+use crate::arguments;
 use crate::array_file::{self, Format};
 use crate::descriptor::{Input, Invocation};
 use crate::dimension::Dimensions;
@@ -32,13 +35,10 @@ enum Accepted {
     Absent,
 }
 
-pub(super) fn fill(invocation: &Invocation, arguments: &[Argument]) -> Result<Filled, Fault> {
-    reject_strays(invocation, arguments)?;
-    let accepted = invocation
-        .inputs
-        .iter()
-        .map(|input| accept(&input.parameter, arguments))
-        .collect::<Result<Vec<_>, Fault>>()?;
+pub(super) fn fill(invocation: &Invocation, given: &[Argument]) -> Result<Filled, Fault> {
+    let parameters = invocation.inputs.iter().map(|input| &input.parameter);
+    arguments::check(&invocation.operation, parameters.clone(), given)?;
+    let accepted: Vec<Accepted> = parameters.map(|it| accepted(it, given)).collect();
     let dimensions = dimensions(invocation, &accepted)?;
     let mut filled = Filled { dimensions, ..Filled::default() };
     let values = Values { invocation, accepted: &accepted };
@@ -110,105 +110,16 @@ pub(super) fn output_rules(invocation: &Invocation) -> Vec<OutputRule> {
     invocation.outputs.iter().map(rule).collect()
 }
 
-/// Arguments that no parameter takes, or that stand twice.
-fn reject_strays(invocation: &Invocation, arguments: &[Argument]) -> Result<(), Fault> {
-    for (index, argument) in arguments.iter().enumerate() {
-        let name = &argument.name;
-        let stray =
-            |message| Err(Fault::new(FaultCode::UnexpectedParameter, message).parameter(name));
-        if invocation.input(name).is_none() {
-            let known: Vec<&str> =
-                invocation.inputs.iter().map(|input| input.parameter.name.as_str()).collect();
-            let known = match known.as_slice() {
-                [] => "it takes none".to_owned(),
-                known => format!("it takes {}", known.join(", ")),
-            };
-            let shown = fishplate_contract::lexical::shortened(name);
-            return stray(format!(
-                "operation {} has no parameter {shown:?}; {known}",
-                invocation.operation
-            ));
-        }
-        if arguments[..index].iter().any(|earlier| earlier.name == *name) {
-            return stray(format!("parameter {name} stands twice; send it once"));
-        }
+/// The value of a parameter; the arguments were checked.
+fn accepted(parameter: &Parameter, arguments: &[Argument]) -> Accepted {
+    let argument = arguments.iter().find(|argument| argument.name == parameter.name);
+    match argument.map(|argument| &argument.value) {
+        Some(Value::Text(text)) => Accepted::Text(lexical::trimmed(text).to_owned()),
+        Some(Value::Data(payload)) => Accepted::Data(payload.clone()),
+        Some(Value::Array(array)) => Accepted::Array(array.clone()),
+        Some(Value::Record(_)) => Accepted::Absent,
+        None => parameter.default.clone().map_or(Accepted::Absent, Accepted::Text),
     }
-    Ok(())
-}
-
-fn accept(parameter: &Parameter, arguments: &[Argument]) -> Result<Accepted, Fault> {
-    let name = &parameter.name;
-    let Some(argument) = arguments.iter().find(|argument| argument.name == *name) else {
-        return match &parameter.default {
-            Some(text) => Ok(Accepted::Text(text.clone())),
-            None if parameter.optional => Ok(Accepted::Absent),
-            None => Err(missing(parameter)),
-        };
-    };
-    let type_name = parameter.data_type.name();
-    let wrong = |message| Err(Fault::new(FaultCode::InvalidValue, message).parameter(name));
-    match &argument.value {
-        Value::Data(Payload::Reference(reference))
-        | Value::Array(Array { data: Payload::Reference(reference), .. }) => Err(Fault::new(
-            FaultCode::NotSupported,
-            format!(
-                "parameter {name} is a reference to {:?}, and this server does not accept \
-                 references yet; send the data itself",
-                fishplate_contract::lexical::shortened(&reference.url)
-            ),
-        )
-        .parameter(name)),
-        Value::Array(array) if parameter.data_type.as_array().is_some() => {
-            accept_array(parameter, array)
-        }
-        Value::Text(_) | Value::Data(_) | Value::Record(_)
-            if parameter.data_type.as_array().is_some() =>
-        {
-            wrong(format!("parameter {name} is of type {type_name}: send an array of numbers"))
-        }
-        Value::Text(text) if !parameter.data_type.is_binary() => {
-            parameter.accept(text).map(|text| Accepted::Text(text.to_owned()))
-        }
-        Value::Data(payload) if parameter.data_type.is_binary() => {
-            Ok(Accepted::Data(payload.clone()))
-        }
-        Value::Text(_) => {
-            wrong(format!("parameter {name} is of type {type_name}: send a file's bytes"))
-        }
-        Value::Data(_) => {
-            wrong(format!("parameter {name} is of type {type_name}: send it as text"))
-        }
-        Value::Array(_) => {
-            wrong(format!("parameter {name} is of type {type_name}, not an array of numbers"))
-        }
-        Value::Record(_) => {
-            wrong(format!("parameter {name} is of type {type_name}: send one value without fields"))
-        }
-    }
-}
-
-fn accept_array(parameter: &Parameter, array: &Array) -> Result<Accepted, Fault> {
-    let Parameter { name, data_type, .. } = parameter;
-    let Array { element, shape, data } = array;
-    let wrong = |message| Err(Fault::new(FaultCode::InvalidValue, message).parameter(name));
-    if data_type.as_array().is_some_and(|wanted| wanted.element != *element) {
-        let (wanted, element) = (data_type.name(), element.name());
-        return wrong(format!("parameter {name} is of type {wanted}, not an array of {element}"));
-    }
-    if Array::size(*element, shape) != data.len() {
-        let (shape, len) = (Array::shape_text(shape), data.len().unwrap_or(0));
-        let element = element.name();
-        return wrong(format!("parameter {name} has {len} bytes, not those of {shape} {element}"));
-    }
-    Ok(Accepted::Array(array.clone()))
-}
-
-fn missing(parameter: &Parameter) -> Fault {
-    let (name, type_name) = (&parameter.name, parameter.data_type.name());
-    let help =
-        if parameter.help.is_empty() { String::new() } else { format!(" ({})", parameter.help) };
-    let message = format!("parameter {name} is missing; it is of type {type_name}{help}");
-    Fault::new(FaultCode::MissingParameter, message).parameter(name)
 }
 
 struct Values<'v> {

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
-use fishplate_contract::SystemClock;
+use fishplate_contract::{SystemClock, Value};
 use fishplate_jobs::engine::{self, Engine};
 use fishplate_jobs::executor::fake::FakeExecutor;
 use fishplate_jobs::function::plan::WorkerProgram;
@@ -19,9 +19,6 @@ fn functions(told: mpsc::Receiver<()>) -> Functions {
         .function("wait", [], ["done"], move || {
             let told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             Ok(told.recv().is_ok())
-        })
-        .function("size", ["data"], ["size"], |data: Payload| {
-            Ok(data.len().and_then(|len| i64::try_from(len).ok()))
         })
         .with(Entry::with_context("watch", [], ["cancelled"], |context: &Context| {
             while !context.is_cancelled() {
@@ -155,17 +152,4 @@ async fn a_key_makes_a_job_of_a_call_unless_it_may_run_twice() {
     assert!(answers(&hosted, "slow", &CallOptions::default()));
     assert!(!answers(&hosted, "slow", &keyed));
     assert!(answers(&hosted, "quick", &keyed));
-}
-
-#[tokio::test]
-async fn what_is_large_goes_to_a_job_by_file() {
-    let data = tempfile::tempdir().unwrap();
-    let (host, _hosted, _tell) = host(data.path(), |_| ());
-    let payload = |len| Value::Data(Payload::Inline(vec![7; len].into()));
-    let mut arguments =
-        [Argument::new("small", payload(64 << 10)), Argument::new("large", payload(3 << 20))];
-    spool(&host, &mut arguments).await.unwrap();
-    assert!(matches!(arguments[0].value, Value::Data(Payload::Inline(_))));
-    let Value::Data(Payload::Spooled(held)) = &arguments[1].value else { panic!("in memory") };
-    assert_eq!(std::fs::read(held.path()).unwrap(), vec![7; 3 << 20]);
 }

@@ -109,7 +109,7 @@ async fn submit(
             .parameter("key")
             .limit("key_length", format!("{most} characters")));
     }
-    let (plan, placements) = plan(host, hosted, &call).await?;
+    let (plan, placements) = plan(host, hosted, &call)?;
     let max_running = hosted.handler.max_running();
     let fingerprint = match call.options.key {
         Some(_) => digest(call.operation.clone(), call.arguments).await?,
@@ -131,13 +131,12 @@ async fn submit(
 }
 
 /// How to run a call as a job.
-async fn plan(host: &Host, hosted: &Hosted, call: &Call) -> Result<(Plan, Vec<Placement>), Fault> {
+fn plan(host: &Host, hosted: &Hosted, call: &Call) -> Result<(Plan, Vec<Placement>), Fault> {
     match &hosted.handler {
         Handler::Program(program) => program.plan(&call.operation, &call.arguments),
         Handler::Functions(service) => {
             let entry = service.entry(&call.operation)?;
-            let mut arguments = entry.accept(call.arguments.clone())?;
-            functions::spool(host, &mut arguments).await?;
+            let arguments = entry.accept(call.arguments.clone())?;
             let planned = function::plan::plan(service, &call.operation, &arguments, &host.worker);
             let (mut plan, placements) = planned?;
             plan.limits.disk_reserve = host.engine.settings().disk_reserve;

@@ -1,0 +1,107 @@
+//! A call's arguments, checked the same for programs and functions: what is missing, twice or
+//! unknown, what is not of its type or out of its range.
+
+use fishplate_contract::{
+    Argument, Array, ArrayType, Fault, FaultCode, Parameter, Payload, Value, lexical,
+};
+
+/// Checks arguments against the parameters of an operation.
+///
+/// # Errors
+/// A fault that names the parameter and says what would be right.
+pub(crate) fn check<'p>(
+    operation: &str,
+    parameters: impl Iterator<Item = &'p Parameter> + Clone,
+    arguments: &[Argument],
+) -> Result<(), Fault> {
+    reject_strays(operation, parameters.clone(), arguments)?;
+    for parameter in parameters {
+        match arguments.iter().find(|argument| argument.name == parameter.name) {
+            Some(argument) => check_value(parameter, &argument.value)?,
+            None if parameter.optional || parameter.default.is_some() => {}
+            None => return Err(missing(parameter)),
+        }
+    }
+    Ok(())
+}
+
+/// Arguments that no parameter takes, or that stand twice.
+fn reject_strays<'p>(
+    operation: &str,
+    parameters: impl Iterator<Item = &'p Parameter> + Clone,
+    arguments: &[Argument],
+) -> Result<(), Fault> {
+    for (index, argument) in arguments.iter().enumerate() {
+        let name = &argument.name;
+        let stray =
+            |message| Err(Fault::new(FaultCode::UnexpectedParameter, message).parameter(name));
+        if !parameters.clone().any(|parameter| parameter.name == *name) {
+            let known: Vec<&str> = parameters.map(|parameter| parameter.name.as_str()).collect();
+            let known = match known.as_slice() {
+                [] => "it takes none".to_owned(),
+                known => format!("it takes {}", known.join(", ")),
+            };
+            let shown = lexical::shortened(name);
+            return stray(format!("operation {operation} has no parameter {shown:?}; {known}"));
+        }
+        if arguments[..index].iter().any(|earlier| earlier.name == *name) {
+            return stray(format!("parameter {name} stands twice; send it once"));
+        }
+    }
+    Ok(())
+}
+
+fn check_value(parameter: &Parameter, value: &Value) -> Result<(), Fault> {
+    let Parameter { name, data_type, .. } = parameter;
+    let wrong = |what: &str| {
+        let type_name = data_type.name();
+        let message = format!("parameter {name} is of type {type_name}{what}");
+        Err(Fault::new(FaultCode::InvalidValue, message).parameter(name))
+    };
+    match (value, data_type.as_array()) {
+        (
+            Value::Data(Payload::Reference(reference))
+            | Value::Array(Array { data: Payload::Reference(reference), .. }),
+            _,
+        ) => {
+            let message = format!(
+                "parameter {name} is a reference to {:?}, and this server does not accept \
+                 references yet; send the data itself",
+                lexical::shortened(&reference.url)
+            );
+            Err(Fault::new(FaultCode::NotSupported, message).parameter(name))
+        }
+        (Value::Array(array), Some(wanted)) => check_array(parameter, wanted, array),
+        (_, Some(_)) => wrong(": send an array of numbers"),
+        (Value::Text(_), _) if data_type.is_binary() => wrong(": send a file's bytes"),
+        (Value::Text(text), _) => parameter.accept(text).map(drop),
+        (Value::Data(_), _) if data_type.is_binary() => Ok(()),
+        (Value::Data(_), _) => wrong(": send it as text"),
+        (Value::Array(_), _) => wrong(", not an array of numbers"),
+        (Value::Record(_), _) => wrong(": send one value without fields"),
+    }
+}
+
+fn check_array(parameter: &Parameter, wanted: &ArrayType, array: &Array) -> Result<(), Fault> {
+    let Array { element, shape, data } = array;
+    let name = &parameter.name;
+    let wrong = |message| Err(Fault::new(FaultCode::InvalidValue, message).parameter(name));
+    if wanted.element != *element {
+        let element = element.name();
+        return wrong(format!("parameter {name} is of type {wanted}, not an array of {element}"));
+    }
+    if Array::size(*element, shape) != data.len() {
+        let (shape, len) = (Array::shape_text(shape), data.len().unwrap_or(0));
+        let element = element.name();
+        return wrong(format!("parameter {name} has {len} bytes, not those of {shape} {element}"));
+    }
+    Ok(())
+}
+
+fn missing(parameter: &Parameter) -> Fault {
+    let (name, type_name) = (&parameter.name, parameter.data_type.name());
+    let help =
+        if parameter.help.is_empty() { String::new() } else { format!(" ({})", parameter.help) };
+    let message = format!("parameter {name} is missing; it is of type {type_name}{help}");
+    Fault::new(FaultCode::MissingParameter, message).parameter(name)
+}
