@@ -30,6 +30,7 @@ help:
 	@echo 'make demo    host real programs as services and solve a pipe under pressure with them'
 	@echo 'make test    every check there is'
 	@echo 'make check   the fast ones: formatting, lints, doors, unit tests'
+	@echo 'make fuzz    every reader for an hour'
 	@echo 'make bench   the measurements of benches/BENCHMARKING.md'
 	@echo 'make deny    licences and known vulnerabilities of what we depend on'
 
@@ -44,7 +45,7 @@ demo: tools
 # --- test -----------------------------------------------------------------------------------------
 
 .PHONY: test
-test: format lint doors unit generated examples interop
+test: format lint doors unit generated examples interop fuzz-briefly
 
 .PHONY: format
 format: tools
@@ -82,11 +83,20 @@ examples: tools
 interop: binary
 	$(PYTHON) interop/run.py --binary $(DEBUG_BINARY)
 
+# Each reader for some seconds; `make fuzz` takes an hour for each.
+.PHONY: fuzz-briefly
+fuzz-briefly: tools
+	$(PYTHON) fuzz/run.py --seconds 3
+
 # --- more -----------------------------------------------------------------------------------------
 
 .PHONY: check
 check: tools
 	$(CARGO) xtask check
+
+.PHONY: fuzz
+fuzz: tools
+	$(PYTHON) fuzz/run.py --seconds 3600
 
 .PHONY: bench
 bench: tools
