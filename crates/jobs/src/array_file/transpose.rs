@@ -1,7 +1,7 @@
 //! From one order of the elements to the other: Fortran's, in which the first index runs fastest,
 //! is C's of the same array with its axes turned around.
 //!
-//! What is small is turned in memory, what is large in tiles from file to file.
+//! What is small is turned in memory, what is large in blocks from file to file.
 
 use std::io;
 
@@ -9,8 +9,8 @@ use std::io;
 /// quickly.
 pub(super) const IN_MEMORY: u64 = if cfg!(test) { 64 << 10 } else { 16 << 20 };
 
-/// Bytes of a tile.
-const TILE: u64 = if cfg!(test) { 16 << 10 } else { 4 << 20 };
+/// Bytes of a block.
+const BLOCK: u64 = if cfg!(test) { 16 << 10 } else { 4 << 20 };
 
 /// Turns the axes of an array in C order around: `shape` is that of `from`; the other has the same
 /// lengths from the last to the first.
@@ -69,7 +69,8 @@ fn gather_line<const N: usize>(
     }
 }
 
-/// The same for what is too large for memory, by reading and writing anywhere.
+/// The same for what is too large for memory, by reading and writing anywhere: block after block,
+/// of which about as much lies together in the one order as in the other.
 pub(super) fn reverse_at(
     shape: &[u64],
     size: usize,
@@ -79,92 +80,102 @@ pub(super) fn reverse_at(
     if shape.contains(&0) {
         return Ok(());
     }
-    let [first, middle @ .., last] = shape else {
-        // One axis: nothing turns.
-        return copy_at(shape.iter().product::<u64>() * size as u64, read_at, write_at);
-    };
-    // The first and the last axis change places in tiles, for each index of those between them.
-    let inner: u64 = middle.iter().product();
-    for index in 0..inner {
-        let mirrored = mirror(index, middle);
-        let plane = Plane {
-            rows: *first,
-            columns: *last,
-            from: (index * last, inner * last),
-            to: (mirrored * first, inner * first),
+    let bytes = size as u64;
+    let block = block(shape, BLOCK / bytes);
+    let mut start = vec![0; shape.len()];
+    loop {
+        let left = start.iter().zip(shape).map(|(start, length)| length - start);
+        let mut region = Region {
+            shape: shape.to_vec(),
+            lengths: left.zip(&block).map(|(left, length)| left.min(*length)).collect(),
+            start: start.clone(),
         };
-        plane.turn(size, read_at, write_at)?;
+        let mut tile = vec![0; index(region.lengths.iter().product()) * size];
+        let mut parts = tile.chunks_exact_mut(index(region.together()) * size);
+        region.each_run(|at| parts.next().map_or(Ok(()), |part| read_at(part, at * bytes)))?;
+        let turned = reversed(&tile, &region.lengths, size);
+        region.reverse();
+        let mut parts = turned.chunks_exact(index(region.together()) * size);
+        region.each_run(|at| parts.next().map_or(Ok(()), |part| write_at(part, at * bytes)))?;
+        if !advance(&mut start, shape, &block) {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
-/// A matrix within an array: offset of its first element and distance of its rows, in elements.
-struct Plane {
-    rows: u64,
-    columns: u64,
-    from: (u64, u64),
-    to: (u64, u64),
+/// The lengths of a block of at most so many elements.
+fn block(shape: &[u64], most: u64) -> Vec<u64> {
+    let side = most.isqrt();
+    let mut block = vec![1; shape.len()];
+    let mut grow = |axes: &mut dyn Iterator<Item = usize>| {
+        let mut together = 1;
+        for axis in axes {
+            let length = shape[axis].min(side / together).max(1);
+            block[axis] = length.max(block[axis]);
+            together *= length;
+        }
+    };
+    grow(&mut (0..shape.len()).rev());
+    grow(&mut (0..shape.len()));
+    // Where axes are short, there is room left.
+    for axis in (0..shape.len()).rev() {
+        let room = most / block.iter().product::<u64>();
+        block[axis] = shape[axis].min(block[axis] * room.max(1));
+    }
+    block
 }
 
-impl Plane {
-    fn turn(
-        &self,
-        size: usize,
-        read_at: &dyn Fn(&mut [u8], u64) -> io::Result<()>,
-        write_at: &dyn Fn(&[u8], u64) -> io::Result<()>,
-    ) -> io::Result<()> {
-        let bytes = size as u64;
-        let side = (TILE / bytes).isqrt();
-        // A narrow matrix has long tiles.
-        let width = side.max(TILE / bytes / self.rows.max(1)).min(self.columns).max(1);
-        let height = side.max(TILE / bytes / width).min(self.rows).max(1);
-        for row in (0..self.rows).step_by(index(height)) {
-            let height = height.min(self.rows - row);
-            for column in (0..self.columns).step_by(index(width)) {
-                let width = width.min(self.columns - column);
-                let line = index(width) * size;
-                let mut tile = vec![0; index(height) * line];
-                // What lies together is read and written at once.
-                let together = if self.from.1 == width { tile.len() } else { line };
-                for (at, part) in (row..).zip(tile.chunks_exact_mut(together)) {
-                    read_at(part, (self.from.0 + at * self.from.1 + column) * bytes)?;
-                }
-                let turned = reversed(&tile, &[height, width], size);
-                let together =
-                    if self.to.1 == height { turned.len() } else { index(height) * size };
-                for (at, part) in (column..).zip(turned.chunks_exact(together)) {
-                    write_at(part, (self.to.0 + at * self.to.1 + row) * bytes)?;
-                }
+/// A part of an array.
+struct Region {
+    shape: Vec<u64>,
+    start: Vec<u64>,
+    lengths: Vec<u64>,
+}
+
+impl Region {
+    /// The same in the array with its axes turned around.
+    fn reverse(&mut self) {
+        self.shape.reverse();
+        self.start.reverse();
+        self.lengths.reverse();
+    }
+
+    /// How many of the outer axes lead from one run of elements that lie together to the next.
+    fn outer(&self) -> usize {
+        let cut = self.lengths.iter().zip(&self.shape).rposition(|(length, all)| length < all);
+        cut.unwrap_or(0)
+    }
+
+    /// Elements that lie together.
+    fn together(&self) -> u64 {
+        self.lengths[self.outer()..].iter().product()
+    }
+
+    /// Calls with the place of each run of elements that lie together.
+    fn each_run(&self, mut call: impl FnMut(u64) -> io::Result<()>) -> io::Result<()> {
+        let outer = self.outer();
+        let (mut place, steps) = (vec![0; outer], vec![1; outer]);
+        loop {
+            let inner = std::iter::repeat(&0);
+            let axes = self.shape.iter().zip(&self.start).zip(place.iter().chain(inner));
+            call(axes.fold(0, |at, ((length, start), place)| at * length + start + place))?;
+            if !advance(&mut place, &self.lengths, &steps) {
+                return Ok(());
             }
         }
-        Ok(())
     }
 }
 
-/// The place in C order of the same element when the axes are turned around.
-fn mirror(mut index: u64, lengths: &[u64]) -> u64 {
-    let mut mirrored = 0;
-    for length in lengths.iter().rev() {
-        mirrored = mirrored * length + index % length;
-        index /= length;
+/// Goes on to the next place, the last index first; `false` behind the last one.
+fn advance(place: &mut [u64], lengths: &[u64], steps: &[u64]) -> bool {
+    for ((place, length), step) in place.iter_mut().zip(lengths).zip(steps).rev() {
+        *place += step;
+        if *place < *length {
+            return true;
+        }
+        *place = 0;
     }
-    mirrored
-}
-
-fn copy_at(
-    len: u64,
-    read_at: &dyn Fn(&mut [u8], u64) -> io::Result<()>,
-    write_at: &dyn Fn(&[u8], u64) -> io::Result<()>,
-) -> io::Result<()> {
-    let mut chunk = vec![0; index(len.min(TILE))];
-    let mut offset = 0;
-    while offset < len {
-        let part = &mut chunk[..index(TILE.min(len - offset))];
-        read_at(part, offset)?;
-        write_at(part, offset)?;
-        offset += part.len() as u64;
-    }
-    Ok(())
+    false
 }
 
 /// A length of what is in memory.

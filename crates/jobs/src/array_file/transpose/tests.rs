@@ -76,3 +76,33 @@ fn an_empty_array_with_axes_beyond_counting_is_turned() {
     check(&[0, u64::MAX, u64::MAX], 8);
     check(&[u64::MAX, u64::MAX, 0], 4);
 }
+
+#[test]
+fn what_is_larger_than_a_block_is_turned_whatever_its_shape() {
+    for shape in [
+        &[20_000][..],
+        &[300, 301],
+        &[2, 20_001],
+        &[20_001, 2],
+        &[2, 10_001, 2],
+        &[1, 143, 1, 1, 141, 1],
+        &[10, 11, 12, 13],
+        &[3, 50, 2, 50, 3],
+        &[2, 2, 2, 2, 701, 2, 2, 2],
+        &[50, 3, 3, 3, 50],
+    ] {
+        check(shape, 8);
+        check(shape, 4);
+    }
+}
+
+#[test]
+fn long_inner_axes_are_not_read_element_by_element() {
+    for shape in [&[2, 30_000, 2][..], &[1, 300, 1, 200, 1], &[2, 300, 100, 2], &[200, 3, 200]] {
+        let from = elements(shape, 8);
+        let (_, reads, writes) = reverse(&from, shape, 8);
+        // A run is about a line of a square block.
+        let runs = from.len() / index(BLOCK).isqrt();
+        assert!(reads <= 2 * runs && writes <= 2 * runs, "{shape:?}: {reads} {writes} {runs}");
+    }
+}
