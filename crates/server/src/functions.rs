@@ -155,7 +155,8 @@ pub(crate) async fn call(
 ) -> Outcome {
     let (entry, index) = entry(hosted, operation)?;
     let arguments = entry.accept(arguments)?;
-    let mut context = Context::new(&host.scratch);
+    let most = host.settings.function_memory as u64;
+    let mut context = Context::new(&host.scratch).with_most_in_memory(most);
     if entry.is_quick() {
         return entry.run(arguments, &context);
     }
