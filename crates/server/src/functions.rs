@@ -19,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::host::{Handler, Host, Hosted};
+use crate::memory::{Reserved, held_by};
 use crate::settings::Settings;
 
 /// First argument of a process that runs a function as a job.
@@ -145,18 +146,22 @@ pub(crate) fn answers(hosted: &Hosted, operation: &str, options: &CallOptions) -
 ///
 /// # Errors
 /// The faults of programs for arguments that are wrong; `QueueFull`; `LimitExceeded` if it takes
-/// too long; the function's own.
+/// too long; `TimedOut` if there is no memory for its outputs; the function's own.
 pub(crate) async fn call(
     host: &Host,
     hosted: &Arc<Hosted>,
     operation: &str,
     arguments: Vec<Argument>,
+    memory: &mut Reserved,
 ) -> Outcome {
     let (entry, index) = entry(hosted, operation)?;
     let arguments = entry.accept(arguments)?;
-    let mut context = Context::new(&host.scratch);
+    let most = host.settings.function_memory as u64;
+    let mut context = Context::new(&host.scratch).with_most_in_memory(most);
     if entry.is_quick() {
-        return entry.run(arguments, &context);
+        let outputs = entry.run(arguments, &context)?;
+        hold(host, &outputs, memory).await?;
+        return Ok(outputs);
     }
     let (limit, most) = match entry.most_time() {
         Some(most) => ("wall_time", most),
@@ -167,14 +172,20 @@ pub(crate) async fn call(
     let hosted = Arc::clone(hosted);
     let running = tokio::task::spawn_blocking(move || {
         // It keeps its place for as long as it runs, wanted or not.
-        let _place = place;
-        match &hosted.handler {
+        let outcome = match &hosted.handler {
             Handler::Functions(functions) => functions.at(index).run(arguments, &context),
             Handler::Program(_) => Err(not_functions()),
-        }
+        };
+        (outcome, place)
     });
     match timeout(most, running).await {
-        Ok(Ok(outcome)) => outcome,
+        Ok(Ok((outcome, _place))) => {
+            // It keeps its place until there is memory for its outputs, so that those who wait for
+            // it are no more than those who run.
+            let outputs = outcome?;
+            hold(host, &outputs, memory).await?;
+            Ok(outputs)
+        }
         Ok(Err(error)) => {
             tracing::error!(%error, operation, "a function was not run");
             Err(Fault::new(FaultCode::Internal, "the function was not run; try again"))
@@ -189,6 +200,11 @@ pub(crate) async fn call(
             Err(Fault::new(FaultCode::LimitExceeded, what).limit(limit, most))
         }
     }
+}
+
+/// Reserves memory for outputs until they are sent. The arguments are gone by now.
+async fn hold(host: &Host, outputs: &[Argument], memory: &mut Reserved) -> Result<(), Fault> {
+    host.memory.resize(memory, held_by(outputs), host.settings.body_stall).await
 }
 
 fn entry<'h>(hosted: &'h Hosted, operation: &str) -> Result<(&'h Entry, usize), Fault> {

@@ -278,12 +278,12 @@ limits! {
     disk_quota Bytes jobs, "What ended jobs may occupy before new ones are refused.";
     disk_reserve Bytes jobs, "What must stay free on the disk; new jobs are refused and running ones stopped below it.";
     lease Time jobs, "How long a claim on a job lasts if its holder does not renew it.";
-    message_memory Bytes faces, "Memory that all messages being read may hold together.";
+    message_memory Bytes faces, "Memory that messages hold together while they are read, and functions' outputs until they are sent.";
     key_length Count faces, "Characters of an idempotency key.";
     functions_running Count faces, "Functions of the server that run at once; calls beyond it wait.";
     functions_queued Count faces, "Calls of functions that wait; one more is refused.";
     function_time Time faces, "How long a call of a function may take, unless the function says otherwise.";
-    function_memory Bytes faces, "Payloads of a message to a function that are kept in memory; the rest is spooled.";
+    function_memory Bytes faces, "Payloads of a message to a function that are kept in memory; the rest is spooled. Arrays that a function takes into memory may have as much together.";
     max_connections Count faces, "Connections at once; more wait to be accepted.";
     header_timeout Time faces, "How long a request's header may take, and a connection may idle.";
     body_stall Time faces, "How long a body may stall.";

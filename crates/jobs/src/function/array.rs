@@ -159,6 +159,8 @@ fn packed<T: Number>(shape: &[usize], mut data: Vec<T>) -> Value {
 }
 
 impl<T: Number> FromValue for Vec<T> {
+    const IN_MEMORY: bool = true;
+
     fn data_type() -> DataType {
         data_type::<T>(1)
     }
@@ -179,6 +181,8 @@ impl<T: Number> IntoValue for Vec<T> {
 }
 
 impl<T: Number, const RANK: usize> FromValue for ArrayOf<T, RANK> {
+    const IN_MEMORY: bool = true;
+
     fn data_type() -> DataType {
         data_type::<T>(RANK)
     }

@@ -24,6 +24,7 @@ pub struct Context {
     cancelled: Option<Arc<AtomicBool>>,
     scratch: Arc<Scratch>,
     progress: Option<Progress>,
+    most_in_memory: Option<u64>,
 }
 
 /// A directory for outputs that are too large for memory.
@@ -52,7 +53,19 @@ impl Scratch {
 impl Context {
     /// A context without anybody who listens for progress.
     pub fn new(scratch: &Arc<Scratch>) -> Self {
-        Self { cancelled: None, scratch: Arc::clone(scratch), progress: None }
+        Self { cancelled: None, scratch: Arc::clone(scratch), progress: None, most_in_memory: None }
+    }
+
+    /// The same with a bound on the bytes of spooled arrays that a call reads into memory (limit
+    /// `function_memory`).
+    #[must_use]
+    pub fn with_most_in_memory(mut self, bytes: u64) -> Self {
+        self.most_in_memory = Some(bytes);
+        self
+    }
+
+    pub(super) fn most_in_memory(&self) -> Option<u64> {
+        self.most_in_memory
     }
 
     /// The same; progress is written to this file, a line such as `12.5%` each time.

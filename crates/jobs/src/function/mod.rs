@@ -41,7 +41,7 @@ pub use array::{ArrayOf, Matrix, PackedArray};
 pub use context::{Context, ScratchFile};
 pub use payload::PayloadReader;
 pub use service::{Entry, Functions};
-pub use signature::{Callable, CallableWithContext};
+pub use signature::{Callable, CallableWithContext, Values};
 pub use value::{FromValue, IntoOutputs, IntoValue};
 
 /// Something that answers a call in this process. The arguments were checked: each is one of the

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use fishplate_contract::{Argument, DataType, Fault, Outcome, Parameter, Value};
+use fishplate_contract::{Argument, DataType, Fault, FaultCode, Outcome, Parameter, Value};
 
 use super::value::{FromValue, IntoOutputs};
 use super::{Context, Function};
@@ -24,11 +24,8 @@ pub trait Callable<Arguments>: Send + Sync + 'static {
     ///
     /// # Errors
     /// The closure's own fault, or that of a value that is not of its parameter's type.
-    fn call(
-        &self,
-        values: &mut dyn Iterator<Item = Option<Value>>,
-        context: &Context,
-    ) -> Result<Vec<Option<Value>>, Fault>;
+    fn call(&self, values: &mut Values<'_>, context: &Context)
+    -> Result<Vec<Option<Value>>, Fault>;
 }
 
 /// The same for a closure whose first parameter is the [`Context`].
@@ -43,11 +40,56 @@ pub trait CallableWithContext<Arguments>: Send + Sync + 'static {
     ///
     /// # Errors
     /// The closure's own fault, or that of a value that is not of its parameter's type.
-    fn call(
-        &self,
-        values: &mut dyn Iterator<Item = Option<Value>>,
-        context: &Context,
-    ) -> Result<Vec<Option<Value>>, Fault>;
+    fn call(&self, values: &mut Values<'_>, context: &Context)
+    -> Result<Vec<Option<Value>>, Fault>;
+}
+
+/// The values of a call, in the order of its parameters.
+#[derive(Debug)]
+pub struct Values<'v> {
+    names: std::slice::Iter<'v, String>,
+    arguments: Vec<Argument>,
+    /// Bytes of spooled data that may still be read into memory.
+    most: Option<u64>,
+    /// What was allowed in the first place.
+    allowed: u64,
+}
+
+impl<'v> Values<'v> {
+    fn new(names: &'v [String], arguments: Vec<Argument>, most: Option<u64>) -> Self {
+        Self { names: names.iter(), arguments, most, allowed: most.unwrap_or(u64::MAX) }
+    }
+
+    fn next<T: FromValue>(&mut self) -> Result<T, Fault> {
+        let Some(name) = self.names.next() else { return T::from_value(None) };
+        let at = self.arguments.iter().position(|argument| argument.name == *name);
+        let value = at.map(|at| self.arguments.swap_remove(at).value);
+        if T::IN_MEMORY
+            && let Some(Value::Array(array)) = &value
+        {
+            self.take(name, array.data.len().unwrap_or(u64::MAX))?;
+        }
+        T::from_value(value).map_err(|fault| match fault.parameter {
+            Some(_) => fault,
+            None => fault.parameter(&**name),
+        })
+    }
+
+    fn take(&mut self, name: &str, bytes: u64) -> Result<(), Fault> {
+        let Some(most) = &mut self.most else { return Ok(()) };
+        if let Some(left) = most.checked_sub(bytes) {
+            *most = left;
+            return Ok(());
+        }
+        let what = format!(
+            "parameter {name} has {bytes} bytes, which the function takes into memory, and the \
+             limit function_memory is {} bytes; send less",
+            self.allowed
+        );
+        Err(Fault::new(FaultCode::MessageTooLarge, what)
+            .parameter(name)
+            .limit("function_memory", format!("{} bytes", self.allowed)))
+    }
 }
 
 macro_rules! callables {
@@ -67,10 +109,10 @@ macro_rules! callables {
 
             fn call(
                 &self,
-                _values: &mut dyn Iterator<Item = Option<Value>>,
+                _values: &mut Values<'_>,
                 _context: &Context,
             ) -> Result<Vec<Option<Value>>, Fault> {
-                self($($name::from_value(_values.next().flatten())?),*).map(R::into_values)
+                self($(_values.next::<$name>()?),*).map(R::into_values)
             }
         }
 
@@ -89,10 +131,10 @@ macro_rules! callables {
 
             fn call(
                 &self,
-                _values: &mut dyn Iterator<Item = Option<Value>>,
+                _values: &mut Values<'_>,
                 context: &Context,
             ) -> Result<Vec<Option<Value>>, Fault> {
-                self(context, $($name::from_value(_values.next().flatten())?),*)
+                self(context, $(_values.next::<$name>()?),*)
                     .map(R::into_values)
             }
         }
@@ -130,16 +172,11 @@ impl<F, Arguments> Closure<F, Arguments> {
 
     fn answer(
         &self,
-        mut arguments: Vec<Argument>,
-        call: impl FnOnce(
-            &F,
-            &mut dyn Iterator<Item = Option<Value>>,
-        ) -> Result<Vec<Option<Value>>, Fault>,
+        arguments: Vec<Argument>,
+        context: &Context,
+        call: impl FnOnce(&F, &mut Values<'_>) -> Result<Vec<Option<Value>>, Fault>,
     ) -> Outcome {
-        let mut values = self.inputs.iter().map(|name| {
-            let at = arguments.iter().position(|argument| argument.name == *name)?;
-            Some(arguments.swap_remove(at).value)
-        });
+        let mut values = Values::new(&self.inputs, arguments, context.most_in_memory());
         let values = call(&self.closure, &mut values)?;
         let named = self.outputs.iter().zip(values);
         Ok(named.filter_map(|(name, value)| Some(Argument::new(&**name, value?))).collect())
@@ -148,7 +185,7 @@ impl<F, Arguments> Closure<F, Arguments> {
 
 impl<F: Callable<Arguments>, Arguments: 'static> Function for Closure<F, Arguments> {
     fn call(&self, arguments: Vec<Argument>, context: &Context) -> Outcome {
-        self.answer(arguments, |closure, values| closure.call(values, context))
+        self.answer(arguments, context, |closure, values| closure.call(values, context))
     }
 }
 
@@ -156,7 +193,7 @@ impl<F: CallableWithContext<Arguments>, Arguments: 'static> Function
     for ClosureWithContext<F, Arguments>
 {
     fn call(&self, arguments: Vec<Argument>, context: &Context) -> Outcome {
-        self.0.answer(arguments, |closure, values| closure.call(values, context))
+        self.0.answer(arguments, context, |closure, values| closure.call(values, context))
     }
 }
 

@@ -11,6 +11,9 @@ pub trait FromValue: Sized {
     /// The parameter may be left out.
     const OPTIONAL: bool = false;
 
+    /// An array's elements are all read into memory, wherever they are.
+    const IN_MEMORY: bool = false;
+
     /// The type that callers see.
     fn data_type() -> DataType;
 
@@ -168,6 +171,7 @@ impl IntoValue for Payload {
 
 impl<T: FromValue> FromValue for Option<T> {
     const OPTIONAL: bool = true;
+    const IN_MEMORY: bool = T::IN_MEMORY;
 
     fn data_type() -> DataType {
         T::data_type()

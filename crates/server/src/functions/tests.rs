@@ -26,6 +26,9 @@ fn functions(told: mpsc::Receiver<()>) -> Functions {
             }
             Ok(true)
         }))
+        .function("many", ["count"], ["numbers"], |count: i32| {
+            Ok(vec![0_i64; usize::try_from(count).unwrap_or_default()])
+        })
         .with(Entry::new("quick", [], ["thread"], || Ok(thread_name())).quick().repeatable())
         .function("slow", [], ["thread"], || Ok(thread_name()))
 }
@@ -66,7 +69,9 @@ fn start(
     operation: &'static str,
 ) -> tokio::task::JoinHandle<Outcome> {
     let (host, hosted) = (Arc::clone(host), Arc::clone(hosted));
-    tokio::spawn(async move { call(&host, &hosted, operation, Vec::new()).await })
+    tokio::spawn(async move {
+        call(&host, &hosted, operation, Vec::new(), &mut Reserved::default()).await
+    })
 }
 
 async fn until(mut holds: impl FnMut() -> bool) {
@@ -93,12 +98,13 @@ async fn beyond_those_that_run_calls_wait_and_beyond_those_they_are_refused() {
     until(|| host.gate.places.available_permits() == 0).await;
     let waiting = start(&host, &hosted, "wait");
     until(|| host.gate.waiting.load(Ordering::Relaxed) == 1).await;
-    let fault = call(&host, &hosted, "slow", Vec::new()).await.unwrap_err();
+    let fault =
+        call(&host, &hosted, "slow", Vec::new(), &mut Reserved::default()).await.unwrap_err();
     assert_eq!(fault.code, FaultCode::QueueFull);
     assert_eq!(fault.limit.unwrap().name, "functions_queued");
     assert!(fault.retry_after.is_some());
     // A quick one needs no place.
-    assert!(call(&host, &hosted, "quick", Vec::new()).await.is_ok());
+    assert!(call(&host, &hosted, "quick", Vec::new(), &mut Reserved::default()).await.is_ok());
     // One who hangs up waits no more.
     waiting.abort();
     until(|| host.gate.waiting.load(Ordering::Relaxed) == 0).await;
@@ -118,7 +124,8 @@ async fn a_function_that_takes_too_long_is_given_up_and_told_so() {
         settings.functions_running = 1;
         settings.function_time = Duration::from_millis(20);
     });
-    let fault = call(&host, &hosted, "watch", Vec::new()).await.unwrap_err();
+    let fault =
+        call(&host, &hosted, "watch", Vec::new(), &mut Reserved::default()).await.unwrap_err();
     assert_eq!(fault.code, FaultCode::LimitExceeded);
     assert_eq!(fault.limit.unwrap().name, "function_time");
     // It saw that nobody waits, and gave its place back.
@@ -140,8 +147,14 @@ async fn only_what_is_declared_quick_runs_where_its_message_was_read() {
     let data = tempfile::tempdir().unwrap();
     let (host, hosted, _tell) = host(data.path(), |_| ());
     let here = thread_name();
-    assert_eq!(text(&call(&host, &hosted, "quick", Vec::new()).await), here);
-    assert_ne!(text(&call(&host, &hosted, "slow", Vec::new()).await), here);
+    assert_eq!(
+        text(&call(&host, &hosted, "quick", Vec::new(), &mut Reserved::default()).await),
+        here
+    );
+    assert_ne!(
+        text(&call(&host, &hosted, "slow", Vec::new(), &mut Reserved::default()).await),
+        here
+    );
 }
 
 #[tokio::test]
@@ -152,4 +165,40 @@ async fn a_key_makes_a_job_of_a_call_unless_it_may_run_twice() {
     assert!(answers(&hosted, "slow", &CallOptions::default()));
     assert!(!answers(&hosted, "slow", &keyed));
     assert!(answers(&hosted, "quick", &keyed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn outputs_have_memory_until_they_are_sent_and_those_who_wait_for_it_keep_their_place() {
+    let data = tempfile::tempdir().unwrap();
+    let (host, hosted, _tell) = host(data.path(), |settings| {
+        settings.functions_running = 1;
+        settings.message_memory = 12 << 20;
+    });
+    let many = |memory: Reserved| {
+        let (host, hosted) = (Arc::clone(&host), Arc::clone(&hosted));
+        tokio::spawn(async move {
+            let mut memory = memory;
+            let count = vec![Argument::text("count", (1 << 20).to_string())];
+            let outcome = call(&host, &hosted, "many", count, &mut memory).await;
+            (outcome, memory)
+        })
+    };
+    let (outcome, sending) = many(Reserved::default()).await.unwrap();
+    assert!(outcome.is_ok());
+    assert_eq!(sending.bytes(), 8 << 20);
+    let waiting = many(Reserved::default());
+    until(|| waiting.is_finished() || host.gate.places.available_permits() == 0).await;
+    let (outcome, _) = waiting.await.unwrap();
+    let fault = outcome.unwrap_err();
+    assert_eq!(fault.code, FaultCode::TimedOut);
+    assert_eq!(fault.limit.unwrap().name, "message_memory");
+    assert_eq!(host.gate.places.available_permits(), 1);
+    drop(sending);
+    assert!(many(Reserved::default()).await.unwrap().0.is_ok());
+    // Memory that the arguments had is memory for the outputs.
+    let mut had = Reserved::default();
+    host.memory.resize(&mut had, 10 << 20, Duration::ZERO).await.unwrap();
+    let (outcome, has) = many(had).await.unwrap();
+    assert!(outcome.is_ok());
+    assert_eq!(has.bytes(), 8 << 20);
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 use std::io::Read as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,8 +14,8 @@ use xxhash_rust::xxh3::Xxh3;
 use super::super::context::storage_fault;
 use super::super::{Context, Entry, Functions, PackedArray, PayloadReader};
 
-/// The largest matrix given, rows and columns: 400 MB.
-const LARGEST: i32 = 10_000;
+/// The largest matrix given, rows and columns: 64 MB.
+const LARGEST: i32 = 4000;
 
 /// The longest nap, in seconds.
 const LONGEST_NAP: f64 = 3600.0;
@@ -81,13 +81,19 @@ fn from_to(parameter: Parameter, min: &dyn Display, max: &dyn Display) -> Parame
 /// The matrix given last. Making one would take longer than sending it.
 static LAST: Mutex<Option<(u64, Bytes)>> = Mutex::new(None);
 
+fn last() -> MutexGuard<'static, Option<(u64, Bytes)>> {
+    LAST.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn get_matrix(n: i32) -> Result<PackedArray<f32, 2>, Fault> {
     let n = u64::try_from(n).unwrap_or_default();
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    let bytes = match &*last {
-        Some((size, bytes)) if *size == n => bytes.clone(),
-        _ => last.insert((n, elements(n))).1.clone(),
-    };
+    // A statement of its own, so that the lock is not held while a matrix is made.
+    let found = last().as_ref().filter(|(size, _)| *size == n).map(|(_, bytes)| bytes.clone());
+    let bytes = found.unwrap_or_else(|| {
+        let made = elements(n);
+        *last() = Some((n, made.clone()));
+        made
+    });
     PackedArray::new([n, n], Payload::Inline(bytes))
         .ok_or_else(|| Fault::new(FaultCode::Internal, "a matrix without its elements"))
 }
@@ -151,6 +157,17 @@ fn nap(context: &Context, seconds: f64) -> Result<f64, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_matrix_is_at_most_64_mb() {
+        let functions = service();
+        let entry = functions.entry("getMatrix").unwrap();
+        let asked = |n: i32| vec![fishplate_contract::Argument::text("n", n.to_string())];
+        assert!(entry.accept(asked(LARGEST)).is_ok());
+        let fault = entry.accept(asked(LARGEST + 1)).unwrap_err();
+        assert_eq!(fault.code, FaultCode::ValueOutOfRange);
+        assert_eq!(i64::from(LARGEST).pow(2) * 4, 64_000_000);
+    }
 
     #[test]
     fn a_matrix_is_the_same_for_each_size() {

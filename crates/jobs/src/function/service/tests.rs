@@ -1,6 +1,7 @@
-use fishplate_contract::{Payload, Value};
+use fishplate_contract::{Array, Element, Payload, Value};
 use tempfile::TempDir;
 
+use super::super::Matrix;
 use super::super::array::PackedArray;
 use super::super::context::Scratch;
 use super::*;
@@ -130,4 +131,62 @@ fn an_output_of_countless_rows_without_numbers_is_a_fault() {
     assert_eq!(fault.code, FaultCode::OutputInvalid);
     assert_eq!(fault.parameter.as_deref(), Some("grid"));
     assert!(fault.message.starts_with("output grid has the shape 10001 x 0: "), "{fault}");
+}
+
+#[test]
+fn what_does_not_fit_in_memory_is_refused_before_it_is_read() {
+    let functions = Functions::new("sums", "urn:example:sums").function(
+        "sum",
+        ["x", "y"],
+        ["sum"],
+        |x: Vec<f64>, y: Option<Matrix<f64>>| {
+            let y = y.map(Matrix::into_data).unwrap_or_default();
+            Ok(x.iter().chain(&y).sum::<f64>())
+        },
+    );
+    let entry = functions.entry("sum").unwrap();
+    let (_directory, context) = context();
+    let context = context.with_most_in_memory(32);
+    let spooled = |shape: &[u64], len: usize| {
+        let mut file = context.create().unwrap();
+        std::io::Write::write_all(&mut file, &vec![0; len]).unwrap();
+        let array = Array { element: Element::Double, shape: shape.to_vec(), data: file.finish() };
+        Value::Array(array)
+    };
+    let sum = |x: usize, y: u64| {
+        let x = Argument::new("x", spooled(&[x as u64], x * 8));
+        let y = Argument::new("y", spooled(&[1, y], usize::try_from(y).unwrap() * 8));
+        entry.run(entry.accept(vec![x, y]).unwrap(), &context)
+    };
+    assert!(sum(2, 2).is_ok());
+    // They count together.
+    for (x, y, parameter) in [(5, 0, "x"), (2, 3, "y")] {
+        let fault = sum(x, y).unwrap_err();
+        assert_eq!(fault.code, FaultCode::MessageTooLarge);
+        assert_eq!(fault.parameter.as_deref(), Some(parameter));
+        assert_eq!(fault.limit.unwrap().name, "function_memory");
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_read_is_a_fault_of_its_parameter() {
+    let functions = Functions::new("sums", "urn:example:sums").function(
+        "sum",
+        ["x", "y"],
+        ["sum"],
+        |x: i32, y: Vec<i32>| Ok(x + y.iter().sum::<i32>()),
+    );
+    let entry = functions.entry("sum").unwrap();
+    let (_directory, context) = context();
+    let x = || Argument::text("x", "1");
+    let short =
+        Array { element: Element::Int, shape: vec![2], data: Payload::Inline(vec![0; 4].into()) };
+    for (arguments, parameter) in [
+        (vec![x(), Argument::text("y", "2")], "y"),
+        (vec![x(), Argument::new("y", Value::Array(short))], "y"),
+        (vec![Argument::text("x", "one")], "x"),
+    ] {
+        let fault = entry.run(arguments, &context).unwrap_err();
+        assert_eq!(fault.parameter.as_deref(), Some(parameter), "{fault}");
+    }
 }

@@ -65,7 +65,7 @@ where
         // The XML is gone by now, and what was spooled is not in memory.
         memory.shrink(memory::held_by(&arguments));
         let call = verbs::Asked { exposed, arguments, options: request.options, principal };
-        Ok((exposed, verbs::perform(host, hosted, call).await?))
+        Ok((exposed, verbs::perform(host, hosted, call, &mut memory).await?))
     };
     let outcome = outcome.await;
     // A body that was never begun to be read told nothing.

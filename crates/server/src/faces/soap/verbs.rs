@@ -17,6 +17,7 @@ use super::fields;
 use super::handle::Given;
 use crate::functions;
 use crate::host::{Handler, Host, Hosted};
+use crate::memory::Reserved;
 
 /// The most jobs that one `jobs` answers.
 const JOBS_PAGE: usize = 1000;
@@ -35,13 +36,14 @@ pub(super) async fn perform(
     host: &Host,
     hosted: &Arc<Hosted>,
     asked: Asked<'_>,
+    memory: &mut Reserved,
 ) -> Result<Given, Fault> {
     let engine = &host.engine;
     let service = hosted.service().name.as_str();
     let Asked { exposed, arguments, options, principal } = asked;
     let outputs = match exposed.verb {
         Verb::Call if functions::answers(hosted, &exposed.operation, &options) => {
-            functions::call(host, hosted, &exposed.operation, arguments).await?
+            functions::call(host, hosted, &exposed.operation, arguments, memory).await?
         }
         Verb::Call => {
             let call = Call {
@@ -51,7 +53,7 @@ pub(super) async fn perform(
                 options,
                 principal,
             };
-            return call_and_wait(host, hosted, call).await;
+            return call_and_wait(host, hosted, call, memory).await;
         }
         Verb::Spawn => {
             let call = Call {
@@ -76,10 +78,17 @@ pub(super) async fn perform(
 
 /// `call`: accepted as a job like any other, and waited for without a thread. If the caller hangs
 /// up, the job goes on.
-async fn call_and_wait(host: &Host, hosted: &Hosted, call: Call) -> Result<Given, Fault> {
+async fn call_and_wait(
+    host: &Host,
+    hosted: &Hosted,
+    call: Call,
+    memory: &mut Reserved,
+) -> Result<Given, Fault> {
     let keyed = call.options.key.is_some();
     let delivery = if keyed { Delivery::Later } else { Delivery::Now };
     let accepted = submit(host, hosted, call, delivery).await?;
+    // What the job was given was written to files.
+    *memory = Reserved::default();
     let job = accepted.job;
     let ended = host.engine.wait(accepted).await?;
     let release = (!keyed && ended.kept).then_some(job);
