@@ -136,6 +136,7 @@ impl<'a> Fields<'a> {
             signal: self.find("signal").filter(|signal| !signal.is_empty()).map(str::to_owned),
             usage: used.then_some(usage),
             ended_by: text("endedBy"),
+            transfers: Vec::new(),
         })
     }
 

@@ -317,7 +317,7 @@ impl Service {
             wrapper: described.request.clone(),
             qualified: described.qualified,
             version: self.inner.settings.soap,
-            options: CallOptions { key: options.key.clone() },
+            options: CallOptions { key: options.key.clone(), ..CallOptions::default() },
             arrays: self.arrays(described),
             items: described.items.clone(),
         };

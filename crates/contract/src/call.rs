@@ -4,6 +4,7 @@
 use crate::array::Array;
 use crate::fault::Fault;
 use crate::payload::Payload;
+use crate::session::SessionId;
 
 /// A request to run one operation of one service.
 #[derive(Clone, Debug)]
@@ -61,6 +62,58 @@ pub enum Value {
 pub struct CallOptions {
     /// Idempotency key: the same key of the same owner on the same service never runs twice.
     pub key: Option<String>,
+    /// The session that the job runs in.
+    pub session: Option<SessionId>,
+    /// How the caller wants outputs; those not named are as in [`OutputForm::default`].
+    pub outputs: Vec<OutputChoice>,
+}
+
+/// How a caller wants one output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputChoice {
+    /// Name of the output; [`OutputChoice::ALL`] for all that hold files or arrays.
+    pub name: String,
+    /// By value or by reference.
+    pub form: OutputForm,
+    /// URL to which the server delivers it (`mailto:`, `s3:`, `ftp:`, ...), which then is the
+    /// reference.
+    pub to: Option<String>,
+}
+
+impl OutputChoice {
+    /// Stands for every output that holds a file or an array and has no choice of its own.
+    pub const ALL: &'static str = "*";
+}
+
+/// By value or by reference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum OutputForm {
+    /// In the answer, as its packaging has it; outside a session, what is not chosen.
+    #[default]
+    Value,
+    /// As a URL, to be fetched by whoever has it; in a session, what is not chosen.
+    Reference,
+    /// By reference if it is large (`reference_size`), else by value; the answer shows which.
+    Auto,
+}
+
+impl OutputForm {
+    /// All forms.
+    pub const ALL: [Self; 3] = [Self::Value, Self::Reference, Self::Auto];
+
+    /// Its name on every face.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Value => "value",
+            Self::Reference => "reference",
+            Self::Auto => "auto",
+        }
+    }
+
+    /// The form of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|form| form.name() == name)
+    }
 }
 
 /// Who calls, and so who owns the jobs that come of it.

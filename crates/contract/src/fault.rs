@@ -169,6 +169,16 @@ fault_codes! {
     NotFinished Sender,
     /// The idempotency key was used before with other arguments.
     KeyConflict Sender,
+    /// Data at that reference is not there: never was, has expired, or was revoked.
+    NoSuchData Sender,
+    /// The server may not fetch from, or deliver to, that address; the detail names the rule.
+    AddressForbidden Sender,
+    /// Data is not what its reference or its origin says: another digest, another length.
+    DataMismatch Sender,
+    /// There is no such session of this owner, or it has expired.
+    NoSuchSession Sender,
+    /// Data could not be fetched or delivered; the message says what the other end did.
+    TransferFailed Receiver,
     /// The queue is full; retryAfter says when to try again.
     QueueFull Receiver,
     /// A quota is used up; the detail names it.

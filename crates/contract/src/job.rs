@@ -1,78 +1,20 @@
 //! Identity, states and reports of jobs.
 
-use std::fmt;
-use std::str::FromStr;
-
 use crate::clock::Timestamp;
+use crate::id::hex_id;
+use crate::transfer::Transfer;
 
-/// A job's name: 128 random bits as 32 lower-case hexadecimal digits. Unguessable, though a
-/// verb on a job checks its owner all the same.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct JobId([u8; 16]);
-
-impl JobId {
-    /// The ID of these bits, which the caller drew at random.
-    pub fn from_bytes(bits: [u8; 16]) -> Self {
-        Self(bits)
-    }
-
-    /// Its bits.
-    pub fn as_bytes(&self) -> &[u8; 16] {
-        &self.0
-    }
-}
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for byte in self.0 {
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "JobId({self})")
-    }
-}
-
-/// A text that is no job ID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotAJobId;
-
-impl fmt::Display for NotAJobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a job ID is 32 lower-case hexadecimal digits")
-    }
-}
-
-impl std::error::Error for NotAJobId {}
-
-impl FromStr for JobId {
-    type Err = NotAJobId;
-
-    fn from_str(text: &str) -> Result<Self, NotAJobId> {
-        let text = text.as_bytes();
-        if text.len() != 32 {
-            return Err(NotAJobId);
-        }
-        let digit = |byte: u8| match byte {
-            b'0'..=b'9' => Ok(byte - b'0'),
-            b'a'..=b'f' => Ok(byte - b'a' + 10),
-            _ => Err(NotAJobId),
-        };
-        let mut bits = [0; 16];
-        for (bit, pair) in bits.iter_mut().zip(text.chunks_exact(2)) {
-            *bit = digit(pair[0])? << 4 | digit(pair[1])?;
-        }
-        Ok(Self(bits))
-    }
+hex_id! {
+    /// A job's name: 128 random bits as 32 lower-case hexadecimal digits. Unguessable, though a
+    /// verb on a job checks its owner all the same.
+    JobId, NotAJobId, "job"
 }
 
 /// Where a job stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum JobState {
+    /// Accepted and durable; data that it refers to is being fetched.
+    Fetching,
     /// Accepted and durable; waits for its turn.
     Queued,
     /// Claimed by an engine; its program is being started or runs.
@@ -91,6 +33,7 @@ impl JobState {
     /// Its name on every face.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Fetching => "fetching",
             Self::Queued => "queued",
             Self::Running => "running",
             Self::Done => "done",
@@ -106,12 +49,19 @@ impl JobState {
     }
 
     /// All states, in the order of a job's life.
-    pub const ALL: [Self; 6] =
-        [Self::Queued, Self::Running, Self::Done, Self::Failed, Self::Killed, Self::Unknown];
+    pub const ALL: [Self; 7] = [
+        Self::Fetching,
+        Self::Queued,
+        Self::Running,
+        Self::Done,
+        Self::Failed,
+        Self::Killed,
+        Self::Unknown,
+    ];
 
     /// The job will not change any more.
     pub fn is_final(self) -> bool {
-        !matches!(self, Self::Queued | Self::Running)
+        !matches!(self, Self::Fetching | Self::Queued | Self::Running)
     }
 }
 
@@ -155,4 +105,6 @@ pub struct JobReport {
     pub usage: Option<Usage>,
     /// How its processes were ended: `cgroup` or `sweep`; empty if nothing had to be.
     pub ended_by: String,
+    /// Data that came or went by reference, in the order of the parameters.
+    pub transfers: Vec<Transfer>,
 }

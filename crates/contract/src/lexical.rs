@@ -21,6 +21,7 @@ pub fn check(data_type: &DataType, text: &str) -> Result<(), &'static str> {
         DataType::DateTime
         | DataType::Raw
         | DataType::Xml
+        | DataType::Dir
         | DataType::Array(_)
         | DataType::Record(_) => true,
     };

@@ -5,31 +5,39 @@
 //! - [`service`]: what a service offers: operations, parameters, data types
 //! - [`array`]: arrays of numbers, their types and shapes; [`number`]: their lexical forms
 //! - [`lexical`]: which texts a data type takes (XSD part 2), and what a parameter refuses
-//! - [`payload`]: data by handle: inline, spooled, or a reference
+//! - [`payload`]: data by handle: inline, spooled, or a reference; [`digest`]: what verifies it
 //! - [`call`]: one call, its options and its outcome
 //! - [`dimensions`]: lengths of arrays that have to agree
 //! - [`interface`]: the verbs a service exposes on every face, with their signatures
 //! - [`fault`]: what went wrong, who is to blame, and what to do
-//! - [`job`]: identity, states and reports of jobs
+//! - [`job`]: identity, states and reports of jobs; [`transfer`]: data that comes or goes by
+//!   reference; [`session`]: spaces that jobs share
 //! - [`clock`]: time, so that tests can hold it still
 
 pub mod array;
 pub mod call;
 pub mod clock;
+pub mod digest;
 pub mod dimensions;
 pub mod fault;
+mod id;
 pub mod interface;
 pub mod job;
 pub mod lexical;
 pub mod number;
 pub mod payload;
 pub mod service;
+pub mod session;
+pub mod transfer;
 
 pub use array::{Array, ArrayType, Dimension, Element};
-pub use call::{Argument, Call, CallOptions, Outcome, Principal, Value};
+pub use call::{Argument, Call, CallOptions, Outcome, OutputChoice, OutputForm, Principal, Value};
 pub use clock::{Clock, SystemClock, Timestamp};
+pub use digest::Digest;
 pub use fault::{Blame, Fault, FaultCode, LimitHit};
 pub use interface::{Exposed, Interface, Verb};
 pub use job::{JobId, JobReport, JobState, Usage};
 pub use payload::{DataRef, Held, Payload};
 pub use service::{DataType, Operation, Parameter, Service, Signature};
+pub use session::SessionId;
+pub use transfer::{Placing, Transfer, TransferState};

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::digest::Digest;
+
 /// The bytes of a value, wherever they are.
 #[derive(Clone, Debug)]
 pub enum Payload {
@@ -26,7 +28,7 @@ impl Payload {
             Self::Inline(bytes) => Some(bytes.len() as u64),
             Self::Pieces(pieces) => Some(pieces.iter().map(|piece| piece.len() as u64).sum()),
             Self::Spooled(held) => Some(held.len()),
-            Self::Reference(_) => None,
+            Self::Reference(reference) => reference.len,
         }
     }
 
@@ -69,9 +71,21 @@ pub trait Held: Send + Sync + Debug {
     fn keep(&self);
 }
 
-/// A reference to data elsewhere (`wsa:EndpointReference`).
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A reference to data elsewhere (`wsa:EndpointReference`, paper 000, Figure 7). What it tells
+/// beside the address is what the data must be: other bytes are refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DataRef {
     /// The address, as it was sent.
     pub url: String,
+    /// How many bytes there are.
+    pub len: Option<u64>,
+    /// Their digest.
+    pub digest: Option<Digest>,
+}
+
+impl DataRef {
+    /// The data at this address, whatever it is.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), len: None, digest: None }
+    }
 }

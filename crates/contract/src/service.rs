@@ -156,6 +156,8 @@ pub enum DataType {
     Raw,
     /// A structured XML file; `xs:base64Binary` in the plain view, so that its bytes stay its bytes.
     Xml,
+    /// A directory as one payload, a tar archive (POSIX.1-2001 pax); `xs:base64Binary`.
+    Dir,
     /// An array of numbers: elements within elements in the plain view, base64 in the binary one.
     Array(ArrayType),
     /// `xs:dateTime` in UTC; in reports only, never a slot's type.
@@ -176,13 +178,14 @@ impl DataType {
             "string" => Self::String,
             "raw" => Self::Raw,
             "xml" => Self::Xml,
+            "dir" => Self::Dir,
             other => Self::Array(other.parse().ok()?),
         })
     }
 
     /// Names that [`DataType::from_name`] takes beside those of arrays (`float[][]`), for messages.
-    pub const NAMES: [&'static str; 8] =
-        ["int", "long", "float", "double", "bool", "string", "raw", "xml"];
+    pub const NAMES: [&'static str; 9] =
+        ["int", "long", "float", "double", "bool", "string", "raw", "xml", "dir"];
 
     /// Its name in slots, service files and usage texts.
     pub fn name(&self) -> Cow<'static, str> {
@@ -195,6 +198,7 @@ impl DataType {
             Self::String => "string",
             Self::Raw => "raw",
             Self::Xml => "xml",
+            Self::Dir => "dir",
             Self::Array(array) => return Cow::Owned(array.to_string()),
             Self::DateTime => "dateTime",
             Self::Record(_) => "record",
@@ -211,6 +215,6 @@ impl DataType {
 
     /// Carries a file's bytes (base64, an attachment, a reference) rather than text.
     pub fn is_binary(&self) -> bool {
-        matches!(self, Self::Raw | Self::Xml)
+        matches!(self, Self::Raw | Self::Xml | Self::Dir)
     }
 }

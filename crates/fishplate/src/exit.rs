@@ -88,7 +88,7 @@ impl Exit {
             JobState::Done => Self::Success,
             JobState::Failed | JobState::Killed => Self::Program,
             JobState::Unknown => Self::Unknown,
-            JobState::Queued | JobState::Running => Self::NotFinished,
+            JobState::Fetching | JobState::Queued | JobState::Running => Self::NotFinished,
         }
     }
 

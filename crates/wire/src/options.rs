@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn a_key_travels_in_a_header() {
-        let options = CallOptions { key: Some("a b".to_owned()) };
+        let options = CallOptions { key: Some("a b".to_owned()), ..CallOptions::default() };
         assert_eq!(read(&write(&options, None)).unwrap(), options);
         assert_eq!(read(&[]).unwrap(), CallOptions::default());
         for wrong in [vec![block("key", " ".into())], vec![block("key", "a".into()); 2]] {

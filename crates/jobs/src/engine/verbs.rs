@@ -320,6 +320,7 @@ fn report(record: &Record) -> JobReport {
     let ending = record.conclusion.as_ref().and_then(|end| end.ending.as_ref());
     let message = match (&record.conclusion, record.state) {
         (Some(conclusion), _) => conclusion.message().to_owned(),
+        (None, JobState::Fetching) => "fetches its data".to_owned(),
         (None, JobState::Queued) => "waits for its turn".to_owned(),
         (None, _) if record.kill_requested => "is being killed".to_owned(),
         (None, _) => String::new(),
@@ -340,5 +341,6 @@ fn report(record: &Record) -> JobReport {
         signal: ending.and_then(|ending| ending.signal.clone()),
         usage: ending.map(crate::executor::Ending::usage),
         ended_by: ending.map_or_else(String::new, |ending| ending.ended_by.clone()),
+        transfers: Vec::new(),
     }
 }

@@ -76,7 +76,7 @@ mod tests {
             PayloadReader::new(&payload).unwrap().read_to_end(&mut read).unwrap();
             assert_eq!(read, b"abcd");
         }
-        let nowhere = Payload::Reference(fishplate_contract::DataRef { url: "x".to_owned() });
+        let nowhere = Payload::Reference(fishplate_contract::DataRef::new("x"));
         assert_eq!(PayloadReader::new(&nowhere).unwrap_err().code, FaultCode::NotSupported);
     }
 }

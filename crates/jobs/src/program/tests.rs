@@ -164,7 +164,7 @@ fn every_wrong_call_is_a_fault_that_says_what_would_be_right() {
          [input.m]\noptional = true\n",
     );
     let n = || Argument::text("n", "1");
-    let reference = Payload::Reference(DataRef { url: "http://x/y".to_owned() });
+    let reference = Payload::Reference(DataRef::new("http://x/y"));
     for (arguments, expected) in [
         (vec![], "MissingParameter \"n\" parameter n is missing; it is of type int (How many)"),
         (

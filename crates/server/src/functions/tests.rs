@@ -161,7 +161,7 @@ async fn only_what_is_declared_quick_runs_where_its_message_was_read() {
 async fn a_key_makes_a_job_of_a_call_unless_it_may_run_twice() {
     let data = tempfile::tempdir().unwrap();
     let (_host, hosted, _tell) = host(data.path(), |_| ());
-    let keyed = CallOptions { key: Some("k".to_owned()) };
+    let keyed = CallOptions { key: Some("k".to_owned()), ..CallOptions::default() };
     assert!(answers(&hosted, "slow", &CallOptions::default()));
     assert!(!answers(&hosted, "slow", &keyed));
     assert!(answers(&hosted, "quick", &keyed));

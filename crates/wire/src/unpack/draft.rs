@@ -282,7 +282,7 @@ impl Draft {
             return Ok(Frame::Skipped);
         }
         Ok(match &parameter.data_type {
-            DataType::Raw | DataType::Xml => {
+            DataType::Raw | DataType::Xml | DataType::Dir => {
                 self.binary = Binary::new(&parameter.name);
                 // SOAP with Attachments refers to a part from the element itself.
                 if let Some(href) = href {

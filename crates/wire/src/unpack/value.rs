@@ -210,7 +210,7 @@ impl Binary {
                     _ => Err(self.invalid("its href and its text are not the same URL")),
                 }
             }
-            Form::Reference(Some(url)) => Ok(Content::Data(Payload::Reference(DataRef { url }))),
+            Form::Reference(Some(url)) => Ok(Content::Data(Payload::Reference(DataRef::new(url)))),
             Form::Reference(None) => Err(self.invalid("an EndpointReference without an Address")),
         }
     }

@@ -175,7 +175,7 @@ impl Schema {
                 let name = self.arrays.name(of, parameter.repeated, self.view.arrays());
                 format!("tns:{name}")
             }
-            (DataType::Raw | DataType::Xml, DataView::Xdescr) => {
+            (DataType::Raw | DataType::Xml | DataType::Dir, DataView::Xdescr) => {
                 self.data_used = true;
                 format!("tns:{DATA}")
             }
@@ -244,7 +244,7 @@ fn xsd_name(data_type: &DataType) -> &'static str {
         DataType::Bool => "boolean",
         DataType::String => "string",
         DataType::DateTime => "dateTime",
-        DataType::Raw | DataType::Xml => "base64Binary",
+        DataType::Raw | DataType::Xml | DataType::Dir => "base64Binary",
         DataType::Array(_) | DataType::Record(_) => "anyType",
     }
 }
@@ -312,7 +312,7 @@ fn annotate_parameter(to: &mut Markup, parameter: &Parameter, arrays: ArrayForm)
     let mut info: Vec<(&str, &str)> = Vec::new();
     let type_name = parameter.data_type.name();
     let schema_tells = match &parameter.data_type {
-        DataType::Xml => false,
+        DataType::Xml | DataType::Dir => false,
         DataType::Array(of) => {
             arrays == ArrayForm::Elements && *of == ArrayType::new(of.element, of.rank())
         }
@@ -353,6 +353,7 @@ fn parameter_text(parameter: &Parameter) -> String {
     }
     match &parameter.data_type {
         DataType::Xml => sentences.push("An XML file.".to_owned()),
+        DataType::Dir => sentences.push("A directory, as a tar archive.".to_owned()),
         DataType::Array(of) => sentences.push(format!("An array: {of}.")),
         _ => {}
     }

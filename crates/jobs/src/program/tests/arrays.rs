@@ -113,7 +113,7 @@ fn an_array_that_does_not_fit_is_a_fault_of_the_call() {
         service.fault(&[Argument::new("m", Value::Array(doubles)), n("1")]),
         "InvalidValue \"m\" parameter m is of type float[n,k], not an array of double"
     );
-    let elsewhere = Payload::Reference(DataRef { url: "http://x.example/m".to_owned() });
+    let elsewhere = Payload::Reference(DataRef::new("http://x.example/m"));
     assert!(service.fault(&[array("m", &[2, 2], elsewhere), n("2")]).starts_with("NotSupported"));
 }
 

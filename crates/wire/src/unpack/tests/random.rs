@@ -70,7 +70,7 @@ proptest! {
             wrapper: QName::new(NS, "call"),
             qualified: true,
             version,
-            options: CallOptions { key: key.clone() },
+            options: CallOptions { key: key.clone(), ..CallOptions::default() },
             arrays: None,
             items: Vec::new(),
         };

@@ -1,0 +1,138 @@
+//! Transports: one trait, one conformance suite, one file a transport. To add another, see
+//! `docs/guides/transports.md`.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use fishplate_contract::{Digest, Payload};
+use url::Url;
+
+/// A future of a transport.
+pub type Moving<'t, T> = Pin<Box<dyn Future<Output = Result<T, TransferError>> + Send + 't>>;
+
+/// A way to get bytes from an address, or to bring them there.
+pub trait Transport: Send + Sync + Debug {
+    /// The URL schemes that it serves, lower-case.
+    fn schemes(&self) -> &[&'static str];
+
+    /// Opens the data at an address for reading.
+    fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened>;
+
+    /// Brings a payload, which is in memory or in a file, to an address.
+    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, ()>;
+}
+
+/// What is wanted of the data at an address.
+#[derive(Clone, Debug, Default)]
+pub struct Want {
+    /// First byte wanted: what a broken transfer has already.
+    pub offset: u64,
+    /// How many bytes; else all to the end.
+    pub len: Option<u64>,
+    /// Only if it is still this version; else all of the new one from its first byte.
+    pub version: Option<Version>,
+}
+
+/// What tells one version of data at an address from another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version(pub String);
+
+/// Data that was opened for reading.
+#[derive(Debug)]
+pub struct Opened {
+    /// First byte of `body`: what was wanted, or 0 if the other end can't begin elsewhere or its
+    /// data has changed.
+    pub offset: u64,
+    /// Bytes of the whole.
+    pub total: Option<u64>,
+    /// Its version, if it can be told from others: without, a transfer that breaks is begun again.
+    pub version: Option<Version>,
+    /// Digest of the whole, if the other end tells it before.
+    pub digest: Option<Digest>,
+    /// The bytes.
+    pub body: Box<dyn Body>,
+}
+
+/// Bytes as they come.
+pub trait Body: Send + Debug {
+    /// The next bytes, or `None` at the end. Fails if the connection breaks or ends too early.
+    fn next(&mut self) -> Moving<'_, Option<Bytes>>;
+
+    /// Digest of the whole, if the other end tells it once all was read.
+    fn digest(&mut self) -> Moving<'_, Option<Digest>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
+/// A payload to be delivered.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// The bytes; never a reference.
+    pub payload: Payload,
+    /// A file name for it, where the other end wants one.
+    pub name: String,
+    /// Its media type; empty if not told.
+    pub media_type: String,
+    /// Its digest, if it is known.
+    pub digest: Option<Digest>,
+    /// A sentence for people, where people read it (a mail's subject).
+    pub subject: String,
+}
+
+/// Why data could not be moved.
+#[derive(Debug, thiserror::Error)]
+pub enum TransferError {
+    /// The connection failed or broke: worth trying again from where it stopped.
+    #[error("the connection to {peer} failed: {reason}")]
+    Broken {
+        /// Scheme and authority.
+        peer: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The other end refuses for now: worth trying again after a while.
+    #[error("{peer} answers {answer}; it may do better later")]
+    Busy {
+        /// Scheme and authority.
+        peer: String,
+        /// What it said.
+        answer: String,
+    },
+    /// The other end has no such data, or not for us.
+    #[error("{peer} answers {answer}")]
+    Refused {
+        /// Scheme and authority.
+        peer: String,
+        /// What it said.
+        answer: String,
+    },
+    /// Our own policy forbids the address.
+    #[error("{address} may not be asked: {rule}")]
+    Forbidden {
+        /// Host or network address.
+        address: String,
+        /// The rule, by the name of its setting.
+        rule: &'static str,
+    },
+    /// This transport does not do that.
+    #[error("{0}")]
+    Unsupported(String),
+    /// Reading or writing here failed.
+    #[error("{what}: {source}")]
+    Local {
+        /// What was being done.
+        what: &'static str,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// Which addresses may be asked. A transport resolves names through it and connects to what it
+/// gives, and to nothing else: so a name that resolves anew (DNS rebinding) gains nothing.
+pub trait Addresses: Send + Sync + Debug {
+    /// The allowed addresses of a host and port, at least one.
+    fn resolve<'t>(&'t self, host: &'t str, port: u16) -> Moving<'t, Vec<SocketAddr>>;
+}
