@@ -60,7 +60,7 @@ impl Room {
     /// Sees to it that the disk has room for so many bytes more.
     pub(super) fn make_room_on_disk(&self, bytes: u64) -> Result<(), PoolError> {
         let wanted = bytes.saturating_add(self.settings.disk_reserve);
-        for _ in 0..2 {
+        loop {
             let free = self.free_on_disk()?;
             if free >= wanted {
                 return Ok(());
@@ -135,7 +135,11 @@ impl Room {
 
     /// The same, of what was not used since.
     pub(super) fn evict_unused_since(&self, since: i64, bytes: u64) -> Result<u64, PoolError> {
-        self.flush_uses()?;
+        match self.flush_uses() {
+            // What was used last matters less than that there is room.
+            Ok(()) | Err(PoolError::Full { .. }) => {}
+            Err(error) => return Err(error),
+        }
         let mut freed = 0;
         let mut at: Cursor = (i64::MIN, 0);
         while freed < bytes {
@@ -154,7 +158,7 @@ impl Room {
                     going.push(locked);
                 }
             }
-            freed += self.remove_locked(&going, false)?;
+            freed += self.remove_locked(going)?;
         }
         Ok(freed)
     }
@@ -189,20 +193,57 @@ impl Room {
         Ok(lock.map(|lock| Locked { row, _lock: lock }))
     }
 
-    /// Removes objects that are locked; unless `forced`, only those that still nobody needs.
-    fn remove_locked(&self, going: &[Locked], forced: bool) -> Result<u64, PoolError> {
+    /// Removes objects that are locked, those that still nobody needs.
+    fn remove_locked(&self, going: Vec<Locked>) -> Result<u64, PoolError> {
         let now = self.now();
         let numbers: Vec<i64> = going.iter().map(|locked| locked.row.number).collect();
         let gone = self.catalogue.write(false, move |sql| {
-            numbers.iter().map(|number| remove_row(sql, *number, now, forced)).collect()
+            numbers.iter().map(|number| remove_row(sql, *number, now, false)).collect()
         });
-        let gone: Vec<bool> = gone?;
+        let gone: Vec<bool> = match gone {
+            Err(PoolError::Full { .. }) => return self.remove_before_rows(going),
+            gone => gone?,
+        };
         let mut freed = 0;
         for (locked, _) in going.iter().zip(gone).filter(|(_, gone)| *gone) {
             self.remove_object_file(&locked.row)?;
             freed += locked.row.size;
         }
         Ok(freed)
+    }
+
+    /// The same on a disk that is so full that no row can be removed: files go first, after which
+    /// rows can. The lock keeps new grants away, but for those of an adopted duplicate: such objects
+    /// stay.
+    fn remove_before_rows(&self, going: Vec<Locked>) -> Result<u64, PoolError> {
+        let (mut freed, mut gone) = (0, Vec::new());
+        for Locked { row, _lock: lock } in going {
+            let Some(digest) = row.digest else { continue };
+            let has_duplicates = self.catalogue.read_committed(|sql| {
+                sql.prepare_cached("SELECT 1 FROM objects WHERE same = ?1")?
+                    .exists([digest.as_bytes()])
+            })?;
+            if !has_duplicates {
+                self.remove_object_file(&row)?;
+                gone.push((row.number, self.object_path(&digest)));
+                freed += row.size;
+            }
+            // An open file would keep its room.
+            drop(lock);
+        }
+        let removed = self.catalogue.write(false, move |sql| {
+            // Unless somebody has stored the same anew.
+            gone.iter().filter(|(_, path)| !path.exists()).try_for_each(|(number, _)| {
+                sql.prepare_cached("DELETE FROM objects WHERE number = ?1")?
+                    .execute([number])
+                    .map(drop)
+            })
+        });
+        match removed {
+            // Rows without files are found by the sweep.
+            Ok(()) | Err(PoolError::Full { .. }) => Ok(freed),
+            Err(error) => Err(error),
+        }
     }
 
     fn remove_object_file(&self, row: &Row) -> Result<(), PoolError> {
