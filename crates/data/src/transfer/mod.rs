@@ -1,6 +1,9 @@
 //! Transports: one trait, one conformance suite, one file a transport. To add another, see
 //! `docs/guides/transports.md`.
 
+#[cfg(test)]
+pub(crate) mod conformance;
+
 use std::fmt::Debug;
 use std::future::Future;
 use std::net::SocketAddr;
