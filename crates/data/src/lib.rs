@@ -8,10 +8,12 @@
 //! - [`session`]: directories of files that jobs share
 //! - [`progress`]: how far a transfer is
 //! - [`transfer`]: the trait of transports, and one file a transport
+//! - [`policy`]: which addresses may be asked
 
 pub mod grant;
 pub mod lease;
 pub mod place;
+pub mod policy;
 pub mod pool;
 pub mod progress;
 pub mod session;
@@ -20,6 +22,7 @@ pub mod transfer;
 pub use grant::{Grant, GrantId, GrantRequest, Granted};
 pub use lease::Lease;
 pub use place::{Wish, place};
+pub use policy::{Network, Policy, PolicySettings};
 pub use pool::{Adoption, Incoming, Pool, PoolError, PoolSettings};
 pub use progress::Progress;
 pub use session::Sessions;
