@@ -16,6 +16,8 @@ use url::Url;
 
 pub(crate) use cutter::Cutter;
 
+use crate::Progress;
+
 use super::{Delivery, Opened, TransferError, Transport, Version, Want};
 
 /// The other end of the transport under test. Its methods may block.
@@ -339,12 +341,14 @@ fn parcel(name: &str, payload: Payload) -> Delivery {
         media_type: "application/octet-stream".to_owned(),
         digest: None,
         subject: format!("output {name}"),
+        progress: Progress::default(),
     }
 }
 
 async fn arrives(peer: &dyn Peer, name: &str, payload: Payload, data: &[u8]) {
-    let to = peer.destination(name);
-    peer.transport().deliver(&parcel(name, payload), &to).await.unwrap();
+    let (to, parcel) = (peer.destination(name), parcel(name, payload));
+    peer.transport().deliver(&parcel, &to).await.unwrap();
+    assert_eq!(parcel.progress.bytes(), data.len() as u64, "{name}: progress");
     let came = peer.delivered(name);
     assert!(came.as_deref() == Some(data), "{name}: {:?} bytes arrived", came.map(|c| c.len()));
 }
