@@ -3,9 +3,11 @@
 //! Reading order:
 //!
 //! - [`progress`]: how far a transfer is
+//! - [`settings`]: what the operator says of them
 //! - [`transfer`]: the trait of transports, and one file a transport
 
 pub mod progress;
+pub mod settings;
 pub mod transfer;
 
 pub use progress::Progress;

@@ -163,15 +163,12 @@ impl Secret {
     pub(crate) fn read(&self, key: &str) -> Result<Hidden, SettingsError> {
         let secret = match self {
             Self::File(path) => {
-                let text =
-                    fs::read_to_string(path).map_err(|source| SettingsError::Unreadable {
-                        what: key.to_owned(),
-                        path: path.clone(),
-                        source,
-                    })?;
-                text.strip_suffix('\n').map_or(text.as_str(), |line| {
-                    line.strip_suffix('\r').unwrap_or(line)
-                }).to_owned()
+                let text = fs::read_to_string(path).map_err(|source| {
+                    SettingsError::Unreadable { what: key.to_owned(), path: path.clone(), source }
+                })?;
+                text.strip_suffix('\n')
+                    .map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line))
+                    .to_owned()
             }
             Self::Env(name) => std::env::var(name).map_err(|_| {
                 SettingsError::unusable(key, format!("the environment has no variable {name}"))
@@ -201,7 +198,7 @@ impl fmt::Debug for Hidden {
 }
 
 /// The key under which a host stands in the settings.
-pub(crate) fn host_key(host: Host<&str>, port: u16, usual: u16) -> String {
+pub(crate) fn host_key(host: &Host<&str>, port: u16, usual: u16) -> String {
     let host = host.to_string().to_ascii_lowercase();
     if port == usual { host } else { format!("{host}:{port}") }
 }

@@ -20,7 +20,7 @@ use suppaftp::tokio::TransferStream;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use url::{Host, Url};
 
-use self::session::{Session, asked, broken, failed};
+use self::session::{Session, asked, broken};
 use super::source::{CHUNK, Source, file_name};
 use super::trust::{Named, client_config};
 use super::{Addresses, Body, Delivery, Moving, Opened, TransferError, Transport, Version, Want};
@@ -93,7 +93,7 @@ impl Ftp {
             let host = Url::parse(&format!("ftp://{name}/")).ok().and_then(|url| {
                 let plain = url.username().is_empty() && url.path() == "/";
                 let host = url.host().filter(|_| plain && url.query().is_none())?;
-                Some(host_key(host, url.port().unwrap_or(PORT), PORT))
+                Some(host_key(&host, url.port().unwrap_or(PORT), PORT))
             });
             let host = host.ok_or_else(|| {
                 SettingsError::unusable(&key, "the key is a host, or host:port if it is not 21")
@@ -110,7 +110,8 @@ impl Ftp {
 
     /// Takes an address apart and looks whether its host may be asked.
     fn place(&self, url: &Url, deliver: bool) -> Result<Place<'_>, TransferError> {
-        let unusable = |reason: &str| TransferError::Unsupported(format!("this address of FTP: {reason}"));
+        let unusable =
+            |reason: &str| TransferError::Unsupported(format!("this address of FTP: {reason}"));
         let host = url.host().ok_or_else(|| unusable("it has no host"))?;
         let anonymous = ["", "anonymous", "ftp"].contains(&url.username());
         if !anonymous || (url.username().is_empty() && url.password().is_some()) {
@@ -119,7 +120,7 @@ impl Ftp {
             ));
         }
         let port = url.port().unwrap_or(PORT);
-        let key = host_key(host.to_owned().as_ref_host(), port, PORT);
+        let key = host_key(&host, port, PORT);
         let account = self.accounts.get(&key);
         let forbidden = |rule| TransferError::Forbidden { address: key.clone(), rule };
         if account.is_some_and(|account| deliver && !account.write) {
@@ -154,10 +155,12 @@ impl Ftp {
         let mut session = self.connect(&place).await?;
         let total = session.size(&place.path).await?;
         let modified = session.modified(&place.path).await?;
-        let version = total.zip(modified).map(|(size, at)| Version(format!("{size} bytes of {at}")));
+        let version =
+            total.zip(modified).map(|(size, at)| Version(format!("{size} bytes of {at}")));
         let changed = want.version.is_some() && want.version != version;
         // REST past the end is an error on some servers, and silently nothing on others.
-        let wanted = if changed || total.is_some_and(|total| want.offset > total) { 0 } else { want.offset };
+        let wanted =
+            if changed || total.is_some_and(|total| want.offset > total) { 0 } else { want.offset };
         let (offset, stream) = session.retrieve(&place.path, wanted).await?;
         let rest = total.map(|total| total - offset);
         // A part was asked for, but the server can't begin there: it is the caller's to see.
@@ -194,6 +197,7 @@ impl Ftp {
         if there < len || len == 0 {
             send(&mut session, parcel, &name, there).await?;
         }
+        parcel.progress.set(len);
         if let Some(arrived) = session.size(&name).await?.filter(|arrived| *arrived != len) {
             let reason = format!("{arrived} of {len} bytes arrived");
             return Err(broken(&place.peer, reason));
@@ -208,6 +212,10 @@ impl Ftp {
 impl Transport for Ftp {
     fn schemes(&self) -> &[&'static str] {
         &["ftp"]
+    }
+
+    fn accepts(&self, to: &Url) -> Result<(), TransferError> {
+        self.place(to, true).map(|_| ())
     }
 
     fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened> {
@@ -261,10 +269,7 @@ fn path_of(path: &str) -> Result<String, &'static str> {
 
 /// The name of a delivery that is not whole: another output never goes on with its bytes.
 fn partial_name(path: &str, parcel: &Delivery) -> String {
-    let (directory, name) = path.rsplit_once('/').map_or(("", path), |_| {
-        let at = path.rfind('/').unwrap_or(0) + 1;
-        path.split_at(at)
-    });
+    let (directory, name) = path.split_at(path.rfind('/').map_or(0, |slash| slash + 1));
     let of = parcel.digest.map_or_else(|| "new".to_owned(), |digest| digest.hex()[..16].to_owned());
     format!("{directory}.{name}.{of}.part")
 }
@@ -285,11 +290,15 @@ async fn send(
 ) -> Result<(), TransferError> {
     let (offset, mut stream) = session.store(name, there).await?;
     let mut source = Source::open(&parcel.payload, offset, None).await?;
+    parcel.progress.set(offset);
     let (peer, stall) = (session.peer.clone(), session.stall_time);
     while let Some(chunk) = source.next().await? {
         let written = tokio::time::timeout(stall, stream.write_all(&chunk)).await;
         let reason = match written {
-            Ok(Ok(())) => continue,
+            Ok(Ok(())) => {
+                parcel.progress.add(chunk.len() as u64);
+                continue;
+            }
             Ok(Err(error)) => error.to_string(),
             Err(_) => return Err(broken(&peer, "it took nothing for too long")),
         };

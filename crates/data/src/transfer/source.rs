@@ -78,8 +78,13 @@ impl Source {
         }
     }
 
-    /// Its bytes as the body of an HTTP request, which reads ahead by a few chunks.
-    pub(super) fn into_body(mut self, len: u64) -> Upload {
+    /// Its bytes as the body of an HTTP request, which reads ahead by a few chunks. `taken` is told
+    /// how many more go.
+    pub(super) fn into_body(
+        mut self,
+        len: u64,
+        taken: impl FnMut(u64) + Send + Sync + 'static,
+    ) -> Upload {
         let (sender, chunks) = mpsc::channel(2);
         tokio::spawn(async move {
             while let Some(chunk) = self.next().await.transpose() {
@@ -89,15 +94,15 @@ impl Source {
                 }
             }
         });
-        Upload { chunks, left: len }
+        Upload { chunks, left: len, taken: Box::new(taken) }
     }
 }
 
 /// The body of an HTTP request.
-#[derive(Debug)]
 pub(super) struct Upload {
     chunks: mpsc::Receiver<Result<Bytes, TransferError>>,
     left: u64,
+    taken: Box<dyn FnMut(u64) + Send + Sync>,
 }
 
 impl http_body::Body for Upload {
@@ -112,6 +117,7 @@ impl http_body::Body for Upload {
             chunk.map(|chunk| {
                 let chunk = chunk?;
                 self.left = self.left.saturating_sub(chunk.len() as u64);
+                (self.taken)(chunk.len() as u64);
                 Ok(Frame::data(chunk))
             })
         })

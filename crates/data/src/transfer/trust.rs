@@ -46,11 +46,12 @@ pub(super) fn client_config(
     if added == 0 {
         return Err(unusable("no certificate of an authority was found; set ca_file".to_owned()));
     }
-    let config = ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| unusable(error.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let config =
+        ClientConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
+            .with_safe_default_protocol_versions()
+            .map_err(|error| unusable(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
     Ok(Arc::new(config))
 }
 

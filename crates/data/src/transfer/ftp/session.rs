@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::ClientConfig;
-use suppaftp::tokio::{AsyncRustlsConnector, AsyncRustlsFtpStream, AsyncRustlsStream, TransferStream};
+use suppaftp::tokio::{
+    AsyncRustlsConnector, AsyncRustlsFtpStream, AsyncRustlsStream, TransferStream,
+};
 use suppaftp::types::{FileType, FtpResult, Response};
 use suppaftp::{FtpError, Mode, Status};
 use tokio::net::TcpStream;
@@ -28,6 +30,12 @@ pub(super) struct Session {
     extended: bool,
     pub(super) peer: String,
     pub(super) stall_time: Duration,
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    Retrieve,
+    Store,
 }
 
 impl Session {
@@ -73,7 +81,7 @@ impl Session {
         path: &str,
         offset: u64,
     ) -> Result<(u64, TransferStream<AsyncRustlsStream>), TransferError> {
-        self.transfer(offset, async |stream| stream.retr_as_stream(path).await).await
+        self.transfer(Way::Retrieve, path, offset).await
     }
 
     /// Opens a file for writing at an offset, or at 0 if the server can't begin elsewhere.
@@ -82,7 +90,7 @@ impl Session {
         path: &str,
         offset: u64,
     ) -> Result<(u64, TransferStream<AsyncRustlsStream>), TransferError> {
-        self.transfer(offset, async |stream| stream.put_with_stream(path).await).await
+        self.transfer(Way::Store, path, offset).await
     }
 
     /// Gives a file another name, whose file is replaced.
@@ -96,10 +104,9 @@ impl Session {
 
     async fn transfer(
         &mut self,
+        way: Way,
+        path: &str,
         mut offset: u64,
-        begin: impl AsyncFn(
-            &mut AsyncRustlsFtpStream,
-        ) -> FtpResult<TransferStream<AsyncRustlsStream>>,
     ) -> Result<(u64, TransferStream<AsyncRustlsStream>), TransferError> {
         loop {
             let mode = if self.extended { Mode::ExtendedPassive } else { Mode::Passive };
@@ -107,7 +114,10 @@ impl Session {
             let restart = usize::try_from(offset).unwrap_or(0);
             let started = async {
                 self.stream.resume_transfer(restart).await?;
-                begin(&mut self.stream).await
+                match way {
+                    Way::Retrieve => self.stream.retr_as_stream(path).await,
+                    Way::Store => self.stream.put_with_stream(path).await,
+                }
             };
             let refused = match tokio::time::timeout(self.stall_time, started).await {
                 Ok(Ok(stream)) => return Ok((offset, stream)),
@@ -198,7 +208,7 @@ pub(super) fn failed(peer: &str, error: FtpError) -> TransferError {
             let text = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c });
             let text: String = text.take(ANSWER).collect();
             match answer.status.code() {
-                400..=499 => TransferError::Busy { peer, answer: text },
+                400..=499 => TransferError::Busy { peer, answer: text, retry_after: None },
                 500..=599 => TransferError::Refused { peer, answer: text },
                 _ => TransferError::Broken { peer, reason: format!("it answers {text}") },
             }
