@@ -133,7 +133,7 @@ impl Ftp {
         if path.is_empty() || path.ends_with('/') && !deliver {
             return Err(unusable("it names no file"));
         }
-        Ok(Place { peer: format!("ftp://{key}"), host: bare(host), port, path, account })
+        Ok(Place { peer: format!("ftp://{key}"), host: bare(&host), port, path, account })
     }
 
     async fn connect(&self, place: &Place<'_>) -> Result<Session, TransferError> {
@@ -274,9 +274,9 @@ fn partial_name(path: &str, parcel: &Delivery) -> String {
     format!("{directory}.{name}.{of}.part")
 }
 
-fn bare(host: Host<&str>) -> String {
+fn bare(host: &Host<&str>) -> String {
     match host {
-        Host::Domain(name) => name.to_owned(),
+        Host::Domain(name) => (*name).to_owned(),
         Host::Ipv4(address) => address.to_string(),
         Host::Ipv6(address) => address.to_string(),
     }

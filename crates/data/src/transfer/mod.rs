@@ -6,6 +6,8 @@ pub(crate) mod conformance;
 pub mod ftp;
 pub mod mailto;
 pub mod s3;
+#[cfg(test)]
+pub(crate) mod servers;
 mod source;
 pub(crate) mod trust;
 
