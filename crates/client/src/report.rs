@@ -139,7 +139,10 @@ impl<'a> Fields<'a> {
             signal: self.find("signal").filter(|signal| !signal.is_empty()).map(str::to_owned),
             usage: used.then_some(usage),
             ended_by: text("endedBy"),
-            transfers: self.records("transfer").map(transfer).collect::<Result<_, _>>()?,
+            transfers: self
+                .records("transfer")
+                .map(|it| transfer(&it))
+                .collect::<Result<_, _>>()?,
         })
     }
 
@@ -159,7 +162,7 @@ impl<'a> Fields<'a> {
 }
 
 /// Data of a job on its way.
-fn transfer(fields: Fields<'_>) -> Result<Transfer, String> {
+fn transfer(fields: &Fields<'_>) -> Result<Transfer, String> {
     Ok(Transfer {
         parameter: fields.text("parameter")?.to_owned(),
         peer: fields.find("peer").unwrap_or_default().to_owned(),
