@@ -187,6 +187,7 @@ impl Shared {
             max_running: work.max_running,
             max_queued: shared.settings.max_queued,
             submitted: shared.clock.now(),
+            fetching: plan.fetches().next().is_some(),
             boot: (!durable).then(|| shared.boot.clone()),
         };
         let waiter = shared.wait_for(job);
