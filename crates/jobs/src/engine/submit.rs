@@ -433,6 +433,7 @@ fn place_all(directory: &Path, placements: &[Placement], durable: bool) -> io::R
             fs::create_dir_all(parent)?;
         }
         if let Placed::Bytes(Payload::Spooled(held)) = content
+            && !held.is_shared()
             && !left.clone().any(|later| later.content.is_in(held))
         {
             if durable {
