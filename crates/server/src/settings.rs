@@ -75,6 +75,57 @@ impl Settings {
     }
 }
 
+/// Settings of data by reference.
+#[derive(Clone, Debug)]
+pub struct DataSettings {
+    /// The pool's directory; else one of the data directory's own. Several servers may share one.
+    pub pool: Option<PathBuf>,
+    /// Data may be uploaded by whoever may call.
+    pub uploads: bool,
+    /// The built-in service `session` is there.
+    pub sessions: bool,
+    /// Data may be fetched from private networks and from this machine.
+    pub allow_private: bool,
+    /// Private networks from which data may be fetched all the same, as `NAME=CIDR`.
+    pub networks: Vec<String>,
+    /// Directories below which `file:` references may be.
+    pub file_roots: Vec<PathBuf>,
+    /// What all owners together may have in the pool.
+    pub pool_quota: Option<u64>,
+    /// What one owner may have in the pool.
+    pub pool_owner_quota: Option<u64>,
+    /// How long whoever has a reference may fetch its data.
+    pub grant_life: Duration,
+    /// How long half of a file waits for the rest.
+    pub incoming_life: Duration,
+    /// Outputs from this size on go by reference where the caller leaves it to the server.
+    pub reference_size: u64,
+    /// What the files of one session may occupy.
+    pub session_quota: Option<u64>,
+    /// How long a session may idle, unless its owner asks for less.
+    pub session_idle: Duration,
+}
+
+impl Default for DataSettings {
+    fn default() -> Self {
+        Self {
+            pool: None,
+            uploads: true,
+            sessions: true,
+            allow_private: false,
+            networks: Vec::new(),
+            file_roots: Vec::new(),
+            pool_quota: None,
+            pool_owner_quota: None,
+            grant_life: Duration::from_secs(7 * 24 * 3600),
+            incoming_life: Duration::from_secs(24 * 3600),
+            reference_size: 1 << 20,
+            session_quota: None,
+            session_idle: Duration::from_secs(24 * 3600),
+        }
+    }
+}
+
 /// All that `--limit NAME=VALUE` reaches.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -82,6 +133,8 @@ pub struct Limits {
     pub faces: Settings,
     /// The jobs.
     pub jobs: fishplate_jobs::engine::Settings,
+    /// Data by reference.
+    pub data: DataSettings,
 }
 
 /// A limit that can be set.
@@ -130,7 +183,11 @@ pub enum LimitError {
 impl Limits {
     /// The defaults for this data directory under this public URL.
     pub fn new(data: PathBuf, public_url: impl Into<String>) -> Self {
-        Self { faces: Settings::new(public_url), jobs: fishplate_jobs::engine::Settings::new(data) }
+        Self {
+            faces: Settings::new(public_url),
+            jobs: fishplate_jobs::engine::Settings::new(data),
+            data: DataSettings::default(),
+        }
     }
 
     /// Sets a limit from `NAME=VALUE`.
@@ -171,6 +228,9 @@ const NEVER_ZERO: &[&str] = &[
     "children",
     "parts",
     "message_size",
+    "grant_life",
+    "incoming_life",
+    "session_idle",
 ];
 
 impl Limit {
@@ -305,6 +365,13 @@ limits! {
     header_length Bytes faces.wire, "A header field of a part.";
     inline_size Bytes faces.wire, "A payload that is kept in memory; a larger one is spooled to disk.";
     inline_total Bytes faces.wire, "All payloads of a message that are kept in memory.";
+    pool_quota Bytes data, "What all data in the pool may occupy.";
+    pool_owner_quota Bytes data, "What one owner's data in the pool may occupy.";
+    grant_life Time data, "How long whoever has a reference to data of this server may fetch it.";
+    incoming_life Time data, "How long half a file waits for the rest.";
+    reference_size Bytes data, "Outputs from this size on are references where the caller leaves it to the server.";
+    session_quota Bytes data, "What the files of one session may occupy.";
+    session_idle Time data, "How long a session may idle.";
 }
 
 #[cfg(test)]

@@ -116,6 +116,12 @@ impl ReplyBody {
         Ok(Self { content, left, sent: None, memory: Reserved::default() })
     }
 
+    /// A body of this length for an answer to HEAD: nobody reads it.
+    pub fn length_of(sections: &[Section]) -> Self {
+        let left = Some(total(sections));
+        Self { content: Content::Bytes(None), left, sent: None, memory: Reserved::default() }
+    }
+
     /// This connection sends files by itself.
     pub(super) fn through(&mut self, outlet: &Outlet) {
         if let Content::File(body) = &mut self.content {
