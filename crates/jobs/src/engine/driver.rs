@@ -367,11 +367,14 @@ impl Shared {
             match &output.content {
                 OutputContent::Text(_) => true,
                 OutputContent::Array { bytes, .. } => inline(bytes),
-                OutputContent::TextFile { .. } | OutputContent::File { .. } => false,
+                OutputContent::TextFile { .. }
+                | OutputContent::File { .. }
+                | OutputContent::Archive { .. } => false,
             }
         };
         lock(&self.passing).remove(&job)
             && conclusion.state() != JobState::Killed
+            && conclusion.answer.is_plain()
             && conclusion.outputs().iter().all(in_memory)
             && waits(&job)
     }

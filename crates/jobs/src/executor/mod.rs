@@ -191,6 +191,9 @@ pub struct Output {
     pub name: String,
     /// The file's path in the workspace, where a glob found it.
     pub label: Option<String>,
+    /// Its media type; empty if not told.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub media_type: String,
     /// Its value.
     pub content: OutputContent,
 }
@@ -210,6 +213,13 @@ pub enum OutputContent {
     /// A file of the workspace, and its length in bytes.
     File {
         /// Path in the workspace.
+        path: String,
+        /// Length in bytes.
+        len: u64,
+    },
+    /// A directory of the workspace, as an archive.
+    Archive {
+        /// Path in the job's directory.
         path: String,
         /// Length in bytes.
         len: u64,

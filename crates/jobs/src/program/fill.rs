@@ -106,6 +106,7 @@ pub(super) fn output_rules(invocation: &Invocation) -> Vec<OutputRule> {
         source: output.source.clone(),
         required: !output.parameter.optional,
         format: output.parameter.data_type.as_array().map(|_| output.format),
+        media_type: output.parameter.media_type.clone(),
     };
     invocation.outputs.iter().map(rule).collect()
 }

@@ -70,6 +70,7 @@ fn the_papers_call_becomes_its_command_line() {
         source: OutputSource::Path("result".to_owned()),
         required: true,
         format: None,
+        media_type: String::new(),
     };
     assert_eq!(plan.outputs, [rule]);
     assert!(plan.base_environment.unwrap().starts_with(service.directory.path()));
@@ -292,7 +293,9 @@ fn run(plan: &Plan) -> TempDir {
         let bytes = match &input.content {
             InputContent::Text(text) => text.as_bytes(),
             InputContent::Bytes(bytes) => bytes,
-            InputContent::InPlace => panic!("nothing is spooled here"),
+            InputContent::InPlace | InputContent::Fetch(_) | InputContent::Fetched(_) => {
+                panic!("nothing is spooled here")
+            }
         };
         std::fs::write(at(&input.path), bytes).unwrap();
     }
