@@ -90,6 +90,8 @@ pub struct DataSettings {
     pub networks: Vec<String>,
     /// Directories below which `file:` references may be.
     pub file_roots: Vec<PathBuf>,
+    /// A file with settings of transfers: credentials, the mail server.
+    pub transfers: Option<PathBuf>,
     /// What all owners together may have in the pool.
     pub pool_quota: Option<u64>,
     /// What one owner may have in the pool.
@@ -98,8 +100,6 @@ pub struct DataSettings {
     pub grant_life: Duration,
     /// How long half of a file waits for the rest.
     pub incoming_life: Duration,
-    /// Outputs from this size on go by reference where the caller leaves it to the server.
-    pub reference_size: u64,
     /// What the files of one session may occupy.
     pub session_quota: Option<u64>,
     /// How long a session may idle, unless its owner asks for less.
@@ -115,11 +115,11 @@ impl Default for DataSettings {
             allow_private: false,
             networks: Vec::new(),
             file_roots: Vec::new(),
+            transfers: None,
             pool_quota: None,
             pool_owner_quota: None,
             grant_life: Duration::from_secs(7 * 24 * 3600),
             incoming_life: Duration::from_secs(24 * 3600),
-            reference_size: 1 << 20,
             session_quota: None,
             session_idle: Duration::from_secs(24 * 3600),
         }
@@ -338,6 +338,8 @@ limits! {
     disk_quota Bytes jobs, "What ended jobs may occupy before new ones are refused.";
     disk_reserve Bytes jobs, "What must stay free on the disk; new jobs are refused and running ones stopped below it.";
     lease Time jobs, "How long a claim on a job lasts if its holder does not renew it.";
+    max_fetching Count jobs, "Jobs that one process fetches data for at once.";
+    link_size Bytes jobs, "Inputs by reference from this size on are linked into the workspace; smaller ones are copied.";
     message_memory Bytes faces, "Memory that messages hold together while they are read, and functions' outputs until they are sent.";
     key_length Count faces, "Characters of an idempotency key.";
     functions_running Count faces, "Functions of the server that run at once; calls beyond it wait.";
@@ -369,7 +371,7 @@ limits! {
     pool_owner_quota Bytes data, "What one owner's data in the pool may occupy.";
     grant_life Time data, "How long whoever has a reference to data of this server may fetch it.";
     incoming_life Time data, "How long half a file waits for the rest.";
-    reference_size Bytes data, "Outputs from this size on are references where the caller leaves it to the server.";
+    reference_size Bytes jobs, "Outputs from this size on are references where the caller leaves it to the server.";
     session_quota Bytes data, "What the files of one session may occupy.";
     session_idle Time data, "How long a session may idle.";
 }
