@@ -12,6 +12,7 @@ use fishplate_jobs::program::Program;
 use fishplate_wire::wsdl::{self, View};
 use fishplate_wire::{Expected, WireLimits};
 
+use crate::data::Data;
 use crate::faces::metrics::{Counters, Metrics};
 use crate::functions::Gate;
 use crate::memory::MessageMemory;
@@ -25,6 +26,8 @@ pub struct Host {
     pub settings: Settings,
     /// Its jobs.
     pub engine: Engine,
+    /// Data by reference.
+    pub data: Arc<Data>,
     /// Where payloads go on their way in.
     pub spool: Arc<SpoolDirectory>,
     /// Where functions put large outputs.
@@ -100,6 +103,7 @@ impl Host {
         settings: Settings,
         place: Place,
         engine: Engine,
+        data: Arc<Data>,
         spool: Arc<SpoolDirectory>,
         worker: WorkerProgram,
         handlers: Vec<Handler>,
@@ -124,6 +128,7 @@ impl Host {
         let memory = MessageMemory::new(settings.message_memory);
         Self {
             engine,
+            data,
             scratch: spool.scratch(),
             gate: Gate::new(&settings),
             worker,

@@ -21,11 +21,12 @@ pub fn service() -> Service {
         name: NAME.to_owned(),
         namespace: "urn:fishplate:session:1".to_owned(),
         title: "Sessions".to_owned(),
-        documentation: "A session is a space on this server in which programs share files. Open one, \
+        documentation:
+            "A session is a space on this server in which programs share files. Open one, \
              name it in the calls of the services here (header session of urn:fishplate:options:1, \
              or a WS-Context context urn:fishplate:session:ID), and their outputs stay there; the \
              input session:NAME is the file of that name."
-            .to_owned(),
+                .to_owned(),
         operations: vec![open(), close(), touch(), files()],
     }
 }

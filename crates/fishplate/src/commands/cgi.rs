@@ -57,16 +57,17 @@ pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
     let public_url = arguments.public_url.unwrap_or(script_url);
     let limits = arguments.hosting.limits(public_url.clone())?;
     let hosting = arguments.hosting;
-    let data = limits.jobs.data.clone();
+    let directory = limits.jobs.data.clone();
     let runtime = super::hosting::runtime()?;
     runtime.block_on(async {
+        let data = assembly::data(&limits)?;
         let engine = assembly::engine(&limits, hosting.cgroup())?;
         let engine = engine.worked_by(move || {
-            if let Err(error) = start_engine(&data, &public_url, &hosting) {
+            if let Err(error) = start_engine(&directory, &public_url, &hosting) {
                 tracing::error!(error = format!("{error:#}"), "no engine could be started");
             }
         });
-        let host = assembly::host(limits, Place::At, engine, descriptions, Vec::new())?;
+        let host = assembly::host(limits, Place::At, engine, data, descriptions, Vec::new())?;
         cgi::answer(&host, &name, &variables, std::io::stdin(), &mut std::io::stdout()).await?;
         anyhow::Ok(())
     })?;

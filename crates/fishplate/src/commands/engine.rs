@@ -39,8 +39,11 @@ pub(crate) fn run(arguments: &EngineArgs) -> anyhow::Result<ExitCode> {
     // the lock is given up. So one of the two sees the other.
     while let Some(lock) = try_lock(&data)? {
         let left = runtime.block_on(async {
+            let data = assembly::data(&limits)?;
             let engine = assembly::engine(&limits, arguments.hosting.cgroup())?;
+            let house = tokio::spawn(data.keep_house());
             engine.run(Until::Idle(IDLE)).await;
+            house.abort();
             drop(lock);
             let backlog = engine.backlog();
             anyhow::Ok(backlog.queued + backlog.running)

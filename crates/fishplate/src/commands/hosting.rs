@@ -178,7 +178,8 @@ impl HostingArgs {
         data.uploads = !self.no_uploads;
         data.sessions = !self.no_sessions;
         data.allow_private = self.allow_private;
-        data.networks.clone_from(&self.allow_network);
+        let network = |text: &String| text.parse().context("--allow-network");
+        data.networks = self.allow_network.iter().map(network).collect::<Result<_, _>>()?;
         data.file_roots = self.file_root.iter().map(absolute).collect::<Result<_, _>>()?;
         data.transfers =
             self.transfers.as_ref().map(absolute).transpose().context("--transfers")?;

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use fishplate_contract::Held;
 use rustix::io::{ReadWriteFlags, preadv2};
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -23,8 +22,6 @@ const WARMED: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) struct FileBody {
     file: Arc<File>,
-    /// Nobody removes the file as long as it is sent.
-    _held: Arc<dyn Held>,
     sections: VecDeque<Section>,
     /// Where windows are noted; without, the bytes themselves are given.
     outlet: Option<Outlet>,
@@ -62,10 +59,9 @@ pub(super) fn total(sections: &[Section]) -> u64 {
 }
 
 impl FileBody {
-    pub(super) fn new(file: File, held: Arc<dyn Held>, sections: Vec<Section>) -> Self {
+    pub(super) fn new(file: File, sections: Vec<Section>) -> Self {
         Self {
             file: Arc::new(file),
-            _held: held,
             sections: sections.into(),
             outlet: None,
             reading: None,

@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 
 use super::direct::{Direct, Outlet};
 use super::respond;
-use super::route::unnamed;
+use super::route::{is_open, unnamed};
 use super::stall::Unstalled;
 use super::timer::ConnectionTimer;
 use crate::host::Host;
@@ -89,6 +89,10 @@ async fn connection(host: &Arc<Host>, stream: TcpStream) {
     let service = service_fn(|request: Request<HyperBody>| async move {
         let mut reply = match principal(host, &request) {
             Ok(principal) => respond(host, request, principal).await,
+            // Other servers fetch data here, and nobody in front of us knows them.
+            Err(_) if is_open(host, &request) => {
+                respond(host, request, Principal::anonymous()).await
+            }
             Err(header) => unnamed(header),
         };
         reply.body_mut().through(outlet);

@@ -105,15 +105,12 @@ impl ReplyBody {
         Self { content, left, sent: None, memory: Reserved::default() }
     }
 
-    /// Sections of a body, those that are no bytes in this file, which is kept for as long.
-    ///
-    /// # Errors
-    /// If it cannot be opened.
-    pub fn file(held: Arc<dyn Held>, sections: Vec<Section>) -> io::Result<Self> {
-        let file = File::open(held.path())?;
+    /// Sections of a body; those that are no bytes are in this file. (As long as it is open, its lease
+    /// lasts: a lock is the open file's.)
+    pub fn file(file: File, sections: Vec<Section>) -> Self {
         let left = Some(total(&sections));
-        let content = Content::File(Box::new(FileBody::new(file, held, sections)));
-        Ok(Self { content, left, sent: None, memory: Reserved::default() })
+        let content = Content::File(Box::new(FileBody::new(file, sections)));
+        Self { content, left, sent: None, memory: Reserved::default() }
     }
 
     /// A body of this length for an answer to HEAD: nobody reads it.

@@ -19,8 +19,7 @@ pub(super) enum Wanted {
 /// What a `Range` field asks for of so many bytes.
 pub(super) fn wanted(field: &str, len: u64) -> Wanted {
     let Some(set) = field.trim().strip_prefix("bytes=") else { return Wanted::All };
-    let specs: Vec<&str> =
-        set.split(',').map(str::trim).filter(|spec| !spec.is_empty()).collect();
+    let specs: Vec<&str> = set.split(',').map(str::trim).filter(|spec| !spec.is_empty()).collect();
     if specs.is_empty() || specs.len() > MOST {
         return Wanted::All;
     }
@@ -92,7 +91,8 @@ mod tests {
             assert_eq!(wanted(field, 10_000), Wanted::Nothing, "{field}");
         }
         assert_eq!(wanted("bytes=0-", 0), Wanted::Nothing);
-        for field in ["", "bytes=", "bytes=a-b", "bytes=5-3", "bytes=-", "pages=1-2", "bytes=+1-2"] {
+        for field in ["", "bytes=", "bytes=a-b", "bytes=5-3", "bytes=-", "pages=1-2", "bytes=+1-2"]
+        {
             assert_eq!(wanted(field, 10_000), Wanted::All, "{field}");
         }
     }

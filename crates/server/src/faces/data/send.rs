@@ -1,11 +1,11 @@
 //! GET and HEAD of data: conditions, ranges, digests (RFC 9110, RFC 9530, RFC 6266).
 
+use std::fs::File;
 use std::ops::Range;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use fishplate_contract::{Digest, Fault, FaultCode, Held, Timestamp};
+use fishplate_contract::{Digest, Fault, FaultCode, Timestamp};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 
@@ -28,7 +28,8 @@ const BOUNDARY: &str = "fishplate-ranges-9a6d1f0c2b7e";
 #[derive(Debug)]
 pub(super) struct Representation {
     /// Its bytes, which do not change.
-    pub(super) held: Arc<dyn Held>,
+    pub(super) file: File,
+    pub(super) len: u64,
     /// A strong entity tag, with its quotes.
     pub(super) tag: String,
     /// When it came to be.
@@ -44,7 +45,7 @@ pub(super) struct Representation {
 
 /// Answers a GET or HEAD; also tells how many bytes will be sent.
 pub(super) fn send(data: Representation, method: &Method, asked: &HeaderMap) -> (Reply, u64) {
-    let len = data.held.len();
+    let len = data.len;
     let validators = Validators { tag: data.tag.clone(), modified: data.modified };
     let verdict = validators.judge(asked);
     let parts = match verdict {
@@ -54,7 +55,8 @@ pub(super) fn send(data: Representation, method: &Method, asked: &HeaderMap) -> 
     let media_type = if data.media_type.is_empty() { BYTES } else { &data.media_type };
     let (status, content_type, sections) = match (verdict, parts) {
         (Verdict::Failed, _) => {
-            let reply = text(412, "the data is not what If-Match or If-Unmodified-Since asks for\n");
+            let reply =
+                text(412, "the data is not what If-Match or If-Unmodified-Since asks for\n");
             return (with_fields(reply, &data), 0);
         }
         (Verdict::NotModified, _) => (304, None, Vec::new()),
@@ -131,10 +133,14 @@ fn body(
     let body = match method {
         // Only its length is looked at.
         &Method::HEAD => ReplyBody::length_of(&sections),
-        _ => ReplyBody::file(Arc::clone(&data.held), sections).map_err(|error| {
-            tracing::error!(%error, "data of the pool could not be opened");
-            Fault::new(FaultCode::Internal, "the data could not be read; the server's log has more")
-        })?,
+        _ => {
+            let file = data.file.try_clone().map_err(|error| {
+                tracing::error!(%error, "data of the pool could not be opened");
+                let what = "the data could not be read; the server's log has more";
+                Fault::new(FaultCode::Internal, what)
+            })?;
+            ReplyBody::file(file, sections)
+        }
     };
     Ok(body)
 }

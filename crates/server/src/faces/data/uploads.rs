@@ -67,7 +67,8 @@ impl Turn {
             self.leave.notify_waiters();
             let soon = Duration::from_millis(50);
             // Who began to listen just now did not hear it.
-            if let Ok(mine) = tokio::time::timeout(soon, Arc::clone(&self.at_work).lock_owned()).await
+            if let Ok(mine) =
+                tokio::time::timeout(soon, Arc::clone(&self.at_work).lock_owned()).await
             {
                 return mine;
             }
