@@ -111,6 +111,18 @@ impl Plan {
 }
 
 impl Fetch {
+    /// What the parameter of this name refers to.
+    pub fn new(parameter: &str, from: &DataRef, private: bool, arrival: Arrival) -> Self {
+        Self {
+            parameter: parameter.to_owned(),
+            url: from.url.clone(),
+            len: from.len,
+            digest: from.digest.map(|digest| digest.to_string()),
+            private,
+            arrival,
+        }
+    }
+
     /// The reference, as the caller sent it.
     pub fn reference(&self) -> DataRef {
         let digest = self.digest.as_deref().and_then(Digest::from_field);

@@ -14,3 +14,17 @@ impl Default for Limits {
         Self { entries: 1_000_000, size: 1 << 40 }
     }
 }
+
+/// Unpacks an archive into a directory that is not there yet.
+///
+/// # Errors
+/// What is wrong with the archive.
+pub fn unpack_file(
+    _archive: &std::path::Path,
+    _to: &std::path::Path,
+    _parameter: &str,
+    _limits: &Limits,
+) -> Result<(), fishplate_contract::Fault> {
+    let what = "directories are not unpacked yet; send files";
+    Err(fishplate_contract::Fault::new(fishplate_contract::FaultCode::NotSupported, what))
+}

@@ -1,18 +1,24 @@
 //! The engine: claims jobs, starts them, observes them, concludes them, and answers for them.
 //!
 //! Reading order: [`reactor`] (the steps, no effects), [`driver`] (the effects and the clock),
+//! `fetching` and `arrival` (data by reference before the start), `sending` (and after the end),
+//! `transfers` (what moves just now),
 //! [`judge`] (from a program's end to a job's), [`verbs`] (what callers ask of jobs), `outcome`
 //! (outputs as the caller wants them),
 //! [`housekeeping`] (retention and what kills left behind), [`holder`] (who holds a lease).
 
+mod arrival;
 mod driver;
+mod fetching;
 pub mod holder;
 mod housekeeping;
 mod judge;
 mod outcome;
 mod output;
 pub mod reactor;
+mod sending;
 mod submit;
+mod transfers;
 mod verbs;
 
 use std::collections::{HashMap, HashSet};
@@ -109,6 +115,8 @@ struct Shared {
     plans: Mutex<HashMap<JobId, Arc<crate::plan::Plan>>>,
     /// Starts that are not recorded yet.
     unrecorded: Mutex<HashMap<JobId, driver::Start>>,
+    /// What moves for jobs in this process.
+    underway: Mutex<HashMap<JobId, transfers::Underway>>,
     /// Jobs that nobody can ask for but the caller who waits here.
     passing: Mutex<HashSet<JobId>>,
     /// Bytes that ended jobs occupied when last counted.
@@ -154,6 +162,7 @@ impl Engine {
                 waits_for: Mutex::default(),
                 plans: Mutex::default(),
                 unrecorded: Mutex::default(),
+                underway: Mutex::default(),
                 passing: Mutex::default(),
                 disk_used: AtomicU64::new(0),
                 releasing: Mutex::default(),

@@ -9,7 +9,7 @@ use fishplate_contract::{
     Value,
 };
 
-use super::output::{self, OutputHeld};
+use super::output::{self, OutputHeld, Remembered};
 use super::{Engine, Shared};
 use crate::answer::{self, Answer};
 use crate::conclusion::{Conclusion, Sent};
@@ -181,7 +181,7 @@ impl Shared {
         let (all, in_session) = (outputs.to_vec(), session.is_some());
         let prepared = tokio::task::spawn_blocking(move || {
             let file = output::file(&directory, &all, at, in_session)?;
-            Ok::<_, std::io::Error>((file, output::addresses(&directory)))
+            Ok::<_, std::io::Error>((file, Remembered::Addresses.read(&directory)))
         });
         let (file, known) = match prepared.await {
             Ok(Ok(prepared)) => prepared,
@@ -206,7 +206,8 @@ impl Shared {
                 expires: adopted.expires.map(|at| at.0),
             };
             let directory = self.directory(job);
-            let _ = tokio::task::spawn_blocking(move || output::remember(&directory, sent)).await;
+            let note = move || Remembered::Addresses.note(&directory, sent);
+            let _ = tokio::task::spawn_blocking(note).await;
         }
         Ok(adopted.reference)
     }

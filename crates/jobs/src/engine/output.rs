@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fishplate_contract::{Array, Element, Fault, FaultCode, Held, Payload};
 
@@ -158,26 +158,45 @@ pub(super) fn unreadable(error: &io::Error) -> Fault {
     Fault::new(FaultCode::Internal, format!("the output can't be read: {error}"))
 }
 
-const ADDRESSES: &str = "addresses";
-
-/// The addresses that outputs of a job have. What can't be read is given anew.
-pub(super) fn addresses(directory: &Path) -> Vec<Sent> {
-    let text = fs::read(directory.join(ADDRESSES)).unwrap_or_default();
-    serde_json::from_slice(&text).unwrap_or_default()
+/// What is remembered of a job's outputs in its directory.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Remembered {
+    /// Addresses that they were given.
+    Addresses,
+    /// Where they were delivered.
+    Delivered,
 }
 
-/// Remembers an output's address.
-pub(super) fn remember(directory: &Path, sent: Sent) {
-    let mut known = addresses(directory);
-    known.retain(|it| (&it.name, &it.label) != (&sent.name, &sent.label));
-    known.push(sent);
-    let write = || {
-        let (path, file) = tempfile_in(directory)?;
-        serde_json::to_writer(&file, &known)?;
-        fs::rename(path, directory.join(ADDRESSES))
-    };
-    if let Err(error) = write() {
-        tracing::warn!(directory = %directory.display(), %error, "an address was not remembered");
+impl Remembered {
+    fn file(self) -> &'static str {
+        match self {
+            Self::Addresses => "addresses",
+            Self::Delivered => "delivered",
+        }
+    }
+
+    /// What is remembered; nothing if it can't be read.
+    pub(super) fn read(self, directory: &Path) -> Vec<Sent> {
+        let text = fs::read(directory.join(self.file())).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    /// Remembers one more, or the same output anew.
+    pub(super) fn note(self, directory: &Path, sent: Sent) {
+        // One after the other: each writes what the one before wrote, and its own.
+        static ONE: Mutex<()> = Mutex::new(());
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.read(directory);
+        known.retain(|it| (&it.name, &it.label) != (&sent.name, &sent.label));
+        known.push(sent);
+        let write = || {
+            let (path, file) = tempfile_in(directory)?;
+            serde_json::to_writer(&file, &known)?;
+            fs::rename(path, directory.join(self.file()))
+        };
+        if let Err(error) = write() {
+            tracing::warn!(directory = %directory.display(), %error, "an output's address is not remembered");
+        }
     }
 }
 
@@ -215,11 +234,13 @@ mod tests {
             digest: None,
             expires: Some(9),
         };
-        assert_eq!(addresses(directory.path()), []);
-        remember(directory.path(), sent("mesh", "http://a/1"));
-        remember(directory.path(), sent("grid", "http://a/2"));
-        remember(directory.path(), sent("mesh", "http://a/3"));
+        let known = Remembered::Addresses;
+        assert_eq!(known.read(directory.path()), []);
+        known.note(directory.path(), sent("mesh", "http://a/1"));
+        known.note(directory.path(), sent("grid", "http://a/2"));
+        known.note(directory.path(), sent("mesh", "http://a/3"));
         let expected = [sent("grid", "http://a/2"), sent("mesh", "http://a/3")];
-        assert_eq!(addresses(directory.path()), expected);
+        assert_eq!(known.read(directory.path()), expected);
+        assert_eq!(Remembered::Delivered.read(directory.path()), []);
     }
 }

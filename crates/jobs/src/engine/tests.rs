@@ -1,6 +1,9 @@
 //! The whole engine on a batch executor that lags, on every store: jobs that are accepted end, each
 //! is started once, and an engine that dies is replaced by the next.
 
+mod outputs;
+mod references;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -79,13 +82,16 @@ impl Fixture {
     }
 
     fn running(&self) -> (Engine, tokio::task::JoinHandle<()>) {
-        let engine = self.engine();
-        let run = tokio::spawn({
-            let engine = engine.clone();
-            async move { engine.run(Until::Dropped).await }
-        });
-        (engine, run)
+        run(self.engine())
     }
+}
+
+fn run(engine: Engine) -> (Engine, tokio::task::JoinHandle<()>) {
+    let run = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.run(Until::Dropped).await }
+    });
+    (engine, run)
 }
 
 fn state(engine: &Engine, job: JobId) -> JobState {

@@ -78,11 +78,14 @@ impl Engine {
     pub fn status(&self, owner: &Principal, service: &str, job: JobId) -> Result<JobReport, Fault> {
         let record = self.record(owner, service, job)?;
         let mut report = report(&record);
+        let plan = self.plan(job)?;
+        report.transfers = self.shared.transfers(&record, &plan);
         if record.state == JobState::Running {
-            let plan = self.plan(job)?;
             report.progress = workspace::progress(&plan, &record.directory);
             if let Some(waits_for) = lock(&self.shared.waits_for).get(&job) {
                 report.message.clone_from(waits_for);
+            } else if self.shared.is_sending(job) {
+                "sends its outputs".clone_into(&mut report.message);
             }
         }
         Ok(report)
@@ -112,20 +115,20 @@ impl Engine {
             }
             KillRequest::Dequeued => {
                 lock(&shared.plans).remove(&job);
+                shared.stop_transfers(job);
                 if let Some(conclusion) = shared.find(job)?.and_then(|record| record.conclusion) {
                     let conclusion = Arc::new(conclusion);
                     shared.announce(job, &Ended { conclusion, kept: true });
                 }
                 let _ = shared.orders.send(Order::Claim);
-                return Ok((
-                    JobState::Killed,
-                    "the job was queued; its program was never started".to_owned(),
-                ));
+                let why = "the job did not run yet; its program was never started";
+                return Ok((JobState::Killed, why.to_owned()));
             }
             KillRequest::Requested(handle) => handle,
         };
         // The holder ends it; if that is another process, the executor is asked from here too,
         // so that nobody waits for the holder to look.
+        shared.stop_transfers(job);
         let _ = shared.orders.send(Order::Event(Event::KillRequested(job)));
         if let Some(handle) = handle {
             shared.executor.cancel(&handle).await;

@@ -38,6 +38,10 @@ pub trait Executor: Send + Sync {
     /// is needed if the job still runs much later than its grace.
     fn cancel<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, ()>;
 
+    /// Whether a program that is started here can't write to inputs that are linked into its
+    /// workspace ([`fishplate_contract::Placing::Link`]).
+    fn guards_inputs(&self) -> bool;
+
     /// Returns when something may have changed, so that observing is worth while. An executor that
     /// cannot tell never returns; engines observe from time to time all the same. For one waiter:
     /// a change that came while nobody waited is told to the next, changes in between count once.

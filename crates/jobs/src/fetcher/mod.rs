@@ -4,7 +4,9 @@
 //! A future that is dropped stops what it does; asked for the same again, by this process or by
 //! another, it goes on from what is there.
 
-use std::fmt::Debug;
+#[doc(hidden)]
+pub mod fake;
+
 use std::path::PathBuf;
 
 use fishplate_contract::{DataRef, Fault, JobId, Placing, Principal, SessionId, Timestamp};

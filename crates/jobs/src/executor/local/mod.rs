@@ -336,6 +336,10 @@ impl Executor for LocalExecutor {
         })
     }
 
+    fn guards_inputs(&self) -> bool {
+        false
+    }
+
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.shared.changed.notified())
     }
