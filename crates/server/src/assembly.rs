@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fishplate_contract::SystemClock;
-use fishplate_data::pool::{Pool, PoolError};
+use fishplate_data::{Pool, PoolError};
 use fishplate_jobs::descriptor::Description;
 use fishplate_jobs::engine::Engine;
 use fishplate_jobs::executor::local::{CgroupUse, LocalExecutor, LocalSettings};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::{Fault, FaultCode, Principal};
-use fishplate_data::pool::{Grant, GrantRequest, Lease, Pool, PoolError};
+use fishplate_data::{Grant, GrantRequest, Lease, Pool, PoolError};
 use tokio::task::spawn_blocking;
 
 use crate::faces::data::Uploads;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use fishplate_data::Network;
-use fishplate_data::pool::PoolSettings;
+use fishplate_data::PoolSettings;
 use fishplate_data::transfer::TransferSettings;
 use fishplate_jobs::descriptor::units;
 use fishplate_wire::WireLimits;

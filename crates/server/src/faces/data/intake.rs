@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use bytes::Bytes;
 use fishplate_contract::{Digest, Fault, FaultCode};
-use fishplate_data::pool::{Incoming as Arriving, PoolError};
+use fishplate_data::{Incoming as Arriving, PoolError};
 use hyper::body::Body;
 use ring::digest::{Context, SHA256, SHA512};
 use tokio::task::{JoinHandle, spawn_blocking};

@@ -26,7 +26,7 @@ use hyper::header::{self, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 
-use fishplate_data::pool::{Granted, PoolError};
+use fishplate_data::{Granted, PoolError};
 
 use crate::data::{Data, blocking};
 use crate::host::Host;
@@ -87,7 +87,7 @@ where
     let (method, headers) = (&asked.method, &asked.headers);
     let answered = match place {
         Place::Session(id, name) => match *method {
-            Method::GET | Method::HEAD => file(host, id, name, asked).await,
+            Method::GET | Method::HEAD => Err(Fault::new(FaultCode::NoSuchSession, "there is no such session")),
             _ => Ok(not_allowed("GET, HEAD")),
         },
         Place::Upload(id) => match (&data.uploads, id.parse()) {
@@ -205,7 +205,7 @@ async fn revoke(data: &Arc<Data>, rest: &str, owner: &Principal) -> Result<Reply
 }
 
 fn sent(host: &Host, representation: Representation, asked: &Parts) -> Reply {
-    let (reply, bytes) = send(representation, &asked.method, &asked.headers);
+    let (reply, bytes) = send(&representation, &asked.method, &asked.headers);
     host.metrics.served(bytes);
     reply
 }

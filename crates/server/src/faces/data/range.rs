@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_field_asks_for_what_the_standard_says() {
         for (field, parts) in [
-            ("bytes=0-499", vec![0..500]),
+            ("bytes=0-499", Vec::from([0..500])),
             ("bytes=500-", vec![500..10_000]),
             ("bytes=-500", vec![9500..10_000]),
             ("bytes=9500-20000", vec![9500..10_000]),

@@ -4,8 +4,8 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Digest, Fault, FaultCode, Principal};
-use fishplate_data::pool::{Grant, Incoming as Arriving, PoolError};
+use fishplate_contract::{Digest, Fault, FaultCode, Held as _, Principal};
+use fishplate_data::{Grant, Incoming as Arriving, PoolError};
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::{Response, StatusCode};

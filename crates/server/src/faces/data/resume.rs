@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fishplate_contract::{Digest, Fault, FaultCode, Principal};
-use fishplate_data::pool::Incoming as Arriving;
+use fishplate_data::Incoming as Arriving;
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::{Method, Response, StatusCode};
@@ -233,8 +233,8 @@ async fn put_away(arriving: Arriving) {
     let _ = tokio::task::spawn_blocking(move || drop(arriving)).await;
 }
 
-fn is_mismatch(error: &fishplate_data::pool::PoolError) -> bool {
-    matches!(error, fishplate_data::pool::PoolError::Mismatch { .. })
+fn is_mismatch(error: &fishplate_data::PoolError) -> bool {
+    matches!(error, fishplate_data::PoolError::Mismatch { .. })
 }
 
 fn no_content() -> Reply {

@@ -44,7 +44,7 @@ pub(super) struct Representation {
 }
 
 /// Answers a GET or HEAD; also tells how many bytes will be sent.
-pub(super) fn send(data: Representation, method: &Method, asked: &HeaderMap) -> (Reply, u64) {
+pub(super) fn send(data: &Representation, method: &Method, asked: &HeaderMap) -> (Reply, u64) {
     let len = data.len;
     let validators = Validators { tag: data.tag.clone(), modified: data.modified };
     let verdict = validators.judge(asked);
@@ -57,12 +57,12 @@ pub(super) fn send(data: Representation, method: &Method, asked: &HeaderMap) -> 
         (Verdict::Failed, _) => {
             let reply =
                 text(412, "the data is not what If-Match or If-Unmodified-Since asks for\n");
-            return (with_fields(reply, &data), 0);
+            return (with_fields(reply, data), 0);
         }
         (Verdict::NotModified, _) => (304, None, Vec::new()),
         (_, Wanted::Nothing) => {
             let reply = text(416, &format!("there are {len} bytes, and none in that range\n"));
-            let mut reply = with_fields(reply, &data);
+            let mut reply = with_fields(reply, data);
             put(&mut reply, header::CONTENT_RANGE, &format!("bytes */{len}"));
             return (reply, 0);
         }
@@ -72,7 +72,7 @@ pub(super) fn send(data: Representation, method: &Method, asked: &HeaderMap) -> 
                 [part] => (media_type.to_owned(), vec![section(part)]),
                 _ => multipart(&parts, media_type, len),
             };
-            let mut reply = match body(&data, method, sections) {
+            let mut reply = match body(data, method, sections) {
                 Ok(body) => with_body(206, Some(&content_type), body),
                 Err(fault) => return (problem::reply(&fault, asked), 0),
             };
@@ -81,12 +81,12 @@ pub(super) fn send(data: Representation, method: &Method, asked: &HeaderMap) -> 
                 put(&mut reply, header::CONTENT_RANGE, &told);
             }
             let sent = parts.iter().map(|part| part.end - part.start).sum();
-            return (with_fields(reply, &data), if method == Method::HEAD { 0 } else { sent });
+            return (with_fields(reply, data), if method == Method::HEAD { 0 } else { sent });
         }
     };
-    match body(&data, method, sections) {
+    match body(data, method, sections) {
         Ok(body) => {
-            let reply = with_fields(with_body(status, content_type.as_deref(), body), &data);
+            let reply = with_fields(with_body(status, content_type.as_deref(), body), data);
             (reply, if status == 200 && method != Method::HEAD { len } else { 0 })
         }
         Err(fault) => (problem::reply(&fault, asked), 0),

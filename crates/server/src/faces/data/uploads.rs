@@ -117,7 +117,7 @@ impl std::fmt::Display for UploadId {
 }
 
 impl FromStr for UploadId {
-    type Err = fishplate_contract::NotASessionId;
+    type Err = fishplate_contract::session::NotASessionId;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         text.parse().map(Self)
