@@ -87,7 +87,9 @@ where
     let (method, headers) = (&asked.method, &asked.headers);
     let answered = match place {
         Place::Session(id, name) => match *method {
-            Method::GET | Method::HEAD => Err(Fault::new(FaultCode::NoSuchSession, "there is no such session")),
+            Method::GET | Method::HEAD => {
+                Err(Fault::new(FaultCode::NoSuchSession, "there is no such session"))
+            }
             _ => Ok(not_allowed("GET, HEAD")),
         },
         Place::Upload(id) => match (&data.uploads, id.parse()) {
