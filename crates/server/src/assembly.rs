@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fishplate_contract::SystemClock;
-use fishplate_data::{Pool, PoolError};
+use fishplate_data::session::SessionError;
+use fishplate_data::{Pool, PoolError, Sessions};
 use fishplate_jobs::descriptor::Description;
 use fishplate_jobs::engine::Engine;
 use fishplate_jobs::executor::local::{CgroupUse, LocalExecutor, LocalSettings};
@@ -24,6 +25,7 @@ use crate::data::Data;
 use crate::faces::data::Uploads;
 use crate::functions::WORKER;
 use crate::host::{Handler, Host, Place};
+use crate::sessions;
 use crate::settings::Limits;
 use crate::spool::SpoolDirectory;
 
@@ -65,6 +67,15 @@ pub enum AssemblyError {
         /// Why.
         source: PoolError,
     },
+    /// Sessions cannot be kept.
+    #[error("cannot keep sessions (--no-sessions leaves them out)")]
+    Sessions(#[source] SessionError),
+    /// A service has a name that the server needs.
+    #[error(
+        "no service may be called {0}: data of the server is at that address; rename it{hint}",
+        hint = if *.0 == sessions::NAME { ", or leave sessions out (--no-sessions)" } else { "" }
+    )]
+    Taken(&'static str),
     /// Two services have one name.
     #[error("two services are called {0}; rename one")]
     Twice(String),
@@ -92,8 +103,15 @@ pub fn data(limits: &Limits) -> Result<Arc<Data>, AssemblyError> {
     let pool = opened.map_err(|source| AssemblyError::Pool { path: pool, source })?;
     let failed = |source| AssemblyError::Data { path: directory.clone(), source };
     let uploads = settings.uploads.then(|| Uploads::open(directory)).transpose();
+    let sessions = settings.sessions.then(|| {
+        let settings =
+            settings.session_settings(directory.join("sessions"), limits.jobs.disk_reserve);
+        Sessions::new(settings, Arc::new(SystemClock))
+    });
+    let sessions = sessions.transpose().map_err(AssemblyError::Sessions)?;
     Ok(Arc::new(Data {
         pool,
+        sessions,
         uploads: uploads.map_err(failed)?,
         origin: limits.faces.public_url.clone(),
     }))
@@ -143,6 +161,17 @@ pub fn host(
         handlers.push(Handler::Program(Box::new(program)));
     }
     handlers.extend(functions.into_iter().map(Handler::Functions));
+    if place == Place::Below {
+        let taken = data.sessions.is_some().then_some(sessions::NAME).into_iter().chain(["data"]);
+        for taken in taken {
+            if handlers.iter().any(|handler| handler.service().name == taken) {
+                return Err(AssemblyError::Taken(taken));
+            }
+        }
+        if data.sessions.is_some() {
+            handlers.push(Handler::Sessions(Box::new(sessions::service())));
+        }
+    }
     let mut names = BTreeSet::new();
     for handler in &handlers {
         let name = &handler.service().name;

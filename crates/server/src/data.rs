@@ -4,14 +4,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fishplate_contract::{Fault, FaultCode, Principal};
-use fishplate_data::{Grant, GrantRequest, Lease, Pool, PoolError};
+use fishplate_contract::{Fault, FaultCode, Principal, SessionId};
+use fishplate_data::{Grant, GrantRequest, Lease, Pool, PoolError, Sessions};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use tokio::task::spawn_blocking;
 
 use crate::faces::data::Uploads;
 
 /// How often the pool and the sessions are swept.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// What of a name is written as it is in an address.
+const IN_A_SEGMENT: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Data by reference, as one process has it.
 #[derive(Debug)]
@@ -20,6 +25,8 @@ pub struct Data {
     pub pool: Pool,
     /// Uploads that are under way; `None`: nobody may upload.
     pub uploads: Option<Uploads>,
+    /// Spaces that jobs share; `None`: there are none.
+    pub sessions: Option<Sessions>,
     /// What every address that we give begins with.
     pub origin: String,
 }
@@ -50,6 +57,17 @@ impl Data {
         format!("{}/data/uploads/{id}", self.origin)
     }
 
+    /// Below which a session's files are.
+    pub fn session_url(&self, id: &SessionId) -> String {
+        format!("{}/session/{id}", self.origin)
+    }
+
+    /// The address of a session's file.
+    pub fn session_file_url(&self, id: &SessionId, name: &str) -> String {
+        let name = percent_encoding::utf8_percent_encode(name, IN_A_SEGMENT);
+        format!("{}/session/{id}/{name}", self.origin)
+    }
+
     /// Removes what nobody may have any more, now and then, until it is dropped.
     pub async fn keep_house(self: Arc<Self>) {
         loop {
@@ -64,6 +82,11 @@ impl Data {
     fn sweep(&self) {
         if let Err(error) = self.pool.sweep() {
             tracing::warn!(%error, "the pool can't be swept");
+        }
+        if let Some(sessions) = &self.sessions
+            && let Err(error) = sessions.sweep_idle(&|_| false)
+        {
+            tracing::warn!(%error, "sessions can't be swept");
         }
         if let Some(uploads) = &self.uploads
             && let Err(error) = uploads.sweep(self.pool.settings().incoming_life)

@@ -16,6 +16,7 @@ use crate::data::Data;
 use crate::faces::metrics::{Counters, Metrics};
 use crate::functions::Gate;
 use crate::memory::MessageMemory;
+use crate::sessions;
 use crate::settings::Settings;
 use crate::spool::SpoolDirectory;
 
@@ -67,6 +68,8 @@ pub enum Handler {
     Program(Box<Program>),
     /// Functions of this process.
     Functions(Functions),
+    /// The built-in service `session`, which has no jobs.
+    Sessions(Box<Service>),
 }
 
 impl Handler {
@@ -75,6 +78,7 @@ impl Handler {
         match self {
             Self::Program(program) => program.max_running(),
             Self::Functions(functions) => functions.most_running(),
+            Self::Sessions(_) => None,
         }
     }
 
@@ -83,6 +87,15 @@ impl Handler {
         match self {
             Self::Program(program) => program.service(),
             Self::Functions(functions) => functions.service(),
+            Self::Sessions(service) => service,
+        }
+    }
+
+    /// Its verbs.
+    fn interface(&self) -> Interface {
+        match self {
+            Self::Program(_) | Self::Functions(_) => Interface::of(self.service()),
+            Self::Sessions(service) => sessions::interface(service),
         }
     }
 }
@@ -110,7 +123,7 @@ impl Host {
     ) -> Self {
         let hosted = handlers.into_iter().map(|handler| {
             let service = handler.service();
-            let interface = Interface::of(service);
+            let interface = handler.interface();
             let hosted = Hosted {
                 expected: Arc::new(Expected::requests(&service.namespace, &interface)),
                 url: match place {

@@ -6,6 +6,7 @@
 //! - [`host`]: the services of one server, joined with their jobs
 //! - [`functions`]: functions of this process as services
 //! - [`data`]: data by reference: pool, uploads, sessions
+//! - [`sessions`]: the built-in service `session`
 //! - [`spool`]: payloads on their way in
 //! - [`memory`]: what all messages together may hold
 //! - [`http`]: connections, bodies and their limits
@@ -21,5 +22,6 @@ pub mod functions;
 pub mod host;
 pub mod http;
 pub mod memory;
+pub mod sessions;
 pub mod settings;
 pub mod spool;

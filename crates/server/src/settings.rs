@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fishplate_data::Network;
 use fishplate_data::PoolSettings;
+use fishplate_data::session::SessionSettings;
 use fishplate_data::transfer::TransferSettings;
 use fishplate_jobs::descriptor::units;
 use fishplate_wire::WireLimits;
@@ -109,6 +110,8 @@ pub struct DataSettings {
     pub transfer: TransferSettings,
     /// What the files of one session may occupy.
     pub session_quota: Option<u64>,
+    /// How many files one session may have.
+    pub session_files: usize,
     /// How long a session may idle, unless its owner asks for less.
     pub session_idle: Duration,
 }
@@ -129,7 +132,8 @@ impl Default for DataSettings {
             incoming_life: Duration::from_secs(24 * 3600),
             pool_idle: Duration::from_secs(24 * 3600),
             transfer: TransferSettings::default(),
-            session_quota: None,
+            session_quota: Some(100 << 30),
+            session_files: 10_000,
             session_idle: Duration::from_secs(24 * 3600),
         }
     }
@@ -146,6 +150,19 @@ impl DataSettings {
             incoming_life: self.incoming_life,
             idle: self.pool_idle,
             ..PoolSettings::new(directory)
+        }
+    }
+}
+
+impl DataSettings {
+    /// Those of the sessions in this directory.
+    pub fn session_settings(&self, directory: PathBuf, disk_reserve: u64) -> SessionSettings {
+        SessionSettings {
+            quota: self.session_quota,
+            files: self.session_files,
+            idle: self.session_idle,
+            disk_reserve,
+            ..SessionSettings::new(directory)
         }
     }
 }
@@ -406,6 +423,7 @@ limits! {
     incoming_life Time data.incoming_life, "How long half a file waits for the rest.";
     reference_size Bytes jobs.reference_size, "Outputs from this size on are references where the caller leaves it to the server.";
     session_quota Bytes data.session_quota, "What the files of one session may occupy.";
+    session_files Count data.session_files, "Files of one session.";
     session_idle Time data.session_idle, "How long a session may idle.";
     pool_idle Time data.pool_idle, "How long data stays in the pool that nobody granted, pinned or used.";
     transfer_size Bytes data.transfer.size, "One payload that is fetched.";

@@ -20,12 +20,13 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, FaultCode, Held as _, Principal};
+use fishplate_contract::{Fault, FaultCode, Held as _, Principal, SessionId};
 use hyper::body::Body;
 use hyper::header::{self, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 
+use fishplate_data::session::SessionError;
 use fishplate_data::{Granted, PoolError};
 
 use crate::data::{Data, blocking};
@@ -87,9 +88,7 @@ where
     let (method, headers) = (&asked.method, &asked.headers);
     let answered = match place {
         Place::Session(id, name) => match *method {
-            Method::GET | Method::HEAD => {
-                Err(Fault::new(FaultCode::NoSuchSession, "there is no such session"))
-            }
+            Method::GET | Method::HEAD => in_session(host, id, name, asked).await,
             _ => Ok(not_allowed("GET, HEAD")),
         },
         Place::Upload(id) => match (&data.uploads, id.parse()) {
@@ -163,7 +162,7 @@ async fn granted(host: &Host, rest: &str, asked: &Parts) -> Result<Reply, Fault>
     let pool = host.data.pool.clone();
     let found = blocking(move || pool.redeem(&token)?.map(|it| open(it, wait)).transpose());
     let representation = found.await?.ok_or_else(no_such_data)?;
-    Ok(sent(host, representation, asked))
+    Ok(sent(host, &representation, asked))
 }
 
 /// What a grant gives, open.
@@ -190,6 +189,36 @@ fn open(granted: Granted, wait: bool) -> Result<Representation, PoolError> {
     })
 }
 
+/// A file of a session. Its ID is the permission, as a grant's token is.
+async fn in_session(host: &Host, id: &str, name: &str, asked: &Parts) -> Result<Reply, Fault> {
+    let no_session = || {
+        let what = "there is no such session; it may have been closed, or have expired";
+        Fault::new(FaultCode::NoSuchSession, what)
+    };
+    let sessions = host.data.sessions.clone().ok_or_else(no_session)?;
+    let id: SessionId = id.parse().map_err(|_| no_session())?;
+    let name = decoded(name).ok_or_else(no_such_data)?;
+    let found = blocking(move || {
+        let held = sessions.get_by_address(&id, &name)?;
+        let file = held.file().try_clone().map_err(|error| SessionError::Io {
+            what: "opening",
+            path: held.path().to_owned(),
+            source: error,
+        })?;
+        Ok::<_, SessionError>(Representation {
+            modified: Some(send::moment(held.put())),
+            expires: None,
+            len: held.len(),
+            file,
+            tag: format!("\"{}\"", held.version()),
+            media_type: String::new(),
+            name,
+            digest: None,
+        })
+    });
+    Ok(sent(host, &found.await?, asked))
+}
+
 fn no_such_data() -> Fault {
     let what = "there is no data at this address; it may have expired, or have been revoked";
     Fault::new(FaultCode::NoSuchData, what)
@@ -206,8 +235,8 @@ async fn revoke(data: &Arc<Data>, rest: &str, owner: &Principal) -> Result<Reply
     Ok(reply)
 }
 
-fn sent(host: &Host, representation: Representation, asked: &Parts) -> Reply {
-    let (reply, bytes) = send(&representation, &asked.method, &asked.headers);
+fn sent(host: &Host, representation: &Representation, asked: &Parts) -> Reply {
+    let (reply, bytes) = send(representation, &asked.method, &asked.headers);
     host.metrics.served(bytes);
     reply
 }

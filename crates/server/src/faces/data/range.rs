@@ -71,18 +71,20 @@ mod tests {
 
     #[test]
     fn a_field_asks_for_what_the_standard_says() {
-        for (field, parts) in [
-            ("bytes=0-499", Vec::from([0..500])),
-            ("bytes=500-", vec![500..10_000]),
-            ("bytes=-500", vec![9500..10_000]),
-            ("bytes=9500-20000", vec![9500..10_000]),
-            ("bytes=-20000", vec![0..10_000]),
-            ("bytes=0-0, -1", vec![0..1, 9999..10_000]),
-            (" bytes= 1-2 ,, 20000- ", vec![1..3]),
-            ("bytes=5-99999999999999999999999", vec![5..10_000]),
-        ] {
-            assert_eq!(wanted(field, 10_000), Wanted::Parts(parts), "{field}");
-        }
+        let parts = |field: &str| match wanted(field, 10_000) {
+            Wanted::Parts(parts) => {
+                parts.iter().map(|part| (part.start, part.end)).collect::<Vec<_>>()
+            }
+            other => panic!("{field}: {other:?}"),
+        };
+        assert_eq!(parts("bytes=0-499"), [(0, 500)]);
+        assert_eq!(parts("bytes=500-"), [(500, 10_000)]);
+        assert_eq!(parts("bytes=-500"), [(9500, 10_000)]);
+        assert_eq!(parts("bytes=9500-20000"), [(9500, 10_000)]);
+        assert_eq!(parts("bytes=-20000"), [(0, 10_000)]);
+        assert_eq!(parts("bytes=0-0, -1"), [(0, 1), (9999, 10_000)]);
+        assert_eq!(parts(" bytes= 1-2 ,, 20000- "), [(1, 3)]);
+        assert_eq!(parts("bytes=5-99999999999999999999999"), [(5, 10_000)]);
     }
 
     #[test]
