@@ -129,6 +129,14 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// Data is not what its reference or its origin says, or what was sent did not arrive so.
+    #[error("the data at {url} is not what it should be: {reason}")]
+    DataMismatch {
+        /// Where it is.
+        url: String,
+        /// What differs.
+        reason: String,
+    },
     /// The service answered with a fault.
     #[error(transparent)]
     Fault(#[from] Fault),

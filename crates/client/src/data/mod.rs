@@ -1,0 +1,17 @@
+//! Data that moves by reference: brought to a server, fetched from anywhere, or offered by
+//! ourselves while a call runs.
+//!
+//! Reading order:
+//!
+//! - [`digesting`]: digests of what passes by, and of files
+//! - [`put`]: a file to a server, which gives a reference to it
+//! - `upload`: uploads that go on where they broke
+//! - [`get`]: what a reference refers to into a file
+//! - `part`: half files, and what tells how to go on with them
+//! - [`offer`]: files that we serve ourselves
+
+pub mod digesting;
+pub mod put;
+mod upload;
+
+pub use put::Target;
