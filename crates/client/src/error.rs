@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fishplate_contract::Fault;
+use fishplate_data::transfer::TransferError;
 use fishplate_wire::wsdl::WsdlError;
 
 /// Why an exchange gave no result.
@@ -137,6 +138,9 @@ pub enum Error {
         /// What differs.
         reason: String,
     },
+    /// Data could not be moved.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
     /// The service answered with a fault.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -161,6 +165,7 @@ impl Error {
         match self {
             Self::Unreachable { .. } | Self::ConnectionLost { .. } => true,
             Self::Http { status, .. } => matches!(status, 502..=504),
+            Self::Transfer(TransferError::Broken { .. } | TransferError::Busy { .. }) => true,
             _ => false,
         }
     }

@@ -11,7 +11,10 @@
 //! - [`offer`]: files that we serve ourselves
 
 pub mod digesting;
+pub mod get;
+mod part;
 pub mod put;
 mod upload;
 
+pub use get::{Got, Into, get};
 pub use put::Target;
