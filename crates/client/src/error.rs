@@ -138,6 +138,14 @@ pub enum Error {
         /// What differs.
         reason: String,
     },
+    /// A file of ours cannot be served at this address.
+    #[error("cannot offer files at {address}: {reason}")]
+    CannotOffer {
+        /// Where we wanted to listen.
+        address: String,
+        /// Why not.
+        reason: String,
+    },
     /// Data could not be moved.
     #[error(transparent)]
     Transfer(#[from] TransferError),

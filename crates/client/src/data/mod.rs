@@ -8,13 +8,16 @@
 //! - `upload`: uploads that go on where they broke
 //! - [`get`]: what a reference refers to into a file
 //! - `part`: half files, and what tells how to go on with them
-//! - [`offer`]: files that we serve ourselves
+//! - [`offer`], `answer`: files that we serve ourselves
 
+mod answer;
 pub mod digesting;
 pub mod get;
+pub mod offer;
 mod part;
 pub mod put;
 mod upload;
 
 pub use get::{Got, Into, get};
+pub use offer::Offer;
 pub use put::Target;

@@ -31,7 +31,8 @@ pub const ONE_REQUEST: u64 = 256 << 10;
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
 /// What a segment of a path keeps as it is (RFC 3986, `unreserved`).
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+pub(crate) const SEGMENT: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A place that takes files.
 pub struct Target {
@@ -107,10 +108,10 @@ impl Target {
         digesting.update(content);
         let digest = digesting.finish().0;
         // The same bytes twice are the same data.
-        let answer = retrying(self.settings.retry, meter, async || {
+        let answer = retrying(self.settings.retry, meter, || {
             meter.set_sent(0);
             let body = SegmentBody::of_bytes(content.clone(), Some(Arc::clone(meter)));
-            upload::whole(&self.transport, url, told(&digest), body).await
+            upload::whole(&self.transport, url, told(&digest), body)
         });
         self.reference(&answer.await?, url, source, digest).await
     }
@@ -123,12 +124,11 @@ impl Target {
     ) -> Result<DataRef, Error> {
         let url = if to.path().ends_with('/') { under(to, &source.name)? } else { to.clone() };
         let digest = source.digest().await?;
-        let answer = retrying(self.settings.retry, meter, async || {
+        let answer = retrying(self.settings.retry, meter, || {
             meter.set_sent(0);
             let (body, failure) = source.body(0, meter);
-            let headers = told(&digest);
-            let sent = upload::sent(&self.transport, Method::PUT, &url, headers, body).await;
-            sent.map_err(|error| failure.take().unwrap_or(error))
+            let sent = upload::sent(&self.transport, Method::PUT, &url, told(&digest), body);
+            async move { sent.await.map_err(|error| failure.take().unwrap_or(error)) }
         });
         self.reference(&answer.await?, &url, source, digest).await
     }
