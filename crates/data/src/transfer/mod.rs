@@ -3,6 +3,8 @@
 
 #[cfg(test)]
 pub(crate) mod conformance;
+pub mod http;
+mod settings;
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -15,6 +17,9 @@ use fishplate_contract::{Digest, Payload};
 use url::Url;
 
 use crate::Progress;
+
+pub use http::Http;
+pub use settings::TransferSettings;
 
 /// A future of a transport.
 pub type Moving<'t, T> = Pin<Box<dyn Future<Output = Result<T, TransferError>> + Send + 't>>;
