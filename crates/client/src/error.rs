@@ -13,7 +13,7 @@ use fishplate_wire::wsdl::WsdlError;
 #[non_exhaustive]
 pub enum Error {
     /// The URL cannot be used.
-    #[error("{url:?} is not a URL of a service: {reason}")]
+    #[error("{url:?} cannot be used as a URL: {reason}")]
     BadUrl {
         /// As it was given.
         url: String,

@@ -4,6 +4,10 @@
 use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header};
 
+use fishplate_contract::{Fault, FaultCode};
+use http_body_util::{BodyExt as _, Limited};
+use serde_json::Value;
+
 use crate::body::SegmentBody;
 use crate::error::Error;
 use crate::location;
@@ -16,6 +20,9 @@ const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
 const YES: HeaderValue = HeaderValue::from_static("?1");
 const NO: HeaderValue = HeaderValue::from_static("?0");
 const PARTIAL_UPLOAD: HeaderValue = HeaderValue::from_static("application/partial-upload");
+
+/// Largest answer that is read.
+const ANSWER_SIZE: usize = 64 << 10;
 
 /// What the other end says of an upload.
 #[derive(Debug)]
@@ -115,9 +122,11 @@ pub(crate) async fn sent(
     *request.method_mut() = method;
     *request.uri_mut() = url.clone();
     *request.headers_mut() = headers;
+    let accept = HeaderValue::from_static("application/problem+json, */*;q=0.5");
+    request.headers_mut().insert(header::ACCEPT, accept);
     let answer = transport.send(request).await?;
     if !answer.status().is_success() {
-        return Err(no_soap(url, answer).await);
+        return Err(refused(url, answer).await);
     }
     let (parts, mut body) = answer.into_parts();
     drain(&mut body).await;
@@ -137,14 +146,38 @@ async fn head_of(
     transport.send(request).await.map(http::Response::into_parts)
 }
 
+/// Why a request was refused: a fault, if the server is ours.
+async fn refused(url: &Uri, answer: http::Response<hyper::body::Incoming>) -> Error {
+    // Those about the upload itself are ours to mend.
+    let mended = matches!(answer.status().as_u16(), 404 | 409 | 410);
+    let content_type = answer.headers().get(header::CONTENT_TYPE);
+    let is_problem =
+        content_type.is_some_and(|is| is.as_bytes().starts_with(b"application/problem+json"));
+    if mended || !is_problem {
+        return no_soap(url, answer).await;
+    }
+    let status = answer.status().as_u16();
+    let body = Limited::new(answer.into_body(), ANSWER_SIZE).collect().await;
+    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let detail = problem["detail"].as_str().unwrap_or_default().to_owned();
+    let Some(code) = problem["code"].as_str().and_then(FaultCode::from_name) else {
+        return Error::Http { url: url.to_string(), status, line: detail };
+    };
+    let fault = Fault::new(code, detail);
+    let limit = |key: &str| problem["limit"][key].as_str();
+    Error::Fault(match (limit("name"), limit("value")) {
+        (Some(name), Some(value)) => fault.limit(name, value),
+        _ => fault,
+    })
+}
+
 /// Reads a short answer to its end, so that its connection can be used again.
 async fn drain(body: &mut hyper::body::Incoming) {
-    use http_body_util::BodyExt as _;
-    const MOST: usize = 64 << 10;
     let mut read = 0;
     while let Some(Ok(frame)) = body.frame().await {
         read += frame.data_ref().map_or(0, bytes::Bytes::len);
-        if read > MOST {
+        if read > ANSWER_SIZE {
             return;
         }
     }
