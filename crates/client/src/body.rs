@@ -93,7 +93,7 @@ impl SegmentBody {
     }
 
     /// These bytes.
-    pub(crate) fn of_bytes(bytes: Bytes, meter: Option<Arc<Meter>>) -> Self {
+    pub(crate) fn of_bytes(bytes: &Bytes, meter: Option<Arc<Meter>>) -> Self {
         let outgoing = Outgoing::new([Segment::Bytes(bytes.clone())], CHUNK);
         Self {
             content: Content::Memory(outgoing),

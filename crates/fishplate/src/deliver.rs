@@ -105,7 +105,7 @@ pub(crate) struct Fetch {
 }
 
 impl Fetch {
-    async fn into_file(&self, reference: &DataRef, path: &Path) -> Result<u64, Error> {
+    async fn write_to(&self, reference: &DataRef, path: &Path) -> Result<u64, Error> {
         let sources = Sources::new(&self.settings);
         let meter = Arc::new(Meter::default());
         let to = Into::File(path.to_owned());
@@ -270,7 +270,7 @@ async fn put(
     let payload = match &output.value {
         Value::Data(Payload::Reference(reference)) => {
             make_directory(&path)?;
-            let size = fetch.into_file(reference, &path).await?;
+            let size = fetch.write_to(reference, &path).await?;
             return Ok(Fate::Saved { path, size });
         }
         Value::Data(payload) => payload.clone(),

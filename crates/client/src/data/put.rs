@@ -110,7 +110,7 @@ impl Target {
         // The same bytes twice are the same data.
         let answer = retrying(self.settings.retry, meter, || {
             meter.set_sent(0);
-            let body = SegmentBody::of_bytes(content.clone(), Some(Arc::clone(meter)));
+            let body = SegmentBody::of_bytes(content, Some(Arc::clone(meter)));
             upload::whole(&self.transport, url, told(&digest), body)
         });
         self.reference(&answer.await?, url, source, digest).await

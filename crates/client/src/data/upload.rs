@@ -158,7 +158,7 @@ async fn refused(url: &Uri, answer: http::Response<hyper::body::Incoming>) -> Er
     }
     let status = answer.status().as_u16();
     let body = Limited::new(answer.into_body(), ANSWER_SIZE).collect().await;
-    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     let problem: Value = serde_json::from_slice(&body).unwrap_or_default();
     let detail = problem["detail"].as_str().unwrap_or_default().to_owned();
     let Some(code) = problem["code"].as_str().and_then(FaultCode::from_name) else {
