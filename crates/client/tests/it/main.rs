@@ -5,3 +5,4 @@ mod failures;
 mod jobs;
 mod server;
 mod tls;
+mod uploads;
