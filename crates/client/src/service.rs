@@ -302,7 +302,7 @@ impl Service {
         let safe = safe && inner.description.ours;
         let retry = if safe { inner.settings.retry } else { Retry::NEVER };
         // On the heap, where it stays: what surrounds it is moved about.
-        let asking = Box::pin(retrying(retry, &meter, async || exchange.run().await));
+        let asking = Box::pin(retrying(retry, &meter, || exchange.run()));
         let allowed = options.timeout.or(inner.settings.timeout);
         limited(allowed, &inner.address, asking).await
     }
