@@ -30,10 +30,12 @@
 //! - [`service`]: the service and its verbs
 //! - [`report`]: what the verbs on jobs answer
 //! - [`input`], [`save`](mod@save): values from files and into files
+//! - [`data`]: data that moves by reference
 //! - [`meter`]: how much of an exchange was transferred
 //! - `location`, `transport`, `body`, `spool`, `exchange`, `retry`: the inside
 
 mod body;
+pub mod data;
 pub mod error;
 mod exchange;
 pub mod input;

@@ -4,8 +4,11 @@
 //!
 //! - [`progress`]: how far a transfer is
 //! - [`transfer`]: the trait of transports, and one file a transport
+//! - [`policy`]: which addresses may be asked
 
+pub mod policy;
 pub mod progress;
 pub mod transfer;
 
+pub use policy::{Network, Policy, PolicySettings};
 pub use progress::Progress;

@@ -7,12 +7,14 @@ mod client;
 mod completions;
 mod engine;
 mod function;
+mod get;
 mod help;
 mod hosting;
 mod jobs;
 mod kill;
 mod log;
 mod names;
+mod put;
 mod remove;
 mod results;
 mod running;
@@ -75,6 +77,8 @@ enum Command {
     Running(running::Args),
     Wait(wait::Args),
     Results(results::Args),
+    Put(put::Args),
+    Get(get::Args),
     Kill(kill::Args),
     Status(status::Args),
     Log(log::Args),
@@ -100,6 +104,8 @@ impl Command {
             Self::Running(args) => running::run(&args, output),
             Self::Wait(args) => wait::run(&args, output),
             Self::Results(args) => results::run(&args, output),
+            Self::Put(args) => put::run(&args, output),
+            Self::Get(args) => get::run(&args, output),
             Self::Kill(args) => kill::run(&args, output),
             Self::Status(args) => status::run(&args, output),
             Self::Log(args) => log::run(&args, output),
@@ -126,6 +132,8 @@ impl Command {
             Self::Log(args) => &args.connection,
             Self::Jobs(args) => &args.connection,
             Self::Remove(args) => &args.connection,
+            Self::Put(args) => return Some(&args.to),
+            Self::Get(args) => return Some(&args.reference),
             Self::Wsdl(args) => &args.connection,
             Self::Serve(_)
             | Self::Cgi(_)
