@@ -144,11 +144,11 @@ impl Getting<'_> {
         let is_known = version.is_some() || sink.of.digest.is_some();
         let offset = if is_known { sink.at } else { 0 };
         let want = Want { offset, len: None, version };
-        let opened = match self.transport.open(self.url, want).await {
+        let mut opened = match self.transport.open(self.url, want).await {
             Ok(opened) => opened,
             Err(error) => return (sink, Err(error.into())),
         };
-        let skip = match self.align(&mut sink, &opened).await {
+        let skip = match self.align(&mut sink, &mut opened).await {
             Ok(skip) => skip,
             Err(error) => return (sink, Err(error)),
         };
@@ -187,7 +187,8 @@ impl Getting<'_> {
     }
 
     /// Brings what is there and what was opened to the same byte; how many bytes to pass over.
-    async fn align(&self, sink: &mut Sink, opened: &Opened) -> Result<u64, Error> {
+    /// (`&mut`: of what is not `Sync`, that alone may be sent to another thread.)
+    async fn align(&self, sink: &mut Sink, opened: &mut Opened) -> Result<u64, Error> {
         let same = sink.of.version.is_some() && sink.of.version == opened.version;
         let skip = match opened.offset {
             offset if offset == sink.at => 0,
