@@ -3,7 +3,8 @@
 use std::error::Error as _;
 
 use fishplate_client::Error;
-use fishplate_contract::Fault;
+use fishplate_contract::{Fault, FaultCode};
+use fishplate_data::transfer::TransferError;
 use pyo3::PyTypeInfo;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
@@ -16,9 +17,27 @@ const EXCEPTIONS: &str = "fishplate.errors";
 pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
     let made = match error {
         Error::Fault(fault) => fault_as_exception(py, fault),
+        // What a server would say in our place.
+        Error::DataMismatch { .. } => {
+            fault_as_exception(py, &Fault::new(FaultCode::DataMismatch, error.to_string()))
+        }
+        Error::Transfer(transfer) => fault_as_exception(py, &of_transfer(transfer)),
         other => error_as_exception(py, other),
     };
     made.map_or_else(|failure| failure, PyErr::from_value)
+}
+
+fn of_transfer(error: &TransferError) -> Fault {
+    let code = match error {
+        TransferError::Refused { .. } => FaultCode::NoSuchData,
+        TransferError::Unsupported(_) => FaultCode::NotSupported,
+        _ => FaultCode::TransferFailed,
+    };
+    let fault = Fault::new(code, error.to_string());
+    match error {
+        TransferError::Busy { retry_after: Some(wait), .. } => fault.retry_after(*wait),
+        _ => fault,
+    }
 }
 
 fn fault_as_exception<'py>(py: Python<'py>, fault: &Fault) -> PyResult<Bound<'py, PyAny>> {

@@ -6,9 +6,11 @@
 //!
 //! - [`task`]: work under way, on the one runtime
 //! - [`service`]: a service's verbs; [`describe`]: what it offers; [`report`]: jobs
+//! - [`data`]: data that moves without a service
 //! - [`value`]: arguments and outputs; [`payload`]: data by handle, without copies
 //! - [`failure`]: errors as exceptions of the Python half
 
+mod data;
 mod describe;
 mod failure;
 mod payload;
@@ -23,6 +25,8 @@ use pyo3::prelude::*;
 /// The client of Fishplate, for the package `fishplate` alone.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::data::{Meter, Offer, get, put};
     #[pymodule_export]
     use crate::describe::{Operation, Parameter};
     #[pymodule_export]

@@ -9,6 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
+use crate::data::Reach;
 use crate::describe::Operation;
 use crate::report::told;
 use crate::task::Task;
@@ -16,7 +17,10 @@ use crate::value::{Given, arguments, reply};
 
 /// A service, known by its description.
 #[pyclass(frozen, module = "fishplate._native")]
-pub(crate) struct Service(fishplate_client::Service);
+pub(crate) struct Service {
+    client: fishplate_client::Service,
+    pub(crate) reach: Reach,
+}
 
 /// Name, form and destination of an output that was chosen.
 type Choice = (String, String, Option<String>);
@@ -45,53 +49,54 @@ impl Service {
         if let Some(wait) = duration(connect_timeout)? {
             settings.connect_timeout = wait;
         }
+        let reach = Reach::of(settings.clone());
         let connecting =
             async move { fishplate_client::Service::connect_with(&url, settings).await };
-        Ok(Task::of(connecting, |py, service| {
-            Ok(Self(service).into_pyobject(py)?.into_any().unbind())
+        Ok(Task::of(connecting, |py, client| {
+            Ok(Self { client, reach }.into_pyobject(py)?.into_any().unbind())
         }))
     }
 
     /// Short name.
     #[getter]
     fn name(&self) -> &str {
-        &self.0.description().name
+        &self.client.description().name
     }
 
     /// Full name.
     #[getter]
     fn title(&self) -> &str {
-        &self.0.description().title
+        &self.client.description().title
     }
 
     /// What it does.
     #[getter]
     fn documentation(&self) -> &str {
-        &self.0.description().documentation
+        &self.client.description().documentation
     }
 
     /// Where calls go.
     #[getter]
     fn address(&self) -> String {
-        self.0.address()
+        self.client.address()
     }
 
     /// Its description, as it was fetched.
     #[getter]
     fn wsdl(&self) -> &str {
-        self.0.wsdl()
+        self.client.wsdl()
     }
 
     /// The server is Fishplate: keys, references and sessions are understood.
     #[getter]
     fn ours(&self) -> bool {
-        self.0.description().ours
+        self.client.description().ours
     }
 
     /// What it offers, in the description's order.
     #[getter]
     fn operations(&self) -> Vec<Operation> {
-        let known = self.0.operations().filter_map(|name| self.0.operation(name).ok());
+        let known = self.client.operations().filter_map(|name| self.client.operation(name).ok());
         known.map(Operation::of).collect()
     }
 
@@ -106,7 +111,7 @@ impl Service {
         outputs: Vec<Choice>,
         timeout: Option<f64>,
     ) -> PyResult<Task> {
-        let (service, arguments) = (self.0.clone(), arguments(given)?);
+        let (service, arguments) = (self.client.clone(), arguments(given)?);
         let options = options(key, session, outputs, timeout)?;
         let calling = async move { service.call(&operation, arguments, &options).await };
         Ok(Task::of(calling, reply))
@@ -123,7 +128,7 @@ impl Service {
         outputs: Vec<Choice>,
         timeout: Option<f64>,
     ) -> PyResult<Task> {
-        let (service, arguments) = (self.0.clone(), arguments(given)?);
+        let (service, arguments) = (self.client.clone(), arguments(given)?);
         let options = options(key, session, outputs, timeout)?;
         let spawning = async move { service.spawn(&operation, arguments, &options).await };
         Ok(Task::of(spawning, |py, job| text(py, &job.to_string())))
@@ -138,14 +143,14 @@ impl Service {
         outputs: Vec<Choice>,
         timeout: Option<f64>,
     ) -> PyResult<Task> {
-        let (service, job) = (self.0.clone(), job_id(job)?);
+        let (service, job) = (self.client.clone(), job_id(job)?);
         let options = options(None, None, outputs, timeout)?;
         Ok(Task::of(async move { service.results(&operation, job, &options).await }, reply))
     }
 
     /// All there is to tell of a job.
     fn status(&self, job: &str) -> PyResult<Task> {
-        let (service, job) = (self.0.clone(), job_id(job)?);
+        let (service, job) = (self.client.clone(), job_id(job)?);
         Ok(Task::of(async move { service.status(job).await }, |py, report| {
             Ok(told(py, &report)?.into_any().unbind())
         }))
@@ -153,7 +158,7 @@ impl Service {
 
     /// Ends a job: its state now, and what was done.
     fn kill(&self, job: &str) -> PyResult<Task> {
-        let (service, job) = (self.0.clone(), job_id(job)?);
+        let (service, job) = (self.client.clone(), job_id(job)?);
         Ok(Task::of(async move { service.kill(job).await }, |py, killed| {
             Ok((killed.state.name(), killed.message).into_pyobject(py)?.into_any().unbind())
         }))
@@ -162,7 +167,7 @@ impl Service {
     /// What a job's program wrote from a byte on: the text, the next offset, whether it was all.
     #[pyo3(signature = (job, *, stderr=false, offset=0))]
     fn log(&self, job: &str, stderr: bool, offset: u64) -> PyResult<Task> {
-        let (service, job) = (self.0.clone(), job_id(job)?);
+        let (service, job) = (self.client.clone(), job_id(job)?);
         let stream = if stderr { LogStream::Stderr } else { LogStream::Stdout };
         Ok(Task::of(async move { service.log(job, stream, offset).await }, |py, page| {
             Ok((page.text, page.next, page.end).into_pyobject(py)?.into_any().unbind())
@@ -180,7 +185,7 @@ impl Service {
             limit,
             after: after.map(job_id).transpose()?,
         };
-        let service = self.0.clone();
+        let service = self.client.clone();
         Ok(Task::of(async move { service.jobs(&filter).await }, |py, page| {
             let jobs = PyList::empty(py);
             for report in &page.jobs {
@@ -192,7 +197,7 @@ impl Service {
 
     /// Forgets an ended job.
     fn remove(&self, job: &str) -> PyResult<Task> {
-        let (service, job) = (self.0.clone(), job_id(job)?);
+        let (service, job) = (self.client.clone(), job_id(job)?);
         Ok(Task::of(async move { service.remove(job).await }, |py, ()| Ok(py.None())))
     }
 }
@@ -203,11 +208,11 @@ fn options(
     outputs: Vec<Choice>,
     timeout: Option<f64>,
 ) -> PyResult<Options> {
-    let _session: Option<SessionId> = session
+    let session: Option<SessionId> = session
         .map(|id| id.parse().map_err(|_| PyValueError::new_err(format!("{id:?} is no session"))))
         .transpose()?;
-    let _outputs = outputs.into_iter().map(choice).collect::<PyResult<Vec<_>>>()?;
-    Ok(Options { key, timeout: duration(timeout)?, ..Options::default() })
+    let outputs = outputs.into_iter().map(choice).collect::<PyResult<Vec<_>>>()?;
+    Ok(Options { key, session, outputs, timeout: duration(timeout)?, ..Options::default() })
 }
 
 fn choice((name, form, to): Choice) -> PyResult<OutputChoice> {

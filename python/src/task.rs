@@ -61,8 +61,9 @@ impl Task {
 
 #[pymethods]
 impl Task {
-    /// Blocks until it is done.
-    fn wait(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    /// Blocks until it is done, and calls `tick` ten times a second meanwhile.
+    #[pyo3(signature = (tick=None))]
+    fn wait(&self, py: Python<'_>, tick: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
         let mut running = RUNTIME.spawn(self.begin()?);
         loop {
             let turn = py.detach(|| {
@@ -72,7 +73,11 @@ impl Task {
                 Ok(Ok(Ok(made))) => return made(py),
                 Ok(Ok(Err(error))) => return Err(raised(py, &error)),
                 Ok(Err(broken)) => return Err(PyRuntimeError::new_err(broken.to_string())),
-                Err(_not_yet) => py.check_signals().inspect_err(|_| running.abort())?,
+                Err(_not_yet) => py
+                    .check_signals()
+                    .and_then(|()| tick.map(Bound::call0).transpose())
+                    .map(drop)
+                    .inspect_err(|_| running.abort())?,
             }
         }
     }

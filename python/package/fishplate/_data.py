@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from . import _native
 from ._flow import Blocking, Flow, awaiting, blocking
+from ._progress import Moving, human
 
 if TYPE_CHECKING:
     import numpy
@@ -46,9 +47,19 @@ _directory = _Directory()
 class BaseData:
     """What all handles have in common, whether they are waited for or awaited."""
 
-    def __init__(self, payload: _native.Payload, name: str = "") -> None:
+    def __init__(
+        self,
+        payload: _native.Payload,
+        name: str = "",
+        via: _native.Service | None = None,
+        array: _native.Array | None = None,
+    ) -> None:
         self._payload = payload
-        self._name = name or _last_segment(payload.url)
+        self._name = _last_segment(payload.url) or name
+        # By whose settings it is fetched.
+        self._via = via
+        # What the numbers in it are.
+        self._array = array
         self._here: Path | None = None
 
     @property
@@ -83,7 +94,12 @@ class BaseData:
         return self._here
 
     def _bring(self, target: Path) -> Flow[None]:
-        yield self._payload.save(target)
+        if self._payload.url is None:
+            yield self._payload.save(target)
+        else:
+            meter = _native.Meter()
+            getting = _native.get(self._payload, target, meter=meter, via=self._via)
+            yield Moving(getting, lambda: meter.received, None, target.name)
 
     def _save(self, path: str | os.PathLike[str]) -> Flow[Path]:
         target = Path(path)
@@ -107,6 +123,9 @@ class BaseData:
     def _numpy(
         self, dtype: Any = None, shape: Sequence[int] | None = None
     ) -> Flow[numpy.ndarray[Any, Any]]:
+        if dtype is None and self._array is not None:
+            dtype = DTYPES[self._array.element]
+            shape = self._array.shape if shape is None else shape
         memory = self._payload.memory()
         buffer: Any
         if memory is not None:
@@ -149,7 +168,7 @@ class Data(BaseData):
     ) -> numpy.ndarray[Any, Any]:
         """The data as an array, mapped into memory rather than read.
 
-        A `.npy` file tells its own type and shape. Of another file `dtype` is needed; without
+        A `.npy` file and an output that is an array tell their type and shape. Of another file `dtype` is needed; without
         `shape` the array has one axis. What you write to the array stays in memory.
         """
         return blocking(self._numpy(dtype, shape))
@@ -208,13 +227,21 @@ class AsyncReference(AsyncData):
         return str(self._payload.url)
 
 
-def handle(payload: _native.Payload, name: str, awaited: bool) -> BaseData:
+def handle(
+    payload: _native.Payload,
+    name: str,
+    awaited: bool,
+    via: _native.Service | None = None,
+    array: _native.Array | None = None,
+) -> BaseData:
     """What a service gave, as the class that fits."""
+    kind: type[BaseData]
     if payload.url is None:
-        return AsyncData(payload, name) if awaited else Data(payload, name)
-    # Made as any other: only `__init__` differs.
-    made = (AsyncReference if awaited else Reference)(payload.url)
-    made._payload = payload
+        kind = AsyncData if awaited else Data
+    else:
+        kind = AsyncReference if awaited else Reference
+    made = kind.__new__(kind)
+    BaseData.__init__(made, payload, name, via, array)
     return made
 
 
@@ -270,12 +297,3 @@ def _copy(source: Path, target: Path) -> None:
 
 def _last_segment(url: str | None) -> str:
     return unquote(urlsplit(url).path.rpartition("/")[2]) if url else ""
-
-
-def human(size: float) -> str:
-    """`1.5 MB`."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} TB"

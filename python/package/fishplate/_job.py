@@ -139,7 +139,7 @@ class BaseJob:
             yield from self._wait(False, None)
             answer = self._service.results(self._operation.name, self._id, outputs=self._outputs)
             outputs, _ = yield answer
-            values = yield from received(self._operation, outputs, self._awaited)
+            values = yield from received(self._service, self._operation, outputs, self._awaited)
             self._results = Result(values)
         return self._results
 

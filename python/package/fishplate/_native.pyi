@@ -1,6 +1,6 @@
 """The native half: private to the package."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from os import PathLike
 from types import GenericAlias
 from typing import Any, Generic, TypeVar, final
@@ -9,7 +9,7 @@ from typing_extensions import Buffer
 
 _T = TypeVar("_T")
 
-__all__ = ["Operation", "Parameter", "Array", "Payload", "Service", "Task", "fault_codes", "job_states", "new_key", "__version__"]
+__all__ = ["Meter", "Offer", "get", "put", "Operation", "Parameter", "Array", "Payload", "Service", "Task", "fault_codes", "job_states", "new_key", "__version__"]
 
 __version__: str
 
@@ -20,7 +20,7 @@ _Choices = list[tuple[str, str, str | None]]
 class Task(Generic[_T]):
     """Something that takes time; it can be waited for once."""
 
-    def wait(self) -> _T: ...
+    def wait(self, tick: Callable[[], object] | None = None) -> _T: ...
     def __await__(self) -> Generator[Any, Any, _T]: ...
     def __class_getitem__(cls, key: Any) -> GenericAlias: ...
 
@@ -167,6 +167,39 @@ class Service:
     ) -> Task[tuple[list[dict[str, Any]], bool]]: ...
     def remove(self, job: str) -> Task[None]: ...
 
+@final
+class Meter:
+    """How much was transferred."""
+
+    def __new__(cls) -> Meter: ...
+    @property
+    def sent(self) -> tuple[int, int]: ...
+    @property
+    def received(self) -> tuple[int, int]: ...
+
+@final
+class Offer:
+    """Files that we serve ourselves until this is closed."""
+
+    @staticmethod
+    def open(*, at: str | None = None, towards: str | None = None) -> Task[Offer]: ...
+    def add(self, path: str | PathLike[str]) -> Task[Payload]: ...
+    def close(self) -> Task[None]: ...
+
+def get(
+    reference: Payload,
+    path: str | PathLike[str],
+    *,
+    meter: Meter | None = None,
+    via: Service | None = None,
+) -> Task[tuple[int, str]]: ...
+def put(
+    path: str | PathLike[str],
+    url: str,
+    *,
+    meter: Meter | None = None,
+    via: Service | None = None,
+) -> Task[Payload]: ...
 def fault_codes() -> list[tuple[str, bool, str]]: ...
 def job_states() -> list[tuple[str, bool]]: ...
 def new_key() -> str: ...

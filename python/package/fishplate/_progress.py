@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from . import _native
     from ._job import Status
+
+T = TypeVar("T")
 
 Progress = bool | None | Callable[["Status"], object]
 """`None`: a bar if there is a terminal or a notebook. A function is called with each status."""
@@ -65,6 +69,68 @@ class Shown:
 
 
 _PERCENT = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}{postfix}"
+
+
+class Moving(Generic[T]):
+    """A step that moves bytes, with a bar if it takes long enough to be looked at."""
+
+    def __init__(
+        self,
+        task: _native.Task[T],
+        moved: Callable[[], tuple[int, int]],
+        wanted: bool | None,
+        name: str,
+    ) -> None:
+        self._task = task
+        self._moved = moved
+        self._make: Any = None if wanted is False else _bars(wanted is True)
+        self._name = name
+
+    def _bar(self) -> Any:
+        return self._make(desc=self._name, unit="B", unit_scale=True, delay=0.5)
+
+    def _tell(self, bar: Any) -> None:
+        bar.n, total = self._moved()
+        bar.total = total or None
+        bar.update(0)
+        bar.refresh()
+
+    def wait(self) -> T:
+        if self._make is None:
+            return self._task.wait()
+        with self._bar() as bar:
+            done = self._task.wait(lambda: self._tell(bar))
+            self._tell(bar)
+        return done
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> T:
+        if self._make is None:
+            return await self._task
+        with self._bar() as bar:
+            telling = asyncio.create_task(self._ticking(bar))
+            try:
+                done = await self._task
+            finally:
+                telling.cancel()
+            self._tell(bar)
+        return done
+
+    async def _ticking(self, bar: Any) -> None:
+        while True:
+            await asyncio.sleep(0.1)
+            self._tell(bar)
+
+
+def human(size: float) -> str:
+    """`1.5 MB`."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB"
 
 
 def _bars(always: bool) -> Any:

@@ -131,7 +131,7 @@ class BaseOperation:
             outputs=options.choices(self._remote, described),
             timeout=options.timeout,
         )
-        return Result((yield from received(described, outputs, self._awaited)))
+        return Result((yield from received(self._remote, described, outputs, self._awaited)))
 
     def _spawn(self, arguments: Mapping[str, Any]) -> Flow[str]:
         described = self._described

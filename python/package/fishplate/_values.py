@@ -78,6 +78,8 @@ def _value(parameter: _native.Parameter, value: Any) -> Flow[Any]:
 
 
 def _held(parameter: _native.Parameter, data: BaseData) -> Flow[Any]:
+    if data.url is not None and parameter.element is not None and data._array is not None:
+        return data._array
     if data.url is not None or parameter.type in BINARY:
         # What was put into a file of ours is not where the payload was any more.
         if data.url is None and data._here is not None:
@@ -190,7 +192,7 @@ def _loaded(parameter: _native.Parameter, path: Path) -> Any:
 
 
 def received(
-    operation: _native.Operation, outputs: Given, awaited: bool
+    via: _native.Service, operation: _native.Operation, outputs: Given, awaited: bool
 ) -> Flow[dict[str, Any]]:
     """The outputs of a call, as Python has them: what is missing is `None`."""
     values: dict[str, Any] = {
@@ -199,7 +201,8 @@ def received(
     known = {parameter.name: parameter for parameter in operation.outputs}
     for name, label, raw in outputs:
         parameter = known.get(name)
-        value = yield from _output(parameter, name if label is None else label, raw, awaited)
+        kind = parameter.type if parameter else "string"
+        value = yield from _output(via, kind, name if label is None else label, raw, awaited)
         if parameter is not None and parameter.repeated:
             values[name][str(len(values[name])) if label is None else label] = value
         else:
@@ -208,15 +211,15 @@ def received(
 
 
 def _output(
-    parameter: _native.Parameter | None, name: str, raw: Any, awaited: bool
+    via: _native.Service, kind: str, name: str, raw: Any, awaited: bool
 ) -> Flow[Any]:
     if isinstance(raw, _native.Array):
         if raw.data.url is not None:
-            return handle(raw.data, name, awaited)
+            return handle(raw.data, name, awaited, via, raw)
         return (yield from _numbers(raw))
     if isinstance(raw, _native.Payload):
-        return handle(raw, name, awaited)
-    return parsed(parameter.type if parameter else "string", raw)
+        return handle(raw, name, awaited, via)
+    return parsed(kind, raw)
 
 
 def _numbers(array: _native.Array) -> Flow[Any]:
