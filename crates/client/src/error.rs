@@ -138,6 +138,12 @@ pub enum Error {
         /// What differs.
         reason: String,
     },
+    /// The server has no sessions.
+    #[error("there is no service that opens sessions at {url}")]
+    NoSessions {
+        /// Where one was looked for.
+        url: String,
+    },
     /// A file of ours cannot be served at this address.
     #[error("cannot offer files at {address}: {reason}")]
     CannotOffer {

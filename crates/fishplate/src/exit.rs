@@ -62,6 +62,7 @@ impl Exit {
             | Error::Http { .. }
             | Error::NotWsdl { .. }
             | Error::NoAddress { .. }
+            | Error::NoSessions { .. }
             | Error::BadAnswer { .. } => Self::Unreachable,
             Error::DataMismatch { .. } => Self::Sender,
             Error::Transfer(error) => Self::of_transfer(error),

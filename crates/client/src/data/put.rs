@@ -9,14 +9,13 @@ use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use fishplate_contract::{DataRef, Digest};
-use http::response::Parts;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Uri, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tokio::time::sleep;
 
 use crate::body::SegmentBody;
 use crate::data::digesting::{self, Digesting, StopOnDrop};
-use crate::data::upload::{self, Standing};
+use crate::data::upload::{self, REPR_DIGEST, Standing, Stored};
 use crate::error::Error;
 use crate::input::blocking;
 use crate::location;
@@ -27,8 +26,6 @@ use crate::transport::Transport;
 
 /// A file of at most this many bytes goes in one request: 256 KiB.
 pub const ONE_REQUEST: u64 = 256 << 10;
-
-const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
 /// What a segment of a path keeps as it is (RFC 3986, `unreserved`).
 pub(crate) const SEGMENT: &AsciiSet =
@@ -113,7 +110,7 @@ impl Target {
             let body = SegmentBody::of_bytes(content, Some(Arc::clone(meter)));
             upload::whole(&self.transport, url, told(&digest), body)
         });
-        self.reference(&answer.await?, url, source, digest).await
+        self.reference(answer.await?, url, source, digest).await
     }
 
     async fn put_plainly(
@@ -130,7 +127,7 @@ impl Target {
             let sent = upload::sent(&self.transport, Method::PUT, &url, told(&digest), body);
             async move { sent.await.map_err(|error| failure.take().unwrap_or(error)) }
         });
-        self.reference(&answer.await?, &url, source, digest).await
+        self.reference(answer.await?, &url, source, digest).await
     }
 
     async fn put_in_parts(
@@ -145,7 +142,7 @@ impl Target {
         // Beside the upload, and at the end faster than it.
         let digesting = tokio::task::spawn_blocking(move || digesting::of_file(&path, &told));
         let uploading = Uploading { target: self, source, url, meter, note: note.as_ref() };
-        let answer = uploading.run().await?;
+        let stored = uploading.run().await?;
         let digest = match digesting.await {
             Ok(digest) => digest.map_err(Error::file("read", &source.path))?,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -155,20 +152,22 @@ impl Target {
         }
         // It was told to stop by nobody: `stop` is dropped after.
         let digest = digest.unwrap_or(Digest::Sha256([0; 32]));
-        self.reference(&answer, url, source, digest).await
+        self.reference(stored, url, source, digest).await
     }
 
     /// The reference that the last answer tells, verified.
     async fn reference(
         &self,
-        answer: &Parts,
+        stored: Stored,
         asked: &Uri,
         source: &Source,
         digest: Digest,
     ) -> Result<DataRef, Error> {
-        let url = upload::located(&answer.headers, asked)?.unwrap_or_else(|| asked.clone());
-        let arrived = answer.headers.get(REPR_DIGEST).and_then(|value| value.to_str().ok());
-        let arrived = arrived.and_then(Digest::from_field);
+        let url = stored.url.unwrap_or_else(|| asked.clone());
+        let mut arrived = stored.digest;
+        if arrived.is_none() && matches!(self.place, Place::Resumable(_)) {
+            arrived = upload::digest_of(&self.transport, &url).await?;
+        }
         if let Some(Digest::Sha256(_)) = arrived
             && arrived != Some(digest)
         {
@@ -199,7 +198,7 @@ struct Uploading<'u> {
 impl Uploading<'_> {
     /// Sends, asks what is there whenever the connection broke, and goes on from there. The tries
     /// are counted anew whenever one brought something.
-    async fn run(&self) -> Result<Parts, Error> {
+    async fn run(&self) -> Result<Stored, Error> {
         let (transport, retry) = (&self.target.transport, self.target.settings.retry);
         let mut upload = None;
         if let Some(note) = self.note {
@@ -209,7 +208,7 @@ impl Uploading<'_> {
         loop {
             let error = match self.go_on(transport, &mut upload, &mut furthest, &mut failures).await
             {
-                Ok(Some(parts)) => return Ok(parts),
+                Ok(Some(stored)) => return Ok(stored),
                 Ok(None) => continue,
                 Err(error) => error,
             };
@@ -229,7 +228,7 @@ impl Uploading<'_> {
         upload: &mut Option<Uri>,
         furthest: &mut u64,
         failures: &mut u32,
-    ) -> Result<Option<Parts>, Error> {
+    ) -> Result<Option<Stored>, Error> {
         let (at, standing) = match upload {
             Some(at) => (at.clone(), upload::standing(transport, at).await?),
             None => {
@@ -255,9 +254,7 @@ impl Uploading<'_> {
             other => other,
         };
         match standing {
-            Standing::Complete(parts) if parts.headers.contains_key(header::LOCATION) => {
-                Ok(Some(*parts))
-            }
+            Standing::Complete(stored) if stored.url.is_some() => Ok(Some(stored)),
             // It broke just before its last answer, which nobody can tell any more.
             Standing::Complete(_) | Standing::Gone => {
                 *upload = None;

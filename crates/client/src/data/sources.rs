@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use fishplate_contract::DataRef;
 use fishplate_data::policy::{Policy, PolicySettings};
-use fishplate_data::transfer::{Http, TransferSettings, Transport};
+use fishplate_data::transfer::{Http, TransferSettings, Transports};
 
 use crate::data::get::{Got, Into, get};
 use crate::error::Error;
@@ -15,7 +15,7 @@ use crate::settings::{Retry, Settings};
 /// reaches: no address is forbidden.
 #[derive(Clone, Debug)]
 pub struct Sources {
-    transports: Vec<Arc<dyn Transport>>,
+    transports: Transports,
     retry: Retry,
     settings: Settings,
 }
@@ -31,7 +31,7 @@ impl Sources {
         let everywhere = ["0.0.0.0/0", "::/0"].iter().filter_map(|block| block.parse().ok());
         let policy = PolicySettings { allow_private: true, networks: everywhere.collect() };
         let addresses = Arc::new(Policy::new(policy));
-        let transports: Vec<Arc<dyn Transport>> = vec![Arc::new(Http::new(&transfer, addresses))];
+        let transports = Transports::new().with(Http::new(&transfer, addresses));
         Self { transports, retry: settings.retry, settings: settings.clone() }
     }
 
@@ -41,13 +41,10 @@ impl Sources {
     /// [`Error::BadUrl`] for a scheme that is not served; else see [`get`].
     pub async fn get(&self, from: &DataRef, to: &Into, meter: &Arc<Meter>) -> Result<Got, Error> {
         let scheme = from.url.split_once(':').map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
-        let known = |transport: &&Arc<dyn Transport>| {
-            transport.schemes().iter().any(|known| *known == scheme)
-        };
-        let transport = self.transports.iter().find(known).ok_or_else(|| {
-            let schemes = self.transports.iter().flat_map(|transport| transport.schemes());
-            let schemes: Vec<_> = schemes.map(|scheme| format!("{scheme}:")).collect();
-            let reason = format!("it must begin with {}", schemes.join(", "));
+        let transport = self.transports.find(&scheme).map_err(|_| {
+            let schemes = self.transports.schemes();
+            let schemes: Vec<_> = schemes.iter().map(|scheme| format!("{scheme}:")).collect();
+            let reason = format!("it must begin with {}", schemes.join(" or "));
             Error::BadUrl { url: from.url.clone(), reason }
         })?;
         let getting = get(&**transport, from, to, self.retry, meter);

@@ -4,7 +4,7 @@
 use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, header};
 
-use fishplate_contract::{Fault, FaultCode};
+use fishplate_contract::{Digest, Fault, FaultCode};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::Value;
 
@@ -19,6 +19,11 @@ pub(crate) const UPLOAD_LIMIT: HeaderName = HeaderName::from_static("upload-limi
 const UPLOAD_OFFSET: HeaderName = HeaderName::from_static("upload-offset");
 const YES: HeaderValue = HeaderValue::from_static("?1");
 const NO: HeaderValue = HeaderValue::from_static("?0");
+/// Ours tell in JSON what they would tell people in a line.
+const ACCEPT: HeaderValue =
+    HeaderValue::from_static("application/json, application/problem+json, */*;q=0.5");
+pub(crate) const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
 const PARTIAL_UPLOAD: HeaderValue = HeaderValue::from_static("application/partial-upload");
 
 /// Largest answer that is read.
@@ -29,10 +34,19 @@ const ANSWER_SIZE: usize = 64 << 10;
 pub(crate) enum Standing {
     /// It wants the bytes from here on.
     At(u64),
-    /// All is there; the head of its last answer.
-    Complete(Box<Parts>),
+    /// All is there, at this address if the answer tells it.
+    Complete(Stored),
     /// It knows nothing of it (any more).
     Gone,
+}
+
+/// What the other end says of data that it keeps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// Where it is.
+    pub(crate) url: Option<Uri>,
+    /// What arrived.
+    pub(crate) digest: Option<Digest>,
 }
 
 /// Whether uploads to this URL can be taken up where they broke.
@@ -46,8 +60,8 @@ pub(crate) async fn create(transport: &Transport, url: &Uri, len: u64) -> Result
     let mut headers = HeaderMap::new();
     headers.insert(UPLOAD_COMPLETE, NO);
     headers.insert(UPLOAD_LENGTH, len.into());
-    let parts = sent(transport, Method::PUT, url, headers, SegmentBody::empty()).await?;
-    located(&parts.headers, url)?.ok_or_else(|| Error::BadAnswer {
+    let stored = sent(transport, Method::PUT, url, headers, SegmentBody::empty()).await?;
+    stored.url.ok_or_else(|| Error::BadAnswer {
         url: url.to_string(),
         reason: "it takes an upload, but tells no Location for it".to_owned(),
     })
@@ -59,7 +73,7 @@ pub(crate) async fn whole(
     url: &Uri,
     mut headers: HeaderMap,
     body: SegmentBody,
-) -> Result<Parts, Error> {
+) -> Result<Stored, Error> {
     headers.insert(UPLOAD_COMPLETE, YES);
     sent(transport, Method::PUT, url, headers, body).await
 }
@@ -76,7 +90,7 @@ pub(crate) async fn append(
     headers.insert(UPLOAD_OFFSET, offset.into());
     headers.insert(header::CONTENT_TYPE, PARTIAL_UPLOAD);
     match sent(transport, Method::PATCH, upload, headers, body).await {
-        Ok(parts) => Ok(Standing::Complete(Box::new(parts))),
+        Ok(stored) => Ok(Standing::Complete(stored)),
         Err(Error::Http { status: 404 | 410, .. }) => Ok(Standing::Gone),
         // We were mistaken about the offset: what it is can be asked.
         Err(Error::Http { status: 409, .. }) => standing(transport, upload).await,
@@ -94,7 +108,8 @@ pub(crate) async fn standing(transport: &Transport, upload: &Uri) -> Result<Stan
         return Err(no_soap(upload, http::Response::from_parts(parts, answer)).await);
     }
     if parts.headers.get(UPLOAD_COMPLETE) == Some(&YES) {
-        return Ok(Standing::Complete(Box::new(parts)));
+        let url = located(&parts.headers, upload)?;
+        return Ok(Standing::Complete(Stored { url, digest: told_digest(&parts.headers) }));
     }
     let offset = parts.headers.get(UPLOAD_OFFSET).and_then(|value| value.to_str().ok());
     let offset = offset.and_then(|text| text.trim().parse().ok());
@@ -104,8 +119,20 @@ pub(crate) async fn standing(transport: &Transport, upload: &Uri) -> Result<Stan
     })
 }
 
+/// The digest of what is at this address, which may have to be computed first.
+pub(crate) async fn digest_of(transport: &Transport, url: &Uri) -> Result<Option<Digest>, Error> {
+    let mut headers = HeaderMap::new();
+    headers.insert(WANT_REPR_DIGEST, HeaderValue::from_static("sha-256=10"));
+    let (parts, _) = head_of(transport, Method::HEAD, url, headers).await?;
+    Ok(told_digest(&parts.headers))
+}
+
+fn told_digest(headers: &HeaderMap) -> Option<Digest> {
+    headers.get(REPR_DIGEST)?.to_str().ok().and_then(Digest::from_field)
+}
+
 /// Where an answer says that something is.
-pub(crate) fn located(headers: &HeaderMap, from: &Uri) -> Result<Option<Uri>, Error> {
+fn located(headers: &HeaderMap, from: &Uri) -> Result<Option<Uri>, Error> {
     let Some(to) = headers.get(header::LOCATION) else { return Ok(None) };
     location::redirected(from, &String::from_utf8_lossy(to.as_bytes())).map(Some)
 }
@@ -117,20 +144,24 @@ pub(crate) async fn sent(
     url: &Uri,
     headers: HeaderMap,
     body: SegmentBody,
-) -> Result<Parts, Error> {
+) -> Result<Stored, Error> {
     let mut request = Request::new(body);
     *request.method_mut() = method;
     *request.uri_mut() = url.clone();
     *request.headers_mut() = headers;
-    let accept = HeaderValue::from_static("application/problem+json, */*;q=0.5");
-    request.headers_mut().insert(header::ACCEPT, accept);
+    request.headers_mut().insert(header::ACCEPT, ACCEPT);
     let answer = transport.send(request).await?;
     if !answer.status().is_success() {
         return Err(refused(url, answer).await);
     }
-    let (parts, mut body) = answer.into_parts();
-    drain(&mut body).await;
-    Ok(parts)
+    let (parts, body) = answer.into_parts();
+    // To its end, so that the connection can be used again.
+    let body = Limited::new(body, ANSWER_SIZE).collect().await;
+    let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let digest = told["digest"].as_str().and_then(Digest::from_field);
+    let digest = told_digest(&parts.headers).or(digest);
+    Ok(Stored { url: located(&parts.headers, url)?, digest })
 }
 
 async fn head_of(
@@ -170,15 +201,4 @@ async fn refused(url: &Uri, answer: http::Response<hyper::body::Incoming>) -> Er
         (Some(name), Some(value)) => fault.limit(name, value),
         _ => fault,
     })
-}
-
-/// Reads a short answer to its end, so that its connection can be used again.
-async fn drain(body: &mut hyper::body::Incoming) {
-    let mut read = 0;
-    while let Some(Ok(frame)) = body.frame().await {
-        read += frame.data_ref().map_or(0, bytes::Bytes::len);
-        if read > ANSWER_SIZE {
-            return;
-        }
-    }
 }

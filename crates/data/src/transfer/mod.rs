@@ -3,10 +3,13 @@
 
 #[cfg(test)]
 pub(crate) mod conformance;
+pub mod file;
 pub mod http;
+mod registry;
 mod settings;
 
 use std::fmt::Debug;
+use std::fs::File;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -18,7 +21,9 @@ use url::Url;
 
 use crate::Progress;
 
+pub use file::Files;
 pub use http::Http;
+pub use registry::Transports;
 pub use settings::TransferSettings;
 
 /// A future of a transport.
@@ -31,6 +36,11 @@ pub trait Transport: Send + Sync + Debug {
 
     /// Opens the data at an address for reading.
     fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened>;
+
+    /// The data itself, open, if it is a file of this machine: then it need not be moved.
+    fn local<'t>(&'t self, _from: &'t Url) -> Moving<'t, Option<File>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Brings a payload, which is in memory or in a file, to an address.
     fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, ()>;

@@ -19,6 +19,7 @@ mod remove;
 mod results;
 mod running;
 mod serve;
+mod session;
 mod spawn;
 mod status;
 mod supervise;
@@ -79,6 +80,7 @@ enum Command {
     Results(results::Args),
     Put(put::Args),
     Get(get::Args),
+    Session(session::Args),
     Kill(kill::Args),
     Status(status::Args),
     Log(log::Args),
@@ -106,6 +108,7 @@ impl Command {
             Self::Results(args) => results::run(&args, output),
             Self::Put(args) => put::run(&args, output),
             Self::Get(args) => get::run(&args, output),
+            Self::Session(args) => session::run(&args, output),
             Self::Kill(args) => kill::run(&args, output),
             Self::Status(args) => status::run(&args, output),
             Self::Log(args) => log::run(&args, output),
@@ -134,6 +137,7 @@ impl Command {
             Self::Remove(args) => &args.connection,
             Self::Put(args) => return Some(&args.to),
             Self::Get(args) => return Some(&args.reference),
+            Self::Session(args) => return Some(args.url()),
             Self::Wsdl(args) => &args.connection,
             Self::Serve(_)
             | Self::Cgi(_)

@@ -106,6 +106,9 @@ impl Failure {
                 "a reference expires, and its owner can revoke it: ask the service for a new one"
                     .to_owned(),
             ),
+            Error::NoSessions { .. } => self.hints.push(
+                "write the address of a Fishplate server, or of one of its services".to_owned(),
+            ),
             Error::CannotOffer { .. } => self.hints.push(
                 "--offer tells an address of this machine that the server can reach; NAME:FILE \
                  sends the file by value"
