@@ -6,7 +6,7 @@
 //!
 //! - [`task`]: work under way, on the one runtime
 //! - [`service`]: a service's verbs; [`describe`]: what it offers; [`report`]: jobs
-//! - [`data`]: data that moves without a service
+//! - [`session`]: spaces on a server; [`data`]: data that moves without a service
 //! - [`value`]: arguments and outputs; [`payload`]: data by handle, without copies
 //! - [`failure`]: errors as exceptions of the Python half
 
@@ -16,6 +16,7 @@ mod failure;
 mod payload;
 mod report;
 mod service;
+mod session;
 mod task;
 mod value;
 
@@ -33,6 +34,8 @@ mod _native {
     use crate::payload::{Array, Payload};
     #[pymodule_export]
     use crate::service::Service;
+    #[pymodule_export]
+    use crate::session::Session;
     #[pymodule_export]
     use crate::task::Task;
     #[pymodule_export]

@@ -42,6 +42,6 @@ fn transfer_told<'py>(py: Python<'py>, transfer: &Transfer) -> PyResult<Bound<'p
 
 /// Seconds since 1970.
 #[expect(clippy::cast_precision_loss, reason = "milliseconds of any date we meet fit")]
-fn seconds(moment: Timestamp) -> f64 {
+pub(crate) fn seconds(moment: Timestamp) -> f64 {
     moment.0 as f64 / 1000.0
 }

@@ -39,16 +39,7 @@ impl Service {
         address: Option<String>,
         packaging: Option<&str>,
     ) -> PyResult<Task> {
-        let mut settings = Settings {
-            timeout: duration(timeout)?,
-            ca_file,
-            address,
-            packaging: packaging.map(packaging_of).transpose()?,
-            ..Settings::default()
-        };
-        if let Some(wait) = duration(connect_timeout)? {
-            settings.connect_timeout = wait;
-        }
+        let settings = settings(timeout, connect_timeout, ca_file, address, packaging)?;
         let reach = Reach::of(settings.clone());
         let connecting =
             async move { fishplate_client::Service::connect_with(&url, settings).await };
@@ -202,6 +193,27 @@ impl Service {
     }
 }
 
+/// How a server is reached.
+pub(crate) fn settings(
+    timeout: Option<f64>,
+    connect_timeout: Option<f64>,
+    ca_file: Option<PathBuf>,
+    address: Option<String>,
+    packaging: Option<&str>,
+) -> PyResult<Settings> {
+    let mut settings = Settings {
+        timeout: duration(timeout)?,
+        ca_file,
+        address,
+        packaging: packaging.map(packaging_of).transpose()?,
+        ..Settings::default()
+    };
+    if let Some(wait) = duration(connect_timeout)? {
+        settings.connect_timeout = wait;
+    }
+    Ok(settings)
+}
+
 fn options(
     key: Option<String>,
     session: Option<&str>,
@@ -228,7 +240,7 @@ fn job_id(text: &str) -> PyResult<JobId> {
     text.parse().map_err(|_| PyValueError::new_err(format!("{text:?} is no job's ID")))
 }
 
-fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
+pub(crate) fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
     let of = |seconds| {
         Duration::try_from_secs_f64(seconds)
             .map_err(|_| PyValueError::new_err(format!("{seconds} s is no time to wait")))

@@ -9,14 +9,18 @@
 - `Service`: what it offers are functions; `AsyncService` for `await`
 - `Job`: a long run; `Status` tells how it stands
 - `Result`: the outputs of a call; `Data`, `Reference`: files among them, here or elsewhere
+- `put`, `get` (`aput`, `aget`), `Offer`: files on their way, without a service
+- `Server`: many services, one pool of data; `Session`: a space on it that programs share
 - `errors`: `Fault` and the others
 """
 
 from . import errors
 from ._data import AsyncData, AsyncReference, Data, Reference
 from ._job import AsyncJob, Job, Status, Transfer
+from ._move import AsyncOffer, Offer, aget, aput, get, put
 from ._native import Parameter, __version__
 from ._result import Result
+from ._server import AsyncServer, AsyncSession, Server, Session
 from ._service import AsyncOperation, AsyncService, Operation, Service
 from .errors import (
     ArgumentError,
@@ -33,9 +37,12 @@ __all__ = [
     "ArgumentError",
     "AsyncData",
     "AsyncJob",
+    "AsyncOffer",
     "AsyncOperation",
     "AsyncReference",
+    "AsyncServer",
     "AsyncService",
+    "AsyncSession",
     "ConnectionLost",
     "Data",
     "Error",
@@ -43,15 +50,22 @@ __all__ = [
     "Job",
     "Limit",
     "NotUnderstood",
+    "Offer",
     "Operation",
     "Parameter",
     "Reference",
     "Result",
+    "Server",
     "Service",
+    "Session",
     "Status",
     "Timeout",
     "Transfer",
     "Unreachable",
     "__version__",
+    "aget",
+    "aput",
     "errors",
+    "get",
+    "put",
 ]

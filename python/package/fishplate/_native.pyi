@@ -9,7 +9,23 @@ from typing_extensions import Buffer
 
 _T = TypeVar("_T")
 
-__all__ = ["Meter", "Offer", "get", "put", "Operation", "Parameter", "Array", "Payload", "Service", "Task", "fault_codes", "job_states", "new_key", "__version__"]
+__all__ = [
+    "Meter",
+    "Offer",
+    "get",
+    "put",
+    "Operation",
+    "Parameter",
+    "Array",
+    "Payload",
+    "Service",
+    "Session",
+    "Task",
+    "fault_codes",
+    "job_states",
+    "new_key",
+    "__version__",
+]
 
 __version__: str
 
@@ -184,6 +200,30 @@ class Offer:
     @staticmethod
     def open(*, at: str | None = None, towards: str | None = None) -> Task[Offer]: ...
     def add(self, path: str | PathLike[str]) -> Task[Payload]: ...
+    def close(self) -> Task[None]: ...
+
+@final
+class Session:
+    """A session that was opened, here or elsewhere."""
+
+    @staticmethod
+    def open(
+        url: str,
+        *,
+        id: str | None = None,
+        idle: float | None = None,
+        timeout: float | None = None,
+        connect_timeout: float | None = None,
+        ca_file: str | PathLike[str] | None = None,
+        address: str | None = None,
+        packaging: str | None = None,
+    ) -> Task[Session]: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def expires(self) -> float | None: ...
+    def touch(self) -> Task[float]: ...
+    def files(self) -> Task[list[tuple[str, Payload]]]: ...
     def close(self) -> Task[None]: ...
 
 def get(
