@@ -1,6 +1,7 @@
 //! Data that moves without a service: brought to a server, got from anywhere, offered by ourselves.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use fishplate_client::data::{Into, Offer as Serving, Sources, Target};
@@ -34,6 +35,26 @@ impl Reach {
 
 fn reach<'s>(via: Option<&'s Bound<'_, Service>>) -> &'s Reach {
     via.map_or(&*PLAIN, |service| &service.get().reach)
+}
+
+/// Bytes of values that this process has sent and received.
+static MOVED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// Work whose bytes count, whatever comes of it.
+pub(crate) async fn counted<T>(
+    meter: Arc<fishplate_client::Meter>,
+    work: impl Future<Output = T>,
+) -> T {
+    let done = work.await;
+    MOVED[0].fetch_add(meter.sent(), Relaxed);
+    MOVED[1].fetch_add(meter.received(), Relaxed);
+    done
+}
+
+/// Bytes that this process has sent and received in calls, results, `put` and `get`.
+#[pyfunction]
+pub(crate) fn transferred() -> (u64, u64) {
+    (MOVED[0].load(Relaxed), MOVED[1].load(Relaxed))
 }
 
 /// How much was transferred.
@@ -75,7 +96,9 @@ pub(crate) fn get(
     };
     let sources = reach(via).sources();
     let meter = meter.map(|meter| Arc::clone(&meter.get().0)).unwrap_or_default();
+    let counter = Arc::clone(&meter);
     let getting = async move { sources.get(&from, &Into::File(path), &meter).await };
+    let getting = counted(counter, getting);
     Ok(Task::of(getting, |py, got| {
         Ok((got.len, got.digest.to_string()).into_pyobject(py)?.into_any().unbind())
     }))
@@ -92,8 +115,9 @@ pub(crate) fn put(
 ) -> Task {
     let settings = reach(via).settings.clone();
     let meter = meter.map(|meter| Arc::clone(&meter.get().0)).unwrap_or_default();
+    let counter = Arc::clone(&meter);
     let putting = async move { Target::find(&url, settings).await?.put(&path, &meter).await };
-    Task::of(putting, reference)
+    Task::of(counted(counter, putting), reference)
 }
 
 fn reference(py: Python<'_>, to: contract::DataRef) -> PyResult<Py<PyAny>> {

@@ -27,7 +27,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::data::{Meter, Offer, get, put};
+    use crate::data::{Meter, Offer, get, put, transferred};
     #[pymodule_export]
     use crate::describe::{Operation, Parameter};
     #[pymodule_export]

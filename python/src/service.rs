@@ -1,6 +1,7 @@
 //! A service's verbs.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_client::{JobFilter, LogStream, Options, Packaging, Settings};
@@ -9,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::data::Reach;
+use crate::data::{Reach, counted};
 use crate::describe::Operation;
 use crate::report::told;
 use crate::task::Task;
@@ -104,8 +105,9 @@ impl Service {
     ) -> PyResult<Task> {
         let (service, arguments) = (self.client.clone(), arguments(given)?);
         let options = options(key, session, outputs, timeout)?;
+        let meter = options.meter.clone().unwrap_or_default();
         let calling = async move { service.call(&operation, arguments, &options).await };
-        Ok(Task::of(calling, reply))
+        Ok(Task::of(counted(meter, calling), reply))
     }
 
     /// Starts an operation as a job: its ID.
@@ -121,8 +123,9 @@ impl Service {
     ) -> PyResult<Task> {
         let (service, arguments) = (self.client.clone(), arguments(given)?);
         let options = options(key, session, outputs, timeout)?;
+        let meter = options.meter.clone().unwrap_or_default();
         let spawning = async move { service.spawn(&operation, arguments, &options).await };
-        Ok(Task::of(spawning, |py, job| text(py, &job.to_string())))
+        Ok(Task::of(counted(meter, spawning), |py, job| text(py, &job.to_string())))
     }
 
     /// The results of a job that has ended: as `call` gives them.
@@ -136,7 +139,9 @@ impl Service {
     ) -> PyResult<Task> {
         let (service, job) = (self.client.clone(), job_id(job)?);
         let options = options(None, None, outputs, timeout)?;
-        Ok(Task::of(async move { service.results(&operation, job, &options).await }, reply))
+        let meter = options.meter.clone().unwrap_or_default();
+        let asking = async move { service.results(&operation, job, &options).await };
+        Ok(Task::of(counted(meter, asking), reply))
     }
 
     /// All there is to tell of a job.
@@ -224,7 +229,8 @@ fn options(
         .map(|id| id.parse().map_err(|_| PyValueError::new_err(format!("{id:?} is no session"))))
         .transpose()?;
     let outputs = outputs.into_iter().map(choice).collect::<PyResult<Vec<_>>>()?;
-    Ok(Options { key, session, outputs, timeout: duration(timeout)?, ..Options::default() })
+    let meter = Some(Arc::default());
+    Ok(Options { key, session, outputs, meter, timeout: duration(timeout)?, spool_dir: None })
 }
 
 fn choice((name, form, to): Choice) -> PyResult<OutputChoice> {

@@ -17,7 +17,7 @@
 from . import errors
 from ._data import AsyncData, AsyncReference, Data, Reference
 from ._job import AsyncJob, Job, Status, Transfer
-from ._move import AsyncOffer, Offer, aget, aput, get, put
+from ._move import AsyncOffer, Offer, aget, aput, get, put, transferred
 from ._native import Parameter, __version__
 from ._result import Result
 from ._server import AsyncServer, AsyncSession, Server, Session
@@ -68,4 +68,5 @@ __all__ = [
     "errors",
     "get",
     "put",
+    "transferred",
 ]

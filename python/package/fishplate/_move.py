@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 from . import _native
 from ._data import AsyncReference, BaseData, Reference, handle
@@ -64,6 +65,19 @@ async def aput(path: Named, url: str, *, progress: bool | None = False) -> Async
 async def aget(reference: str | BaseData, path: Named, *, progress: bool | None = False) -> Path:
     """See `get`."""
     return await awaiting(_get(reference, path, progress))
+
+
+class Transferred(NamedTuple):
+    """Bytes that this process has moved."""
+
+    sent: int
+    received: int
+
+
+def transferred() -> Transferred:
+    """Bytes that this process has sent and received so far, in calls and their results, `put` and
+    `get`. What servers fetch from each other is not among them."""
+    return Transferred(*_native.transferred())
 
 
 class Offer:
