@@ -3,8 +3,10 @@
 
 #[cfg(test)]
 pub(crate) mod conformance;
+mod fault;
 pub mod file;
 pub mod http;
+pub(crate) mod parallel;
 mod registry;
 mod settings;
 
