@@ -109,10 +109,13 @@ bench: tools
 	$(call need,wrk,wrk,the load of the benches)
 	$(call need,curl,curl,the transfers of the benches)
 	$(call need,ip,iproute2,the link of the benches)
+	$(call need,rsync,rsync,a peer of the transfers by reference)
+	$(call need,sshd,openssh-server,a peer of the transfers by reference)
 	$(CARGO) build --release --package fishplate
 	$(CARGO) bench --package fishplate-jobs --bench local_executor --no-run
 	$(PYTHON) benches/run.py
 	$(PYTHON) benches/run.py packaging --link
+	$(PYTHON) benches/run.py reference --link
 
 .PHONY: deny
 deny: tools

@@ -3,15 +3,20 @@
 
 #[cfg(test)]
 pub(crate) mod conformance;
+pub mod file;
 pub mod ftp;
+pub mod http;
 pub mod mailto;
+mod registry;
 pub mod s3;
 #[cfg(test)]
 pub(crate) mod servers;
+mod settings;
 mod source;
 pub(crate) mod trust;
 
 use std::fmt::Debug;
+use std::fs::File;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -22,6 +27,14 @@ use fishplate_contract::{Digest, Payload};
 use url::Url;
 
 use crate::Progress;
+
+pub use file::Files;
+pub use ftp::Ftp;
+pub use http::Http;
+pub use mailto::Mailto;
+pub use registry::Transports;
+pub use s3::S3;
+pub use settings::TransferSettings;
 
 /// A future of a transport.
 pub type Moving<'t, T> = Pin<Box<dyn Future<Output = Result<T, TransferError>> + Send + 't>>;
@@ -40,6 +53,11 @@ pub trait Transport: Send + Sync + Debug {
 
     /// Opens the data at an address for reading.
     fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened>;
+
+    /// The data itself, open, if it is a file of this machine: then it need not be moved.
+    fn local<'t>(&'t self, _from: &'t Url) -> Moving<'t, Option<File>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Brings a payload, which is in memory or in a file, to an address.
     fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, ()>;
