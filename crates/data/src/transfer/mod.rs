@@ -31,8 +31,11 @@ use url::Url;
 use crate::Progress;
 
 pub use file::Files;
+pub use ftp::Ftp;
 pub use http::Http;
+pub use mailto::Mailto;
 pub use registry::Transports;
+pub use s3::S3;
 pub use settings::TransferSettings;
 
 /// A future of a transport.
