@@ -113,6 +113,10 @@ impl<'a> Fields<'a> {
         self.required(name, |text| text.parse().ok())
     }
 
+    pub(crate) fn moment(&self, name: &str) -> Result<Timestamp, String> {
+        self.required(name, moment)
+    }
+
     pub(crate) fn state(&self) -> Result<JobState, String> {
         self.required("state", JobState::from_name)
     }

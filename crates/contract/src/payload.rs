@@ -67,7 +67,13 @@ pub trait Held: Send + Sync + Debug {
         self.len() == 0
     }
 
+    /// Others may hold the same file, so it must be neither moved nor written to: link or copy it.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Called by whoever moved the file away or took charge of it: dropping no longer frees it.
+    /// Nobody does that to a file that is shared.
     fn keep(&self);
 }
 
