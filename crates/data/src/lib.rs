@@ -2,10 +2,24 @@
 //!
 //! Reading order:
 //!
+//! - [`pool`]: files named by their digest, and whose they are; [`lease`]: one that is in use
+//! - [`grant`]: who may read one
+//! - [`place`](mod@place): bringing one into a directory
+//! - [`session`]: directories of files that jobs share
 //! - [`progress`]: how far a transfer is
 //! - [`transfer`]: the trait of transports, and one file a transport
 
+pub mod grant;
+pub mod lease;
+pub mod place;
+pub mod pool;
 pub mod progress;
+pub mod session;
 pub mod transfer;
 
+pub use grant::{Grant, GrantId, GrantRequest, Granted};
+pub use lease::Lease;
+pub use place::{Wish, place};
+pub use pool::{Adoption, Incoming, Pool, PoolError, PoolSettings};
 pub use progress::Progress;
+pub use session::Sessions;

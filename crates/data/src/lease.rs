@@ -1,0 +1,122 @@
+//! A file of the pool that is in use: as long as a lease lives, nobody evicts it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use fishplate_contract::{Digest, Held};
+
+use crate::pool::{PoolError, Registered};
+
+/// A file of the pool that stays where it is as long as this lives. Cheap to clone.
+///
+/// It holds a shared lock on the open file (`flock`); whoever evicts needs the exclusive one. The
+/// kernel frees it with the process, however that ends.
+#[derive(Clone, Debug)]
+pub struct Lease(Arc<Leased>);
+
+#[derive(Debug)]
+struct Leased {
+    file: File,
+    path: PathBuf,
+    len: u64,
+    digest: OnceLock<Digest>,
+    object: Registered,
+}
+
+impl Lease {
+    pub(crate) fn new(
+        file: File,
+        path: PathBuf,
+        len: u64,
+        digest: Option<Digest>,
+        object: Registered,
+    ) -> Self {
+        let digest = digest.map_or_else(OnceLock::new, OnceLock::from);
+        Self(Arc::new(Leased { file, path, len, digest, object }))
+    }
+
+    /// Digest of the data (SHA-256), if it is known: that of an adopted file is computed beside.
+    pub fn digest(&self) -> Option<Digest> {
+        if let Some(digest) = self.0.digest.get() {
+            return Some(*digest);
+        }
+        let digest = self.0.object.digest().ok().flatten()?;
+        Some(*self.0.digest.get_or_init(|| digest))
+    }
+
+    /// Digest of the data, waiting for it if it is being computed.
+    ///
+    /// # Errors
+    /// If the file can't be read.
+    pub fn settled_digest(&self) -> Result<Digest, PoolError> {
+        if let Some(digest) = self.0.digest.get() {
+            return Ok(*digest);
+        }
+        let digest = self.0.object.settled_digest()?;
+        Ok(*self.0.digest.get_or_init(|| digest))
+    }
+
+    /// The open file, for reading at offsets: clones of a lease share its cursor.
+    pub fn file(&self) -> &File {
+        &self.0.file
+    }
+
+    pub(crate) fn object(&self) -> &Registered {
+        &self.0.object
+    }
+}
+
+impl Held for Lease {
+    fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    fn len(&self) -> u64 {
+        self.0.len
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn keep(&self) {}
+}
+
+/// Opens a file for reading and locks it against eviction. `None` if it is not there, or goes
+/// right now.
+pub(crate) fn open_leased(path: &Path) -> io::Result<Option<File>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    // Whoever has the exclusive lock is about to remove the file, or looks whether to: both are
+    // short.
+    file.lock_shared()?;
+    Ok(is_at(&file, path)?.then_some(file))
+}
+
+/// Locks a file against all leases, if it has none. `None` if it has, or is not there.
+pub(crate) fn open_exclusive(path: &Path) -> io::Result<Option<File>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(is_at(&file, path)?.then_some(file)),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+        Err(std::fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Whether the open file is still the one of that name.
+pub(crate) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let there = match std::fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        there => there?,
+    };
+    let open = file.metadata()?;
+    Ok((open.dev(), open.ino()) == (there.dev(), there.ino()))
+}

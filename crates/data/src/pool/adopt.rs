@@ -1,0 +1,135 @@
+//! Adoption: a file that is whole becomes data of the pool at once; its digest follows.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use fishplate_contract::Principal;
+
+use super::incoming::WHOLE;
+use super::object::Entry;
+use super::{Pool, PoolError, Room, random_name, remove_file};
+use crate::lease::{Lease, is_at};
+use crate::place;
+
+/// How a file may come into the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Adoption {
+    /// As it is, by another name, if nobody can write to it any more; else as a copy. It can't be
+    /// written to afterwards (mode 0444).
+    Link,
+    /// As a copy, which shares its blocks where the file system can.
+    Copy,
+}
+
+impl Pool {
+    /// Takes a file in that is whole, and begins to compute its digest. It is in the pool at once,
+    /// and after a kill too.
+    ///
+    /// # Errors
+    /// [`PoolError::Quota`], [`PoolError::Full`], or if it can't be read or is no plain file.
+    pub fn adopt(&self, owner: &Principal, file: &Path, how: Adoption) -> Result<Lease, PoolError> {
+        let room = &self.0;
+        let source = File::options()
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(file)
+            .map_err(PoolError::io("opening", file))?;
+        let metadata = source.metadata().map_err(PoolError::io("reading", file))?;
+        if !metadata.is_file() {
+            let plain = io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file");
+            return Err(PoolError::io("adopting", file)(plain));
+        }
+        let name = random_name()?;
+        let at = room.adopted_path(&name);
+        let linked = how == Adoption::Link
+            && link_unwritable(&source, &metadata, file, &at)
+                .map_err(PoolError::io("linking", file))?;
+        let adopted = if linked { source } else { room.copy_in(&source, metadata.len(), &at)? };
+        let len = adopted.metadata().map_err(PoolError::io("reading", &at))?.len();
+        let number = match room.enter(owner, len, false, &Entry::Adopted(name)) {
+            Ok(number) => number,
+            Err(error) => {
+                remove_file(&at)?;
+                return Err(error);
+            }
+        };
+        self.settle_soon(number)?;
+        Ok(room.lease_of(adopted, at, len, None, number))
+    }
+}
+
+impl Room {
+    /// Copies an open file to a name, leased before it has it.
+    fn copy_in(&self, source: &File, len: u64, to: &Path) -> Result<File, PoolError> {
+        self.make_room_on_disk(len)?;
+        let at = self.incoming_path(&format!("u-{}", random_name()?));
+        let copy = || {
+            let copy = place::copy_new(source, &at, WHOLE)?.0;
+            copy.lock_shared()?;
+            fs::rename(&at, to)?;
+            Ok(copy)
+        };
+        copy().map_err(|error| {
+            let _ = fs::remove_file(&at);
+            PoolError::io("copying into", self.directory())(error)
+        })
+    }
+}
+
+/// Gives an open file another name if nobody can write to it any more: it has no other names yet,
+/// is ours, and nobody has it open for writing. `false`: it has to be copied.
+pub(crate) fn link_unwritable(
+    source: &File,
+    metadata: &fs::Metadata,
+    from: &Path,
+    to: &Path,
+) -> io::Result<bool> {
+    let ours = metadata.uid() == nix::unistd::geteuid().as_raw();
+    if !ours || metadata.nlink() != 1 {
+        return Ok(false);
+    }
+    // Before it has the name, so that nobody takes it for one that was left.
+    source.lock_shared()?;
+    source.set_permissions(fs::Permissions::from_mode(WHOLE))?;
+    if has_writers(source) {
+        return Ok(false);
+    }
+    match fs::hard_link(from, to) {
+        Ok(()) => {}
+        Err(error) if place::cannot_link(&error) => return Ok(false),
+        Err(error) => return Err(error),
+    }
+    // Somebody may have put another file in its place.
+    let same = is_at(source, to)?;
+    if !same {
+        fs::remove_file(to)?;
+    }
+    Ok(same)
+}
+
+/// Whether somebody has the file open for writing: the kernel gives a read lease (`F_SETLEASE`)
+/// only if nobody has. A file system without such leases can't tell.
+fn has_writers(file: &File) -> bool {
+    let control = |command: libc::c_int, argument: libc::c_int| {
+        #[expect(unsafe_code, reason = "nix has no leases")]
+        // SAFETY: these commands take an integer, and the descriptor is open.
+        let result = unsafe { libc::fcntl(file.as_raw_fd(), command, argument) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    };
+    // Who opens the file for writing before the lease is given back has the kernel send a signal,
+    // which would be the end of us if it were the one of the default.
+    if control(F_SETSIG, libc::SIGURG).is_err() {
+        return false;
+    }
+    let lease = control(libc::F_SETLEASE, libc::F_RDLCK);
+    if lease.is_ok() {
+        let _ = control(libc::F_SETLEASE, libc::F_UNLCK);
+    }
+    lease.is_err_and(|error| error.raw_os_error() == Some(libc::EAGAIN))
+}
+
+/// `linux/fcntl.h`; the C library's headers hide it.
+const F_SETSIG: libc::c_int = 10;

@@ -1,0 +1,419 @@
+//! Data on its way into the pool.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fishplate_contract::{Digest, Principal};
+use rusqlite::{OptionalExtension as _, params};
+
+use super::error::is_full;
+use super::exclusive::lock_bytes;
+use super::hash::{self, Algorithm, Hasher};
+use super::{Pool, PoolError, Room, lock, random_name, remove_file};
+use crate::lease::{Lease, is_at};
+
+/// How many bytes are written between two looks at quotas and disk.
+const STEP: u64 = 16 << 20;
+
+/// Mode of whole files: nobody writes to them any more.
+pub(crate) const WHOLE: u32 = 0o444;
+
+/// Data on its way into the pool: a file that nobody sees before it is whole.
+///
+/// Dropped without [`commit`](Self::commit), what has a key stays for `incoming_life`, to be taken
+/// up again by whoever comes with the same key, also after this process was killed; what has none
+/// goes.
+pub struct Incoming {
+    room: Arc<Room>,
+    owner: Principal,
+    /// Its name in `incoming/`.
+    name: String,
+    keyed: bool,
+    path: PathBuf,
+    file: File,
+    len: u64,
+    expected: Option<u64>,
+    hasher: Hasher,
+    version: Option<String>,
+    /// Bytes that room was made for.
+    reserved: u64,
+    /// The file has got its final name, or was removed.
+    over: bool,
+}
+
+impl Pool {
+    /// Begins to take data in, or goes on with what came under this key before.
+    ///
+    /// # Errors
+    /// [`PoolError::Busy`] if somebody is writing under the same key; [`PoolError::Quota`] or
+    /// [`PoolError::Full`] if there is no room for what is expected.
+    pub fn receive(
+        &self,
+        owner: &Principal,
+        key: Option<&str>,
+        expected: Option<u64>,
+    ) -> Result<Incoming, PoolError> {
+        let name = match key {
+            Some(key) => key_name(owner, key),
+            None => format!("u-{}", random_name()?),
+        };
+        let path = self.0.incoming_path(&name);
+        let file = open_alone(&path)?;
+        let len = file.metadata().map_err(PoolError::io("reading", &path))?.len();
+        let hasher = Hasher::resumed(&file, len).map_err(PoolError::io("reading", &path))?;
+        let version = if len > 0 { self.0.version(&name)? } else { None };
+        let mut incoming = Incoming {
+            room: Arc::clone(&self.0),
+            owner: owner.clone(),
+            name,
+            keyed: key.is_some(),
+            path,
+            file,
+            len,
+            expected,
+            hasher,
+            version,
+            reserved: 0,
+            over: false,
+        };
+        if expected.is_some_and(|expected| expected < len) {
+            incoming.truncate(0)?;
+        }
+        incoming.reserve(expected.unwrap_or(len))?;
+        Ok(incoming)
+    }
+
+    /// Takes in data that is in memory.
+    ///
+    /// # Errors
+    /// As [`Pool::receive`] and [`Incoming::commit`].
+    pub fn store(
+        &self,
+        owner: &Principal,
+        pieces: &[Bytes],
+        must_be: Option<&Digest>,
+        durable: bool,
+    ) -> Result<Lease, PoolError> {
+        let digest = hash::of_bytes(pieces.iter().map(AsRef::as_ref));
+        match must_be {
+            Some(told @ Digest::Sha256(_)) if *told != digest => {
+                return Err(PoolError::other_digest(told, &digest));
+            }
+            Some(Digest::Sha512(_)) => {
+                let mut incoming = self.receive(owner, None, None)?;
+                pieces.iter().try_for_each(|piece| incoming.append(piece.clone()))?;
+                return incoming.commit(must_be, durable);
+            }
+            _ => {}
+        }
+        let len = pieces.iter().map(|piece| piece.len() as u64).sum();
+        let room = &self.0;
+        let path = room.object_path(&digest);
+        // Most often it is not there; and a file that is made and removed costs more than a look.
+        let named = match room.leased_object(&path, len)? {
+            Some(file) => super::object::Named { file, path, new: false },
+            None => {
+                room.make_room_on_disk(len)?;
+                let at = room.incoming_path(&format!("u-{}", random_name()?));
+                let file = write_whole(room, &at, pieces, len, durable)?;
+                room.name(file, &at, &digest, len)?
+            }
+        };
+        if durable {
+            sync_directory(&named.path)?;
+        }
+        room.register(named, owner, digest, len, durable)
+    }
+}
+
+impl Incoming {
+    /// Bytes that are there.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// There are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The version of the data that the bytes are of, as was noted; `None` if there are no bytes.
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// Remembers the version of the data that comes, over a restart too.
+    ///
+    /// # Errors
+    /// If the catalogue can't be written.
+    pub fn note_version(&mut self, version: &str) -> Result<(), PoolError> {
+        if self.version.as_deref() == Some(version) {
+            return Ok(());
+        }
+        if self.keyed {
+            let (name, noted) = (self.name.clone(), version.to_owned());
+            self.room.catalogue.write(false, move |sql| {
+                sql.prepare_cached("INSERT OR REPLACE INTO incoming VALUES (?1, ?2)")?
+                    .execute(params![name, noted])
+            })?;
+        }
+        self.version = Some(version.to_owned());
+        Ok(())
+    }
+
+    /// So many bytes will be there in the end; room is made for them.
+    ///
+    /// # Errors
+    /// [`PoolError::Quota`], [`PoolError::Full`].
+    pub fn expect(&mut self, total: u64) -> Result<(), PoolError> {
+        self.expected = Some(total);
+        self.reserve(total)
+    }
+
+    /// Writes bytes behind those that are there; they are hashed beside.
+    ///
+    /// # Errors
+    /// [`PoolError::Mismatch`] if these are more than were expected; [`PoolError::Quota`],
+    /// [`PoolError::Full`]. What was written before stays.
+    pub fn append(&mut self, bytes: impl Into<Bytes>) -> Result<(), PoolError> {
+        let bytes = bytes.into();
+        let end = self.len + bytes.len() as u64;
+        if let Some(expected) = self.expected
+            && end > expected
+        {
+            return Err(PoolError::other_length(expected, end));
+        }
+        if end > self.reserved && self.reserve(end + STEP).is_err() {
+            self.reserve(end)?;
+        }
+        if let Err(error) = self.file.write_all_at(&bytes, self.len) {
+            if !is_full(&error) {
+                return Err(PoolError::io("writing", &self.path)(error));
+            }
+            self.room.evict(bytes.len() as u64 + STEP)?;
+            self.file
+                .write_all_at(&bytes, self.len)
+                .map_err(PoolError::io("writing", self.room.directory()))?;
+        }
+        self.hasher.update(&self.file, &bytes).map_err(PoolError::io("hashing", &self.path))?;
+        self.len = end;
+        Ok(())
+    }
+
+    /// Keeps only the first `len` bytes.
+    ///
+    /// # Errors
+    /// If the file can't be cut or read.
+    pub fn truncate(&mut self, len: u64) -> Result<(), PoolError> {
+        let len = len.min(self.len);
+        self.file.set_len(len).map_err(PoolError::io("cutting", &self.path))?;
+        self.hasher =
+            Hasher::resumed(&self.file, len).map_err(PoolError::io("hashing", &self.path))?;
+        self.len = len;
+        if len == 0 {
+            self.version = None;
+        }
+        Ok(())
+    }
+
+    /// The data is whole: it gets its name, unless the pool has it already, and its owner is
+    /// charged. It is verified against the length that was expected and the digest that it must
+    /// have. Only if it is to be `durable` does it wait for the disk.
+    ///
+    /// # Errors
+    /// [`PoolError::Mismatch`], after which the bytes are gone; [`PoolError::Quota`],
+    /// [`PoolError::Full`].
+    pub fn commit(mut self, must_be: Option<&Digest>, durable: bool) -> Result<Lease, PoolError> {
+        let hasher = std::mem::replace(&mut self.hasher, Hasher::new());
+        let digest = hasher.finish().map_err(PoolError::io("hashing", &self.path))?;
+        self.verify(must_be, &digest)?;
+        if durable {
+            self.file.sync_all().map_err(PoolError::io("writing", &self.path))?;
+        }
+        // Before it has a name, so that nobody takes it for one that its writer left.
+        self.file.lock_shared().map_err(PoolError::io("locking", &self.path))?;
+        let mode = fs::Permissions::from_mode(WHOLE);
+        self.file.set_permissions(mode).map_err(PoolError::io("closing", &self.path))?;
+        let file = self.file.try_clone().map_err(PoolError::io("opening", &self.path))?;
+        let named = self.room.name(file, &self.path, &digest, self.len)?;
+        self.over = true;
+        if durable {
+            sync_directory(&named.path)?;
+        }
+        self.release();
+        let lease = self.room.register(named, &self.owner, digest, self.len, durable)?;
+        self.forget_version()?;
+        Ok(lease)
+    }
+
+    fn verify(&mut self, must_be: Option<&Digest>, digest: &Digest) -> Result<(), PoolError> {
+        let other = match self.expected {
+            Some(expected) if expected != self.len => {
+                // More may come: what is there is not wrong.
+                return Err(PoolError::other_length(expected, self.len));
+            }
+            _ => match must_be {
+                Some(Digest::Sha512(_)) => hash::of_file(&self.file, Algorithm::Sha512, |_| {})
+                    .map_err(PoolError::io("hashing", &self.path))?,
+                _ => *digest,
+            },
+        };
+        match must_be {
+            Some(told) if *told != other => {
+                self.discard()?;
+                Err(PoolError::other_digest(told, &other))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes what is there.
+    fn discard(&mut self) -> Result<(), PoolError> {
+        self.over = true;
+        remove_file(&self.path)?;
+        self.forget_version()
+    }
+
+    fn forget_version(&self) -> Result<(), PoolError> {
+        if !self.keyed || self.version.is_none() {
+            return Ok(());
+        }
+        let name = self.name.clone();
+        self.room.catalogue.write(false, move |sql| {
+            sql.prepare_cached("DELETE FROM incoming WHERE name = ?1")?.execute([name])
+        })?;
+        Ok(())
+    }
+
+    /// Sees to it that there is room for so many bytes in all.
+    fn reserve(&mut self, total: u64) -> Result<(), PoolError> {
+        if total <= self.reserved {
+            return Ok(());
+        }
+        let more = total - self.reserved;
+        let on_disk = total.saturating_sub(self.len.max(self.reserved));
+        self.room.make_room_on_disk(on_disk)?;
+        self.room.make_room_for(&self.owner, more)?;
+        *lock(&self.room.arriving).entry(self.owner.as_str().to_owned()).or_default() += more;
+        self.reserved = total;
+        Ok(())
+    }
+
+    fn release(&mut self) {
+        let mut arriving = lock(&self.room.arriving);
+        if let Some(bytes) = arriving.get_mut(self.owner.as_str()) {
+            *bytes -= self.reserved;
+            if *bytes == 0 {
+                arriving.remove(self.owner.as_str());
+            }
+        }
+        self.reserved = 0;
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        self.release();
+        let is_kept = self.keyed && self.len > 0;
+        if !(self.over || is_kept) {
+            // If it can't be removed, the sweep will.
+            let _ = remove_file(&self.path);
+        }
+    }
+}
+
+impl std::fmt::Debug for Incoming {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Incoming").field("path", &self.path).field("len", &self.len).finish()
+    }
+}
+
+impl Room {
+    fn version(&self, name: &str) -> Result<Option<String>, PoolError> {
+        self.catalogue.read(|sql| {
+            sql.prepare_cached("SELECT version FROM incoming WHERE name = ?1")?
+                .query_row([name], |row| row.get(0))
+                .optional()
+        })
+    }
+}
+
+/// The name of what comes under a key; another owner's key is another.
+fn key_name(owner: &Principal, key: &str) -> String {
+    let owner = owner.as_str().as_bytes();
+    let len = (owner.len() as u64).to_be_bytes();
+    format!("k-{}", hash::of_bytes([&len[..], owner, key.as_bytes()]).hex())
+}
+
+/// Opens a file in `incoming/` and locks it against other writers. The lock is of another kind
+/// (`F_OFD_SETLK`) than that of leases, which it gets before it has its name.
+fn open_alone(path: &Path) -> Result<File, PoolError> {
+    let open = || {
+        File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    };
+    loop {
+        let file = match open() {
+            // Its writer was killed when it had closed it and not yet named it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+                    .map_err(PoolError::io("opening", path))?;
+                open()
+            }
+            opened => opened,
+        }
+        .map_err(PoolError::io("opening", path))?;
+        if !lock_bytes(&file, 0, 0, false).map_err(PoolError::io("locking", path))? {
+            return Err(PoolError::Busy);
+        }
+        // Between opening and locking, its writer may have named it or the sweep removed it.
+        if is_at(&file, path).map_err(PoolError::io("opening", path))? {
+            return Ok(file);
+        }
+    }
+}
+
+/// Writes a file in one go, leased before it has anything in it.
+fn write_whole(
+    room: &Room,
+    at: &Path,
+    pieces: &[Bytes],
+    len: u64,
+    durable: bool,
+) -> Result<File, PoolError> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(WHOLE)
+        .open(at)
+        .map_err(PoolError::io("making", room.directory()))?;
+    let write = || {
+        let mut offset = 0;
+        for piece in pieces {
+            file.write_all_at(piece, offset)?;
+            offset += piece.len() as u64;
+        }
+        if durable { file.sync_all() } else { Ok(()) }
+    };
+    let written = file.lock_shared().and_then(|()| match write() {
+        Err(error) if is_full(&error) && room.evict(len + STEP).is_ok() => write(),
+        written => written,
+    });
+    written.map_err(|error| {
+        let _ = fs::remove_file(at);
+        PoolError::io("writing", room.directory())(error)
+    })?;
+    Ok(file)
+}
+
+/// Waits until the disk has the name of a file.
+fn sync_directory(path: &Path) -> Result<(), PoolError> {
+    let directory = path.parent().unwrap_or(path);
+    File::open(directory)
+        .and_then(|directory| directory.sync_all())
+        .map_err(PoolError::io("writing", directory))
+}

@@ -1,0 +1,140 @@
+//! The pool as its operator sees it.
+
+use fishplate_contract::{Digest, Principal, Timestamp};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::hash::{self, Algorithm};
+use super::object::Row;
+use super::{Pool, PoolError, Room, unsigned};
+use crate::grant::{Listed, principal};
+
+/// An object and all that is known of it.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Its digest; `None` while it is being computed.
+    pub digest: Option<Digest>,
+    /// Bytes.
+    pub len: u64,
+    /// Who holds it and is charged for it.
+    pub owners: Vec<Principal>,
+    /// Its grants that are good.
+    pub grants: Vec<Listed>,
+    /// It stays until it is unpinned.
+    pub pinned: bool,
+    /// When it came.
+    pub created: Timestamp,
+    /// When it was last used.
+    pub used: Timestamp,
+}
+
+/// What verifying found of one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verified {
+    /// It is what its name says.
+    Sound,
+    /// It is not there.
+    Missing,
+    /// It is of another digest or length.
+    Damaged,
+}
+
+impl Pool {
+    /// All objects, the last used first.
+    ///
+    /// # Errors
+    /// If the catalogue can't be read.
+    pub fn objects(&self) -> Result<Vec<Object>, PoolError> {
+        self.0.flush_uses()?;
+        let now = self.0.now();
+        self.0.catalogue.read(|sql| {
+            sql.prepare_cached(
+                "SELECT number, digest, size, pinned, created, used FROM objects
+                 WHERE same IS NULL ORDER BY used DESC, number DESC",
+            )?
+            .query_map([], |row| {
+                let number = row.get(0)?;
+                Ok(Object {
+                    digest: row.get::<_, Option<[u8; 32]>>(1)?.map(Digest::Sha256),
+                    len: unsigned(row.get(2)?),
+                    owners: owners_of(sql, number)?,
+                    grants: Self::grants_of(sql, number, now)?,
+                    pinned: row.get(3)?,
+                    created: Timestamp(row.get(4)?),
+                    used: Timestamp(row.get(5)?),
+                })
+            })?
+            .collect()
+        })
+    }
+
+    /// Bytes of all objects together.
+    ///
+    /// # Errors
+    /// If the catalogue can't be read.
+    pub fn total(&self) -> Result<u64, PoolError> {
+        self.0.catalogue.read(super::object::total_bytes)
+    }
+
+    /// Bytes that an owner is charged for.
+    ///
+    /// # Errors
+    /// If the catalogue can't be read.
+    pub fn charged(&self, owner: &Principal) -> Result<u64, PoolError> {
+        self.0.catalogue.read(|sql| super::object::owner_bytes(sql, owner.as_str()))
+    }
+
+    /// Keeps an object until it is unpinned, or no longer.
+    ///
+    /// # Errors
+    /// [`PoolError::NoSuchData`].
+    pub fn pin(&self, digest: &Digest, pinned: bool) -> Result<(), PoolError> {
+        let digest = *digest;
+        let found = self.0.catalogue.write(false, move |sql| {
+            sql.prepare_cached("UPDATE objects SET pinned = ?2 WHERE digest = ?1")?
+                .execute(params![digest.as_bytes(), pinned])
+        })?;
+        if found == 0 { Err(PoolError::NoSuchData) } else { Ok(()) }
+    }
+
+    /// Removes an object, its grants and pins with it. Gives its length.
+    ///
+    /// # Errors
+    /// [`PoolError::NoSuchData`]; [`PoolError::InUse`] if somebody has it leased.
+    pub fn remove(&self, digest: &Digest) -> Result<u64, PoolError> {
+        let row = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
+        self.0.remove_by_force(&row)?.ok_or(PoolError::InUse)
+    }
+
+    /// Hashes an object again; tells after each piece how many bytes it had.
+    ///
+    /// # Errors
+    /// [`PoolError::NoSuchData`], or if it can't be read.
+    pub fn verify(&self, digest: &Digest, tell: impl FnMut(u64)) -> Result<Verified, PoolError> {
+        let row = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
+        let path = self.0.object_path(digest);
+        let open = crate::lease::open_leased(&path).map_err(PoolError::io("opening", &path))?;
+        let Some(file) = open else { return Ok(Verified::Missing) };
+        let len = file.metadata().map_err(PoolError::io("reading", &path))?.len();
+        let found = hash::of_file(&file, Algorithm::Sha256, tell)
+            .map_err(PoolError::io("reading", &path))?;
+        let sound = found == *digest && len == row.size;
+        Ok(if sound { Verified::Sound } else { Verified::Damaged })
+    }
+}
+
+impl Room {
+    fn row(&self, digest: &Digest) -> Result<Option<Row>, PoolError> {
+        let columns = Row::COLUMNS;
+        self.catalogue.read(|sql| {
+            sql.prepare_cached(&format!("SELECT {columns} FROM objects AS o WHERE digest = ?1"))?
+                .query_row([digest.as_bytes()], Row::read)
+                .optional()
+        })
+    }
+}
+
+fn owners_of(sql: &Connection, number: i64) -> rusqlite::Result<Vec<Principal>> {
+    sql.prepare_cached("SELECT owner FROM holdings WHERE object = ?1 ORDER BY owner")?
+        .query_map([number], |row| row.get::<_, String>(0).map(|name| principal(&name)))?
+        .collect()
+}

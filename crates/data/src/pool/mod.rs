@@ -1,0 +1,234 @@
+//! The pool: files named by their SHA-256, and a catalogue of whose they are and who may have them.
+//!
+//! ```text
+//! DIR/                    mode 0700
+//!   pool.sqlite           the catalogue
+//!   objects/ab/HEX        whole files, mode 0444, each named by its SHA-256
+//!   adopted/ID            whole files that are not hashed yet
+//!   incoming/             files that are being written
+//!   settling, opening     locks
+//! ```
+//!
+//! A file is linked to its name before its row is written, and its row is removed before it is: a
+//! process that is killed between leaves a file without a row, which [`Pool::sweep`] removes. Who
+//! writes, reads or adopts a file has the shared lock on it before it has a name, and who removes
+//! one has the exclusive lock; so nothing in use goes, whichever process uses it.
+
+mod adopt;
+mod catalogue;
+mod error;
+mod exclusive;
+mod hash;
+mod incoming;
+mod listing;
+mod object;
+mod room;
+mod settle;
+mod sweep;
+
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use fishplate_contract::{Clock, Digest};
+
+pub use adopt::Adoption;
+pub(crate) use adopt::link_unwritable;
+pub use error::PoolError;
+pub(crate) use error::is_full;
+pub use incoming::Incoming;
+pub(crate) use incoming::WHOLE;
+pub use listing::{Object, Verified};
+pub(crate) use object::{Registered, Row};
+pub(crate) use room::free_on_disk;
+pub use sweep::Swept;
+
+use catalogue::Catalogue;
+
+/// Where a pool is and how much of anything is allowed. Sizes in bytes.
+#[derive(Clone, Debug)]
+pub struct PoolSettings {
+    /// The pool's directory.
+    pub directory: PathBuf,
+    /// All data together (`pool_quota`).
+    pub quota: Option<u64>,
+    /// What one owner holds, data that others hold too included (`pool_owner_quota`).
+    pub owner_quota: Option<u64>,
+    /// What stays free on the file system (`disk_reserve`).
+    pub disk_reserve: u64,
+    /// How long a grant is good, at the most and if nobody asks for less (`grant_life`).
+    pub grant_life: Duration,
+    /// How long a broken upload may be taken up again (`incoming_life`).
+    pub incoming_life: Duration,
+    /// How long data stays that nobody granted, pinned or used (`pool_idle`).
+    pub idle: Duration,
+}
+
+impl PoolSettings {
+    /// A pool in this directory, with the default limits.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        const DAY: Duration = Duration::from_hours(24);
+        Self {
+            directory: directory.into(),
+            quota: None,
+            owner_quota: None,
+            disk_reserve: 256 << 20,
+            grant_life: 7 * DAY,
+            incoming_life: DAY,
+            idle: DAY,
+        }
+    }
+}
+
+/// A pool of data. Cheap to clone; several processes may open the same directory. Its functions
+/// block.
+#[derive(Clone)]
+pub struct Pool(Arc<Room>);
+
+/// What all handles of a pool share.
+pub(crate) struct Room {
+    settings: PoolSettings,
+    catalogue: Catalogue,
+    clock: Arc<dyn Clock>,
+    /// When objects were used, not yet in the catalogue.
+    used: Mutex<HashMap<i64, i64>>,
+    /// Bytes that owners are writing and that the catalogue does not know yet.
+    arriving: Mutex<HashMap<String, u64>>,
+    /// When this process last looked for files without rows, and the other way round.
+    searched: AtomicI64,
+    settler: settle::Settler,
+}
+
+impl Pool {
+    /// Opens the pool, making it if there is none, and goes on hashing what was adopted before.
+    ///
+    /// # Errors
+    /// If the directory can't be made or written to, or holds a pool of another version.
+    pub fn open(settings: PoolSettings, clock: Arc<dyn Clock>) -> Result<Self, PoolError> {
+        let directory = &settings.directory;
+        make_private(directory)?;
+        let opening = directory.join("opening");
+        let lock = File::create(&opening).map_err(PoolError::io("making", &opening))?;
+        lock.lock().map_err(PoolError::io("locking", &opening))?;
+        for part in ["objects", "adopted", "incoming"] {
+            make_private(&directory.join(part))?;
+        }
+        for shard in 0..=255_u8 {
+            let shard = directory.join("objects").join(format!("{shard:02x}"));
+            if !shard.is_dir() {
+                make_private(&shard)?;
+            }
+        }
+        let catalogue = Catalogue::open(&directory.join("pool.sqlite"))?;
+        drop(lock);
+        let pool = Self(Arc::new(Room {
+            settings,
+            catalogue,
+            clock,
+            used: Mutex::default(),
+            arriving: Mutex::default(),
+            searched: AtomicI64::new(i64::MIN),
+            settler: settle::Settler::default(),
+        }));
+        pool.settle_what_is_left()?;
+        Ok(pool)
+    }
+
+    /// Where it is and what is allowed.
+    pub fn settings(&self) -> &PoolSettings {
+        &self.0.settings
+    }
+}
+
+impl Room {
+    fn now(&self) -> i64 {
+        self.clock.now().0
+    }
+
+    fn directory(&self) -> &Path {
+        &self.settings.directory
+    }
+
+    /// Where data of this digest is, if it is here.
+    fn object_path(&self, digest: &Digest) -> PathBuf {
+        let hex = digest.hex();
+        let mut path = self.settings.directory.join("objects");
+        path.push(&hex[..2]);
+        path.push(hex);
+        path
+    }
+
+    fn adopted_path(&self, name: &str) -> PathBuf {
+        self.settings.directory.join("adopted").join(name)
+    }
+
+    fn incoming_path(&self, name: &str) -> PathBuf {
+        self.settings.directory.join("incoming").join(name)
+    }
+}
+
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").field("directory", &self.0.settings.directory).finish()
+    }
+}
+
+impl std::fmt::Debug for Room {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Room").field("directory", &self.settings.directory).finish_non_exhaustive()
+    }
+}
+
+fn make_private(directory: &Path) -> Result<(), PoolError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(PoolError::io("making", directory))
+}
+
+/// Removes a file that may be gone already.
+fn remove_file(path: &Path) -> Result<(), PoolError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(PoolError::io("removing", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// SQLite's integers have a sign; no size or time of ours needs more.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn unsigned(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
+
+/// 128 random bits in hexadecimal digits.
+fn random_name() -> Result<String, PoolError> {
+    let mut bits = [0; 16];
+    random(&mut bits)?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bits)))
+}
+
+/// Random bits.
+pub(crate) fn random(bits: &mut [u8]) -> Result<(), PoolError> {
+    getrandom::fill(bits).map_err(|error| PoolError::Io {
+        what: "reading",
+        path: "/dev/urandom".into(),
+        source: error.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

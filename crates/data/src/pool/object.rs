@@ -1,0 +1,445 @@
+//! One object of the pool: finding its row, leasing its file, giving it a name.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fishplate_contract::{Digest, Held as _, Principal, Timestamp};
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{Pool, PoolError, Room, lock, remove_file, signed, unsigned};
+use crate::lease::{Lease, open_leased};
+
+/// How often a name that comes and goes is tried before it is an error.
+const TRIES: usize = 100;
+
+/// A row of the catalogue, as its columns are in [`Row::COLUMNS`].
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(super) number: i64,
+    pub(super) digest: Option<Digest>,
+    /// Its name among the adopted files, as long as it has one.
+    pub(super) adopted: Option<String>,
+    pub(super) size: u64,
+}
+
+impl Row {
+    /// Of `objects AS o`.
+    pub(super) const COLUMNS: &'static str = "o.number, o.digest, o.adopted, o.size";
+
+    pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            number: row.get(0)?,
+            digest: row.get::<_, Option<[u8; 32]>>(1)?.map(Digest::Sha256),
+            adopted: row.get(2)?,
+            size: unsigned(row.get(3)?),
+        })
+    }
+}
+
+/// An object that is in the catalogue.
+#[derive(Clone, Debug)]
+pub(crate) struct Registered {
+    pub(super) room: Arc<Room>,
+    pub(super) number: i64,
+}
+
+impl Registered {
+    /// Its digest, if it is known.
+    pub(crate) fn digest(&self) -> Result<Option<Digest>, PoolError> {
+        self.room.catalogue.read(|sql| digest_of(sql, self.number))
+    }
+
+    /// Its digest, computed now if it is not known.
+    pub(crate) fn settled_digest(&self) -> Result<Digest, PoolError> {
+        self.room.settle(self.number, true)?.ok_or(PoolError::NoSuchData)
+    }
+}
+
+/// Digest of an object, or of the one that it was found to be the same as.
+pub(super) fn digest_of(sql: &Connection, number: i64) -> rusqlite::Result<Option<Digest>> {
+    sql.prepare_cached("SELECT coalesce(digest, same) FROM objects WHERE number = ?1")?
+        .query_row([number], |row| row.get::<_, Option<[u8; 32]>>(0))
+        .optional()
+        .map(|digest| digest.flatten().map(Digest::Sha256))
+}
+
+impl Pool {
+    /// The data of this digest, if this owner holds it: that somebody knows a digest gives them
+    /// nothing.
+    ///
+    /// # Errors
+    /// If the catalogue or the file can't be read.
+    pub fn find(&self, owner: &Principal, digest: &Digest) -> Result<Option<Lease>, PoolError> {
+        let Digest::Sha256(digest) = digest else { return Ok(None) };
+        self.lease_found(|sql| {
+            let columns = Row::COLUMNS;
+            sql.prepare_cached(&format!(
+                "SELECT {columns} FROM objects AS o JOIN holdings ON object = o.number
+                 WHERE o.digest = ?1 AND owner = ?2"
+            ))?
+            .query_row(params![digest, owner.as_str()], Row::read)
+            .optional()
+        })
+    }
+
+    /// Charges an owner for what they have leased, unless they are, and does something `and` that
+    /// with it in the same transaction.
+    pub(crate) fn charge<F>(
+        &self,
+        lease: &Lease,
+        owner: &Principal,
+        and: F,
+    ) -> Result<(), PoolError>
+    where
+        F: FnOnce(&Connection, i64, &str) -> rusqlite::Result<()> + Send + 'static,
+    {
+        let (object, len) = (lease.object().number, lease.len());
+        let quota = self.0.settings.owner_quota;
+        let mut and = and;
+        for attempt in 0.. {
+            let name = owner.as_str().to_owned();
+            let charged = self.0.catalogue.write(false, move |sql| {
+                let Some((number, revived)) = current_number(sql, object)? else {
+                    return Ok(Charged::Gone);
+                };
+                let held = sql
+                    .prepare_cached("SELECT 1 FROM holdings WHERE owner = ?1 AND object = ?2")?
+                    .exists(params![name, number])?;
+                if let (false, Some(quota)) = (held, quota)
+                    && owner_bytes(sql, &name)?.saturating_add(len) > quota
+                {
+                    return Ok(Charged::Refused(and));
+                }
+                if !held {
+                    hold(sql, &name, number, len)?;
+                }
+                and(sql, number, &name)?;
+                Ok(Charged::Done { revived })
+            })?;
+            match charged {
+                Charged::Done { revived: false } => return Ok(()),
+                Charged::Done { revived: true } => return self.settle_soon(object),
+                Charged::Gone => return Err(PoolError::NoSuchData),
+                Charged::Refused(again) if attempt == 0 => {
+                    self.0.make_room_for(owner, len)?;
+                    and = again;
+                }
+                Charged::Refused(_) => break,
+            }
+        }
+        Err(PoolError::Quota { limit: OWNER_QUOTA, value: quota.unwrap_or(u64::MAX), wanted: len })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.0.clock.now()
+    }
+
+    pub(crate) fn read<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, PoolError> {
+        self.0.catalogue.read(work)
+    }
+
+    pub(crate) fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, PoolError> {
+        self.0.catalogue.write(false, work)
+    }
+
+    /// Leases what a look-up finds. An adopted file that gets its digest meanwhile is found again.
+    pub(crate) fn lease_found(
+        &self,
+        mut find: impl FnMut(&Connection) -> rusqlite::Result<Option<Row>>,
+    ) -> Result<Option<Lease>, PoolError> {
+        for _ in 0..TRIES {
+            let Some(row) = self.0.catalogue.read(&mut find)? else { return Ok(None) };
+            if let Some(lease) = self.0.lease(&row)? {
+                self.0.note_use(row.number);
+                return Ok(Some(lease));
+            }
+            if row.digest.is_some() {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Room {
+    /// Leases the file of a row; `None` if it is not there, or is not of its length (which a
+    /// failure of power may leave).
+    pub(super) fn lease(self: &Arc<Self>, row: &Row) -> Result<Option<Lease>, PoolError> {
+        let path = match (&row.digest, &row.adopted) {
+            (Some(digest), _) => self.object_path(digest),
+            (None, Some(name)) => self.adopted_path(name),
+            (None, None) => return Ok(None),
+        };
+        let open = open_leased(&path).map_err(PoolError::io("opening", &path))?;
+        let Some(file) = open else { return Ok(None) };
+        let len = file.metadata().map_err(PoolError::io("reading", &path))?.len();
+        if len != row.size {
+            tracing::error!(object = %path.display(), len, expected = row.size, "damaged data");
+            return Ok(None);
+        }
+        Ok(Some(self.lease_of(file, path, len, row.digest, row.number)))
+    }
+
+    pub(super) fn lease_of(
+        self: &Arc<Self>,
+        file: File,
+        path: PathBuf,
+        len: u64,
+        digest: Option<Digest>,
+        number: i64,
+    ) -> Lease {
+        let object = Registered { room: Arc::clone(self), number };
+        Lease::new(file, path, len, digest, object)
+    }
+
+    /// It was used now; the catalogue is told with the next sweep.
+    pub(super) fn note_use(&self, number: i64) {
+        lock(&self.used).insert(number, self.now());
+    }
+
+    /// Gives a whole file, which is open and leased, the name of its digest. If there is one of
+    /// that name already, it is that one, and ours goes.
+    pub(super) fn name(
+        &self,
+        file: File,
+        at: &Path,
+        digest: &Digest,
+        len: u64,
+    ) -> Result<Named, PoolError> {
+        let path = self.object_path(digest);
+        for _ in 0..TRIES {
+            match rename_to_new(at, &path) {
+                Ok(()) => return Ok(Named { file, path, new: true }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(PoolError::io("naming", &path)(error)),
+            }
+            if let Some(there) = self.leased_object(&path, len)? {
+                remove_file(at)?;
+                return Ok(Named { file: there, path, new: false });
+            }
+        }
+        Err(PoolError::Busy)
+    }
+
+    /// The file at an object's name, leased. One that is not of the right length is what a failure
+    /// of power left: it is removed.
+    pub(super) fn leased_object(&self, path: &Path, len: u64) -> Result<Option<File>, PoolError> {
+        let open = open_leased(path).map_err(PoolError::io("opening", path))?;
+        let Some(file) = open else { return Ok(None) };
+        if file.metadata().map_err(PoolError::io("reading", path))?.len() == len {
+            return Ok(Some(file));
+        }
+        tracing::error!(object = %path.display(), "damaged data is removed");
+        remove_file(path)?;
+        Ok(None)
+    }
+
+    /// Enters a file that has its name, and charges its owner.
+    pub(super) fn register(
+        self: &Arc<Self>,
+        named: Named,
+        owner: &Principal,
+        digest: Digest,
+        len: u64,
+        durable: bool,
+    ) -> Result<Lease, PoolError> {
+        let Named { file, path, new } = named;
+        let entered = self.enter(owner, len, durable, &Entry::Whole(digest));
+        match entered {
+            Ok(number) => Ok(self.lease_of(file, path, len, Some(digest), number)),
+            Err(error) => {
+                if new {
+                    self.remove_if_unknown(&file, &path, &digest)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Writes the row of a file, making room for it if a quota needs it.
+    pub(super) fn enter(
+        &self,
+        owner: &Principal,
+        len: u64,
+        durable: bool,
+        entry: &Entry,
+    ) -> Result<i64, PoolError> {
+        let mut refused = None;
+        for _ in 0..2 {
+            let (name, entry, now) = (owner.clone(), entry.clone(), self.now());
+            let quotas = (self.settings.quota, self.settings.owner_quota);
+            let entered = self
+                .catalogue
+                .write(durable, move |sql| enter(sql, name.as_str(), len, now, &entry, quotas))?;
+            match entered {
+                Entered::In(number) => return Ok(number),
+                Entered::Refused(limit) => refused = Some(limit),
+            }
+            self.make_room_for(owner, len)?;
+        }
+        let value = match refused {
+            Some(OWNER_QUOTA) => self.settings.owner_quota,
+            _ => self.settings.quota,
+        };
+        Err(PoolError::Quota {
+            limit: refused.unwrap_or(QUOTA),
+            value: value.unwrap_or(u64::MAX),
+            wanted: len,
+        })
+    }
+}
+
+/// A file that has the name of its digest, open and leased.
+pub(super) struct Named {
+    pub(super) file: File,
+    pub(super) path: PathBuf,
+    /// The name was not there before.
+    pub(super) new: bool,
+}
+
+/// What is entered.
+#[derive(Clone, Debug)]
+pub(super) enum Entry {
+    /// A file of this digest.
+    Whole(Digest),
+    /// An adopted file of this name.
+    Adopted(String),
+}
+
+/// What came of charging an owner.
+enum Charged<F> {
+    Done {
+        /// The object has to be hashed again.
+        revived: bool,
+    },
+    Refused(F),
+    Gone,
+}
+
+/// The object that a leased one is now: itself, or the one that it was found to be the same as. If
+/// that was evicted since, it is itself again, to be hashed anew.
+fn current_number(sql: &Connection, number: i64) -> rusqlite::Result<Option<(i64, bool)>> {
+    let same = sql
+        .prepare_cached("SELECT same FROM objects WHERE number = ?1")?
+        .query_row([number], |row| row.get::<_, Option<[u8; 32]>>(0))
+        .optional()?;
+    let digest = match same {
+        None => return Ok(None),
+        Some(None) => return Ok(Some((number, false))),
+        Some(Some(digest)) => digest,
+    };
+    let other = sql
+        .prepare_cached("SELECT number FROM objects WHERE digest = ?1")?
+        .query_row([digest], |row| row.get(0))
+        .optional()?;
+    if let Some(other) = other {
+        return Ok(Some((other, false)));
+    }
+    sql.prepare_cached("UPDATE objects SET same = NULL WHERE number = ?1")?.execute([number])?;
+    Ok(Some((number, true)))
+}
+
+enum Entered {
+    In(i64),
+    Refused(&'static str),
+}
+
+/// Names of the quotas' settings.
+pub(super) const QUOTA: &str = "pool_quota";
+pub(super) const OWNER_QUOTA: &str = "pool_owner_quota";
+
+fn enter(
+    sql: &Connection,
+    owner: &str,
+    len: u64,
+    now: i64,
+    entry: &Entry,
+    (quota, owner_quota): (Option<u64>, Option<u64>),
+) -> rusqlite::Result<Entered> {
+    let known = match entry {
+        Entry::Whole(digest) => sql
+            .prepare_cached("SELECT number FROM objects WHERE digest = ?1")?
+            .query_row([digest.as_bytes()], |row| row.get::<_, i64>(0))
+            .optional()?,
+        Entry::Adopted(_) => None,
+    };
+    let held = match known {
+        Some(number) => sql
+            .prepare_cached("SELECT 1 FROM holdings WHERE owner = ?1 AND object = ?2")?
+            .exists(params![owner, number])?,
+        None => false,
+    };
+    if let (Some(quota), None) = (quota, known)
+        && total_bytes(sql)?.saturating_add(len) > quota
+    {
+        return Ok(Entered::Refused(QUOTA));
+    }
+    if let (Some(quota), false) = (owner_quota, held)
+        && owner_bytes(sql, owner)?.saturating_add(len) > quota
+    {
+        return Ok(Entered::Refused(OWNER_QUOTA));
+    }
+    let number = match known {
+        Some(number) => {
+            sql.prepare_cached("UPDATE objects SET used = ?2 WHERE number = ?1")?
+                .execute([number, now])?;
+            number
+        }
+        None => {
+            let (digest, adopted) = match entry {
+                Entry::Whole(digest) => (Some(digest.as_bytes()), None),
+                Entry::Adopted(name) => (None, Some(name)),
+            };
+            sql.prepare_cached(
+                "INSERT INTO objects (digest, adopted, size, created, used)
+                 VALUES (?1, ?2, ?3, ?4, ?4)",
+            )?
+            .insert(params![digest, adopted, signed(len), now])?
+        }
+    };
+    if !held {
+        hold(sql, owner, number, len)?;
+    }
+    Ok(Entered::In(number))
+}
+
+/// Charges an owner for an object.
+pub(super) fn hold(sql: &Connection, owner: &str, number: i64, len: u64) -> rusqlite::Result<()> {
+    sql.prepare_cached("INSERT INTO holdings (owner, object, size) VALUES (?1, ?2, ?3)")?
+        .execute(params![owner, number, signed(len)])?;
+    Ok(())
+}
+
+pub(super) fn total_bytes(sql: &Connection) -> rusqlite::Result<u64> {
+    sql.prepare_cached("SELECT bytes FROM totals WHERE one = 1")?
+        .query_row([], |row| row.get(0).map(unsigned))
+}
+
+pub(super) fn owner_bytes(sql: &Connection, owner: &str) -> rusqlite::Result<u64> {
+    let bytes = sql
+        .prepare_cached("SELECT bytes FROM owners WHERE owner = ?1")?
+        .query_row([owner], |row| row.get(0).map(unsigned))
+        .optional()?;
+    Ok(bytes.unwrap_or(0))
+}
+
+/// Renames a file to a name that must not be there yet.
+fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {
+        // A file system that does not know the flag.
+        Err(nix::Error::EINVAL | nix::Error::ENOSYS) => {
+            fs::hard_link(from, to)?;
+            fs::remove_file(from)
+        }
+        renamed => Ok(renamed?),
+    }
+}

@@ -1,0 +1,316 @@
+//! Making room: quotas, the disk's reserve, and eviction of what nobody needs.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use fishplate_contract::{Digest, Principal};
+use nix::sys::statvfs::statvfs;
+use rusqlite::{Connection, params};
+
+use super::object::{OWNER_QUOTA, QUOTA, Row, owner_bytes, total_bytes};
+use super::{PoolError, Room, lock, remove_file};
+use crate::lease::{is_at, open_exclusive};
+
+/// Objects that are looked at together.
+const BATCH: i64 = 64;
+
+/// What may go: whole, hashed, and neither pinned nor granted (`?1`: now).
+const EVICTABLE: &str = "o.digest IS NOT NULL AND o.pinned = 0
+  AND NOT EXISTS (SELECT 1 FROM grants AS g WHERE g.object = o.number AND g.expires > ?1)";
+
+/// Where a walk along the least recently used is.
+type Cursor = (i64, i64);
+
+/// An object that nobody has in use, with the lock that keeps it so.
+struct Locked {
+    row: Row,
+    _lock: File,
+}
+
+impl Room {
+    /// Sees to it that the disk has room for so many bytes more.
+    pub(super) fn make_room_on_disk(&self, bytes: u64) -> Result<(), PoolError> {
+        let wanted = bytes.saturating_add(self.settings.disk_reserve);
+        for _ in 0..2 {
+            let free = self.free_on_disk()?;
+            if free >= wanted {
+                return Ok(());
+            }
+            if self.evict(wanted - free)? == 0 {
+                break;
+            }
+        }
+        Err(PoolError::Full { directory: self.directory().to_owned() })
+    }
+
+    fn free_on_disk(&self) -> Result<u64, PoolError> {
+        let directory = self.directory();
+        free_on_disk(directory).map_err(PoolError::io("asking the disk of", directory))
+    }
+
+    /// Sees to it that the quotas have room for so many bytes more, those included that are on
+    /// their way.
+    pub(super) fn make_room_for(&self, owner: &Principal, bytes: u64) -> Result<(), PoolError> {
+        let (of_all, of_owner) = {
+            let arriving = lock(&self.arriving);
+            let of_owner = arriving.get(owner.as_str()).copied().unwrap_or(0);
+            (arriving.values().sum::<u64>(), of_owner)
+        };
+        if let Some(quota) = self.settings.owner_quota {
+            let held = || self.catalogue.read(|sql| owner_bytes(sql, owner.as_str()));
+            let over = |held: u64| (held + of_owner).saturating_add(bytes).saturating_sub(quota);
+            let excess = over(held()?);
+            if excess > 0 {
+                self.let_go(owner, excess)?;
+            }
+            if excess > 0 && over(held()?) > 0 {
+                return Err(PoolError::Quota { limit: OWNER_QUOTA, value: quota, wanted: bytes });
+            }
+        }
+        if let Some(quota) = self.settings.quota {
+            let held = || self.catalogue.read(total_bytes);
+            let over = |held: u64| (held + of_all).saturating_add(bytes).saturating_sub(quota);
+            let excess = over(held()?);
+            if excess > 0 {
+                self.evict(excess)?;
+            }
+            if excess > 0 && over(held()?) > 0 {
+                return Err(PoolError::Quota { limit: QUOTA, value: quota, wanted: bytes });
+            }
+        }
+        Ok(())
+    }
+
+    /// Evicts so many bytes of what nobody needs, the least recently used first. Gives how many it
+    /// were.
+    pub(super) fn evict(&self, bytes: u64) -> Result<u64, PoolError> {
+        self.evict_unused_since(i64::MAX, bytes)
+    }
+
+    /// The same, of what was not used since.
+    pub(super) fn evict_unused_since(&self, since: i64, bytes: u64) -> Result<u64, PoolError> {
+        self.flush_uses()?;
+        let mut freed = 0;
+        let mut at: Cursor = (i64::MIN, 0);
+        while freed < bytes {
+            let batch = self.evictable(since, &mut at)?;
+            if batch.is_empty() {
+                break;
+            }
+            let mut going = Vec::new();
+            let mut of_these = 0;
+            for row in batch {
+                if freed + of_these >= bytes {
+                    break;
+                }
+                if let Some(locked) = self.lock_against_leases(row)? {
+                    of_these += locked.row.size;
+                    going.push(locked);
+                }
+            }
+            freed += self.remove_locked(&going, false)?;
+        }
+        Ok(freed)
+    }
+
+    fn evictable(&self, since: i64, at: &mut Cursor) -> Result<Vec<Row>, PoolError> {
+        let now = self.now();
+        let columns = Row::COLUMNS;
+        let found = self.catalogue.read(|sql| {
+            sql.prepare_cached(&format!(
+                "SELECT {columns}, o.used FROM objects AS o
+                 WHERE (o.used, o.number) > (?2, ?3) AND o.used < ?4 AND {EVICTABLE}
+                 ORDER BY o.used, o.number LIMIT {BATCH}"
+            ))?
+            .query_map(params![now, at.0, at.1, since], |row| {
+                Ok((Row::read(row)?, row.get::<_, i64>(4)?))
+            })?
+            .collect::<rusqlite::Result<Vec<_>>>()
+        })?;
+        if let Some((row, used)) = found.last() {
+            *at = (*used, row.number);
+        }
+        Ok(found.into_iter().map(|(row, _)| row).collect())
+    }
+
+    /// Locks an object if nobody has it in use. One whose file is gone needs no lock.
+    fn lock_against_leases(&self, row: Row) -> Result<Option<Locked>, PoolError> {
+        let Some(digest) = &row.digest else { return Ok(None) };
+        let path = self.object_path(digest);
+        let lock = open_exclusive(&path).map_err(PoolError::io("opening", &path))?;
+        // An adopted file that turned out to be another's duplicate has leases of its own, which
+        // the sweep waits for.
+        Ok(lock.map(|lock| Locked { row, _lock: lock }))
+    }
+
+    /// Removes objects that are locked; unless `forced`, only those that still nobody needs.
+    fn remove_locked(&self, going: &[Locked], forced: bool) -> Result<u64, PoolError> {
+        let now = self.now();
+        let numbers: Vec<i64> = going.iter().map(|locked| locked.row.number).collect();
+        let gone = self.catalogue.write(false, move |sql| {
+            numbers.iter().map(|number| remove_row(sql, *number, now, forced)).collect()
+        });
+        let gone: Vec<bool> = gone?;
+        let mut freed = 0;
+        for (locked, _) in going.iter().zip(gone).filter(|(_, gone)| *gone) {
+            self.remove_object_file(&locked.row)?;
+            freed += locked.row.size;
+        }
+        Ok(freed)
+    }
+
+    fn remove_object_file(&self, row: &Row) -> Result<(), PoolError> {
+        // Its name among the adopted is the sweep's affair: it may be another file.
+        match &row.digest {
+            Some(digest) => remove_file(&self.object_path(digest)),
+            None => Ok(()),
+        }
+    }
+
+    /// Removes an object whatever holds it but a lease. `None`: it is in use.
+    pub(super) fn remove_by_force(&self, row: &Row) -> Result<Option<u64>, PoolError> {
+        let path = match (&row.digest, &row.adopted) {
+            (Some(digest), _) => self.object_path(digest),
+            (None, Some(name)) => self.adopted_path(name),
+            (None, None) => return Ok(None),
+        };
+        let is_there = path.exists();
+        let lock = open_exclusive(&path).map_err(PoolError::io("opening", &path))?;
+        if is_there && lock.is_none() {
+            return Ok(None);
+        }
+        let (number, now) = (row.number, self.now());
+        self.catalogue.write(false, move |sql| remove_row(sql, number, now, true))?;
+        remove_file(&path)?;
+        drop(lock);
+        Ok(Some(row.size))
+    }
+
+    /// Has an owner let go of so many bytes that they hold and do not need.
+    fn let_go(&self, owner: &Principal, bytes: u64) -> Result<(), PoolError> {
+        self.flush_uses()?;
+        let now = self.now();
+        let mut freed = 0;
+        let mut at: Cursor = (i64::MIN, 0);
+        while freed < bytes {
+            let batch = self.unneeded_by(owner, now, &mut at)?;
+            if batch.is_empty() {
+                break;
+            }
+            for row in batch {
+                if freed >= bytes {
+                    break;
+                }
+                freed += self.let_go_of(owner, row, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn unneeded_by(
+        &self,
+        owner: &Principal,
+        now: i64,
+        at: &mut Cursor,
+    ) -> Result<Vec<Row>, PoolError> {
+        let columns = Row::COLUMNS;
+        let found = self.catalogue.read(|sql| {
+            sql.prepare_cached(&format!(
+                "SELECT {columns}, o.used FROM holdings AS h JOIN objects AS o ON o.number = h.object
+                 WHERE h.owner = ?2 AND (o.used, o.number) > (?3, ?4)
+                   AND o.digest IS NOT NULL AND o.pinned = 0
+                   AND NOT EXISTS (SELECT 1 FROM grants AS g WHERE g.object = o.number
+                                   AND g.owner = ?2 AND g.expires > ?1)
+                 ORDER BY o.used, o.number LIMIT {BATCH}"
+            ))?
+            .query_map(params![now, owner.as_str(), at.0, at.1], |row| {
+                Ok((Row::read(row)?, row.get::<_, i64>(4)?))
+            })?
+            .collect::<rusqlite::Result<Vec<_>>>()
+        })?;
+        if let Some((row, used)) = found.last() {
+            *at = (*used, row.number);
+        }
+        Ok(found.into_iter().map(|(row, _)| row).collect())
+    }
+
+    /// Ends one holding, and the object with the last. Gives how many bytes the owner is no longer
+    /// charged for.
+    fn let_go_of(&self, owner: &Principal, row: Row, now: i64) -> Result<u64, PoolError> {
+        let Some(locked) = self.lock_against_leases(row)? else { return Ok(0) };
+        let (number, owner) = (locked.row.number, owner.as_str().to_owned());
+        let (ended, last) = self.catalogue.write(false, move |sql| {
+            let ended = sql
+                .prepare_cached(
+                    "DELETE FROM holdings WHERE owner = ?2 AND object = ?1
+                       AND NOT EXISTS (SELECT 1 FROM grants AS g WHERE g.object = ?1
+                                       AND g.owner = ?2 AND g.expires > ?3)",
+                )?
+                .execute(params![number, owner, now])?;
+            let held =
+                sql.prepare_cached("SELECT 1 FROM holdings WHERE object = ?1")?.exists([number])?;
+            Ok((ended > 0, !held && remove_row(sql, number, now, false)?))
+        })?;
+        if last {
+            self.remove_object_file(&locked.row)?;
+        }
+        Ok(if ended { locked.row.size } else { 0 })
+    }
+
+    /// Removes a file that has its digest's name but no row, unless somebody else has leased it
+    /// meanwhile, who then writes the row.
+    pub(super) fn remove_if_unknown(
+        &self,
+        file: &File,
+        path: &Path,
+        digest: &Digest,
+    ) -> Result<bool, PoolError> {
+        if file.try_lock().is_err() || !is_at(file, path).map_err(PoolError::io("reading", path))? {
+            return Ok(false);
+        }
+        let known = self.catalogue.read(|sql| {
+            sql.prepare_cached("SELECT 1 FROM objects WHERE digest = ?1")?
+                .exists([digest.as_bytes()])
+        })?;
+        if !known {
+            remove_file(path)?;
+        }
+        Ok(!known)
+    }
+
+    /// Tells the catalogue what was used when.
+    pub(super) fn flush_uses(&self) -> Result<(), PoolError> {
+        let used = std::mem::take(&mut *lock(&self.used));
+        if used.is_empty() {
+            return Ok(());
+        }
+        self.catalogue.write(false, move |sql| {
+            let mut note =
+                sql.prepare_cached("UPDATE objects SET used = max(used, ?2) WHERE number = ?1")?;
+            used.iter().try_for_each(|(number, at)| note.execute([number, at]).map(drop))
+        })
+    }
+
+    /// Makes what the settings promise true again: the reserve of the disk.
+    pub(super) fn restore_reserve(&self) -> Result<u64, PoolError> {
+        let free = self.free_on_disk()?;
+        self.evict(self.settings.disk_reserve.saturating_sub(free))
+    }
+}
+
+/// Bytes that the file system has for us.
+pub(crate) fn free_on_disk(directory: &Path) -> io::Result<u64> {
+    let disk = statvfs(directory)?;
+    Ok(disk.blocks_available().saturating_mul(disk.fragment_size()))
+}
+
+/// Removes a row with its holdings and grants; unless `forced`, only if nobody needs it.
+fn remove_row(sql: &Connection, number: i64, now: i64, forced: bool) -> rusqlite::Result<bool> {
+    let removed = sql
+        .prepare_cached(&format!(
+            "DELETE FROM objects AS o WHERE o.number = ?2 AND (?3 OR ({EVICTABLE}))"
+        ))?
+        .execute(params![now, number, forced])?;
+    Ok(removed > 0)
+}

@@ -1,0 +1,244 @@
+//! Housekeeping: what processes that were killed left, what has expired, what nobody needs.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use fishplate_contract::Digest;
+use rusqlite::params;
+
+use super::exclusive::lock_bytes;
+use super::{Pool, PoolError, Room, remove_file};
+use crate::lease::open_exclusive;
+
+/// How old a file without a key is before it can be one that its process left: between making it
+/// and locking it there is a moment.
+const MOMENT: Duration = Duration::from_secs(60);
+
+/// How often files and rows are compared.
+const SEARCH: Duration = Duration::from_hours(1);
+
+/// What a sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Bytes evicted that nobody had used for `pool_idle`, or that the disk's reserve needed.
+    pub evicted: u64,
+    /// Files without a row that were removed.
+    pub orphans: u64,
+    /// Rows without a file that were removed.
+    pub missing: u64,
+    /// Broken uploads that were given up.
+    pub incoming: u64,
+    /// Grants that had expired.
+    pub grants: u64,
+}
+
+impl Pool {
+    /// Does the housekeeping; to be called every minute or so, by every process that has the pool
+    /// open.
+    ///
+    /// # Errors
+    /// If the directory or the catalogue can't be read or written.
+    pub fn sweep(&self) -> Result<Swept, PoolError> {
+        let room = &self.0;
+        let now = room.now();
+        let before = room.searched.load(Ordering::Relaxed);
+        let due = now.saturating_sub(before) >= millis(SEARCH);
+        if due {
+            room.searched.store(now, Ordering::Relaxed);
+        }
+        self.sweep_and_search(due)
+    }
+
+    /// The same, telling whether files and rows are compared too, which takes longer.
+    ///
+    /// # Errors
+    /// As [`Pool::sweep`].
+    pub fn sweep_and_search(&self, search: bool) -> Result<Swept, PoolError> {
+        let room = &self.0;
+        room.flush_uses()?;
+        let mut swept = Swept { grants: room.forget_grants()?, ..Swept::default() };
+        swept.incoming = room.sweep_incoming()?;
+        room.sweep_adopted(&mut swept)?;
+        self.settle_what_is_left()?;
+        let idle = millis(room.settings.idle);
+        swept.evicted = room.evict_unused_since(room.now().saturating_sub(idle), u64::MAX)?;
+        swept.evicted += room.restore_reserve()?;
+        if search {
+            for shard in 0..=255 {
+                room.compare(shard, &mut swept)?;
+            }
+        }
+        Ok(swept)
+    }
+}
+
+impl Room {
+    fn forget_grants(&self) -> Result<u64, PoolError> {
+        let now = self.now();
+        let expired = self.catalogue.write(false, move |sql| {
+            sql.prepare_cached("DELETE FROM grants WHERE expires <= ?1")?.execute([now])
+        })?;
+        Ok(expired as u64)
+    }
+
+    /// Removes what nobody writes any more and nobody came back for.
+    fn sweep_incoming(&self) -> Result<u64, PoolError> {
+        let mut given_up = 0;
+        let directory = self.directory().join("incoming");
+        for (name, path) in files(&directory)? {
+            let life = if name.starts_with("k-") { self.settings.incoming_life } else { MOMENT };
+            if self.is_older(&path, life)? && remove_dead(&path)? {
+                given_up += 1;
+                self.catalogue.write(false, move |sql| {
+                    sql.prepare_cached("DELETE FROM incoming WHERE name = ?1")?.execute([name])
+                })?;
+            }
+        }
+        Ok(given_up)
+    }
+
+    /// Whether a file was last written longer ago than that.
+    fn is_older(&self, path: &Path, age: Duration) -> Result<bool, PoolError> {
+        let written = match fs::metadata(path).and_then(|metadata| metadata.modified()) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            written => written.map_err(PoolError::io("reading", path))?,
+        };
+        let written = written.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Ok(self.now().saturating_sub(millis(written)) >= millis(age))
+    }
+
+    /// Adopted files: names that are needed no more, files without a row, rows without a file.
+    fn sweep_adopted(&self, swept: &mut Swept) -> Result<(), PoolError> {
+        let directory = self.directory().join("adopted");
+        let known: Vec<(i64, String, bool)> = self.catalogue.read(|sql| {
+            sql.prepare_cached(
+                "SELECT number, adopted, digest IS NOT NULL OR same IS NOT NULL
+                 FROM objects WHERE adopted IS NOT NULL",
+            )?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+            .collect()
+        })?;
+        for (number, name, settled) in &known {
+            if *settled {
+                self.unlink_adopted(*number, name)?;
+            } else if !self.adopted_path(name).exists() {
+                swept.missing += self.forget_if_missing(*number, name)?;
+            }
+        }
+        let names: HashSet<&str> = known.iter().map(|(_, name, _)| name.as_str()).collect();
+        for (name, path) in files(&directory)? {
+            if names.contains(name.as_str()) {
+                continue;
+            }
+            // Who adopts it has it leased until its row is written.
+            let lock = open_exclusive(&path).map_err(PoolError::io("opening", &path))?;
+            if lock.is_some() && !self.knows_adopted(&name)? {
+                remove_file(&path)?;
+                swept.orphans += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn knows_adopted(&self, name: &str) -> Result<bool, PoolError> {
+        self.catalogue.read(|sql| {
+            sql.prepare_cached("SELECT 1 FROM objects WHERE adopted = ?1")?.exists([name])
+        })
+    }
+
+    fn forget_if_missing(&self, number: i64, name: &str) -> Result<u64, PoolError> {
+        let path = self.adopted_path(name);
+        let forgotten = self.catalogue.write(false, move |sql| {
+            // It may have been settled meanwhile.
+            if path.exists() {
+                return Ok(0);
+            }
+            sql.prepare_cached(
+                "DELETE FROM objects WHERE number = ?1 AND digest IS NULL AND same IS NULL",
+            )?
+            .execute([number])
+        })?;
+        Ok(forgotten as u64)
+    }
+
+    /// Compares files and rows whose digest begins with this byte.
+    fn compare(&self, shard: u8, swept: &mut Swept) -> Result<(), PoolError> {
+        let directory = self.directory().join("objects").join(format!("{shard:02x}"));
+        let mut there = HashSet::new();
+        for (name, path) in files(&directory)? {
+            let Some(digest) = Digest::from_sha256_hex(&name) else { continue };
+            there.insert(digest);
+            if self.knows(&digest)? {
+                continue;
+            }
+            let lock = open_exclusive(&path).map_err(PoolError::io("opening", &path))?;
+            if let Some(lock) = lock
+                && self.remove_if_unknown(&lock, &path, &digest)?
+            {
+                swept.orphans += 1;
+            }
+        }
+        let (mut from, mut to) = ([0; 32], [0xff; 32]);
+        (from[0], to[0]) = (shard, shard);
+        let rows: Vec<[u8; 32]> = self.catalogue.read(|sql| {
+            sql.prepare_cached("SELECT digest FROM objects WHERE digest BETWEEN ?1 AND ?2")?
+                .query_map(params![from, to], |row| row.get(0))?
+                .collect()
+        })?;
+        for digest in rows.into_iter().filter(|row| !there.contains(&Digest::Sha256(*row))) {
+            let path = self.object_path(&Digest::Sha256(digest));
+            // Within the transaction, so that who stores the data anew writes its row after it.
+            let forgotten = self.catalogue.write(false, move |sql| {
+                if path.exists() {
+                    return Ok(0);
+                }
+                sql.prepare_cached("DELETE FROM objects WHERE digest = ?1")?.execute([digest])
+            })?;
+            swept.missing += forgotten as u64;
+        }
+        Ok(())
+    }
+
+    fn knows(&self, digest: &Digest) -> Result<bool, PoolError> {
+        self.catalogue.read(|sql| {
+            sql.prepare_cached("SELECT 1 FROM objects WHERE digest = ?1")?
+                .exists([digest.as_bytes()])
+        })
+    }
+}
+
+/// Removes a file of `incoming/` unless somebody has it locked in one way or the other.
+fn remove_dead(path: &Path) -> Result<bool, PoolError> {
+    let lock = open_exclusive(path).map_err(PoolError::io("opening", path))?;
+    if lock.is_none() {
+        return Ok(false);
+    }
+    // Whole files can't be opened for writing unless by root; nobody writes them either.
+    let alone = match File::options().write(true).open(path) {
+        Ok(file) => lock_bytes(&file, 0, 0, false).map_err(PoolError::io("locking", path))?,
+        Err(_) => true,
+    };
+    if alone {
+        remove_file(path)?;
+    }
+    Ok(alone)
+}
+
+fn files(directory: &Path) -> Result<Vec<(String, std::path::PathBuf)>, PoolError> {
+    let listing = fs::read_dir(directory).map_err(PoolError::io("listing", directory))?;
+    let mut found = Vec::new();
+    for entry in listing {
+        let entry = entry.map_err(PoolError::io("listing", directory))?;
+        if let Ok(name) = entry.file_name().into_string() {
+            found.push((name, entry.path()));
+        }
+    }
+    Ok(found)
+}
+
+fn millis(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,109 @@
+//! What sessions could not do.
+
+use std::io;
+use std::path::PathBuf;
+
+use fishplate_contract::{Fault, FaultCode};
+
+use crate::pool::is_full;
+
+/// Why a session could not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// There is no such session of this owner, or it has expired.
+    #[error("there is no such session, or it has expired: open another")]
+    NoSuchSession,
+    /// The session has no file of that name.
+    #[error("the session has no file {name:?}")]
+    NoSuchFile {
+        /// The name.
+        name: String,
+    },
+    /// A text that can't be a file's name.
+    #[error("{name:?} can't be the name of a file: {why}")]
+    BadName {
+        /// The text.
+        name: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The session is full.
+    #[error("the session has no room for {wanted} more within {limit}: remove files")]
+    Quota {
+        /// The limit, by the name of its setting.
+        limit: &'static str,
+        /// Its value.
+        value: u64,
+        /// How much more was wanted.
+        wanted: u64,
+    },
+    /// No room on the file system.
+    #[error("the disk of {} is full: close sessions, or lower disk_reserve", .directory.display())]
+    Full {
+        /// The directory.
+        directory: PathBuf,
+    },
+    /// The file system refused.
+    #[error("{what} {}: {source}", .path.display())]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+impl SessionError {
+    /// For `map_err`: what was being done to which file.
+    pub(super) fn io(
+        what: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| {
+            if is_full(&source) {
+                Self::Full { directory: path }
+            } else {
+                Self::Io { what, path, source }
+            }
+        }
+    }
+
+    /// The same for what is always there unless the session was closed meanwhile.
+    pub(super) fn gone_or(
+        what: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let other = Self::io(what, path);
+        move |source| match source.kind() {
+            io::ErrorKind::NotFound => Self::NoSuchSession,
+            _ => other(source),
+        }
+    }
+}
+
+impl From<SessionError> for Fault {
+    fn from(error: SessionError) -> Self {
+        let code = match &error {
+            SessionError::NoSuchSession => FaultCode::NoSuchSession,
+            SessionError::NoSuchFile { .. } => FaultCode::NoSuchData,
+            SessionError::BadName { .. } => FaultCode::InvalidValue,
+            SessionError::Quota { .. } => FaultCode::QuotaExceeded,
+            SessionError::Full { .. } => FaultCode::StorageFull,
+            SessionError::Io { .. } => FaultCode::Internal,
+        };
+        // A path of this machine is nothing for a caller.
+        let message = match &error {
+            SessionError::Full { .. } => "the disk of the server is full".to_owned(),
+            SessionError::Io { what, source, .. } => format!("{what} a session: {source}"),
+            error => error.to_string(),
+        };
+        let fault = Self::new(code, message);
+        match error {
+            SessionError::Quota { limit, value, .. } => fault.limit(limit, value),
+            _ => fault,
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The files of a session.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fishplate_contract::{Held, Placing, Principal, SessionId, Timestamp};
+
+use super::{SessionError, Sessions, names_in, random, timestamp};
+use crate::lease::{open_exclusive, open_leased};
+use crate::place::{self, Wish};
+use crate::pool::{Adoption, WHOLE, free_on_disk, link_unwritable};
+
+/// How often a name that is turned while we look is looked at again.
+const TRIES: usize = 100;
+
+/// A file of a session as its owner sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionFile {
+    /// Its name.
+    pub name: String,
+    /// Bytes.
+    pub len: u64,
+    /// When it was put there.
+    pub put: Timestamp,
+}
+
+/// A version of a session's file that is in use: whatever is put under its name meanwhile, its bytes
+/// stay. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct SessionHeld(Arc<Version>);
+
+#[derive(Debug)]
+struct Version {
+    file: File,
+    path: PathBuf,
+    len: u64,
+    put: Timestamp,
+}
+
+impl SessionHeld {
+    /// The open file, for reading at offsets: clones share its cursor.
+    pub fn file(&self) -> &File {
+        &self.0.file
+    }
+
+    /// Tells this version from others of the same name, and of any other file.
+    pub fn version(&self) -> &str {
+        self.0.path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+    }
+
+    /// When it was put there.
+    pub fn put(&self) -> Timestamp {
+        self.0.put
+    }
+}
+
+impl Held for SessionHeld {
+    fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    fn len(&self) -> u64 {
+        self.0.len
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn keep(&self) {}
+}
+
+impl Sessions {
+    /// The files of a session, by name.
+    ///
+    /// # Errors
+    /// [`SessionError::NoSuchSession`].
+    pub fn files(
+        &self,
+        owner: &Principal,
+        id: &SessionId,
+    ) -> Result<Vec<SessionFile>, SessionError> {
+        self.find(owner, id)?;
+        self.files_of(id)
+    }
+
+    fn files_of(&self, id: &SessionId) -> Result<Vec<SessionFile>, SessionError> {
+        let names = self.directory(id).join("names");
+        let mut files = Vec::new();
+        for name in names_in(&names)? {
+            let path = names.join(&name);
+            // A name on its way, or one that was turned between: it is there again.
+            if check_name(&name).is_err() {
+                continue;
+            }
+            match (fs::metadata(&path), fs::symlink_metadata(&path)) {
+                (Ok(file), Ok(link)) => {
+                    let put = link.modified().map(timestamp).unwrap_or_default();
+                    files.push(SessionFile { name, len: file.len(), put });
+                }
+                (Err(error), _) | (_, Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
+                (Err(error), _) | (_, Err(error)) => {
+                    return Err(SessionError::io("reading", &path)(error));
+                }
+            }
+        }
+        files.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(files)
+    }
+
+    /// A file of a session. It was used now.
+    ///
+    /// # Errors
+    /// [`SessionError::NoSuchSession`], [`SessionError::NoSuchFile`], [`SessionError::BadName`].
+    pub fn get(
+        &self,
+        owner: &Principal,
+        id: &SessionId,
+        name: &str,
+    ) -> Result<SessionHeld, SessionError> {
+        check_name(name)?;
+        self.touch(owner, id)?;
+        let directory = self.directory(id);
+        let link = directory.join("names").join(name);
+        for _ in 0..TRIES {
+            let Some(version) = version_of(&link)? else { break };
+            let path = directory.join("versions").join(version);
+            let open = open_leased(&path).map_err(SessionError::io("opening", &path))?;
+            let Some(file) = open else { continue };
+            let read = || Ok((file.metadata()?.len(), fs::symlink_metadata(&link)?.modified()?));
+            let (len, put) = match read() {
+                Err(error) if io::Error::kind(&error) == io::ErrorKind::NotFound => continue,
+                read => read.map_err(SessionError::io("reading", &link))?,
+            };
+            return Ok(SessionHeld(Arc::new(Version { file, path, len, put: timestamp(put) })));
+        }
+        Err(SessionError::NoSuchFile { name: name.to_owned() })
+    }
+
+    /// Puts a whole file into a session, in the place of one of that name. Tells how it came there;
+    /// linked, it can't be written to afterwards (mode 0444).
+    ///
+    /// # Errors
+    /// [`SessionError::NoSuchSession`], [`SessionError::BadName`], [`SessionError::Quota`],
+    /// [`SessionError::Full`].
+    pub fn put(
+        &self,
+        owner: &Principal,
+        id: &SessionId,
+        name: &str,
+        file: &Path,
+        how: Adoption,
+    ) -> Result<Placing, SessionError> {
+        self.put_by(owner, id, name, file, |to| {
+            let source = File::open(file)?;
+            let metadata = source.metadata()?;
+            if !metadata.is_file() {
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file"));
+            }
+            if how == Adoption::Link && link_unwritable(&source, &metadata, file, to)? {
+                return Ok((source, Placing::Link));
+            }
+            place::copy_new(&source, to, WHOLE)
+        })
+    }
+
+    /// Puts data that somebody holds, such as a lease of the pool, into a session.
+    ///
+    /// # Errors
+    /// As [`Sessions::put`].
+    pub fn put_held(
+        &self,
+        owner: &Principal,
+        id: &SessionId,
+        name: &str,
+        held: &dyn Held,
+    ) -> Result<Placing, SessionError> {
+        if !held.is_shared() {
+            return self.put(owner, id, name, held.path(), Adoption::Link);
+        }
+        self.put_by(owner, id, name, held.path(), |to| {
+            let placing = place::place(held.path(), to, Wish::Shared)?;
+            let file = File::open(to)?;
+            if placing != Placing::Link {
+                file.set_permissions(fs::Permissions::from_mode(WHOLE))?;
+            }
+            Ok((file, placing))
+        })
+    }
+
+    fn put_by(
+        &self,
+        owner: &Principal,
+        id: &SessionId,
+        name: &str,
+        from: &Path,
+        bring: impl FnOnce(&Path) -> io::Result<(File, Placing)>,
+    ) -> Result<Placing, SessionError> {
+        check_name(name)?;
+        self.touch(owner, id)?;
+        let directory = self.directory(id);
+        let len = fs::metadata(from).map_err(SessionError::io("reading", from))?.len();
+        self.check_room(id, name, len)?;
+        let version = format!("{:032x}", u128::from_ne_bytes(random()?));
+        let path = directory.join("versions").join(&version);
+        let (file, placing) = bring(&path).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound if !directory.exists() => SessionError::NoSuchSession,
+            _ => SessionError::io("putting into a session", from)(error),
+        })?;
+        let turned = self.publish(id, name, &version, &file);
+        drop(file);
+        if turned.is_err() {
+            let _ = fs::remove_file(&path);
+        }
+        if let Some(before) = turned? {
+            remove_unread(&directory.join("versions").join(before))?;
+        }
+        Ok(placing)
+    }
+
+    /// Turns a name to a version that is whole. Gives the version that it was turned to before.
+    fn publish(
+        &self,
+        id: &SessionId,
+        name: &str,
+        version: &str,
+        file: &File,
+    ) -> Result<Option<String>, SessionError> {
+        let directory = self.directory(id);
+        // One at a time, so that all of them together keep to the quota.
+        let turn = directory.join("names");
+        let lock = File::open(&turn).map_err(SessionError::gone_or("opening", &turn))?;
+        lock.lock().map_err(SessionError::io("locking", &turn))?;
+        // So that the sweep does not take it for one that was left.
+        file.lock_shared().map_err(SessionError::io("locking", &directory))?;
+        let len = file.metadata().map_err(SessionError::io("reading", &directory))?.len();
+        self.check_room(id, name, len)?;
+        let link = directory.join("names").join(name);
+        let before = version_of(&link)?;
+        let new = directory.join(version);
+        symlink(Path::new("../versions").join(version), &new)
+            .and_then(|()| fs::rename(&new, &link))
+            .map_err(SessionError::gone_or("naming", &link))?;
+        Ok(before)
+    }
+
+    fn check_room(&self, id: &SessionId, name: &str, len: u64) -> Result<(), SessionError> {
+        let settings = self.settings();
+        let files = self.files_of(id)?;
+        let others = files.iter().filter(|file| file.name != name);
+        let (count, bytes) = others.fold((0, 0), |(n, sum), file| (n + 1, sum + file.len));
+        if count >= settings.files {
+            let value = settings.files as u64;
+            return Err(SessionError::Quota { limit: "session_files", value, wanted: 1 });
+        }
+        if let Some(value) = settings.quota
+            && bytes + len > value
+        {
+            return Err(SessionError::Quota { limit: "session_quota", value, wanted: len });
+        }
+        let directory = &settings.directory;
+        let free = free_on_disk(directory).map_err(SessionError::io("asking", directory))?;
+        if free < settings.disk_reserve {
+            return Err(SessionError::Full { directory: directory.clone() });
+        }
+        Ok(())
+    }
+
+    /// Removes a file from a session. `false`: there is none of that name.
+    ///
+    /// # Errors
+    /// [`SessionError::NoSuchSession`], [`SessionError::BadName`].
+    pub fn remove_file(
+        &self,
+        owner: &Principal,
+        id: &SessionId,
+        name: &str,
+    ) -> Result<bool, SessionError> {
+        check_name(name)?;
+        self.touch(owner, id)?;
+        let directory = self.directory(id);
+        let turn = directory.join("names");
+        let lock = File::open(&turn).map_err(SessionError::gone_or("opening", &turn))?;
+        lock.lock().map_err(SessionError::io("locking", &turn))?;
+        let link = turn.join(name);
+        let Some(version) = version_of(&link)? else { return Ok(false) };
+        fs::remove_file(&link).map_err(SessionError::io("removing", &link))?;
+        remove_unread(&directory.join("versions").join(version))?;
+        Ok(true)
+    }
+}
+
+/// The version that a name stands for.
+pub(super) fn version_of(link: &Path) -> Result<Option<String>, SessionError> {
+    match fs::read_link(link) {
+        Ok(to) => Ok(to.file_name().and_then(|name| name.to_str()).map(str::to_owned)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(SessionError::io("reading", link)(error)),
+    }
+}
+
+/// Removes a version unless somebody reads it; then the sweep does.
+pub(super) fn remove_unread(path: &Path) -> Result<bool, SessionError> {
+    let lock = open_exclusive(path).map_err(SessionError::io("opening", path))?;
+    if lock.is_none() {
+        return Ok(false);
+    }
+    fs::remove_file(path).map_err(SessionError::io("removing", path))?;
+    Ok(true)
+}
+
+/// Longest name that file systems take.
+const LONGEST: usize = 255;
+
+/// Whether a text can be the name of a file.
+fn check_name(name: &str) -> Result<(), SessionError> {
+    let why = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > LONGEST {
+        "it is longer than 255 bytes"
+    } else if matches!(name, "." | "..") {
+        "it means a directory"
+    } else if name.contains('/') {
+        "it has a slash"
+    } else if name.chars().any(char::is_control) {
+        "it has control characters"
+    } else {
+        return Ok(());
+    };
+    Err(SessionError::BadName { name: name.to_owned(), why })
+}
