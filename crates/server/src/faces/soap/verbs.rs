@@ -86,13 +86,14 @@ async fn call_and_wait(
 ) -> Result<Given, Fault> {
     let keyed = call.options.key.is_some();
     let delivery = if keyed { Delivery::Later } else { Delivery::Now };
+    let owner = call.principal.clone();
     let accepted = submit(host, hosted, call, delivery).await?;
     // What the job was given was written to files.
     *memory = Reserved::default();
     let job = accepted.job;
     let ended = host.engine.wait(accepted).await?;
     let release = (!keyed && ended.kept).then_some(job);
-    match host.engine.outcome(job, &ended.conclusion) {
+    match host.engine.outcome(&owner, job, &ended.conclusion, &[]).await {
         Ok(outputs) => Ok(Given { outputs, job: keyed.then_some(job), release }),
         Err(fault) => {
             if let Some(job) = release {
@@ -183,7 +184,7 @@ async fn on_jobs(
     }
     let job = job_id(given.text("job").unwrap_or_default())?;
     Ok(match verb {
-        Verb::Results => engine.results(owner, service, &exposed.operation, job)?,
+        Verb::Results => engine.results(owner, service, &exposed.operation, job, &[]).await?,
         Verb::Running => {
             let running = engine.running(owner, service, job)?;
             vec![Argument::text("running", running.to_string())]
