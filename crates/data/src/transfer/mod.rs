@@ -1,14 +1,42 @@
 //! Transports: one trait, one conformance suite, one file a transport. To add another, see
 //! `docs/guides/transports.md`.
 
+#[cfg(test)]
+pub(crate) mod conformance;
+mod fault;
+pub mod file;
+pub mod ftp;
+pub mod http;
+pub mod mailto;
+pub(crate) mod parallel;
+mod registry;
+pub mod s3;
+#[cfg(test)]
+pub(crate) mod servers;
+mod settings;
+mod source;
+pub(crate) mod trust;
+
 use std::fmt::Debug;
+use std::fs::File;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 use fishplate_contract::{Digest, Payload};
 use url::Url;
+
+use crate::Progress;
+
+pub use file::Files;
+pub use ftp::Ftp;
+pub use http::Http;
+pub use mailto::Mailto;
+pub use registry::Transports;
+pub use s3::S3;
+pub use settings::TransferSettings;
 
 /// A future of a transport.
 pub type Moving<'t, T> = Pin<Box<dyn Future<Output = Result<T, TransferError>> + Send + 't>>;
@@ -18,8 +46,20 @@ pub trait Transport: Send + Sync + Debug {
     /// The URL schemes that it serves, lower-case.
     fn schemes(&self) -> &[&'static str];
 
+    /// Whether a delivery to an address may be tried at all, told before anything is computed:
+    /// its form and our own policy. The other end is not asked.
+    fn accepts(&self, to: &Url) -> Result<(), TransferError> {
+        let _ = to;
+        Ok(())
+    }
+
     /// Opens the data at an address for reading.
     fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened>;
+
+    /// The data itself, open, if it is a file of this machine: then it need not be moved.
+    fn local<'t>(&'t self, _from: &'t Url) -> Moving<'t, Option<File>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Brings a payload, which is in memory or in a file, to an address.
     fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, ()>;
@@ -80,6 +120,9 @@ pub struct Delivery {
     pub digest: Option<Digest>,
     /// A sentence for people, where people read it (a mail's subject).
     pub subject: String,
+    /// Told by the transport as the payload's bytes go: a delivery of which nothing goes for a
+    /// while (`transfer_stall`) is given up.
+    pub progress: Progress,
 }
 
 /// Why data could not be moved.
@@ -100,8 +143,11 @@ pub enum TransferError {
         peer: String,
         /// What it said.
         answer: String,
+        /// When it wants to be asked again, if it said so.
+        retry_after: Option<Duration>,
     },
-    /// The other end has no such data, or not for us.
+    /// The other end has no such data, or not for us (it has expired, or was revoked), or takes
+    /// no delivery: trying again does not help.
     #[error("{peer} answers {answer}")]
     Refused {
         /// Scheme and authority.
@@ -109,10 +155,18 @@ pub enum TransferError {
         /// What it said.
         answer: String,
     },
+    /// The other end does not do what its protocol asks for: trying again does not help.
+    #[error("{peer} does not answer as it should: {reason}")]
+    Strange {
+        /// Scheme and authority.
+        peer: String,
+        /// What was wrong.
+        reason: String,
+    },
     /// Our own policy forbids the address.
-    #[error("{address} may not be asked: {rule}")]
+    #[error("{address}: the rule {rule} does not allow that")]
     Forbidden {
-        /// Host or network address.
+        /// The address, and what is wrong with it: `10.0.0.7 is private`.
         address: String,
         /// The rule, by the name of its setting.
         rule: &'static str,

@@ -1,0 +1,133 @@
+//! Bodies: as they come, and as they go.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use fishplate_contract::Digest;
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::sync::mpsc;
+use url::Url;
+
+use super::answer::digest_after;
+use super::ask::Asking;
+use super::{broken, peer};
+use crate::Progress;
+use crate::transfer::{Body, Moving, TransferError, Version};
+
+/// A body that is read. hyper fails it if it ends before its length.
+#[derive(Debug)]
+pub(super) struct Reading {
+    incoming: Incoming,
+    asking: Arc<Asking>,
+    url: Url,
+    version: Option<Version>,
+}
+
+impl Reading {
+    pub(super) fn new(
+        incoming: Incoming,
+        asking: Arc<Asking>,
+        url: Url,
+        version: Option<Version>,
+    ) -> Self {
+        Self { incoming, asking, url, version }
+    }
+}
+
+impl Body for Reading {
+    fn next(&mut self) -> Moving<'_, Option<Bytes>> {
+        Box::pin(async {
+            while let Some(frame) = self.incoming.frame().await {
+                let frame = frame.map_err(|error| broken(&peer(&self.url), &error))?;
+                if let Ok(data) = frame.into_data()
+                    && !data.is_empty()
+                {
+                    return Ok(Some(data));
+                }
+            }
+            Ok(None)
+        })
+    }
+
+    fn digest(&mut self) -> Moving<'_, Option<Digest>> {
+        Box::pin(digest_after(&self.asking, &self.url, self.version.as_ref()))
+    }
+}
+
+/// A body of which all was here already.
+#[derive(Debug)]
+pub(super) struct Ended;
+
+impl Body for Ended {
+    fn next(&mut self) -> Moving<'_, Option<Bytes>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
+/// A body that is sent, its length known.
+#[derive(Debug)]
+pub(super) struct Sending {
+    pieces: Option<mpsc::Receiver<io::Result<Bytes>>>,
+    left: u64,
+    progress: Progress,
+}
+
+impl Sending {
+    pub(super) fn nothing() -> Self {
+        Self { pieces: None, left: 0, progress: Progress::default() }
+    }
+
+    /// `len` bytes, as they come.
+    pub(super) fn new(
+        pieces: mpsc::Receiver<io::Result<Bytes>>,
+        len: u64,
+        progress: Progress,
+    ) -> Self {
+        Self { pieces: Some(pieces), left: len, progress }
+    }
+}
+
+impl http_body::Body for Sending {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let this = &mut *self;
+        let Some(pieces) = this.pieces.as_mut().filter(|_| this.left > 0) else {
+            return Poll::Ready(None);
+        };
+        Poll::Ready(match std::task::ready!(pieces.poll_recv(context)) {
+            Some(Ok(piece)) => {
+                this.left = this.left.saturating_sub(piece.len() as u64);
+                this.progress.add(piece.len() as u64);
+                Some(Ok(Frame::data(piece)))
+            }
+            Some(Err(error)) => Some(Err(error)),
+            None => Some(Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the file became shorter while it was sent",
+            ))),
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+/// Fails with what broke the sending here, rather than with what the other end made of it.
+pub(super) fn local(error: io::Error) -> TransferError {
+    TransferError::Local { what: "reading what is to be delivered", source: error }
+}

@@ -1,0 +1,94 @@
+//! Delivery: PUT.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use bytes::{Bytes, BytesMut};
+use fishplate_contract::Payload;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use tokio::sync::mpsc;
+use url::Url;
+
+use super::ask::{Asking, Question, refused};
+use super::body::{Sending, local};
+use crate::transfer::{Delivery, TransferError};
+
+const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
+/// How much of a file is read at once.
+const PIECE: usize = 1 << 20;
+/// Pieces that wait for the connection.
+const WAITING: usize = 2;
+
+pub(super) async fn deliver(
+    asking: &Asking,
+    parcel: &Delivery,
+    to: &Url,
+) -> Result<(), TransferError> {
+    let len = parcel.payload.len().unwrap_or_default();
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_LENGTH, HeaderValue::from(len));
+    if let Ok(media_type) = HeaderValue::try_from(&parcel.media_type)
+        && !parcel.media_type.is_empty()
+    {
+        headers.insert(CONTENT_TYPE, media_type);
+    }
+    if let Some(digest) = parcel.digest.and_then(|digest| digest.to_string().parse().ok()) {
+        headers.insert(REPR_DIGEST, digest);
+    }
+    let body = || {
+        // A redirect, or a connection that had gone, begins again.
+        parcel.progress.set(0);
+        Ok(Sending::new(pieces(&parcel.payload)?, len, parcel.progress.clone()))
+    };
+    let (answer, at) =
+        asking.ask(to, &Question { method: Method::PUT, headers, body: &body }).await?;
+    if answer.status().is_success() { Ok(()) } else { Err(refused(&at, answer).await) }
+}
+
+fn pieces(payload: &Payload) -> Result<mpsc::Receiver<io::Result<Bytes>>, TransferError> {
+    if let Some(pieces) = payload.pieces() {
+        let (send, receive) = mpsc::channel(pieces.len().max(1));
+        for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
+            let _ = send.try_send(Ok(piece.clone())); // there is room for all
+        }
+        return Ok(receive);
+    }
+    let Payload::Spooled(held) = payload else {
+        return Err(TransferError::Unsupported("a reference can't be delivered".to_owned()));
+    };
+    let (path, len) = (held.path().to_owned(), held.len());
+    let held = std::sync::Arc::clone(held); // what it holds stays until all was read
+    let file = File::open(&path).map_err(local)?;
+    let (send, receive) = mpsc::channel(WAITING);
+    tokio::task::spawn_blocking(move || {
+        if let Err(error) = read(file, len, &send) {
+            let _ = send.blocking_send(Err(context(&path, &error)));
+        }
+        drop(held);
+    });
+    Ok(receive)
+}
+
+fn read(file: File, len: u64, to: &mpsc::Sender<io::Result<Bytes>>) -> io::Result<()> {
+    let mut file = file.take(len);
+    loop {
+        let mut piece = BytesMut::zeroed(PIECE);
+        let mut got = 0;
+        while got < PIECE {
+            match file.read(&mut piece[got..])? {
+                0 => break,
+                more => got += more,
+            }
+        }
+        piece.truncate(got);
+        if got == 0 || to.blocking_send(Ok(piece.freeze())).is_err() {
+            return Ok(()); // all was read, or nobody wants it any more
+        }
+    }
+}
+
+fn context(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,78 @@
+//! HTTP and HTTPS (RFC 9110): ranges of one version, digests (RFC 9530), redirects that are
+//! checked hop by hop. No credentials, no cookies: none are ever sent.
+
+mod answer;
+mod ask;
+mod body;
+mod connect;
+mod deliver;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use url::Url;
+
+use super::{
+    Addresses, Delivery, Moving, Opened, TransferError, TransferSettings, Transport, Want,
+};
+
+/// The transport of `http:` and `https:`. Cheap to clone: all clones share their connections.
+#[derive(Clone, Debug)]
+pub struct Http(Arc<ask::Asking>);
+
+impl Http {
+    /// A transport that connects to what `addresses` gives it, and to nothing else.
+    pub fn new(settings: &TransferSettings, addresses: Arc<dyn Addresses>) -> Self {
+        Self(Arc::new(ask::Asking::new(settings, addresses)))
+    }
+}
+
+impl Transport for Http {
+    fn schemes(&self) -> &[&'static str] {
+        &["http", "https"]
+    }
+
+    fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened> {
+        Box::pin(answer::open(&self.0, from, want))
+    }
+
+    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, ()> {
+        Box::pin(deliver::deliver(&self.0, parcel, to))
+    }
+}
+
+/// Scheme and authority of an address, without a user's name: what is told of the other end.
+pub(crate) fn peer(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    match url.port() {
+        Some(port) => format!("{}://{host}:{port}", url.scheme()),
+        None => format!("{}://{host}", url.scheme()),
+    }
+}
+
+/// The innermost cause: hyper's own messages name only the station.
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    cause.to_string()
+}
+
+/// What a connection's or a body's failure is to a transfer.
+fn broken(peer: &str, error: &(dyn std::error::Error + 'static)) -> TransferError {
+    let mut cause = Some(error);
+    while let Some(at) = cause {
+        match at.downcast_ref() {
+            Some(TransferError::Forbidden { address, rule }) => {
+                return TransferError::Forbidden { address: address.clone(), rule };
+            }
+            Some(TransferError::Strange { peer, reason }) => {
+                return TransferError::Strange { peer: peer.clone(), reason: reason.clone() };
+            }
+            _ => cause = at.source(),
+        }
+    }
+    TransferError::Broken { peer: peer.to_owned(), reason: root_cause(error) }
+}

@@ -1,0 +1,44 @@
+//! What bounds a transfer. The names are those of `docs/reference/limits.md`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Bounds of transfers, and what they trust.
+#[derive(Clone, Debug)]
+pub struct TransferSettings {
+    /// `transfer_size`: bytes of one fetched payload; else what the pool takes.
+    pub size: Option<u64>,
+    /// `transfer_attempts`: attempts in a row that bring nothing, until a transfer is given up.
+    pub attempts: u32,
+    /// `transfer_stall`: how long the other end may bring, or take, nothing; then the connection
+    /// counts as broken.
+    pub stall: Duration,
+    /// `transfer_time`: how long a transfer may take, all its attempts together.
+    pub time: Duration,
+    /// `transfer_connect`: how long a connection may take, name and TLS included.
+    pub connect: Duration,
+    /// `transfer_redirects`: redirects that are followed, one after the other.
+    pub redirects: u32,
+    /// `transfer_connections`: connections over which one large payload comes.
+    pub connections: u32,
+    /// `transfers_running`: fetches that run at once; more wait.
+    pub running: u32,
+    /// Certificates in PEM to trust beside the system's.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Default for TransferSettings {
+    fn default() -> Self {
+        Self {
+            size: None,
+            attempts: 10,
+            stall: Duration::from_secs(30),
+            time: Duration::from_secs(24 * 60 * 60),
+            connect: Duration::from_secs(10),
+            redirects: 5,
+            connections: 1,
+            running: 32,
+            ca_file: None,
+        }
+    }
+}
