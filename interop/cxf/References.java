@@ -125,7 +125,9 @@ final class References {
             same(came.readAllBytes());
         }
         expect(text(reference, XDESCR, "Length").equals(Integer.toString(data.length)), "another length");
-        expect(text(reference, XDESCR, "Digest").equals(digest(data)), "another digest");
+        // The digest of what was just made may not be known yet.
+        boolean told = reference.getElementsByTagNameNS(XDESCR, "Digest").getLength() > 0;
+        expect(!told || text(reference, XDESCR, "Digest").equals(digest(data)), "another digest");
     }
 
     private void xml() throws Exception {
