@@ -6,45 +6,28 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use jiff::SignedDuration;
 use serde::{Deserialize, Deserializer, de};
 use url::Host;
 
+use crate::policy::Network;
 use crate::transfer::ftp::{Ftp, FtpSettings};
 use crate::transfer::mailto::{MailSettings, Mailto};
 use crate::transfer::s3::{S3, S3Settings};
-use crate::transfer::{Addresses, Transport};
+use crate::transfer::{Addresses, TransferSettings, Transports};
 
-/// The settings of all transfers (`[transfer]`).
-#[derive(Clone, Debug, Deserialize)]
+/// The settings of all transports (`[transfer]`).
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct TransferSettings {
-    /// How long a connection may take to be made, TLS and greetings included.
-    #[serde(deserialize_with = "time")]
-    pub connect_time: Duration,
-    /// How long the other end may bring or take nothing.
-    #[serde(deserialize_with = "time")]
-    pub stall_time: Duration,
+pub struct TransportSettings {
+    /// Networks that callers may name hosts of, private or not, by their name: their blocks.
+    pub networks: BTreeMap<String, Vec<String>>,
     /// FTP servers by host, or `host:port` where the port is not 21.
     pub ftp: BTreeMap<String, FtpSettings>,
     /// Object stores by the name that stands in `s3://NAME/KEY`.
     pub s3: BTreeMap<String, S3Settings>,
     /// The relay that takes mail; without, none is sent.
     pub mail: Option<MailSettings>,
-}
-
-impl Default for TransferSettings {
-    fn default() -> Self {
-        Self {
-            connect_time: Duration::from_secs(10),
-            stall_time: Duration::from_secs(60),
-            ftp: BTreeMap::new(),
-            s3: BTreeMap::new(),
-            mail: None,
-        }
-    }
 }
 
 /// What is wrong with the settings.
@@ -88,10 +71,10 @@ impl SettingsError {
 #[serde(deny_unknown_fields)]
 struct SettingsFile {
     #[serde(default)]
-    transfer: TransferSettings,
+    transfer: TransportSettings,
 }
 
-impl TransferSettings {
+impl TransportSettings {
     /// Reads the file of `fishplate serve --transfers FILE`. Paths in it are relative to it.
     pub fn read(path: &Path) -> Result<Self, SettingsError> {
         let text = fs::read_to_string(path).map_err(|source| SettingsError::Unreadable {
@@ -107,17 +90,28 @@ impl TransferSettings {
         Ok(settings)
     }
 
-    /// The transports that they describe. FTP is there without any settings, for anonymous reading;
-    /// `addresses` is the policy for hosts that the settings do not name.
-    pub fn transports(
+    /// The networks, as the policy takes them.
+    pub fn networks(&self) -> Result<Vec<Network>, SettingsError> {
+        let network = |(name, blocks): (&String, &Vec<String>)| {
+            let text = format!("{name}={}", blocks.join(","));
+            let key = format!("transfer.networks.{name}");
+            text.parse().map_err(|error| SettingsError::unusable(key, error))
+        };
+        self.networks.iter().map(network).collect()
+    }
+
+    /// Adds the transports that they describe. FTP is there without any settings, for anonymous
+    /// users; `addresses` is the policy for hosts that the settings do not name.
+    pub fn add_to(
         &self,
+        transports: Transports,
+        bounds: &TransferSettings,
         addresses: Arc<dyn Addresses>,
-    ) -> Result<Vec<Arc<dyn Transport>>, SettingsError> {
-        Ok(vec![
-            Arc::new(Ftp::new(self, addresses)?),
-            Arc::new(S3::new(self)?),
-            Arc::new(Mailto::new(self)?),
-        ])
+    ) -> Result<Transports, SettingsError> {
+        Ok(transports
+            .with(Ftp::new(&self.ftp, bounds, addresses)?)
+            .with(S3::new(&self.s3, bounds)?)
+            .with(Mailto::new(self.mail.as_ref(), bounds)?))
     }
 
     fn resolve_paths(&mut self, base: &Path) {
@@ -201,13 +195,6 @@ impl fmt::Debug for Hidden {
 pub(crate) fn host_key(host: &Host<&str>, port: u16, usual: u16) -> String {
     let host = host.to_string().to_ascii_lowercase();
     if port == usual { host } else { format!("{host}:{port}") }
-}
-
-fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(from)?;
-    let time = text.parse::<SignedDuration>().ok().and_then(|time| Duration::try_from(time).ok());
-    time.filter(|time| !time.is_zero())
-        .ok_or_else(|| de::Error::custom(format!("{text:?} is no time; write 90s, 5m or 1h30m")))
 }
 
 /// A size with a unit.

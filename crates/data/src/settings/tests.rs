@@ -1,10 +1,10 @@
 use super::*;
 
-fn read(text: &str) -> Result<TransferSettings, SettingsError> {
+fn read(text: &str) -> Result<TransportSettings, SettingsError> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("transfers.toml");
     fs::write(&file, text).unwrap();
-    TransferSettings::read(&file)
+    TransportSettings::read(&file)
 }
 
 /// The example of the reference is one that is read.
@@ -15,8 +15,8 @@ fn the_documented_example_is_read() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("transfers.toml");
     fs::write(&file, example).unwrap();
-    let settings = TransferSettings::read(&file).unwrap();
-    assert_eq!(settings.connect_time, Duration::from_secs(10));
+    let settings = TransportSettings::read(&file).unwrap();
+    assert_eq!(settings.networks().unwrap()[0].name, "lab");
     let archive = &settings.ftp["archive.example.org"];
     let password = directory.path().join("secrets/archive");
     assert_eq!(archive.password, Some(Secret::File(password)), "relative to the file");
@@ -31,7 +31,6 @@ fn the_documented_example_is_read() {
 fn nothing_said_allows_nothing_of_ours() {
     let settings = read("").unwrap();
     assert!(settings.ftp.is_empty() && settings.s3.is_empty() && settings.mail.is_none());
-    assert_eq!(settings.stall_time, Duration::from_secs(60));
 }
 
 #[test]
@@ -42,9 +41,7 @@ fn mistakes_are_told() {
         format!("{error}: {}", source.unwrap_or_default())
     };
     for (text, words) in [
-        ("[transfer]\nconnect_time = '10'", "no time"),
-        ("[transfer]\nstall_time = '0s'", "no time"),
-        ("[transfer]\nstal_time = '1s'", "unknown field"),
+        ("[transfer]\nftps = 1", "unknown field"),
         ("[transfers]", "unknown field"),
         ("[transfer.ftp.'x']\npassword = 'p'", "password"),
         ("[transfer.mail]\nhost = 'x'", "from"),
@@ -53,7 +50,7 @@ fn mistakes_are_told() {
     ] {
         assert!(said(text).contains(words), "{text}: {}", said(text));
     }
-    let missing = TransferSettings::read(Path::new("/nonexistent/file")).unwrap_err();
+    let missing = TransportSettings::read(Path::new("/nonexistent/file")).unwrap_err();
     assert!(missing.to_string().contains("/nonexistent/file"), "{missing}");
 }
 
@@ -74,4 +71,13 @@ fn secrets_are_one_line_and_are_not_printed() {
     }
     let unset = Secret::Env("FISHPLATE_NO_SUCH_VARIABLE".to_owned()).read("key").unwrap_err();
     assert!(unset.to_string().contains("FISHPLATE_NO_SUCH_VARIABLE"), "{unset}");
+}
+
+#[test]
+fn networks_have_names() {
+    let settings = read("[transfer.networks]\nlab = ['10.1.0.0/16', 'fd00::/8']").unwrap();
+    let networks = settings.networks().unwrap();
+    assert_eq!((networks[0].name.as_str(), networks[0].blocks.len()), ("lab", 2));
+    let wrong = read("[transfer.networks]\nlab = ['here']").unwrap();
+    assert!(wrong.networks().unwrap_err().to_string().starts_with("transfer.networks.lab"));
 }

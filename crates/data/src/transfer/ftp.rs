@@ -23,8 +23,11 @@ use url::{Host, Url};
 use self::session::{Session, asked, broken};
 use super::source::{CHUNK, Source, file_name};
 use super::trust::{Named, client_config};
-use super::{Addresses, Body, Delivery, Moving, Opened, TransferError, Transport, Version, Want};
-use crate::settings::{Hidden, Secret, SettingsError, TransferSettings, host_key};
+use super::{
+    Addresses, Body, Delivery, Moving, Opened, TransferError, TransferSettings, Transport, Version,
+    Want,
+};
+use crate::settings::{Hidden, Secret, SettingsError, host_key};
 
 const PORT: u16 = 21;
 
@@ -84,11 +87,12 @@ struct Place<'f> {
 impl Ftp {
     /// FTP with these settings; `addresses` says which hosts without an account may be asked.
     pub fn new(
-        settings: &TransferSettings,
+        settings: &BTreeMap<String, FtpSettings>,
+        bounds: &TransferSettings,
         addresses: Arc<dyn Addresses>,
     ) -> Result<Self, SettingsError> {
         let mut accounts = BTreeMap::new();
-        for (name, account) in &settings.ftp {
+        for (name, account) in settings {
             let key = format!("transfer.ftp.{name:?}");
             let host = Url::parse(&format!("ftp://{name}/")).ok().and_then(|url| {
                 let plain = url.username().is_empty() && url.path() == "/";
@@ -100,12 +104,7 @@ impl Ftp {
             })?;
             accounts.insert(host, Account::new(&key, account)?);
         }
-        Ok(Self {
-            accounts,
-            addresses,
-            connect_time: settings.connect_time,
-            stall_time: settings.stall_time,
-        })
+        Ok(Self { accounts, addresses, connect_time: bounds.connect, stall_time: bounds.stall })
     }
 
     /// Takes an address apart and looks whether its host may be asked.

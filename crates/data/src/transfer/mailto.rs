@@ -19,8 +19,8 @@ use tokio::sync::Semaphore;
 use url::Url;
 
 use super::source::{Source, file_name};
-use super::{Delivery, Moving, Opened, TransferError, Transport, Want};
-use crate::settings::{Secret, SettingsError, TransferSettings, size};
+use super::{Delivery, Moving, Opened, TransferError, TransferSettings, Transport, Want};
+use crate::settings::{Secret, SettingsError, size};
 
 /// Messages that are composed and sent at once: each is in memory several times over.
 const AT_ONCE: usize = 2;
@@ -98,8 +98,11 @@ struct Addressed {
 
 impl Mailto {
     /// Mail through the relay of these settings; without one, none is allowed.
-    pub fn new(settings: &TransferSettings) -> Result<Self, SettingsError> {
-        settings.mail.as_ref().map(|mail| Relay::new(mail, settings)).transpose().map(Self)
+    pub fn new(
+        settings: Option<&MailSettings>,
+        bounds: &TransferSettings,
+    ) -> Result<Self, SettingsError> {
+        settings.map(|settings| Relay::new(settings, bounds)).transpose().map(Self)
     }
 
     /// The recipient of an address, if a caller may send to them.
@@ -195,7 +198,7 @@ impl Addressed {
 }
 
 impl Relay {
-    fn new(settings: &MailSettings, all: &TransferSettings) -> Result<Self, SettingsError> {
+    fn new(settings: &MailSettings, bounds: &TransferSettings) -> Result<Self, SettingsError> {
         let unusable = |key: &str, reason: &dyn std::fmt::Display| {
             SettingsError::unusable(format!("transfer.mail.{key}"), reason)
         };
@@ -215,7 +218,7 @@ impl Relay {
         let mut builder = AsyncSmtpTransport::<Tokio1Executor>::builder_dangerous(&settings.host)
             .port(port)
             .tls(tls)
-            .timeout(Some(all.stall_time))
+            .timeout(Some(bounds.stall))
             .hello_name(ClientId::Domain(from.email.domain().to_owned()));
         match (&settings.user, &settings.password) {
             (Some(_), Some(_)) if settings.tls == MailTls::None => {

@@ -3,10 +3,12 @@
 
 #[cfg(test)]
 pub(crate) mod conformance;
+mod fault;
 pub mod file;
 pub mod ftp;
 pub mod http;
 pub mod mailto;
+pub(crate) mod parallel;
 mod registry;
 pub mod s3;
 #[cfg(test)]
@@ -29,8 +31,11 @@ use url::Url;
 use crate::Progress;
 
 pub use file::Files;
+pub use ftp::Ftp;
 pub use http::Http;
+pub use mailto::Mailto;
 pub use registry::Transports;
+pub use s3::S3;
 pub use settings::TransferSettings;
 
 /// A future of a transport.

@@ -22,8 +22,10 @@ use url::Url;
 
 use self::requests::{Asked, Requests};
 use super::source::file_name;
-use super::{Body, Delivery, Moving, Opened, TransferError, Transport, Version, Want};
-use crate::settings::{Secret, SettingsError, TransferSettings, size};
+use super::{
+    Body, Delivery, Moving, Opened, TransferError, TransferSettings, Transport, Version, Want,
+};
+use crate::settings::{Secret, SettingsError, size};
 
 /// Where a delivery's SHA-256 stands with the object, in hexadecimal digits: an object that was
 /// sent in parts has no checksum of the whole.
@@ -98,10 +100,13 @@ struct Store {
 
 impl S3 {
     /// The stores of these settings.
-    pub fn new(settings: &TransferSettings) -> Result<Self, SettingsError> {
+    pub fn new(
+        settings: &BTreeMap<String, S3Settings>,
+        bounds: &TransferSettings,
+    ) -> Result<Self, SettingsError> {
         let mut stores = BTreeMap::new();
-        for (name, store) in &settings.s3 {
-            stores.insert(name.clone(), Arc::new(Store::new(name, store, settings)?));
+        for (name, store) in settings {
+            stores.insert(name.clone(), Arc::new(Store::new(name, store, bounds)?));
         }
         Ok(Self { stores })
     }
@@ -207,7 +212,7 @@ impl Store {
     fn new(
         name: &str,
         settings: &S3Settings,
-        all: &TransferSettings,
+        bounds: &TransferSettings,
     ) -> Result<Self, SettingsError> {
         let key = format!("transfer.s3.{name}");
         let usable = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -246,7 +251,7 @@ impl Store {
             }
         };
         let ca_file = settings.ca_file.as_deref();
-        let requests = Requests::new(name, bucket, credentials, ca_file, all)?;
+        let requests = Requests::new(name, bucket, credentials, ca_file, bounds)?;
         Ok(Self {
             prefix: settings.prefix.clone(),
             read: settings.read,

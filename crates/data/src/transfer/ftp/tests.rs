@@ -21,7 +21,7 @@ impl Server {
     fn start(own: bool, passive: Option<[u8; 4]>) -> Option<Self> {
         let vsftpd = Vsftpd::start("")?;
         let cutter = FtpCutter::new(vsftpd.server.address, passive);
-        let mut settings = TransferSettings::default();
+        let mut settings = BTreeMap::new();
         if own {
             let password = vsftpd.server.directory.path().join("password");
             fs::write(&password, format!("{PASSWORD}\n")).unwrap();
@@ -32,16 +32,23 @@ impl Server {
                     write: true,
                     ..FtpSettings::default()
                 };
-                settings.ftp.insert(address.to_string(), account);
+                settings.insert(address.to_string(), account);
             }
         }
-        let ftp = Arc::new(Ftp::new(&settings, Arc::new(Named)).unwrap());
+        let ftp = Arc::new(ftp_of(&settings, Arc::new(Named)).unwrap());
         Some(Self { vsftpd, cutter, ftp, own })
     }
 
     fn url(&self, name: &str) -> Url {
         url(self.vsftpd.server.address, name)
     }
+}
+
+fn ftp_of(
+    settings: &BTreeMap<String, FtpSettings>,
+    addresses: Arc<dyn Addresses>,
+) -> Result<Ftp, SettingsError> {
+    Ftp::new(settings, &TransferSettings::default(), addresses)
 }
 
 fn url(address: SocketAddr, path: &str) -> Url {
@@ -186,7 +193,7 @@ async fn tls_is_spoken_where_it_is_set() {
     fs::write(vsftpd.file("data"), &data).unwrap();
     let address = vsftpd.server.address;
 
-    let mut settings = TransferSettings::default();
+    let mut settings = BTreeMap::new();
     let password = files.path().join("password");
     fs::write(&password, PASSWORD).unwrap();
     let account = FtpSettings {
@@ -197,19 +204,19 @@ async fn tls_is_spoken_where_it_is_set() {
         write: true,
         ..FtpSettings::default()
     };
-    settings.ftp.insert(address.to_string(), account);
-    let ftp = Ftp::new(&settings, Arc::new(Named)).unwrap();
+    settings.insert(address.to_string(), account);
+    let ftp = ftp_of(&settings, Arc::new(Named)).unwrap();
     let mut opened = ftp.open(&url(address, "data"), Want::default()).await.unwrap();
     assert!(rest(&mut opened).await.unwrap() == data);
     ftp.deliver(&parcel(&data, None), &url(address, "incoming/")).await.unwrap();
     assert!(fs::read(vsftpd.file("incoming/mesh.bin")).unwrap() == data);
 
     // In clear, or with a certificate of nobody that is trusted: refused, nothing is sent.
-    let plain = Ftp::new(&TransferSettings::default(), Arc::new(Named)).unwrap();
+    let plain = ftp_of(&BTreeMap::new(), Arc::new(Named)).unwrap();
     let refused = plain.open(&url(address, "data"), Want::default()).await;
     assert!(matches!(refused, Err(TransferError::Refused { .. })), "{refused:?}");
-    settings.ftp.values_mut().for_each(|account| account.ca_file = None);
-    let Ok(distrustful) = Ftp::new(&settings, Arc::new(Named)) else { return };
+    settings.values_mut().for_each(|account| account.ca_file = None);
+    let Ok(distrustful) = ftp_of(&settings, Arc::new(Named)) else { return };
     let refused = distrustful.open(&url(address, "data"), Want::default()).await;
     assert!(matches!(refused, Err(TransferError::Refused { .. })), "{refused:?}");
 }
@@ -219,14 +226,14 @@ async fn a_wrong_password_is_refused() {
     let Some(vsftpd) = Vsftpd::start("") else { return };
     let file = vsftpd.server.directory.path().join("wrong");
     fs::write(&file, "guessed").unwrap();
-    let mut settings = TransferSettings::default();
+    let mut settings = BTreeMap::new();
     let account = FtpSettings {
         user: Some(USER.to_owned()),
         password: Some(Secret::File(file)),
         ..FtpSettings::default()
     };
-    settings.ftp.insert(vsftpd.server.address.to_string(), account);
-    let ftp = Ftp::new(&settings, Arc::new(Named)).unwrap();
+    settings.insert(vsftpd.server.address.to_string(), account);
+    let ftp = ftp_of(&settings, Arc::new(Named)).unwrap();
     let refused = ftp.open(&url(vsftpd.server.address, "data"), Want::default()).await;
     match refused {
         Err(error @ TransferError::Refused { .. }) => {
@@ -250,17 +257,17 @@ impl Addresses for Nowhere {
 
 #[tokio::test]
 async fn the_policy_is_asked_for_hosts_that_the_settings_do_not_name() {
-    let ftp = Ftp::new(&TransferSettings::default(), Arc::new(Nowhere)).unwrap();
+    let ftp = ftp_of(&BTreeMap::new(), Arc::new(Nowhere)).unwrap();
     let asked = ftp.open(&url(free_address(), "data"), Want::default()).await;
     assert!(matches!(asked, Err(TransferError::Forbidden { rule: "nowhere", .. })), "{asked:?}");
 }
 
 #[tokio::test]
 async fn what_an_account_may_do_is_said() {
-    let mut settings = TransferSettings::default();
+    let mut settings = BTreeMap::new();
     let silent = FtpSettings { read: false, ..FtpSettings::default() };
-    settings.ftp.insert("Archive.example.org:2121".to_owned(), silent);
-    let ftp = Ftp::new(&settings, Arc::new(Nowhere)).unwrap();
+    settings.insert("Archive.example.org:2121".to_owned(), silent);
+    let ftp = ftp_of(&settings, Arc::new(Nowhere)).unwrap();
     let url = Url::parse("ftp://archive.EXAMPLE.org:2121/data").unwrap();
     let read = ftp.open(&url, Want::default()).await;
     let rule = "transfer.ftp.read";
@@ -277,7 +284,7 @@ async fn what_an_account_may_do_is_said() {
 
 #[tokio::test]
 async fn addresses_that_are_not_asked() {
-    let ftp = Ftp::new(&TransferSettings::default(), Arc::new(Nowhere)).unwrap();
+    let ftp = ftp_of(&BTreeMap::new(), Arc::new(Nowhere)).unwrap();
     for address in [
         "ftp://ada:secret@example.org/data",
         "ftp://ada@example.org/data",
@@ -316,9 +323,9 @@ fn paths_are_relative_unless_they_say_otherwise() {
 #[test]
 fn settings_that_make_no_sense_are_refused() {
     let refused = |host: &str, account: FtpSettings| {
-        let mut settings = TransferSettings::default();
-        settings.ftp.insert(host.to_owned(), account);
-        Ftp::new(&settings, Arc::new(Nowhere)).unwrap_err().to_string()
+        let mut settings = BTreeMap::new();
+        settings.insert(host.to_owned(), account);
+        ftp_of(&settings, Arc::new(Nowhere)).unwrap_err().to_string()
     };
     let user = || FtpSettings { user: Some("ada".to_owned()), ..FtpSettings::default() };
     for host in ["", "a/b", "ada@example.org", "example.org:port"] {

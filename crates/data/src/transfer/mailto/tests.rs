@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,6 +9,7 @@ use super::super::conformance::{self, Features, Peer, Told, bytes, sha256};
 use super::super::servers::{Exim, MAIL_PASSWORD, MAIL_USER, free_address};
 use super::*;
 use crate::Progress;
+use crate::settings::TransportSettings;
 
 struct Server {
     exim: Exim,
@@ -20,7 +22,12 @@ fn transport(text: &str) -> Result<Mailto, SettingsError> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("transfers.toml");
     fs::write(&file, text).unwrap();
-    Mailto::new(&TransferSettings::read(&file)?)
+    mailto_of(&file)
+}
+
+fn mailto_of(file: &Path) -> Result<Mailto, SettingsError> {
+    let settings = TransportSettings::read(file)?;
+    Mailto::new(settings.mail.as_ref(), &TransferSettings::default())
 }
 
 impl Server {
@@ -193,7 +200,7 @@ async fn tls_and_an_account() {
         let common =
             format!("{RELAY}port = {port}\nmail_to = ['ada@example.org']\nuser = '{MAIL_USER}'\n");
         fs::write(&file, format!("{common}{more}")).unwrap();
-        Mailto::new(&TransferSettings::read(&file).unwrap())
+        mailto_of(&file)
     };
     let to = Url::parse("mailto:ada@example.org").unwrap();
     let right = with("ca_file = 'ca.pem'\npassword.file = 'password'").unwrap();
@@ -228,7 +235,7 @@ async fn only_who_is_allowed_and_what_is_small() {
     let to = |to: &str| Url::parse(&format!("mailto:{to}")).unwrap();
     let parcel = parcel("mesh.bin", &[0; 2000]);
 
-    let none = Mailto::new(&TransferSettings::default()).unwrap();
+    let none = Mailto::new(None, &TransferSettings::default()).unwrap();
     assert_eq!(rule(none.accepts(&to("ada@example.org"))), "transfer.mail");
     let closed = transport(&format!("{RELAY}{more}")).unwrap();
     assert_eq!(rule(closed.deliver(&parcel, &to("ada@example.org")).await), "mail_to");
@@ -289,7 +296,7 @@ fn only_plain_addresses_are_read() {
 
 #[tokio::test]
 async fn mail_is_not_read() {
-    let mailto = Mailto::new(&TransferSettings::default()).unwrap();
+    let mailto = Mailto::new(None, &TransferSettings::default()).unwrap();
     let url = Url::parse("mailto:ada@example.org").unwrap();
     let read = mailto.open(&url, Want::default()).await;
     assert!(matches!(read, Err(TransferError::Unsupported(_))), "{read:?}");

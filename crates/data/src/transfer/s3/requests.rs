@@ -22,10 +22,10 @@ use rusty_s3::{Bucket, Credentials, S3Action};
 
 use super::super::source::Upload;
 use super::super::trust::client_config;
-use super::super::{TransferError, Want};
+use super::super::{TransferError, TransferSettings, Want};
 use super::text;
 use crate::Progress;
-use crate::settings::{SettingsError, TransferSettings};
+use crate::settings::SettingsError;
 
 /// How long a signature holds: it has to arrive within it, the body need not.
 const SIGNATURE_LIFE: Duration = Duration::from_secs(15 * 60);
@@ -71,12 +71,12 @@ impl Requests {
         bucket: Bucket,
         credentials: Option<Credentials>,
         ca_file: Option<&Path>,
-        all: &TransferSettings,
+        bounds: &TransferSettings,
     ) -> Result<Self, SettingsError> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(all.connect_time));
+        tcp.set_connect_timeout(Some(bounds.connect));
         let config = match bucket.base_url().scheme() {
             "https" => client_config(&format!("transfer.s3.{name}"), ca_file)?.as_ref().clone(),
             _ => no_tls(name)?,
@@ -90,7 +90,7 @@ impl Requests {
             .pool_timer(TokioTimer::new())
             .pool_max_idle_per_host(IDLE_CONNECTIONS)
             .build(connector);
-        let (peer, stall_time) = (format!("s3://{name}"), all.stall_time);
+        let (peer, stall_time) = (format!("s3://{name}"), bounds.stall);
         Ok(Self { peer, bucket, credentials, client, stall_time })
     }
 

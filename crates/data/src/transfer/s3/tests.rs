@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use fishplate_contract::Payload;
@@ -9,6 +10,7 @@ use super::super::conformance::{
 use super::super::servers::{ACCESS, SECRET, Versitygw};
 use super::*;
 use crate::Progress;
+use crate::settings::TransportSettings;
 
 /// versitygw, under several names: as it is, through a cutter, and with a bucket that is not there.
 struct Server {
@@ -49,9 +51,13 @@ impl Server {
         ];
         let file = directory.join("transfers.toml");
         fs::write(&file, text.concat()).unwrap();
-        let s3 = S3::new(&TransferSettings::read(&file).unwrap()).unwrap();
+        let s3 = s3_of(&file).unwrap();
         Some(Self { versitygw, cutter, s3: Arc::new(s3) })
     }
+}
+
+fn s3_of(file: &Path) -> Result<S3, SettingsError> {
+    S3::new(&TransportSettings::read(file)?.s3, &TransferSettings::default())
 }
 
 fn url(path: &str) -> Url {
@@ -194,7 +200,7 @@ fn offline(more: &str) -> Result<S3, SettingsError> {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("transfers.toml");
     fs::write(&file, format!("[transfer.s3.meshes]\n{more}")).unwrap();
-    S3::new(&TransferSettings::read(&file)?)
+    s3_of(&file)
 }
 
 #[tokio::test]
