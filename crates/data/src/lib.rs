@@ -10,6 +10,7 @@
 //! - [`settings`]: what the operator says of them
 //! - [`transfer`]: the trait of transports, and one file a transport
 //! - [`policy`]: which addresses may be asked
+//! - [`resolve`]: from a reference to data that is here
 
 pub mod grant;
 pub mod lease;
@@ -17,6 +18,7 @@ pub mod place;
 pub mod policy;
 pub mod pool;
 pub mod progress;
+pub mod resolve;
 pub mod session;
 pub mod settings;
 pub mod transfer;
@@ -27,4 +29,5 @@ pub use place::{Wish, place};
 pub use policy::{Network, Policy, PolicySettings};
 pub use pool::{Adoption, Incoming, Pool, PoolError, PoolSettings};
 pub use progress::Progress;
+pub use resolve::Resolver;
 pub use session::Sessions;

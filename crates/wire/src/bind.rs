@@ -90,7 +90,10 @@ fn is_near(one: &str, other: &str) -> bool {
 }
 
 /// Values of parameters; what is nil or none of them is left out.
-fn arguments(parameters: &[Parameter], children: Vec<Child>) -> Result<Vec<Argument>, Fault> {
+pub(crate) fn arguments(
+    parameters: &[Parameter],
+    children: Vec<Child>,
+) -> Result<Vec<Argument>, Fault> {
     let mut bound = Vec::with_capacity(children.len());
     for child in children {
         let name = child.name.local;

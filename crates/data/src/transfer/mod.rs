@@ -3,10 +3,12 @@
 
 #[cfg(test)]
 pub(crate) mod conformance;
+mod fault;
 pub mod file;
 pub mod ftp;
 pub mod http;
 pub mod mailto;
+pub(crate) mod parallel;
 mod registry;
 pub mod s3;
 #[cfg(test)]

@@ -32,6 +32,24 @@ pub(super) fn create_new(root: &Path, path: &str) -> io::Result<File> {
     Ok(File::from(open_beneath(root, path, flags, Mode::S_IRUSR | Mode::S_IWUSR, true)?))
 }
 
+/// Opens what is neither a directory's nor a link's as a place.
+pub(super) fn open_place(root: &Path, path: &str) -> io::Result<File> {
+    Ok(File::from(open_beneath(root, path, OFlag::O_PATH, Mode::empty(), false)?))
+}
+
+/// Puts a file in another's place, in the same directory.
+pub(super) fn replace(root: &Path, from: &str, to: &str) -> io::Result<()> {
+    let (from, to) = (components(from)?, components(to)?);
+    let (Some((from, above)), Some(to)) = (from.split_last(), to.last()) else {
+        return Err(refused("names nothing"));
+    };
+    let mut at = open_directory_itself(root)?;
+    for part in above {
+        at = enter(&at, part, false)?;
+    }
+    Ok(renameat(&at, *from, &at, *to)?)
+}
+
 /// Creates a directory and those above it.
 pub(super) fn create_directory(root: &Path, path: &str) -> io::Result<()> {
     let mut at = open_directory_itself(root)?;

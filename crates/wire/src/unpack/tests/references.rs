@@ -422,6 +422,51 @@ fn an_answer_is_as_figure_7_shows() {
 }
 
 #[test]
+fn a_list_of_jobs_holds_reports_that_hold_transfers() {
+    let interface = interface();
+    let exposed = interface.find("jobs").unwrap();
+    let record = |name: &str, fields| Argument::new(name, Value::Record(fields));
+    let transfer = |of: &str| {
+        record(
+            "transfer",
+            vec![
+                Argument::text("parameter", of),
+                Argument::text("state", "done"),
+                Argument::text("bytes", "1"),
+            ],
+        )
+    };
+    let job = |id: &str, transfers: Vec<Argument>| {
+        let mut fields = vec![Argument::text("id", id), Argument::text("state", "fetching")];
+        fields.extend(transfers);
+        record("job", fields)
+    };
+    let values = [
+        job("a", vec![transfer("x"), transfer("y")]),
+        job("b", Vec::new()),
+        job("c", vec![transfer("z")]),
+        Argument::text("more", "false"),
+    ];
+    for version in VERSIONS {
+        let content_type = version.media_type();
+        let form = ReplyForm::of_head(&Head { content_type, ..Head::default() });
+        let packed = pack_reply(&write_reply(&form, NS, exposed, &values, None), &form);
+        let head = Head { content_type: &packed.content_type, ..Head::default() };
+        let outputs = &exposed.signature.outputs;
+        let expected = Expected::response(QName::new(NS, "jobsResponse"), outputs);
+        let mut unpacker =
+            Unpacker::new(&head, Box::new(expected), &WireLimits::default()).unwrap();
+        let mut sink = Sink::default();
+        unpacker.feed(Sink::default().body(&packed).into(), &mut sink).unwrap();
+        let parcel = unpacker.finish(&mut sink).unwrap();
+        let Body::Wrapper { children, .. } = parcel.envelope.body else { panic!("no wrapper") };
+        // Only what these reports leave out is missing.
+        let back = crate::bind::arguments(outputs, children).unwrap();
+        assert_eq!(format!("{back:?}"), format!("{values:?}"));
+    }
+}
+
+#[test]
 fn a_url_that_xml_cannot_hold_is_refused() {
     let form = RequestForm {
         wrapper: QName::new(NS, "call"),
