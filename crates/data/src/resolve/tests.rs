@@ -30,11 +30,12 @@ fn open_to_all() -> PolicySettings {
 }
 
 fn quick() -> TransferSettings {
-    TransferSettings {
-        stall: Duration::from_millis(200),
-        attempts: 3,
-        ..TransferSettings::default()
-    }
+    TransferSettings { attempts: 3, ..TransferSettings::default() }
+}
+
+/// For peers that stall: long enough for those that are only slow.
+fn impatient() -> TransferSettings {
+    TransferSettings { stall: Duration::from_secs(1), ..quick() }
 }
 
 impl Site {
@@ -104,7 +105,7 @@ async fn data_comes_whole_and_progress_tells_of_it() {
 
 #[tokio::test]
 async fn what_breaks_or_stalls_goes_on_where_it_stopped() {
-    let (site, peer) = (Site::new(), Peer::start());
+    let (site, peer) = (Site::with(impatient(), Policy::new(open_to_all())), Peer::start());
     let data = bytes(2, MUCH);
     let url = peer.put("much", data.clone());
     let second = MUCH / 2;
@@ -129,7 +130,7 @@ async fn small_data_that_breaks_is_fetched_again() {
 
 #[tokio::test]
 async fn data_that_changed_meanwhile_comes_anew() {
-    let (site, peer) = (Site::new(), Peer::start());
+    let (site, peer) = (Site::with(impatient(), Policy::new(open_to_all())), Peer::start());
     let url = peer.put("much", bytes(4, MUCH));
     peer.trouble(&[Trouble::Stall(MUCH / 2)]);
     let fetching = site.get(&url);
@@ -232,7 +233,7 @@ async fn bounds_are_kept_and_named() {
     assert_eq!((fault.code, limit(&fault)), (FaultCode::TransferFailed, "transfer_attempts"));
 
     peer.trouble(&vec![Trouble::Stall(0); 3]);
-    let fault = Site::new().fault(&url).await;
+    let fault = site(impatient()).fault(&url).await;
     assert!(fault.message.contains("transfer_stall"), "{fault}");
 }
 

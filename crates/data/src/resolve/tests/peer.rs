@@ -121,7 +121,7 @@ fn serve(stream: &TcpStream, state: &Mutex<State>) -> Option<()> {
     let Some(file) = file else {
         return send(stream, b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
     };
-    answer(stream, &method, &fields, &file, trouble)
+    answer(stream, &method, &fields, &file, trouble.as_ref())
 }
 
 fn answer(
@@ -129,7 +129,7 @@ fn answer(
     method: &str,
     fields: &HashMap<String, String>,
     file: &[u8],
-    trouble: Option<Trouble>,
+    trouble: Option<&Trouble>,
 ) -> Option<()> {
     let tag = format!("\"{}\"", sha256(file).hex());
     let same = fields.get("if-range").is_none_or(|wanted| *wanted == tag);
@@ -161,11 +161,11 @@ fn answer(
         return Some(());
     }
     match trouble {
-        Some(Trouble::Cut(after)) => {
+        Some(&Trouble::Cut(after)) => {
             send(stream, &body[..after])?;
             None
         }
-        Some(Trouble::Stall(after)) => {
+        Some(&Trouble::Stall(after)) => {
             send(stream, &body[..after])?;
             // Until the other end has had enough.
             let _ = (&mut &*stream).read(&mut [0]);
