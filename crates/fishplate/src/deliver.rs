@@ -106,7 +106,7 @@ pub(crate) struct Fetch {
 
 impl Fetch {
     async fn write_to(&self, reference: &DataRef, path: &Path) -> Result<u64, Error> {
-        let sources = Sources::new(&self.settings);
+        let sources = Sources::new(&self.settings)?;
         let meter = Arc::new(Meter::default());
         let to = Into::File(path.to_owned());
         let getting = sources.get(reference, &to, &meter);

@@ -294,7 +294,7 @@ fn what_cannot_be_done_says_what_would_be_right() {
         (3, &["call", url, "deck@deck"], "AddressForbidden"),
         (3, &["get", &missing], "hint: a reference expires"),
         (2, &["put", "none", "--to", url], "cannot read none"),
-        (2, &["get", "gopher://h/x"], "it must begin with http:"),
+        (2, &["get", "gopher://h/x"], "it must begin with ftp: or http: or https:"),
     ];
     for (code, words, message) in cases {
         let said = user.run(words);
