@@ -231,6 +231,36 @@ fn a_put_and_a_get_that_are_killed_go_on_where_they_were() {
 }
 
 #[test]
+fn directories_go_and_come_by_value_by_reference_and_from_this_machine() {
+    let server = server(
+        "mkdir \"$2\" && cp -r \"$1\"/. \"$2\" && echo made > \"$2/made\"",
+        &["[in file case:dir]", "[out file result:dir]"],
+    );
+    let (user, url) = (User::new(), server.url());
+    fs::create_dir_all(user.path("case/0")).unwrap();
+    user.write("case/0/U", "flow");
+    let whole = |directory: &str| {
+        assert_eq!(user.read(&format!("{directory}/0/U")), b"flow", "{directory}");
+        assert_eq!(user.read(&format!("{directory}/made")), b"made\n", "{directory}");
+    };
+    user.succeed(&["call", url, "case:case", "out:result=one"]);
+    whole("one");
+    user.succeed(&["call", url, "case@case", "out:result=two/"]);
+    whole("two");
+    let said = user.succeed(&["call", url, "case:case", "ref:result"]);
+    let reference = said.trim().strip_prefix("result: ").unwrap();
+    let case = format!("case@{reference}");
+    user.succeed(&["call", url, &case, "out:result=three"]);
+    whole("three");
+    user.succeed(&["call", url, "case:case", "out:result=result.tar"]);
+    user.succeed(&["call", url, "case:result.tar", "out:result=four"]);
+    whole("four");
+    let refused = user.run(&["call", url, "case:case", "out:result=one"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("is there already"), "{refused:?}");
+}
+
+#[test]
 fn the_operator_sees_pins_verifies_revokes_and_removes_what_the_pool_holds() {
     let server = copying();
     let user = User::new();
