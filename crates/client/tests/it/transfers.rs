@@ -58,7 +58,7 @@ async fn pass(client: TcpStream, server: TcpStream, mut left: usize) {
         let most = left.min(chunk.len());
         match from_server.read(&mut chunk[..most]).await {
             Ok(read) if read > 0 && to_client.write_all(&chunk[..read]).await.is_ok() => {
-                left -= read
+                left -= read;
             }
             _ => break,
         }
