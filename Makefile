@@ -59,9 +59,15 @@ lint: tools
 doors: tools
 	$(CARGO) xtask doors
 
+# Real servers of FTP, S3 and mail, for the tests of transfers.
+.PHONY: servers
+servers:
+	crates/data/servers.sh
+
 # Unit, property and system tests. The last need the binary, which cargo builds for them.
 .PHONY: unit
-unit: tools
+unit: export FISHPLATE_SERVERS = required
+unit: tools servers
 	$(call need,apache2,apache2-bin,the tests of fishplate cgi)
 	$(CARGO) test --workspace --no-fail-fast
 

@@ -7,8 +7,10 @@
 //! - [`place`](mod@place): bringing one into a directory
 //! - [`session`]: directories of files that jobs share
 //! - [`progress`]: how far a transfer is
+//! - [`settings`]: what the operator says of them
 //! - [`transfer`]: the trait of transports, and one file a transport
 //! - [`policy`]: which addresses may be asked
+//! - [`resolve`]: from a reference to data that is here
 
 pub mod grant;
 pub mod lease;
@@ -16,7 +18,9 @@ pub mod place;
 pub mod policy;
 pub mod pool;
 pub mod progress;
+pub mod resolve;
 pub mod session;
+pub mod settings;
 pub mod transfer;
 
 pub use grant::{Grant, GrantId, GrantRequest, Granted};
@@ -25,4 +29,5 @@ pub use place::{Wish, place};
 pub use policy::{Network, Policy, PolicySettings};
 pub use pool::{Adoption, Incoming, Pool, PoolError, PoolSettings};
 pub use progress::Progress;
+pub use resolve::Resolver;
 pub use session::Sessions;

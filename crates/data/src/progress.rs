@@ -47,6 +47,12 @@ impl Progress {
         self.0.bytes.store(bytes, Ordering::Relaxed);
     }
 
+    /// As far as another one is, which does the same.
+    pub fn follow(&self, other: &Self) {
+        self.set(other.bytes());
+        self.0.total.store(other.0.total.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     /// Where it stands.
     pub fn state(&self) -> TransferState {
         let at = usize::from(self.0.state.load(Ordering::Relaxed));

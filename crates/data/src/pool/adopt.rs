@@ -49,7 +49,7 @@ impl Pool {
                 .map_err(PoolError::io("linking", file))?;
         let adopted = if linked { source } else { room.copy_in(&source, metadata.len(), &at)? };
         let len = adopted.metadata().map_err(PoolError::io("reading", &at))?.len();
-        let number = match room.enter(owner, len, false, Entry::Adopted(name)) {
+        let number = match room.enter(owner, len, false, &Entry::Adopted(name)) {
             Ok(number) => number,
             Err(error) => {
                 remove_file(&at)?;

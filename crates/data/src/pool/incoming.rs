@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fishplate_contract::{Digest, Principal};
-use nix::fcntl::{FcntlArg, fcntl};
 use rusqlite::{OptionalExtension as _, params};
 
 use super::error::is_full;
+use super::exclusive::lock_bytes;
 use super::hash::{self, Algorithm, Hasher};
 use super::{Pool, PoolError, Room, lock, random_name, remove_file};
 use crate::lease::{Lease, is_at};
@@ -318,7 +318,8 @@ impl Incoming {
 impl Drop for Incoming {
     fn drop(&mut self) {
         self.release();
-        if !self.over && !(self.keyed && self.len > 0) {
+        let is_kept = self.keyed && self.len > 0;
+        if !(self.over || is_kept) {
             // If it can't be removed, the sweep will.
             let _ = remove_file(&self.path);
         }
@@ -365,29 +366,13 @@ fn open_alone(path: &Path) -> Result<File, PoolError> {
             opened => opened,
         }
         .map_err(PoolError::io("opening", path))?;
-        if !lock_alone(&file).map_err(PoolError::io("locking", path))? {
+        if !lock_bytes(&file, 0, 0, false).map_err(PoolError::io("locking", path))? {
             return Err(PoolError::Busy);
         }
         // Between opening and locking, its writer may have named it or the sweep removed it.
         if is_at(&file, path).map_err(PoolError::io("opening", path))? {
             return Ok(file);
         }
-    }
-}
-
-/// Locks an open file of `incoming/`, unless somebody is writing it.
-pub(super) fn lock_alone(file: &File) -> io::Result<bool> {
-    let lock = libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: 0,
-        l_len: 0,
-        l_pid: 0,
-    };
-    match fcntl(file, FcntlArg::F_OFD_SETLK(&lock)) {
-        Ok(_) => Ok(true),
-        Err(nix::Error::EAGAIN | nix::Error::EACCES) => Ok(false),
-        Err(error) => Err(error.into()),
     }
 }
 

@@ -102,7 +102,7 @@ impl Pool {
     /// [`PoolError::NoSuchData`]; [`PoolError::InUse`] if somebody has it leased.
     pub fn remove(&self, digest: &Digest) -> Result<u64, PoolError> {
         let row = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
-        self.0.remove_by_force(row)?.ok_or(PoolError::InUse)
+        self.0.remove_by_force(&row)?.ok_or(PoolError::InUse)
     }
 
     /// Hashes an object again; tells after each piece how many bytes it had.

@@ -17,6 +17,7 @@
 mod adopt;
 mod catalogue;
 mod error;
+mod exclusive;
 mod hash;
 mod incoming;
 mod listing;

@@ -253,7 +253,7 @@ impl Room {
         durable: bool,
     ) -> Result<Lease, PoolError> {
         let Named { file, path, new } = named;
-        let entered = self.enter(owner, len, durable, Entry::Whole(digest));
+        let entered = self.enter(owner, len, durable, &Entry::Whole(digest));
         match entered {
             Ok(number) => Ok(self.lease_of(file, path, len, Some(digest), number)),
             Err(error) => {
@@ -271,7 +271,7 @@ impl Room {
         owner: &Principal,
         len: u64,
         durable: bool,
-        entry: Entry,
+        entry: &Entry,
     ) -> Result<i64, PoolError> {
         let mut refused = None;
         for _ in 0..2 {

@@ -109,7 +109,7 @@ impl Room {
                     going.push(locked);
                 }
             }
-            freed += self.remove_locked(going, false)?;
+            freed += self.remove_locked(&going, false)?;
         }
         Ok(freed)
     }
@@ -145,7 +145,7 @@ impl Room {
     }
 
     /// Removes objects that are locked; unless `forced`, only those that still nobody needs.
-    fn remove_locked(&self, going: Vec<Locked>, forced: bool) -> Result<u64, PoolError> {
+    fn remove_locked(&self, going: &[Locked], forced: bool) -> Result<u64, PoolError> {
         let now = self.now();
         let numbers: Vec<i64> = going.iter().map(|locked| locked.row.number).collect();
         let gone = self.catalogue.write(false, move |sql| {
@@ -169,7 +169,7 @@ impl Room {
     }
 
     /// Removes an object whatever holds it but a lease. `None`: it is in use.
-    pub(super) fn remove_by_force(&self, row: Row) -> Result<Option<u64>, PoolError> {
+    pub(super) fn remove_by_force(&self, row: &Row) -> Result<Option<u64>, PoolError> {
         let path = match (&row.digest, &row.adopted) {
             (Some(digest), _) => self.object_path(digest),
             (None, Some(name)) => self.adopted_path(name),

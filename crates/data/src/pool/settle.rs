@@ -11,9 +11,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use fishplate_contract::Digest;
-use nix::fcntl::{FcntlArg, fcntl};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::exclusive::lock_bytes;
 use super::hash::{self, Algorithm};
 use super::object::{Row, digest_of};
 use super::{Pool, PoolError, Room, lock, remove_file};
@@ -188,21 +188,5 @@ fn settled(sql: &Connection, number: i64, digest: &Digest) -> rusqlite::Result<(
 /// Locks an object's byte. `None`: somebody else has it, and we were not to wait.
 fn take_turn(path: &Path, number: i64, wait: bool) -> io::Result<Option<File>> {
     let file = File::options().write(true).create(true).truncate(false).open(path)?;
-    let lock = libc::flock {
-        l_type: libc::F_WRLCK as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: number,
-        l_len: 1,
-        l_pid: 0,
-    };
-    loop {
-        let argument =
-            if wait { FcntlArg::F_OFD_SETLKW(&lock) } else { FcntlArg::F_OFD_SETLK(&lock) };
-        match fcntl(&file, argument) {
-            Ok(_) => return Ok(Some(file)),
-            Err(nix::Error::EAGAIN | nix::Error::EACCES) => return Ok(None),
-            Err(nix::Error::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
+    Ok(lock_bytes(&file, number, 1, wait)?.then_some(file))
 }

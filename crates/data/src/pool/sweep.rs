@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use fishplate_contract::Digest;
 use rusqlite::params;
 
-use super::incoming::lock_alone;
+use super::exclusive::lock_bytes;
 use super::{Pool, PoolError, Room, remove_file};
 use crate::lease::open_exclusive;
 
@@ -218,7 +218,7 @@ fn remove_dead(path: &Path) -> Result<bool, PoolError> {
     }
     // Whole files can't be opened for writing unless by root; nobody writes them either.
     let alone = match File::options().write(true).open(path) {
-        Ok(file) => lock_alone(&file).map_err(PoolError::io("locking", path))?,
+        Ok(file) => lock_bytes(&file, 0, 0, false).map_err(PoolError::io("locking", path))?,
         Err(_) => true,
     };
     if alone {

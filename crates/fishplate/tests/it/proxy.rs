@@ -14,65 +14,69 @@ pub(crate) enum Fate {
     Stall(u64),
 }
 
-/// Passes connections on to a server; the first ones meet their fates, one after the other.
+/// Passes connections on to a server; those over which much goes meet their fates, one after the
+/// other.
 pub(crate) struct Proxy {
     address: SocketAddr,
-    fates: Arc<Mutex<Vec<Fate>>>,
-    passed: Arc<AtomicU64>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    server: Mutex<Option<SocketAddr>>,
+    fates: Mutex<Vec<Fate>>,
+    passed: AtomicU64,
 }
 
 impl Proxy {
-    /// Before the server at this address.
-    pub(crate) fn before(server: SocketAddr, fates: &[Fate]) -> Self {
+    /// Listens; where it leads to is told later.
+    pub(crate) fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let fates = Arc::new(Mutex::new(fates.iter().rev().copied().collect::<Vec<_>>()));
-        let passed = Arc::new(AtomicU64::new(0));
-        let (next, counted) = (Arc::clone(&fates), Arc::clone(&passed));
+        let shared = Arc::new(Shared::default());
+        let passing = Arc::clone(&shared);
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                let Ok(server) = TcpStream::connect(server) else { continue };
+                let server = passing.server.lock().unwrap().map(TcpStream::connect);
+                let Some(Ok(server)) = server else { continue };
                 // Of the requests that only ask, none is large enough to use a fate up.
                 let fate = Arc::new(Mutex::new(None));
                 for (from, to) in [(&client, &server), (&server, &client)] {
                     let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-                    let (next, fate) = (Arc::clone(&next), Arc::clone(&fate));
-                    let counted = Arc::clone(&counted);
-                    std::thread::spawn(move || pass(from, to, &next, &fate, &counted));
+                    let (shared, fate) = (Arc::clone(&passing), Arc::clone(&fate));
+                    std::thread::spawn(move || pass(from, to, &shared, &fate));
                 }
             }
         });
-        Self { address, fates, passed }
+        Self { address, shared }
     }
 
-    /// A URL of the server, through here.
-    pub(crate) fn through(&self, url: &str) -> String {
-        let (_, rest) = url.split_once("://").unwrap();
-        let (_, path) = rest.split_once('/').unwrap();
-        format!("http://{}/{path}", self.address)
+    /// The URL under which the server is to be known.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/", self.address)
+    }
+
+    /// From now on it leads there.
+    pub(crate) fn lead_to(&self, server: SocketAddr) {
+        *self.shared.server.lock().unwrap() = Some(server);
+    }
+
+    /// What the next connections meet; with none, nothing breaks. Counts from 0 again.
+    pub(crate) fn meet(&self, fates: &[Fate]) {
+        *self.shared.fates.lock().unwrap() = fates.iter().rev().copied().collect();
+        self.shared.passed.store(0, SeqCst);
     }
 
     /// Bytes that passed so far, both ways.
     pub(crate) fn passed(&self) -> u64 {
-        self.passed.load(SeqCst)
-    }
-
-    /// From now on nothing breaks.
-    pub(crate) fn heal(&self) {
-        self.fates.lock().unwrap().clear();
+        self.shared.passed.load(SeqCst)
     }
 }
 
 /// A connection meets its fate only once more than this passed one way: what only asks is let be.
 const LARGE: u64 = 64 << 10;
 
-fn pass(
-    mut from: TcpStream,
-    mut to: TcpStream,
-    next: &Mutex<Vec<Fate>>,
-    fate: &Mutex<Option<Fate>>,
-    counted: &AtomicU64,
-) {
+fn pass(mut from: TcpStream, mut to: TcpStream, shared: &Shared, fate: &Mutex<Option<Fate>>) {
     let mut chunk = vec![0; 16 << 10];
     let mut here = 0;
     while let Ok(read) = from.read(&mut chunk) {
@@ -80,13 +84,13 @@ fn pass(
             break;
         }
         here += read as u64;
-        counted.fetch_add(read as u64, SeqCst);
+        shared.passed.fetch_add(read as u64, SeqCst);
         if here < LARGE {
             continue;
         }
         let mut mine = fate.lock().unwrap();
         if mine.is_none() {
-            *mine = next.lock().unwrap().pop();
+            *mine = shared.fates.lock().unwrap().pop();
         }
         match *mine {
             Some(Fate::Cut(after)) if here >= after => break,

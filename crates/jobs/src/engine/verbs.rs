@@ -148,7 +148,7 @@ impl Engine {
             loop {
                 let record = self.record(owner, service, job)?;
                 if record.state.is_final() {
-                    return Ok(record);
+                    return Ok::<Record, Fault>(record);
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_millis(200));

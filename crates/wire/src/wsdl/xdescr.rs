@@ -35,8 +35,10 @@ fn write_addressing(to: &mut Markup) {
         ("xmlns:tns", WSA),
     ];
     to.open("xs:schema", &attributes);
-    let reference = [("name", "EndpointReference"), ("type", "tns:EndpointReferenceType")];
-    to.empty("xs:element", &reference);
+    // The bindings of CXF look for the latter three.
+    for name in ["EndpointReference", "ReplyTo", "From", "FaultTo"] {
+        to.empty("xs:element", &[("name", name), ("type", "tns:EndpointReferenceType")]);
+    }
     to.open("xs:complexType", &[("name", "EndpointReferenceType")]);
     to.open("xs:sequence", &[]);
     to.empty("xs:element", &[("name", "Address"), ("type", "tns:AttributedURIType")]);

@@ -18,6 +18,7 @@ use super::handle::Given;
 use crate::functions;
 use crate::host::{Handler, Host, Hosted};
 use crate::memory::Reserved;
+use crate::sessions;
 
 /// The most jobs that one `jobs` answers.
 const JOBS_PAGE: usize = 1000;
@@ -42,6 +43,10 @@ pub(super) async fn perform(
     let service = hosted.service().name.as_str();
     let Asked { exposed, arguments, options, principal } = asked;
     let outputs = match exposed.verb {
+        Verb::Call if let Handler::Sessions(service) = &hosted.handler => {
+            let operation = service.operation(&exposed.operation).ok_or_else(no_operation)?;
+            sessions::answer(&host.data, operation, arguments, principal).await?
+        }
         Verb::Call if functions::answers(hosted, &exposed.operation, &options) => {
             functions::call(host, hosted, &exposed.operation, arguments, memory).await?
         }
@@ -144,6 +149,7 @@ async fn submit(
 fn plan(host: &Host, hosted: &Hosted, call: &Call) -> Result<(Plan, Vec<Placement>), Fault> {
     match &hosted.handler {
         Handler::Program(program) => program.plan(&call.operation, &call.arguments),
+        Handler::Sessions(_) => Err(no_operation()),
         Handler::Functions(service) => {
             let entry = service.entry(&call.operation)?;
             let arguments = entry.accept(call.arguments.clone())?;
@@ -153,6 +159,10 @@ fn plan(host: &Host, hosted: &Hosted, call: &Call) -> Result<(Plan, Vec<Placemen
             Ok((plan, placements))
         }
     }
+}
+
+fn no_operation() -> Fault {
+    Fault::new(FaultCode::UnknownOperation, "the service has no such operation")
 }
 
 async fn digest(operation: String, arguments: Vec<Argument>) -> Result<u64, Fault> {

@@ -1,0 +1,235 @@
+//! From a reference to data that is here, and from data that is here to where it was wanted.
+
+mod fetch;
+mod flight;
+mod patience;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use fishplate_contract::{DataRef, Digest, Fault, FaultCode, Held as _, Principal, TransferState};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use url::Url;
+
+use crate::Progress;
+use crate::lease::Lease;
+use crate::pool::{Pool, PoolError};
+use crate::transfer::{Delivery, TransferSettings, Transports};
+use flight::Flights;
+use patience::Patience;
+
+/// Gets what references stand for into the pool, and delivers. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Resolver(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    pool: Pool,
+    transports: Transports,
+    settings: TransferSettings,
+    running: Semaphore,
+    flights: Flights,
+}
+
+impl Resolver {
+    /// A resolver into this pool, over these transports.
+    pub fn new(pool: Pool, transports: Transports, settings: TransferSettings) -> Self {
+        let running = Semaphore::new(usize::try_from(settings.running).unwrap_or(1).max(1));
+        Self(Arc::new(Inner { pool, transports, settings, running, flights: Flights::default() }))
+    }
+
+    /// The pool that it fetches into.
+    pub fn pool(&self) -> &Pool {
+        &self.0.pool
+    }
+
+    /// The schemes of addresses that it knows.
+    pub fn schemes(&self) -> Vec<&'static str> {
+        self.0.transports.schemes()
+    }
+
+    /// The data of a reference: at once if it is a grant of this pool or this owner has that data
+    /// already, else fetched, verified and pooled. What two callers of one owner fetch at the same
+    /// time is fetched once. Dropped, it stops; what has come stays for the next attempt.
+    ///
+    /// # Errors
+    /// A fault of code `NoSuchData`, `AddressForbidden`, `DataMismatch`, `TransferFailed`,
+    /// `QuotaExceeded`, `StorageFull`, `InvalidValue` (no URL) or `Internal`.
+    pub async fn resolve(
+        &self,
+        reference: &DataRef,
+        owner: &Principal,
+        progress: &Progress,
+    ) -> Result<Lease, Fault> {
+        progress.enter(TransferState::Running);
+        let lease = self.lease(reference, owner, progress).await;
+        match &lease {
+            Ok(lease) => {
+                progress.expect(lease.len());
+                progress.set(lease.len());
+                progress.enter(TransferState::Done);
+            }
+            Err(_) => progress.enter(TransferState::Failed),
+        }
+        lease
+    }
+
+    /// All of these, several at once; each one's result is at its place.
+    pub async fn resolve_all(
+        &self,
+        references: &[DataRef],
+        owner: &Principal,
+        progress: &[Progress],
+    ) -> Vec<Result<Lease, Fault>> {
+        let mut results: Vec<_> = references.iter().map(|_| None).collect();
+        let mut running = JoinSet::new();
+        let most = usize::try_from(self.0.settings.running).unwrap_or(1).max(1);
+        let mut waiting = references.iter().enumerate();
+        loop {
+            while running.len() < most
+                && let Some((nth, reference)) = waiting.next()
+            {
+                let (this, reference, owner) = (self.clone(), reference.clone(), owner.clone());
+                let progress = progress.get(nth).cloned().unwrap_or_default();
+                running
+                    .spawn(async move { (nth, this.resolve(&reference, &owner, &progress).await) });
+            }
+            match running.join_next().await {
+                None => break,
+                Some(Ok((nth, result))) => results[nth] = Some(result),
+                Some(Err(_)) => {} // it panicked
+            }
+        }
+        let panicked = || Err(Fault::new(FaultCode::Internal, "a transfer ended unexpectedly"));
+        results.into_iter().map(|result| result.unwrap_or_else(panicked)).collect()
+    }
+
+    /// Brings a payload to an address; the reference to it there.
+    ///
+    /// # Errors
+    /// A fault of code `AddressForbidden`, `TransferFailed`, `NotSupported`, `InvalidValue` or
+    /// `Internal`.
+    pub async fn deliver(
+        &self,
+        parcel: &Delivery,
+        to: &str,
+        progress: &Progress,
+    ) -> Result<DataRef, Fault> {
+        let parcel = Delivery { progress: progress.clone(), ..parcel.clone() };
+        if let Some(len) = parcel.payload.len() {
+            progress.expect(len);
+        }
+        progress.enter(TransferState::Running);
+        let delivered = self.bring(&parcel, to).await;
+        progress.enter(match &delivered {
+            Ok(_) => TransferState::Done,
+            Err(_) => TransferState::Failed,
+        });
+        delivered
+    }
+
+    async fn lease(
+        &self,
+        reference: &DataRef,
+        owner: &Principal,
+        progress: &Progress,
+    ) -> Result<Lease, Fault> {
+        let url = address(&reference.url)?;
+        if let Some(lease) = self.here(reference, &url, owner).await? {
+            return Ok(lease);
+        }
+        let flight = self.0.flights.join(&self.0, reference, url, owner, progress);
+        flight.landed(progress).await
+    }
+
+    /// What this machine holds already: a grant's data, or data of that digest that this owner has.
+    async fn here(
+        &self,
+        reference: &DataRef,
+        url: &Url,
+        owner: &Principal,
+    ) -> Result<Option<Lease>, Fault> {
+        let granted = url.path().contains("/data/");
+        let digest = reference.digest.filter(|digest| matches!(digest, Digest::Sha256(_)));
+        if !granted && digest.is_none() {
+            return Ok(None);
+        }
+        let (pool, owner, url) = (self.0.pool.clone(), owner.clone(), url.to_string());
+        let lease = blocking(move || {
+            if granted && let Some(granted) = pool.redeem(&url)? {
+                return Ok(Some(granted.lease));
+            }
+            match digest {
+                Some(digest) => pool.find(&owner, &digest),
+                None => Ok(None),
+            }
+        })
+        .await?;
+        if let Some(lease) = &lease {
+            matches(reference, lease).await?;
+        }
+        Ok(lease)
+    }
+
+    async fn bring(&self, parcel: &Delivery, to: &str) -> Result<DataRef, Fault> {
+        let url = address(to)?;
+        let transport = Arc::clone(self.0.transports.find(url.scheme())?);
+        let mut patience = Patience::new(&self.0.settings);
+        loop {
+            let before = parcel.progress.bytes();
+            let bringing = transport.deliver(parcel, &url);
+            let error = match patience.watch(bringing, &parcel.progress, &url).await {
+                Ok(()) => break,
+                Err(error) => error,
+            };
+            let gained = parcel.progress.bytes() > before;
+            patience.endure(error, gained).await.map_err(undelivered)?;
+        }
+        let digest = parcel.digest;
+        Ok(DataRef { url: to.to_owned(), len: parcel.payload.len(), digest })
+    }
+}
+
+/// Data that is here must be what the reference says too.
+async fn matches(reference: &DataRef, lease: &Lease) -> Result<(), Fault> {
+    let wrong =
+        |expected: String, found: String| Err(PoolError::Mismatch { expected, found }.into());
+    if let Some(len) = reference.len
+        && len != lease.len()
+    {
+        return wrong(format!("{len} bytes"), format!("{} bytes", lease.len()));
+    }
+    if let Some(expected @ Digest::Sha256(_)) = reference.digest {
+        let lease = lease.clone();
+        let found = blocking(move || lease.settled_digest()).await?;
+        if found != expected {
+            return wrong(expected.to_string(), found.to_string());
+        }
+    }
+    Ok(())
+}
+
+fn address(url: &str) -> Result<Url, Fault> {
+    Url::parse(url.trim())
+        .map_err(|error| Fault::new(FaultCode::InvalidValue, format!("{url:?} is no URL: {error}")))
+}
+
+/// Nothing was looked for, so nothing is missing.
+fn undelivered(mut fault: Fault) -> Fault {
+    if fault.code == FaultCode::NoSuchData {
+        fault.code = FaultCode::TransferFailed;
+    }
+    fault
+}
+
+/// Runs what blocks where it may.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, PoolError> + Send + 'static,
+) -> Result<T, Fault> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(Fault::from),
+        Err(_) => Err(Fault::new(FaultCode::Internal, "work on the pool ended unexpectedly")),
+    }
+}

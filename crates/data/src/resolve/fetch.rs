@@ -1,0 +1,315 @@
+//! One fetch: as many attempts as it takes, each from where the last one stopped.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fishplate_contract::{DataRef, Digest, Fault, FaultCode, Principal};
+use tokio::sync::mpsc;
+use url::Url;
+
+use super::patience::Patience;
+use super::{Inner, blocking};
+use crate::Progress;
+use crate::lease::Lease;
+use crate::pool::{Incoming, PoolError};
+use crate::transfer::http::peer;
+use crate::transfer::parallel::widen;
+use crate::transfer::{Body, Opened, TransferError, Transport, Version, Want};
+
+/// What is no longer comes through memory: that a transfer of it breaks is rarer than it costs to
+/// be ready for that.
+const SMALL: u64 = 256 << 10;
+/// Pieces between the connection and the disk.
+const QUEUE: usize = 8;
+/// How long to wait for another process that fetches the same.
+const OTHERS: Duration = Duration::from_millis(200);
+
+/// A fetch that was not begun.
+pub(super) struct Fetch {
+    pub(super) inner: Arc<Inner>,
+    pub(super) reference: DataRef,
+    pub(super) url: Url,
+    pub(super) key: String,
+    pub(super) owner: Principal,
+    pub(super) progress: Progress,
+}
+
+/// What is fetched, for finding it again after a restart.
+pub(super) fn key(reference: &DataRef, url: &Url) -> String {
+    match &reference.digest {
+        Some(digest) => format!("{url} {digest}"),
+        None => url.to_string(),
+    }
+}
+
+enum Failure {
+    /// Perhaps worth another attempt.
+    Transfer(TransferError),
+    /// Not so.
+    Fault(Fault),
+}
+
+impl From<TransferError> for Failure {
+    fn from(error: TransferError) -> Self {
+        Self::Transfer(error)
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
+    }
+}
+
+impl Fetch {
+    pub(super) async fn run(self) -> Result<Lease, Fault> {
+        let transport = Arc::clone(self.inner.transports.find(self.url.scheme())?);
+        let _place = self.inner.running.acquire().await;
+        let mut patience = Patience::new(&self.inner.settings);
+        let mut taking = None;
+        loop {
+            let before = taking.as_ref().map_or(0, Incoming::len);
+            let error = match self.attempt(&transport, &patience, &mut taking).await {
+                Ok(lease) => return Ok(lease),
+                Err(Failure::Fault(fault)) => return Err(fault),
+                Err(Failure::Transfer(error)) => error,
+            };
+            let gained = taking.as_ref().map_or(0, Incoming::len) > before;
+            patience.endure(error, gained).await?;
+        }
+    }
+
+    async fn attempt(
+        &self,
+        transport: &Arc<dyn Transport>,
+        patience: &Patience,
+        taking: &mut Option<Incoming>,
+    ) -> Result<Lease, Failure> {
+        let mut opened =
+            patience.step(&self.url, transport.open(&self.url, wanted(taking))).await?;
+        self.check(&opened)?;
+        if let Some(total) = opened.total {
+            self.progress.expect(total);
+        }
+        if taking.is_none() && opened.total.is_some_and(|total| total <= SMALL) {
+            return self.small(opened, patience).await;
+        }
+        let mut incoming = match taking.take() {
+            Some(incoming) => incoming,
+            None => self.receive(opened.total).await?,
+        };
+        let have = incoming.len();
+        if have > 0 && opened.offset == 0 && is_of(&incoming, opened.version.as_ref()) {
+            // Bytes from before a restart, or of an attempt that this one did not know of.
+            if opened.total == Some(have) {
+                self.progress.set(have);
+                return self.commit(incoming, opened, patience).await;
+            }
+            *taking = Some(incoming);
+            drop(opened); // its connection can't be used for anything else
+            opened = patience.step(&self.url, transport.open(&self.url, wanted(taking))).await?;
+            self.check(&opened)?;
+            incoming = taking.take().ok_or_else(lost)?;
+        }
+        incoming = align(incoming, opened.offset, opened.total, opened.version.clone()).await?;
+        self.progress.set(incoming.len());
+        widen(&mut opened, transport, &self.url, self.inner.settings.connections);
+        let (written, ended) = self.pump(&mut *opened.body, incoming, patience).await;
+        match (written, ended) {
+            (Some(incoming), Ok(())) => self.commit(incoming, opened, patience).await,
+            (written, Err(error)) => {
+                *taking = written;
+                Err(error)
+            }
+            (None, Ok(())) => Err(lost().into()),
+        }
+    }
+
+    /// What can be told to be wrong before a byte has come.
+    fn check(&self, opened: &Opened) -> Result<(), Fault> {
+        let Some(total) = opened.total else { return Ok(()) };
+        if let Some(expected) = self.reference.len
+            && expected != total
+        {
+            return Err(PoolError::other_length(expected, total).into());
+        }
+        if let (Some(Digest::Sha256(expected)), Some(Digest::Sha256(told))) =
+            (self.reference.digest, opened.digest)
+            && expected != told
+        {
+            let (expected, told) = (Digest::Sha256(expected), Digest::Sha256(told));
+            return Err(PoolError::other_digest(&expected, &told).into());
+        }
+        self.bounded(total)
+    }
+
+    fn bounded(&self, total: u64) -> Result<(), Fault> {
+        match self.inner.settings.size {
+            Some(size) if total > size => {
+                let message = format!("{} has {total} bytes: too many", peer(&self.url));
+                let limit = format!("{size} bytes");
+                Err(Fault::new(FaultCode::QuotaExceeded, message).limit("transfer_size", limit))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes data in through memory.
+    async fn small(&self, mut opened: Opened, patience: &Patience) -> Result<Lease, Failure> {
+        self.progress.set(0);
+        let mut pieces = Vec::new();
+        while let Some(piece) = patience.step(&self.url, opened.body.next()).await? {
+            self.progress.add(piece.len() as u64);
+            pieces.push(piece);
+        }
+        let came = pieces.iter().map(|piece| piece.len() as u64).sum();
+        self.whole(&opened, came)?;
+        let must_be = self.digest(&mut opened, patience).await;
+        let (pool, owner) = (self.inner.pool.clone(), self.owner.clone());
+        Ok(blocking(move || pool.store(&owner, &pieces, must_be.as_ref(), false)).await?)
+    }
+
+    /// The place in the pool for what comes, with what has come before.
+    async fn receive(&self, total: Option<u64>) -> Result<Incoming, Fault> {
+        loop {
+            let (pool, owner, key) =
+                (self.inner.pool.clone(), self.owner.clone(), self.key.clone());
+            let received = blocking(move || match pool.receive(&owner, Some(&key), total) {
+                Ok(incoming) => Ok(Some(incoming)),
+                Err(PoolError::Busy) => Ok(None),
+                Err(error) => Err(error),
+            });
+            match received.await? {
+                Some(incoming) => return Ok(incoming),
+                None => tokio::time::sleep(OTHERS).await,
+            }
+        }
+    }
+
+    /// Passes bytes on to the disk until they end or something fails.
+    async fn pump(
+        &self,
+        body: &mut dyn Body,
+        mut incoming: Incoming,
+        patience: &Patience,
+    ) -> (Option<Incoming>, Result<(), Failure>) {
+        let mut len = incoming.len();
+        let (send, mut pieces) = mpsc::channel::<Bytes>(QUEUE);
+        let writer = tokio::task::spawn_blocking(move || {
+            while let Some(piece) = pieces.blocking_recv() {
+                if let Err(error) = incoming.append(piece) {
+                    return (incoming, Err(error));
+                }
+            }
+            (incoming, Ok(()))
+        });
+        let ended = loop {
+            match patience.step(&self.url, body.next()).await {
+                Ok(Some(piece)) => {
+                    len += piece.len() as u64;
+                    if let Err(fault) = self.bounded(len) {
+                        break Err(fault.into());
+                    }
+                    self.progress.add(piece.len() as u64);
+                    if send.send(piece).await.is_err() {
+                        break Ok(()); // the writer failed and says why
+                    }
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error.into()),
+            }
+        };
+        drop(send);
+        match writer.await {
+            Ok((incoming, Ok(()))) => (Some(incoming), ended),
+            Ok((_, Err(error))) => (None, Err(Fault::from(error).into())),
+            Err(_) => (None, Err(lost().into())),
+        }
+    }
+
+    async fn commit(
+        &self,
+        incoming: Incoming,
+        mut opened: Opened,
+        patience: &Patience,
+    ) -> Result<Lease, Failure> {
+        self.whole(&opened, incoming.len())?;
+        let must_be = self.digest(&mut opened, patience).await;
+        Ok(blocking(move || incoming.commit(must_be.as_ref(), false)).await?)
+    }
+
+    /// All that was promised has come.
+    fn whole(&self, opened: &Opened, came: u64) -> Result<(), Failure> {
+        if let Some(total) = opened.total
+            && came < total
+        {
+            let reason = format!("it ended after {came} of {total} bytes");
+            return Err(TransferError::Broken { peer: peer(&self.url), reason }.into());
+        }
+        match self.reference.len {
+            Some(expected) if expected != came => {
+                Err(Fault::from(PoolError::other_length(expected, came)).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the data must be: as the reference says, else as the other end does.
+    async fn digest(&self, opened: &mut Opened, patience: &Patience) -> Option<Digest> {
+        let told = self.reference.digest.or(opened.digest);
+        if told.is_some() {
+            return told;
+        }
+        match patience.step(&self.url, opened.body.digest()).await {
+            Ok(told) => told,
+            Err(error) => {
+                // Nobody promised one.
+                tracing::debug!(%error, "no digest was told");
+                None
+            }
+        }
+    }
+}
+
+fn lost() -> Fault {
+    Fault::new(FaultCode::Internal, "a writer to the pool ended unexpectedly")
+}
+
+/// What is missing.
+fn wanted(taking: &Option<Incoming>) -> Want {
+    match taking {
+        Some(incoming) if incoming.version().is_some() => Want {
+            offset: incoming.len(),
+            len: None,
+            version: incoming.version().map(|version| Version(version.to_owned())),
+        },
+        _ => Want::default(),
+    }
+}
+
+fn is_of(incoming: &Incoming, version: Option<&Version>) -> bool {
+    version.is_some_and(|version| incoming.version() == Some(&version.0))
+}
+
+/// Makes what is there end where the body begins.
+async fn align(
+    mut incoming: Incoming,
+    offset: u64,
+    total: Option<u64>,
+    version: Option<Version>,
+) -> Result<Incoming, Fault> {
+    blocking(move || {
+        if incoming.len() != offset {
+            incoming.truncate(offset)?;
+        }
+        if let Some(version) = version {
+            incoming.note_version(&version.0)?;
+        }
+        if let Some(total) = total {
+            incoming.expect(total)?;
+        }
+        Ok(incoming)
+    })
+    .await
+}

@@ -1,0 +1,104 @@
+//! How long the other end is borne with.
+
+use std::time::Duration;
+
+use fishplate_contract::{Fault, FaultCode};
+use tokio::time::Instant;
+use url::Url;
+
+use crate::Progress;
+use crate::transfer::http::peer;
+use crate::transfer::{Moving, TransferError, TransferSettings};
+
+/// Waits before attempts; the last one again and again.
+const WAITS: [Duration; 8] = [
+    Duration::ZERO,
+    Duration::from_millis(250),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
+    Duration::from_secs(8),
+    Duration::from_secs(15),
+];
+/// The longest that the other end may ask us to wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+
+/// Attempts and time that one transfer has left.
+#[derive(Debug)]
+pub(super) struct Patience {
+    settings: TransferSettings,
+    until: Instant,
+    fruitless: u32,
+}
+
+impl Patience {
+    pub(super) fn new(settings: &TransferSettings) -> Self {
+        let until = Instant::now() + settings.time;
+        Self { settings: settings.clone(), until, fruitless: 0 }
+    }
+
+    /// Waits until it is worth trying again after an error; `gained`, if bytes came before it.
+    ///
+    /// # Errors
+    /// The fault with which the transfer is given up.
+    pub(super) async fn endure(&mut self, error: TransferError, gained: bool) -> Result<(), Fault> {
+        let asked = match &error {
+            TransferError::Broken { .. } => None,
+            TransferError::Busy { retry_after, .. } => *retry_after,
+            _ => return Err(error.into()),
+        };
+        self.fruitless = if gained { 1 } else { self.fruitless + 1 };
+        if self.fruitless >= self.settings.attempts {
+            let attempts = self.settings.attempts;
+            return Err(Fault::from(error).limit("transfer_attempts", attempts));
+        }
+        let nth = usize::try_from(self.fruitless - 1).unwrap_or(WAITS.len());
+        let wait = WAITS[nth.min(WAITS.len() - 1)].max(asked.unwrap_or_default().min(LONGEST_WAIT));
+        if Instant::now() + wait >= self.until {
+            return Err(self.too_long(Fault::from(error)));
+        }
+        tracing::debug!(%error, wait = ?wait, "a transfer is taken up again");
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    /// A step that may take no longer than the other end may stall, nor than the transfer has left.
+    pub(super) async fn step<T>(&self, url: &Url, step: Moving<'_, T>) -> Result<T, TransferError> {
+        let allowed = self.settings.stall.min(self.until - Instant::now());
+        tokio::time::timeout(allowed, step).await.unwrap_or_else(|_| Err(self.stalled(url)))
+    }
+
+    /// A delivery, for as long as it goes on.
+    pub(super) async fn watch<T>(
+        &self,
+        mut moving: Moving<'_, T>,
+        progress: &Progress,
+        url: &Url,
+    ) -> Result<T, TransferError> {
+        loop {
+            let (before, allowed) = (progress.bytes(), self.settings.stall);
+            match tokio::time::timeout(allowed, &mut moving).await {
+                Ok(done) => return done,
+                Err(_) if Instant::now() >= self.until || progress.bytes() == before => {
+                    return Err(self.stalled(url));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// The other end moves nothing for too long.
+    fn stalled(&self, url: &Url) -> TransferError {
+        let stall = self.settings.stall.as_secs_f64();
+        TransferError::Broken {
+            peer: peer(url),
+            reason: format!("nothing moved for {stall} s (transfer_stall)"),
+        }
+    }
+
+    fn too_long(&self, fault: Fault) -> Fault {
+        let time = format!("{} s", self.settings.time.as_secs_f64());
+        Fault::new(FaultCode::TransferFailed, fault.message).limit("transfer_time", time)
+    }
+}

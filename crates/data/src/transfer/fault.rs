@@ -1,0 +1,62 @@
+//! What the caller is told of a transfer that failed: the one place where it is decided.
+
+use fishplate_contract::{Fault, FaultCode};
+
+use super::TransferError;
+
+impl From<TransferError> for Fault {
+    fn from(error: TransferError) -> Self {
+        let message = error.to_string();
+        match error {
+            TransferError::Refused { .. } => Self::new(FaultCode::NoSuchData, message),
+            TransferError::Forbidden { address, rule } => {
+                Self::new(FaultCode::AddressForbidden, message).limit(rule, address)
+            }
+            TransferError::Unsupported(_) => Self::new(FaultCode::NotSupported, message),
+            TransferError::Busy { retry_after, .. } => {
+                let fault = Self::new(FaultCode::TransferFailed, message);
+                match retry_after {
+                    Some(wait) => fault.retry_after(wait),
+                    None => fault,
+                }
+            }
+            TransferError::Broken { .. } | TransferError::Strange { .. } => {
+                Self::new(FaultCode::TransferFailed, message)
+            }
+            TransferError::Local { .. } => Self::new(FaultCode::Internal, message),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn each_error_has_its_fault() {
+        let text = || "x".to_owned();
+        let retry_after = Some(Duration::from_secs(3));
+        for (error, code) in [
+            (TransferError::Broken { peer: text(), reason: text() }, FaultCode::TransferFailed),
+            (TransferError::Strange { peer: text(), reason: text() }, FaultCode::TransferFailed),
+            (
+                TransferError::Busy { peer: text(), answer: text(), retry_after },
+                FaultCode::TransferFailed,
+            ),
+            (TransferError::Refused { peer: text(), answer: text() }, FaultCode::NoSuchData),
+            (TransferError::Unsupported(text()), FaultCode::NotSupported),
+        ] {
+            let waits = matches!(error, TransferError::Busy { .. });
+            let fault = Fault::from(error);
+            assert_eq!(fault.code, code);
+            assert_eq!(fault.retry_after.is_some(), waits);
+        }
+        let address = "10.0.0.7 is private".to_owned();
+        let fault = Fault::from(TransferError::Forbidden { address, rule: "allow_private" });
+        assert_eq!(fault.code, FaultCode::AddressForbidden);
+        let limit = fault.limit.unwrap();
+        assert_eq!((&*limit.name, &*limit.value), ("allow_private", "10.0.0.7 is private"));
+    }
+}
