@@ -20,9 +20,7 @@ def case(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_directory_goes_and_another_comes(
-    service: Services, case: Path, tmp_path: Path
-) -> None:
+def test_a_directory_goes_and_another_comes(service: Services, case: Path, tmp_path: Path) -> None:
     result = service("tree")(case=case)
     assert result.names.split() == ["./0/U", "./control"]
     made = result.results.unpack(tmp_path / "results")

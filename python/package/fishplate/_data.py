@@ -136,7 +136,6 @@ class BaseData:
             buffer = yield Blocking(lambda: mapped(path))
         return from_buffer(buffer, dtype, shape)
 
-
     def _unpack(self, directory: str | os.PathLike[str]) -> Flow[Path]:
         path = yield from self._path()
         target = Path(directory)

@@ -160,9 +160,7 @@ def _array(parameter: _native.Parameter, element: str, value: Any) -> _native.Ar
     return _native.Array(element, shape, _native.Payload.from_buffer(flat.data))
 
 
-def _array_without_numpy(
-    parameter: _native.Parameter, element: str, value: Any
-) -> _native.Array:
+def _array_without_numpy(parameter: _native.Parameter, element: str, value: Any) -> _native.Array:
     if hasattr(value, "tolist"):
         value = value.tolist()
     shape: list[int] = []
@@ -213,9 +211,7 @@ def received(
     return values
 
 
-def _output(
-    via: _native.Service, kind: str, name: str, raw: Any, awaited: bool
-) -> Flow[Any]:
+def _output(via: _native.Service, kind: str, name: str, raw: Any, awaited: bool) -> Flow[Any]:
     if isinstance(raw, _native.Array):
         if raw.data.url is not None:
             return handle(raw.data, name, awaited, via, raw)
