@@ -127,6 +127,7 @@ bench: tools
 	$(call need,rsync,rsync,a peer of the transfers by reference)
 	$(call need,sshd,openssh-server,a peer of the transfers by reference)
 	$(CARGO) build --release --package fishplate
+	$(CARGO) build --release --package fishplate-data --example fetch
 	$(CARGO) bench --package fishplate-jobs --bench local_executor --no-run
 	$(PYTHON) benches/run.py
 	$(PYTHON) benches/run.py packaging --link
