@@ -51,8 +51,10 @@ pub(crate) fn packed_to_offer(directory: &Path) -> Result<(tempfile::TempDir, Pa
 
 fn packed_file(directory: &Path) -> Result<tempfile::NamedTempFile> {
     let file = tempfile::Builder::new().prefix(".fishplate-").tempfile()?;
-    archive::pack(directory, file.as_file(), &mut || true)
-        .with_context(|| format!("cannot pack {}", directory.display()))?;
+    let packing = fs::File::open(directory)
+        .map_err(archive::ArchiveError::from)
+        .and_then(|directory| archive::pack(&directory, file.as_file(), &mut || true));
+    packing.with_context(|| format!("cannot pack {}", directory.display()))?;
     Ok(file)
 }
 
