@@ -59,9 +59,15 @@ lint: tools
 doors: tools
 	$(CARGO) xtask doors
 
+# Real servers of FTP, S3 and mail, for the tests of transfers.
+.PHONY: servers
+servers:
+	crates/data/servers.sh
+
 # Unit, property and system tests. The last need the binary, which cargo builds for them.
 .PHONY: unit
-unit: tools
+unit: export FISHPLATE_SERVERS = required
+unit: tools servers
 	$(call need,apache2,apache2-bin,the tests of fishplate cgi)
 	$(CARGO) test --workspace --no-fail-fast
 
@@ -103,10 +109,13 @@ bench: tools
 	$(call need,wrk,wrk,the load of the benches)
 	$(call need,curl,curl,the transfers of the benches)
 	$(call need,ip,iproute2,the link of the benches)
+	$(call need,rsync,rsync,a peer of the transfers by reference)
+	$(call need,sshd,openssh-server,a peer of the transfers by reference)
 	$(CARGO) build --release --package fishplate
 	$(CARGO) bench --package fishplate-jobs --bench local_executor --no-run
 	$(PYTHON) benches/run.py
 	$(PYTHON) benches/run.py packaging --link
+	$(PYTHON) benches/run.py reference --link
 
 .PHONY: deny
 deny: tools

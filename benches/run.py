@@ -10,8 +10,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 # Not packages: one is named like a library that matplotlib imports.
-sys.path += [str(HERE / "packaging"), str(HERE.parent / "interop")]
+sys.path += [str(HERE / "packaging"), str(HERE / "reference"), str(HERE.parent / "interop")]
 
+import figure8  # noqa: E402
 import machine  # noqa: E402
 import overhead  # noqa: E402
 import report  # noqa: E402
@@ -41,7 +42,7 @@ MEASUREMENTS = {
     "small": lambda options, scratch: small.run(place(options, scratch), 3 if options.quick else 8,
                                                 1 if options.quick else 3),
 }
-PACKAGING = "packaging"  # has tables and a plot of its own
+PACKAGING, REFERENCE = "packaging", "reference"  # have tables and a plot of their own
 
 
 def main() -> None:
@@ -55,6 +56,9 @@ def main() -> None:
             print(f"{name} ... (load {load:.2f})", flush=True)
             if name == PACKAGING:
                 packaging.main(options, place(options, Path(scratch)), RESULTS)
+                continue
+            if name == REFERENCE:
+                figure8.main(options, tools(options, Path(scratch)), place(options, Path(scratch)), RESULTS)
                 continue
             found = MEASUREMENTS[name](options, Path(scratch))
             found = {"machine": machine.describe(), "load_before": load,
@@ -77,7 +81,7 @@ def place(options: argparse.Namespace, scratch: Path) -> Place:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    every = [*MEASUREMENTS, PACKAGING]
+    every = [*MEASUREMENTS, PACKAGING, REFERENCE]
     parser.add_argument("measurement", nargs="*", default=every,
                         help=f"some of {', '.join(every)}; default: all")
     parser.add_argument("--binary", type=Path, default=ROOT / "target/release/fishplate")
@@ -90,11 +94,11 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--stream", type=int, default=8 << 30, help="bytes of a stream")
     parser.add_argument("--calls", type=int, default=100_000, help="calls of the soak")
     parser.add_argument("--link", action="store_true",
-                        help="packaging: across a link of 1 Gbit/s and 20 ms instead of loopback")
+                        help="packaging, reference: across a link of 1 Gbit/s and 20 ms instead of loopback")
     parser.add_argument("--only", type=lambda text: text.split(","), default=[],
                         help=f"packaging: some of {','.join(stack.name for stack in STACKS)}")
     parser.add_argument("--sizes", type=lambda text: tuple(map(int, text.split(","))), default=(),
-                        help="packaging: n of the n by n matrices")
+                        help="packaging: n of the n by n matrices; reference: bytes of the files")
     options = parser.parse_args()
     if unknown := set(options.measurement) - set(every):
         parser.error(f"no such measurement: {', '.join(sorted(unknown))}")

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -10,7 +10,7 @@ use std::{io, mem};
 
 use bytes::Bytes;
 use fishplate_contract::Held;
-use fishplate_wire::{Outgoing, Packed, Step};
+use fishplate_wire::{Outgoing, Packed, Segment, Step};
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
@@ -77,6 +77,30 @@ impl SegmentBody {
             if in_memory { Content::Memory(outgoing) } else { Content::Waiting(outgoing) };
         let body = Self { content, left: packed.len, meter, failure: failure.clone() };
         (body, failure)
+    }
+
+    /// The rest of a file from a byte on; it is as long as was told, or sending it fails.
+    pub(crate) fn of_file(
+        path: &Path,
+        from: u64,
+        len: u64,
+        meter: Option<Arc<Meter>>,
+    ) -> (Self, BodyFailure) {
+        let failure = BodyFailure::default();
+        let content = Content::Reading(read_file(path.to_owned(), from, len));
+        let left = Some(len.saturating_sub(from));
+        (Self { content, left, meter, failure: failure.clone() }, failure)
+    }
+
+    /// These bytes.
+    pub(crate) fn of_bytes(bytes: &Bytes, meter: Option<Arc<Meter>>) -> Self {
+        let outgoing = Outgoing::new([Segment::Bytes(bytes.clone())], CHUNK);
+        Self {
+            content: Content::Memory(outgoing),
+            left: Some(bytes.len() as u64),
+            meter,
+            failure: BodyFailure::default(),
+        }
     }
 
     /// The next chunk; `None` at the end.
@@ -175,11 +199,7 @@ fn read_chunks(mut outgoing: Outgoing, send: &mut dyn FnMut(Bytes) -> bool) -> R
                     _ => &open.insert((held.clone(), File::open(held.path()).map_err(failed)?)).1,
                 };
                 let mut chunk = vec![0; len];
-                file.read_exact_at(&mut chunk, at).map_err(|error| {
-                    let shorter = error.kind() == io::ErrorKind::UnexpectedEof;
-                    let told = "it became shorter while it was sent";
-                    failed(if shorter { io::Error::new(error.kind(), told) } else { error })
-                })?;
+                file.read_exact_at(&mut chunk, at).map_err(became_shorter).map_err(failed)?;
                 outgoing.took(chunk)
             }
         };
@@ -190,10 +210,48 @@ fn read_chunks(mut outgoing: Outgoing, send: &mut dyn FnMut(Bytes) -> bool) -> R
     Ok(())
 }
 
+fn became_shorter(error: io::Error) -> io::Error {
+    match error.kind() {
+        kind @ io::ErrorKind::UnexpectedEof => {
+            io::Error::new(kind, "it became shorter while it was sent")
+        }
+        _ => error,
+    }
+}
+
+/// Reads a file on a thread of its own, likewise.
+fn read_file(path: PathBuf, from: u64, len: u64) -> mpsc::Receiver<Result<Bytes, Error>> {
+    let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+    tokio::task::spawn_blocking(move || {
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) => {
+                let _ = sender.blocking_send(Err(Error::file("read", &path)(error)));
+                return;
+            }
+        };
+        let mut at = from;
+        while at < len {
+            let next = usize::try_from(len - at).map_or(CHUNK, |left| left.min(CHUNK));
+            let mut chunk = vec![0; next];
+            let read = file.read_exact_at(&mut chunk, at).map_err(became_shorter);
+            let chunk = read.map(|()| Bytes::from(chunk)).map_err(Error::file("read", &path));
+            let failed = chunk.is_err();
+            if sender.blocking_send(chunk).is_err() || failed {
+                return;
+            }
+            at += next as u64;
+        }
+        // If nobody listens any more, the exchange has ended already.
+        let _ = sender.blocking_send(Ok(Bytes::new()));
+    });
+    receiver
+}
+
 #[cfg(test)]
 mod tests {
     use fishplate_contract::Payload;
-    use fishplate_wire::{Base64Encoder, Encoding, Segment};
+    use fishplate_wire::{Base64Encoder, Encoding};
     use http_body_util::BodyExt;
 
     use super::*;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fishplate_contract::Fault;
+use fishplate_data::transfer::TransferError;
 use fishplate_wire::wsdl::WsdlError;
 
 /// Why an exchange gave no result.
@@ -12,7 +13,7 @@ use fishplate_wire::wsdl::WsdlError;
 #[non_exhaustive]
 pub enum Error {
     /// The URL cannot be used.
-    #[error("{url:?} is not a URL of a service: {reason}")]
+    #[error("{url:?} cannot be used as a URL: {reason}")]
     BadUrl {
         /// As it was given.
         url: String,
@@ -129,6 +130,31 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// Data is not what its reference or its origin says, or what was sent did not arrive so.
+    #[error("the data at {url} is not what it should be: {reason}")]
+    DataMismatch {
+        /// Where it is.
+        url: String,
+        /// What differs.
+        reason: String,
+    },
+    /// The server has no sessions.
+    #[error("there is no service that opens sessions at {url}")]
+    NoSessions {
+        /// Where one was looked for.
+        url: String,
+    },
+    /// A file of ours cannot be served at this address.
+    #[error("cannot offer files at {address}: {reason}")]
+    CannotOffer {
+        /// Where we wanted to listen.
+        address: String,
+        /// Why not.
+        reason: String,
+    },
+    /// Data could not be moved.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
     /// The service answered with a fault.
     #[error(transparent)]
     Fault(#[from] Fault),
@@ -153,6 +179,7 @@ impl Error {
         match self {
             Self::Unreachable { .. } | Self::ConnectionLost { .. } => true,
             Self::Http { status, .. } => matches!(status, 502..=504),
+            Self::Transfer(TransferError::Broken { .. } | TransferError::Busy { .. }) => true,
             _ => false,
         }
     }

@@ -30,10 +30,13 @@
 //! - [`service`]: the service and its verbs
 //! - [`report`]: what the verbs on jobs answer
 //! - [`input`], [`save`](mod@save): values from files and into files
+//! - [`session`]: spaces in which programs share files
+//! - [`data`]: data that moves by reference
 //! - [`meter`]: how much of an exchange was transferred
 //! - `location`, `transport`, `body`, `spool`, `exchange`, `retry`: the inside
 
 mod body;
+pub mod data;
 pub mod error;
 mod exchange;
 pub mod input;
@@ -43,6 +46,7 @@ pub mod report;
 mod retry;
 pub mod save;
 pub mod service;
+pub mod session;
 pub mod settings;
 mod spool;
 mod transport;
@@ -55,4 +59,5 @@ pub use meter::Meter;
 pub use report::{JobFilter, JobPage, Killed, LogPage, LogStream};
 pub use save::save;
 pub use service::{Service, new_key};
+pub use session::{Session, SessionFile, Sessions};
 pub use settings::{Options, Retry, Settings};

@@ -59,6 +59,26 @@ pub(crate) fn redirected(from: &Uri, to: &str) -> Result<Uri, Error> {
     parse(&format!("{scheme}://{}{path}", authority(from)))
 }
 
+/// Where a server of ours may have its part `name` (`data/`, say), if `url` is that part, the
+/// server's address or one of its services; the most likely first.
+pub(crate) fn beside(url: &Uri, name: &str) -> Result<Vec<Uri>, Error> {
+    let (scheme, authority) = (url.scheme_str().unwrap_or("http"), authority(url));
+    let at = |path: &str| parse(&format!("{scheme}://{authority}{path}"));
+    let path = url.path().trim_end_matches('/');
+    let bare = name.trim_end_matches('/');
+    let (parent, last) = path.rsplit_once('/').unwrap_or(("", path));
+    if last == bare {
+        return Ok(vec![at(&format!("{parent}/{name}"))?]);
+    }
+    let inside = at(&format!("{path}/{name}"))?;
+    if path.is_empty() {
+        return Ok(vec![inside]);
+    }
+    let beside = at(&format!("{parent}/{name}"))?;
+    let is_directory = url.path().ends_with('/');
+    Ok(if is_directory { vec![inside, beside] } else { vec![beside, inside] })
+}
+
 fn authority(uri: &Uri) -> &str {
     uri.authority().map_or("", http::uri::Authority::as_str)
 }
@@ -90,6 +110,22 @@ mod tests {
     fn a_url_that_cannot_be_called_is_refused_with_a_reason() {
         for url in ["", "ftp://h/s", "http://", "http:///s", "http://h/a b"] {
             assert!(matches!(of_wsdl(url), Err(Error::BadUrl { .. })), "{url:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_server_is_found_from_its_address_a_service_or_itself() {
+        for (url, expected) in [
+            ("http://h", &["http://h/data/"][..]),
+            ("http://h/", &["http://h/data/"]),
+            ("http://h/data", &["http://h/data/"]),
+            ("http://h/p/data/", &["http://h/p/data/"]),
+            ("http://h/ccx?wsdl", &["http://h/data/", "http://h/ccx/data/"]),
+            ("http://h/p/", &["http://h/p/data/", "http://h/data/"]),
+        ] {
+            let found = beside(&parse(url).unwrap(), "data/").unwrap();
+            let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+            assert_eq!(found, expected, "{url}");
         }
     }
 

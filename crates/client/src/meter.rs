@@ -45,6 +45,16 @@ impl Meter {
         self.to_send.store(to_send.unwrap_or(UNKNOWN), Relaxed);
     }
 
+    /// So many bytes of the request are at the other end already.
+    pub(crate) fn set_sent(&self, bytes: u64) {
+        self.sent.store(bytes, Relaxed);
+    }
+
+    /// So many bytes of the answer are here already.
+    pub(crate) fn set_received(&self, bytes: u64) {
+        self.received.store(bytes, Relaxed);
+    }
+
     /// That was all.
     pub(crate) fn end_sent(&self) {
         self.to_send.store(self.sent(), Relaxed);

@@ -1,6 +1,9 @@
 //! What the verbs on jobs answer.
 
-use fishplate_contract::{Argument, JobId, JobReport, JobState, Timestamp, Usage, Value, lexical};
+use fishplate_contract::{
+    Argument, JobId, JobReport, JobState, Placing, Timestamp, Transfer, TransferState, Usage,
+    Value, lexical,
+};
 
 /// What `kill` did.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,6 +113,10 @@ impl<'a> Fields<'a> {
         self.required(name, |text| text.parse().ok())
     }
 
+    pub(crate) fn moment(&self, name: &str) -> Result<Timestamp, String> {
+        self.required(name, moment)
+    }
+
     pub(crate) fn state(&self) -> Result<JobState, String> {
         self.required("state", JobState::from_name)
     }
@@ -136,19 +143,38 @@ impl<'a> Fields<'a> {
             signal: self.find("signal").filter(|signal| !signal.is_empty()).map(str::to_owned),
             usage: used.then_some(usage),
             ended_by: text("endedBy"),
-            transfers: Vec::new(),
+            transfers: self
+                .records("transfer")
+                .map(|it| transfer(&it))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The records of that name.
+    fn records(&self, name: &str) -> impl Iterator<Item = Fields<'a>> {
+        self.0.iter().filter_map(move |field| match &field.value {
+            Value::Record(fields) if field.name == name => Some(Fields(fields)),
+            _ => None,
         })
     }
 
     pub(crate) fn page(&self, service: &str) -> Result<JobPage, String> {
-        let records = self.0.iter().filter_map(|field| match &field.value {
-            Value::Record(fields) if field.name == "job" => Some(fields),
-            _ => None,
-        });
-        let jobs =
-            records.map(|fields| Fields(fields).report(service)).collect::<Result<_, _>>()?;
+        let jobs = self.records("job").map(|fields| fields.report(service));
+        let jobs = jobs.collect::<Result<_, _>>()?;
         Ok(JobPage { jobs, more: self.flag("more")? })
     }
+}
+
+/// Data of a job on its way.
+fn transfer(fields: &Fields<'_>) -> Result<Transfer, String> {
+    Ok(Transfer {
+        parameter: fields.text("parameter")?.to_owned(),
+        peer: fields.find("peer").unwrap_or_default().to_owned(),
+        state: fields.required("state", TransferState::from_name)?,
+        bytes: fields.number("bytes")?,
+        total: fields.optional("total", |text| text.parse().ok())?,
+        placed: fields.optional("placed", Placing::from_name)?,
+    })
 }
 
 /// The moment of an `xs:dateTime` with a time zone.
@@ -191,6 +217,33 @@ mod tests {
         assert_eq!(report.usage.unwrap().max_memory, 4096);
         assert_eq!(report.progress, Some(0.25));
         assert_eq!(report.signal.as_deref(), Some("SIGKILL"));
+    }
+
+    #[test]
+    fn a_report_tells_transfers() {
+        let texts = |fields: &[(&str, &str)]| {
+            let fields = fields.iter().map(|(name, text)| Argument::text(*name, *text));
+            Argument::new("transfer", Value::Record(fields.collect()))
+        };
+        let first = [("parameter", "mesh"), ("state", "running"), ("bytes", "7"), ("peer", "")];
+        let second = [
+            ("parameter", "deck"),
+            ("peer", "https://a.example"),
+            ("state", "done"),
+            ("bytes", "9"),
+            ("total", "9"),
+            ("placed", "reflink"),
+        ];
+        let mut told = fields(&[]);
+        told.extend([texts(&first), texts(&second)]);
+        let report = Fields(&told).report("s").unwrap();
+        let (mesh, deck) = (&report.transfers[0], &report.transfers[1]);
+        assert_eq!((mesh.state, mesh.total, mesh.placed), (TransferState::Running, None, None));
+        assert_eq!((deck.bytes, deck.total), (9, Some(9)));
+        assert_eq!(deck.placed, Some(Placing::Reflink));
+        assert_eq!(deck.peer, "https://a.example");
+        told.push(texts(&[("parameter", "x"), ("state", "lost"), ("bytes", "0")]));
+        assert_eq!(Fields(&told).report("s").unwrap_err(), "state is \"lost\"");
     }
 
     #[test]

@@ -98,13 +98,13 @@ fn copy_into(payload: &Payload, file: &mut File) -> io::Result<()> {
 }
 
 /// Where a link leads: what it names is replaced, not the link.
-fn target_of(to: &Path) -> PathBuf {
+pub(crate) fn target_of(to: &Path) -> PathBuf {
     fs::canonicalize(to).unwrap_or_else(|_| to.to_owned())
 }
 
 /// What is written to and never replaced: devices, pipes, and what is open already
 /// (`/dev/stdout`), even if a file stands behind it.
-fn is_special(to: &Path) -> bool {
+pub(crate) fn is_special(to: &Path) -> bool {
     let is_open_already =
         ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"].iter().any(|at| to.starts_with(at));
     fs::metadata(to)

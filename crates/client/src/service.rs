@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fishplate_contract::{
-    Argument, Array, CallOptions, JobId, JobReport, Parameter, Payload, Value, Verb,
+    Argument, Array, CallOptions, JobId, JobReport, JobState, Parameter, Payload, Value, Verb,
 };
 use fishplate_wire::wsdl::{self, DescribedOperation, Description};
 use fishplate_wire::{
@@ -250,17 +250,38 @@ impl Service {
     pub async fn wait(
         &self,
         job: JobId,
-        mut progress: impl FnMut(&JobReport),
+        progress: impl FnMut(&JobReport),
     ) -> Result<JobReport, Error> {
-        let mut pause = FIRST_POLL;
+        self.wait_until(job, progress, JobState::is_final).await
+    }
+
+    /// Waits until the data that a job refers to is at the server, likewise: until then what the
+    /// caller [offers](crate::data::Offer) has to be there.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn wait_fetched(
+        &self,
+        job: JobId,
+        progress: impl FnMut(&JobReport),
+    ) -> Result<JobReport, Error> {
+        self.wait_until(job, progress, |state| state != JobState::Fetching).await
+    }
+
+    async fn wait_until(
+        &self,
+        job: JobId,
+        mut progress: impl FnMut(&JobReport),
+        enough: impl Fn(JobState) -> bool,
+    ) -> Result<JobReport, Error> {
+        let mut pauses = Pauses::new();
         loop {
             let report = self.status(job).await?;
             progress(&report);
-            if report.state.is_final() {
+            if enough(report.state) {
                 return Ok(report);
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 3 / 2).min(LONGEST_POLL);
+            pauses.pause().await;
         }
     }
 
@@ -302,7 +323,7 @@ impl Service {
         let safe = safe && inner.description.ours;
         let retry = if safe { inner.settings.retry } else { Retry::NEVER };
         // On the heap, where it stays: what surrounds it is moved about.
-        let asking = Box::pin(retrying(retry, &meter, async || exchange.run().await));
+        let asking = Box::pin(retrying(retry, &meter, || exchange.run()));
         let allowed = options.timeout.or(inner.settings.timeout);
         limited(allowed, &inner.address, asking).await
     }
@@ -317,7 +338,11 @@ impl Service {
             wrapper: described.request.clone(),
             qualified: described.qualified,
             version: self.inner.settings.soap,
-            options: CallOptions { key: options.key.clone(), ..CallOptions::default() },
+            options: CallOptions {
+                key: options.key.clone(),
+                session: options.session,
+                outputs: options.outputs.clone(),
+            },
             arrays: self.arrays(described),
             items: described.items.clone(),
         };
@@ -337,6 +362,7 @@ impl Service {
 
     fn packaging(&self, arguments: &[Argument]) -> Packaging {
         let is_large = |argument: &Argument| match &argument.value {
+            Value::Data(Payload::Reference(_)) => false,
             Value::Data(payload) | Value::Array(Array { data: payload, .. }) => {
                 payload.len().is_some_and(|len| len > MTOM_THRESHOLD)
             }
@@ -458,6 +484,20 @@ fn in_its_form(parameter: &Parameter, mut argument: Argument) -> Argument {
         argument.value = Value::Data(Payload::Inline(Bytes::from(std::mem::take(text))));
     }
     argument
+}
+
+/// Sleeps between questions that become rarer, from 0.05 s to 5 s.
+struct Pauses(Duration);
+
+impl Pauses {
+    fn new() -> Self {
+        Self(FIRST_POLL)
+    }
+
+    async fn pause(&mut self) {
+        tokio::time::sleep(self.0).await;
+        self.0 = (self.0 * 3 / 2).min(LONGEST_POLL);
+    }
 }
 
 fn about(job: JobId) -> Argument {

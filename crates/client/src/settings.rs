@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fishplate_contract::{OutputChoice, SessionId};
 use fishplate_wire::{ArrayForm, Packaging, SoapVersion, WireLimits};
 
 use crate::meter::Meter;
@@ -95,6 +96,10 @@ pub struct Options {
     /// Idempotency key of a `call` or `spawn` ([`crate::new_key`] draws one): the program runs once
     /// however often the call is sent, and a broken connection is no loss.
     pub key: Option<String>,
+    /// The session that the program runs in.
+    pub session: Option<SessionId>,
+    /// How outputs are wanted; those not named come by value, in a session by reference.
+    pub outputs: Vec<OutputChoice>,
     /// Directory where large outputs are put while they come, and stay until they are saved or
     /// dropped; best the one they shall be saved in. Default: the system's directory for such.
     pub spool_dir: Option<PathBuf>,

@@ -135,7 +135,7 @@ fn verbs_on_jobs() -> Vec<Exposed> {
             vec![job_parameter()],
             vec![
                 Parameter::new("running", DataType::Bool)
-                    .help("True while the job is queued or runs."),
+                    .help("True while its data is fetched, it is queued or runs."),
             ],
         ),
         exposed(
@@ -223,7 +223,8 @@ fn status_fields() -> Vec<Parameter> {
     vec![
         Parameter::new("id", Text).help("ID of the job."),
         Parameter::new("operation", Text).help("The operation it runs."),
-        Parameter::new("state", Text).help("queued, running, done, failed, killed or unknown."),
+        Parameter::new("state", Text)
+            .help("fetching, queued, running, done, failed, killed or unknown."),
         Parameter::new("message", Text).help("What it waits for, why it failed, how it was ended."),
         Parameter::new("progress", Double).optional().help("Share done, 0 to 1."),
         Parameter::new("submitted", DateTime).help("When it was accepted."),
@@ -237,5 +238,23 @@ fn status_fields() -> Vec<Parameter> {
         Parameter::new("endedBy", Text)
             .optional()
             .help("How its processes were ended: cgroup or sweep."),
+        Parameter::new("transfer", DataType::Record(transfer_fields()))
+            .repeated()
+            .help("Data that came or went by reference."),
+    ]
+}
+
+/// The fields of a [`crate::Transfer`] in a report.
+fn transfer_fields() -> Vec<Parameter> {
+    use DataType::{Long, String as Text};
+    vec![
+        Parameter::new("parameter", Text).help("The parameter whose data it is."),
+        Parameter::new("peer", Text).help("The other end: scheme and authority of its URL."),
+        Parameter::new("state", Text).help("waiting, running, done or failed."),
+        Parameter::new("bytes", Long).help("Bytes that are here, or there, by now."),
+        Parameter::new("total", Long).optional().help("How many there will be, if it is known."),
+        Parameter::new("placed", Text)
+            .optional()
+            .help("How it became a file of the job: reflink, link, move or copy."),
     ]
 }

@@ -7,6 +7,7 @@
 //! - [`place`](mod@place): bringing one into a directory
 //! - [`session`]: directories of files that jobs share
 //! - [`progress`]: how far a transfer is
+//! - [`settings`]: what the operator says of them
 //! - [`transfer`]: the trait of transports, and one file a transport
 //! - [`policy`]: which addresses may be asked
 //! - [`resolve`]: from a reference to data that is here
@@ -19,6 +20,7 @@ pub mod pool;
 pub mod progress;
 pub mod resolve;
 pub mod session;
+pub mod settings;
 pub mod transfer;
 
 pub use grant::{Grant, GrantId, GrantRequest, Granted};

@@ -1,12 +1,14 @@
-//! The words of a call: `x=1`, `y:two`, `out:result`, `out:result=FILE` (paper 000, Figure 5).
+//! The words of a call: `x=1`, `y:two`, `out:result`, `out:result=FILE` (paper 000, Figure 5), and
+//! `y@URL`, `y@FILE`, `ref:result`, `auto:result` for data by reference (section 4.5).
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 
 use anyhow::Result;
+use fishplate_client::data::Offer;
 use fishplate_client::service::{input_of, output_of};
 use fishplate_client::{Error, file_input, input::text_input};
-use fishplate_contract::{Argument, DataType, Value};
+use fishplate_contract::{Argument, DataRef, DataType, OutputChoice, OutputForm, Payload, Value};
 use fishplate_jobs::dimension::Dimensions;
 use fishplate_wire::wsdl::DescribedOperation;
 
@@ -29,49 +31,120 @@ pub(crate) enum Word {
         /// The file whose content is its value.
         path: PathBuf,
     },
-    /// `out:NAME` or `out:NAME=FILE`.
+    /// `NAME@URL`.
+    Reference {
+        /// Name of the input.
+        name: String,
+        /// Where the server gets its value.
+        url: String,
+    },
+    /// `NAME@FILE`.
+    Offer {
+        /// Name of the input.
+        name: String,
+        /// The file that the server gets from us.
+        path: PathBuf,
+    },
+    /// `out:NAME`, `ref:NAME`, `auto:NAME`, with or without `=` and where it goes.
     Out(Wanted),
 }
 
-/// An output that shall go to a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An output that somebody asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Wanted {
-    /// Name of the output.
+    /// Name of the output; [`OutputChoice::ALL`] for all.
     pub(crate) name: String,
-    /// The file or directory, if told.
+    /// By value, by reference, or as the server likes.
+    pub(crate) form: OutputForm,
+    /// The file or directory for what comes by value, if told.
     pub(crate) to: Option<PathBuf>,
+    /// The URL to which the server delivers it.
+    pub(crate) deliver_to: Option<String>,
 }
+
+impl Wanted {
+    /// Where it goes if it comes by value: as told, or a file of its name.
+    pub(crate) fn target(&self) -> PathBuf {
+        self.to.clone().unwrap_or_else(|| PathBuf::from(&self.name))
+    }
+
+    /// It may go into a file.
+    pub(crate) fn may_be_file(&self) -> bool {
+        self.form != OutputForm::Reference
+    }
+}
+
+/// Schemes of references to inputs.
+const SOURCES: [&str; 6] = ["http", "https", "ftp", "s3", "file", "session"];
+/// Schemes of destinations of outputs.
+const DESTINATIONS: [&str; 6] = ["mailto", "s3", "ftp", "http", "https", "file"];
 
 /// A word that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WordError {
     /// Neither `=` nor `:`.
     #[error(
-        "cannot read the argument {0:?}: write NAME=VALUE, NAME:FILE (the content of a file) or \
-         out:NAME (an output into a file)"
+        "cannot read the argument {0:?}: write NAME=VALUE, NAME:FILE (the content of a file), \
+         NAME@URL (a reference), out:NAME (an output into a file) or ref:NAME (an output as a \
+         reference)"
     )]
     NoForm(String),
-    /// Nothing before `=` or `:`.
-    #[error("the argument {0:?} names no parameter: write NAME=VALUE or NAME:FILE")]
+    /// Nothing before `=`, `:` or `@`.
+    #[error("the argument {0:?} names no parameter: write NAME=VALUE, NAME:FILE or NAME@URL")]
     NoName(String),
+    /// `NAME@`.
+    #[error(
+        "the argument {0:?} refers to nothing: write NAME@URL, or NAME@FILE for a file of yours"
+    )]
+    NoSource(String),
+    /// A URL that nobody gets data from.
+    #[error(
+        "the argument {word:?} refers to data by {scheme:?}: write a URL that begins with \
+         http:, https:, ftp:, s3: or file:, session:FILE for a file of the session, or ./FILE for \
+         a file of yours"
+    )]
+    Source {
+        /// As it was typed.
+        word: String,
+        /// Its scheme.
+        scheme: String,
+    },
+    /// A URL that nobody delivers to.
+    #[error(
+        "the argument {word:?} does not tell where to deliver to: write ref:NAME=URL with a URL \
+         that begins with mailto:, s3:, ftp:, http:, https: or file:, ref:NAME for a reference at \
+         the server, or out:NAME=FILE for a file of yours"
+    )]
+    Destination {
+        /// As it was typed.
+        word: String,
+    },
     /// `NAME:`.
     #[error("the argument {0:?} names no file: write NAME:FILE, or NAME= for an empty value")]
     NoFile(String),
-    /// `out=...`.
+    /// `out=...`, `ref=...`.
     #[error(
-        "the argument {0:?} sets no input, because out is reserved for outputs: \
-         write out:NAME or out:NAME=FILE"
+        "the argument {word:?} sets no input, because {prefix} is reserved for outputs: \
+         write {}",
+        forms(prefix)
     )]
-    Out(String),
+    Out {
+        /// As it was typed.
+        word: String,
+        /// `out`, `ref` or `auto`.
+        prefix: &'static str,
+    },
     /// `out:` without a name, or `out:NAME=` without a file.
-    #[error("the argument {0:?} is incomplete: write out:NAME or out:NAME=FILE")]
-    IncompleteOut(String),
-    /// `ref:...` or `ref=...`.
-    #[error(
-        "the argument {0:?} cannot be used: ref is reserved for data by reference, which this \
-         version does not have; write NAME:FILE"
-    )]
-    Ref(String),
+    #[error("the argument {word:?} is incomplete: write {}", forms(prefix))]
+    IncompleteOut {
+        /// As it was typed.
+        word: String,
+        /// `out`, `ref` or `auto`.
+        prefix: &'static str,
+    },
+    /// `out:*`.
+    #[error("the argument {0:?} names no output: * stands for all in ref:* and auto:* only")]
+    AllIntoFile(String),
     /// An output twice.
     #[error("the output {0} is asked for more than once")]
     OutTwice(String),
@@ -79,33 +152,93 @@ pub(crate) enum WordError {
     #[error("spawn gives no outputs: fetch {0} with `fishplate results URL JOB out:{0}`")]
     OutOfSpawn(String),
     /// An input where outputs are asked for only.
-    #[error("results takes no inputs such as {0:?}: write out:NAME or out:NAME=FILE")]
+    #[error("results takes no inputs such as {0:?}: write out:NAME, out:NAME=FILE or ref:NAME")]
     InputOfResults(String),
 }
 
-/// Understands one word. The first `=` or `:` decides.
-pub(crate) fn parse(word: &str) -> Result<Word, WordError> {
-    let Some(at) = word.find(['=', ':']) else { return Err(WordError::NoForm(word.to_owned())) };
-    let (name, rest) = (&word[..at], &word[at + 1..]);
-    let is_file = word.as_bytes()[at] == b':';
-    match name {
-        "" => Err(WordError::NoName(word.to_owned())),
-        "ref" => Err(WordError::Ref(word.to_owned())),
-        "out" if !is_file => Err(WordError::Out(word.to_owned())),
-        "out" => {
-            let (name, to) = match rest.split_once('=') {
-                Some((name, file)) => (name, Some(file)),
-                None => (rest, None),
-            };
-            if name.is_empty() || to == Some("") {
-                return Err(WordError::IncompleteOut(word.to_owned()));
-            }
-            Ok(Word::Out(Wanted { name: name.to_owned(), to: to.map(PathBuf::from) }))
-        }
-        _ if is_file && rest.is_empty() => Err(WordError::NoFile(word.to_owned())),
-        _ if is_file => Ok(Word::File { name: name.to_owned(), path: PathBuf::from(rest) }),
-        _ => Ok(Word::Value { name: name.to_owned(), text: rest.to_owned() }),
+/// How an output is asked for.
+fn forms(prefix: &str) -> &'static str {
+    match prefix {
+        "ref" => "ref:NAME or ref:NAME=URL",
+        "auto" => "auto:NAME or auto:NAME=FILE",
+        _ => "out:NAME or out:NAME=FILE",
     }
+}
+
+/// Understands one word. The first `=`, `:` or `@` decides.
+pub(crate) fn parse(word: &str) -> Result<Word, WordError> {
+    let Some(at) = word.find(['=', ':', '@']) else {
+        return Err(WordError::NoForm(word.to_owned()));
+    };
+    let (name, sign, rest) = (&word[..at], word.as_bytes()[at], &word[at + 1..]);
+    let output = match name {
+        "" => return Err(WordError::NoName(word.to_owned())),
+        "out" => Some(("out", OutputForm::Value)),
+        "ref" => Some(("ref", OutputForm::Reference)),
+        // An input of that name can still have a value.
+        "auto" if sign == b':' => Some(("auto", OutputForm::Auto)),
+        _ => None,
+    };
+    match (output, sign) {
+        (Some((prefix, form)), b':') => wanted(word, prefix, form, rest).map(Word::Out),
+        (Some((prefix, _)), _) => Err(WordError::Out { word: word.to_owned(), prefix }),
+        (None, b'@') => referred(word, name, rest),
+        (None, b':') if rest.is_empty() => Err(WordError::NoFile(word.to_owned())),
+        (None, b':') => Ok(Word::File { name: name.to_owned(), path: PathBuf::from(rest) }),
+        (None, _) => Ok(Word::Value { name: name.to_owned(), text: rest.to_owned() }),
+    }
+}
+
+fn wanted(
+    word: &str,
+    prefix: &'static str,
+    form: OutputForm,
+    rest: &str,
+) -> Result<Wanted, WordError> {
+    let (name, to) = match rest.split_once('=') {
+        Some((name, to)) => (name, Some(to)),
+        None => (rest, None),
+    };
+    if name.is_empty() || to == Some("") {
+        return Err(WordError::IncompleteOut { word: word.to_owned(), prefix });
+    }
+    let all = name == OutputChoice::ALL;
+    if all && (form == OutputForm::Value || to.is_some()) {
+        return Err(WordError::AllIntoFile(word.to_owned()));
+    }
+    let mut wanted = Wanted { name: name.to_owned(), form, ..Wanted::default() };
+    match (form, to) {
+        (OutputForm::Reference, Some(url)) => {
+            if !scheme(url).is_some_and(|scheme| DESTINATIONS.contains(&&*scheme)) {
+                return Err(WordError::Destination { word: word.to_owned() });
+            }
+            wanted.deliver_to = Some(url.to_owned());
+        }
+        (_, to) => wanted.to = to.map(PathBuf::from),
+    }
+    Ok(wanted)
+}
+
+/// `NAME@URL`, or a file of ours: what begins with a name of two or more letters and a colon is a URL.
+fn referred(word: &str, name: &str, rest: &str) -> Result<Word, WordError> {
+    let name = name.to_owned();
+    match scheme(rest) {
+        None if rest.is_empty() => Err(WordError::NoSource(word.to_owned())),
+        None => Ok(Word::Offer { name, path: PathBuf::from(rest) }),
+        Some(scheme) if SOURCES.contains(&&*scheme) => {
+            Ok(Word::Reference { name, url: rest.to_owned() })
+        }
+        Some(scheme) => Err(WordError::Source { word: word.to_owned(), scheme }),
+    }
+}
+
+/// The scheme of a URL, in lower case (RFC 3986, section 3.1).
+fn scheme(url: &str) -> Option<String> {
+    let (scheme, _) = url.split_once(':')?;
+    let mut letters = scheme.chars();
+    let first = letters.next()?.is_ascii_alphabetic();
+    let others = letters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'));
+    (first && others && scheme.len() > 1).then(|| scheme.to_ascii_lowercase())
 }
 
 /// The words of a call: inputs and outputs, in the order they were typed.
@@ -126,12 +259,12 @@ pub(crate) fn parse_all(words: &[String]) -> Result<(Vec<Word>, Vec<Wanted>), Wo
     Ok((inputs, outputs))
 }
 
-/// The words of `spawn`: inputs only.
-pub(crate) fn inputs_only(words: &[String]) -> Result<Vec<Word>, WordError> {
+/// The words of `spawn`: inputs, and how outputs are wanted, but none into a file of ours.
+pub(crate) fn without_files(words: &[String]) -> Result<(Vec<Word>, Vec<Wanted>), WordError> {
     let (inputs, outputs) = parse_all(words)?;
-    match outputs.into_iter().next() {
-        Some(wanted) => Err(WordError::OutOfSpawn(wanted.name)),
-        None => Ok(inputs),
+    match outputs.iter().find(|wanted| wanted.form == OutputForm::Value || wanted.to.is_some()) {
+        Some(wanted) => Err(WordError::OutOfSpawn(wanted.name.clone())),
+        None => Ok((inputs, outputs)),
     }
 }
 
@@ -145,11 +278,27 @@ pub(crate) fn outputs_only(words: &[String]) -> Result<Vec<Wanted>, WordError> {
     parse_all(words).map(|(_, outputs)| outputs)
 }
 
+/// What the server is told of the outputs. By value is what it does anyway, unless the call is in a
+/// session or has a choice for all.
+pub(crate) fn choices(wanted: &[Wanted], in_session: bool) -> Vec<OutputChoice> {
+    let all = wanted.iter().any(|wanted| wanted.name == OutputChoice::ALL);
+    let told = wanted.iter().filter(|wanted| {
+        in_session || all || wanted.form != OutputForm::Value || wanted.deliver_to.is_some()
+    });
+    let choice = |wanted: &Wanted| OutputChoice {
+        name: wanted.name.clone(),
+        form: wanted.form,
+        to: wanted.deliver_to.clone(),
+    };
+    told.map(choice).collect()
+}
+
 /// The values of the inputs: a file's bytes for a file input, the numbers in it for an array, a file's
-/// trimmed text for others.
+/// trimmed text for others; references to what is elsewhere and, by `offer`, to our own files.
 pub(crate) async fn load(
     operation: &DescribedOperation,
     inputs: Vec<Word>,
+    offer: Option<&Offer>,
 ) -> Result<Vec<Argument>> {
     let mut arguments = Vec::with_capacity(inputs.len());
     let mut known = lengths(operation, &inputs);
@@ -182,6 +331,18 @@ pub(crate) async fn load(
                 };
                 Argument::new(name, value)
             }
+            Word::Reference { name, url } => {
+                input_of(operation, &name)?;
+                Argument::new(name, Value::Data(Payload::Reference(DataRef::new(url))))
+            }
+            Word::Offer { name, path } => {
+                input_of(operation, &name)?;
+                let reference = match offer {
+                    Some(offer) => offer.add(&path).await?,
+                    None => anyhow::bail!("nothing offers {}", path.display()),
+                };
+                Argument::new(name, Value::Data(Payload::Reference(reference)))
+            }
             Word::Out(wanted) => unreachable!("output {} among the inputs", wanted.name),
         });
     }
@@ -208,7 +369,8 @@ pub(crate) fn check_outputs(
     operation: &DescribedOperation,
     wanted: &[Wanted],
 ) -> Result<(), Error> {
-    wanted.iter().try_for_each(|wanted| output_of(operation, &wanted.name).map(drop))
+    let named = wanted.iter().filter(|wanted| wanted.name != OutputChoice::ALL);
+    named.into_iter().try_for_each(|wanted| output_of(operation, &wanted.name).map(drop))
 }
 
 #[cfg(test)]
@@ -216,7 +378,21 @@ mod tests {
     use super::*;
 
     fn out(name: &str, to: Option<&str>) -> Word {
-        Word::Out(Wanted { name: name.to_owned(), to: to.map(PathBuf::from) })
+        let to = to.map(PathBuf::from);
+        Word::Out(Wanted { name: name.to_owned(), to, ..Wanted::default() })
+    }
+
+    fn by_reference(name: &str, to: Option<&str>) -> Word {
+        let (form, deliver_to) = (OutputForm::Reference, to.map(str::to_owned));
+        Word::Out(Wanted { name: name.to_owned(), form, to: None, deliver_to })
+    }
+
+    fn reference(name: &str, url: &str) -> Word {
+        Word::Reference { name: name.to_owned(), url: url.to_owned() }
+    }
+
+    fn offer(name: &str, path: &str) -> Word {
+        Word::Offer { name: name.to_owned(), path: PathBuf::from(path) }
     }
 
     fn value(name: &str, text: &str) -> Word {
@@ -246,9 +422,51 @@ mod tests {
             ("out:r=a=b", out("r", Some("a=b"))),
             ("out:out", out("out", None)),
             ("outer=1", value("outer", "1")),
+            ("auto=1", value("auto", "1")),
+            ("y@http://h/data/x", reference("y", "http://h/data/x")),
+            ("y@S3://bucket/key", reference("y", "S3://bucket/key")),
+            ("y@session:mesh", reference("y", "session:mesh")),
+            ("y@two", offer("y", "two")),
+            ("y@/data/two", offer("y", "/data/two")),
+            ("y@./a:b", offer("y", "./a:b")),
+            ("y@c:d", offer("y", "c:d")),
+            ("y@a=b", offer("y", "a=b")),
+            ("ref:mesh", by_reference("mesh", None)),
+            ("ref:*", by_reference("*", None)),
+            ("ref:mesh=mailto:a@b", by_reference("mesh", Some("mailto:a@b"))),
+            ("ref:mesh=s3://b/k=1", by_reference("mesh", Some("s3://b/k=1"))),
         ] {
             assert_eq!(parse(word), Ok(expected), "{word}");
         }
+    }
+
+    fn reserved(word: &str, prefix: &'static str) -> WordError {
+        WordError::Out { word: word.to_owned(), prefix }
+    }
+
+    fn incomplete(word: &str, prefix: &'static str) -> WordError {
+        WordError::IncompleteOut { word: word.to_owned(), prefix }
+    }
+
+    #[test]
+    fn the_server_is_told_what_it_would_not_do_anyway() {
+        let wanted = |words: &[&str]| {
+            let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+            parse_all(&words).unwrap().1
+        };
+        let told = |words: &[&str], in_session| {
+            let choices = choices(&wanted(words), in_session).into_iter();
+            choices.map(|choice| (choice.name, choice.form.name())).collect::<Vec<_>>()
+        };
+        let choice = |name: &str, form| (name.to_owned(), form);
+        assert_eq!(told(&["out:a", "ref:b"], false), [choice("b", "reference")]);
+        assert_eq!(told(&["out:a"], true), [choice("a", "value")]);
+        let all = [choice("a", "value"), choice("*", "auto")];
+        assert_eq!(told(&["out:a", "auto:*"], false), all);
+        assert_eq!(
+            choices(&wanted(&["ref:b=mailto:x@y"]), false)[0].to.as_deref(),
+            Some("mailto:x@y")
+        );
     }
 
     #[test]
@@ -259,12 +477,27 @@ mod tests {
             ("=1", WordError::NoName("=1".to_owned())),
             (":f", WordError::NoName(":f".to_owned())),
             ("y:", WordError::NoFile("y:".to_owned())),
-            ("out=f", WordError::Out("out=f".to_owned())),
-            ("out:", WordError::IncompleteOut("out:".to_owned())),
-            ("out:=f", WordError::IncompleteOut("out:=f".to_owned())),
-            ("out:r=", WordError::IncompleteOut("out:r=".to_owned())),
-            ("ref:x", WordError::Ref("ref:x".to_owned())),
-            ("ref=x", WordError::Ref("ref=x".to_owned())),
+            ("@f", WordError::NoName("@f".to_owned())),
+            ("y@", WordError::NoSource("y@".to_owned())),
+            ("out=f", reserved("out=f", "out")),
+            ("out@f", reserved("out@f", "out")),
+            ("ref=x", reserved("ref=x", "ref")),
+            ("out:", incomplete("out:", "out")),
+            ("out:=f", incomplete("out:=f", "out")),
+            ("out:r=", incomplete("out:r=", "out")),
+            ("ref:", incomplete("ref:", "ref")),
+            ("auto:r=", incomplete("auto:r=", "auto")),
+            ("out:*", WordError::AllIntoFile("out:*".to_owned())),
+            ("auto:*=dir/", WordError::AllIntoFile("auto:*=dir/".to_owned())),
+            ("ref:r=file", WordError::Destination { word: "ref:r=file".to_owned() }),
+            ("ref:r=gopher://h", WordError::Destination { word: "ref:r=gopher://h".to_owned() }),
+            (
+                "y@gopher://h/x",
+                WordError::Source {
+                    word: "y@gopher://h/x".to_owned(),
+                    scheme: "gopher".to_owned(),
+                },
+            ),
         ] {
             assert_eq!(parse(word), Err(expected), "{word}");
         }
@@ -281,7 +514,7 @@ mod tests {
             |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let twice = parse_all(&words(&["out:r", "x=1", "out:r=f"]));
         assert_eq!(twice, Err(WordError::OutTwice("r".to_owned())));
-        let spawn = inputs_only(&words(&["x=1", "out:r"]));
+        let spawn = without_files(&words(&["x=1", "ref:q", "out:r"]));
         assert_eq!(spawn, Err(WordError::OutOfSpawn("r".to_owned())));
         let results = outputs_only(&words(&["out:r", "x=1"]));
         assert_eq!(results, Err(WordError::InputOfResults("x=1".to_owned())));

@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
+use fishplate_client::data::{Into, Sources};
 use fishplate_client::save::spool_dir_for;
-use fishplate_client::{Error, save};
-use fishplate_contract::{Argument, DataType, Element, Parameter, Payload, Value};
+use fishplate_client::{Error, Meter, Settings, save};
+use fishplate_contract::{
+    Argument, DataRef, DataType, Element, OutputChoice, OutputForm, Parameter, Payload, Value,
+};
 use fishplate_jobs::array_file::{self, Format};
 
 use crate::arguments::Wanted;
 use crate::array::save_array;
+use crate::output::{Output, progress};
 
 /// What became of one value of an output.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,6 +56,8 @@ pub(crate) enum Fate {
         /// Its length in bytes.
         size: u64,
     },
+    /// It stays elsewhere.
+    Referred(DataRef),
     /// Bytes that nobody asked for.
     NotAsked {
         /// How many.
@@ -89,10 +96,28 @@ pub(crate) enum DeliveryError {
     },
 }
 
+/// How to get what came as a reference and shall go to a file.
+pub(crate) struct Fetch {
+    /// How to reach where it is.
+    pub(crate) settings: Settings,
+    /// Where progress is shown.
+    pub(crate) output: Output,
+}
+
+impl Fetch {
+    async fn write_to(&self, reference: &DataRef, path: &Path) -> Result<u64, Error> {
+        let sources = Sources::new(&self.settings);
+        let meter = Arc::new(Meter::default());
+        let to = Into::File(path.to_owned());
+        let getting = sources.get(reference, &to, &meter);
+        progress::moving(self.output, &meter, getting).await.map(|got| got.len)
+    }
+}
+
 /// Before a program runs: the directories of all targets exist.
 pub(crate) fn check_targets(wanted: &[Wanted]) -> Result<(), DeliveryError> {
-    for wanted in wanted {
-        let path = wanted.to.clone().unwrap_or_else(|| PathBuf::from(&wanted.name));
+    for wanted in wanted.iter().filter(|wanted| wanted.may_be_file()) {
+        let path = wanted.target();
         if is_directory_name(&path) {
             continue; // Made when it is needed.
         }
@@ -112,10 +137,11 @@ pub(crate) fn check_targets(wanted: &[Wanted]) -> Result<(), DeliveryError> {
 pub(crate) fn spool_dir(wanted: &[Wanted], outputs: &[Parameter]) -> Option<PathBuf> {
     let is_file = |wanted: &&Wanted| {
         let in_file = |of: &DataType| of.is_binary() || of.as_array().is_some();
-        outputs.iter().any(|output| output.name == wanted.name && in_file(&output.data_type))
+        wanted.may_be_file()
+            && outputs.iter().any(|output| output.name == wanted.name && in_file(&output.data_type))
     };
     wanted.iter().filter(is_file).find_map(|wanted| {
-        let to = wanted.to.clone().unwrap_or_else(|| PathBuf::from(&wanted.name));
+        let to = wanted.target();
         let to = if to.is_dir() { to.join("output") } else { to };
         // A directory yet to be made: what comes is put beside it.
         let to: PathBuf = to.components().collect();
@@ -123,18 +149,21 @@ pub(crate) fn spool_dir(wanted: &[Wanted], outputs: &[Parameter]) -> Option<Path
     })
 }
 
-/// Puts every wanted output into its file and tells what became of all. Wanted outputs that did
-/// not come (optional ones) are in the second list.
+/// Puts every wanted output into its file, what came as a reference by `fetch`, and tells what became
+/// of all. Wanted outputs that did not come (optional ones) are in the second list.
 pub(crate) async fn deliver(
     outputs: Vec<Argument>,
     parameters: &[Parameter],
     wanted: &[Wanted],
+    fetch: &Fetch,
 ) -> Result<(Vec<Delivered>, Vec<String>)> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for output in &outputs {
         *counts.entry(output.name.clone()).or_default() += 1;
     }
-    let missing = wanted.iter().filter(|wanted| !counts.contains_key(&wanted.name));
+    let missing = wanted
+        .iter()
+        .filter(|wanted| wanted.name != OutputChoice::ALL && !counts.contains_key(&wanted.name));
     let missing = missing.map(|wanted| wanted.name.clone()).collect();
     let mut taken: Vec<PathBuf> = Vec::new();
     let mut delivered = Vec::with_capacity(outputs.len());
@@ -144,6 +173,7 @@ pub(crate) async fn deliver(
         let asked = wanted.iter().find(|wanted| wanted.name == output.name);
         let fate = match asked {
             None => unasked(&output.value),
+            Some(wanted) if stays(wanted, &output.value) => unasked(&output.value),
             Some(wanted) => {
                 let many = repeated && counts[&output.name] > 1;
                 let path = target(wanted, &output, repeated, many)?;
@@ -152,7 +182,7 @@ pub(crate) async fn deliver(
                     return Err(DeliveryError::SameLabel { name: output.name, label }.into());
                 }
                 taken.push(path.clone());
-                put(&output, parameter, path).await?
+                put(&output, parameter, path, fetch).await?
             }
         };
         delivered.push(Delivered {
@@ -169,9 +199,21 @@ pub(crate) async fn deliver(
 /// Bytes of an array that is shown or told as JSON: 1000 numbers.
 const SHOWN_ARRAY: u64 = 8000;
 
+/// What was asked for by reference is not written to a file, even if the server sends it; nor is a
+/// reference that answers `auto:`.
+fn stays(wanted: &Wanted, value: &Value) -> bool {
+    let is_reference = matches!(value, Value::Data(Payload::Reference(_)));
+    match wanted.form {
+        OutputForm::Value => false,
+        OutputForm::Reference => true,
+        OutputForm::Auto => is_reference,
+    }
+}
+
 fn unasked(value: &Value) -> Fate {
     match value {
         Value::Text(text) => Fate::Shown(text.clone()),
+        Value::Data(Payload::Reference(reference)) => Fate::Referred(reference.clone()),
         Value::Data(payload) => Fate::NotAsked { size: payload.len() },
         Value::Array(array) => {
             let size = array.data.len().unwrap_or(0);
@@ -190,7 +232,7 @@ fn target(
     repeated: bool,
     many: bool,
 ) -> Result<PathBuf, DeliveryError> {
-    let to = wanted.to.clone().unwrap_or_else(|| PathBuf::from(&wanted.name));
+    let to = wanted.target();
     let into_directory = many || is_directory_name(&to) || to.is_dir();
     if !into_directory {
         return Ok(to);
@@ -219,8 +261,18 @@ fn is_directory_name(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-async fn put(output: &Argument, parameter: Option<&Parameter>, path: PathBuf) -> Result<Fate> {
+async fn put(
+    output: &Argument,
+    parameter: Option<&Parameter>,
+    path: PathBuf,
+    fetch: &Fetch,
+) -> Result<Fate> {
     let payload = match &output.value {
+        Value::Data(Payload::Reference(reference)) => {
+            make_directory(&path)?;
+            let size = fetch.write_to(reference, &path).await?;
+            return Ok(Fate::Saved { path, size });
+        }
         Value::Data(payload) => payload.clone(),
         Value::Array(array) => {
             make_directory(&path)?;
@@ -257,7 +309,12 @@ mod tests {
     use super::*;
 
     fn wanted(name: &str, to: Option<String>) -> Vec<Wanted> {
-        vec![Wanted { name: name.to_owned(), to: to.map(PathBuf::from) }]
+        let to = to.map(PathBuf::from);
+        vec![Wanted { name: name.to_owned(), to, ..Wanted::default() }]
+    }
+
+    fn fetch() -> Fetch {
+        Fetch { settings: Settings::default(), output: Output { json: true } }
     }
 
     fn labelled(label: &str, bytes: &'static [u8]) -> Argument {
@@ -278,7 +335,7 @@ mod tests {
         for (data_type, expected) in [(DataType::Int, "3\n"), (DataType::String, "3")] {
             let parameters = [Parameter::new("r", data_type)];
             let wanted = wanted("r", path(&dir, "file"));
-            deliver(vec![Argument::text("r", "3")], &parameters, &wanted).await.unwrap();
+            deliver(vec![Argument::text("r", "3")], &parameters, &wanted, &fetch()).await.unwrap();
             assert_eq!(std::fs::read_to_string(dir.path().join("file")).unwrap(), expected);
         }
     }
@@ -290,12 +347,12 @@ mod tests {
         for to in ["new/", "several"] {
             let values = vec![labelled("a.msh", b"a"), labelled("sub/b.msh", b"b")];
             let wanted = wanted("m", path(&dir, to));
-            deliver(values, &parameters, &wanted).await.unwrap();
+            deliver(values, &parameters, &wanted, &fetch()).await.unwrap();
             let read = |name: &str| std::fs::read(dir.path().join(to).join(name)).unwrap();
             assert_eq!((read("a.msh"), read("sub/b.msh")), (b"a".to_vec(), b"b".to_vec()));
         }
         let one = wanted("m", path(&dir, "one"));
-        deliver(vec![labelled("a.msh", b"a")], &parameters, &one).await.unwrap();
+        deliver(vec![labelled("a.msh", b"a")], &parameters, &one, &fetch()).await.unwrap();
         assert_eq!(std::fs::read(dir.path().join("one")).unwrap(), b"a");
     }
 
@@ -305,7 +362,8 @@ mod tests {
         let parameters = [Parameter::new("m", DataType::Raw).repeated()];
         for label in ["../x", "/etc/x", "a/../../x", "", ".", "x/", "a\0b"] {
             let wanted = wanted("m", path(&dir, "d/"));
-            let refused = deliver(vec![labelled(label, b"x")], &parameters, &wanted).await;
+            let refused =
+                deliver(vec![labelled(label, b"x")], &parameters, &wanted, &fetch()).await;
             let error = refused.unwrap_err();
             assert!(
                 matches!(error.downcast_ref(), Some(DeliveryError::UnsafeLabel { .. })),
@@ -314,7 +372,7 @@ mod tests {
         }
         let wanted = wanted("m", path(&dir, "d/"));
         let twice = vec![labelled("a", b"1"), labelled("a", b"2")];
-        let error = deliver(twice, &parameters, &wanted).await.unwrap_err();
+        let error = deliver(twice, &parameters, &wanted, &fetch()).await.unwrap_err();
         assert!(matches!(error.downcast_ref(), Some(DeliveryError::SameLabel { .. })));
     }
 
@@ -330,7 +388,7 @@ mod tests {
             Argument::new("m", Value::Data(Payload::Inline(Bytes::from_static(b"12")))),
         ];
         let (delivered, missing) =
-            deliver(outputs, &parameters, &wanted("log", None)).await.unwrap();
+            deliver(outputs, &parameters, &wanted("log", None), &fetch()).await.unwrap();
         let fates: Vec<_> = delivered.into_iter().map(|delivered| delivered.fate).collect();
         assert_eq!(fates, [Fate::Shown("3".to_owned()), Fate::NotAsked { size: Some(2) }]);
         assert_eq!(missing, ["log"]);

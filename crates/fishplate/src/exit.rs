@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use fishplate_client::Error;
 use fishplate_contract::{Blame, Fault, FaultCode, JobState};
+use fishplate_data::transfer::TransferError;
 
 macro_rules! exits {
     ($($name:ident $code:literal $meaning:literal,)+) => {
@@ -61,8 +62,21 @@ impl Exit {
             | Error::Http { .. }
             | Error::NotWsdl { .. }
             | Error::NoAddress { .. }
+            | Error::NoSessions { .. }
             | Error::BadAnswer { .. } => Self::Unreachable,
+            Error::DataMismatch { .. } => Self::Sender,
+            Error::Transfer(error) => Self::of_transfer(error),
             _ => Self::Usage,
+        }
+    }
+
+    fn of_transfer(error: &TransferError) -> Self {
+        match error {
+            TransferError::Broken { .. }
+            | TransferError::Busy { .. }
+            | TransferError::Strange { .. } => Self::Unreachable,
+            TransferError::Refused { .. } | TransferError::Forbidden { .. } => Self::Sender,
+            TransferError::Unsupported(_) | TransferError::Local { .. } => Self::Usage,
         }
     }
 

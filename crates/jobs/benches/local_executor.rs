@@ -163,6 +163,7 @@ fn plan() -> Plan {
         success: fishplate_jobs::plan::SuccessRules::default(),
         fault: None,
         progress: None,
+        answer: fishplate_jobs::answer::Answer::default(),
         limits: fishplate_jobs::plan::JobLimits::default(),
     }
 }

@@ -60,17 +60,12 @@ fn check_value(parameter: &Parameter, value: &Value) -> Result<(), Fault> {
     };
     match (value, data_type.as_array()) {
         (
-            Value::Data(Payload::Reference(reference))
-            | Value::Array(Array { data: Payload::Reference(reference), .. }),
-            _,
-        ) => {
-            let message = format!(
-                "parameter {name} is a reference to {:?}, and this server does not accept \
-                 references yet; send the data itself",
-                lexical::shortened(&reference.url)
-            );
-            Err(Fault::new(FaultCode::NotSupported, message).parameter(name))
-        }
+            Value::Data(Payload::Reference(_))
+            | Value::Array(Array { data: Payload::Reference(_), .. }),
+            None,
+        ) if !data_type.is_binary() => wrong(": send its value, not a reference"),
+        // What is there shows once it was fetched.
+        (Value::Data(Payload::Reference(_)), Some(_)) => Ok(()),
         (Value::Array(array), Some(wanted)) => check_array(parameter, wanted, array),
         (_, Some(_)) => wrong(": send an array of numbers"),
         (Value::Text(_), _) if data_type.is_binary() => wrong(": send a file's bytes"),
@@ -89,6 +84,9 @@ fn check_array(parameter: &Parameter, wanted: &ArrayType, array: &Array) -> Resu
     if wanted.element != *element {
         let element = element.name();
         return wrong(format!("parameter {name} is of type {wanted}, not an array of {element}"));
+    }
+    if matches!(data, Payload::Reference(_)) {
+        return Ok(());
     }
     if Array::size(*element, shape) != data.len() {
         let (shape, len) = (Array::shape_text(shape), data.len().unwrap_or(0));

@@ -1,8 +1,12 @@
 //! How a job ended, as it is persisted.
 
-use fishplate_contract::{Fault, FaultCode, JobId, JobState, LimitHit, Timestamp};
+use fishplate_contract::{
+    DataRef, Digest, Fault, FaultCode, JobId, JobState, LimitHit, Placing, Timestamp, Transfer,
+    TransferState,
+};
 use serde::{Deserialize, Serialize};
 
+use crate::answer::Answer;
 use crate::executor::{Ending, Output};
 
 /// The end of a job. It is written once.
@@ -16,8 +20,89 @@ pub struct Conclusion {
     pub fault: Option<(String, String)>,
     /// The parameter the fault is about.
     pub parameter: Option<String>,
+    /// The limit that the fault is about, if it is none of the program's: name and value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused_by: Option<(String, String)>,
     /// How the program ended, if it was seen to.
     pub ending: Option<Ending>,
+    /// How the caller wants the outputs.
+    #[serde(default, skip_serializing_if = "Answer::is_plain")]
+    pub answer: Answer,
+    /// Outputs that were delivered, or put into the job's session.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sent: Vec<Sent>,
+    /// The program did well, and the fault is that an output could not be sent: outputs are there
+    /// for whoever asks for them in another way.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsent: bool,
+    /// How transfers ended: of inputs, if they are why the job did; of outputs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transfers: Vec<Moved>,
+}
+
+/// An output that was brought somewhere before the job was done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sent {
+    /// The parameter.
+    pub name: String,
+    /// The file's path in the workspace, where a glob found it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// Where it is now.
+    pub url: String,
+    /// Its length in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub len: Option<u64>,
+    /// Its digest, as a member of a field of RFC 9530.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// Until when the address stands, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<i64>,
+}
+
+impl Sent {
+    /// What callers get.
+    pub fn reference(&self) -> DataRef {
+        let digest = self.digest.as_deref().and_then(Digest::from_field);
+        DataRef { url: self.url.clone(), len: self.len, digest }
+    }
+}
+
+/// How a transfer ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Moved {
+    /// The parameter.
+    pub parameter: String,
+    /// The other end: scheme and authority.
+    pub peer: String,
+    /// [`TransferState::name`].
+    pub state: String,
+    /// Bytes that are here, or there.
+    pub bytes: u64,
+    /// How many there were to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<u64>,
+    /// [`Placing::name`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placed: Option<String>,
+    /// It is an output's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub out: bool,
+}
+
+impl Moved {
+    /// As a job's status tells it.
+    pub fn transfer(&self) -> Transfer {
+        Transfer {
+            parameter: self.parameter.clone(),
+            peer: self.peer.clone(),
+            state: TransferState::from_name(&self.state).unwrap_or(TransferState::Failed),
+            bytes: self.bytes,
+            total: self.total,
+            placed: self.placed.as_deref().and_then(Placing::from_name),
+        }
+    }
 }
 
 impl Conclusion {
@@ -28,8 +113,21 @@ impl Conclusion {
             ended: at.0,
             fault: Some((code.name().to_owned(), message.to_owned())),
             parameter: None,
+            refused_by: None,
             ending: None,
+            answer: Answer::default(),
+            sent: Vec::new(),
+            unsent: false,
+            transfers: Vec::new(),
         }
+    }
+
+    /// The end of a job whose data could not be moved.
+    pub fn of_transfer(fault: Fault, at: Timestamp) -> Self {
+        let mut end = Self::without_ending(JobState::Failed, fault.code, &fault.message, at);
+        end.parameter = fault.parameter;
+        end.refused_by = fault.limit.map(|limit| (limit.name, limit.value));
+        end
     }
 
     /// The final state.
@@ -56,10 +154,10 @@ impl Conclusion {
         let code = FaultCode::from_name(code).unwrap_or(FaultCode::Internal);
         let mut fault = Fault::new(code, message.clone()).job(job);
         fault.parameter.clone_from(&self.parameter);
+        fault.limit = self.limit();
         if let Some(ending) = &self.ending {
             fault.exit_code = ending.exit_code;
             fault.signal.clone_from(&ending.signal);
-            fault.limit = ending.limit_hit();
             let tail = ending.collected.as_ref().map(|collected| collected.stderr_tail.clone());
             fault.stderr = tail.filter(|tail| !tail.is_empty());
         }
@@ -73,6 +171,9 @@ impl Conclusion {
 
     /// The limit that stopped the job.
     pub fn limit(&self) -> Option<LimitHit> {
+        if let Some((name, value)) = self.refused_by.clone() {
+            return Some(LimitHit { name, value });
+        }
         self.ending.as_ref().and_then(Ending::limit_hit)
     }
 }

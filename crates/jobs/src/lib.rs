@@ -4,18 +4,23 @@
 //!
 //! - [`template`]: the literal command line with typed slots
 //! - [`descriptor`]: the service file: what a command line can't say
+//! - [`archive`]: directories as one payload
 //! - `arguments`: a call's arguments, checked
 //! - [`array_file`]: arrays of numbers in files: text, raw, `.npy`
 //! - [`dimension`]: lengths of axes by their names
 //! - [`program`]: a described program; a call becomes a plan
+//! - [`answer`]: how a caller wants the outputs
 //! - [`plan`]: all that is needed to run one job anywhere, persisted with it
 //! - [`executor`]: where plans run; [`executor::local`] on this machine
 //! - [`conclusion`]: how a job ended, as it is persisted
+//! - [`fetcher`]: data by reference, as the engine needs it done
 //! - [`function`]: functions of this process as services
 //! - [`store`]: where records live; leases and fences
 //! - [`workspace`]: a job's directory, before, during and after its run
 //! - [`engine`]: claims, starts, observes, concludes; the verbs on jobs
 
+pub mod answer;
+pub mod archive;
 mod arguments;
 pub mod array_file;
 pub mod conclusion;
@@ -23,6 +28,7 @@ pub mod descriptor;
 pub mod dimension;
 pub mod engine;
 pub mod executor;
+pub mod fetcher;
 pub mod function;
 pub mod plan;
 pub mod program;

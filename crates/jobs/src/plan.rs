@@ -7,8 +7,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use fishplate_contract::{DataRef, Digest};
 use serde::{Deserialize, Serialize};
 
+use crate::answer::Answer;
 use crate::array_file::Format;
 use crate::dimension::Dimensions;
 
@@ -47,6 +49,9 @@ pub struct Plan {
     pub fault: Option<String>,
     /// How to read the program's progress.
     pub progress: Option<ProgressRule>,
+    /// How the caller wants the outputs.
+    #[serde(default, skip_serializing_if = "Answer::is_plain")]
+    pub answer: Answer,
     /// What the job may use.
     pub limits: JobLimits,
 }
@@ -69,6 +74,95 @@ pub enum InputContent {
     Bytes(#[serde(with = "base64_bytes")] Vec<u8>),
     /// In the workspace already: moved there when the job was accepted.
     InPlace,
+    /// Somewhere else: to be fetched before the job is queued.
+    Fetch(Fetch),
+    /// Fetched.
+    Fetched(Fetched),
+}
+
+/// An input that is given by reference.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fetch {
+    /// The parameter.
+    pub parameter: String,
+    /// Where it is.
+    pub url: String,
+    /// How many bytes it must be, if the caller told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub len: Option<u64>,
+    /// What its digest must be, as a member of a field of RFC 9530, if the caller told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The program writes to it.
+    #[serde(default)]
+    pub private: bool,
+    /// What it becomes in the workspace.
+    pub arrival: Arrival,
+}
+
+impl Plan {
+    /// Its inputs that are still to be fetched.
+    pub fn fetches(&self) -> impl Iterator<Item = &Fetch> {
+        self.inputs.iter().filter_map(|input| match &input.content {
+            InputContent::Fetch(fetch) => Some(fetch),
+            _ => None,
+        })
+    }
+}
+
+impl Fetch {
+    /// What the parameter of this name refers to.
+    pub fn new(parameter: &str, from: &DataRef, private: bool, arrival: Arrival) -> Self {
+        Self {
+            parameter: parameter.to_owned(),
+            url: from.url.clone(),
+            len: from.len,
+            digest: from.digest.map(|digest| digest.to_string()),
+            private,
+            arrival,
+        }
+    }
+
+    /// The reference, as the caller sent it.
+    pub fn reference(&self) -> DataRef {
+        let digest = self.digest.as_deref().and_then(Digest::from_field);
+        DataRef { url: self.url.clone(), len: self.len, digest }
+    }
+}
+
+/// What fetched bytes become in the workspace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Arrival {
+    /// A file of just these bytes.
+    File,
+    /// The directory of which they are an archive.
+    Directory,
+    /// An array's file. What is fetched is a `.npy` file, or the array's elements, little-endian
+    /// in C order.
+    Array {
+        /// Its type, such as `double[n,3]`.
+        data_type: String,
+        /// How it stands in the workspace.
+        format: Format,
+        /// Its shape, if the caller told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shape: Option<Vec<u64>>,
+    },
+}
+
+/// An input that was fetched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fetched {
+    /// The parameter.
+    pub parameter: String,
+    /// Where it came from: scheme and authority.
+    pub peer: String,
+    /// Bytes that were fetched.
+    pub bytes: u64,
+    /// How they came here ([`fishplate_contract::Placing::name`]).
+    pub placed: String,
+    /// Path in the job's directory where it waits; it is moved into the workspace before the start.
+    pub at: String,
 }
 
 /// A file or directory of the service's owner, copied into each workspace.
@@ -94,6 +188,9 @@ pub struct OutputRule {
     /// How an array stands in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
+    /// Its media type; empty if not told.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub media_type: String,
 }
 
 /// Where a program leaves an output.

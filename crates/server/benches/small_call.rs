@@ -20,7 +20,7 @@ use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_jobs::store::memory::MemoryStore;
 use fishplate_server::host::{Handler, Host, Place};
 use fishplate_server::http::respond;
-use fishplate_server::settings::Settings;
+use fishplate_server::settings::{Limits, Settings};
 use fishplate_server::spool::SpoolDirectory;
 use http_body_util::{BodyExt as _, Full};
 use hyper::Request;
@@ -79,6 +79,7 @@ fn host(data: &std::path::Path) -> Arc<Host> {
         Settings::new("http://localhost"),
         Place::Below,
         engine.expect("an engine"),
+        fishplate_server::assembly::data(&Limits::new(data.to_owned(), "")).expect("a pool"),
         SpoolDirectory::open(data, 0).expect("a spool"),
         worker,
         handlers.map(Handler::Functions).collect(),

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fishplate_contract::SystemClock;
+use fishplate_data::session::SessionError;
+use fishplate_data::{Pool, PoolError, Sessions};
 use fishplate_jobs::descriptor::Description;
 use fishplate_jobs::engine::Engine;
 use fishplate_jobs::executor::local::{CgroupUse, LocalExecutor, LocalSettings};
@@ -19,8 +21,11 @@ use fishplate_jobs::program::environment::{self, EnvironmentError};
 use fishplate_jobs::store::StoreError;
 use fishplate_jobs::store::sqlite::SqliteStore;
 
+use crate::data::Data;
+use crate::faces::data::Uploads;
 use crate::functions::WORKER;
 use crate::host::{Handler, Host, Place};
+use crate::sessions;
 use crate::settings::Limits;
 use crate::spool::SpoolDirectory;
 
@@ -54,6 +59,23 @@ pub enum AssemblyError {
         /// Why.
         source: StoreError,
     },
+    /// The pool cannot be opened.
+    #[error("cannot open the pool {}", path.display())]
+    Pool {
+        /// Its directory.
+        path: PathBuf,
+        /// Why.
+        source: PoolError,
+    },
+    /// Sessions cannot be kept.
+    #[error("cannot keep sessions (--no-sessions leaves them out)")]
+    Sessions(#[source] SessionError),
+    /// A service has a name that the server needs.
+    #[error(
+        "no service may be called {0}: data of the server is at that address; rename it{hint}",
+        hint = if *.0 == sessions::NAME { ", or leave sessions out (--no-sessions)" } else { "" }
+    )]
+    Taken(&'static str),
     /// Two services have one name.
     #[error("two services are called {0}; rename one")]
     Twice(String),
@@ -65,6 +87,34 @@ pub enum AssemblyError {
         /// Why.
         source: EnvironmentError,
     },
+}
+
+/// Data by reference: the pool of a data directory, or one that servers of this machine share.
+///
+/// # Errors
+/// If the directory cannot be made, is somebody else's, or the pool cannot be opened.
+pub fn data(limits: &Limits) -> Result<Arc<Data>, AssemblyError> {
+    let directory = &limits.jobs.data;
+    own_directory(directory)?;
+    let settings = &limits.data;
+    let pool = settings.pool.clone().unwrap_or_else(|| directory.join("pool"));
+    let clock = Arc::new(SystemClock);
+    let opened = Pool::open(settings.pool_settings(pool.clone(), limits.jobs.disk_reserve), clock);
+    let pool = opened.map_err(|source| AssemblyError::Pool { path: pool, source })?;
+    let failed = |source| AssemblyError::Data { path: directory.clone(), source };
+    let uploads = settings.uploads.then(|| Uploads::open(directory)).transpose();
+    let sessions = settings.sessions.then(|| {
+        let settings =
+            settings.session_settings(directory.join("sessions"), limits.jobs.disk_reserve);
+        Sessions::new(settings, Arc::new(SystemClock))
+    });
+    let sessions = sessions.transpose().map_err(AssemblyError::Sessions)?;
+    Ok(Arc::new(Data {
+        pool,
+        sessions,
+        uploads: uploads.map_err(failed)?,
+        origin: limits.faces.public_url.clone(),
+    }))
 }
 
 /// The engine of a data directory.
@@ -93,15 +143,16 @@ pub fn host(
     limits: Limits,
     place: Place,
     engine: Engine,
+    data: Arc<Data>,
     descriptions: Vec<Description>,
     functions: Vec<Functions>,
 ) -> Result<Arc<Host>, AssemblyError> {
-    let data = &limits.jobs.data;
+    let directory = &limits.jobs.data;
     let mut handlers = Vec::new();
     for mut description in descriptions {
         let name = description.service.name.clone();
         description.limits.disk_reserve = limits.jobs.disk_reserve;
-        let program = Program::load(description, &data.join("environments"))
+        let program = Program::load(description, &directory.join("environments"))
             .map_err(|source| AssemblyError::Service { name, source })?;
         for (operation, missing) in program.missing() {
             let service = &program.service().name;
@@ -110,6 +161,17 @@ pub fn host(
         handlers.push(Handler::Program(Box::new(program)));
     }
     handlers.extend(functions.into_iter().map(Handler::Functions));
+    if place == Place::Below {
+        let taken = data.sessions.is_some().then_some(sessions::NAME).into_iter().chain(["data"]);
+        for taken in taken {
+            if handlers.iter().any(|handler| handler.service().name == taken) {
+                return Err(AssemblyError::Taken(taken));
+            }
+        }
+        if data.sessions.is_some() {
+            handlers.push(Handler::Sessions(Box::new(sessions::service())));
+        }
+    }
     let mut names = BTreeSet::new();
     for handler in &handlers {
         let name = &handler.service().name;
@@ -117,10 +179,10 @@ pub fn host(
             return Err(AssemblyError::Twice(name.clone()));
         }
     }
-    let worker = worker(data)?;
-    let spool = SpoolDirectory::open(data, limits.jobs.disk_reserve)
-        .map_err(|source| AssemblyError::Data { path: data.join("spool"), source })?;
-    Ok(Arc::new(Host::new(limits.faces, place, engine, spool, worker, handlers)))
+    let worker = worker(directory)?;
+    let spool = SpoolDirectory::open(directory, limits.jobs.disk_reserve)
+        .map_err(|source| AssemblyError::Data { path: directory.join("spool"), source })?;
+    Ok(Arc::new(Host::new(limits.faces, place, engine, data, spool, worker, handlers)))
 }
 
 /// How jobs of functions are started: by this binary, in this process's environment.

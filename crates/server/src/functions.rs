@@ -134,7 +134,7 @@ impl Drop for Cancel {
 /// key's promise, unless the function keeps it by itself.
 pub(crate) fn answers(hosted: &Hosted, operation: &str, options: &CallOptions) -> bool {
     match (&hosted.handler, &options.key) {
-        (Handler::Program(_), _) => false,
+        (Handler::Program(_) | Handler::Sessions(_), _) => false,
         (Handler::Functions(_), None) => true,
         (Handler::Functions(functions), Some(_)) => {
             functions.entry(operation).is_ok_and(Entry::is_repeatable)
@@ -174,7 +174,7 @@ pub(crate) async fn call(
         // It keeps its place for as long as it runs, wanted or not.
         let outcome = match &hosted.handler {
             Handler::Functions(functions) => functions.at(index).run(arguments, &context),
-            Handler::Program(_) => Err(not_functions()),
+            Handler::Program(_) | Handler::Sessions(_) => Err(not_functions()),
         };
         (outcome, place)
     });
@@ -213,7 +213,7 @@ fn entry<'h>(hosted: &'h Hosted, operation: &str) -> Result<(&'h Entry, usize), 
             let index = functions.index_of(operation)?;
             Ok((functions.at(index), index))
         }
-        Handler::Program(_) => Err(not_functions()),
+        Handler::Program(_) | Handler::Sessions(_) => Err(not_functions()),
     }
 }
 

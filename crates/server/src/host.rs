@@ -12,9 +12,11 @@ use fishplate_jobs::program::Program;
 use fishplate_wire::wsdl::{self, View};
 use fishplate_wire::{Expected, WireLimits};
 
+use crate::data::Data;
 use crate::faces::metrics::{Counters, Metrics};
 use crate::functions::Gate;
 use crate::memory::MessageMemory;
+use crate::sessions;
 use crate::settings::Settings;
 use crate::spool::SpoolDirectory;
 
@@ -25,6 +27,8 @@ pub struct Host {
     pub settings: Settings,
     /// Its jobs.
     pub engine: Engine,
+    /// Data by reference.
+    pub data: Arc<Data>,
     /// Where payloads go on their way in.
     pub spool: Arc<SpoolDirectory>,
     /// Where functions put large outputs.
@@ -64,6 +68,8 @@ pub enum Handler {
     Program(Box<Program>),
     /// Functions of this process.
     Functions(Functions),
+    /// The built-in service `session`, which has no jobs.
+    Sessions(Box<Service>),
 }
 
 impl Handler {
@@ -72,6 +78,7 @@ impl Handler {
         match self {
             Self::Program(program) => program.max_running(),
             Self::Functions(functions) => functions.most_running(),
+            Self::Sessions(_) => None,
         }
     }
 
@@ -80,6 +87,15 @@ impl Handler {
         match self {
             Self::Program(program) => program.service(),
             Self::Functions(functions) => functions.service(),
+            Self::Sessions(service) => service,
+        }
+    }
+
+    /// Its verbs.
+    fn interface(&self) -> Interface {
+        match self {
+            Self::Program(_) | Self::Functions(_) => Interface::of(self.service()),
+            Self::Sessions(service) => sessions::interface(service),
         }
     }
 }
@@ -100,13 +116,14 @@ impl Host {
         settings: Settings,
         place: Place,
         engine: Engine,
+        data: Arc<Data>,
         spool: Arc<SpoolDirectory>,
         worker: WorkerProgram,
         handlers: Vec<Handler>,
     ) -> Self {
         let hosted = handlers.into_iter().map(|handler| {
             let service = handler.service();
-            let interface = Interface::of(service);
+            let interface = handler.interface();
             let hosted = Hosted {
                 expected: Arc::new(Expected::requests(&service.namespace, &interface)),
                 url: match place {
@@ -124,6 +141,7 @@ impl Host {
         let memory = MessageMemory::new(settings.message_memory);
         Self {
             engine,
+            data,
             scratch: spool.scratch(),
             gate: Gate::new(&settings),
             worker,

@@ -5,6 +5,8 @@
 //! - [`settings`]: what an administrator may set
 //! - [`host`]: the services of one server, joined with their jobs
 //! - [`functions`]: functions of this process as services
+//! - [`data`]: data by reference: pool, uploads, sessions
+//! - [`sessions`]: the built-in service `session`
 //! - [`spool`]: payloads on their way in
 //! - [`memory`]: what all messages together may hold
 //! - [`http`]: connections, bodies and their limits
@@ -14,10 +16,12 @@
 
 pub mod assembly;
 pub mod cgi;
+pub mod data;
 pub mod faces;
 pub mod functions;
 pub mod host;
 pub mod http;
 pub mod memory;
+pub mod sessions;
 pub mod settings;
 pub mod spool;

@@ -4,6 +4,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fishplate_data::Network;
+use fishplate_data::PoolSettings;
+use fishplate_data::session::SessionSettings;
+use fishplate_data::transfer::TransferSettings;
 use fishplate_jobs::descriptor::units;
 use fishplate_wire::WireLimits;
 
@@ -75,6 +79,94 @@ impl Settings {
     }
 }
 
+/// Settings of data by reference.
+#[derive(Clone, Debug)]
+pub struct DataSettings {
+    /// The pool's directory; else one of the data directory's own. Several servers may share one.
+    pub pool: Option<PathBuf>,
+    /// Data may be uploaded by whoever may call.
+    pub uploads: bool,
+    /// The built-in service `session` is there.
+    pub sessions: bool,
+    /// Data may be fetched from private networks and from this machine.
+    pub allow_private: bool,
+    /// Private networks from which data may be fetched all the same.
+    pub networks: Vec<Network>,
+    /// Directories below which `file:` references may be.
+    pub file_roots: Vec<PathBuf>,
+    /// A file with settings of transfers: credentials, the mail server.
+    pub transfers: Option<PathBuf>,
+    /// What all owners together may have in the pool.
+    pub pool_quota: Option<u64>,
+    /// What one owner may have in the pool.
+    pub pool_owner_quota: Option<u64>,
+    /// How long whoever has a reference may fetch its data.
+    pub grant_life: Duration,
+    /// How long half of a file waits for the rest.
+    pub incoming_life: Duration,
+    /// How long data stays in the pool that nobody granted, pinned or used.
+    pub pool_idle: Duration,
+    /// Bounds of transfers.
+    pub transfer: TransferSettings,
+    /// What the files of one session may occupy.
+    pub session_quota: Option<u64>,
+    /// How many files one session may have.
+    pub session_files: usize,
+    /// How long a session may idle, unless its owner asks for less.
+    pub session_idle: Duration,
+}
+
+impl Default for DataSettings {
+    fn default() -> Self {
+        Self {
+            pool: None,
+            uploads: true,
+            sessions: true,
+            allow_private: false,
+            networks: Vec::new(),
+            file_roots: Vec::new(),
+            transfers: None,
+            pool_quota: None,
+            pool_owner_quota: None,
+            grant_life: Duration::from_secs(7 * 24 * 3600),
+            incoming_life: Duration::from_secs(24 * 3600),
+            pool_idle: Duration::from_secs(24 * 3600),
+            transfer: TransferSettings::default(),
+            session_quota: Some(100 << 30),
+            session_files: 10_000,
+            session_idle: Duration::from_secs(24 * 3600),
+        }
+    }
+}
+
+impl DataSettings {
+    /// Those of the pool in this directory.
+    pub fn pool_settings(&self, directory: PathBuf, disk_reserve: u64) -> PoolSettings {
+        PoolSettings {
+            quota: self.pool_quota,
+            owner_quota: self.pool_owner_quota,
+            disk_reserve,
+            grant_life: self.grant_life,
+            incoming_life: self.incoming_life,
+            idle: self.pool_idle,
+            ..PoolSettings::new(directory)
+        }
+    }
+}
+
+impl DataSettings {
+    /// Those of the sessions in this directory.
+    pub fn session_settings(&self, directory: PathBuf, disk_reserve: u64) -> SessionSettings {
+        SessionSettings {
+            quota: self.session_quota,
+            files: self.session_files,
+            idle: self.session_idle,
+            disk_reserve,
+            ..SessionSettings::new(directory)
+        }
+    }
+}
+
 /// All that `--limit NAME=VALUE` reaches.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -82,6 +174,8 @@ pub struct Limits {
     pub faces: Settings,
     /// The jobs.
     pub jobs: fishplate_jobs::engine::Settings,
+    /// Data by reference.
+    pub data: DataSettings,
 }
 
 /// A limit that can be set.
@@ -130,7 +224,11 @@ pub enum LimitError {
 impl Limits {
     /// The defaults for this data directory under this public URL.
     pub fn new(data: PathBuf, public_url: impl Into<String>) -> Self {
-        Self { faces: Settings::new(public_url), jobs: fishplate_jobs::engine::Settings::new(data) }
+        Self {
+            faces: Settings::new(public_url),
+            jobs: fishplate_jobs::engine::Settings::new(data),
+            data: DataSettings::default(),
+        }
     }
 
     /// Sets a limit from `NAME=VALUE`.
@@ -171,6 +269,18 @@ const NEVER_ZERO: &[&str] = &[
     "children",
     "parts",
     "message_size",
+    "grant_life",
+    "incoming_life",
+    "session_idle",
+    "max_fetching",
+    "transfer_attempts",
+    "transfer_stall",
+    "transfer_time",
+    "transfer_connect",
+    "transfer_connections",
+    "transfers_running",
+    "directory_entries",
+    "directory_size",
 ];
 
 impl Limit {
@@ -214,15 +324,15 @@ fn shown_time(millis: u64) -> String {
 }
 
 macro_rules! limits {
-    ($($name:ident $kind:ident $place:ident $(. $more:ident)*, $meaning:literal;)+) => {
+    ($($name:ident $kind:ident $field:ident $(. $more:ident)*, $meaning:literal;)+) => {
         /// Every limit of a server.
         pub const LIMITS: &[Limit] = &[$(Limit {
             name: stringify!($name),
             meaning: $meaning,
             kind: Kind::$kind,
             field: Field {
-                get: |limits| limits.$place$(.$more)*.$name.as_limit(),
-                set: |limits, value| limits.$place$(.$more)*.$name.set_limit(value),
+                get: |limits| limits.$field$(.$more)*.as_limit(),
+                set: |limits, value| limits.$field$(.$more)*.set_limit(value),
             },
         },)+];
     };
@@ -271,40 +381,61 @@ impl LimitValue for Option<u64> {
 }
 
 limits! {
-    max_running Count jobs, "Jobs that run at once in the data directory.";
-    max_queued Count jobs, "Jobs of a service that wait; one more is refused.";
-    retention Time jobs, "How long an ended job is kept.";
-    keep_jobs Count jobs, "Ended jobs that are kept; the oldest go first.";
-    disk_quota Bytes jobs, "What ended jobs may occupy before new ones are refused.";
-    disk_reserve Bytes jobs, "What must stay free on the disk; new jobs are refused and running ones stopped below it.";
-    lease Time jobs, "How long a claim on a job lasts if its holder does not renew it.";
-    message_memory Bytes faces, "Memory that messages hold together while they are read, and functions' outputs until they are sent.";
-    key_length Count faces, "Characters of an idempotency key.";
-    functions_running Count faces, "Functions of the server that run at once; calls beyond it wait.";
-    functions_queued Count faces, "Calls of functions that wait; one more is refused.";
-    function_time Time faces, "How long a call of a function may take, unless the function says otherwise.";
-    function_memory Bytes faces, "Payloads of a message to a function that are kept in memory; the rest is spooled. Arrays that a function takes into memory may have as much together.";
-    max_connections Count faces, "Connections at once; more wait to be accepted.";
-    header_timeout Time faces, "How long a request's header may take, and a connection may idle.";
-    body_stall Time faces, "How long a body may stall.";
-    body_rate Bytes faces, "What a body must bring a second on average, once body_stall has passed.";
-    answer_stall Time faces, "How long the reader of an answer may take nothing of it.";
-    drain_size Bytes faces, "How much of a refused body is still read so that its sender sees the answer.";
-    drain_time Time faces, "How long a refused body is still read.";
-    message_size Bytes faces.wire, "A whole message, attachments included.";
-    envelope_size Bytes faces.wire, "The XML of a message outside decoded payloads.";
-    text_size Bytes faces.wire, "A text value.";
-    tag_size Bytes faces.wire, "One tag.";
-    xml_depth Count faces.wire, "Elements within each other.";
-    attributes Count faces.wire, "Attributes of an element, namespace declarations included.";
-    namespaces Count faces.wire, "Namespace declarations in scope at once.";
-    children Count faces.wire, "Child elements of an element.";
-    header_elements Count faces.wire, "Elements that are kept of a message's header blocks.";
-    parts Count faces.wire, "Parts of a multipart message.";
-    part_headers Count faces.wire, "Header fields of a part.";
-    header_length Bytes faces.wire, "A header field of a part.";
-    inline_size Bytes faces.wire, "A payload that is kept in memory; a larger one is spooled to disk.";
-    inline_total Bytes faces.wire, "All payloads of a message that are kept in memory.";
+    max_running Count jobs.max_running, "Jobs that run at once in the data directory.";
+    max_queued Count jobs.max_queued, "Jobs of a service that wait; one more is refused.";
+    retention Time jobs.retention, "How long an ended job is kept.";
+    keep_jobs Count jobs.keep_jobs, "Ended jobs that are kept; the oldest go first.";
+    disk_quota Bytes jobs.disk_quota, "What ended jobs may occupy before new ones are refused.";
+    disk_reserve Bytes jobs.disk_reserve, "What must stay free on the disk; new jobs are refused and running ones stopped below it.";
+    lease Time jobs.lease, "How long a claim on a job lasts if its holder does not renew it.";
+    max_fetching Count jobs.max_fetching, "Jobs that one process fetches data for at once.";
+    link_size Bytes jobs.link_size, "Inputs by reference from this size on are linked into the workspace; smaller ones are copied.";
+    message_memory Bytes faces.message_memory, "Memory that messages hold together while they are read, and functions' outputs until they are sent.";
+    key_length Count faces.key_length, "Characters of an idempotency key.";
+    functions_running Count faces.functions_running, "Functions of the server that run at once; calls beyond it wait.";
+    functions_queued Count faces.functions_queued, "Calls of functions that wait; one more is refused.";
+    function_time Time faces.function_time, "How long a call of a function may take, unless the function says otherwise.";
+    function_memory Bytes faces.function_memory, "Payloads of a message to a function that are kept in memory; the rest is spooled. Arrays that a function takes into memory may have as much together.";
+    max_connections Count faces.max_connections, "Connections at once; more wait to be accepted.";
+    header_timeout Time faces.header_timeout, "How long a request's header may take, and a connection may idle.";
+    body_stall Time faces.body_stall, "How long a body may stall.";
+    body_rate Bytes faces.body_rate, "What a body must bring a second on average, once body_stall has passed.";
+    answer_stall Time faces.answer_stall, "How long the reader of an answer may take nothing of it.";
+    drain_size Bytes faces.drain_size, "How much of a refused body is still read so that its sender sees the answer.";
+    drain_time Time faces.drain_time, "How long a refused body is still read.";
+    message_size Bytes faces.wire.message_size, "A whole message, attachments included.";
+    envelope_size Bytes faces.wire.envelope_size, "The XML of a message outside decoded payloads.";
+    text_size Bytes faces.wire.text_size, "A text value.";
+    tag_size Bytes faces.wire.tag_size, "One tag.";
+    xml_depth Count faces.wire.xml_depth, "Elements within each other.";
+    attributes Count faces.wire.attributes, "Attributes of an element, namespace declarations included.";
+    namespaces Count faces.wire.namespaces, "Namespace declarations in scope at once.";
+    children Count faces.wire.children, "Child elements of an element.";
+    header_elements Count faces.wire.header_elements, "Elements that are kept of a message's header blocks.";
+    parts Count faces.wire.parts, "Parts of a multipart message.";
+    part_headers Count faces.wire.part_headers, "Header fields of a part.";
+    header_length Bytes faces.wire.header_length, "A header field of a part.";
+    inline_size Bytes faces.wire.inline_size, "A payload that is kept in memory; a larger one is spooled to disk.";
+    inline_total Bytes faces.wire.inline_total, "All payloads of a message that are kept in memory.";
+    pool_quota Bytes data.pool_quota, "What all data in the pool may occupy.";
+    pool_owner_quota Bytes data.pool_owner_quota, "What one owner's data in the pool may occupy.";
+    grant_life Time data.grant_life, "How long whoever has a reference to data of this server may fetch it.";
+    incoming_life Time data.incoming_life, "How long half a file waits for the rest.";
+    reference_size Bytes jobs.reference_size, "Outputs from this size on are references where the caller leaves it to the server.";
+    session_quota Bytes data.session_quota, "What the files of one session may occupy.";
+    session_files Count data.session_files, "Files of one session.";
+    session_idle Time data.session_idle, "How long a session may idle.";
+    pool_idle Time data.pool_idle, "How long data stays in the pool that nobody granted, pinned or used.";
+    transfer_size Bytes data.transfer.size, "One payload that is fetched.";
+    transfer_attempts Count data.transfer.attempts, "Attempts in a row that bring nothing, until a transfer is given up.";
+    transfer_stall Time data.transfer.stall, "How long the other end of a transfer may bring, or take, nothing; then it is tried again.";
+    transfer_time Time data.transfer.time, "How long a transfer may take, all its attempts together.";
+    transfer_connect Time data.transfer.connect, "How long a transfer's connection may take to be made.";
+    transfer_redirects Count data.transfer.redirects, "Redirects that a transfer follows.";
+    transfer_connections Count data.transfer.connections, "Connections over which one large payload comes.";
+    transfers_running Count data.transfer.running, "Fetches that run at once; more wait.";
+    directory_entries Count jobs.directories.entries, "Files and directories in a directory that a caller sends.";
+    directory_size Bytes jobs.directories.size, "All files of a directory that a caller sends.";
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use fishplate_contract::lexical::{shortened, trimmed};
 use fishplate_contract::{Fault, FaultCode};
 
 use crate::envelope::{Element, HeaderBlock, SoapVersion};
-use crate::name::{OPTIONS, QName, WSA, WSA_2004};
+use crate::name::{OPTIONS, QName, WSA, WSA_2004, WSCTX};
 use crate::pack::random_id;
 
 /// The addressing headers of a message.
@@ -96,6 +96,7 @@ pub(crate) fn not_understood(version: SoapVersion, headers: &[HeaderBlock]) -> V
         let known = match name.namespace.as_str() {
             WSA | WSA_2004 => UNDERSTOOD.contains(&local),
             OPTIONS => crate::options::UNDERSTOOD.contains(&local),
+            WSCTX => crate::context::is_session(&header.element),
             _ => false,
         };
         header.must_understand && is_for_us(version, header.role.as_deref()) && !known

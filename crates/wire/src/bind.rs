@@ -1,8 +1,8 @@
 //! A request's values to arguments, and a reply's to results.
 
 use fishplate_contract::{
-    Argument, Array, ArrayType, DataType, Dimension, Fault, FaultCode, JobId, Parameter, Value,
-    dimensions, lexical,
+    Argument, Array, ArrayType, DataType, Dimension, Fault, FaultCode, JobId, OutputChoice,
+    Parameter, Payload, Value, dimensions, lexical,
 };
 
 use crate::detail;
@@ -90,7 +90,10 @@ fn is_near(one: &str, other: &str) -> bool {
 }
 
 /// Values of parameters; what is nil or none of them is left out.
-fn arguments(parameters: &[Parameter], children: Vec<Child>) -> Result<Vec<Argument>, Fault> {
+pub(crate) fn arguments(
+    parameters: &[Parameter],
+    children: Vec<Child>,
+) -> Result<Vec<Argument>, Fault> {
     let mut bound = Vec::with_capacity(children.len());
     for child in children {
         let name = child.name.local;
@@ -106,7 +109,7 @@ fn arguments(parameters: &[Parameter], children: Vec<Child>) -> Result<Vec<Argum
                 _ => continue,
             },
             Content::Array(numbers) => match data_type() {
-                Some(DataType::Array(of)) => Value::Array(array(&name, of, numbers)?),
+                Some(DataType::Array(of)) => array(&name, of, numbers)?,
                 _ => continue,
             },
             Content::Nil | Content::Unexpected | Content::Part(_) => continue,
@@ -116,17 +119,20 @@ fn arguments(parameters: &[Parameter], children: Vec<Child>) -> Result<Vec<Argum
     Ok(bound)
 }
 
-/// An array whose shape is that of its type and of its bytes.
-fn array(name: &str, of: &ArrayType, numbers: Numbers) -> Result<Array, Fault> {
+/// An array whose shape is that of its type and of its bytes; or a reference to one, whose shape shows
+/// in what is there if the reference did not come with it.
+fn array(name: &str, of: &ArrayType, numbers: Numbers) -> Result<Value, Fault> {
     let invalid = |what: String| {
         let message = format!("parameter {name} is of type {of}: {what}");
         Fault::new(FaultCode::InvalidValue, message).parameter(name)
     };
     let missing = || invalid("its bytes are missing".to_owned());
     let Content::Data(data) = *numbers.data else { return Err(missing()) };
-    let len = data.len().ok_or_else(missing)?;
+    let refers = matches!(data, Payload::Reference(_));
+    let len = data.len().unwrap_or_default();
     let shape = match numbers.shape {
         Some(shape) => shape,
+        None if refers => return Ok(Value::Data(data)),
         None => inferred(of, len).ok_or_else(|| {
             invalid(format!(
                 "its {len} bytes do not tell its shape: give it in the attribute shape"
@@ -138,7 +144,9 @@ fn array(name: &str, of: &ArrayType, numbers: Numbers) -> Result<Array, Fault> {
         return Err(invalid(format!("it is {told}")));
     }
     match Array::size(of.element, &shape) {
-        Some(size) if size == len => Ok(Array { element: of.element, shape, data }),
+        Some(size) if refers || size == len => {
+            Ok(Value::Array(Array { element: of.element, shape, data }))
+        }
         Some(size) => Err(invalid(format!("as {told} it has {size} bytes, but {len} came"))),
         None => Err(invalid(format!("as {told} it has more bytes than can be counted"))),
     }
@@ -179,6 +187,8 @@ pub struct Reply {
     pub outputs: Vec<Argument>,
     /// The job behind it, from our header.
     pub job: Option<JobId>,
+    /// How files and arrays came, if the call chose; by our header.
+    pub chosen: Vec<OutputChoice>,
 }
 
 /// The results in a parcel that a client got.
@@ -188,6 +198,7 @@ pub struct Reply {
 /// the description says.
 pub fn bind_reply(parcel: Parcel, outputs: &[Parameter]) -> Result<Reply, Fault> {
     let job = options::read_job(&parcel.envelope.headers);
+    let chosen = options::of_answer(&parcel.envelope.headers);
     let children = match parcel.envelope.body {
         Body::Fault(fault) => return Err(fault_of(&fault)),
         Body::Wrapper { children, .. } => children,
@@ -199,7 +210,7 @@ pub fn bind_reply(parcel: Parcel, outputs: &[Parameter]) -> Result<Reply, Fault>
         return Err(Fault::new(FaultCode::MalformedMessage, message).parameter(&*lacking.name));
     }
     values.sort_by_key(|value| outputs.iter().position(|output| output.name == value.name));
-    Ok(Reply { outputs: values, job })
+    Ok(Reply { outputs: values, job, chosen })
 }
 
 /// The fault that a SOAP fault means: ours from its detail, a foreign one by its code.
@@ -220,8 +231,6 @@ fn fault_of(fault: &SoapFault) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use fishplate_contract::Payload;
-
     use super::*;
     use crate::name::QName;
 

@@ -43,7 +43,7 @@ pub struct Envelope {
 }
 
 /// A header block.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderBlock {
     /// Whoever does not understand it must fault.
     pub must_understand: bool,
@@ -157,7 +157,7 @@ pub struct SoapFault {
 }
 
 /// A small element, whole: header blocks and fault details.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
     /// Name.
     pub name: QName,

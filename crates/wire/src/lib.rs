@@ -18,7 +18,7 @@
 //! - [`packaging`]: plain XML, MTOM, SOAP with Attachments and DIME; others slot in here
 //! - [`envelope`]: headers and body, as data
 //! - [`unpack`]: chunks to a parcel
-//! - [`addressing`], [`options`]: the headers we understand
+//! - [`addressing`], [`options`], `context`: the headers we understand
 //! - [`read`](mod@read), [`bind`](mod@bind): a parcel to a request to arguments
 //! - [`write`](mod@write), [`detail`], [`pack`](mod@pack): an outcome to an envelope to segments
 //! - [`encode`], [`items`], [`outgoing`]: segments to the bytes that are sent
@@ -27,6 +27,7 @@
 pub mod addressing;
 pub mod base64;
 pub mod bind;
+mod context;
 pub mod detail;
 pub mod encode;
 pub mod envelope;

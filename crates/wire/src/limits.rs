@@ -29,8 +29,8 @@ pub struct WireLimits {
     pub parts: usize,
     /// Header fields of a part.
     pub part_headers: usize,
-    /// Bytes of one header field of a part, of a DIME record's options, ID or type, and of a
-    /// reference to a part in the text of a value.
+    /// Bytes of one header field of a part, of a DIME record's options, ID or type, of a
+    /// reference to a part in the text of a value, and of each text in a reference to elsewhere.
     pub header_length: usize,
     /// Bytes of a payload that are kept in memory; a larger one is spooled.
     pub inline_size: usize,

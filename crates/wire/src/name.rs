@@ -67,6 +67,10 @@ pub const XML: &str = "http://www.w3.org/XML/1998/namespace";
 pub const XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 /// Ours: data in the message or elsewhere (paper 000, section 4.5).
 pub const XDESCR: &str = "urn:fishplate:xdescr:1";
+/// WS-Context 1.0 (OASIS WS-CAF).
+pub const WSCTX: &str = "http://docs.oasis-open.org/ws-caf/2005/10/wsctx";
+/// Ours: what the identifier of a context that is a session begins with.
+pub const SESSION_URN: &str = "urn:fishplate:session:";
 /// Ours: options beside the arguments, as SOAP headers.
 pub const OPTIONS: &str = "urn:fishplate:options:1";
 /// Ours: fault codes, and the fault detail where no service is concerned.

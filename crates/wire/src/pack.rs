@@ -4,17 +4,18 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::Payload;
+use fishplate_contract::{DataRef, Payload};
 
 use crate::encode::Encoding;
 use crate::envelope::{
     ArrayForm, Body, Child, Content, Element, Envelope, Numbers, SoapFault, SoapVersion,
 };
 use crate::items::Items;
-use crate::name::{QName, SOAP_11, SOAP_12, WSA, XML, XMLNS, XSI};
+use crate::name::{QName, SOAP_11, SOAP_12, WSA, XDESCR, XML, XMLNS, XSI};
 use crate::outgoing::Segment;
 use crate::packaging::{Packaging, Writer, reply_writer, writer};
 use crate::write::ReplyForm;
+use crate::wsdl::DataView;
 use crate::xml::{push_attribute, push_text};
 
 /// A message ready to be sent.
@@ -32,17 +33,22 @@ pub struct Packed {
 
 /// Packs the envelope of an answer.
 pub fn pack_reply(envelope: &Envelope, form: &ReplyForm) -> Packed {
-    pack_by(envelope, reply_writer(form), None)
+    pack_by(envelope, reply_writer(form), form.data, None)
 }
 
 /// Packs an envelope. MTOM without any attachment becomes plain. `action` is for requests.
 pub fn pack(envelope: &Envelope, packaging: Packaging, action: Option<&str>) -> Packed {
-    pack_by(envelope, writer(packaging), action)
+    pack_by(envelope, writer(packaging), DataView::Plain, action)
 }
 
-fn pack_by(envelope: &Envelope, mut writer: Box<dyn Writer>, action: Option<&str>) -> Packed {
+fn pack_by(
+    envelope: &Envelope,
+    mut writer: Box<dyn Writer>,
+    data: DataView,
+    action: Option<&str>,
+) -> Packed {
     let mut root = Composer { text: Vec::with_capacity(SMALL), segments: Vec::new() };
-    write_envelope(envelope, &mut *writer, &mut root);
+    write_envelope(envelope, &mut Values { writer: &mut *writer, data }, &mut root);
     let mut packed = writer.finish(root, envelope.version, action);
     if envelope.version == SoapVersion::V11 {
         packed.soap_action = action.map(|action| format!("\"{action}\""));
@@ -151,7 +157,63 @@ impl Composer {
     }
 }
 
-fn write_envelope(envelope: &Envelope, writer: &mut dyn Writer, root: &mut Composer) {
+/// How values are written.
+struct Values<'w> {
+    writer: &'w mut dyn Writer,
+    data: DataView,
+}
+
+impl Values<'_> {
+    /// Writes the rest of the start tag of a file or of an array's bytes, and what is in the element.
+    fn write(&mut self, payload: &Payload, root: &mut Composer) {
+        if let Payload::Reference(reference) = payload {
+            root.push(">");
+            write_reference(reference, root);
+            return;
+        }
+        match self.data {
+            DataView::Plain => {
+                self.writer.attributes(payload, root);
+                root.push(">");
+                self.writer.value(payload, root);
+            }
+            // Toolkits can't tell text from elements: it has an element of its own.
+            DataView::Xdescr => {
+                root.push("><x:Value");
+                declare("x", XDESCR, root.text());
+                self.writer.attributes(payload, root);
+                root.push(">");
+                self.writer.value(payload, root);
+                root.push("</x:Value>");
+            }
+        }
+    }
+}
+
+/// Paper 000, Figure 7. What is known of the data beside its address stands in the metadata.
+fn write_reference(reference: &DataRef, root: &mut Composer) {
+    let DataRef { url, len, digest } = reference;
+    root.push("<wsa:EndpointReference");
+    declare("wsa", WSA, root.text());
+    root.push("><wsa:Address>");
+    push_text(url, root.text());
+    root.push("</wsa:Address>");
+    if len.is_some() || digest.is_some() {
+        root.push("<wsa:Metadata");
+        declare("x", XDESCR, root.text());
+        root.push(">");
+        if let Some(len) = len {
+            root.push(&format!("<x:Length>{len}</x:Length>"));
+        }
+        if let Some(digest) = digest {
+            root.push(&format!("<x:Digest>{digest}</x:Digest>"));
+        }
+        root.push("</wsa:Metadata>");
+    }
+    root.push("</wsa:EndpointReference>");
+}
+
+fn write_envelope(envelope: &Envelope, values: &mut Values<'_>, root: &mut Composer) {
     let soap = envelope.version.namespace();
     root.push("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<soap:Envelope xmlns:soap=\"");
     root.push(soap);
@@ -169,7 +231,7 @@ fn write_envelope(envelope: &Envelope, writer: &mut dyn Writer, root: &mut Compo
     }
     root.push("<soap:Body>");
     match &envelope.body {
-        Body::Wrapper { name, children } => write_wrapper(name, children, writer, root),
+        Body::Wrapper { name, children } => write_wrapper(name, children, values, root),
         Body::Fault(fault) if envelope.version == SoapVersion::V11 => write_fault_11(fault, root),
         Body::Fault(fault) => write_fault_12(fault, root),
         Body::Empty => {}
@@ -177,7 +239,7 @@ fn write_envelope(envelope: &Envelope, writer: &mut dyn Writer, root: &mut Compo
     root.push("</soap:Body></soap:Envelope>");
 }
 
-fn write_wrapper(name: &QName, children: &[Child], writer: &mut dyn Writer, root: &mut Composer) {
+fn write_wrapper(name: &QName, children: &[Child], values: &mut Values<'_>, root: &mut Composer) {
     let prefix = if name.namespace.is_empty() { "" } else { "w:" };
     root.push("<");
     root.push(prefix);
@@ -187,7 +249,7 @@ fn write_wrapper(name: &QName, children: &[Child], writer: &mut dyn Writer, root
     }
     root.push(">");
     for child in children {
-        write_child(child, &name.namespace, writer, root);
+        write_child(child, &name.namespace, values, root);
     }
     root.push("</");
     root.push(prefix);
@@ -197,7 +259,7 @@ fn write_wrapper(name: &QName, children: &[Child], writer: &mut dyn Writer, root
 
 /// A value. Its element is in the wrapper's namespace (prefix `w`) or in none, or in another one
 /// that is then declared here.
-fn write_child(child: &Child, wrapper: &str, writer: &mut dyn Writer, root: &mut Composer) {
+fn write_child(child: &Child, wrapper: &str, values: &mut Values<'_>, root: &mut Composer) {
     let namespace = &child.name.namespace;
     let prefix = match namespace {
         none if none.is_empty() => "",
@@ -220,8 +282,8 @@ fn write_child(child: &Child, wrapper: &str, writer: &mut dyn Writer, root: &mut
         root.push(" xsi:nil=\"true\"");
     }
     match &child.content {
-        Content::Array(numbers) => write_array(child, numbers, writer, root),
-        content => write_content(content, wrapper, writer, root),
+        Content::Array(numbers) => write_array(child, numbers, values, root),
+        content => write_content(content, wrapper, values, root),
     }
     root.push("</");
     root.push(prefix);
@@ -230,40 +292,36 @@ fn write_child(child: &Child, wrapper: &str, writer: &mut dyn Writer, root: &mut
 }
 
 /// The rest of the start tag, and what is in the element.
-fn write_content(content: &Content, wrapper: &str, writer: &mut dyn Writer, root: &mut Composer) {
-    if let Content::Data(payload) = content
-        && !matches!(payload, Payload::Reference(_))
-    {
-        writer.attributes(payload, root);
+fn write_content(content: &Content, wrapper: &str, values: &mut Values<'_>, root: &mut Composer) {
+    if let Content::Data(payload) = content {
+        values.write(payload, root);
+        return;
     }
     root.push(">");
     match content {
         Content::Text(text) => push_text(text, root.text()),
-        Content::Data(Payload::Reference(reference)) => {
-            root.push("<wsa:EndpointReference");
-            declare("wsa", WSA, root.text());
-            root.push("><wsa:Address>");
-            push_text(&reference.url, root.text());
-            root.push("</wsa:Address></wsa:EndpointReference>");
-        }
-        Content::Data(payload) => writer.value(payload, root),
         Content::Fields(fields) => {
             for field in fields {
-                write_child(field, wrapper, writer, root);
+                write_child(field, wrapper, values, root);
             }
         }
-        Content::Nil | Content::Unexpected | Content::Part(_) | Content::Array(_) => {}
+        Content::Data(_)
+        | Content::Nil
+        | Content::Unexpected
+        | Content::Part(_)
+        | Content::Array(_) => {}
     }
 }
 
 /// The same for an array.
-fn write_array(child: &Child, numbers: &Numbers, writer: &mut dyn Writer, root: &mut Composer) {
+fn write_array(child: &Child, numbers: &Numbers, values: &mut Values<'_>, root: &mut Composer) {
     let shape = numbers.shape.as_deref().unwrap_or_default();
     let Content::Data(payload) = &*numbers.data else {
         root.push(">");
         return;
     };
-    if writer.arrays(numbers.form) == ArrayForm::Elements {
+    let refers = matches!(payload, Payload::Reference(_));
+    if !refers && values.writer.arrays(numbers.form) == ArrayForm::Elements {
         let names = declare_items(&child.name.namespace, &numbers.names, root.text());
         root.push(">");
         let items = Items::new(numbers.element, shape, &names);
@@ -273,9 +331,7 @@ fn write_array(child: &Child, numbers: &Numbers, writer: &mut dyn Writer, root: 
     let lengths: Vec<String> = shape.iter().map(u64::to_string).collect();
     let (name, shape) = (numbers.element.name(), lengths.join(" "));
     root.push(&format!(" type=\"{name}\" shape=\"{shape}\""));
-    writer.attributes(payload, root);
-    root.push(">");
-    writer.value(payload, root);
+    values.write(payload, root);
 }
 
 /// Declares the namespace of an array's elements; gives the names of their tags, which are short:

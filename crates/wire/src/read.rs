@@ -31,8 +31,8 @@ pub struct Request {
 /// Checks the headers of a parcel that a server got.
 ///
 /// # Errors
-/// `MustUnderstand`, `InvalidAddressing`, `ActionMismatch`, `InvalidValue` for an option, or
-/// `MalformedMessage` if the body holds no call.
+/// `MustUnderstand`, `InvalidAddressing`, `ActionMismatch`, `InvalidValue` for an option,
+/// `NoSuchSession`, or `MalformedMessage` if the body holds no call.
 pub fn read(parcel: Parcel) -> Result<Request, Fault> {
     let headers = &parcel.envelope.headers;
     if let Some(name) = parcel.reply_form.not_understood.first() {
@@ -40,7 +40,7 @@ pub fn read(parcel: Parcel) -> Result<Request, Fault> {
         return Err(Fault::new(FaultCode::MustUnderstand, message));
     }
     addressing::check(headers)?;
-    let options = options::read(headers)?;
+    let options = options::read(headers, parcel.reply_form.data)?;
     let Body::Wrapper { name: wrapper, children } = parcel.envelope.body else {
         let message = "the Body holds no call: it should hold one element named as an operation";
         return Err(Fault::new(FaultCode::MalformedMessage, message));
@@ -79,14 +79,16 @@ impl Request {
     /// The verb that is asked for.
     ///
     /// # Errors
-    /// `UnknownOperation`, with the operations there are.
+    /// `UnknownOperation`, with the operations there are; `UnexpectedParameter` or `InvalidValue` for
+    /// an output that it was asked to give otherwise than by value and can't.
     pub fn verb<'i>(
         &self,
         namespace: &str,
         interface: &'i Interface,
     ) -> Result<&'i Exposed, Fault> {
         let found = interface.find(&self.wrapper.local);
-        found.filter(|_| self.wrapper.namespace == namespace).ok_or_else(|| {
+        let found_here = found.filter(|_| self.wrapper.namespace == namespace);
+        let exposed = found_here.ok_or_else(|| {
             let names: Vec<&str> =
                 interface.exposed.iter().map(|exposed| exposed.name.as_str()).collect();
             if found.is_some() {
@@ -102,7 +104,9 @@ impl Request {
                 names.join(", ")
             );
             Fault::new(FaultCode::UnknownOperation, message)
-        })
+        })?;
+        options::check_outputs(&self.options.outputs, exposed, interface)?;
+        Ok(exposed)
     }
 }
 

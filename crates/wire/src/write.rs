@@ -1,6 +1,8 @@
 //! Outcomes, faults and calls to envelopes.
 
-use fishplate_contract::{Argument, Blame, CallOptions, Exposed, Fault, FaultCode, JobId, Value};
+use fishplate_contract::{
+    Argument, Array, Blame, CallOptions, Exposed, Fault, FaultCode, JobId, Payload, Value,
+};
 
 use crate::addressing::{self, Addressing};
 use crate::detail;
@@ -13,7 +15,7 @@ use crate::name::{FAULT, QName, SOAP_11, SOAP_12, WSA, WSA_2004, XMLNS};
 use crate::options;
 use crate::packaging::{Packaging, of_answer};
 use crate::unpack::Head;
-use crate::wsdl::{self, Binding, View};
+use crate::wsdl::{self, Binding, DataView, View};
 use crate::xml::unfit;
 
 /// How a request wants to be answered.
@@ -31,6 +33,13 @@ pub struct ReplyForm {
     pub swa_ref: bool,
     /// The addressing headers of the request; an answer relates to them.
     pub addressing: Addressing,
+    /// How files are typed where the request was sent to: in the view `data=xdescr` what stands for a
+    /// file is an element of its own.
+    pub data: DataView,
+    /// The answer tells how its outputs came, because the request chose.
+    pub tells_outputs: bool,
+    /// The WS-Context of the request, which the answer repeats.
+    pub context: Option<HeaderBlock>,
     /// Headers that had to be understood and are not; a `MustUnderstand` fault tells them.
     pub not_understood: Vec<QName>,
 }
@@ -58,6 +67,9 @@ impl ReplyForm {
             arrays: (view.arrays() == ArrayForm::Binary).then_some(ArrayForm::Binary),
             swa_ref: view.binding == Binding::Swa,
             addressing: Addressing::default(),
+            data: view.data,
+            tells_outputs: view.data == DataView::Xdescr,
+            context: None,
             not_understood: Vec::new(),
         }
     }
@@ -75,6 +87,8 @@ pub fn write_reply(
     let action = || wsdl::action(namespace, &response);
     let mut headers = addressing::answer(&form.addressing, action);
     headers.extend(job.map(options::write_job));
+    headers.extend(form.tells_outputs.then(|| options::write_answer(outputs)).flatten());
+    headers.extend(form.context.clone());
     let children = children(namespace, outputs, form.arrays.unwrap_or_default());
     let name = QName::new(namespace, response);
     Envelope { version: form.version, headers, body: Body::Wrapper { name, children } }
@@ -105,6 +119,7 @@ fn children(namespace: &str, values: &[Argument], arrays: ArrayForm) -> Vec<Chil
 pub fn write_fault(form: &ReplyForm, namespace: Option<&str>, fault: &Fault) -> Envelope {
     let action = || addressing::fault_action(&form.addressing, fault.code);
     let mut headers = addressing::answer(&form.addressing, action);
+    headers.extend(form.context.clone());
     if form.version == SoapVersion::V12 {
         headers.extend(explanations(form, fault.code));
     }
@@ -218,12 +233,16 @@ pub struct RequestForm {
 /// The envelope of a call.
 ///
 /// # Errors
-/// `InvalidValue` if a text holds a character that XML cannot hold.
+/// `InvalidValue` if a text or a URL holds a character that XML cannot hold.
 pub fn write_request(form: &RequestForm, arguments: &[Argument]) -> Result<Envelope, Fault> {
     for argument in arguments {
-        if let Value::Text(text) = &argument.value
-            && let Some(c) = unfit(text)
-        {
+        let text = match &argument.value {
+            Value::Text(text) => text,
+            Value::Data(Payload::Reference(reference))
+            | Value::Array(Array { data: Payload::Reference(reference), .. }) => &reference.url,
+            _ => continue,
+        };
+        if let Some(c) = unfit(text) {
             let name = &*argument.name;
             let message = format!("parameter {name} holds {c:?}, which XML cannot hold");
             return Err(Fault::new(FaultCode::InvalidValue, message).parameter(name));

@@ -94,9 +94,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let listening = http::bind(address).await?;
         let data = std::path::absolute(data)?;
         let limits = Limits::new(data, format!("http://{}", listening.address()));
+        let data = assembly::data(&limits)?;
         let engine = assembly::engine(&limits, CgroupUse::Auto)?;
         let services = vec![statistics()];
-        let host = assembly::host(limits, Place::Below, engine.clone(), Vec::new(), services)?;
+        let host =
+            assembly::host(limits, Place::Below, engine.clone(), data, Vec::new(), services)?;
         for hosted in host.services() {
             println!("{} {}", hosted.service().name, hosted.url);
         }

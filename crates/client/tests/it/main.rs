@@ -5,3 +5,5 @@ mod failures;
 mod jobs;
 mod server;
 mod tls;
+mod transfers;
+mod uploads;

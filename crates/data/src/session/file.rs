@@ -123,6 +123,19 @@ impl Sessions {
     ) -> Result<SessionHeld, SessionError> {
         check_name(name)?;
         self.touch(owner, id)?;
+        self.read_version(id, name)
+    }
+
+    /// A file of a session for whoever knows its address: the session's ID is the permission.
+    ///
+    /// # Errors
+    /// As [`Sessions::get`].
+    pub fn get_by_address(&self, id: &SessionId, name: &str) -> Result<SessionHeld, SessionError> {
+        let session = self.read(id)?;
+        self.get(&session.owner, id, name)
+    }
+
+    fn read_version(&self, id: &SessionId, name: &str) -> Result<SessionHeld, SessionError> {
         let directory = self.directory(id);
         let link = directory.join("names").join(name);
         for _ in 0..TRIES {

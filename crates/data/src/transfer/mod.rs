@@ -5,10 +5,17 @@
 pub(crate) mod conformance;
 mod fault;
 pub mod file;
+pub mod ftp;
 pub mod http;
+pub mod mailto;
 pub(crate) mod parallel;
 mod registry;
+pub mod s3;
+#[cfg(test)]
+pub(crate) mod servers;
 mod settings;
+mod source;
+pub(crate) mod trust;
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -24,8 +31,11 @@ use url::Url;
 use crate::Progress;
 
 pub use file::Files;
+pub use ftp::Ftp;
 pub use http::Http;
+pub use mailto::Mailto;
 pub use registry::Transports;
+pub use s3::S3;
 pub use settings::TransferSettings;
 
 /// A future of a transport.
@@ -35,6 +45,13 @@ pub type Moving<'t, T> = Pin<Box<dyn Future<Output = Result<T, TransferError>> +
 pub trait Transport: Send + Sync + Debug {
     /// The URL schemes that it serves, lower-case.
     fn schemes(&self) -> &[&'static str];
+
+    /// Whether a delivery to an address may be tried at all, told before anything is computed:
+    /// its form and our own policy. The other end is not asked.
+    fn accepts(&self, to: &Url) -> Result<(), TransferError> {
+        let _ = to;
+        Ok(())
+    }
 
     /// Opens the data at an address for reading.
     fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened>;

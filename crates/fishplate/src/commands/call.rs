@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use fishplate_client::{Meter, Options, new_key};
-use fishplate_contract::Parameter;
+use fishplate_client::data::Offer;
+use fishplate_client::{Error, Meter, Options, Service, new_key};
+use fishplate_contract::{Parameter, SessionId};
 use serde_json::json;
 
-use super::client::{Connection, operation_of, run_interruptible};
-use crate::arguments::{Wanted, check_outputs, load, parse_all};
-use crate::deliver::{Delivered, check_targets, deliver, spool_dir};
+use super::client::{Connection, operation_of, run_interruptible, session};
+use crate::arguments::{Wanted, Word, check_outputs, choices, load, parse_all};
+use crate::deliver::{Delivered, Fetch, check_targets, deliver, spool_dir};
 use crate::exit::Exit;
 use crate::output::{Output, json, progress, text};
 
@@ -20,15 +21,22 @@ use crate::output::{Output, json, progress, text};
 ///   NAME=VALUE     the value of an input, to the letter
 ///   NAME:FILE      the content of FILE is the value of an input (its trimmed text for numbers
 ///                  and strings)
+///   NAME@URL       the value of an input is at URL, and the server gets it from there
+///   NAME@FILE      the server gets FILE from this command while it runs (see --offer)
+///   NAME@session:FILE  the value of an input is FILE of the call's session
 ///   NAME=[[1,2],[3,4]]  an array, as lists or as rows of numbers
 ///   NAME:FILE      an array: .npy, .csv, .bin or .raw (little-endian, of known shape), else rows
 ///                  of numbers
 ///   out:NAME       writes the output NAME to the file NAME
 ///   out:NAME=FILE  writes the output NAME to FILE; for an output with several files, FILE is a
 ///                  directory; for an array, its suffix tells the format as above
+///   ref:NAME       leaves the output NAME at the server and prints its URL
+///   ref:NAME=URL   lets the server deliver the output NAME to URL (mailto:, s3:, ftp:)
+///   auto:NAME      lets the server choose: small ones as out:NAME, large ones as ref:NAME
+///   ref:*, auto:*  the same for all outputs that hold files or arrays
 ///
-/// The first = or : of a word decides. Outputs that are not asked for are printed as `NAME: VALUE`;
-/// files among them are only named on standard error.
+/// The first =, : or @ of a word decides. Outputs that are not asked for are printed as
+/// `NAME: VALUE`; files among them are only named on standard error.
 ///
 /// A broken connection does not run the program twice: every call has an idempotency key, drawn at
 /// random unless --key tells it. With the same key and arguments, the command finds the same run.
@@ -39,12 +47,16 @@ use crate::output::{Output, json, progress, text};
   fishplate call http://somewhere.com/sample x=1 y:two out:result
   fishplate call http://somewhere.com/mesher geometry:pipe.geo size=0.5 out:mesh=pipe.msh
   fishplate call http://somewhere.com/ccx deck:pipe.inp out:fields=results/ --json
-  fishplate call http://somewhere.com/smooth grid:grid.npy sweeps=3 out:smooth=smooth.csv"
+  fishplate call http://somewhere.com/smooth grid:grid.npy sweeps=3 out:smooth=smooth.csv
+
+  The mesh goes from one server to the other, and not through this machine:
+  MESH=$(fishplate call http://here.com/mesher size=0.5 ref:mesh --json | jq -r .outputs.mesh.url)
+  fishplate call http://there.com/solver mesh@$MESH ref:flow=mailto:me@example.com"
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) connection: Connection,
-    /// NAME=VALUE, NAME:FILE, out:NAME or out:NAME=FILE
+    /// NAME=VALUE, NAME:FILE, NAME@URL, out:NAME, ref:NAME or auto:NAME
     #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
     #[command(flatten)]
@@ -63,12 +75,34 @@ pub(crate) struct Sending {
     /// Send no idempotency key; a broken connection is then an error
     #[arg(long)]
     no_key: bool,
+    /// Session to run in: its files are there as NAME@session:FILE, and outputs stay in it
+    #[arg(long, value_name = "ID", value_parser = session)]
+    pub(crate) session: Option<SessionId>,
+    /// Where this machine listens for the server that gets NAME@FILE
+    /// [default: its address on the way to the server, at a free port]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    offer: Option<String>,
 }
 
 impl Sending {
     /// The key as told, or a new one.
     pub(crate) fn key(&self) -> Option<String> {
         self.key.clone().or_else(|| (!self.no_key).then(new_key))
+    }
+
+    /// Serves the files among the inputs that are meant so; `None` if there are none.
+    pub(crate) async fn offer(
+        &self,
+        service: &Service,
+        inputs: &[Word],
+    ) -> Result<Option<Offer>, Error> {
+        if !inputs.iter().any(|input| matches!(input, Word::Offer { .. })) {
+            return Ok(None);
+        }
+        match &self.offer {
+            Some(address) => Offer::at(address).await.map(Some),
+            None => Offer::towards(&service.address()).await.map(Some),
+        }
     }
 }
 
@@ -84,22 +118,28 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         let operation = service.operation(&name)?;
         let outputs = &operation.exposed.signature.outputs;
         check_outputs(operation, &wanted)?;
-        let arguments = load(operation, inputs).await?;
+        // Alive until the answer is there.
+        let offer = args.sending.offer(&service, &inputs).await?;
+        let arguments = load(operation, inputs, offer.as_ref()).await?;
         let meter = Arc::new(Meter::default());
         let options = Options {
             key: key.clone(),
+            session: args.sending.session,
+            outputs: choices(&wanted, args.sending.session.is_some()),
             spool_dir: spool_dir(&wanted, outputs),
             meter: Some(Arc::clone(&meter)),
             timeout: None,
         };
         let calling = service.call(&name, arguments, &options);
         let reply = progress::transfer(output, &meter, calling).await?;
+        drop(offer);
         let url = &args.connection.url;
         let command = match reply.job {
             Some(job) => format!("`fishplate results {url} {job}`"),
             None => "an argument".to_owned(),
         };
-        let shown = Shown { outputs, wanted: &wanted, command: &command };
+        let fetch = Fetch { settings: args.connection.settings(), output };
+        let shown = Shown { outputs, wanted: &wanted, command: &command, fetch };
         let delivered = shown.deliver(reply.outputs, output).await?;
         if output.json {
             output.value(&json!({
@@ -133,6 +173,8 @@ pub(crate) struct Shown<'a> {
     pub(crate) wanted: &'a [Wanted],
     /// The command to which `out:NAME` can be added to get a file.
     pub(crate) command: &'a str,
+    /// How to get those that came as references and shall go to files.
+    pub(crate) fetch: Fetch,
 }
 
 impl Shown<'_> {
@@ -142,7 +184,7 @@ impl Shown<'_> {
         outputs: Vec<fishplate_contract::Argument>,
         output: Output,
     ) -> Result<Vec<Delivered>> {
-        let (delivered, missing) = deliver(outputs, self.outputs, self.wanted).await?;
+        let (delivered, missing) = deliver(outputs, self.outputs, self.wanted, &self.fetch).await?;
         for name in missing {
             output.note(&format!("{name}: the program made no such output; nothing is written"));
         }

@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context as _;
@@ -54,18 +54,20 @@ pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
         anyhow::bail!("a CGI script is one service; {} are described", descriptions.len());
     };
     let name = description.service.name.clone();
-    let limits = arguments.hosting.limits(arguments.public_url.unwrap_or(script_url))?;
+    let public_url = arguments.public_url.unwrap_or(script_url);
+    let limits = arguments.hosting.limits(public_url.clone())?;
     let hosting = arguments.hosting;
-    let data = limits.jobs.data.clone();
+    let directory = limits.jobs.data.clone();
     let runtime = super::hosting::runtime()?;
     runtime.block_on(async {
+        let data = assembly::data(&limits)?;
         let engine = assembly::engine(&limits, hosting.cgroup())?;
         let engine = engine.worked_by(move || {
-            if let Err(error) = start_engine(&data, &hosting) {
+            if let Err(error) = start_engine(&directory, &public_url, &hosting) {
                 tracing::error!(error = format!("{error:#}"), "no engine could be started");
             }
         });
-        let host = assembly::host(limits, Place::At, engine, descriptions, Vec::new())?;
+        let host = assembly::host(limits, Place::At, engine, data, descriptions, Vec::new())?;
         cgi::answer(&host, &name, &variables, std::io::stdin(), &mut std::io::stdout()).await?;
         anyhow::Ok(())
     })?;
@@ -74,7 +76,7 @@ pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Where an engine logs that no terminal and no service manager listens to.
-fn engine_log(data: &std::path::Path) -> anyhow::Result<File> {
+fn engine_log(data: &Path) -> anyhow::Result<File> {
     const LONGEST: u64 = 1 << 20;
     let path = data.join("engine.log");
     let log = File::options().create(true).append(true).mode(0o600).open(&path);
@@ -86,13 +88,14 @@ fn engine_log(data: &std::path::Path) -> anyhow::Result<File> {
 }
 
 /// Makes sure that an engine works on the data directory.
-fn start_engine(data: &std::path::Path, hosting: &HostingArgs) -> anyhow::Result<()> {
+fn start_engine(data: &Path, public_url: &str, hosting: &HostingArgs) -> anyhow::Result<()> {
     if is_at_work(data)? {
         return Ok(());
     }
     Command::new("/proc/self/exe")
         .arg0("fishplate")
         .arg("engine")
+        .args(["--public-url", public_url])
         .args(hosting.as_words()?)
         .stdin(Stdio::null())
         .stdout(Stdio::null())

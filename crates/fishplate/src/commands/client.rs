@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use fishplate_client::{ArrayForm, Error, Packaging, Retry, Service, Settings, SoapVersion};
-use fishplate_contract::JobId;
+use fishplate_contract::{JobId, SessionId};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Exit;
@@ -20,6 +20,19 @@ pub(crate) struct Connection {
     /// Call this address instead of the one in the service's description (through a tunnel, say)
     #[arg(long, value_name = "URL", help_heading = "Connection")]
     address: Option<String>,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+    /// SOAP version
+    #[arg(long, value_enum, default_value_t = Soap::V11, help_heading = "Connection")]
+    soap: Soap,
+    /// How data travel, both ways [default: mtom for large data if the server is ours, else xml]
+    #[arg(long, value_enum, help_heading = "Connection")]
+    packaging: Option<PackagingName>,
+}
+
+/// How to reach any server.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Reach {
     /// Give up after this time: 90, 90s, 5m, 2h [default: none]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Connection")]
     pub(crate) timeout: Option<Duration>,
@@ -36,15 +49,22 @@ pub(crate) struct Connection {
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Connection",
           value_parser = clap::value_parser!(u32).range(1..))]
     attempts: u32,
-    /// SOAP version
-    #[arg(long, value_enum, default_value_t = Soap::V11, help_heading = "Connection")]
-    soap: Soap,
-    /// How data travel, both ways [default: mtom for large data if the server is ours, else xml]
-    #[arg(long, value_enum, help_heading = "Connection")]
-    packaging: Option<PackagingName>,
     /// PEM file of the certificates to trust, instead of the system's
     #[arg(long, value_name = "FILE", env = "FISHPLATE_CA_FILE", help_heading = "Connection")]
     cacert: Option<PathBuf>,
+}
+
+impl Reach {
+    /// As the client takes it.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings {
+            connect_timeout: self.connect_timeout,
+            timeout: self.timeout,
+            ca_file: self.cacert.clone(),
+            retry: Retry { attempts: self.attempts, ..Retry::default() },
+            ..Settings::default()
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -70,10 +90,9 @@ enum PackagingName {
 }
 
 impl Connection {
-    fn settings(&self) -> Settings {
+    /// As the client takes it.
+    pub(crate) fn settings(&self) -> Settings {
         Settings {
-            connect_timeout: self.connect_timeout,
-            timeout: self.timeout,
             packaging: self.packaging.map(|packaging| match packaging {
                 PackagingName::Xml | PackagingName::Base64 => Packaging::Plain,
                 PackagingName::Mtom => Packaging::Mtom,
@@ -88,10 +107,8 @@ impl Connection {
                 Soap::V11 => SoapVersion::V11,
                 Soap::V12 => SoapVersion::V12,
             },
-            ca_file: self.cacert.clone(),
             address: self.address.clone(),
-            retry: Retry { attempts: self.attempts, ..Retry::default() },
-            ..Settings::default()
+            ..self.reach.settings()
         }
     }
 
@@ -123,6 +140,12 @@ pub(crate) fn operation_of(service: &Service, told: Option<&str>) -> Result<Stri
 /// A job, as `ID` or `job=ID`.
 pub(crate) fn job(text: &str) -> Result<JobId, String> {
     let id = text.strip_prefix("job=").unwrap_or(text).trim();
+    id.parse().map_err(|error| format!("{error}"))
+}
+
+/// A session, as `ID` or `session=ID`.
+pub(crate) fn session(text: &str) -> Result<SessionId, String> {
+    let id = text.strip_prefix("session=").unwrap_or(text).trim();
     id.parse().map_err(|error| format!("{error}"))
 }
 

@@ -20,6 +20,9 @@ const IDLE: Duration = Duration::from_secs(5);
 /// Works on queued jobs until there are none.
 #[derive(Debug, Args)]
 pub(crate) struct EngineArgs {
+    /// Below which the addresses of data are
+    #[arg(long, value_name = "URL", default_value = "")]
+    public_url: String,
     #[command(flatten)]
     hosting: HostingArgs,
 }
@@ -29,15 +32,18 @@ pub(crate) fn run(arguments: &EngineArgs) -> anyhow::Result<ExitCode> {
     // A session of its own: whoever ends the script that started us does not end us.
     let _ = nix::unistd::setsid();
     arguments.hosting.start_log()?;
-    let limits = arguments.hosting.limits(String::new())?;
+    let limits = arguments.hosting.limits(arguments.public_url.clone())?;
     let data = limits.jobs.data.clone();
     let runtime = super::hosting::runtime()?;
     // Whoever submits looks at the lock after the submission; we look for work once more after
     // the lock is given up. So one of the two sees the other.
     while let Some(lock) = try_lock(&data)? {
         let left = runtime.block_on(async {
+            let data = assembly::data(&limits)?;
             let engine = assembly::engine(&limits, arguments.hosting.cgroup())?;
+            let house = tokio::spawn(data.keep_house());
             engine.run(Until::Idle(IDLE)).await;
+            house.abort();
             drop(lock);
             let backlog = engine.backlog();
             anyhow::Ok(backlog.queued + backlog.running)

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use fishplate_jobs::descriptor::{self, Checked, Description, Severity};
 use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_jobs::plan::Staged;
-use fishplate_server::settings::Limits;
+use fishplate_server::settings::{DataSettings, Limits};
 
 use crate::output::diagnostics;
 
@@ -24,6 +24,27 @@ pub(crate) struct HostingArgs {
     /// Set a limit; docs/reference/limits.md has them all
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     limits: Vec<String>,
+    /// Directory of the pool, which servers of one machine may share [default: DATA/pool]
+    #[arg(long, value_name = "DIR")]
+    pool: Option<PathBuf>,
+    /// Take no uploads, whoever asks
+    #[arg(long)]
+    no_uploads: bool,
+    /// Offer no sessions: leave out the service `session`
+    #[arg(long)]
+    no_sessions: bool,
+    /// Fetch data from private networks and from this machine too
+    #[arg(long)]
+    allow_private: bool,
+    /// Fetch data from this private network too, such as lab=10.1.0.0/16; may stand several times
+    #[arg(long, value_name = "NAME=CIDR")]
+    allow_network: Vec<String>,
+    /// Take file: references to what is below this directory; may stand several times
+    #[arg(long, value_name = "DIR")]
+    file_root: Vec<PathBuf>,
+    /// Settings of transfers: credentials for FTP and S3, the mail server
+    #[arg(long, value_name = "FILE")]
+    transfers: Option<PathBuf>,
     /// Where control groups for jobs are made: `auto` (where delegated), `off`, or a directory
     #[arg(long, value_name = "WHERE", default_value = "auto")]
     cgroup: String,
@@ -147,7 +168,22 @@ impl HostingArgs {
         for setting in &self.limits {
             limits.set(setting).context("--limit")?;
         }
+        self.set_data(&mut limits.data)?;
         Ok(limits)
+    }
+
+    fn set_data(&self, data: &mut DataSettings) -> anyhow::Result<()> {
+        let absolute = |path: &PathBuf| std::path::absolute(path);
+        data.pool = self.pool.as_ref().map(absolute).transpose().context("--pool")?;
+        data.uploads = !self.no_uploads;
+        data.sessions = !self.no_sessions;
+        data.allow_private = self.allow_private;
+        let network = |text: &String| text.parse().context("--allow-network");
+        data.networks = self.allow_network.iter().map(network).collect::<Result<_, _>>()?;
+        data.file_roots = self.file_root.iter().map(absolute).collect::<Result<_, _>>()?;
+        data.transfers =
+            self.transfers.as_ref().map(absolute).transpose().context("--transfers")?;
+        Ok(())
     }
 
     /// Where control groups are made.
@@ -189,6 +225,24 @@ impl HostingArgs {
             words.extend(["--limit".to_owned(), limit.clone()]);
         }
         words.extend(["--cgroup".to_owned(), self.cgroup.clone()]);
+        let mut path = |word: &str, path: &Path| {
+            let path = std::path::absolute(path)?;
+            let path = path.to_str().with_context(|| format!("the path of {word} is not UTF-8"))?;
+            words.extend([word.to_owned(), path.to_owned()]);
+            anyhow::Ok(())
+        };
+        self.pool.iter().try_for_each(|pool| path("--pool", pool))?;
+        self.file_root.iter().try_for_each(|root| path("--file-root", root))?;
+        self.transfers.iter().try_for_each(|file| path("--transfers", file))?;
+        for network in &self.allow_network {
+            words.extend(["--allow-network".to_owned(), network.clone()]);
+        }
+        let switches = [
+            ("--allow-private", self.allow_private),
+            ("--no-sessions", self.no_sessions),
+            ("--no-uploads", self.no_uploads),
+        ];
+        words.extend(switches.iter().filter(|(_, on)| *on).map(|(word, _)| (*word).to_owned()));
         Ok(words)
     }
 }

@@ -7,16 +7,19 @@ mod client;
 mod completions;
 mod engine;
 mod function;
+mod get;
 mod help;
 mod hosting;
 mod jobs;
 mod kill;
 mod log;
 mod names;
+mod put;
 mod remove;
 mod results;
 mod running;
 mod serve;
+mod session;
 mod spawn;
 mod status;
 mod supervise;
@@ -75,6 +78,9 @@ enum Command {
     Running(running::Args),
     Wait(wait::Args),
     Results(results::Args),
+    Put(put::Args),
+    Get(get::Args),
+    Session(session::Args),
     Kill(kill::Args),
     Status(status::Args),
     Log(log::Args),
@@ -100,6 +106,9 @@ impl Command {
             Self::Running(args) => running::run(&args, output),
             Self::Wait(args) => wait::run(&args, output),
             Self::Results(args) => results::run(&args, output),
+            Self::Put(args) => put::run(&args, output),
+            Self::Get(args) => get::run(&args, output),
+            Self::Session(args) => session::run(&args, output),
             Self::Kill(args) => kill::run(&args, output),
             Self::Status(args) => status::run(&args, output),
             Self::Log(args) => log::run(&args, output),
@@ -126,6 +135,9 @@ impl Command {
             Self::Log(args) => &args.connection,
             Self::Jobs(args) => &args.connection,
             Self::Remove(args) => &args.connection,
+            Self::Put(args) => return Some(&args.to),
+            Self::Get(args) => return Some(&args.reference),
+            Self::Session(args) => return Some(args.url()),
             Self::Wsdl(args) => &args.connection,
             Self::Serve(_)
             | Self::Cgi(_)

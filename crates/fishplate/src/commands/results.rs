@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fishplate_client::{Meter, Options, Service};
-use fishplate_contract::JobId;
+use fishplate_contract::{JobId, SessionId};
 use serde_json::json;
 
 use super::call::Shown;
-use super::client::{Connection, job, run_interruptible};
-use crate::arguments::{check_outputs, outputs_only};
-use crate::deliver::{check_targets, spool_dir};
+use super::client::{Connection, job, run_interruptible, session};
+use crate::arguments::{check_outputs, choices, outputs_only};
+use crate::deliver::{Fetch, check_targets, spool_dir};
 use crate::exit::Exit;
 use crate::output::{Output, json, progress};
 
@@ -20,19 +20,23 @@ use crate::output::{Output, json, progress};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   fishplate results http://somewhere.com/sample $JOB
-  fishplate results http://somewhere.com/ccx $JOB out:fields=pipe.frd")]
+  fishplate results http://somewhere.com/ccx $JOB out:fields=pipe.frd
+  fishplate results http://somewhere.com/solver $JOB --json | jq -r .outputs.flow.url")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) connection: Connection,
     /// ID of the job
     #[arg(value_parser = job)]
     job: JobId,
-    /// out:NAME or out:NAME=FILE
+    /// out:NAME, out:NAME=FILE or ref:NAME
     #[arg(value_name = "OUTPUT")]
     outputs: Vec<String>,
     /// Operation that the job runs, if the service has several [default: ask the service]
     #[arg(long, value_name = "NAME")]
     operation: Option<String>,
+    /// Session that the job ran in
+    #[arg(long, value_name = "ID", value_parser = session)]
+    session: Option<SessionId>,
 }
 
 /// Runs the command.
@@ -47,14 +51,20 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         check_outputs(operation, &wanted)?;
         let meter = Arc::new(Meter::default());
         let options = Options {
+            session: args.session,
+            outputs: choices(&wanted, args.session.is_some()),
             spool_dir: spool_dir(&wanted, outputs),
             meter: Some(Arc::clone(&meter)),
             ..Options::default()
         };
         let fetching = service.results(&name, args.job, &options);
         let reply = progress::transfer(output, &meter, fetching).await?;
-        let shown =
-            Shown { outputs, wanted: &wanted, command: "the same command with the argument" };
+        let shown = Shown {
+            outputs,
+            wanted: &wanted,
+            command: "the same command with the argument",
+            fetch: Fetch { settings: args.connection.settings(), output },
+        };
         let delivered = shown.deliver(reply.outputs, output).await?;
         if output.json {
             output.value(&json!({

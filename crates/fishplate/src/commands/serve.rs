@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
@@ -89,9 +90,12 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         };
         let mut limits = arguments.hosting.limits(public_url)?;
         limits.faces.user_header = arguments.user_header;
+        let data = assembly::data(&limits)?;
         let engine = assembly::engine(&limits, arguments.hosting.cgroup())?;
         let functions = arguments.builtin.iter().filter_map(|name| builtin::named(name)).collect();
-        let host = assembly::host(limits, Place::Below, engine.clone(), descriptions, functions)?;
+        let house = Arc::clone(&data).keep_house();
+        let host =
+            assembly::host(limits, Place::Below, engine.clone(), data, descriptions, functions)?;
         let mut stdout = std::io::stdout().lock();
         for hosted in host.services() {
             writeln!(stdout, "{} {}", hosted.service().name, hosted.url)?;
@@ -100,6 +104,7 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         drop(stdout);
         // In tasks of their own: what runs in this one is woken on the main thread each time.
         tokio::spawn(async move { engine.run(Until::Dropped).await });
+        tokio::spawn(house);
         let serving = tokio::spawn(listening.serve(host));
         tokio::select! {
             _ = serving => {}

@@ -4,6 +4,7 @@ use std::io;
 
 use fishplate_client::Error;
 use fishplate_contract::{Fault, FaultCode};
+use fishplate_data::transfer::TransferError;
 use serde_json::{Value, json};
 
 use crate::arguments::WordError;
@@ -101,6 +102,18 @@ impl Failure {
                 self.hints
                     .push("is it the URL of a service? `curl URL` shows what is there".to_owned());
             }
+            Error::Transfer(TransferError::Refused { .. }) => self.hints.push(
+                "a reference expires, and its owner can revoke it: ask the service for a new one"
+                    .to_owned(),
+            ),
+            Error::NoSessions { .. } => self.hints.push(
+                "write the address of a Fishplate server, or of one of its services".to_owned(),
+            ),
+            Error::CannotOffer { .. } => self.hints.push(
+                "--offer tells an address of this machine that the server can reach; NAME:FILE \
+                 sends the file by value"
+                    .to_owned(),
+            ),
             Error::NoAddress { version: "1.2", .. } => {
                 self.hints.push("leave --soap out to use SOAP 1.1".to_owned());
             }
@@ -142,6 +155,17 @@ impl Failure {
             }
             FaultCode::InvalidValue | FaultCode::ValueOutOfRange | FaultCode::MissingParameter => {
                 self.hints.push(format!("`fishplate usage {url}` lists what it takes"));
+            }
+            FaultCode::NoSuchData => self.hints.push(
+                "a reference expires, and its owner can revoke it: ask the service for a new one"
+                    .to_owned(),
+            ),
+            FaultCode::AddressForbidden => self.hints.push(
+                "only the server's operator can allow that address; NAME:FILE sends a file by value"
+                    .to_owned(),
+            ),
+            FaultCode::NoSuchSession => {
+                self.hints.push(format!("`fishplate session open {url}` opens one"));
             }
             FaultCode::KeyConflict => self.hints.push(
                 "a key belongs to one call with its arguments: leave --key out for a new call"

@@ -1,7 +1,9 @@
 //! JSON for programs; `docs/reference/json-output.md` promises these forms.
 
 use fishplate_client::Service;
-use fishplate_contract::{DataType, JobReport, Parameter, Signature, lexical};
+use fishplate_contract::{
+    DataRef, DataType, JobReport, Parameter, Placing, Signature, Transfer, lexical,
+};
 use serde_json::{Map, Value, json};
 
 use crate::array::as_json;
@@ -103,6 +105,11 @@ fn output_value(output: &Delivered) -> Value {
             value.insert("file".to_owned(), json!(path.to_string_lossy()));
             value.insert("size".to_owned(), json!(size));
         }
+        Fate::Referred(of) => {
+            if let Value::Object(of) = reference(of) {
+                value.extend(of);
+            }
+        }
         Fate::NotAsked { size } => {
             value.insert("size".to_owned(), json!(size));
         }
@@ -148,11 +155,34 @@ pub(crate) fn report(report: &JobReport) -> Value {
         "maxMemory": report.usage.map(|usage| usage.max_memory),
         "disk": report.usage.map(|usage| usage.disk),
         "endedBy": report.ended_by,
+        "transfers": report.transfers.iter().map(transfer).collect::<Vec<_>>(),
+    })
+}
+
+fn transfer(transfer: &Transfer) -> Value {
+    json!({
+        "parameter": transfer.parameter,
+        "peer": transfer.peer,
+        "state": transfer.state.name(),
+        "bytes": transfer.bytes,
+        "size": transfer.total,
+        "placed": transfer.placed.map(Placing::name),
+    })
+}
+
+/// A reference, as `put` and `get` tell it.
+pub(crate) fn reference(reference: &DataRef) -> Value {
+    json!({
+        "url": reference.url,
+        "size": reference.len,
+        "digest": reference.digest.map(|of| of.to_string()),
     })
 }
 
 #[cfg(test)]
 mod tests {
+    use fishplate_contract::Digest;
+
     use super::*;
 
     fn delivered(name: &str, data_type: DataType, fate: Fate) -> Delivered {
@@ -185,7 +215,13 @@ mod tests {
         a.repeated = true;
         a.label = Some("a.msh".to_owned());
         let saved = Fate::Saved { path: "r".into(), size: 2 };
+        let referred = Fate::Referred(DataRef {
+            url: "http://h/data/x/flow.vtk".to_owned(),
+            len: Some(9),
+            digest: Some(Digest::Sha256([0; 32])),
+        });
         let all = [
+            delivered("flow", DataType::Raw, referred),
             delivered("result", DataType::Int, Fate::Shown("3".to_owned())),
             delivered("file", DataType::Raw, saved),
             a,
@@ -193,6 +229,11 @@ mod tests {
         assert_eq!(
             outputs(&all),
             json!({
+                "flow": {
+                    "url": "http://h/data/x/flow.vtk",
+                    "size": 9,
+                    "digest": "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:",
+                },
                 "result": { "value": 3 },
                 "file": { "file": "r", "size": 2 },
                 "mesh": [{ "name": "a.msh", "size": 5 }],

@@ -1,7 +1,9 @@
 //! Text for people and for their pipes.
 
 use fishplate_client::{Description, JobPage};
-use fishplate_contract::{ArrayType, DataType, Dimension, JobReport, Parameter, Timestamp};
+use fishplate_contract::{
+    ArrayType, DataType, Dimension, JobReport, Parameter, Timestamp, Transfer, TransferState,
+};
 use fishplate_wire::wsdl::DescribedOperation;
 
 use crate::array::as_text;
@@ -107,6 +109,7 @@ pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<St
                 }
             },
             Fate::Saved { .. } => {}
+            Fate::Referred(reference) => text.push_str(&format!("{name}: {}\n", reference.url)),
             Fate::NotAsked { size } => {
                 let size = size.map_or_else(|| "data".to_owned(), bytes);
                 remarks.push(format!(
@@ -139,10 +142,24 @@ pub(crate) fn report(report: &JobReport) -> String {
         ("ended by", Some(report.ended_by.clone())),
     ];
     let given = lines.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let transfers = report.transfers.iter().map(|of| ("transfer", transfer(of)));
     given
+        .chain(transfers)
         .filter(|(_, value)| !value.is_empty())
         .map(|(name, value)| format!("{name}: {}\n", one_line(&value)))
         .collect()
+}
+
+/// `mesh, from http://h: done, 1.0 GiB, placed as link`
+fn transfer(of: &Transfer) -> String {
+    let moved = match (of.state, of.total) {
+        (TransferState::Waiting, None) => String::new(),
+        (TransferState::Done, _) | (_, None) => format!(", {}", bytes(of.bytes)),
+        (_, Some(total)) => format!(", {} of {}", bytes(of.bytes), bytes(total)),
+    };
+    let placed = of.placed.map(|placed| format!(", placed as {}", placed.name()));
+    let peer = if of.peer.is_empty() { String::new() } else { format!(", {}", of.peer) };
+    format!("{}{peer}: {}{moved}{}", of.parameter, of.state.name(), placed.unwrap_or_default())
 }
 
 /// A table of jobs, a line each under a line of titles.
@@ -208,7 +225,7 @@ pub(crate) fn harmless(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fishplate_contract::{Interface, Operation, Service, Signature};
+    use fishplate_contract::{Interface, Operation, Placing, Service, Signature};
     use fishplate_wire::QName;
 
     use super::*;
@@ -275,6 +292,23 @@ mod tests {
             mesh: raw  A mesh. (any number)
           (Runs the program and waits for its results.)
         ");
+    }
+
+    #[test]
+    fn a_transfer_tells_its_ends_its_bytes_and_how_it_was_placed() {
+        let mut of = Transfer {
+            parameter: "mesh".to_owned(),
+            peer: "http://h:8080".to_owned(),
+            state: TransferState::Running,
+            bytes: 1 << 20,
+            total: Some(3 << 20),
+            placed: None,
+        };
+        assert_eq!(transfer(&of), "mesh, http://h:8080: running, 1.0 MiB of 3.0 MiB");
+        (of.state, of.bytes, of.placed) = (TransferState::Done, 3 << 20, Some(Placing::Link));
+        assert_eq!(transfer(&of), "mesh, http://h:8080: done, 3.0 MiB, placed as link");
+        (of.state, of.total, of.placed) = (TransferState::Waiting, None, None);
+        assert_eq!(transfer(&of), "mesh, http://h:8080: waiting");
     }
 
     #[test]

@@ -16,6 +16,8 @@ mod limits;
 mod names;
 mod papers;
 mod processes;
+mod proxy;
+mod references;
 mod restart;
 mod run;
 mod server;

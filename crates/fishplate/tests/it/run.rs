@@ -15,6 +15,8 @@ pub(crate) const PACKAGINGS: [&str; 5] = ["xml", "base64", "mtom", "swa", "dime"
 /// A user with a directory.
 pub(crate) struct User {
     dir: TempDir,
+    /// Where commands note what to go on with.
+    state: TempDir,
 }
 
 /// What a command said and how it ended.
@@ -27,7 +29,7 @@ pub(crate) struct Said {
 
 impl User {
     pub(crate) fn new() -> Self {
-        Self { dir: TempDir::new().unwrap() }
+        Self { dir: TempDir::new().unwrap(), state: TempDir::new().unwrap() }
     }
 
     /// A path in the user's directory.
@@ -55,6 +57,7 @@ impl User {
     fn command(&self, called: &str, words: &[&str]) -> Command {
         let mut command = Command::new(FISHPLATE);
         command.arg0(called).args(words).current_dir(self.dir.path()).stdin(Stdio::null());
+        command.env("XDG_STATE_HOME", self.state.path());
         command.env_remove("FISHPLATE_CA_FILE").env_remove("GATEWAY_INTERFACE");
         command
     }

@@ -65,6 +65,8 @@ pub struct Input {
     pub flag: Option<String>,
     /// How an array stands in its file.
     pub format: Format,
+    /// The program writes to its file, so it is never one that others have too.
+    pub private: bool,
 }
 
 /// An output and where the program leaves it.
@@ -102,6 +104,13 @@ impl Invocation {
             .chain(outputs)
             .filter_map(|parameter| parameter.data_type.as_array())
             .find(|array| array.dimensions.iter().any(named))
+    }
+
+    /// Whether an input's file is an output too: the program changes it.
+    pub fn changes(&self, file: &str) -> bool {
+        let is_it =
+            |source: &OutputSource| matches!(source, OutputSource::Path(path) if path == file);
+        self.outputs.iter().any(|output| is_it(&output.source))
     }
 
     /// The file of an output slot.

@@ -41,6 +41,7 @@ pub(super) fn slot_input(
         prefix: None,
         flag: None,
         format: Format::default(),
+        private: false,
     };
     let Some(mut table) = table else { return input };
     describe(&mut input.parameter, &mut table, report);
@@ -65,6 +66,7 @@ pub(super) fn slot_input(
     }
     words(&mut input, slot, standing, &mut table, report);
     input.format = format(&slot.data_type, Format::default(), &mut table, report);
+    input.private = private(in_file, &mut table, report);
     table.finish(report);
     input
 }
@@ -100,8 +102,9 @@ pub(super) fn file_input(
         }
     }
     let format = format_if_known(data_type.as_ref(), &mut table, report);
+    let private = private(true, &mut table, report);
     table.finish(report);
-    Some(Input { parameter, filename: Some(filename?), prefix: None, flag: None, format })
+    Some(Input { parameter, filename: Some(filename?), prefix: None, flag: None, format, private })
 }
 
 /// An output slot with the table that says more about it. The parameter of an `in out` slot is
@@ -359,6 +362,17 @@ fn in_file_only(data_type: &DataType) -> bool {
 
 /// The keys that tell how an array stands in its file.
 const FORMAT_KEYS: [&str; 4] = ["format", "delimiter", "byte_order", "order"];
+
+/// Whether the program writes to its input.
+fn private(in_file: bool, table: &mut Table<'_>, report: &mut Report<'_>) -> bool {
+    if !in_file && let Some(value) = table.get("share") {
+        report
+            .error(value.span(), "`share` is for inputs in files")
+            .hint("a value on the command line is the program's own");
+        return false;
+    }
+    one_of("share", &["link", "copy"], table, report) == Some("copy")
+}
 
 /// The format of a file whose type may not be known, because it was wrong.
 fn format_if_known(

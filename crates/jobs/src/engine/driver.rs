@@ -13,7 +13,7 @@ use super::{Ended, Engine, Shared, holder, judge, lock};
 use crate::conclusion::Conclusion;
 use crate::executor::{self, ArrayBytes, Handle, OutputContent};
 use crate::plan::Plan;
-use crate::store::{Backlog, Claim, ClaimRequest, Fenced};
+use crate::store::{Backlog, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest};
 use crate::workspace;
 
 /// How often kill requests of other processes are looked for and dead holders are replaced.
@@ -27,6 +27,8 @@ const RETRY_START: Duration = Duration::from_millis(500);
 pub(super) enum Order {
     /// A job was claimed, by a transaction that was durable or not.
     Claimed { claim: Claim, durable: bool },
+    /// A job's data is to be fetched.
+    Fetch(FetchClaim),
     /// An event for the reactor.
     Event(Event),
     /// Look whether there is something to claim.
@@ -124,6 +126,7 @@ impl Driver {
                     None => self.shared.load_plan(claim, durable),
                 }
             }
+            Order::Fetch(claim) => self.shared.begin_fetch(claim),
             Order::Event(event) => self.step(event),
             Order::Claim => self.shared.claim(),
             Order::Release(job) => self.shared.forget(job),
@@ -275,13 +278,7 @@ impl Shared {
     }
 
     fn load_plan(self: &Arc<Self>, claim: Claim, durable: bool) {
-        let mut plan = None;
-        let read = self.store.read(&mut |t| t.plan(claim.id).map(|found| plan = found));
-        let plan = read.map_err(|error| error.to_string()).and_then(|()| {
-            let text = plan.ok_or("its record has no plan")?;
-            serde_json::from_str(&text).map_err(|error| error.to_string())
-        });
-        match plan {
+        match self.read_plan(claim.id) {
             Ok(plan) => self.confirm(claim, Arc::new(plan), durable),
             Err(error) => {
                 tracing::error!(job = %claim.id, error, "a job's plan cannot be read");
@@ -289,6 +286,14 @@ impl Shared {
                 self.beside(async move { shared.give_up(claim.id, claim.fence).await });
             }
         }
+    }
+
+    pub(super) fn read_plan(&self, job: JobId) -> Result<Plan, String> {
+        let mut plan = None;
+        let read = self.store.read(&mut |t| t.plan(job).map(|found| plan = found));
+        read.map_err(|error| error.to_string())?;
+        let text = plan.ok_or("its record has no plan")?;
+        serde_json::from_str(&text).map_err(|error| error.to_string())
     }
 
     /// Records the starts of jobs that still run. Short jobs end before and cost no write; a start
@@ -316,7 +321,19 @@ impl Shared {
     async fn conclude(self: &Arc<Self>, order: executor::Order, end: End) {
         let (job, fence) = (order.job, order.fence);
         lock(&self.unrecorded).remove(&job);
-        let conclusion = Arc::new(self.judge(order, end).await);
+        let conclusion = self.judge(order, end).await;
+        let conclusion = self.send_outputs(job, fence, conclusion).await;
+        self.write_end(job, fence, conclusion).await;
+    }
+
+    /// Writes the end of a job, however long it takes, and tells those who wait for it.
+    pub(super) async fn write_end(
+        self: &Arc<Self>,
+        job: JobId,
+        fence: u64,
+        conclusion: Conclusion,
+    ) {
+        let conclusion = Arc::new(conclusion);
         let (written, request) = (Arc::clone(&conclusion), self.claim_request());
         let deliver = self.delivers_whole(job, &conclusion);
         let mut pause = Duration::from_millis(50);
@@ -367,17 +384,20 @@ impl Shared {
             match &output.content {
                 OutputContent::Text(_) => true,
                 OutputContent::Array { bytes, .. } => inline(bytes),
-                OutputContent::TextFile { .. } | OutputContent::File { .. } => false,
+                OutputContent::TextFile { .. }
+                | OutputContent::File { .. }
+                | OutputContent::Archive { .. } => false,
             }
         };
         lock(&self.passing).remove(&job)
             && conclusion.state() != JobState::Killed
+            && conclusion.answer.is_plain()
             && conclusion.outputs().iter().all(in_memory)
             && waits(&job)
     }
 
     /// Concludes a job that was accepted by a version of ours whose plans this one cannot read.
-    async fn give_up(self: &Arc<Self>, job: JobId, fence: u64) {
+    pub(super) async fn give_up(self: &Arc<Self>, job: JobId, fence: u64) {
         let why = "the job's plan cannot be read: it was accepted by another version of the server";
         let end = Conclusion::without_ending(
             JobState::Unknown,
@@ -437,19 +457,26 @@ impl Shared {
             let mut kills = Vec::new();
             let me = shared.holder.clone();
             let (mut waiting, mut others) = (false, false);
+            let before = shared.fetching_here();
+            let (mut to_fetch, mut held) = (false, Vec::new());
             let looked = shared.store.read(&mut |t| {
                 let holders = t.holders()?;
                 others = holders.iter().any(|name| *name != me);
                 dead = holders.into_iter().filter(|name| holder::is_dead(name)).collect();
                 kills = t.kill_requests(&me)?;
-                waiting = t.backlog()?.queued > 0;
+                let backlog = t.backlog()?;
+                waiting = backlog.queued > 0;
+                held = t.fetching(&me)?;
+                to_fetch = backlog.fetching > held.len() as u64;
                 Ok(())
             });
             if let Err(error) = looked {
                 tracing::error!(%error, "the job store cannot be read");
                 return;
             }
+            shared.stop_lost_fetches(&before, &held);
             for job in kills {
+                shared.stop_transfers(job);
                 shared.tell(Event::KillRequested(job));
             }
             let now = shared.clock.now();
@@ -457,6 +484,10 @@ impl Shared {
             let me = shared.holder.clone();
             if let Err(error) = shared.commit.write(false, move |t| t.renew(&me, until)).await {
                 tracing::error!(%error, "leases were not renewed");
+            }
+            if to_fetch || !dead.is_empty() {
+                let request = FetchRequest { dead: dead.clone(), ..shared.fetch_request() };
+                shared.claim_fetches(request).await;
             }
             if waiting || others || !dead.is_empty() {
                 shared
@@ -470,6 +501,7 @@ impl Shared {
     fn has_work(&self, reactor: &Reactor) -> bool {
         let mut backlog = Backlog::default();
         let read = self.store.read(&mut |t| t.backlog().map(|found| backlog = found));
-        read.is_err() || !reactor.is_empty() || backlog.queued > 0 || backlog.running > 0
+        let waiting = backlog.fetching + backlog.queued + backlog.running;
+        read.is_err() || !reactor.is_empty() || waiting > 0
     }
 }

@@ -19,7 +19,18 @@ pub(super) fn judge(plan: &Plan, ending: Ending, now: Timestamp) -> Conclusion {
         }
     };
     let ended = if ending.ended > 0 { ending.ended } else { now.0 };
-    Conclusion { state: state.name().to_owned(), ended, fault, parameter, ending: Some(ending) }
+    Conclusion {
+        state: state.name().to_owned(),
+        ended,
+        fault,
+        parameter,
+        refused_by: None,
+        ending: Some(ending),
+        answer: plan.answer.clone(),
+        sent: Vec::new(),
+        unsent: false,
+        transfers: Vec::new(),
+    }
 }
 
 struct Verdict {
@@ -117,6 +128,7 @@ mod tests {
             },
             fault: None,
             progress: None,
+            answer: crate::answer::Answer::default(),
             limits: JobLimits::default(),
         }
     }

@@ -1,16 +1,24 @@
 //! The engine: claims jobs, starts them, observes them, concludes them, and answers for them.
 //!
 //! Reading order: [`reactor`] (the steps, no effects), [`driver`] (the effects and the clock),
-//! [`judge`] (from a program's end to a job's), [`verbs`] (what callers ask of jobs),
+//! `fetching` and `arrival` (data by reference before the start), `sending` (and after the end),
+//! `transfers` (what moves just now),
+//! [`judge`] (from a program's end to a job's), [`verbs`] (what callers ask of jobs), `outcome`
+//! (outputs as the caller wants them),
 //! [`housekeeping`] (retention and what kills left behind), [`holder`] (who holds a lease).
 
+mod arrival;
 mod driver;
+mod fetching;
 pub mod holder;
 mod housekeeping;
 mod judge;
+mod outcome;
 mod output;
 pub mod reactor;
+mod sending;
 mod submit;
+mod transfers;
 mod verbs;
 
 use std::collections::{HashMap, HashSet};
@@ -27,6 +35,7 @@ pub use submit::{Accepted, Delivery, Ended, NewWork, fingerprint};
 pub use verbs::LogPage;
 
 use crate::executor::Executor;
+use crate::fetcher::Fetcher;
 use crate::store::commit::{GroupCommit, WriteError};
 use crate::store::{Record, Store, StoreError};
 
@@ -51,6 +60,15 @@ pub struct Settings {
     pub lease: Duration,
     /// How often starts are observed even if the executor tells of no change.
     pub observe_every: Duration,
+    /// How many jobs this process fetches data for at once.
+    pub max_fetching: u32,
+    /// Bytes from which on an output goes by reference if its form is `auto`.
+    pub reference_size: u64,
+    /// Bytes from which on an input that nobody writes to is linked into a workspace; a smaller one
+    /// is copied.
+    pub link_size: u64,
+    /// What a directory that a caller sends may hold.
+    pub directories: crate::archive::Limits,
 }
 
 impl Settings {
@@ -67,6 +85,10 @@ impl Settings {
             disk_reserve: 256 << 20,
             lease: Duration::from_secs(15),
             observe_every: Duration::from_millis(500),
+            max_fetching: 32,
+            reference_size: 1 << 20,
+            link_size: 1 << 20,
+            directories: crate::archive::Limits::default(),
         }
     }
 }
@@ -93,6 +115,8 @@ struct Shared {
     plans: Mutex<HashMap<JobId, Arc<crate::plan::Plan>>>,
     /// Starts that are not recorded yet.
     unrecorded: Mutex<HashMap<JobId, driver::Start>>,
+    /// What moves for jobs in this process.
+    underway: Mutex<HashMap<JobId, transfers::Underway>>,
     /// Jobs that nobody can ask for but the caller who waits here.
     passing: Mutex<HashSet<JobId>>,
     /// Bytes that ended jobs occupied when last counted.
@@ -103,6 +127,8 @@ struct Shared {
     kept_house: std::sync::atomic::AtomicI64,
     /// Sees to it that another process works on accepted jobs, if this one does not.
     worker: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Moves data by reference; without one there is none.
+    fetcher: std::sync::OnceLock<Arc<dyn Fetcher>>,
     /// Whether [`Engine::run`] works on this process's side; else another process must.
     working: std::sync::atomic::AtomicBool,
 }
@@ -136,11 +162,13 @@ impl Engine {
                 waits_for: Mutex::default(),
                 plans: Mutex::default(),
                 unrecorded: Mutex::default(),
+                underway: Mutex::default(),
                 passing: Mutex::default(),
                 disk_used: AtomicU64::new(0),
                 releasing: Mutex::default(),
                 kept_house: std::sync::atomic::AtomicI64::new(0),
                 worker: std::sync::OnceLock::new(),
+                fetcher: std::sync::OnceLock::new(),
                 working: std::sync::atomic::AtomicBool::new(false),
             }),
         })
@@ -151,6 +179,13 @@ impl Engine {
     #[must_use]
     pub fn worked_by(self, worker: impl Fn() + Send + Sync + 'static) -> Self {
         let _ = self.shared.worker.set(Box::new(worker));
+        self
+    }
+
+    /// An engine that moves data by reference with this.
+    #[must_use]
+    pub fn fetched_by(self, fetcher: Arc<dyn Fetcher>) -> Self {
+        let _ = self.shared.fetcher.set(fetcher);
         self
     }
 

@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::driver::Order;
+use super::outcome::no_references;
 use super::{Engine, Shared, lock, storage_fault, write_fault};
 use crate::array_file;
 use crate::conclusion::Conclusion;
@@ -169,6 +170,10 @@ impl Shared {
     async fn accept(self: Arc<Self>, work: NewWork) -> Result<Accepted, Fault> {
         let shared = &self;
         self.check_room()?;
+        if work.plan.fetches().next().is_some() && shared.fetcher.get().is_none() {
+            let parameter = work.plan.fetches().next().map(|fetch| fetch.parameter.clone());
+            return Err(no_references().parameter(parameter.unwrap_or_default()));
+        }
         let job = new_id()?;
         let directory = shared.directory(job);
         let durable = work.delivery == Delivery::Later;
@@ -187,6 +192,7 @@ impl Shared {
             max_running: work.max_running,
             max_queued: shared.settings.max_queued,
             submitted: shared.clock.now(),
+            fetching: plan.fetches().next().is_some(),
             boot: (!durable).then(|| shared.boot.clone()),
         };
         let waiter = shared.wait_for(job);
@@ -219,7 +225,8 @@ impl Shared {
         plan: &Arc<Plan>,
     ) -> Result<Submission, Fault> {
         let job = new.id;
-        let request = self.working.load(Ordering::Relaxed).then(|| self.claim_request());
+        let working = self.working.load(Ordering::Relaxed);
+        let request = working.then(|| (self.claim_request(), self.fetch_request()));
         // At hand before anybody can claim it.
         if request.is_some() {
             let mut plans = lock(&self.plans);
@@ -229,16 +236,22 @@ impl Shared {
         }
         let written = self.commit.write(durable, move |t| {
             let submission = t.submit(&new)?;
-            let claims = match (&submission, &request) {
-                (Submission::Accepted, Some(request)) => t.claim(request)?,
-                _ => Vec::new(),
+            let (claims, fetches) = match (&submission, &request) {
+                (Submission::Accepted, Some((_, request))) if new.fetching => {
+                    (Vec::new(), t.claim_fetches(request)?)
+                }
+                (Submission::Accepted, Some((request, _))) => (t.claim(request)?, Vec::new()),
+                _ => (Vec::new(), Vec::new()),
             };
-            Ok((submission, claims))
+            Ok((submission, claims, fetches))
         });
-        let (submission, claims) = written.await.map_err(|error| {
+        let (submission, claims, fetches) = written.await.map_err(|error| {
             lock(&self.plans).remove(&job);
             write_fault(&error)
         })?;
+        for claim in fetches {
+            let _ = self.orders.send(Order::Fetch(claim));
+        }
         for claim in claims {
             let _ = self.orders.send(Order::Claimed { claim, durable });
         }
@@ -420,6 +433,7 @@ fn place_all(directory: &Path, placements: &[Placement], durable: bool) -> io::R
             fs::create_dir_all(parent)?;
         }
         if let Placed::Bytes(Payload::Spooled(held)) = content
+            && !held.is_shared()
             && !left.clone().any(|later| later.content.is_in(held))
         {
             if durable {

@@ -1,6 +1,9 @@
 //! The whole engine on a batch executor that lags, on every store: jobs that are accepted end, each
 //! is started once, and an engine that dies is replaced by the next.
 
+mod outputs;
+mod references;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -30,6 +33,7 @@ fn plan() -> Plan {
         success: SuccessRules::default(),
         fault: None,
         progress: None,
+        answer: crate::answer::Answer::default(),
         limits: JobLimits::default(),
     }
 }
@@ -78,13 +82,16 @@ impl Fixture {
     }
 
     fn running(&self) -> (Engine, tokio::task::JoinHandle<()>) {
-        let engine = self.engine();
-        let run = tokio::spawn({
-            let engine = engine.clone();
-            async move { engine.run(Until::Dropped).await }
-        });
-        (engine, run)
+        run(self.engine())
     }
+}
+
+fn run(engine: Engine) -> (Engine, tokio::task::JoinHandle<()>) {
+    let run = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.run(Until::Dropped).await }
+    });
+    (engine, run)
 }
 
 fn state(engine: &Engine, job: JobId) -> JobState {
@@ -255,7 +262,7 @@ async fn only_the_owner_sees_a_job() {
         assert_eq!(engine.status(&other, "s", job).unwrap_err().code, FaultCode::NoSuchJob);
         assert_eq!(engine.kill(&other, "s", job).await.map_err(code), Err(FaultCode::NoSuchJob));
         assert_eq!(engine.remove(&other, "s", job).await.map_err(code), Err(FaultCode::NoSuchJob));
-        let results = engine.results(&other, "s", "call", job);
+        let results = engine.results(&other, "s", "call", job, &[]).await;
         assert_eq!(results.unwrap_err().code, FaultCode::NoSuchJob);
         let log = engine.log(&other, "s", job, crate::workspace::Stream::Stdout, 0);
         assert_eq!(log.unwrap_err().code, FaultCode::NoSuchJob);

@@ -5,17 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fishplate_contract::{
-    Argument, Array, Element, Fault, FaultCode, JobId, JobReport, JobState, Payload, Principal,
-    Value,
-};
+use fishplate_contract::{Fault, FaultCode, JobId, JobReport, JobState, Principal};
 
 use super::driver::Order;
-use super::output::OutputFile;
 use super::reactor::Event;
 use super::{Ended, Engine, lock, storage_fault, write_fault};
 use crate::conclusion::Conclusion;
-use crate::executor::{ArrayBytes, OutputContent};
 use crate::plan::Plan;
 use crate::store::{Backlog, Filter, KillRequest, Record};
 use crate::workspace::{self, Stream};
@@ -38,7 +33,12 @@ pub struct LogPage {
 }
 
 impl Engine {
-    fn record(&self, owner: &Principal, service: &str, job: JobId) -> Result<Record, Fault> {
+    pub(super) fn record(
+        &self,
+        owner: &Principal,
+        service: &str,
+        job: JobId,
+    ) -> Result<Record, Fault> {
         let record = self.shared.find(job)?;
         record.filter(|record| record.owner == *owner && record.service == service).ok_or_else(
             || {
@@ -54,7 +54,7 @@ impl Engine {
         )
     }
 
-    fn plan(&self, job: JobId) -> Result<Plan, Fault> {
+    pub(super) fn plan(&self, job: JobId) -> Result<Plan, Fault> {
         let mut plan = None;
         let read = self.shared.store.read(&mut |t| t.plan(job).map(|found| plan = found));
         read.map_err(|error| storage_fault(&error))?;
@@ -78,91 +78,17 @@ impl Engine {
     pub fn status(&self, owner: &Principal, service: &str, job: JobId) -> Result<JobReport, Fault> {
         let record = self.record(owner, service, job)?;
         let mut report = report(&record);
+        let plan = self.plan(job)?;
+        report.transfers = self.shared.transfers(&record, &plan);
         if record.state == JobState::Running {
-            let plan = self.plan(job)?;
             report.progress = workspace::progress(&plan, &record.directory);
             if let Some(waits_for) = lock(&self.shared.waits_for).get(&job) {
                 report.message.clone_from(waits_for);
+            } else if self.shared.is_sending(job) {
+                "sends its outputs".clone_into(&mut report.message);
             }
         }
         Ok(report)
-    }
-
-    /// The outcome of a job that has ended.
-    ///
-    /// # Errors
-    /// `NoSuchJob`, `NotFinished`, or the fault that the job ended with.
-    pub fn results(
-        &self,
-        owner: &Principal,
-        service: &str,
-        operation: &str,
-        job: JobId,
-    ) -> Result<Vec<Argument>, Fault> {
-        let record = self.record(owner, service, job)?;
-        if record.operation != operation {
-            return Err(Fault::new(
-                FaultCode::NoSuchJob,
-                format!("job {job} runs operation {}, not {operation}", record.operation),
-            )
-            .job(job));
-        }
-        let Some(conclusion) = record.conclusion else {
-            return Err(Fault::new(
-                FaultCode::NotFinished,
-                format!(
-                    "job {job} is {}; ask for its results once it has ended",
-                    record.state.name()
-                ),
-            )
-            .job(job)
-            .retry_after(Duration::from_secs(1)));
-        };
-        self.outcome(job, &conclusion)
-    }
-
-    /// What a conclusion means to a caller.
-    ///
-    /// # Errors
-    /// The fault that the job ended with.
-    pub fn outcome(&self, job: JobId, conclusion: &Conclusion) -> Result<Vec<Argument>, Fault> {
-        if let Some(fault) = conclusion.fault(job) {
-            return Err(fault);
-        }
-        let directory = self.shared.directory(job);
-        let work = directory.join("work");
-        let outputs = conclusion.outputs().iter().map(|output| {
-            let value = match &output.content {
-                OutputContent::Text(text) => Value::Text(text.clone()),
-                OutputContent::TextFile { path, .. } => Value::Text(
-                    workspace::open_output(&directory, path)
-                        .and_then(std::io::read_to_string)
-                        .map_err(|error| {
-                            let what = format!("output {} can't be read: {error}", output.name);
-                            Fault::new(FaultCode::Internal, what).job(job)
-                        })?,
-                ),
-                OutputContent::File { path, len } => {
-                    Value::Data(Payload::Spooled(Arc::new(OutputFile::new(work.join(path), *len))))
-                }
-                OutputContent::Array { element, shape, bytes } => {
-                    let element = Element::from_name(element).ok_or_else(|| {
-                        let what = format!("output {} is an array of {element}", output.name);
-                        Fault::new(FaultCode::Internal, what).job(job)
-                    })?;
-                    let data = match bytes {
-                        ArrayBytes::Inline(bytes) => Payload::Inline(bytes.clone().into()),
-                        ArrayBytes::File { path, len } => {
-                            let file = OutputFile::new(directory.join(path), *len);
-                            Payload::Spooled(Arc::new(file))
-                        }
-                    };
-                    Value::Array(Array { element, shape: shape.clone(), data })
-                }
-            };
-            Ok(Argument { name: output.name.clone(), label: output.label.clone(), value })
-        });
-        outputs.collect()
     }
 
     /// Ends a job and all of its processes; waits a while for the end. Answers the state it is in
@@ -189,20 +115,20 @@ impl Engine {
             }
             KillRequest::Dequeued => {
                 lock(&shared.plans).remove(&job);
+                shared.stop_transfers(job);
                 if let Some(conclusion) = shared.find(job)?.and_then(|record| record.conclusion) {
                     let conclusion = Arc::new(conclusion);
                     shared.announce(job, &Ended { conclusion, kept: true });
                 }
                 let _ = shared.orders.send(Order::Claim);
-                return Ok((
-                    JobState::Killed,
-                    "the job was queued; its program was never started".to_owned(),
-                ));
+                let why = "the job did not run yet; its program was never started";
+                return Ok((JobState::Killed, why.to_owned()));
             }
             KillRequest::Requested(handle) => handle,
         };
         // The holder ends it; if that is another process, the executor is asked from here too,
         // so that nobody waits for the holder to look.
+        shared.stop_transfers(job);
         let _ = shared.orders.send(Order::Event(Event::KillRequested(job)));
         if let Some(handle) = handle {
             shared.executor.cancel(&handle).await;
@@ -222,7 +148,7 @@ impl Engine {
             loop {
                 let record = self.record(owner, service, job)?;
                 if record.state.is_final() {
-                    return Ok(record);
+                    return Ok::<Record, Fault>(record);
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_millis(200));

@@ -145,6 +145,7 @@ pub fn plan(program: &str, arguments: &[&str]) -> Plan {
         success: SuccessRules::default(),
         fault: None,
         progress: None,
+        answer: crate::answer::Answer::default(),
         limits: JobLimits { disk_reserve: 0, kill_grace: 1.0, ..JobLimits::default() },
     }
 }

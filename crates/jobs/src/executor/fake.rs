@@ -189,6 +189,10 @@ impl Executor for FakeExecutor {
         Box::pin(async move { self.state().cancel(handle) })
     }
 
+    fn guards_inputs(&self) -> bool {
+        true
+    }
+
     /// Never: a batch system does not call back.
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())

@@ -38,6 +38,10 @@ pub trait Executor: Send + Sync {
     /// is needed if the job still runs much later than its grace.
     fn cancel<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, ()>;
 
+    /// Whether a program that is started here can't write to inputs that are linked into its
+    /// workspace ([`fishplate_contract::Placing::Link`]).
+    fn guards_inputs(&self) -> bool;
+
     /// Returns when something may have changed, so that observing is worth while. An executor that
     /// cannot tell never returns; engines observe from time to time all the same. For one waiter:
     /// a change that came while nobody waited is told to the next, changes in between count once.
@@ -191,6 +195,9 @@ pub struct Output {
     pub name: String,
     /// The file's path in the workspace, where a glob found it.
     pub label: Option<String>,
+    /// Its media type; empty if not told.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub media_type: String,
     /// Its value.
     pub content: OutputContent,
 }
@@ -210,6 +217,13 @@ pub enum OutputContent {
     /// A file of the workspace, and its length in bytes.
     File {
         /// Path in the workspace.
+        path: String,
+        /// Length in bytes.
+        len: u64,
+    },
+    /// A directory of the workspace, as an archive.
+    Archive {
+        /// Path in the job's directory.
         path: String,
         /// Length in bytes.
         len: u64,

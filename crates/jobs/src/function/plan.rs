@@ -83,6 +83,7 @@ pub fn plan(
         required: !output.optional,
         // It tells the shape.
         format: output.data_type.as_array().map(|_| Format::Npy),
+        media_type: output.media_type.clone(),
     });
     let names = [functions.service().name.clone(), operation.to_owned()];
     let plan = Plan {
@@ -103,6 +104,7 @@ pub fn plan(
             pattern: "([0-9.]+)%".to_owned(),
             stream: PROGRESS.to_owned(),
         }),
+        answer: crate::answer::Answer::default(),
         limits: entry.job_limits(),
     };
     Ok((plan, inputs.placements))

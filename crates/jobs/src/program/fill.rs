@@ -2,7 +2,7 @@
 //! a file's bytes; it can add no word, name no file and begin no option.
 
 use fishplate_contract::{
-    Argument, Array, DataType, Fault, FaultCode, Parameter, Payload, Value, lexical,
+    Argument, Array, DataRef, DataType, Fault, FaultCode, Parameter, Payload, Value, lexical,
 };
 
 use super::{Placed, Placement};
@@ -10,7 +10,7 @@ use crate::arguments;
 use crate::array_file::{self, Format};
 use crate::descriptor::{Input, Invocation};
 use crate::dimension::Dimensions;
-use crate::plan::{InputContent, InputFile, OutputRule};
+use crate::plan::{Arrival, Fetch, InputContent, InputFile, OutputRule};
 use crate::template::{Item, Part, Passing, Slot, Stream, Target, Word};
 
 /// A command line with its values.
@@ -31,6 +31,8 @@ enum Accepted {
     Text(String),
     Data(Payload),
     Array(Array),
+    /// To be fetched; an array's shape, if it was told.
+    Refers(DataRef, Option<Vec<u64>>),
     /// Left out, and nothing stands in for it.
     Absent,
 }
@@ -61,7 +63,8 @@ pub(super) fn fill(invocation: &Invocation, given: &[Argument]) -> Result<Filled
     }
     for (input, value) in invocation.inputs.iter().zip(accepted) {
         if let Some(path) = &input.filename {
-            filled.place(path, value, &input.format)?;
+            let private = input.private || invocation.changes(path);
+            filled.place(path, value, input, private)?;
         }
     }
     Ok(filled)
@@ -88,11 +91,15 @@ fn dimensions(invocation: &Invocation, accepted: &[Accepted]) -> Result<Dimensio
     }
     for (input, value) in invocation.inputs.iter().zip(accepted) {
         let Parameter { name, data_type, .. } = &input.parameter;
-        let (Accepted::Array(array), DataType::Array(wanted)) = (value, data_type) else {
+        let (
+            Accepted::Array(Array { shape, .. }) | Accepted::Refers(_, Some(shape)),
+            DataType::Array(wanted),
+        ) = (value, data_type)
+        else {
             continue;
         };
         known
-            .bind(wanted, &array.shape, &format!("parameter {name}"))
+            .bind(wanted, shape, &format!("parameter {name}"))
             .map_err(|message| invalid(name, message))?;
     }
     Ok(known)
@@ -106,6 +113,7 @@ pub(super) fn output_rules(invocation: &Invocation) -> Vec<OutputRule> {
         source: output.source.clone(),
         required: !output.parameter.optional,
         format: output.parameter.data_type.as_array().map(|_| output.format),
+        media_type: output.parameter.media_type.clone(),
     };
     invocation.outputs.iter().map(rule).collect()
 }
@@ -115,6 +123,12 @@ fn accepted(parameter: &Parameter, arguments: &[Argument]) -> Accepted {
     let argument = arguments.iter().find(|argument| argument.name == parameter.name);
     match argument.map(|argument| &argument.value) {
         Some(Value::Text(text)) => Accepted::Text(lexical::trimmed(text).to_owned()),
+        Some(Value::Data(Payload::Reference(reference))) => {
+            Accepted::Refers(reference.clone(), None)
+        }
+        Some(Value::Array(Array { data: Payload::Reference(reference), shape, .. })) => {
+            Accepted::Refers(reference.clone(), Some(shape.clone()))
+        }
         Some(Value::Data(payload)) => Accepted::Data(payload.clone()),
         Some(Value::Array(array)) => Accepted::Array(array.clone()),
         Some(Value::Record(_)) => Accepted::Absent,
@@ -179,7 +193,10 @@ impl Values<'_> {
                 matches!(text.as_str(), "true" | "1").then(|| flag.clone())
             }
             (Accepted::Text(text), None) => Some(text.clone()),
-            (Accepted::Data(_) | Accepted::Array(_) | Accepted::Absent, _) => None,
+            (
+                Accepted::Data(_) | Accepted::Array(_) | Accepted::Refers(..) | Accepted::Absent,
+                _,
+            ) => None,
         }
     }
 
@@ -200,6 +217,21 @@ const SMALL_FILE: usize = 64 << 10;
 /// Bytes of an array whose file is persisted in the plan: as text it may be five times as long.
 const SMALL_ARRAY: usize = 8 << 10;
 
+fn fetch(
+    parameter: &Parameter,
+    reference: &DataRef,
+    shape: Option<Vec<u64>>,
+    format: Format,
+    private: bool,
+) -> Fetch {
+    let arrival = match &parameter.data_type {
+        DataType::Array(array) => Arrival::Array { data_type: array.to_string(), format, shape },
+        DataType::Dir => Arrival::Directory,
+        _ => Arrival::File,
+    };
+    Fetch::new(&parameter.name, reference, private, arrival)
+}
+
 fn in_plan(bytes: Vec<u8>) -> InputContent {
     match String::from_utf8(bytes) {
         Ok(text) => InputContent::Text(text),
@@ -208,12 +240,22 @@ fn in_plan(bytes: Vec<u8>) -> InputContent {
 }
 
 impl Filled {
-    fn place(&mut self, path: &str, value: Accepted, format: &Format) -> Result<(), Fault> {
+    fn place(
+        &mut self,
+        path: &str,
+        value: Accepted,
+        input: &Input,
+        private: bool,
+    ) -> Result<(), Fault> {
+        let format = &input.format;
         let small = |data: &Payload, most: usize| {
             data.pieces().is_some() && data.len().is_some_and(|len| len <= most as u64)
         };
         let content = match value {
             Accepted::Absent => return Ok(()),
+            Accepted::Refers(reference, shape) => {
+                InputContent::Fetch(fetch(&input.parameter, &reference, shape, *format, private))
+            }
             Accepted::Text(text) => InputContent::Text(text),
             Accepted::Data(data) if small(&data, SMALL_FILE) => {
                 in_plan(data.pieces().unwrap_or_default().concat())

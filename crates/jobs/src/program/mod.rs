@@ -134,6 +134,7 @@ impl Program {
             outputs: fill::output_rules(invocation),
             dimensions: filled.dimensions,
             success: invocation.success.clone(),
+            answer: crate::answer::Answer::default(),
             limits: self.description.limits.clone(),
         };
         Ok((plan, filled.placements))

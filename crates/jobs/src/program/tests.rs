@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::descriptor::{Source, check_text};
-use crate::plan::{InputContent, InputFile, OutputRule, OutputSource};
+use crate::plan::{Arrival, InputContent, InputFile, OutputRule, OutputSource};
 
 /// A service in a directory of its own, with an executable `p` beside it.
 struct Fixture {
@@ -70,6 +70,7 @@ fn the_papers_call_becomes_its_command_line() {
         source: OutputSource::Path("result".to_owned()),
         required: true,
         format: None,
+        media_type: String::new(),
     };
     assert_eq!(plan.outputs, [rule]);
     assert!(plan.base_environment.unwrap().starts_with(service.directory.path()));
@@ -192,9 +193,8 @@ fn every_wrong_call_is_a_fault_that_says_what_would_be_right() {
             "InvalidValue \"m\" parameter m is of type raw: send a file's bytes",
         ),
         (
-            vec![n(), Argument::new("m", Value::Data(reference))],
-            "NotSupported \"m\" parameter m is a reference to \"http://x/y\", and this server \
-             does not accept references yet; send the data itself",
+            vec![Argument::new("n", Value::Data(reference))],
+            "InvalidValue \"n\" parameter n is of type int: send its value, not a reference",
         ),
         (
             vec![Argument::new("n", Value::Record(Vec::new()))],
@@ -206,6 +206,31 @@ fn every_wrong_call_is_a_fault_that_says_what_would_be_right() {
     let fault = service.program.plan("run", &[]).unwrap_err();
     assert_eq!(fault.code, FaultCode::UnknownOperation);
     assert_eq!(fault.message, "service test has no operation \"run\"; it has call");
+}
+
+#[test]
+fn a_reference_becomes_an_order_to_fetch() {
+    let service = fixture(
+        "command = './p [in file m:raw] [in out file c:raw] [in file a:int[]] [in file w:raw]'\n\
+         [input.m]\nfilename = 'mesh.inp'\n[input.a]\nformat = 'npy'\n[input.w]\nshare = 'copy'\n",
+    );
+    let reference = DataRef {
+        len: Some(3),
+        digest: Some(fishplate_contract::Digest::Sha256([7; 32])),
+        ..DataRef::new("http://x.example/m")
+    };
+    let given =
+        |name: &str| Argument::new(name, Value::Data(Payload::Reference(reference.clone())));
+    let plan = service.plan(&["m", "c", "a", "w"].map(given)).unwrap();
+    assert_eq!(plan.arguments, ["mesh.inp", "c", "a", "w"]);
+    let plan: Plan = serde_json::from_str(&serde_json::to_string(&plan).unwrap()).unwrap();
+    let fetches: Vec<_> = plan.fetches().collect();
+    assert!(fetches.iter().all(|fetch| fetch.reference() == reference));
+    let told: Vec<_> = fetches.iter().map(|it| (it.parameter.as_str(), it.private)).collect();
+    assert_eq!(told, [("m", false), ("c", true), ("a", false), ("w", true)]);
+    assert_eq!(fetches[0].arrival, Arrival::File);
+    let array = Arrival::Array { data_type: "int[]".into(), format: Format::Npy, shape: None };
+    assert_eq!(fetches[2].arrival, array);
 }
 
 #[test]
@@ -292,7 +317,9 @@ fn run(plan: &Plan) -> TempDir {
         let bytes = match &input.content {
             InputContent::Text(text) => text.as_bytes(),
             InputContent::Bytes(bytes) => bytes,
-            InputContent::InPlace => panic!("nothing is spooled here"),
+            InputContent::InPlace | InputContent::Fetch(_) | InputContent::Fetched(_) => {
+                panic!("nothing is spooled here")
+            }
         };
         std::fs::write(at(&input.path), bytes).unwrap();
     }

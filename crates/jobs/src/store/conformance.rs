@@ -8,7 +8,8 @@ use fishplate_contract::{FaultCode, JobId, JobState, Principal, Timestamp};
 use super::memory::MemoryStore;
 use super::sqlite::SqliteStore;
 use super::{
-    ClaimRequest, Fenced, Filter, KillRequest, NewJob, Store, StoreError, Submission, Transaction,
+    ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest, NewJob, Store, StoreError,
+    Submission, Transaction,
 };
 use crate::conclusion::Conclusion;
 use crate::executor::Handle;
@@ -27,6 +28,10 @@ const CHECKS: &[(&str, Check)] = &[
     ("a dead holder's lease lapses at once", dead_holder),
     ("a job put back is claimed again under a larger fence", unclaim),
     ("killing dequeues, requests, or finds the end", kills),
+    ("data is fetched by one, under a fence, and then the job is queued", fetches),
+    ("a lapsed or dead holder's fetch is taken over", fetches_taken_over),
+    ("fetching jobs count as queued and hold no running place", fetching_is_no_running),
+    ("a fetching job can be killed, or fail", fetching_ends),
     ("lists are by owner and service, newest first, in pages", lists),
     ("only ended jobs are removed", removal),
     ("ended jobs expire by age and by number", expiry),
@@ -61,6 +66,20 @@ fn two_openings_of_one_sqlite_file_see_each_other() {
     assert_eq!(claim(&one, "one", 0).len(), 0);
 }
 
+#[test]
+fn a_store_of_the_first_schema_is_taken_along() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("jobs.sqlite");
+    super::sqlite::make_first_schema(&path);
+    let store = SqliteStore::open(&path).unwrap();
+    let run = claim(&store, "h", 0).remove(0);
+    assert_eq!((run.id, run.service.as_str()), (number(9), "old"));
+    submit(&store, &to_fetch(1));
+    assert_eq!(claim_fetches(&store, "h", 0, &[]).len(), 1);
+    drop(store);
+    assert!(SqliteStore::open(&path).is_ok());
+}
+
 fn number(n: u8) -> JobId {
     JobId::from_bytes([n; 16])
 }
@@ -78,6 +97,7 @@ fn job(n: u8, service: &str) -> NewJob {
         max_running: 2,
         max_queued: 100,
         submitted: Timestamp(i64::from(n)),
+        fetching: false,
         boot: None,
     }
 }
@@ -276,6 +296,126 @@ fn kills(store: &dyn Store) {
         assert_eq!(record.conclusion.unwrap().ended, 5);
         Ok(())
     });
+}
+
+fn to_fetch(n: u8) -> NewJob {
+    NewJob { fetching: true, owner: Principal::named("ann"), ..job(n, "s") }
+}
+
+fn claim_fetches(store: &dyn Store, holder: &str, now: i64, dead: &[&str]) -> Vec<FetchClaim> {
+    let request = FetchRequest {
+        holder: holder.to_owned(),
+        now: Timestamp(now),
+        lease: Duration::from_secs(10),
+        most: 2,
+        dead: dead.iter().map(ToString::to_string).collect(),
+    };
+    with(store, |t| t.claim_fetches(&request))
+}
+
+fn fetches(store: &dyn Store) {
+    for n in 1..=3 {
+        submit(store, &to_fetch(n));
+    }
+    submit(store, &job(4, "s"));
+    let claims = claim_fetches(store, "one", 0, &[]);
+    let ids: Vec<JobId> = claims.iter().map(|claim| claim.id).collect();
+    assert_eq!(ids, [number(1), number(2)], "as many as one may at once, in their order");
+    assert_eq!(claim_fetches(store, "one", 1, &[]), []);
+    let ids: Vec<JobId> = claim(store, "one", 1).iter().map(|claim| claim.id).collect();
+    assert_eq!(ids, [number(4)], "what is not fetched is not run");
+    let expected = FetchClaim {
+        id: number(1),
+        owner: Principal::named("ann"),
+        directory: PathBuf::from("/data/jobs/1"),
+        fence: 1,
+    };
+    assert_eq!(claims[0], expected);
+    with(store, |t| {
+        assert_eq!(t.fetching("one")?, [number(1), number(2)]);
+        assert_eq!(t.fetched(number(1), 7, "stale")?, Fenced::Stale);
+        assert_eq!(t.fetched(number(3), 0, "held by nobody")?, Fenced::Stale);
+        assert_eq!(t.fetched(number(1), 1, "{\"n\":\"fetched\"}")?, Fenced::Accepted);
+        assert_eq!(t.fetched(number(1), 1, "again")?, Fenced::Stale);
+        assert_eq!(t.plan(number(1))?.unwrap(), "{\"n\":\"fetched\"}");
+        assert_eq!(t.find(number(1))?.unwrap().state, JobState::Queued);
+        assert_eq!(t.find(number(2))?.unwrap().state, JobState::Fetching);
+        Ok(())
+    });
+    let run = claim(store, "one", 2).remove(0);
+    assert_eq!((run.id, run.fence, run.taken_from), (number(1), 2, None));
+    let ids: Vec<JobId> = claim_fetches(store, "one", 2, &[]).iter().map(|it| it.id).collect();
+    assert_eq!(ids, [number(3)], "there is room again");
+}
+
+fn fetches_taken_over(store: &dyn Store) {
+    submit(store, &to_fetch(1));
+    submit(store, &to_fetch(2));
+    let first = claim_fetches(store, "one", 0, &[]);
+    assert_eq!(claim_fetches(store, "two", 9_000, &[]), []);
+    assert_eq!(with(store, |t| t.renew("one", Timestamp(30_000))), 2);
+    assert_eq!(claim_fetches(store, "two", 25_000, &[]), []);
+    assert_eq!(with(store, |t| t.holders()), ["one"]);
+    let dead = claim_fetches(store, "two", 25_000, &["one"]);
+    assert_eq!(dead.len(), 2);
+    assert!(dead[0].fence > first[0].fence);
+    let lapsed = claim_fetches(store, "three", 40_000, &[]);
+    assert_eq!(lapsed.len(), 2);
+    with(store, |t| {
+        assert_eq!(t.fetched(number(1), first[0].fence, "")?, Fenced::Stale);
+        assert_eq!(t.fetched(number(1), dead[0].fence, "")?, Fenced::Stale);
+        assert_eq!(t.fetched(number(1), lapsed[0].fence, "")?, Fenced::Accepted);
+        assert_eq!(t.fetching("one")?, []);
+        Ok(())
+    });
+}
+
+fn fetching_is_no_running(store: &dyn Store) {
+    let bounded = |n| NewJob { max_queued: 2, max_running: 1, ..to_fetch(n) };
+    assert_eq!(submit(store, &bounded(1)), Submission::Accepted);
+    claim_fetches(store, "one", 0, &[]);
+    let queued = NewJob { fetching: false, ..bounded(2) };
+    assert_eq!(submit(store, &queued), Submission::Accepted);
+    assert_eq!(submit(store, &bounded(3)), Submission::QueueFull);
+    assert_eq!(claim(store, "one", 0).len(), 1, "a fetch takes nobody's place");
+    let backlog = with(store, |t| t.backlog());
+    assert_eq!((backlog.fetching, backlog.queued, backlog.running), (1, 0, 1));
+    assert_eq!(submit(store, &bounded(3)), Submission::Accepted);
+    let fetching = Filter {
+        owner: Principal::named("ann"),
+        service: "s".to_owned(),
+        state: Some(JobState::Fetching),
+        after: None,
+        limit: 9,
+    };
+    assert_eq!(with(store, |t| t.list(&fetching)).len(), 2);
+}
+
+fn fetching_ends(store: &dyn Store) {
+    for n in 1..=3 {
+        submit(store, &to_fetch(n));
+    }
+    let claims = claim_fetches(store, "one", 0, &[]);
+    with(store, |t| {
+        assert_eq!(t.request_kill(number(1), Timestamp(5))?, KillRequest::Dequeued);
+        assert_eq!(t.request_kill(number(3), Timestamp(5))?, KillRequest::Dequeued);
+        assert_eq!(t.fetching("one")?, [number(2)], "whoever fetches sees that it is not wanted");
+        assert_eq!(t.fetched(number(1), claims[0].fence, "")?, Fenced::Stale);
+        let record = t.find(number(1))?.unwrap();
+        let conclusion = record.conclusion.unwrap();
+        assert_eq!((record.state, conclusion.ended), (JobState::Killed, 5));
+        assert!(conclusion.message().contains("fetched"));
+        let failed = end(JobState::Failed, 6);
+        assert_eq!(t.conclude(number(2), 9, &failed)?, Fenced::Stale);
+        assert_eq!(t.conclude(number(2), claims[1].fence, &failed)?, Fenced::Accepted);
+        assert_eq!(t.find(number(2))?.unwrap().state, JobState::Failed);
+        assert!(t.remove(number(1))? && t.remove(number(2))?);
+        Ok(())
+    });
+    submit(store, &to_fetch(4));
+    assert_eq!(with(store, |t| t.discard(number(4), 0)), Fenced::Stale);
+    let fence = claim_fetches(store, "one", 0, &[])[0].fence;
+    assert_eq!(with(store, |t| t.discard(number(4), fence)), Fenced::Accepted);
 }
 
 fn lists(store: &dyn Store) {

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use fishplate_contract::{FaultCode, JobId, JobState, Timestamp};
 
 use super::{
-    Backlog, Claim, ClaimRequest, Fenced, Filter, KillRequest, NewJob, Record, Store, StoreError,
-    Submission, Totals, Transaction,
+    Backlog, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest, NewJob,
+    Record, Store, StoreError, Submission, Totals, Transaction,
 };
 use crate::conclusion::Conclusion;
 use crate::executor::Handle;
@@ -67,6 +67,11 @@ impl Jobs {
         self.job(id).filter(|job| job.fence == fence && job.state == JobState::Running)
     }
 
+    /// A job that runs, or whose data is being fetched, under this fence.
+    fn held_under(&mut self, id: JobId, fence: u64) -> Option<&mut Job> {
+        self.job(id).filter(|job| job.fence == fence && job.is_held())
+    }
+
     fn running(&self, service: Option<&str>) -> usize {
         let wanted = |job: &&Job| service.is_none_or(|service| job.new.service == service);
         let jobs = self.by_number.values().filter(wanted);
@@ -75,6 +80,10 @@ impl Jobs {
 }
 
 impl Job {
+    fn is_held(&self) -> bool {
+        matches!(self.state, JobState::Running | JobState::Fetching) && !self.holder.is_empty()
+    }
+
     fn claim(&mut self, request: &ClaimRequest) -> Claim {
         let running = self.state == JobState::Running;
         let taken_from = running.then(|| self.holder.clone());
@@ -127,7 +136,10 @@ impl Transaction for Jobs {
                 });
             }
         }
-        let waits = |job: &&Job| job.new.service == new.service && job.state == JobState::Queued;
+        let waits = |job: &&Job| {
+            let waits = matches!(job.state, JobState::Queued | JobState::Fetching);
+            job.new.service == new.service && waits
+        };
         if self.by_number.values().filter(waits).count() >= new.max_queued as usize {
             return Ok(Submission::QueueFull);
         }
@@ -136,7 +148,7 @@ impl Transaction for Jobs {
             self.last,
             Job {
                 new: new.clone(),
-                state: JobState::Queued,
+                state: if new.fetching { JobState::Fetching } else { JobState::Queued },
                 fence: 0,
                 holder: String::new(),
                 lease_until: Timestamp(0),
@@ -174,10 +186,45 @@ impl Transaction for Jobs {
         Ok(claims)
     }
 
+    fn claim_fetches(&mut self, request: &FetchRequest) -> Result<Vec<FetchClaim>, StoreError> {
+        let held = self.fetching(&request.holder)?.len();
+        let most = (request.most as usize).saturating_sub(held);
+        let free = |job: &&mut Job| {
+            let lapsed = job.lease_until < request.now || request.dead.contains(&job.holder);
+            job.state == JobState::Fetching && (job.holder.is_empty() || lapsed)
+        };
+        let claim = |job: &mut Job| {
+            job.fence += 1;
+            job.holder.clone_from(&request.holder);
+            job.lease_until = request.now.after(request.lease);
+            FetchClaim {
+                id: job.new.id,
+                owner: job.new.owner.clone(),
+                directory: job.new.directory.clone(),
+                fence: job.fence,
+            }
+        };
+        Ok(self.by_number.values_mut().filter(free).take(most).map(claim).collect())
+    }
+
+    fn fetched(&mut self, job: JobId, fence: u64, plan: &str) -> Result<Fenced, StoreError> {
+        let held = self.held_under(job, fence).filter(|job| job.state == JobState::Fetching);
+        let Some(job) = held else { return Ok(Fenced::Stale) };
+        job.state = JobState::Queued;
+        job.holder.clear();
+        plan.clone_into(&mut job.new.plan);
+        Ok(Fenced::Accepted)
+    }
+
+    fn fetching(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError> {
+        let wanted = |job: &&Job| job.state == JobState::Fetching && job.holder == holder;
+        Ok(self.by_number.values().filter(wanted).map(|job| job.new.id).collect())
+    }
+
     fn renew(&mut self, holder: &str, until: Timestamp) -> Result<usize, StoreError> {
         let mut held = 0;
         for job in self.by_number.values_mut() {
-            if job.state == JobState::Running && job.holder == holder {
+            if job.is_held() && job.holder == holder {
                 job.lease_until = until;
                 held += 1;
             }
@@ -211,14 +258,14 @@ impl Transaction for Jobs {
         fence: u64,
         conclusion: &Conclusion,
     ) -> Result<Fenced, StoreError> {
-        let Some(job) = self.under(job, fence) else { return Ok(Fenced::Stale) };
+        let Some(job) = self.held_under(job, fence) else { return Ok(Fenced::Stale) };
         job.state = conclusion.state();
         job.conclusion = Some(conclusion.clone());
         Ok(Fenced::Accepted)
     }
 
     fn discard(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError> {
-        if self.under(job, fence).is_none() {
+        if self.held_under(job, fence).is_none() {
             return Ok(Fenced::Stale);
         }
         self.by_number.retain(|_, kept| kept.new.id != job);
@@ -228,9 +275,9 @@ impl Transaction for Jobs {
     fn request_kill(&mut self, job: JobId, at: Timestamp) -> Result<KillRequest, StoreError> {
         let Some(job) = self.job(job) else { return Ok(KillRequest::NoSuchJob) };
         Ok(match job.state {
-            JobState::Queued => {
+            state @ (JobState::Queued | JobState::Fetching) => {
                 job.state = JobState::Killed;
-                job.conclusion = Some(dequeued(at));
+                job.conclusion = Some(dequeued(state, at));
                 KillRequest::Dequeued
             }
             JobState::Running => {
@@ -289,8 +336,8 @@ impl Transaction for Jobs {
     }
 
     fn holders(&mut self) -> Result<Vec<String>, StoreError> {
-        let running = self.by_number.values().filter(|job| job.state == JobState::Running);
-        let mut holders: Vec<String> = running.map(|job| job.holder.clone()).collect();
+        let held = self.by_number.values().filter(|job| job.is_held());
+        let mut holders: Vec<String> = held.map(|job| job.holder.clone()).collect();
         holders.sort();
         holders.dedup();
         Ok(holders)
@@ -298,7 +345,11 @@ impl Transaction for Jobs {
 
     fn backlog(&mut self) -> Result<Backlog, StoreError> {
         let count = |state| self.by_number.values().filter(|job| job.state == state).count() as u64;
-        Ok(Backlog { queued: count(JobState::Queued), running: count(JobState::Running) })
+        Ok(Backlog {
+            fetching: count(JobState::Fetching),
+            queued: count(JobState::Queued),
+            running: count(JobState::Running),
+        })
     }
 
     fn totals(&mut self) -> Result<Totals, StoreError> {
@@ -308,12 +359,14 @@ impl Transaction for Jobs {
     }
 }
 
-/// The conclusion of a job that was killed before it began.
-pub(super) fn dequeued(at: Timestamp) -> Conclusion {
-    Conclusion::without_ending(
-        JobState::Killed,
-        FaultCode::JobKilled,
-        "the job was killed on request while it was queued; its program was never started",
-        at,
-    )
+/// The conclusion of a job that was killed before it began, in this state.
+pub(super) fn dequeued(state: JobState, at: Timestamp) -> Conclusion {
+    let why = match state {
+        JobState::Fetching => {
+            "the job was killed on request while its data was being fetched; its program was never \
+             started"
+        }
+        _ => "the job was killed on request while it was queued; its program was never started",
+    };
+    Conclusion::without_ending(JobState::Killed, FaultCode::JobKilled, why, at)
 }

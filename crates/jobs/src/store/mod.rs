@@ -3,6 +3,7 @@
 //! A claim on a job is *leased*: it lapses unless it is renewed, and at once when its holder is
 //! known to be dead. It is *fenced*: each claim of a job has a larger fence than the one before,
 //! and what an older fence writes is refused. So CGI processes and several servers share a store.
+//! A job whose data is being fetched is leased and fenced alike, but holds no running place.
 
 pub mod commit;
 #[cfg(test)]
@@ -51,6 +52,16 @@ pub trait Transaction {
     /// queued ones in the order of their submission, as far as there is room.
     fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError>;
 
+    /// Claims jobs whose data is to be fetched, in the order of their submission: those that nobody
+    /// holds, and those whose lease has lapsed.
+    fn claim_fetches(&mut self, request: &FetchRequest) -> Result<Vec<FetchClaim>, StoreError>;
+
+    /// Queues a job whose data was fetched; its plan tells where that is.
+    fn fetched(&mut self, job: JobId, fence: u64, plan: &str) -> Result<Fenced, StoreError>;
+
+    /// Jobs that this holder fetches data for.
+    fn fetching(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError>;
+
     /// Extends the leases of a holder; tells how many it has.
     fn renew(&mut self, holder: &str, until: Timestamp) -> Result<usize, StoreError>;
 
@@ -66,7 +77,7 @@ pub trait Transaction {
     /// Puts a claimed job back: it certainly was not started.
     fn unclaim(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError>;
 
-    /// Records the end of a job.
+    /// Records the end of a job that runs, or whose data was to be fetched.
     fn conclude(
         &mut self,
         job: JobId,
@@ -77,7 +88,7 @@ pub trait Transaction {
     /// Records the end of a job by forgetting it: it was delivered to the only one who could ask.
     fn discard(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError>;
 
-    /// Asks for the end of a job. A queued one is concluded as killed at once.
+    /// Asks for the end of a job. One that does not run yet is concluded as killed at once.
     fn request_kill(&mut self, job: JobId, at: Timestamp) -> Result<KillRequest, StoreError>;
 
     /// Jobs of this holder whose end was asked for.
@@ -99,7 +110,7 @@ pub trait Transaction {
     /// exceeds `keep` in number. At most 1000.
     fn expired(&mut self, before: Timestamp, keep: u64) -> Result<Vec<JobId>, StoreError>;
 
-    /// Who holds running jobs.
+    /// Who holds jobs that run, or whose data is being fetched.
     fn holders(&mut self) -> Result<Vec<String>, StoreError>;
 
     /// How many jobs wait and run.
@@ -130,8 +141,10 @@ pub struct NewJob {
     pub directory: PathBuf,
     /// How many jobs of its service may run at once.
     pub max_running: u32,
-    /// How many jobs of its service may be queued.
+    /// How many jobs of its service may be queued, those whose data is being fetched among them.
     pub max_queued: u32,
+    /// Its data is to be fetched before it is queued.
+    pub fetching: bool,
     /// When it was submitted.
     pub submitted: Timestamp,
     /// For a job that need not survive the machine (a call without a key): the boot it belongs to.
@@ -166,6 +179,34 @@ pub struct ClaimRequest {
     pub dead: Vec<String>,
     /// Take over running jobs whose lease has lapsed, before any queued one is claimed.
     pub take_over: bool,
+}
+
+/// Who fetches, and for how many jobs.
+#[derive(Clone, Debug)]
+pub struct FetchRequest {
+    /// Who claims.
+    pub holder: String,
+    /// Now.
+    pub now: Timestamp,
+    /// For how long.
+    pub lease: Duration,
+    /// How many jobs this holder may fetch for at once, those that it holds already among them.
+    pub most: u32,
+    /// Holders known to be dead: their leases have lapsed whatever they say.
+    pub dead: Vec<String>,
+}
+
+/// A job whose data is to be fetched by whoever holds this.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FetchClaim {
+    /// The job.
+    pub id: JobId,
+    /// Its owner.
+    pub owner: Principal,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// The fence to write under.
+    pub fence: u64,
 }
 
 /// A claimed job.
@@ -204,7 +245,7 @@ pub enum Fenced {
 pub enum KillRequest {
     /// There is no such job.
     NoSuchJob,
-    /// It was queued and is killed now.
+    /// It was queued, or its data was being fetched, and is killed now.
     Dequeued,
     /// It runs; its holder will end it. The handle of its start, if one was recorded.
     Requested(Option<Handle>),
@@ -255,6 +296,8 @@ pub struct Record {
 /// Jobs that have not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
+    /// Jobs whose data is being fetched.
+    pub fetching: u64,
     /// Jobs that wait.
     pub queued: u64,
     /// Jobs that run.

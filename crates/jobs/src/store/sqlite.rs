@@ -14,8 +14,8 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::memory::dequeued;
 use super::{
-    Backlog, Claim, ClaimRequest, Fenced, Filter, KillRequest, NewJob, Record, Store, StoreError,
-    Submission, Totals, Transaction,
+    Backlog, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest, NewJob,
+    Record, Store, StoreError, Submission, Totals, Transaction,
 };
 use crate::conclusion::Conclusion;
 use crate::executor::Handle;
@@ -27,7 +27,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 const PREPARED: usize = 64;
 
 /// Version of the schema, in `PRAGMA user_version`.
-const SCHEMA_VERSION: i32 = 1;
+const SCHEMA_VERSION: i32 = 2;
 
 const SCHEMA: &str = "
 CREATE TABLE jobs (
@@ -60,6 +60,12 @@ CREATE INDEX jobs_running ON jobs (service, holder) WHERE state = 'running';
 CREATE INDEX jobs_ended ON jobs (ended) WHERE ended IS NOT NULL;
 CREATE INDEX jobs_listed ON jobs (owner, service, number);
 ";
+
+/// What each version of the schema added, from the second on.
+const MIGRATIONS: &[&str] = &[
+    // 2: the state `fetching`.
+    "CREATE INDEX jobs_fetching ON jobs (service, holder) WHERE state = 'fetching';",
+];
 
 /// A store in one SQLite file.
 pub struct SqliteStore {
@@ -106,18 +112,21 @@ fn migrate(connection: &Connection) -> Result<(), StoreError> {
     let transaction =
         rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    match version {
-        0 => {
-            transaction.execute_batch(SCHEMA)?;
-            transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
-        }
-        SCHEMA_VERSION => {}
-        newer => {
-            return Err(StoreError::Storage(
-                format!("the job store has schema {newer}; this fishplate knows {SCHEMA_VERSION}")
-                    .into(),
-            ));
-        }
+    if version > SCHEMA_VERSION {
+        return Err(StoreError::Storage(
+            format!("the job store has schema {version}; this fishplate knows {SCHEMA_VERSION}")
+                .into(),
+        ));
+    }
+    if version == 0 {
+        transaction.execute_batch(SCHEMA)?;
+    }
+    let done = usize::try_from(version).unwrap_or(0).saturating_sub(1);
+    for migration in &MIGRATIONS[done..] {
+        transaction.execute_batch(migration)?;
+    }
+    if version < SCHEMA_VERSION {
+        transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
     }
     transaction.commit()?;
     Ok(())
@@ -293,7 +302,8 @@ impl Transaction for Sql<'_> {
             }
         }
         let queued = self.count(
-            "SELECT count(*) FROM jobs WHERE state = 'queued' AND service = ?1",
+            "SELECT (SELECT count(*) FROM jobs WHERE state = 'queued' AND service = ?1)
+                  + (SELECT count(*) FROM jobs WHERE state = 'fetching' AND service = ?1)",
             [&job.service],
         )?;
         if queued >= u64::from(job.max_queued) {
@@ -301,7 +311,8 @@ impl Transaction for Sql<'_> {
         }
         self.execute(
             "INSERT INTO jobs (id, service, operation, owner, key, fingerprint, directory,
-               max_running, boot, submitted, plan) VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)",
+               max_running, boot, submitted, plan, state)
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)",
             params![
                 job.id.as_bytes(),
                 job.service,
@@ -314,6 +325,7 @@ impl Transaction for Sql<'_> {
                 job.boot,
                 job.submitted.0,
                 job.plan,
+                if job.fetching { "fetching" } else { "queued" },
             ],
         )?;
         Ok(Submission::Accepted)
@@ -325,11 +337,61 @@ impl Transaction for Sql<'_> {
         Ok(claims)
     }
 
+    fn claim_fetches(&mut self, request: &FetchRequest) -> Result<Vec<FetchClaim>, StoreError> {
+        let held = self.fetching(&request.holder)?.len() as u64;
+        let most = u64::from(request.most).saturating_sub(held);
+        let waiting = self.rows(
+            "SELECT number, holder FROM jobs WHERE state = 'fetching'
+               AND (holder <> ?1 OR lease_until < ?2) ORDER BY number",
+            params![request.holder, request.now.0],
+            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)),
+        )?;
+        let mut claims = Vec::new();
+        for (number, holder) in waiting {
+            if claims.len() as u64 >= most {
+                break;
+            }
+            let taken = self.row(
+                "UPDATE jobs SET holder = ?2, fence = fence + 1, lease_until = ?3
+                 WHERE number = ?1 AND (holder = '' OR lease_until < ?4 OR ?5)
+                 RETURNING id, owner, directory, fence",
+                params![
+                    number,
+                    request.holder,
+                    request.now.after(request.lease).0,
+                    request.now.0,
+                    request.dead.contains(&holder),
+                ],
+                fetch_claim,
+            )?;
+            claims.extend(taken);
+        }
+        Ok(claims)
+    }
+
+    fn fetched(&mut self, job: JobId, fence: u64, plan: &str) -> Result<Fenced, StoreError> {
+        self.fenced(
+            "UPDATE jobs SET state = 'queued', holder = '', plan = ?3
+             WHERE id = ?1 AND fence = ?2 AND state = 'fetching' AND holder <> ''",
+            params![job.as_bytes(), fence.cast_signed(), plan],
+        )
+    }
+
+    fn fetching(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError> {
+        let sql = "SELECT id FROM jobs WHERE state = 'fetching' AND holder = ?1";
+        self.rows(sql, [holder], |row| id(row, 0))
+    }
+
     fn renew(&mut self, holder: &str, until: Timestamp) -> Result<usize, StoreError> {
-        self.execute(
+        let running = self.execute(
             "UPDATE jobs SET lease_until = ?2 WHERE state = 'running' AND holder = ?1",
             params![holder, until.0],
-        )
+        )?;
+        let fetching = self.execute(
+            "UPDATE jobs SET lease_until = ?2 WHERE state = 'fetching' AND holder = ?1",
+            params![holder, until.0],
+        )?;
+        Ok(running + fetching)
     }
 
     fn started(
@@ -362,7 +424,7 @@ impl Transaction for Sql<'_> {
     ) -> Result<Fenced, StoreError> {
         self.fenced(
             "UPDATE jobs SET state = ?3, ended = ?4, disk = ?5, conclusion = ?6
-             WHERE id = ?1 AND fence = ?2 AND state = 'running'",
+             WHERE id = ?1 AND fence = ?2 AND holder <> '' AND state IN ('running', 'fetching')",
             params![
                 job.as_bytes(),
                 fence.cast_signed(),
@@ -376,7 +438,8 @@ impl Transaction for Sql<'_> {
 
     fn discard(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError> {
         self.fenced(
-            "DELETE FROM jobs WHERE id = ?1 AND fence = ?2 AND state = 'running'",
+            "DELETE FROM jobs WHERE id = ?1 AND fence = ?2 AND holder <> ''
+               AND state IN ('running', 'fetching')",
             params![job.as_bytes(), fence.cast_signed()],
         )
     }
@@ -388,8 +451,8 @@ impl Transaction for Sql<'_> {
             })?;
         let Some((state, handle)) = found else { return Ok(KillRequest::NoSuchJob) };
         Ok(match state {
-            JobState::Queued => {
-                let end = dequeued(at);
+            JobState::Queued | JobState::Fetching => {
+                let end = dequeued(state, at);
                 self.execute(
                     "UPDATE jobs SET state = ?2, ended = ?3, conclusion = ?4 WHERE id = ?1",
                     params![job.as_bytes(), end.state, end.ended, json(&end)?],
@@ -476,11 +539,17 @@ impl Transaction for Sql<'_> {
     }
 
     fn holders(&mut self) -> Result<Vec<String>, StoreError> {
-        self.rows("SELECT DISTINCT holder FROM jobs WHERE state = 'running'", [], |row| row.get(0))
+        self.rows(
+            "SELECT holder FROM jobs WHERE state = 'running'
+             UNION SELECT holder FROM jobs WHERE state = 'fetching' AND holder <> ''",
+            [],
+            |row| row.get(0),
+        )
     }
 
     fn backlog(&mut self) -> Result<Backlog, StoreError> {
         Ok(Backlog {
+            fetching: self.count("SELECT count(*) FROM jobs WHERE state = 'fetching'", [])?,
             queued: self.count("SELECT count(*) FROM jobs WHERE state = 'queued'", [])?,
             running: self.count("SELECT count(*) FROM jobs WHERE state = 'running'", [])?,
         })
@@ -531,6 +600,15 @@ fn claim(row: &Row<'_>, taken_from: Option<String>) -> rusqlite::Result<Claim> {
         taken_from,
         kill_requested: row.get(5)?,
         boot: row.get(6)?,
+    })
+}
+
+fn fetch_claim(row: &Row<'_>) -> rusqlite::Result<FetchClaim> {
+    Ok(FetchClaim {
+        id: id(row, 0)?,
+        owner: Principal::named(row.get::<_, String>(1)?),
+        directory: PathBuf::from(row.get::<_, String>(2)?),
+        fence: row.get::<_, i64>(3)?.cast_unsigned(),
     })
 }
 
@@ -587,4 +665,15 @@ fn is_out_of_space(error: &rusqlite::Error) -> bool {
     error
         .sqlite_error()
         .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE)
+}
+
+/// A store as the first version made it, with one job that waits.
+#[cfg(test)]
+pub(super) fn make_first_schema(path: &Path) {
+    let connection = Connection::open(path).unwrap();
+    connection.execute_batch(SCHEMA).unwrap();
+    connection.pragma_update(None, "user_version", 1).unwrap();
+    let insert = "INSERT INTO jobs (id, service, operation, owner, fingerprint, directory,
+                    max_running, submitted, plan) VALUES (?1, 'old', 'call', '', 0, '/d', 1, 1, '')";
+    connection.execute(insert, [[9u8; 16]]).unwrap();
 }

@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use nix::fcntl::{OFlag, open, openat};
-use nix::sys::stat::{Mode, mkdirat};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, open, openat, renameat};
+use nix::sys::stat::{Mode, fstatat, mkdirat};
 
 /// Opens a regular file for reading.
 pub(super) fn open_regular(root: &Path, path: &str) -> io::Result<File> {
@@ -32,6 +32,24 @@ pub(super) fn create_new(root: &Path, path: &str) -> io::Result<File> {
     Ok(File::from(open_beneath(root, path, flags, Mode::S_IRUSR | Mode::S_IWUSR, true)?))
 }
 
+/// Opens what is neither a directory's nor a link's as a place.
+pub(super) fn open_place(root: &Path, path: &str) -> io::Result<File> {
+    Ok(File::from(open_beneath(root, path, OFlag::O_PATH, Mode::empty(), false)?))
+}
+
+/// Puts a file in another's place, in the same directory.
+pub(super) fn replace(root: &Path, from: &str, to: &str) -> io::Result<()> {
+    let (from, to) = (components(from)?, components(to)?);
+    let (Some((from, above)), Some(to)) = (from.split_last(), to.last()) else {
+        return Err(refused("names nothing"));
+    };
+    let mut at = open_directory_itself(root)?;
+    for part in above {
+        at = enter(&at, part, false)?;
+    }
+    Ok(renameat(&at, *from, &at, *to)?)
+}
+
 /// Creates a directory and those above it.
 pub(super) fn create_directory(root: &Path, path: &str) -> io::Result<()> {
     let mut at = open_directory_itself(root)?;
@@ -39,6 +57,23 @@ pub(super) fn create_directory(root: &Path, path: &str) -> io::Result<()> {
         at = enter(&at, name, true)?;
     }
     Ok(())
+}
+
+/// Moves what is at `from`, on the same file system, to a path, and creates the directories above
+/// it. What was moved there before stays.
+pub(super) fn adopt(root: &Path, path: &str, from: &Path) -> io::Result<()> {
+    let parts = components(path)?;
+    let mut at = open_directory_itself(root)?;
+    let (name, above) = parts.split_last().ok_or_else(|| refused("names nothing"))?;
+    for part in above {
+        at = enter(&at, part, true)?;
+    }
+    match renameat(AT_FDCWD, from, &at, *name) {
+        Err(nix::Error::ENOENT) if fstatat(&at, *name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok() => {
+            Ok(())
+        }
+        done => Ok(done?),
+    }
 }
 
 /// The parts of a path that can't lead out of a directory.

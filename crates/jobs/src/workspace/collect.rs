@@ -65,7 +65,7 @@ fn collect_one(
         OutputSource::Path(path) => match beneath::open_regular(&root, path) {
             Ok(file) => {
                 let content = content(plan, rule, path, file, arrays)?;
-                outputs.push(Output { name: rule.name.clone(), label: None, content });
+                outputs.push(output(rule, None, content));
             }
             Err(error) if is_absent(&error) && !rule.required => {}
             Err(error) if is_absent(&error) => {
@@ -82,11 +82,19 @@ fn collect_one(
                 let file = beneath::open_regular(&root, &path)
                     .map_err(|error| format!("{path} {}", why_not(&error)))?;
                 let content = content(plan, rule, &path, file, arrays)?;
-                outputs.push(Output { name: rule.name.clone(), label: Some(path), content });
+                outputs.push(output(rule, Some(path), content));
             }
         }
     }
     Ok(())
+}
+
+fn output(rule: &OutputRule, label: Option<String>, content: OutputContent) -> Output {
+    let media_type = match rule.data_type.as_str() {
+        "xml" if rule.media_type.is_empty() => "application/xml".to_owned(),
+        _ => rule.media_type.clone(),
+    };
+    Output { name: rule.name.clone(), label, media_type, content }
 }
 
 fn is_absent(error: &io::Error) -> bool {

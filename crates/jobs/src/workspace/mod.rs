@@ -56,6 +56,28 @@ pub fn open_output(directory: &Path, path: &str) -> io::Result<File> {
     beneath::open_regular(&work(directory), path)
 }
 
+/// Opens a file of a workspace as a place, neither for reading nor for writing.
+pub(crate) fn open_path(work: &Path, path: &str) -> io::Result<File> {
+    beneath::open_place(work, path)
+}
+
+/// Opens a regular file of a workspace for reading.
+pub(crate) fn open_file(work: &Path, path: &str) -> io::Result<File> {
+    beneath::open_regular(work, path)
+}
+
+/// Gives an input that others hold too to the program alone: a copy takes its place.
+pub(crate) fn make_private_input(directory: &Path, path: &str) -> io::Result<()> {
+    let (root, draft) = (work(directory), format!("{path}.private"));
+    let mut source = beneath::open_regular(&root, path)?;
+    // Of a start that was broken off.
+    let _ = std::fs::remove_file(root.join(&draft));
+    let mut copy = beneath::create_new(&root, &draft)?;
+    io::copy(&mut source, &mut copy)?;
+    // What is there makes room, and nothing else may be in the way of a rename.
+    beneath::replace(&root, &draft, path)
+}
+
 /// Removes a job's directory and all that is in it, or hands it on to another job, emptied. Not an
 /// error if it is not there. No process of the job may be left.
 ///

@@ -46,6 +46,15 @@ pub fn prepare(plan: &Plan, directory: &Path) -> Result<(), PrepareError> {
                     .map_err(failed(format!("find input file {} in its place", input.path)))?;
                 continue;
             }
+            InputContent::Fetched(fetched) => {
+                beneath::adopt(&root, &input.path, &directory.join(&fetched.at))
+                    .map_err(failed(format!("move the fetched input {}", input.path)))?;
+                continue;
+            }
+            InputContent::Fetch(_) => {
+                let why = io::Error::other("it was not fetched");
+                return Err(failed(format!("find input file {}", input.path))(why));
+            }
         };
         beneath::create(&root, &input.path, 0o600)
             .and_then(|mut file| file.write_all(bytes))

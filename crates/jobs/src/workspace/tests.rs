@@ -26,7 +26,7 @@ fn success() -> Ending {
 
 fn rule(data_type: &str, source: OutputSource) -> OutputRule {
     let (name, data_type) = ("y".to_owned(), data_type.to_owned());
-    OutputRule { name, data_type, source, required: true, format: None }
+    OutputRule { name, data_type, source, required: true, format: None, media_type: String::new() }
 }
 
 fn path(path: &str) -> OutputSource {

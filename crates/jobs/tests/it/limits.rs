@@ -83,6 +83,7 @@ async fn value_size_of_an_output_that_is_no_file() {
             source: OutputSource::Path("result".to_owned()),
             required: true,
             format: None,
+            media_type: String::new(),
         }];
     })
     .await;

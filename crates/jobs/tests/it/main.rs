@@ -4,6 +4,7 @@ mod bed;
 mod collecting;
 mod conformance;
 mod ending;
+mod guarding;
 mod leaving;
 mod limits;
 mod starting;

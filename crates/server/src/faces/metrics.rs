@@ -52,6 +52,7 @@ pub struct Metrics {
     queued: Gauge<i64, AtomicI64>,
     running: Gauge<i64, AtomicI64>,
     disk: Gauge<i64, AtomicI64>,
+    served: Counter<u64, AtomicU64>,
 }
 
 impl Default for Metrics {
@@ -80,7 +81,14 @@ impl Default for Metrics {
             Unit::Bytes,
             disk.clone(),
         );
-        Self { registry, calls, durations, connections, queued, running, disk }
+        let served = Counter::default();
+        registry.register_with_unit(
+            "data_served",
+            "Data sent to those who had its address",
+            Unit::Bytes,
+            served.clone(),
+        );
+        Self { served, registry, calls, durations, connections, queued, running, disk }
     }
 }
 
@@ -112,6 +120,11 @@ impl Metrics {
         let durations = self.durations.get_or_create(&labels).clone();
         let labels = CallLabels { service, verb, outcome: outcome.to_owned() };
         Counters { done: self.calls.get_or_create(&labels).clone(), durations }
+    }
+
+    /// So many bytes of data are sent.
+    pub fn served(&self, bytes: u64) {
+        self.served.inc_by(bytes);
     }
 
     /// A connection was accepted.

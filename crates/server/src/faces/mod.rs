@@ -1,5 +1,6 @@
 //! The faces of a server. Each enters at a call and leaves at an outcome.
 
+pub mod data;
 pub mod html;
 pub mod metrics;
 pub mod soap;

@@ -9,7 +9,9 @@ use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_jobs::store::memory::MemoryStore;
 
 use super::*;
+use crate::assembly;
 use crate::host::Place;
+use crate::settings::Limits;
 use crate::spool::SpoolDirectory;
 
 /// Two functions that end when they are told to, and one that never looks.
@@ -57,8 +59,9 @@ fn host(
     };
     let (tell, told) = mpsc::channel();
     let spool = SpoolDirectory::open(data, 0).unwrap();
+    let data = assembly::data(&Limits::new(data.to_owned(), "http://localhost")).unwrap();
     let handlers = vec![Handler::Functions(functions(told))];
-    let host = Arc::new(Host::new(settings, Place::Below, engine, spool, worker, handlers));
+    let host = Arc::new(Host::new(settings, Place::Below, engine, data, spool, worker, handlers));
     let hosted = Arc::clone(host.service("test").unwrap());
     (host, hosted, tell)
 }

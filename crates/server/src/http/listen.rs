@@ -17,8 +17,9 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
+use super::direct::{Direct, Outlet};
 use super::respond;
-use super::route::unnamed;
+use super::route::{is_open, unnamed};
 use super::stall::Unstalled;
 use super::timer::ConnectionTimer;
 use crate::host::Host;
@@ -82,12 +83,20 @@ impl Listening {
 async fn connection(host: &Arc<Host>, stream: TcpStream) {
     // Small answers must not wait for more to come.
     let _ = stream.set_nodelay(true);
+    let outlet = &Outlet::default();
+    let stream = Direct::new(stream, outlet.clone());
     let stream = Unstalled::new(stream, host.settings.answer_stall);
     let service = service_fn(|request: Request<HyperBody>| async move {
-        Ok::<_, Infallible>(match principal(host, &request) {
+        let mut reply = match principal(host, &request) {
             Ok(principal) => respond(host, request, principal).await,
+            // Other servers fetch data here, and nobody in front of us knows them.
+            Err(_) if is_open(host, &request) => {
+                respond(host, request, Principal::anonymous()).await
+            }
             Err(header) => unnamed(header),
-        })
+        };
+        reply.body_mut().through(outlet);
+        Ok::<_, Infallible>(reply)
     });
     let served = http1::Builder::new()
         .timer(ConnectionTimer::default())

@@ -1,12 +1,15 @@
 //! HTTP/1.1: connections, bodies and their limits. What a request means is the faces' affair.
 
 pub mod body;
+mod direct;
+mod file;
 mod listen;
 mod reply;
 mod route;
 mod stall;
 mod timer;
 
+pub use file::Section;
 pub use listen::{Listening, bind};
 pub use reply::{Reply, ReplyBody};
 pub use route::respond;

@@ -14,6 +14,8 @@ use fishplate_wire::{Outgoing, Packed, Segment, Step};
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::sync::mpsc;
 
+use super::direct::Outlet;
+use super::file::{FileBody, Section, total};
 use crate::memory::Reserved;
 
 /// What is read of a file at once.
@@ -48,6 +50,8 @@ enum Content {
     Memory(Box<Outgoing>),
     /// Some of it is in files, which a thread reads. An empty chunk is the last.
     Stream(mpsc::Receiver<io::Result<Bytes>>),
+    /// Parts of one file, as it is.
+    File(Box<FileBody>),
 }
 
 /// What to do once all of a body was sent: forget the job whose results it held.
@@ -101,6 +105,27 @@ impl ReplyBody {
         Self { content, left, sent: None, memory: Reserved::default() }
     }
 
+    /// Sections of a body; those that are no bytes are in this file. (As long as it is open, its lease
+    /// lasts: a lock is the open file's.)
+    pub fn file(file: File, sections: Vec<Section>) -> Self {
+        let left = Some(total(&sections));
+        let content = Content::File(Box::new(FileBody::new(file, sections)));
+        Self { content, left, sent: None, memory: Reserved::default() }
+    }
+
+    /// A body of this length for an answer to HEAD: nobody reads it.
+    pub fn length_of(sections: &[Section]) -> Self {
+        let left = Some(total(sections));
+        Self { content: Content::Bytes(None), left, sent: None, memory: Reserved::default() }
+    }
+
+    /// This connection sends files by itself.
+    pub(super) fn through(&mut self, outlet: &Outlet) {
+        if let Content::File(body) = &mut self.content {
+            body.through(outlet);
+        }
+    }
+
     /// Once all of it was handed to the connection, the job is released.
     pub fn then_release(&mut self, engine: Engine, job: JobId) {
         self.sent = Some(Sent { engine, job });
@@ -147,6 +172,7 @@ impl Body for ReplyBody {
                 None => Some(Err(io::ErrorKind::Interrupted.into())),
                 chunk => chunk,
             },
+            Content::File(body) => std::task::ready!(body.poll_next(context)),
         };
         match &next {
             Some(Ok(bytes)) => self.took(bytes),

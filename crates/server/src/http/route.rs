@@ -16,7 +16,7 @@ use hyper::{Method, Request, Response};
 
 use super::body::Incoming;
 use super::reply::{Reply, ReplyBody};
-use crate::faces::{html, soap};
+use crate::faces::{data, html, soap};
 use crate::host::{Host, Hosted};
 
 /// Answers one request, whatever it is.
@@ -26,12 +26,13 @@ where
     B::Error: Display,
 {
     let (parts, body) = request.into_parts();
-    let path = parts.uri.path();
-    let below = path.strip_prefix(host.public_path());
-    let path = below.filter(|rest| rest.is_empty() || rest.starts_with('/')).unwrap_or(path);
-    let name = path.trim_matches('/');
+    let name = below(host, parts.uri.path());
     let query = parts.uri.query().unwrap_or("");
     let read = matches!(parts.method, Method::GET | Method::HEAD);
+    if let Some(place) = data::Place::of(name) {
+        let mut body = Incoming::new(body, &host.settings);
+        return data::answer(host, place, &parts, &mut body, &principal).await;
+    }
     match (name, host.service(name)) {
         ("", _) if read => page(200, html::index(host)),
         ("metrics", None) if read => {
@@ -51,6 +52,19 @@ where
         (name, None) if parts.method == Method::POST => unknown_service(host, name, &parts),
         (name, None) => page(404, html::not_found(host, name)),
     }
+}
+
+/// A path below the public URL, without slashes at its ends.
+fn below<'p>(host: &Host, path: &'p str) -> &'p str {
+    let below = path.strip_prefix(host.public_path());
+    let path = below.filter(|rest| rest.is_empty() || rest.starts_with('/')).unwrap_or(path);
+    path.trim_matches('/')
+}
+
+/// Whether a request needs nobody's name: its address is the permission.
+pub(super) fn is_open<B>(host: &Host, request: &Request<B>) -> bool {
+    let place = data::Place::of(below(host, request.uri().path()));
+    place.is_some_and(|place| place.is_open(request.method()))
 }
 
 /// The answer to a request in which nobody is named, though somebody should be.

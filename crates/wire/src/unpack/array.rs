@@ -8,10 +8,11 @@ use fishplate_contract::lexical::{self, shortened};
 use fishplate_contract::{Array, ArrayType, DataType, Dimension, Element, Fault, FaultCode};
 
 use super::collect::{Collector, Room};
+use super::reference;
 use super::value::{Binary, Within as WithinBinary};
 use crate::envelope::{ArrayForm, Content, Numbers};
 use crate::limits::{WireLimits, exceeded};
-use crate::name::XOP;
+use crate::name::{XDESCR, XOP};
 use crate::number::{self, Number};
 use crate::spool::SpoolSink;
 use crate::xml::{Leaves, Run, StartTag, is_space};
@@ -23,7 +24,7 @@ pub(super) struct ArrayDraft {
     /// What the attribute `shape` says.
     stated: Option<Vec<u64>>,
     form: Option<ArrayForm>,
-    binary: Binary,
+    pub(super) binary: Binary,
     items: Items,
     limits: Limits,
 }
@@ -55,6 +56,8 @@ const PIECE: usize = 64 << 10;
 /// What an element within an array is.
 pub(super) enum Within {
     Include,
+    Value,
+    EndpointReference,
     Item,
 }
 
@@ -136,12 +139,14 @@ impl ArrayDraft {
 
     /// An element in the array.
     pub(super) fn start(&mut self, tag: &StartTag<'_>) -> Result<Within, Fault> {
-        let include = tag.is(XOP, "Include") && self.form.is_none();
-        if include || self.form == Some(ArrayForm::Binary) {
+        let refers = tag.is(XOP, "Include") || tag.namespace == XDESCR || reference::begins(tag);
+        if refers && self.form.is_none() || self.form == Some(ArrayForm::Binary) {
             self.form = Some(ArrayForm::Binary);
             return match self.binary.start(tag)? {
                 WithinBinary::Include => Ok(Within::Include),
-                _ => Err(self.invalid("only xop:Include may refer to its bytes")),
+                WithinBinary::Value => Ok(Within::Value),
+                WithinBinary::EndpointReference => Ok(Within::EndpointReference),
+                WithinBinary::XmlData => Err(self.invalid("XMLData is no array")),
             };
         }
         self.form = Some(ArrayForm::Elements);

@@ -2,19 +2,21 @@
 
 use std::sync::Arc;
 
-use fishplate_contract::{DataType, Fault, FaultCode, Parameter};
+use fishplate_contract::{DataType, Fault, FaultCode, Parameter, Payload};
 
 use super::Expect;
 use super::array::{ArrayDraft, Within as WithinArray};
 use super::collect::Room;
 use super::fragment::{push_content, push_end, push_start};
+use super::reference::{self, Part, Within as WithinReference};
 use super::value::{Binary, Within};
 use crate::addressing;
+use crate::context;
 use crate::envelope::{
     ArrayForm, Body, Child, Content, Element, Envelope, HeaderBlock, SoapFault, SoapVersion,
 };
 use crate::limits::{WireLimits, exceeded};
-use crate::name::{OPTIONS, QName, SOAP_11, SOAP_12, WSA, WSA_2004};
+use crate::name::{OPTIONS, QName, SOAP_11, SOAP_12, WSA, WSA_2004, WSCTX};
 use crate::options;
 use crate::spool::SpoolSink;
 use crate::write::ReplyForm;
@@ -68,8 +70,17 @@ enum Frame {
     },
     /// Within that: any XML.
     Fragment,
+    /// Within a binary value or an array: `xdescr:Value`, which holds it.
+    ValueElement,
+    /// Within a binary value or an array.
     EndpointReference,
-    Address(String),
+    /// Within that.
+    Metadata,
+    /// Within either.
+    ReferencePart {
+        part: Part,
+        text: String,
+    },
     /// A header block or a fault, or an element of one. `whole` keeps its content.
     Element {
         element: Element,
@@ -144,6 +155,8 @@ impl Draft {
             form.not_understood = addressing::not_understood(version, &self.headers);
         }
         form.addressing = addressing::read(&self.headers);
+        form.tells_outputs |= options::chosen(&self.headers);
+        form.context = context::answer(&self.headers);
         form.arrays = options::arrays(&self.headers).or(form.arrays).or(self.arrays);
     }
 
@@ -198,7 +211,7 @@ impl Draft {
         let soap = self.version.unwrap_or(SoapVersion::V11);
         let role = if soap == SoapVersion::V11 { "actor" } else { "role" };
         let must = tag.attribute(soap.namespace(), "mustUnderstand").unwrap_or_default();
-        let whole = [WSA, WSA_2004, OPTIONS].contains(&tag.namespace);
+        let whole = [WSA, WSA_2004, OPTIONS, WSCTX].contains(&tag.namespace);
         Ok(Frame::Element {
             element: self.element(tag, whole)?,
             role: tag.attribute(soap.namespace(), role).map(str::to_owned),
@@ -306,6 +319,14 @@ impl Draft {
         })
     }
 
+    /// The file or the bytes of the array at hand.
+    fn binary_at_hand(&mut self) -> &mut Binary {
+        match &mut self.array {
+            Some(array) => &mut array.binary,
+            None => &mut self.binary,
+        }
+    }
+
     /// A value is whole.
     fn end_value(&mut self, child: Child) {
         if let Some(Frame::Values(values)) = self.frames.last_mut() {
@@ -337,11 +358,16 @@ impl Handler for Feeding<'_> {
             Some(Frame::Values(_)) => draft.start_value(tag)?,
             Some(Frame::Scalar { child, .. }) => {
                 let name = &child.name.local;
-                let message = format!("parameter {name} is text, not {}", tag.name());
+                let message = if reference::begins(tag) {
+                    format!("parameter {name} is text, which goes by value only: give the value")
+                } else {
+                    format!("parameter {name} is text, not {}", tag.name())
+                };
                 return Err(Fault::new(FaultCode::InvalidValue, message).parameter(&**name));
             }
             Some(Frame::Binary(_)) => match draft.binary.start(tag)? {
                 Within::Include => Frame::Include,
+                Within::Value => Frame::ValueElement,
                 Within::XmlData => Frame::XmlData { seen: false },
                 Within::EndpointReference => Frame::EndpointReference,
             },
@@ -349,6 +375,8 @@ impl Handler for Feeding<'_> {
                 None => Frame::Skipped,
                 Some(array) => match array.start(tag)? {
                     WithinArray::Include => Frame::Include,
+                    WithinArray::Value => Frame::ValueElement,
+                    WithinArray::EndpointReference => Frame::EndpointReference,
                     WithinArray::Item => {
                         draft.payload_bytes += tag.len as u64;
                         Frame::Item
@@ -366,8 +394,18 @@ impl Handler for Feeding<'_> {
                 self.fragment(tag.len, |out| push_start(tag, false, out));
                 Frame::Fragment
             }
-            Some(Frame::EndpointReference) if tag.local == "Address" => {
-                Frame::Address(String::new())
+            Some(Frame::ValueElement) => {
+                draft.binary_at_hand().start(tag)?;
+                Frame::Include
+            }
+            Some(frame @ (Frame::EndpointReference | Frame::Metadata)) => {
+                match reference::start(tag, matches!(frame, Frame::Metadata)) {
+                    WithinReference::Part(part) => {
+                        Frame::ReferencePart { part, text: String::new() }
+                    }
+                    WithinReference::Metadata => Frame::Metadata,
+                    WithinReference::Other => Frame::Skipped,
+                }
             }
             Some(Frame::Element { whole: true, .. }) => Frame::Element {
                 element: draft.element(tag, true)?,
@@ -375,12 +413,10 @@ impl Handler for Feeding<'_> {
                 must_understand: false,
                 whole: true,
             },
-            Some(Frame::Include | Frame::Address(_)) => {
+            Some(Frame::Include | Frame::ReferencePart { .. }) => {
                 return Err(malformed(format!("{} where nothing may stand", tag.name())));
             }
-            Some(Frame::EndpointReference | Frame::Element { .. } | Frame::Skipped) => {
-                Frame::Skipped
-            }
+            Some(Frame::Element { .. } | Frame::Skipped) => Frame::Skipped,
         };
         self.draft.frames.push(frame);
         Ok(())
@@ -415,7 +451,9 @@ impl Handler for Feeding<'_> {
             Some(Frame::Array(mut child)) => {
                 if let Some(array) = draft.array.take() {
                     let numbers = array.finish(self.room, self.sink)?;
-                    draft.arrays.get_or_insert(numbers.form);
+                    if !matches!(*numbers.data, Content::Data(Payload::Reference(_))) {
+                        draft.arrays.get_or_insert(numbers.form);
+                    }
                     child.content = Content::Array(numbers);
                     draft.end_value(child);
                 }
@@ -430,7 +468,10 @@ impl Handler for Feeding<'_> {
                 return Err(malformed("XMLData holds no element"));
             }
             Some(Frame::Fragment) => self.fragment(end_tag_len(raw), |out| push_end(raw, out)),
-            Some(Frame::Address(address)) => draft.binary.address(&address)?,
+            Some(Frame::ValueElement) => draft.binary_at_hand().end_value(),
+            Some(Frame::ReferencePart { part, text }) => {
+                draft.binary_at_hand().end_part(part, &text)?;
+            }
             Some(Frame::Element { element, role, must_understand, .. }) => {
                 draft.end_element(HeaderBlock { must_understand, role, element })?;
             }
@@ -443,16 +484,17 @@ impl Handler for Feeding<'_> {
         let draft = &mut *self.draft;
         let most = draft.limits.text_size;
         match draft.frames.last_mut() {
-            Some(Frame::Scalar { text: so_far, .. } | Frame::Address(so_far)) => {
-                append(so_far, text, most)
+            Some(Frame::Scalar { text: so_far, .. }) => append(so_far, text, most),
+            Some(Frame::ReferencePart { text: so_far, .. }) => {
+                reference::append(so_far, text, draft.limits.header_length)
             }
             Some(Frame::Element { element, whole: true, .. }) => {
                 append(&mut element.text, text, most)
             }
             Some(Frame::Element { .. } | Frame::Skipped) => Ok(()),
-            Some(Frame::Binary(_)) => {
+            Some(Frame::Binary(_) | Frame::ValueElement) => {
                 draft.payload_bytes += text.len() as u64;
-                draft.binary.text(text, self.room, self.sink)
+                draft.binary_at_hand().text(text, self.room, self.sink)
             }
             Some(Frame::Array(_) | Frame::Item) => {
                 draft.payload_bytes += text.len() as u64;
@@ -489,7 +531,8 @@ impl Handler for Feeding<'_> {
 
     fn takes_raw_text(&self) -> bool {
         let last = self.draft.frames.last();
-        matches!(last, Some(Frame::Binary(_) | Frame::Array(_) | Frame::Item))
+        let values = matches!(last, Some(Frame::Binary(_) | Frame::ValueElement));
+        values || matches!(last, Some(Frame::Array(_) | Frame::Item))
     }
 
     fn takes_runs(&self) -> bool {

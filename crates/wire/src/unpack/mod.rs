@@ -4,6 +4,7 @@ mod array;
 mod collect;
 mod draft;
 mod fragment;
+mod reference;
 mod value;
 
 use std::collections::HashMap;

@@ -4,6 +4,7 @@ mod arrays;
 mod hostile;
 mod random;
 mod recorded;
+mod references;
 mod stacks;
 
 use std::path::Path;

@@ -1,17 +1,18 @@
-//! The value of a binary parameter: base64 text, a part of the message, inline XML (paper 000,
-//! Figure 6) or a reference (Figure 7).
+//! The value of a binary parameter: base64 text, as it is or in an element of its own, a part of the
+//! message, inline XML (paper 000, Figure 6) or a reference (Figure 7).
 
 use std::mem;
 
 use fishplate_contract::lexical::{shortened, trimmed};
-use fishplate_contract::{DataRef, Fault, FaultCode, Payload};
+use fishplate_contract::{Fault, FaultCode, Payload};
 
 use super::collect::{Collector, JOINED, Room};
+use super::reference::{self, ReferenceDraft};
 use crate::base64::Base64Decoder;
 use crate::envelope::Content;
 use crate::limits::exceeded;
 use crate::media::CID;
-use crate::name::{WSA, WSA_2004, XDESCR, XOP};
+use crate::name::{XDESCR, XOP};
 use crate::spool::SpoolSink;
 use crate::xml::{StartTag, is_space};
 
@@ -28,6 +29,18 @@ pub(super) struct Binary {
     /// What the text began with, while it may still be a URL.
     lead: String,
     form: Form,
+    value: ValueElement,
+}
+
+/// The element `xdescr:Value` around what stands for the bytes.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum ValueElement {
+    /// There is none so far.
+    #[default]
+    Absent,
+    Open,
+    /// It has ended: nothing comes after it.
+    Closed,
 }
 
 /// What stands for the bytes.
@@ -40,8 +53,8 @@ enum Form {
     Part(PartName),
     /// `xdescr:XMLData`.
     Xml,
-    /// `wsa:EndpointReference`, with its address once it was read.
-    Reference(Option<String>),
+    /// `wsa:EndpointReference`.
+    Reference(ReferenceDraft),
 }
 
 /// What refers to a part.
@@ -52,9 +65,12 @@ struct PartName {
     text: String,
 }
 
+const BESIDE: &str = "text beside the element that stands for the value";
+
 /// What an element within a binary value is.
 pub(super) enum Within {
     Include,
+    Value,
     XmlData,
     EndpointReference,
 }
@@ -77,11 +93,13 @@ impl Binary {
         sink: &mut dyn SpoolSink,
     ) -> Result<(), Fault> {
         match &mut self.form {
+            _ if self.value == ValueElement::Closed && text.bytes().all(is_space) => Ok(()),
+            _ if self.value == ValueElement::Closed => Err(self.invalid(BESIDE)),
             Form::Text if self.told => self.decode(text, room, sink),
             Form::Text => self.tell(text, room, sink),
             Form::Part(name) => name.append(text, room.name_length()),
             Form::Xml | Form::Reference(_) if text.bytes().all(is_space) => Ok(()),
-            _ => Err(self.invalid("text beside the element that stands for the value")),
+            _ => Err(self.invalid(BESIDE)),
         }
     }
 
@@ -133,7 +151,8 @@ impl Binary {
 
     /// An element in the value.
     pub(super) fn start(&mut self, tag: &StartTag<'_>) -> Result<Within, Fault> {
-        let empty = self.lead.is_empty() && self.decoder.is_empty();
+        let empty =
+            self.lead.is_empty() && self.decoder.is_empty() && self.value != ValueElement::Closed;
         if !matches!(self.form, Form::Text) || !empty {
             return Err(self.invalid("more than one value"));
         }
@@ -152,16 +171,25 @@ impl Binary {
             }
             self.attach(href);
             Ok(Within::Include)
+        } else if self.value == ValueElement::Open {
+            Err(self.invalid(format!("the element {} within Value", tag.name())))
+        } else if tag.is(XDESCR, "Value") {
+            self.value = ValueElement::Open;
+            if let Some(href) = tag.attribute("", "href") {
+                self.attach(href);
+            }
+            Ok(Within::Value)
         } else if tag.is(XDESCR, "XMLData") {
             self.form = Form::Xml;
             Ok(Within::XmlData)
-        } else if tag.is(WSA, "EndpointReference") || tag.is(WSA_2004, "EndpointReference") {
-            self.form = Form::Reference(None);
+        } else if reference::begins(tag) {
+            self.form = Form::Reference(ReferenceDraft::default());
             Ok(Within::EndpointReference)
         } else {
             Err(self.invalid(format!(
-                "the element {} cannot stand for a file: give base64 text, xop:Include, \
-                 {{{XDESCR}}}XMLData with one element in it, or a wsa:EndpointReference",
+                "the element {} cannot stand for a file: give base64 text, xop:Include, one of \
+                 these in {{{XDESCR}}}Value, {{{XDESCR}}}XMLData with one element in it, or a \
+                 wsa:EndpointReference",
                 tag.name()
             )))
         }
@@ -173,18 +201,17 @@ impl Binary {
         self.form = Form::Part(PartName { url: part_url(href), text: String::new() });
     }
 
-    /// The address of the endpoint reference.
-    pub(super) fn address(&mut self, address: &str) -> Result<(), Fault> {
-        let address = trimmed(address);
-        let twice = matches!(self.form, Form::Reference(Some(_)));
-        if twice || address.is_empty() {
-            return Err(self.invalid("an EndpointReference has one Address, which is a URL"));
+    /// The element around the value has ended.
+    pub(super) fn end_value(&mut self) {
+        self.value = ValueElement::Closed;
+    }
+
+    /// A part of the endpoint reference has ended.
+    pub(super) fn end_part(&mut self, part: reference::Part, text: &str) -> Result<(), Fault> {
+        match &mut self.form {
+            Form::Reference(draft) => draft.end(&self.parameter, part, text),
+            _ => Ok(()),
         }
-        if address.get(..4).is_some_and(|scheme| scheme.eq_ignore_ascii_case("cid:")) {
-            return Err(self.invalid("an EndpointReference cannot refer to an attachment"));
-        }
-        self.form = Form::Reference(Some(address.to_owned()));
-        Ok(())
     }
 
     pub(super) fn finish(
@@ -210,8 +237,9 @@ impl Binary {
                     _ => Err(self.invalid("its href and its text are not the same URL")),
                 }
             }
-            Form::Reference(Some(url)) => Ok(Content::Data(Payload::Reference(DataRef::new(url)))),
-            Form::Reference(None) => Err(self.invalid("an EndpointReference without an Address")),
+            Form::Reference(draft) => {
+                Ok(Content::Data(Payload::Reference(draft.finish(&self.parameter)?)))
+            }
         }
     }
 }

@@ -6,42 +6,70 @@ use fishplate_contract::{ArrayType, Element};
 
 use super::markup::Markup;
 use super::schema::{FileType, annotate};
+use super::view::DataView;
 use crate::envelope::ArrayForm;
 
 /// The types that a schema uses.
 pub(super) struct ArrayTypes {
     /// How their bytes are typed in the binary view.
     file: FileType,
-    /// Element, rank, and whether a name tells one from others.
-    rows: Vec<(Element, usize, bool)>,
-    /// Whether a name tells one from others.
-    binary: Vec<bool>,
+    /// References may stand for arrays.
+    data: DataView,
+    rows: Vec<(Element, usize, Kind)>,
+    binary: Vec<Kind>,
+}
+
+/// What an array is.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// A value, or a row of one.
+    Bare,
+    /// A value that a name tells from others.
+    Named,
+    /// A value that may be elsewhere, and may have a name.
+    Data,
+}
+
+impl Kind {
+    /// What the name of its type begins with.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Bare => "",
+            Self::Named => "Named",
+            Self::Data => "Data",
+        }
+    }
 }
 
 impl ArrayTypes {
-    pub(super) fn of(file: FileType) -> Self {
-        Self { file, rows: Vec::new(), binary: Vec::new() }
+    pub(super) fn of(file: FileType, data: DataView) -> Self {
+        Self { file, data, rows: Vec::new(), binary: Vec::new() }
     }
 
     /// The local name of the type of such an array.
     pub(super) fn name(&mut self, of: &ArrayType, labelled: bool, form: ArrayForm) -> String {
+        let kind = match self.data {
+            DataView::Xdescr => Kind::Data,
+            DataView::Plain if labelled => Kind::Named,
+            DataView::Plain => Kind::Bare,
+        };
         if form == ArrayForm::Binary {
-            note(&mut self.binary, labelled);
-            return binary_name(labelled).to_owned();
+            note(&mut self.binary, kind);
+            return binary_name(kind);
         }
         for rank in 1..of.rank() {
-            note(&mut self.rows, (of.element, rank, false));
+            note(&mut self.rows, (of.element, rank, Kind::Bare));
         }
-        note(&mut self.rows, (of.element, of.rank(), labelled));
-        row_name(of.element, of.rank(), labelled)
+        note(&mut self.rows, (of.element, of.rank(), kind));
+        row_name(of.element, of.rank(), kind)
     }
 
     pub(super) fn write(&self, to: &mut Markup) {
-        for (element, rank, labelled) in &self.rows {
-            write_rows(to, *element, *rank, *labelled);
+        for (element, rank, kind) in &self.rows {
+            write_rows(to, *element, *rank, *kind);
         }
-        for labelled in &self.binary {
-            write_binary(to, self.file, *labelled);
+        for kind in &self.binary {
+            write_binary(to, self.file, *kind);
         }
     }
 }
@@ -53,8 +81,8 @@ fn note<T: PartialEq>(list: &mut Vec<T>, used: T) {
 }
 
 /// `ArrayOfFloat`, `ArrayOfArrayOfFloat`.
-fn row_name(element: Element, rank: usize, labelled: bool) -> String {
-    let named = if labelled { "Named" } else { "" };
+fn row_name(element: Element, rank: usize, kind: Kind) -> String {
+    let named = kind.prefix();
     let of = match element {
         Element::Int => "Int",
         Element::Long => "Long",
@@ -64,12 +92,12 @@ fn row_name(element: Element, rank: usize, labelled: bool) -> String {
     format!("{named}{}{of}", "ArrayOf".repeat(rank))
 }
 
-fn binary_name(labelled: bool) -> &'static str {
-    if labelled { "NamedArray" } else { "Array" }
+fn binary_name(kind: Kind) -> String {
+    format!("{}Array", kind.prefix())
 }
 
-fn write_rows(to: &mut Markup, element: Element, rank: usize, labelled: bool) {
-    to.open("xs:complexType", &[("name", &row_name(element, rank, labelled))]);
+fn write_rows(to: &mut Markup, element: Element, rank: usize, kind: Kind) {
+    to.open("xs:complexType", &[("name", &row_name(element, rank, kind))]);
     let text = match rank {
         1 => format!("An array of {}: an element for each number.", element.name()),
         _ => format!(
@@ -78,31 +106,61 @@ fn write_rows(to: &mut Markup, element: Element, rank: usize, labelled: bool) {
             element.name()
         ),
     };
+    let text = match kind {
+        Kind::Data => format!("{text} Or the address where such an array is."),
+        Kind::Bare | Kind::Named => text,
+    };
     annotate(to, &text, &[], &[]);
     to.open("xs:sequence", &[]);
     let item = match rank {
         1 => format!("xs:{}", element.name()),
-        _ => format!("tns:{}", row_name(element, rank - 1, false)),
+        _ => format!("tns:{}", row_name(element, rank - 1, Kind::Bare)),
     };
     let attributes =
         [("name", "item"), ("type", &item), ("minOccurs", "0"), ("maxOccurs", "unbounded")];
     to.empty("xs:element", &attributes);
-    to.close();
-    if labelled {
-        write_label(to);
+    if kind == Kind::Data {
+        to.empty("xs:element", &[("ref", "wsa:EndpointReference"), ("minOccurs", "0")]);
     }
+    to.close();
+    if kind == Kind::Data {
+        write_shape(to);
+    }
+    write_label(to, kind);
     to.close();
 }
 
-fn write_binary(to: &mut Markup, file: FileType, labelled: bool) {
-    let name = [("name", binary_name(labelled))];
-    let attributes: Vec<_> = name.into_iter().chain(file.attributes()).collect();
+fn write_binary(to: &mut Markup, file: FileType, kind: Kind) {
+    let name = binary_name(kind);
+    let name = [("name", name.as_str())];
+    let own = file.attributes().filter(|_| kind != Kind::Data);
+    let attributes: Vec<_> = name.into_iter().chain(own).collect();
     to.open("xs:complexType", &attributes);
     let text = "An array of numbers: its elements one after another, little-endian, the last \
                 index running fastest (C order).";
     annotate(to, text, &[], &[]);
+    if kind == Kind::Data {
+        to.open("xs:choice", &[]);
+        for element in ["x:Value", "wsa:EndpointReference"] {
+            to.empty("xs:element", &[("ref", element)]);
+        }
+        to.close();
+        write_shape(to);
+        write_label(to, kind);
+        to.close();
+        return;
+    }
     to.open("xs:simpleContent", &[]);
     to.open("xs:extension", &[("base", file.name())]);
+    write_shape(to);
+    write_label(to, kind);
+    to.close();
+    to.close();
+    to.close();
+}
+
+/// The attributes that tell type and shape of an array's bytes, or of what is elsewhere.
+fn write_shape(to: &mut Markup) {
     to.open("xs:attribute", &[("name", "type"), ("type", "xs:string")]);
     let text = "What it consists of: int (4 bytes), long (8 bytes), float (IEEE 754 binary32) or \
                 double (binary64). May be left out in a request.";
@@ -116,14 +174,11 @@ fn write_binary(to: &mut Markup, file: FileType, labelled: bool) {
     to.empty("xs:list", &[("itemType", "xs:long")]);
     to.close();
     to.close();
-    if labelled {
-        write_label(to);
-    }
-    to.close();
-    to.close();
-    to.close();
 }
 
-fn write_label(to: &mut Markup) {
+fn write_label(to: &mut Markup, kind: Kind) {
+    if kind == Kind::Bare {
+        return;
+    }
     to.empty("xs:attribute", &[("name", "name"), ("type", "xs:string")]);
 }

@@ -4,6 +4,7 @@ use fishplate_contract::Service;
 
 use super::markup::Markup;
 use super::view::Binding;
+use super::xdescr::HEADERS_MESSAGE;
 use crate::name::{WSDL_DIME, WSDL_MIME};
 
 /// One binding of a WSDL.
@@ -47,11 +48,13 @@ impl Bound {
             (Self::Soap12, "binding") => "soap12:binding",
             (Self::Soap12, "operation") => "soap12:operation",
             (Self::Soap12, "body") => "soap12:body",
+            (Self::Soap12, "header") => "soap12:header",
             (Self::Soap12, "fault") => "soap12:fault",
             (Self::Soap12, _) => "soap12:address",
             (_, "binding") => "soap:binding",
             (_, "operation") => "soap:operation",
             (_, "body") => "soap:body",
+            (_, "header") => "soap:header",
             (_, "fault") => "soap:fault",
             (_, _) => "soap:address",
         }
@@ -69,21 +72,29 @@ impl Bound {
     }
 
     /// Writes how the messages of a direction are made up.
-    pub(super) fn write_body(self, to: &mut Markup) {
-        let body = [("use", "literal")];
+    pub(super) fn write_message(self, to: &mut Markup, headers: &[&str]) {
         match self {
-            Self::Soap11 | Self::Soap12 => to.empty(self.element("body"), &body),
+            Self::Soap11 | Self::Soap12 => self.write_envelope(to, headers),
             Self::Swa => {
                 to.open("mime:multipartRelated", &[]);
                 to.open("mime:part", &[]);
-                to.empty(self.element("body"), &body);
+                self.write_envelope(to, headers);
                 to.close();
                 to.close();
             }
             Self::Dime => {
                 to.empty("dime:message", &[("layout", CLOSED_LAYOUT), ("wsdl:required", "true")]);
-                to.empty(self.element("body"), &body);
+                self.write_envelope(to, headers);
             }
+        }
+    }
+
+    fn write_envelope(self, to: &mut Markup, headers: &[&str]) {
+        to.empty(self.element("body"), &[("use", "literal")]);
+        let message = format!("tns:{HEADERS_MESSAGE}");
+        for header in headers {
+            let attributes = [("message", &*message), ("part", header), ("use", "literal")];
+            to.empty(self.element("header"), &attributes);
         }
     }
 }

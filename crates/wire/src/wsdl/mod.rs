@@ -8,6 +8,7 @@ mod schema;
 mod types;
 mod view;
 mod write;
+mod xdescr;
 
 pub use read::{DescribedOperation, Description, WsdlError, read};
 pub use view::{Binding, DataView, UnknownView, View};

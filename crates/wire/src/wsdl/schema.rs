@@ -6,12 +6,10 @@ use fishplate_contract::{ArrayType, DataType, Exposed, FaultCode, Interface, Par
 use super::arrays::ArrayTypes;
 use super::markup::Markup;
 use super::view::{Binding, DataView, View};
+use super::xdescr;
 use crate::detail::FAULT_ELEMENT;
 use crate::envelope::ArrayForm;
-use crate::name::{PARAMETER, SWA_REF, WSA, XDESCR, XMIME, XOP, XSD};
-
-/// Named type of a file in the view `data=xdescr`.
-const DATA: &str = "Data";
+use crate::name::{PARAMETER, SWA_REF, XMIME, XSD};
 
 /// Java gets a `DataHandler` for this; for an image or XML it would get something that reads the
 /// file into memory.
@@ -30,6 +28,18 @@ impl FileType {
         match self {
             Self::Base64 => "xs:base64Binary",
             Self::SwaRef => "ref:swaRef",
+        }
+    }
+
+    /// The declaration of its prefix, if it has one of its own.
+    pub(super) fn declaration(self) -> Option<(&'static str, &'static str)> {
+        (self == Self::SwaRef).then_some(("xmlns:ref", SWA_REF))
+    }
+
+    /// Imports its namespace into a schema.
+    pub(super) fn import(self, to: &mut Markup) {
+        if self == Self::SwaRef {
+            to.empty("xs:import", &[("namespace", SWA_REF)]);
         }
     }
 
@@ -53,18 +63,29 @@ pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, vie
     ];
     if file == FileType::SwaRef {
         write_swa_ref(to);
-        attributes.push(("xmlns:ref", SWA_REF));
+    }
+    attributes.extend(file.declaration());
+    let richer = view.data == DataView::Xdescr;
+    if richer {
+        xdescr::write_schemas(to, file);
+        attributes.extend(xdescr::IMPORTS);
     }
     to.open("xs:schema", &attributes);
-    if file == FileType::SwaRef {
-        to.empty("xs:import", &[("namespace", SWA_REF)]);
+    file.import(to);
+    for (_, namespace) in xdescr::IMPORTS.iter().filter(|_| richer) {
+        to.empty("xs:import", &[("namespace", namespace)]);
     }
     // By this our client knows a server of ours.
     to.open("xs:annotation", &[]);
     to.empty("xs:appinfo", &[("source", PARAMETER)]);
     to.close();
-    let mut schema =
-        Schema { view, file, labelled: Vec::new(), arrays: ArrayTypes::of(file), data_used: false };
+    let mut schema = Schema {
+        view,
+        file,
+        labelled: Vec::new(),
+        arrays: ArrayTypes::of(file, view.data),
+        data_used: false,
+    };
     for exposed in &interface.exposed {
         schema.wrappers(to, exposed);
     }
@@ -76,7 +97,7 @@ pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, vie
     schema.labelled_types(to);
     schema.arrays.write(to);
     if schema.data_used {
-        write_data(to);
+        xdescr::write_data(to);
     }
     write_fault(to);
     to.close();
@@ -155,7 +176,7 @@ impl Schema {
             attributes.extend(self.file.attributes());
         }
         to.open("xs:element", &attributes);
-        annotate_parameter(to, parameter, self.view.arrays());
+        annotate_parameter(to, parameter, self.view);
         if enumerated {
             to.open("xs:simpleType", &[]);
             to.open("xs:restriction", &[("base", &type_name)]);
@@ -177,7 +198,7 @@ impl Schema {
             }
             (DataType::Raw | DataType::Xml | DataType::Dir, DataView::Xdescr) => {
                 self.data_used = true;
-                format!("tns:{DATA}")
+                format!("tns:{}", xdescr::DATA)
             }
             (data_type, _) if parameter.repeated => {
                 if !self.labelled.iter().any(|has| xsd_name(has) == xsd_name(data_type)) {
@@ -257,29 +278,6 @@ fn labelled_name(data_type: &DataType) -> String {
     }
 }
 
-/// A file in the message or elsewhere (paper 000, section 4.5).
-fn write_data(to: &mut Markup) {
-    to.open("xs:complexType", &[("name", DATA), ("mixed", "true")]);
-    annotate(
-        to,
-        &format!(
-            "A file: base64 text, or {{{XDESCR}}}XMLData with one element in it, or \
-             {{{WSA}}}EndpointReference with the Address where the file is."
-        ),
-        &[],
-        &[],
-    );
-    to.open("xs:sequence", &[]);
-    let namespaces = format!("{XDESCR} {WSA} {XOP}");
-    to.empty(
-        "xs:any",
-        &[("namespace", &namespaces), ("processContents", "lax"), ("minOccurs", "0")],
-    );
-    to.close();
-    to.empty("xs:attribute", &[("name", "name"), ("type", "xs:string")]);
-    to.close();
-}
-
 /// Documentation, and in `xs:appinfo` what our client reads again.
 pub(super) fn annotate(to: &mut Markup, text: &str, info: &[(&str, &str)], choices: &[String]) {
     if text.is_empty() && info.is_empty() {
@@ -307,14 +305,15 @@ pub(super) fn annotate(to: &mut Markup, text: &str, info: &[(&str, &str)], choic
     to.close();
 }
 
-fn annotate_parameter(to: &mut Markup, parameter: &Parameter, arrays: ArrayForm) {
+fn annotate_parameter(to: &mut Markup, parameter: &Parameter, view: View) {
     let text = parameter_text(parameter);
     let mut info: Vec<(&str, &str)> = Vec::new();
     let type_name = parameter.data_type.name();
     let schema_tells = match &parameter.data_type {
         DataType::Xml | DataType::Dir => false,
+        DataType::Raw | DataType::Array(_) if view.data == DataView::Xdescr => false,
         DataType::Array(of) => {
-            arrays == ArrayForm::Elements && *of == ArrayType::new(of.element, of.rank())
+            view.arrays() == ArrayForm::Elements && *of == ArrayType::new(of.element, of.rank())
         }
         _ => true,
     };

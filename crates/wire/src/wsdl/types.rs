@@ -256,7 +256,7 @@ fn annotated(parameter: &mut Parameter, annotation: Node<'_, '_>) {
     parameter.allow_leading_dash = told("allowLeadingDash").is_some();
     parameter.optional |= told("optional").is_some();
     let known = told("type").as_deref().and_then(DataType::from_name);
-    if let Some(known @ (DataType::Xml | DataType::Dir | DataType::Array(_))) = known {
+    if let Some(known) = known.filter(|known| known.is_binary() || known.as_array().is_some()) {
         parameter.data_type = known;
     }
     let choices = info.children().filter(|node| node.has_tag_name((PARAMETER, "choice")));

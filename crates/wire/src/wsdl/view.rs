@@ -83,14 +83,19 @@ impl View {
 
     /// The address of this view's ports.
     pub(crate) fn address(self, address: &str) -> String {
-        let asked = match (self.binding, self.arrays) {
-            (Binding::Soap, ArrayForm::Elements) => return address.to_owned(),
-            (Binding::Soap, ArrayForm::Binary) => "arrays=binary",
-            (Binding::Swa, _) => "binding=swa",
-            (Binding::Dime, _) => "binding=dime",
+        let bound = match (self.binding, self.arrays) {
+            (Binding::Soap, ArrayForm::Elements) => None,
+            (Binding::Soap, ArrayForm::Binary) => Some("arrays=binary"),
+            (Binding::Swa, _) => Some("binding=swa"),
+            (Binding::Dime, _) => Some("binding=dime"),
         };
-        let separator = if address.contains('?') { '&' } else { '?' };
-        format!("{address}{separator}{asked}")
+        let typed = (self.data == DataView::Xdescr).then_some("data=xdescr");
+        let mut address = address.to_owned();
+        for asked in typed.into_iter().chain(bound) {
+            address.push(if address.contains('?') { '&' } else { '?' });
+            address.push_str(asked);
+        }
+        address
     }
 
     /// How arrays are typed.
@@ -171,7 +176,15 @@ mod tests {
 
     #[test]
     fn an_address_leads_back_to_its_view() {
-        for query in ["wsdl", "wsdl&arrays=binary", "wsdl&binding=swa", "wsdl&binding=dime"] {
+        for query in [
+            "wsdl",
+            "wsdl&arrays=binary",
+            "wsdl&binding=swa",
+            "wsdl&binding=dime",
+            "wsdl&data=xdescr",
+            "wsdl&data=xdescr&arrays=binary",
+            "wsdl&data=xdescr&binding=dime",
+        ] {
             let view = View::from_query(query).unwrap().unwrap();
             for address in ["http://h/s", "http://h/cgi?s=1"] {
                 let posted = view.address(address);

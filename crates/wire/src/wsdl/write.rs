@@ -2,7 +2,8 @@
 //!
 //! What they need (each was seen to fail otherwise): the SOAP 1.1 port first and complete; prefixes
 //! that a schema uses declared on the schema; binary as `xs:base64Binary` with
-//! `xmime:expectedContentTypes` (Java gets a `DataHandler`); no import; no default values and no
+//! `xmime:expectedContentTypes` (Java gets a `DataHandler`); no import, but of schemas in the same
+//! file where a view needs them; no default values and no
 //! numeric facets in the schema (generated code would act on them before we can answer clearly):
 //! these are told in the documentation, and for our own client in `xs:appinfo`.
 
@@ -11,9 +12,10 @@ use fishplate_contract::{Exposed, Interface, Service};
 use super::bound::Bound;
 use super::markup::Markup;
 use super::schema;
-use super::view::View;
+use super::view::{DataView, View};
+use super::xdescr;
 use crate::detail::FAULT_ELEMENT;
-use crate::name::{WSDL, WSDL_SOAP_11, WSDL_SOAP_12};
+use crate::name::{OPTIONS, WSDL, WSDL_SOAP_11, WSDL_SOAP_12};
 
 /// Transport of a binding (WSDL 1.1 section 3.3).
 const HTTP: &str = "http://schemas.xmlsoap.org/soap/http";
@@ -34,6 +36,13 @@ pub fn write(service: &Service, interface: &Interface, view: View, address: &str
         ("xmlns:tns", &service.namespace),
     ];
     attributes.extend(bindings.iter().filter_map(|bound| bound.declaration()));
+    let headers: &[&str] = match view.data {
+        DataView::Plain => &[],
+        DataView::Xdescr => &xdescr::HEADERS,
+    };
+    if !headers.is_empty() {
+        attributes.push(("xmlns:o", OPTIONS));
+    }
     to.open("wsdl:definitions", &attributes);
     to.text("wsdl:documentation", &[], &title_and_documentation(service));
     to.open("wsdl:types", &[]);
@@ -43,9 +52,12 @@ pub fn write(service: &Service, interface: &Interface, view: View, address: &str
         write_messages(&mut to, &exposed.name);
     }
     write_message(&mut to, FAULT_MESSAGE, FAULT_ELEMENT, FAULT_ELEMENT);
+    if !headers.is_empty() {
+        write_headers(&mut to, headers);
+    }
     write_port_type(&mut to, service, interface);
     for bound in bindings {
-        write_binding(&mut to, *bound, service, interface);
+        write_binding(&mut to, *bound, headers, service, interface);
     }
     write_service(&mut to, service, bindings, &view.address(address));
     to.finish()
@@ -72,6 +84,15 @@ fn write_message(to: &mut Markup, message: &str, part: &str, element: &str) {
     to.close();
 }
 
+/// Our options, which may stand beside the arguments of a call.
+fn write_headers(to: &mut Markup, headers: &[&str]) {
+    to.open("wsdl:message", &[("name", xdescr::HEADERS_MESSAGE)]);
+    for header in headers {
+        to.empty("wsdl:part", &[("name", header), ("element", &format!("o:{header}"))]);
+    }
+    to.close();
+}
+
 fn port_type(service: &Service) -> String {
     format!("{}PortType", service.name)
 }
@@ -92,7 +113,13 @@ fn write_port_type(to: &mut Markup, service: &Service, interface: &Interface) {
     to.close();
 }
 
-fn write_binding(to: &mut Markup, bound: Bound, service: &Service, interface: &Interface) {
+fn write_binding(
+    to: &mut Markup,
+    bound: Bound,
+    headers: &[&str],
+    service: &Service,
+    interface: &Interface,
+) {
     let port_type = format!("tns:{}", port_type(service));
     to.open("wsdl:binding", &[("name", &bound.name(service)), ("type", &port_type)]);
     to.empty(bound.element("binding"), &[("style", "document"), ("transport", HTTP)]);
@@ -100,9 +127,10 @@ fn write_binding(to: &mut Markup, bound: Bound, service: &Service, interface: &I
         let action = action(&service.namespace, &exposed.name);
         to.open("wsdl:operation", &[("name", &exposed.name)]);
         to.empty(bound.element("operation"), &[("soapAction", &action), ("style", "document")]);
-        for direction in ["wsdl:input", "wsdl:output"] {
+        // With an answer headers would change what toolkits give back.
+        for (direction, headers) in [("wsdl:input", headers), ("wsdl:output", &[][..])] {
             to.open(direction, &[]);
-            bound.write_body(to);
+            bound.write_message(to, headers);
             to.close();
         }
         to.open("wsdl:fault", &[("name", FAULT_ELEMENT)]);

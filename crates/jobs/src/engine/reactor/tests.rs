@@ -28,6 +28,7 @@ fn plan() -> Arc<Plan> {
         success: SuccessRules::default(),
         fault: None,
         progress: None,
+        answer: crate::answer::Answer::default(),
         limits: JobLimits::default(),
     })
 }

@@ -7,13 +7,14 @@
 //! ```
 //!
 //! In the supervisors' processes (no runtime, one thread): `keeper`, `worker`, `spawn`, `ward`,
-//! `gauge`, `slot`, `wait`, `cgroup`. In the server's: this module and `link`. In both: `address`,
+//! `gauge`, `slot`, `wait`, `cgroup`, `guard`. In the server's: this module and `link`. In both: `address`,
 //! `message`, `journal`, `procfs`; `aftermath` is what anybody can do without a supervisor.
 
 mod address;
 mod aftermath;
 mod cgroup;
 mod gauge;
+mod guard;
 mod journal;
 mod keeper;
 mod link;
@@ -28,7 +29,7 @@ mod worker;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use fishplate_contract::{JobId, Timestamp};
@@ -96,6 +97,8 @@ pub struct LocalExecutor {
 struct Shared {
     data: PathBuf,
     cgroup: Option<PathBuf>,
+    /// Whether a program can be kept from its inputs here; looked at once.
+    guards: OnceLock<bool>,
     links: Links,
     /// Jobs whose workers talk to us.
     near: Mutex<HashMap<Handle, Near>>,
@@ -141,6 +144,7 @@ impl LocalExecutor {
         let shared = Shared {
             data,
             cgroup,
+            guards: OnceLock::new(),
             links,
             near: Mutex::default(),
             far: Mutex::default(),
@@ -334,6 +338,10 @@ impl Executor for LocalExecutor {
             }
             self.shared.end(handle).await;
         })
+    }
+
+    fn guards_inputs(&self) -> bool {
+        *self.shared.guards.get_or_init(|| guard::works(&self.shared.data))
     }
 
     fn changed(&self) -> BoxFuture<'_, ()> {

@@ -4,7 +4,7 @@
 //! `Command` can do that too, but would hand on the signals that the worker has blocked. What a
 //! process inherits and `posix_spawn` can't set (limits, processors, directory) is set on the
 //! worker itself around the spawn. Only a job in a control group is forked, because it must be in
-//! its group before it can have children.
+//! its group before it can have children, and one whose inputs are guarded.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, CString, OsStr};
@@ -25,6 +25,7 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::unistd::Pid;
 
 use super::cgroup::JobGroup;
+use super::guard::{Guard, UNGUARDED};
 use super::message::Refusal;
 use super::procfs::JOB_VARIABLE;
 use crate::plan::Plan;
@@ -37,6 +38,8 @@ pub(super) struct Start<'a> {
     pub(super) directory: &'a Path,
     pub(super) plan: &'a Plan,
     pub(super) group: Option<&'a JobGroup>,
+    /// Inputs that the program must not write to, because others hold them too.
+    pub(super) guard: Option<&'a Guard>,
     /// Which worker starts it: spreads jobs with few processors over all of them.
     pub(super) worker: usize,
 }
@@ -69,8 +72,8 @@ fn assignment(name: &str, value: &str) -> io::Result<CString> {
 }
 
 /// Starts the program in its workspace, which is prepared, and gives its process ID.
-pub(super) fn spawn(start: &Start<'_>, environments: &mut Environments) -> Result<i32, Refusal> {
-    let Start { job, directory, plan, group, worker } = start;
+pub(super) fn spawn(start: &Start<'_>, environments: &mut Environments) -> Result<i32, NotSpawned> {
+    let Start { job, directory, plan, group, guard, worker } = start;
     let cannot = |what: &str| {
         let what = what.to_owned();
         move |error: io::Error| refusal_of(&error, format!("can't {what}: {error}"))
@@ -109,12 +112,30 @@ pub(super) fn spawn(start: &Start<'_>, environments: &mut Environments) -> Resul
     };
     let limited = Inherited::set(plan, *worker, &workspace::work(directory))
         .map_err(cannot("limit the program"))?;
-    let spawned = match entrance {
-        None => image.spawn(),
-        Some(entrance) => image.spawn_in(entrance),
+    let spawned = match (entrance, guard) {
+        (None, None) => image.spawn(),
+        (entrance, guard) => image.spawn_in(entrance, guard.cloned()),
     };
     limited.restore();
-    spawned.map_err(|error| explain(&plan.program, &error))
+    spawned.map_err(|error| match error.raw_os_error() {
+        Some(UNGUARDED) if guard.is_some() => NotSpawned::Unguarded,
+        _ => NotSpawned::Refused(explain(&plan.program, &error)),
+    })
+}
+
+/// A program that was not started.
+#[derive(Debug)]
+pub(super) enum NotSpawned {
+    /// It can't be kept from its inputs here.
+    Unguarded,
+    /// Anything else.
+    Refused(Refusal),
+}
+
+impl From<Refusal> for NotSpawned {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
 }
 
 fn own_variables(plan: &Plan, job: JobId) -> io::Result<Vec<CString>> {
@@ -168,7 +189,7 @@ impl Image<'_> {
     }
 
     /// The same, with code between fork and exec.
-    fn spawn_in(&self, entrance: OwnedFd) -> io::Result<i32> {
+    fn spawn_in(&self, entrance: Option<OwnedFd>, guard: Option<Guard>) -> io::Result<i32> {
         let os = |text: &CStr| OsStr::from_bytes(text.to_bytes()).to_owned();
         let mut command = Command::new(self.program);
         command.args(self.arguments[1..].iter().map(|word| os(word))).process_group(0).env_clear();
@@ -184,19 +205,28 @@ impl Image<'_> {
             None => Ok(Stdio::null()),
         };
         command.stdin(stdio(stdin)?).stdout(stdio(stdout)?).stderr(stdio(stderr)?);
-        enter_group(&mut command, entrance);
+        before_exec(&mut command, entrance, guard);
         Ok(i32::try_from(command.spawn()?.id()).unwrap_or(i32::MAX))
     }
 }
 
-#[expect(unsafe_code, reason = "the program must enter its group before it runs")]
-fn enter_group(command: &mut Command, entrance: OwnedFd) {
+#[expect(
+    unsafe_code,
+    reason = "the program must be in its group and behind its guard before it runs"
+)]
+fn before_exec(command: &mut Command, entrance: Option<OwnedFd>, guard: Option<Guard>) {
     let enter = move || {
-        nix::unistd::write(&entrance, b"0")?;
+        if let Some(entrance) = &entrance {
+            nix::unistd::write(entrance, b"0")?;
+        }
+        if let Some(guard) = &guard {
+            guard.set()?;
+        }
         sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
         Ok(())
     };
-    // SAFETY: after the fork it only calls write and sigprocmask, which are async-signal-safe.
+    // SAFETY: a worker has one thread, so no lock is held by another when it forks, and what runs
+    // after the fork may allocate.
     unsafe { command.pre_exec(enter) };
 }
 

@@ -11,18 +11,20 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::rc::Rc;
 use std::time::Duration;
 
+use fishplate_contract::Placing;
 use nix::sys::signalfd::SignalFd;
 
 use super::cgroup::JobGroup;
 use super::gauge::free_bytes;
+use super::guard::Guard;
 use super::journal::{Author, Journal, Record};
 use super::message::{Ask, Frames, ORDER_TIME, Posting, Refusal, Reply, put};
 use super::procfs::{ProcessId, Stat, boot, boot_millis, descendants, now_millis};
 use super::slot::{SLOT_SIZE, Slots};
-use super::spawn::{Environments, Start, refusal_of, spawn};
+use super::spawn::{Environments, NotSpawned, Start, refusal_of, spawn};
 use super::wait::{Peek, Wait, await_child, block_signals, drain, peek, readable, reap_of};
 use super::ward::{Cause, Ward, bytes};
-use crate::plan::{Plan, SuccessRules};
+use crate::plan::{InputContent, InputFile, Plan, SuccessRules};
 use crate::workspace;
 
 /// Programs that end within this time are told of once, as started and ended.
@@ -265,9 +267,23 @@ impl Worker<'_> {
             })?;
         }
         write(journal, Record::Intent(author.clone()))?;
-        let start = Start { job: *job, directory, plan, group, worker: self.index };
+        let linked = linked_inputs(plan);
+        let guard = (!linked.is_empty()).then(|| Guard::new(linked, plan.stdin.as_deref()));
+        let mut start =
+            Start { job: *job, directory, plan, group, guard: guard.as_ref(), worker: self.index };
         let started = now_millis();
-        Ok((spawn(&start, &mut self.environments)?, started))
+        match spawn(&start, &mut self.environments) {
+            Err(NotSpawned::Unguarded) => {}
+            done => return done.map(|program| (program, started)).map_err(Refusal::from),
+        }
+        // It can't be kept from the others' files here, so it gets files of its own.
+        for path in linked_inputs(plan) {
+            workspace::make_private_input(directory, &path)
+                .map_err(|error| refusal_of(&error, format!("can't copy input {path}: {error}")))?;
+        }
+        start.guard = None;
+        let program = spawn(&start, &mut self.environments)?;
+        Ok((program, started))
     }
 
     /// From a program that runs to its end.
@@ -354,6 +370,26 @@ impl Worker<'_> {
             let _ = journal.write(&Record::Ending);
         }
         told
+    }
+}
+
+/// Files of the workspace that others hold too.
+fn linked_inputs(plan: &Plan) -> Vec<String> {
+    let linked = |input: &&InputFile| match &input.content {
+        InputContent::Fetched(fetched) => fetched.placed == Placing::Link.name(),
+        _ => false,
+    };
+    plan.inputs.iter().filter(linked).map(|input| input.path.clone()).collect()
+}
+
+impl From<NotSpawned> for Refusal {
+    fn from(not: NotSpawned) -> Self {
+        match not {
+            NotSpawned::Refused(refusal) => refusal,
+            NotSpawned::Unguarded => {
+                Self::NotStarted("the program can't be kept from its inputs".to_owned())
+            }
+        }
     }
 }
 

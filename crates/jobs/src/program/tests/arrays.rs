@@ -114,7 +114,11 @@ fn an_array_that_does_not_fit_is_a_fault_of_the_call() {
         "InvalidValue \"m\" parameter m is of type float[n,k], not an array of double"
     );
     let elsewhere = Payload::Reference(DataRef::new("http://x.example/m"));
-    assert!(service.fault(&[array("m", &[2, 2], elsewhere), n("2")]).starts_with("NotSupported"));
+    assert_eq!(
+        service.fault(&[array("m", &[2, 2], elsewhere), n("3")]),
+        "InvalidValue \"m\" parameter m has the shape 2 x 2, but its axis 1, n, must be 3 long, as \
+         parameter n says (float[n,k])"
+    );
 }
 
 /// What is collected after a call of `[in val n:int]`, from a program that wrote these files.

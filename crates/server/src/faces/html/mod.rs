@@ -66,6 +66,7 @@ pub fn service(hosted: &Hosted) -> String {
         describe(&mut body, hosted, operation);
     }
     let jobs = match &hosted.handler {
+        Handler::Sessions(_) => return framed(&service.title, &body),
         Handler::Program(_) => "Every call is a job.",
         Handler::Functions(_) => {
             "A call is answered by the server itself. What is spawned is a job, and so is a call \

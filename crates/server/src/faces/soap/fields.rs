@@ -1,7 +1,7 @@
 //! Reports of jobs as the fields that the interface declares
 //! ([`fishplate_contract::interface`]).
 
-use fishplate_contract::{Argument, JobReport, Timestamp, Value};
+use fishplate_contract::{Argument, JobReport, Placing, Timestamp, Transfer, Value};
 use fishplate_jobs::engine::LogPage;
 
 /// The fields of one job's report.
@@ -25,6 +25,23 @@ pub(super) fn report(report: &JobReport) -> Vec<Argument> {
     field("maxMemory", report.usage.map(|usage| usage.max_memory.to_string()));
     field("disk", report.usage.map(|usage| usage.disk.to_string()));
     field("endedBy", Some(report.ended_by.clone()).filter(|by| !by.is_empty()));
+    let transfers = report.transfers.iter().map(transfer);
+    fields.extend(transfers.map(|fields| Argument::new("transfer", Value::Record(fields))));
+    fields
+}
+
+fn transfer(transfer: &Transfer) -> Vec<Argument> {
+    let mut fields = vec![
+        Argument::text("parameter", &transfer.parameter),
+        Argument::text("peer", &transfer.peer),
+        Argument::text("state", transfer.state.name()),
+        Argument::text("bytes", transfer.bytes.to_string()),
+    ];
+    let mut field = |name: &str, value: Option<String>| {
+        fields.extend(value.map(|value| Argument::text(name, value)));
+    };
+    field("total", transfer.total.map(|total| total.to_string()));
+    field("placed", transfer.placed.map(Placing::name).map(str::to_owned));
     fields
 }
 
@@ -71,6 +88,10 @@ pub(super) fn date_time(at: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
+    use fishplate_contract::{
+        DataType, Interface, JobId, JobState, Parameter, Service, TransferState, Usage,
+    };
+
     use super::*;
 
     fn page(bytes: &[u8], end: bool) -> (String, String) {
@@ -80,6 +101,67 @@ mod tests {
             other => panic!("{other:?}"),
         };
         (text(0), text(1))
+    }
+
+    fn names(fields: &[Argument]) -> Vec<&str> {
+        fields.iter().map(|field| field.name.as_str()).collect()
+    }
+
+    fn declared(parameters: &[Parameter]) -> Vec<&str> {
+        parameters.iter().map(|parameter| parameter.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_report_has_the_fields_that_the_interface_declares() {
+        let moment = Timestamp(0);
+        let full = JobReport {
+            id: JobId::from_bytes([1; 16]),
+            service: "s".to_owned(),
+            operation: "call".to_owned(),
+            state: JobState::Fetching,
+            progress: Some(0.5),
+            message: "m".to_owned(),
+            submitted: moment,
+            started: Some(moment),
+            ended: Some(moment),
+            exit_code: Some(1),
+            signal: Some("SIGKILL".to_owned()),
+            usage: Some(Usage::default()),
+            ended_by: "sweep".to_owned(),
+            transfers: vec![Transfer {
+                parameter: "mesh".to_owned(),
+                peer: "http://a.example".to_owned(),
+                state: TransferState::Done,
+                bytes: 3,
+                total: Some(3),
+                placed: Some(Placing::Link),
+            }],
+        };
+        let interface = Interface::of(&Service {
+            name: "s".to_owned(),
+            namespace: "urn:s".to_owned(),
+            title: String::new(),
+            documentation: String::new(),
+            operations: Vec::new(),
+        });
+        let status = &interface.find("status").unwrap().signature.outputs;
+        let fields = report(&full);
+        assert_eq!(names(&fields), declared(status));
+        let transfer = &status.last().unwrap().data_type;
+        let (Value::Record(told), DataType::Record(known)) =
+            (&fields.last().unwrap().value, transfer)
+        else {
+            panic!("no records");
+        };
+        assert_eq!(names(told), declared(known));
+        let texts: Vec<_> = told
+            .iter()
+            .map(|field| match &field.value {
+                Value::Text(text) => text.as_str(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(texts, ["mesh", "http://a.example", "done", "3", "3", "link"]);
     }
 
     #[test]

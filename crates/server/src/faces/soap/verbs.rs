@@ -18,6 +18,7 @@ use super::handle::Given;
 use crate::functions;
 use crate::host::{Handler, Host, Hosted};
 use crate::memory::Reserved;
+use crate::sessions;
 
 /// The most jobs that one `jobs` answers.
 const JOBS_PAGE: usize = 1000;
@@ -42,6 +43,10 @@ pub(super) async fn perform(
     let service = hosted.service().name.as_str();
     let Asked { exposed, arguments, options, principal } = asked;
     let outputs = match exposed.verb {
+        Verb::Call if let Handler::Sessions(service) = &hosted.handler => {
+            let operation = service.operation(&exposed.operation).ok_or_else(no_operation)?;
+            sessions::answer(&host.data, operation, arguments, principal).await?
+        }
         Verb::Call if functions::answers(hosted, &exposed.operation, &options) => {
             functions::call(host, hosted, &exposed.operation, arguments, memory).await?
         }
@@ -86,13 +91,14 @@ async fn call_and_wait(
 ) -> Result<Given, Fault> {
     let keyed = call.options.key.is_some();
     let delivery = if keyed { Delivery::Later } else { Delivery::Now };
+    let owner = call.principal.clone();
     let accepted = submit(host, hosted, call, delivery).await?;
     // What the job was given was written to files.
     *memory = Reserved::default();
     let job = accepted.job;
     let ended = host.engine.wait(accepted).await?;
     let release = (!keyed && ended.kept).then_some(job);
-    match host.engine.outcome(job, &ended.conclusion) {
+    match host.engine.outcome(&owner, job, &ended.conclusion, &[]).await {
         Ok(outputs) => Ok(Given { outputs, job: keyed.then_some(job), release }),
         Err(fault) => {
             if let Some(job) = release {
@@ -143,6 +149,7 @@ async fn submit(
 fn plan(host: &Host, hosted: &Hosted, call: &Call) -> Result<(Plan, Vec<Placement>), Fault> {
     match &hosted.handler {
         Handler::Program(program) => program.plan(&call.operation, &call.arguments),
+        Handler::Sessions(_) => Err(no_operation()),
         Handler::Functions(service) => {
             let entry = service.entry(&call.operation)?;
             let arguments = entry.accept(call.arguments.clone())?;
@@ -152,6 +159,10 @@ fn plan(host: &Host, hosted: &Hosted, call: &Call) -> Result<(Plan, Vec<Placemen
             Ok((plan, placements))
         }
     }
+}
+
+fn no_operation() -> Fault {
+    Fault::new(FaultCode::UnknownOperation, "the service has no such operation")
 }
 
 async fn digest(operation: String, arguments: Vec<Argument>) -> Result<u64, Fault> {
@@ -183,7 +194,7 @@ async fn on_jobs(
     }
     let job = job_id(given.text("job").unwrap_or_default())?;
     Ok(match verb {
-        Verb::Results => engine.results(owner, service, &exposed.operation, job)?,
+        Verb::Results => engine.results(owner, service, &exposed.operation, job, &[]).await?,
         Verb::Running => {
             let running = engine.running(owner, service, job)?;
             vec![Argument::text("running", running.to_string())]

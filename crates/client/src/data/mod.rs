@@ -1,0 +1,53 @@
+//! Data that moves by reference: brought to a server, fetched from anywhere, or offered by
+//! ourselves while a call runs.
+//!
+//! Reading order:
+//!
+//! - [`digesting`]: digests of what passes by, and of files
+//! - [`put`]: a file to a server, which gives a reference to it
+//! - `upload`: uploads that go on where they broke
+//! - [`get`]: what a reference refers to into a file
+//! - [`sources`]: a transport for each scheme
+//! - `part`: half files, and what tells how to go on with them
+//! - [`offer`], `answer`: files that we serve ourselves
+
+mod answer;
+pub mod digesting;
+pub mod get;
+pub mod offer;
+mod part;
+pub mod put;
+pub mod sources;
+mod upload;
+
+pub use get::{Got, Into, get};
+pub use offer::Offer;
+pub use put::Target;
+pub use sources::Sources;
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use fishplate_contract::DataRef;
+
+    use super::*;
+    use crate::{Meter, Settings};
+
+    fn is_send<T: Send>(_: &T) {}
+
+    #[tokio::test]
+    async fn what_moves_data_may_be_sent_between_threads() {
+        let (meter, reference) = (Arc::new(Meter::default()), DataRef::new("http://h/x"));
+        let sources = Sources::new(&Settings::default());
+        is_send(&sources.get(&reference, &Into::Stdout, &meter));
+        is_send(&Target::find("http://h", Settings::default()));
+        is_send(&Offer::towards("http://h"));
+        let putting = async {
+            let target = Target::find("http://h", Settings::default()).await?;
+            target.put(Path::new("x"), &meter).await
+        };
+        is_send(&putting);
+    }
+}

@@ -1,0 +1,58 @@
+//! Where data is got from: a transport for each scheme.
+
+use std::sync::Arc;
+
+use fishplate_contract::DataRef;
+use fishplate_data::policy::{Policy, PolicySettings};
+use fishplate_data::transfer::{Http, TransferSettings, Transports};
+
+use crate::data::get::{Got, Into, get};
+use crate::error::Error;
+use crate::meter::Meter;
+use crate::settings::{Retry, Settings};
+
+/// Transports with connections that are kept. Whoever runs us may reach whatever this machine
+/// reaches: no address is forbidden.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    transports: Transports,
+    retry: Retry,
+    settings: Settings,
+}
+
+impl Sources {
+    /// All that there are.
+    pub fn new(settings: &Settings) -> Self {
+        let transfer = TransferSettings {
+            connect: settings.connect_timeout,
+            ca_file: settings.ca_file.clone(),
+            ..TransferSettings::default()
+        };
+        let everywhere = ["0.0.0.0/0", "::/0"].iter().filter_map(|block| block.parse().ok());
+        let policy = PolicySettings { allow_private: true, networks: everywhere.collect() };
+        let addresses = Arc::new(Policy::new(policy));
+        let transports = Transports::new().with(Http::new(&transfer, addresses));
+        Self { transports, retry: settings.retry, settings: settings.clone() }
+    }
+
+    /// Gets what a reference refers to, verified.
+    ///
+    /// # Errors
+    /// [`Error::BadUrl`] for a scheme that is not served; else see [`get`].
+    pub async fn get(&self, from: &DataRef, to: &Into, meter: &Arc<Meter>) -> Result<Got, Error> {
+        let scheme = from.url.split_once(':').map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
+        let transport = self.transports.find(&scheme).map_err(|_| {
+            let schemes = self.transports.schemes();
+            let schemes: Vec<_> = schemes.iter().map(|scheme| format!("{scheme}:")).collect();
+            let reason = format!("it must begin with {}", schemes.join(" or "));
+            Error::BadUrl { url: from.url.clone(), reason }
+        })?;
+        let getting = get(&**transport, from, to, self.retry, meter);
+        match self.settings.timeout {
+            None => getting.await,
+            Some(after) => tokio::time::timeout(after, getting)
+                .await
+                .unwrap_or_else(|_| Err(Error::TimedOut { url: from.url.clone(), after })),
+        }
+    }
+}

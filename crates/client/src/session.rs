@@ -1,0 +1,161 @@
+//! Sessions (paper 000, section 4.4): spaces on a server in which programs share files.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), fishplate_client::Error> {
+//! use fishplate_client::{Options, Service, Sessions, Settings};
+//!
+//! let mesher = Service::connect("http://somewhere.example/mesher").await?;
+//! let sessions = Sessions::find("http://somewhere.example", Settings::default()).await?;
+//! let session = sessions.open(None).await?;
+//! let options = Options { session: Some(session.id), ..Options::default() };
+//! mesher.call("call", vec![], &options).await?;
+//! for file in session.files().await? {
+//!     println!("{} {}", file.name, file.reference.url);
+//! }
+//! session.close().await?;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::time::Duration;
+
+use fishplate_contract::{Argument, DataRef, SessionId, Timestamp, Value};
+
+use crate::error::Error;
+use crate::location;
+use crate::report::Fields;
+use crate::service::Service;
+use crate::settings::{Options, Settings};
+
+/// The namespace of the service that opens sessions.
+const NAMESPACE: &str = "urn:fishplate:session:1";
+
+/// The sessions of a server.
+#[derive(Clone)]
+pub struct Sessions {
+    service: Service,
+}
+
+/// A session. Dropping it does not close it.
+#[derive(Clone)]
+pub struct Session {
+    /// Its name: [`Options::session`].
+    pub id: SessionId,
+    /// Below which its files are, if it was opened by us. Who has it can read them.
+    pub url: Option<String>,
+    /// When it ends if nobody uses it, as last told.
+    pub expires: Option<Timestamp>,
+    service: Service,
+}
+
+/// A file of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionFile {
+    /// Its name: in a call of the session it can be had as `session:NAME`.
+    pub name: String,
+    /// Where it is.
+    pub reference: DataRef,
+}
+
+impl Sessions {
+    /// The sessions of the server that is meant by a URL: its own, one of its services, or its
+    /// service `session`.
+    ///
+    /// # Errors
+    /// See [`Error`]; [`Error::NoSessions`] if it has none.
+    pub async fn find(url: &str, settings: Settings) -> Result<Self, Error> {
+        for candidate in location::beside(&location::parse(url)?, "session")? {
+            let found = Service::connect_with(&candidate.to_string(), settings.clone()).await;
+            match found {
+                Ok(service) if service.description().namespace == NAMESPACE => {
+                    return Ok(Self { service });
+                }
+                Ok(_) | Err(Error::Http { .. } | Error::NotWsdl { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::NoSessions { url: url.to_owned() })
+    }
+
+    /// Opens a session; it ends when nobody has used it for `idle`, or for as long as the server
+    /// lets it.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn open(&self, idle: Option<Duration>) -> Result<Session, Error> {
+        let idle = idle.map(|idle| Argument::text("idle", idle.as_secs().max(1).to_string()));
+        let outputs = self.ask("open", idle.into_iter().collect()).await?;
+        let fields = Fields(&outputs);
+        let read = |fields: &Fields<'_>| {
+            let id = fields.text("session")?;
+            let id = id.parse().map_err(|error| format!("session is {id:?}: {error}"))?;
+            Ok((id, fields.text("url")?.to_owned(), fields.moment("expires")?))
+        };
+        let (id, url, expires) = read(&fields).map_err(|reason| self.bad_answer(reason))?;
+        let service = self.service.clone();
+        Ok(Session { id, url: Some(url), expires: Some(expires), service })
+    }
+
+    /// A session that was opened before; nothing is asked yet.
+    pub fn session(&self, id: SessionId) -> Session {
+        Session { id, url: None, expires: None, service: self.service.clone() }
+    }
+
+    async fn ask(&self, operation: &str, arguments: Vec<Argument>) -> Result<Vec<Argument>, Error> {
+        let options = Options::default();
+        self.service.call(operation, arguments, &options).await.map(|reply| reply.outputs)
+    }
+
+    fn bad_answer(&self, reason: String) -> Error {
+        Error::BadAnswer { url: self.service.address(), reason }
+    }
+}
+
+impl Session {
+    /// Has it begin to idle anew, as every call in it does; when it ends then.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn touch(&mut self) -> Result<Timestamp, Error> {
+        let outputs = self.ask("touch").await?;
+        let expires =
+            Fields(&outputs).moment("expires").map_err(|reason| self.bad_answer(reason))?;
+        self.expires = Some(expires);
+        Ok(expires)
+    }
+
+    /// Its files, by name.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn files(&self) -> Result<Vec<SessionFile>, Error> {
+        let outputs = self.ask("files").await?;
+        let records = outputs.iter().filter_map(|output| match &output.value {
+            Value::Record(fields) if output.name == "file" => Some(Fields(fields)),
+            _ => None,
+        });
+        let file = |fields: Fields<'_>| {
+            let (url, len) = (fields.text("url")?.to_owned(), Some(fields.number("size")?));
+            let reference = DataRef { url, len, digest: None };
+            Ok(SessionFile { name: fields.text("name")?.to_owned(), reference })
+        };
+        records.map(file).collect::<Result<_, _>>().map_err(|reason| self.bad_answer(reason))
+    }
+
+    /// Closes it and removes its files. Jobs that run in it go on.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn close(self) -> Result<(), Error> {
+        self.ask("close").await.map(drop)
+    }
+
+    async fn ask(&self, operation: &str) -> Result<Vec<Argument>, Error> {
+        let arguments = vec![Argument::text("session", self.id.to_string())];
+        Sessions { service: self.service.clone() }.ask(operation, arguments).await
+    }
+
+    fn bad_answer(&self, reason: String) -> Error {
+        Error::BadAnswer { url: self.service.address(), reason }
+    }
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Installs the servers that the tests of transfers talk to, where they are missing, and says so:
+#   vsftpd, exim4   from Debian (apt, as root); neither is started as a service of this machine
+#   versitygw       S3 on a directory (go install), into .cache/servers, nothing else is touched
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+VERSITYGW=v1.8.0
+cache="$PWD/.cache/servers"
+PATH="$PATH:/usr/sbin:/sbin"
+root=()
+[ "$(id -u)" = 0 ] || root=(sudo -n)
+
+# A service that a package brings is not to run on the machine of whoever runs the tests.
+policy=/usr/sbin/policy-rc.d
+keep_services_down() {
+  if [ ! -e "$policy" ]; then
+    printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$policy" >/dev/null
+    "${root[@]}" chmod 755 "$policy"
+    trap '"${root[@]}" rm -f "$policy"' EXIT
+  fi
+}
+
+packages=()
+command -v vsftpd >/dev/null || packages+=(vsftpd)
+command -v exim4 >/dev/null || packages+=(exim4-daemon-light)
+if [ ${#packages[@]} != 0 ]; then
+  echo "installing ${packages[*]} (apt), for the tests of FTP and mail"
+  keep_services_down
+  "${root[@]}" apt-get -qq update
+  # --no-remove: a mail server that is here already stays; then the tests of mail are skipped.
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -qq install -y --no-install-recommends --no-remove "${packages[@]}" >/dev/null
+fi
+
+if [ ! -x "$cache/versitygw-$VERSITYGW/versitygw" ]; then
+  command -v go >/dev/null || { echo 'Go is missing (1.25 or later): the tests of S3 need it'; exit 1; }
+  echo "installing versitygw $VERSITYGW (go), for the tests of S3"
+  GOBIN="$cache/versitygw-$VERSITYGW" go install "github.com/versity/versitygw/cmd/versitygw@$VERSITYGW"
+fi
+mkdir -p "$cache/bin"
+ln -sf "../versitygw-$VERSITYGW/versitygw" "$cache/bin/versitygw"

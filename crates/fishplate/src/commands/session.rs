@@ -1,0 +1,172 @@
+//! `fishplate session`: spaces on a server in which programs share files.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Subcommand;
+use fishplate_client::{Session, SessionFile, Sessions};
+use fishplate_contract::SessionId;
+use serde_json::{Value, json};
+
+use super::client::{Reach, duration, run_interruptible, session};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::output::text::{bytes, harmless, moment};
+
+/// Open a session on a server, close it, and see what is in it
+///
+/// A session is a space on a server in which programs share files: the outputs of a call with
+/// --session stay in it under their names, and further calls take them as NAME@session:FILE, without
+/// their coming here. It ends when it is closed or idles too long.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  SESSION=$(fishplate session open http://somewhere.com)
+  fishplate call http://somewhere.com/mesher size=0.5 --session $SESSION
+  fishplate call http://somewhere.com/solver mesh@session:mesh out:flow --session $SESSION
+  fishplate session files http://somewhere.com $SESSION
+  fishplate session close http://somewhere.com $SESSION")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Open(OpenArgs),
+    Close(CloseArgs),
+    Files(FilesArgs),
+    Touch(TouchArgs),
+}
+
+/// Open a session and print its ID
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  SESSION=$(fishplate session open http://somewhere.com --idle 8h)")]
+struct OpenArgs {
+    /// Server, or a service of it
+    url: String,
+    /// How long it may idle until it ends: 90s, 5m, 2h [default: as the server lets it]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    idle: Option<Duration>,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Which session.
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// Server, or a service of it
+    url: String,
+    /// ID of the session
+    #[arg(value_parser = session)]
+    session: SessionId,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Close a session and remove its files
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  fishplate session close http://somewhere.com $SESSION")]
+struct CloseArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// List the files of a session: name, size and URL
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  fishplate session files http://somewhere.com $SESSION --json | jq -r .files[].url")]
+struct FilesArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Let a session begin to idle anew, and print when it would end
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  fishplate session touch http://somewhere.com $SESSION")]
+struct TouchArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Args {
+    /// The server that it is about.
+    pub(crate) fn url(&self) -> &str {
+        match &self.verb {
+            Verb::Open(args) => &args.url,
+            Verb::Close(CloseArgs { which })
+            | Verb::Files(FilesArgs { which })
+            | Verb::Touch(TouchArgs { which }) => &which.url,
+        }
+    }
+}
+
+impl Which {
+    async fn find(&self) -> Result<Session> {
+        let sessions = Sessions::find(&self.url, self.reach.settings()).await?;
+        Ok(sessions.session(self.session))
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
+    run_interruptible(&[], async {
+        match &args.verb {
+            Verb::Open(args) => open(args, output).await?,
+            Verb::Close(CloseArgs { which }) => {
+                which.find().await?.close().await?;
+                if output.json {
+                    output
+                        .value(&json!({ "session": which.session.to_string(), "closed": true }))?;
+                }
+            }
+            Verb::Files(FilesArgs { which }) => files(&which.find().await?, output).await?,
+            Verb::Touch(TouchArgs { which }) => {
+                let expires = moment(which.find().await?.touch().await?);
+                if output.json {
+                    let session = which.session.to_string();
+                    output.value(&json!({ "session": session, "expires": expires }))?;
+                } else {
+                    output.line(&expires)?;
+                }
+            }
+        }
+        Ok(Exit::Success)
+    })
+}
+
+async fn open(args: &OpenArgs, output: Output) -> Result<()> {
+    let sessions = Sessions::find(&args.url, args.reach.settings()).await?;
+    let session = sessions.open(args.idle).await?;
+    if output.json {
+        output.value(&json!({
+            "session": session.id.to_string(),
+            "url": session.url,
+            "expires": session.expires.map(moment),
+        }))?;
+    } else {
+        output.line(&session.id.to_string())?;
+    }
+    Ok(())
+}
+
+async fn files(session: &Session, output: Output) -> Result<()> {
+    let files = session.files().await?;
+    if output.json {
+        let told: Vec<Value> = files.iter().map(file).collect();
+        output.value(&json!({ "session": session.id.to_string(), "files": told }))?;
+        return Ok(());
+    }
+    let width = files.iter().map(|file| file.name.chars().count()).max().unwrap_or(0);
+    for SessionFile { name, reference } in &files {
+        let size = bytes(reference.len.unwrap_or(0));
+        output.line(&harmless(&format!("{name:width$}  {size:>10}  {}", reference.url)))?;
+    }
+    Ok(())
+}
+
+fn file(file: &SessionFile) -> Value {
+    json!({ "name": file.name, "url": file.reference.url, "size": file.reference.len })
+}

@@ -1,0 +1,261 @@
+//! Data by reference on the command line, with real servers.
+
+use std::fs;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+
+use crate::proxy::{Fate, Proxy};
+use crate::run::User;
+use crate::server::{Server, until};
+
+const LARGE: usize = 24 << 20;
+
+fn bytes(len: usize) -> Vec<u8> {
+    (0..=250).cycle().take(len).collect()
+}
+
+/// A server that may fetch from this machine, with a service `test` of this command line.
+fn server(script: &str, slots: &[&str]) -> Server {
+    let mut server = Server::prepare();
+    server.script("program", script);
+    let line = [&["--allow-private", "-n", "test", "--", "./program"], slots].concat();
+    server.serve(&line);
+    server
+}
+
+/// Copies its input; the name of the output differs from the input's.
+fn copying() -> Server {
+    server(
+        "cat \"$1\" > \"$2\"; wc -c < \"$1\"",
+        &["[in file deck:raw]", "[out file copy:raw]", ">", "[out file size:long]"],
+    )
+}
+
+fn base(server: &Server) -> String {
+    format!("http://{}/", server.address())
+}
+
+fn kill_9(child: &std::process::Child) {
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn what_is_put_is_got_again_and_taken_by_calls() {
+    let server = copying();
+    let user = User::new();
+    for (name, len, to) in
+        [("small", 5, base(&server)), ("a large one", LARGE, server.url().to_owned())]
+    {
+        user.write(name, bytes(len));
+        let url = user.succeed(&["put", name, "--to", &to]);
+        let url = url.strip_suffix('\n').unwrap();
+        assert!(url.starts_with(&format!("{}data/", base(&server))), "{url}");
+        assert_eq!(user.succeed(&["get", url, "-o", "copy"]), "copy\n");
+        assert!(user.read("copy") == bytes(len));
+        let deck = format!("deck@{url}");
+        assert_eq!(user.succeed(&["call", server.url(), &deck]), format!("size: {len}\n"));
+        let dir = user.path("dir");
+        fs::create_dir_all(&dir).unwrap();
+        let got = user.json(&["get", url, "-o", "dir"]);
+        assert_eq!((&got["file"], &got["size"]), (&json!(format!("dir/{name}")), &json!(len)));
+        assert_eq!(got["verified"], json!(true), "{got}");
+        fs::remove_dir_all(dir).unwrap();
+    }
+    assert_eq!(user.names(), ["a large one", "copy", "small"]);
+    user.write("x", "x");
+    let put = user.json(&["put", "x", "--to", server.url()]);
+    // FIPS 180-4 of "x", as sha256sum tells it.
+    let digest = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881";
+    assert_eq!(put["size"], json!(1));
+    let url = put["url"].as_str().unwrap();
+    assert_eq!(user.succeed(&["get", url, "-o", "-", "--sha256", digest]), "x");
+    let wrong = user.run(&["get", url, "--sha256", &"0".repeat(64)]);
+    assert_eq!(wrong.code, 3, "{wrong:?}");
+    assert!(wrong.stderr.contains("its digest is sha-256="), "{wrong:?}");
+    assert_eq!(user.read("x"), b"x");
+}
+
+#[test]
+fn an_output_by_reference_goes_to_another_server_and_not_through_the_client() {
+    let (one, other) = (copying(), copying());
+    let user = User::new();
+    user.write("deck", bytes(LARGE));
+    let said = user.succeed(&["call", one.url(), "deck:deck", "ref:copy"]);
+    let url = said.lines().find_map(|line| line.strip_prefix("copy: ")).unwrap();
+    assert!(url.starts_with(&base(&one)), "{said}");
+    let deck = format!("deck@{url}");
+    let called = user.json(&["call", other.url(), &deck, "out:copy"]);
+    assert_eq!(called["outputs"]["size"]["value"], json!(LARGE));
+    assert!(user.read("copy") == bytes(LARGE));
+    let job = called["job"].as_str().unwrap();
+    let status = user.json(&["status", other.url(), job]);
+    let transfer = &status["transfers"][0];
+    assert_eq!(transfer["parameter"], json!("deck"), "{status}");
+    assert_eq!((&transfer["state"], &transfer["bytes"]), (&json!("done"), &json!(LARGE)));
+    assert!(transfer["placed"].is_string(), "{status}");
+    let text = user.succeed(&["status", other.url(), job]);
+    assert!(text.contains("transfer: deck, http://127.0.0.1:"), "{text}");
+
+    // The same server takes it as it lies.
+    let called = user.json(&["call", one.url(), &deck, "ref:*"]);
+    assert!(called["outputs"]["copy"]["url"].is_string(), "{called}");
+    assert_eq!(called["outputs"]["copy"]["size"], json!(LARGE));
+    let job = called["job"].as_str().unwrap();
+    let placed = &user.json(&["status", one.url(), job])["transfers"][0]["placed"];
+    assert!([json!("reflink"), json!("link")].contains(placed), "{placed}");
+}
+
+#[test]
+fn a_file_that_the_client_offers_is_there_until_the_server_has_it() {
+    let server = copying();
+    let user = User::new();
+    user.write("deck file", bytes(LARGE));
+    let words = ["call", server.url(), "deck@deck file", "out:copy"];
+    assert_eq!(user.succeed(&words), format!("size: {LARGE}\n"));
+    assert!(user.read("copy") == bytes(LARGE));
+    let offer = ["call", server.url(), "deck@deck file", "--offer", "127.0.0.1"];
+    assert_eq!(user.succeed(&offer), format!("size: {LARGE}\n"));
+    let job = user.succeed(&["spawn", server.url(), "deck@deck file", "ref:copy"]);
+    // The client is gone, the file is there.
+    fs::remove_file(user.path("deck file")).unwrap();
+    assert_eq!(user.succeed(&["wait", server.url(), job.trim()]), "done\n");
+    let results = user.json(&["results", server.url(), job.trim()]);
+    assert_eq!(results["outputs"]["size"]["value"], json!(LARGE));
+    let url = results["outputs"]["copy"]["url"].as_str().unwrap();
+    user.succeed(&["get", url, "-o", "got"]);
+    assert!(user.read("got") == bytes(LARGE));
+    let refused = user.run(&["call", server.url(), "deck@got", "--offer", "192.0.2.1"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("cannot offer files at 192.0.2.1"), "{refused:?}");
+}
+
+#[test]
+fn the_server_chooses_by_size_where_it_may() {
+    let mut server = Server::prepare();
+    server.script("program", "cat \"$1\" > \"$2\"");
+    let slots = ["[in file deck:raw]", "[out file copy:raw]"];
+    let line = ["--limit", "reference_size=1MiB", "-n", "test", "--", "./program"];
+    server.serve(&[&line[..], &slots].concat());
+    let user = User::new();
+    user.write("large", bytes(LARGE));
+    let said = user.succeed(&["call", server.url(), "deck:large", "auto:copy=x"]);
+    assert!(said.starts_with("copy: http://"), "{said}");
+    assert_eq!(user.names(), ["large"]);
+    assert_eq!(user.succeed(&["call", server.url(), "deck=abc", "auto:copy=x"]), "");
+    assert_eq!(user.read("x"), b"abc");
+}
+
+#[test]
+fn programs_of_a_session_share_its_files() {
+    let server = copying();
+    let (user, url) = (User::new(), server.url());
+    user.write("deck", bytes(LARGE));
+    let session = user.succeed(&["session", "open", url]);
+    let session = session.trim();
+    assert_eq!(session.len(), 32);
+    let said = user.succeed(&["call", url, "deck:deck", "--session", session]);
+    assert!(said.contains(&format!("copy: {}session/", base(&server))), "{said}");
+    let words = ["call", url, "deck@session:copy", "out:copy=back", "--session", session];
+    assert_eq!(user.succeed(&words), format!("size: {LARGE}\n"));
+    assert!(user.read("back") == bytes(LARGE));
+    let files = user.json(&["session", "files", &base(&server), session]);
+    assert_eq!(files["files"][0]["name"], json!("copy"), "{files}");
+    assert_eq!(files["files"][0]["size"], json!(LARGE));
+    let listed = user.succeed(&["session", "files", url, session]);
+    assert!(listed.starts_with("copy    24.0 MiB  http://"), "{listed}");
+    assert!(user.succeed(&["session", "touch", url, session]).ends_with("Z\n"));
+    user.succeed(&["session", "close", url, session]);
+    let gone = user.run(&words);
+    assert_eq!(gone.code, 3, "{gone:?}");
+    assert!(gone.stderr.contains("NoSuchSession"), "{gone:?}");
+    assert!(gone.stderr.contains("hint: `fishplate session open "), "{gone:?}");
+}
+
+/// A server that all the world knows by a proxy.
+fn behind_proxy() -> (Server, Proxy) {
+    let (mut server, proxy) = (Server::prepare(), Proxy::new());
+    server.script("program", "cat");
+    let line = ["-n", "test", "--", "./program", "<", "[in file deck:raw]"];
+    server.serve_behind(&proxy.url(), &line);
+    proxy.lead_to(server.address());
+    (server, proxy)
+}
+
+#[test]
+fn broken_connections_are_taken_up_both_ways() {
+    let (_server, proxy) = behind_proxy();
+    let user = User::new();
+    user.write("deck", bytes(LARGE));
+    let cuts = [Fate::Cut(9 << 20), Fate::Cut(1 << 20)];
+    // What was under way when they were cut comes again.
+    let once = LARGE as u64..(LARGE + (8 << 20)) as u64;
+    proxy.meet(&cuts);
+    let url = user.succeed(&["put", "deck", "--to", &proxy.url()]);
+    assert!(once.contains(&proxy.passed()), "{}", proxy.passed());
+    proxy.meet(&cuts);
+    let got = user.json(&["get", url.trim(), "-o", "copy"]);
+    assert!(once.contains(&proxy.passed()), "{}", proxy.passed());
+    assert_eq!(got["verified"], json!(true));
+    assert!(user.read("copy") == bytes(LARGE));
+}
+
+#[test]
+fn a_put_and_a_get_that_are_killed_go_on_where_they_were() {
+    let (_server, proxy) = behind_proxy();
+    let user = User::new();
+    user.write("deck", bytes(LARGE));
+    let half = LARGE as u64 / 2;
+    let killed_in_the_middle = |words: &[&str]| {
+        proxy.meet(&[Fate::Stall(half)]);
+        let mut first = user.start(words);
+        until("half of it has passed", || proxy.passed() >= half);
+        kill_9(&first);
+        first.wait().unwrap();
+        proxy.meet(&[]);
+    };
+    let put = ["put", "deck", "--to", &proxy.url()];
+    killed_in_the_middle(&put);
+    let url = user.succeed(&put);
+    assert!(proxy.passed() < half + (6 << 20), "{} bytes after {half}", proxy.passed());
+
+    let get = ["get", url.trim(), "-o", "copy"];
+    killed_in_the_middle(&get);
+    assert_eq!(user.names(), ["copy.part", "copy.part.json", "deck"]);
+    let got = user.json(&get);
+    assert!(got["resumed"].as_u64().unwrap() > half - (6 << 20), "{got}");
+    assert!(proxy.passed() < half + (6 << 20), "{} bytes after {half}", proxy.passed());
+    assert!(user.read("copy") == bytes(LARGE));
+    assert_eq!(user.names(), ["copy", "deck"]);
+}
+
+#[test]
+fn what_cannot_be_done_says_what_would_be_right() {
+    let server = Server::of_script("cat $1 > $2", &["[in file deck:raw]", "[out file copy:raw]"]);
+    let (user, url) = (User::new(), server.url());
+    let private = format!("deck@{}data/x", base(&server).replace("127.0.0.1", "127.0.0.2"));
+    user.write("deck", "x");
+    let missing = format!("{}data/none", base(&server));
+    let cases: [(i32, &[&str], &str); 11] = [
+        (2, &["call", url, "deck=x", "ref:cpoy"], "hint: did you mean copy?"),
+        (2, &["call", url, "deck@gopher://h/x"], "http:, https:, ftp:, s3: or file:"),
+        (2, &["call", url, "deck@none"], "cannot read none"),
+        (2, &["call", url, "deck=x", "ref:copy=file"], "mailto:, s3:, ftp:"),
+        (2, &["spawn", url, "deck=x", "out:copy"], "fishplate results"),
+        (3, &["call", url, &private], "AddressForbidden"),
+        (3, &["call", url, &private], "allow_private"),
+        (3, &["call", url, "deck@deck"], "AddressForbidden"),
+        (3, &["get", &missing], "hint: a reference expires"),
+        (2, &["put", "none", "--to", url], "cannot read none"),
+        (2, &["get", "gopher://h/x"], "it must begin with http:"),
+    ];
+    for (code, words, message) in cases {
+        let said = user.run(words);
+        assert_eq!((said.code, &*said.stdout), (code, ""), "{words:?}: {said:?}");
+        assert!(said.stderr.contains(message), "{words:?}: {said:?}");
+    }
+    assert_eq!(user.names(), ["deck"]);
+    let unreachable = user.run(&["put", "deck", "--to", "http://127.0.0.1:9"]);
+    assert_eq!(unreachable.code, 6, "{unreachable:?}");
+}

@@ -1,0 +1,123 @@
+//! From what was fetched to what the program gets: the file itself, an array in its format, a
+//! directory.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fishplate_contract::{Array, ArrayType, Fault, FaultCode, Payload};
+
+use super::fetching::not_stored;
+use super::output::OutputHeld;
+use crate::array_file::{self, Bytes, Format, npy};
+use crate::dimension::Dimensions;
+
+/// What an array is to become.
+pub(super) struct About<'a> {
+    pub(super) parameter: &'a str,
+    pub(super) data_type: &'a str,
+    pub(super) format: &'a Format,
+}
+
+/// Makes a file that was fetched, a `.npy` file or an array's elements, an array's file in its
+/// format. Tells whether it was one already.
+pub(super) fn array(
+    file: &Path,
+    about: &About<'_>,
+    shape: Option<&[u64]>,
+    dimensions: &mut Dimensions,
+) -> Result<bool, Fault> {
+    let About { parameter, data_type, format } = about;
+    let invalid = |what: String| Fault::new(FaultCode::InvalidValue, what);
+    let stored = |error: io::Error| not_stored(&error);
+    let array: ArrayType =
+        data_type.parse().map_err(|_| invalid(format!("{data_type} is no type of an array")))?;
+    let source = File::open(file).map_err(stored)?;
+    let fetched_as = if is_npy(&source) { Format::Npy } else { Format::PLAIN };
+    if let Some(shape) = shape_of_plain(&source, &array).filter(|_| **format == Format::Npy) {
+        dimensions.bind(&array, &shape, &format!("parameter {parameter}")).map_err(invalid)?;
+        return Ok(true);
+    }
+    let axes = match shape {
+        Some(shape) => shape.iter().copied().map(Some).collect(),
+        None => dimensions.axes(&array),
+    };
+    let draft = Draft::beside(file);
+    let mut create = || draft.create();
+    let found = array_file::read(&source, &fetched_as, array.element, &axes, &mut create).map_err(
+        |error| match error {
+            array_file::ReadError::Io(error) => not_stored(&error),
+            error => invalid(error.about(&format!("what parameter {parameter} refers to"))),
+        },
+    )?;
+    dimensions.bind(&array, &found.shape, &format!("parameter {parameter}")).map_err(invalid)?;
+    if **format == Format::PLAIN && fetched_as == Format::PLAIN {
+        return Ok(true);
+    }
+    let data = match found.bytes {
+        Bytes::Memory(bytes) => Payload::Inline(bytes.into()),
+        Bytes::Same => held(file).map_err(stored)?,
+        Bytes::New(_) => held(&draft.0).map_err(stored)?,
+    };
+    let made = Draft(file.with_extension("made"));
+    let to = made.create().map_err(stored)?;
+    let array = Array { element: array.element, shape: found.shape, data };
+    array_file::write(&array, format, &to).map_err(stored)?;
+    fs::rename(&made.0, file).map_err(stored)?;
+    Ok(false)
+}
+
+fn is_npy(file: &File) -> bool {
+    let mut start = [0; npy::MAGIC.len()];
+    file.read_exact_at(&mut start, 0).is_ok() && start == npy::MAGIC
+}
+
+/// The shape of a `.npy` file in which the numbers stand as a program of this machine expects them.
+fn shape_of_plain(file: &File, array: &ArrayType) -> Option<Vec<u64>> {
+    let mut start = vec![0; npy::HEADER_SIZE];
+    let read = file.read_at(&mut start, 0).ok()?;
+    let header = npy::Header::parse(&start[..read]).ok()?;
+    let len = file.metadata().ok()?.len().checked_sub(header.offset as u64)?;
+    let turned = header.fortran_order && header.shape.len() > 1;
+    let plain = header.dtype.is(array.element) && !header.dtype.big && !turned;
+    (plain && header.size() == Some(len)).then_some(header.shape)
+}
+
+fn held(path: &Path) -> io::Result<Payload> {
+    let len = fs::metadata(path)?.len();
+    Ok(Payload::Spooled(Arc::new(OutputHeld::new(path.to_owned(), len))))
+}
+
+/// A file on the way to another, gone when it is dropped.
+struct Draft(PathBuf);
+
+impl Draft {
+    fn beside(file: &Path) -> Self {
+        Self(file.with_extension("draft"))
+    }
+
+    /// Anew, if it was there.
+    fn create(&self) -> io::Result<File> {
+        let _ = fs::remove_file(&self.0);
+        File::options().read(true).write(true).create_new(true).open(&self.0)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Unpacks an archive that was fetched; the directory takes its place.
+pub(super) fn directory(
+    file: &Path,
+    parameter: &str,
+    limits: &crate::archive::Limits,
+) -> Result<(), Fault> {
+    let archive = Draft(file.with_extension("archive"));
+    fs::rename(file, &archive.0).map_err(|error| not_stored(&error))?;
+    crate::archive::unpack_file(&archive.0, file, parameter, limits)
+}

@@ -1,0 +1,224 @@
+//! From a conclusion to what callers get: each output by value or by reference.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fishplate_contract::{
+    Argument, Array, DataRef, Element, Fault, FaultCode, JobId, OutputChoice, Payload, Principal,
+    Value,
+};
+
+use super::output::{self, OutputHeld, Remembered};
+use super::{Engine, Shared};
+use crate::answer::{self, Answer};
+use crate::conclusion::{Conclusion, Sent};
+use crate::executor::{ArrayBytes, Output, OutputContent};
+use crate::fetcher::AdoptOrder;
+use crate::workspace;
+
+/// An address that stands no longer than this is not given again.
+const SOON: Duration = Duration::from_secs(60);
+
+impl Engine {
+    /// The outcome of a job that has ended; `again` chooses outputs anew.
+    ///
+    /// # Errors
+    /// `NoSuchJob`, `NotFinished`, the fault that the job ended with, or what is wrong with the
+    /// choices.
+    pub async fn results(
+        &self,
+        owner: &Principal,
+        service: &str,
+        operation: &str,
+        job: JobId,
+        again: &[OutputChoice],
+    ) -> Result<Vec<Argument>, Fault> {
+        let record = self.record(owner, service, job)?;
+        if record.operation != operation {
+            return Err(Fault::new(
+                FaultCode::NoSuchJob,
+                format!("job {job} runs operation {}, not {operation}", record.operation),
+            )
+            .job(job));
+        }
+        let Some(conclusion) = record.conclusion else {
+            return Err(Fault::new(
+                FaultCode::NotFinished,
+                format!(
+                    "job {job} is {}; ask for its results once it has ended",
+                    record.state.name()
+                ),
+            )
+            .job(job)
+            .retry_after(Duration::from_secs(1)));
+        };
+        self.outcome(owner, job, &conclusion, again).await
+    }
+
+    /// What a conclusion means to its owner: every output as it was chosen with the call, or `again`.
+    ///
+    /// # Errors
+    /// The fault that the job ended with, unless that is only that an output could not be sent and
+    /// outputs are chosen again; what is wrong with the choices; what the pool says.
+    pub async fn outcome(
+        &self,
+        owner: &Principal,
+        job: JobId,
+        conclusion: &Conclusion,
+        again: &[OutputChoice],
+    ) -> Result<Vec<Argument>, Fault> {
+        if let Some(fault) = conclusion.fault(job)
+            && (again.is_empty() || !conclusion.unsent)
+        {
+            return Err(fault);
+        }
+        let rechosen = self.choose_again(job, conclusion, again)?;
+        let answer = rechosen.as_ref().unwrap_or(&conclusion.answer);
+        let shared = &self.shared;
+        let outputs = conclusion.outputs();
+        let mut arguments = Vec::with_capacity(outputs.len());
+        for (at, output) in outputs.iter().enumerate() {
+            let sent = conclusion.sent_as(output).filter(|_| {
+                let to = conclusion.answer.destination(&output.name).is_some();
+                if to { rechosen.is_none() } else { shared.refers(answer, output) }
+            });
+            let value = match sent {
+                Some(sent) => refer(sent.reference()),
+                None if shared.refers(answer, output) => {
+                    refer(shared.adopt(owner, job, answer, outputs, at).await?)
+                }
+                None => shared.value(job, output)?,
+            };
+            let (name, label) = (output.name.clone(), output.label.clone());
+            arguments.push(Argument { name, label, value });
+        }
+        Ok(arguments)
+    }
+
+    fn choose_again(
+        &self,
+        job: JobId,
+        conclusion: &Conclusion,
+        again: &[OutputChoice],
+    ) -> Result<Option<Answer>, Fault> {
+        if again.is_empty() {
+            return Ok(None);
+        }
+        if let Some(choice) = again.iter().find(|choice| choice.to.is_some()) {
+            let what = "outputs are delivered when the job ends: name the destination in the call";
+            return Err(Fault::new(FaultCode::NotSupported, what).parameter(&choice.name).job(job));
+        }
+        let choices = answer::choices(&self.plan(job)?.outputs, again)?;
+        Ok(Some(Answer { choices, session: conclusion.answer.session.clone() }))
+    }
+}
+
+fn refer(reference: DataRef) -> Value {
+    Value::Data(Payload::Reference(reference))
+}
+
+impl Conclusion {
+    /// Where an output was brought before the job was done.
+    fn sent_as(&self, output: &Output) -> Option<&Sent> {
+        self.sent.iter().find(|sent| sent.name == output.name && sent.label == output.label)
+    }
+}
+
+impl Shared {
+    /// Whether an output goes by reference.
+    pub(super) fn refers(&self, answer: &Answer, output: &Output) -> bool {
+        output
+            .len()
+            .is_some_and(|len| answer.by_reference(&output.name, len, self.settings.reference_size))
+    }
+
+    /// An output by value: in memory, or in its file.
+    fn value(&self, job: JobId, output: &Output) -> Result<Value, Fault> {
+        let directory = self.directory(job);
+        let internal = |what: String| Fault::new(FaultCode::Internal, what).job(job);
+        Ok(match &output.content {
+            OutputContent::Text(text) => Value::Text(text.clone()),
+            OutputContent::TextFile { path, .. } => Value::Text(
+                workspace::open_output(&directory, path)
+                    .and_then(std::io::read_to_string)
+                    .map_err(|error| {
+                        internal(format!("output {} can't be read: {error}", output.name))
+                    })?,
+            ),
+            OutputContent::File { path, len } => held(&workspace::work(&directory), path, *len),
+            OutputContent::Archive { path, len } => held(&directory, path, *len),
+            OutputContent::Array { element, shape, bytes } => {
+                let element = Element::from_name(element).ok_or_else(|| {
+                    internal(format!("output {} is an array of {element}", output.name))
+                })?;
+                let data = match bytes {
+                    ArrayBytes::Inline(bytes) => Payload::Inline(bytes.clone().into()),
+                    ArrayBytes::File { path, len } => {
+                        Payload::Spooled(Arc::new(OutputHeld::new(directory.join(path), *len)))
+                    }
+                };
+                Value::Array(Array { element, shape: shape.clone(), data })
+            }
+        })
+    }
+
+    /// An output's address. It is remembered in the job's directory, so that who asks again gets
+    /// the same.
+    async fn adopt(
+        &self,
+        owner: &Principal,
+        job: JobId,
+        answer: &Answer,
+        outputs: &[Output],
+        at: usize,
+    ) -> Result<DataRef, Fault> {
+        let output = &outputs[at];
+        let named = |fault: Fault| fault.parameter(&output.name).job(job);
+        let fetcher = self.fetcher.get().ok_or_else(|| named(no_references()))?;
+        let session = answer.session();
+        let directory = self.directory(job);
+        let (all, in_session) = (outputs.to_vec(), session.is_some());
+        let prepared = tokio::task::spawn_blocking(move || {
+            let file = output::file(&directory, &all, at, in_session)?;
+            Ok::<_, std::io::Error>((file, Remembered::Addresses.read(&directory)))
+        });
+        let (file, known) = match prepared.await {
+            Ok(Ok(prepared)) => prepared,
+            Ok(Err(error)) => return Err(named(output::unreadable(&error))),
+            Err(_) => return Err(named(Fault::new(FaultCode::Internal, "the server is ending"))),
+        };
+        let soon = self.clock.now().after(SOON);
+        let earlier = known.into_iter().find(|sent| {
+            let same = sent.name == output.name && sent.label == output.label;
+            same && sent.expires.is_none_or(|expires| expires > soon.0)
+        });
+        let earlier = earlier.map(|sent| sent.reference());
+        let order = AdoptOrder { job, owner: owner.clone(), file, session, earlier };
+        let adopted = fetcher.adopt(&order).await.map_err(named)?;
+        if order.earlier.as_ref() != Some(&adopted.reference) {
+            let sent = Sent {
+                name: output.name.clone(),
+                label: output.label.clone(),
+                url: adopted.reference.url.clone(),
+                len: adopted.reference.len,
+                digest: adopted.reference.digest.map(|digest| digest.to_string()),
+                expires: adopted.expires.map(|at| at.0),
+            };
+            let directory = self.directory(job);
+            let note = move || Remembered::Addresses.note(&directory, sent);
+            let _ = tokio::task::spawn_blocking(note).await;
+        }
+        Ok(adopted.reference)
+    }
+}
+
+fn held(root: &Path, path: &str, len: u64) -> Value {
+    Value::Data(Payload::Spooled(Arc::new(OutputHeld::new(root.join(path), len))))
+}
+
+/// This server moves no data by reference.
+pub(super) fn no_references() -> Fault {
+    let what = "this server does not take part in transfers by reference; send the data itself";
+    Fault::new(FaultCode::NotSupported, what)
+}

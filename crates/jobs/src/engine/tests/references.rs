@@ -1,0 +1,289 @@
+//! Jobs whose inputs are fetched, on every store, with a fetcher that waits until it is let go.
+
+use fishplate_contract::{DataRef, Placing, TransferState};
+
+use super::*;
+use crate::array_file::Format;
+use crate::fetcher::fake::FakeFetcher;
+use crate::plan::{Arrival, Fetch, InputContent, InputFile};
+
+const MESH: &str = "http://a.example/grant/mesh";
+const GRID: &str = "http://b.example/grant/grid";
+
+fn fetch(parameter: &str, url: &str, arrival: Arrival) -> InputFile {
+    let content = Fetch::new(parameter, &DataRef::new(url), false, arrival);
+    InputFile { path: parameter.to_owned(), content: InputContent::Fetch(content) }
+}
+
+/// Work with an input at each address.
+fn work_with(inputs: Vec<InputFile>) -> NewWork {
+    NewWork { plan: Plan { inputs, ..plan() }, ..work(None, 0) }
+}
+
+fn mesh_and_grid() -> NewWork {
+    work_with(vec![fetch("mesh", MESH, Arrival::File), fetch("grid", GRID, Arrival::File)])
+}
+
+fn status(engine: &Engine, job: JobId) -> fishplate_contract::JobReport {
+    engine.status(&Principal::anonymous(), "s", job).unwrap()
+}
+
+fn with_fetcher(fixture: &Fixture) -> (Engine, Arc<FakeFetcher>) {
+    let fetcher = Arc::new(FakeFetcher::default());
+    fetcher.put(MESH, b"a mesh");
+    fetcher.put(GRID, b"a grid");
+    let moves: Arc<dyn Fetcher> = Arc::<FakeFetcher>::clone(&fetcher);
+    (fixture.engine().fetched_by(moves), fetcher)
+}
+
+fn plan_of(fixture: &Fixture, job: JobId) -> Plan {
+    let mut plan = None;
+    fixture.store.read(&mut |t| t.plan(job).map(|found| plan = found)).unwrap();
+    serde_json::from_str(&plan.unwrap()).unwrap()
+}
+
+/// What is at an input's place in the job's directory.
+fn fetched(engine: &Engine, fixture: &Fixture, job: JobId, at: usize) -> Vec<u8> {
+    let plan = plan_of(fixture, job);
+    let InputContent::Fetched(fetched) = &plan.inputs[at].content else {
+        panic!("not fetched: {:?}", plan.inputs[at])
+    };
+    std::fs::read(engine.shared.directory(job).join(&fetched.at)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_is_fetched_at_once_and_then_the_job_runs() {
+    for fixture in Fixture::each(3) {
+        let (engine, fetcher) = with_fetcher(&fixture);
+        fetcher.hold(GRID);
+        let (engine, run) = run(engine);
+        let accepted = engine.submit(mesh_and_grid()).await.unwrap();
+        let job = accepted.job;
+        until("the mesh", || {
+            let transfers = status(&engine, job).transfers;
+            transfers.len() == 2 && transfers[0].state == TransferState::Done
+        })
+        .await;
+        let report = status(&engine, job);
+        assert_eq!(report.state, JobState::Fetching);
+        let grid = &report.transfers[1];
+        assert_eq!((grid.parameter.as_str(), grid.peer.as_str()), ("grid", "http://b.example"));
+        assert_eq!((grid.state, grid.bytes, grid.placed), (TransferState::Running, 1, None));
+        assert_eq!(fixture.executor.starts(), [], "not before all is here");
+        fetcher.let_go(GRID);
+        let end = engine.wait(accepted).await.unwrap().conclusion;
+        assert_eq!(end.state(), JobState::Done, "{end:?}");
+        let told: Vec<_> = status(&engine, job)
+            .transfers
+            .iter()
+            .map(|it| (it.state, it.bytes, it.placed))
+            .collect();
+        let done = (TransferState::Done, 6, Some(Placing::Copy));
+        assert_eq!(told, [done, done]);
+        assert_eq!(fetched(&engine, &fixture, job, 0), b"a mesh");
+        assert_eq!(fetched(&engine, &fixture, job, 1), b"a grid");
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_input_may_be_linked_unless_the_program_writes_to_it() {
+    for fixture in Fixture::each(3) {
+        let (engine, fetcher) = with_fetcher(&fixture);
+        fetcher.put(MESH, &vec![7; 1 << 20]);
+        let (engine, run) = run(engine);
+        let mut new = mesh_and_grid();
+        new.plan.inputs.push(fetch("changed", MESH, Arrival::File));
+        let InputContent::Fetch(changed) = &mut new.plan.inputs[2].content else { panic!() };
+        changed.private = true;
+        let accepted = engine.submit(new).await.unwrap();
+        let job = accepted.job;
+        engine.wait(accepted).await.unwrap();
+        let placed: Vec<_> = status(&engine, job).transfers.iter().map(|it| it.placed).collect();
+        assert_eq!(placed, [Placing::Link, Placing::Copy, Placing::Copy].map(Some));
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fetch_that_fails_ends_the_job_and_its_other_fetches() {
+    for fixture in Fixture::each(3) {
+        let (engine, fetcher) = with_fetcher(&fixture);
+        fetcher.hold(GRID);
+        let refused = Fault::new(FaultCode::AddressForbidden, "10.0.0.1 is private");
+        fetcher.fail(MESH, refused.limit("allow_private", "false"));
+        let (engine, run) = run(engine);
+        let accepted = engine.submit(mesh_and_grid()).await.unwrap();
+        let job = accepted.job;
+        let end = engine.wait(accepted).await.unwrap().conclusion;
+        let fault = end.fault(job).unwrap();
+        assert_eq!(fault.code, FaultCode::AddressForbidden);
+        assert_eq!((fault.parameter.as_deref(), fault.job), (Some("mesh"), Some(job)));
+        assert_eq!(fault.limit.unwrap().name, "allow_private");
+        let report = status(&engine, job);
+        assert_eq!(report.state, JobState::Failed);
+        assert!(report.transfers.iter().all(|it| it.state == TransferState::Failed));
+        until("the end of the other", || fetcher.stopped() == [GRID]).await;
+        assert_eq!(fixture.executor.starts(), []);
+        assert!(!engine.shared.directory(job).join("fetched/1").exists());
+        // A call that waits gets its fault and leaves nothing behind.
+        let call = NewWork { delivery: Delivery::Now, ..mesh_and_grid() };
+        let accepted = engine.submit(call).await.unwrap();
+        let job = accepted.job;
+        let ended = engine.wait(accepted).await.unwrap();
+        assert_eq!(ended.conclusion.fault(job).unwrap().code, FaultCode::AddressForbidden);
+        assert!(!ended.kept);
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_stops_the_transfer_at_once() {
+    for fixture in Fixture::each(3) {
+        let (engine, fetcher) = with_fetcher(&fixture);
+        fetcher.hold(MESH);
+        let (engine, run) = run(engine);
+        let accepted = engine.submit(mesh_and_grid()).await.unwrap();
+        let job = accepted.job;
+        until("a transfer", || fetcher.fetches().len() == 2).await;
+        let (state, _) = engine.kill(&Principal::anonymous(), "s", job).await.unwrap();
+        assert_eq!(state, JobState::Killed);
+        let end = engine.wait(accepted).await.unwrap().conclusion;
+        assert_eq!(end.fault(job).unwrap().code, FaultCode::JobKilled);
+        until("its stop", || fetcher.stopped() == [MESH]).await;
+        assert_eq!(fixture.executor.starts(), []);
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_through_another_process_stops_the_transfer_too() {
+    for fixture in Fixture::each(3) {
+        let (engine, fetcher) = with_fetcher(&fixture);
+        fetcher.hold(MESH);
+        let (engine, run) = run(engine);
+        let job = engine.submit(mesh_and_grid()).await.unwrap().job;
+        until("a transfer", || fetcher.fetches().len() == 2).await;
+        // It knows nothing of the first but the store.
+        let other = fixture.engine();
+        assert_eq!(status(&other, job).transfers[0].state, TransferState::Waiting);
+        let (state, _) = other.kill(&Principal::anonymous(), "s", job).await.unwrap();
+        assert_eq!(state, JobState::Killed);
+        until("its stop", || fetcher.stopped() == [MESH]).await;
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_dies_while_it_fetches_is_replaced() {
+    for fixture in Fixture::each(3) {
+        let (first, late) = with_fetcher(&fixture);
+        late.hold(MESH);
+        late.put(MESH, b"too late");
+        let (first, dead) = run(first);
+        let job = first.submit(mesh_and_grid()).await.unwrap().job;
+        until("a transfer", || late.fetches().len() == 2).await;
+        // It does not renew its lease any more; its transfer still hangs.
+        dead.abort();
+        let (second, fetcher) = with_fetcher(&fixture);
+        fetcher.hold(MESH);
+        let (second, run) = run(second);
+        until("the transfer of the second", || fetcher.fetches().len() == 2).await;
+        late.let_go(MESH);
+        until("the first's end", || lock(&first.shared.underway).is_empty()).await;
+        assert_eq!(state(&second, job), JobState::Fetching, "what is late is refused");
+        fetcher.let_go(MESH);
+        until("the end", || state(&second, job).is_final()).await;
+        assert_eq!(state(&second, job), JobState::Done);
+        assert_eq!(fetched(&second, &fixture, job, 0), b"a mesh");
+        assert_eq!(fixture.executor.starts().len(), 1);
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_so_many_are_fetched_for_at_once() {
+    for fixture in Fixture::each(3) {
+        let (engine, fetcher) = with_fetcher(&fixture);
+        fetcher.hold(MESH);
+        let settings = Settings { max_fetching: 2, ..engine.settings().clone() };
+        let executor: Arc<dyn Executor> = Arc::<FakeExecutor>::clone(&fixture.executor);
+        let store = Arc::clone(&fixture.store);
+        let moves: Arc<dyn Fetcher> = Arc::<FakeFetcher>::clone(&fetcher);
+        let engine = Engine::new(settings, store, executor, Arc::new(SystemClock)).unwrap();
+        let (engine, run) = run(engine.fetched_by(moves));
+        let mut jobs = Vec::new();
+        for _ in 0..3 {
+            let new = work_with(vec![fetch("mesh", MESH, Arrival::File)]);
+            jobs.push(engine.submit(new).await.unwrap());
+        }
+        until("two transfers", || fetcher.fetches().len() == 2).await;
+        let waiting = status(&engine, jobs[2].job);
+        assert_eq!(waiting.state, JobState::Fetching);
+        assert_eq!(waiting.transfers[0].state, TransferState::Waiting);
+        fetcher.let_go(MESH);
+        until("the third", || fetcher.fetches().len() == 3).await;
+        for accepted in jobs {
+            fetcher.let_go(MESH);
+            fetcher.let_go(MESH);
+            let end = engine.wait(accepted).await.unwrap().conclusion;
+            assert_eq!(end.state(), JobState::Done);
+        }
+        run.abort();
+    }
+}
+
+#[tokio::test]
+async fn without_a_fetcher_references_are_refused() {
+    for fixture in Fixture::each(3) {
+        let fault = fixture.engine().submit(mesh_and_grid()).await.unwrap_err();
+        assert_eq!(fault.code, FaultCode::NotSupported);
+        assert_eq!(fault.parameter.as_deref(), Some("mesh"));
+    }
+}
+
+/// An array that is fetched, as its file then is; or the fault.
+async fn arrived(format: Format, data_type: &str, bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let fixture = Fixture::each(3).into_iter().next().unwrap();
+    let (engine, fetcher) = with_fetcher(&fixture);
+    fetcher.put(MESH, bytes);
+    let (engine, run) = run(engine);
+    let arrival = Arrival::Array { data_type: data_type.to_owned(), format, shape: None };
+    let accepted = engine.submit(work_with(vec![fetch("m", MESH, arrival)])).await.unwrap();
+    let job = accepted.job;
+    let end = engine.wait(accepted).await.unwrap().conclusion;
+    run.abort();
+    match end.fault(job) {
+        None => Ok(fetched(&engine, &fixture, job, 0)),
+        Some(fault) => {
+            let parameter = fault.parameter.unwrap_or_default();
+            Err(format!("{} {parameter:?} {}", fault.code.name(), fault.message))
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_arrives_in_the_format_of_its_slot() {
+    let numbers: Vec<u8> = (1..=4_i32).flat_map(i32::to_le_bytes).collect();
+    let header = crate::array_file::npy::Header::print;
+    let npy = [header(fishplate_contract::Element::Int, &[2, 2]), numbers.clone()].concat();
+    let text = Format::Text { delimiter: ' ' };
+    for bytes in [&numbers, &npy] {
+        assert_eq!(arrived(text, "int[2,2]", bytes).await.unwrap(), b"1 2\n3 4\n");
+        assert_eq!(arrived(Format::PLAIN, "int[,2]", bytes).await.unwrap(), numbers);
+        assert_eq!(arrived(Format::Npy, "int[2,2]", bytes).await.unwrap(), npy);
+    }
+    let longer = [header(fishplate_contract::Element::Long, &[2]), 1_i64.to_le_bytes().to_vec()];
+    for (data_type, bytes, says) in [
+        (
+            "int[3]",
+            &numbers,
+            "InvalidValue \"m\" what parameter m refers to: the file has 16 bytes",
+        ),
+        ("int[3,2]", &npy, "InvalidValue \"m\" parameter m has the shape 2 x 2"),
+        ("int[]", &longer.concat(), "InvalidValue \"m\" what parameter m refers to: its header"),
+    ] {
+        let fault = arrived(text, data_type, bytes).await.unwrap_err();
+        assert!(fault.starts_with(says), "{fault}");
+    }
+}

@@ -1,0 +1,227 @@
+//! Inputs that others hold too, and that the program therefore must not write to: each is bound
+//! read-only over itself in a mount namespace of the program's own. So neither a mode nor an owner
+//! matters, not even to root; to all others the file is as it was.
+//!
+//! Root needs a mount namespace only. Others make a user namespace around it, in which they are who
+//! they are; what they may do there is gone with the exec of the program.
+
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, open};
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::stat::Mode;
+use nix::sys::statvfs::{FsFlags, statvfs};
+
+use crate::workspace;
+
+/// What a start fails with if the program could not be kept from its inputs: an error that no exec
+/// gives.
+pub(super) const UNGUARDED: i32 = libc::ENOANO;
+
+/// What a program must not write to: files of its workspace, which is the working directory.
+#[derive(Clone, Debug)]
+pub(super) struct Guard {
+    files: Vec<String>,
+    /// The one of them that is standard input: opened behind the guard, so that it is no way
+    /// around it.
+    stdin: Option<String>,
+    identity: Identity,
+}
+
+impl Guard {
+    pub(super) fn new(files: Vec<String>, stdin: Option<&str>) -> Self {
+        let stdin = stdin.filter(|stdin| files.iter().any(|file| file == stdin));
+        Self { stdin: stdin.map(str::to_owned), files, identity: Identity::own() }
+    }
+
+    /// Makes the calling process one that can't write to the files. For a process that is about to
+    /// be a program, and has one thread.
+    pub(super) fn set(&self) -> io::Result<()> {
+        let unguarded = |_| io::Error::from_raw_os_error(UNGUARDED);
+        self.try_set().map_err(unguarded)
+    }
+
+    fn try_set(&self) -> io::Result<()> {
+        self.identity.enter_namespace()?;
+        for file in &self.files {
+            let here = |file: &File| CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            let place = workspace::open_path(Path::new("."), file)?;
+            bind(&here(&place)?)?;
+            // What is on top of it now.
+            let bound = workspace::open_path(Path::new("."), file)?;
+            make_read_only(&here(&bound)?)?;
+        }
+        if let Some(stdin) = &self.stdin {
+            let stdin = workspace::open_file(Path::new("."), stdin)?;
+            nix::unistd::dup2_stdin(&stdin)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether programs can be kept from their inputs here.
+pub(super) fn works(directory: &Path) -> bool {
+    let Ok(directory) = CString::new(directory.as_os_str().as_bytes()) else { return false };
+    let identity = Identity::own();
+    let mut command = Command::new("/proc/self/exe");
+    try_before_exec(&mut command, move || {
+        identity.enter_namespace()?;
+        bind(&directory)?;
+        make_read_only(&directory)
+    });
+    match command.spawn() {
+        Ok(mut child) => child.wait().is_ok_and(|status| status.success()),
+        Err(error) => {
+            tracing::info!(%error, "inputs are copied: a program can't be kept from its inputs here");
+            false
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "to see whether it works takes a process of its own")]
+fn try_before_exec(
+    command: &mut Command,
+    attempt: impl Fn() -> nix::Result<()> + Send + Sync + 'static,
+) {
+    let attempt = move || {
+        attempt()?;
+        // SAFETY: ends this process, which is a child that nobody else waits for.
+        unsafe { libc::_exit(0) }
+    };
+    // SAFETY: after the fork it makes system calls only, with strings that were made before.
+    unsafe { command.pre_exec(attempt) };
+}
+
+/// Who this process is, in the words of a user namespace.
+#[derive(Clone, Debug)]
+struct Identity {
+    user: String,
+    group: String,
+}
+
+impl Identity {
+    fn own() -> Self {
+        let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
+        Self { user: format!("{user} {user} 1"), group: format!("{group} {group} 1") }
+    }
+
+    /// Enters a mount namespace of its own, of which nothing gets out.
+    fn enter_namespace(&self) -> nix::Result<()> {
+        match unshare(CloneFlags::CLONE_NEWNS) {
+            Err(Errno::EPERM) => {
+                unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)?;
+                write(c"/proc/self/setgroups", "deny")?;
+                write(c"/proc/self/uid_map", &self.user)?;
+                write(c"/proc/self/gid_map", &self.group)?;
+            }
+            done => done?,
+        }
+        // Not private: what the machine mounts or unmounts later is seen by a long job too.
+        let slaves = MsFlags::MS_REC | MsFlags::MS_SLAVE;
+        mount(None::<&CStr>, c"/", None::<&CStr>, slaves, None::<&CStr>)
+    }
+}
+
+fn write(path: &CStr, text: &str) -> nix::Result<()> {
+    let file = open(path, OFlag::O_WRONLY | OFlag::O_CLOEXEC, Mode::empty())?;
+    nix::unistd::write(&file, text.as_bytes()).map(drop)
+}
+
+fn bind(place: &CStr) -> nix::Result<()> {
+    mount(Some(place), place, None::<&CStr>, MsFlags::MS_BIND, None::<&CStr>)
+}
+
+/// Keeps what else its file system forbids, as the kernel demands of who is not root.
+fn make_read_only(place: &CStr) -> nix::Result<()> {
+    let own = statvfs(place)?.flags();
+    let mut flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
+    for (has, keep) in [
+        (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),
+        (FsFlags::ST_NODEV, MsFlags::MS_NODEV),
+        (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
+        (FsFlags::ST_NOATIME, MsFlags::MS_NOATIME),
+        (FsFlags::ST_NODIRATIME, MsFlags::MS_NODIRATIME),
+        (FsFlags::ST_RELATIME, MsFlags::MS_RELATIME),
+    ] {
+        if own.contains(has) {
+            flags |= keep;
+        }
+    }
+    mount(None::<&CStr>, place, None::<&CStr>, flags, None::<&CStr>)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// What a script that tries to write to `input` says, as this user (0: as who we are).
+    #[expect(unsafe_code, reason = "a guard is set between fork and exec")]
+    fn said(directory: &Path, script: &str, user: u32) -> Option<String> {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", script]).current_dir(directory);
+        let set = move || {
+            if user > 0 {
+                nix::unistd::setgid(user.into())?;
+                nix::unistd::setuid(user.into())?;
+            }
+            Guard::new(vec!["input".to_owned(), "sub/other".to_owned()], Some("input")).set()
+        };
+        // SAFETY: it allocates after the fork, of a test process in which no other thread holds the
+        // allocator's lock for ever: glibc takes care of that lock in a fork.
+        unsafe { command.pre_exec(set) };
+        let output = match command.output() {
+            Err(error) if error.raw_os_error() == Some(UNGUARDED) => return None,
+            output => output.unwrap(),
+        };
+        Some(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn workspace() -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::create_dir(directory.path().join("sub")).unwrap();
+        for file in ["input", "sub/other", "free"] {
+            fs::write(directory.path().join(file), "whole").unwrap();
+            let all = fs::Permissions::from_mode(0o666);
+            fs::set_permissions(directory.path().join(file), all).unwrap();
+        }
+        directory
+    }
+
+    const TRIES: &str = "cat; echo; \
+        (echo x > input) 2>/dev/null && echo wrote; (echo x >> sub/other) 2>/dev/null && echo wrote; \
+        (echo x 1<> /proc/self/fd/0 >&0) 2>/dev/null && echo wrote through; \
+        chmod 666 input 2>/dev/null && echo chmod; truncate -s 0 input 2>/dev/null && echo cut; \
+        rm -f input 2>/dev/null && echo removed; mv input away 2>/dev/null && echo moved; \
+        ln input link 2>/dev/null && echo linked; umount input 2>/dev/null; \
+        (echo x > free) && echo free; cat input sub/other";
+
+    #[test]
+    fn a_program_reads_what_it_can_not_write() {
+        let root = nix::unistd::geteuid().is_root();
+        // Root could undo it if it wanted to, and who is not root can't; nobody does it unawares.
+        let script = if root { TRIES.replace("umount input", "true") } else { TRIES.to_owned() };
+        let users: &[u32] = if root { &[0, 65534] } else { &[0] };
+        for user in users {
+            let directory = workspace();
+            assert_eq!(works(directory.path()), said(directory.path(), "true", 0).is_some());
+            let script = if *user > 0 { TRIES } else { &script };
+            let Some(said) = said(directory.path(), script, *user) else { continue };
+            assert_eq!(said, "whole\nfree\nwholewhole", "as user {user}");
+            let kept = fs::read_to_string(directory.path().join("input")).unwrap();
+            assert_eq!(kept, "whole");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A fetcher that moves nothing anywhere: it has what it was told to have, fails as it was told to,
+//! and waits until it is let go. It drives the engine in tests.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fishplate_contract::{DataRef, Fault, FaultCode, Placing};
+use fishplate_data::Progress;
+use tokio::sync::Notify;
+
+use super::{AdoptOrder, Adopted, DeliverOrder, FetchOrder, Fetcher};
+use crate::executor::BoxFuture;
+
+/// The fake.
+#[derive(Debug, Default)]
+pub struct FakeFetcher {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    there: HashMap<String, Vec<u8>>,
+    faults: HashMap<String, Fault>,
+    held: HashMap<String, Arc<Notify>>,
+    fetches: Vec<FetchOrder>,
+    deliveries: Vec<DeliverOrder>,
+    adoptions: Vec<AdoptOrder>,
+    /// Transfers that were given up before their end.
+    stopped: Vec<String>,
+}
+
+impl FakeFetcher {
+    /// This is at that address.
+    pub fn put(&self, url: &str, bytes: &[u8]) {
+        self.state().there.insert(url.to_owned(), bytes.to_vec());
+    }
+
+    /// Transfers from or to that address fail.
+    pub fn fail(&self, url: &str, fault: Fault) {
+        self.state().faults.insert(url.to_owned(), fault);
+    }
+
+    /// Transfers from or to that address wait, with one byte moved, until they are let go.
+    pub fn hold(&self, url: &str) {
+        self.state().held.insert(url.to_owned(), Arc::default());
+    }
+
+    /// Lets one transfer go that waits.
+    pub fn let_go(&self, url: &str) {
+        if let Some(held) = self.state().held.get(url) {
+            held.notify_one();
+        }
+    }
+
+    /// All orders to fetch so far.
+    pub fn fetches(&self) -> Vec<FetchOrder> {
+        self.state().fetches.clone()
+    }
+
+    /// All orders to deliver so far.
+    pub fn deliveries(&self) -> Vec<DeliverOrder> {
+        self.state().deliveries.clone()
+    }
+
+    /// All orders to adopt so far.
+    pub fn adoptions(&self) -> Vec<AdoptOrder> {
+        self.state().adoptions.clone()
+    }
+
+    /// Addresses of transfers that were given up before their end.
+    pub fn stopped(&self) -> Vec<String> {
+        self.state().stopped.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn go_to(&self, url: &str, progress: &Progress) -> Result<(), Fault> {
+        let held = self.state().held.get(url).cloned();
+        let mut given_up = GivenUp { fetcher: self, url: Some(url) };
+        if let Some(held) = held {
+            progress.set(1);
+            held.notified().await;
+        } else {
+            tokio::task::yield_now().await;
+        }
+        given_up.url = None;
+        let fault = self.state().faults.get(url).cloned();
+        fault.map_or(Ok(()), Err)
+    }
+}
+
+/// Notes a transfer that is dropped before its end.
+struct GivenUp<'f> {
+    fetcher: &'f FakeFetcher,
+    url: Option<&'f str>,
+}
+
+impl Drop for GivenUp<'_> {
+    fn drop(&mut self) {
+        if let Some(url) = self.url {
+            self.fetcher.state().stopped.push(url.to_owned());
+        }
+    }
+}
+
+impl Fetcher for FakeFetcher {
+    fn fetch<'a>(
+        &'a self,
+        order: &'a FetchOrder,
+        progress: &'a Progress,
+    ) -> BoxFuture<'a, Result<Placing, Fault>> {
+        Box::pin(async move {
+            self.state().fetches.push(order.clone());
+            self.go_to(&order.from.url, progress).await?;
+            let bytes = self.state().there.get(&order.from.url).cloned();
+            let bytes = bytes.ok_or_else(|| Fault::new(FaultCode::NoSuchData, "there is none"))?;
+            progress.set(bytes.len() as u64);
+            std::fs::write(&order.target, &bytes)
+                .map_err(|error| Fault::new(FaultCode::StorageFull, error.to_string()))?;
+            let linked = !order.private && bytes.len() as u64 >= order.link_size;
+            Ok(if linked { Placing::Link } else { Placing::Copy })
+        })
+    }
+
+    fn deliver<'a>(
+        &'a self,
+        order: &'a DeliverOrder,
+        progress: &'a Progress,
+    ) -> BoxFuture<'a, Result<DataRef, Fault>> {
+        Box::pin(async move {
+            self.state().deliveries.push(order.clone());
+            self.go_to(&order.to, progress).await?;
+            progress.set(order.file.len);
+            Ok(DataRef { len: Some(order.file.len), ..DataRef::new(&order.to) })
+        })
+    }
+
+    fn adopt<'a>(&'a self, order: &'a AdoptOrder) -> BoxFuture<'a, Result<Adopted, Fault>> {
+        Box::pin(async move {
+            self.state().adoptions.push(order.clone());
+            if let Some(fault) = self.state().faults.get(&order.file.name).cloned() {
+                return Err(fault);
+            }
+            let number = self.state().adoptions.len();
+            let place = if order.session.is_some() { "session" } else { "data" };
+            let url = format!("http://here.example/{place}/{number}/{}", order.file.name);
+            let reference = DataRef { len: Some(order.file.len), ..DataRef::new(url) };
+            let reference = order.earlier.clone().unwrap_or(reference);
+            Ok(Adopted { reference, expires: None })
+        })
+    }
+}

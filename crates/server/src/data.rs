@@ -1,0 +1,117 @@
+//! Data by reference as this server has it: its pool, its uploads, its sessions, and the resolver
+//! that fetches from others.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fishplate_contract::{Fault, FaultCode, Principal, SessionId};
+use fishplate_data::{Grant, GrantRequest, Lease, Pool, PoolError, Sessions};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
+use tokio::task::spawn_blocking;
+
+use crate::faces::data::Uploads;
+
+/// How often the pool and the sessions are swept.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// What of a name is written as it is in an address.
+const IN_A_SEGMENT: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Data by reference, as one process has it.
+#[derive(Debug)]
+pub struct Data {
+    /// Where data rests.
+    pub pool: Pool,
+    /// Uploads that are under way; `None`: nobody may upload.
+    pub uploads: Option<Uploads>,
+    /// Spaces that jobs share; `None`: there are none.
+    pub sessions: Option<Sessions>,
+    /// What every address that we give begins with.
+    pub origin: String,
+}
+
+impl Data {
+    /// Gives data an address. It ends with the name, if there is one.
+    ///
+    /// # Errors
+    /// As [`Pool::grant`].
+    pub fn grant(
+        &self,
+        lease: &Lease,
+        owner: &Principal,
+        name: &str,
+        media_type: &str,
+    ) -> Result<Grant, PoolError> {
+        let request = GrantRequest {
+            origin: self.origin.clone(),
+            name: name.to_owned(),
+            media_type: media_type.to_owned(),
+            life: None,
+        };
+        self.pool.grant(lease, owner, request)
+    }
+
+    /// The address of an upload.
+    pub(crate) fn upload_url(&self, id: &str) -> String {
+        format!("{}/data/uploads/{id}", self.origin)
+    }
+
+    /// Below which a session's files are.
+    pub fn session_url(&self, id: &SessionId) -> String {
+        format!("{}/session/{id}", self.origin)
+    }
+
+    /// The address of a session's file.
+    pub fn session_file_url(&self, id: &SessionId, name: &str) -> String {
+        let name = percent_encoding::utf8_percent_encode(name, IN_A_SEGMENT);
+        format!("{}/session/{id}/{name}", self.origin)
+    }
+
+    /// Removes what nobody may have any more, now and then, until it is dropped.
+    pub async fn keep_house(self: Arc<Self>) {
+        loop {
+            let data = Arc::clone(&self);
+            if let Err(error) = spawn_blocking(move || data.sweep()).await {
+                tracing::error!(%error, "the pool was not swept");
+            }
+            tokio::time::sleep(SWEEP_EVERY).await;
+        }
+    }
+
+    fn sweep(&self) {
+        if let Err(error) = self.pool.sweep() {
+            tracing::warn!(%error, "the pool can't be swept");
+        }
+        if let Some(sessions) = &self.sessions
+            && let Err(error) = sessions.sweep_idle(&|_| false)
+        {
+            tracing::warn!(%error, "sessions can't be swept");
+        }
+        if let Some(uploads) = &self.uploads
+            && let Err(error) = uploads.sweep(self.pool.settings().incoming_life)
+        {
+            tracing::warn!(%error, "uploads can't be swept");
+        }
+    }
+}
+
+/// Runs what may wait for the disk beside the runtime.
+///
+/// # Errors
+/// What it says, as a fault.
+pub async fn blocking<T, E>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, Fault>
+where
+    T: Send + 'static,
+    E: Into<Fault> + Send + 'static,
+{
+    match spawn_blocking(work).await {
+        Ok(done) => done.map_err(Into::into),
+        Err(error) => {
+            tracing::error!(%error, "work beside the runtime was not done");
+            Err(Fault::new(FaultCode::Internal, "the server is ending; try again"))
+        }
+    }
+}

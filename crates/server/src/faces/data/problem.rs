@@ -1,0 +1,93 @@
+//! Faults as answers of plain HTTP: a sentence, or a problem detail (RFC 9457) for programs.
+
+use fishplate_contract::{Fault, FaultCode};
+use hyper::header::{self, HeaderMap};
+use hyper::{Response, StatusCode};
+use serde_json::{Map, Value, json};
+
+use super::conditions::lines;
+use super::send::put;
+use crate::http::{Reply, ReplyBody};
+
+/// The answer that tells of a fault.
+pub(super) fn reply(fault: &Fault, asked: &HeaderMap) -> Reply {
+    typed(fault, None, Map::new(), asked)
+}
+
+/// The same with a registered problem type and its members.
+pub(super) fn typed(
+    fault: &Fault,
+    kind: Option<&str>,
+    mut members: Map<String, Value>,
+    asked: &HeaderMap,
+) -> Reply {
+    let status = status(fault.code);
+    let (content_type, body) = if wants_json(asked) || kind.is_some() {
+        let kind = kind.map_or_else(|| "about:blank".to_owned(), ToOwned::to_owned);
+        members.insert("type".to_owned(), json!(kind));
+        members.insert("title".to_owned(), json!(fault.code.name()));
+        members.insert("status".to_owned(), json!(status));
+        members.insert("detail".to_owned(), json!(fault.message));
+        members.insert("code".to_owned(), json!(fault.code.name()));
+        if let Some(limit) = &fault.limit {
+            let limit = json!({ "name": limit.name, "value": limit.value });
+            members.insert("limit".to_owned(), limit);
+        }
+        ("application/problem+json", format!("{}\n", Value::Object(members)))
+    } else {
+        let limit = fault.limit.as_ref();
+        let limit = limit.map(|limit| format!(" (limit {}: {})", limit.name, limit.value));
+        ("text/plain; charset=utf-8", format!("{fault}{}\n", limit.unwrap_or_default()))
+    };
+    let mut reply = Response::new(ReplyBody::bytes(body));
+    *reply.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    put(&mut reply, header::CONTENT_TYPE, content_type);
+    put(&mut reply, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+    put(&mut reply, header::CACHE_CONTROL, "no-store");
+    if let Some(wait) = fault.retry_after {
+        put(&mut reply, header::RETRY_AFTER, &wait.as_secs().max(1).to_string());
+    }
+    reply
+}
+
+/// Whether a program asks.
+pub(super) fn wants_json(asked: &HeaderMap) -> bool {
+    lines(asked, &header::ACCEPT).is_some_and(|accept| accept.contains("json"))
+}
+
+/// The status that goes with a fault.
+fn status(code: FaultCode) -> u16 {
+    match code {
+        FaultCode::NoSuchData | FaultCode::NoSuchSession | FaultCode::UnknownService => 404,
+        FaultCode::AddressForbidden => 403,
+        FaultCode::TimedOut => 408,
+        FaultCode::KeyConflict => 409,
+        FaultCode::QuotaExceeded | FaultCode::MessageTooLarge => 413,
+        FaultCode::UnsupportedMediaType => 415,
+        FaultCode::DataMismatch => 422,
+        FaultCode::QueueFull => 503,
+        FaultCode::TransferFailed => 502,
+        FaultCode::StorageFull => 507,
+        FaultCode::NotSupported => 405,
+        code => match code.blame() {
+            fishplate_contract::Blame::Sender => 400,
+            fishplate_contract::Blame::Receiver => 500,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_fault_has_a_status_that_blames_the_right_one() {
+        use fishplate_contract::Blame;
+        for &code in FaultCode::ALL {
+            let status = status(code);
+            // A quota is the server's, though less data would do.
+            let sender = code.blame() == Blame::Sender || code == FaultCode::QuotaExceeded;
+            assert_eq!(sender, (400..500).contains(&status), "{}: {status}", code.name());
+        }
+    }
+}

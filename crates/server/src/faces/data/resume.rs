@@ -1,0 +1,327 @@
+//! Resumable uploads: the core of draft-ietf-httpbis-resumable-upload-12. There are no interim
+//! responses (104): who wants to resume creates the upload with `Upload-Complete: ?0` and so learns
+//! its address.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fishplate_contract::{Digest, Fault, FaultCode, Principal};
+use fishplate_data::Incoming as Arriving;
+use hyper::body::Body;
+use hyper::header::{self, HeaderMap, HeaderName};
+use hyper::{Method, Response, StatusCode};
+use serde_json::{Map, json};
+
+use super::conditions::lines;
+use super::intake::{IntakeError, Taken, take_in};
+use super::receive::{content_digest, created, digest, keep, media_type};
+use super::send::{REPR_DIGEST, put};
+use super::uploads::{Done, Turn, Upload, UploadId, Uploads};
+use super::{not_allowed, problem};
+use crate::data::{Data, blocking};
+use crate::http::body::Incoming;
+use crate::http::{Reply, ReplyBody};
+
+const COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
+const OFFSET: HeaderName = HeaderName::from_static("upload-offset");
+const LENGTH: HeaderName = HeaderName::from_static("upload-length");
+const LIMIT: HeaderName = HeaderName::from_static("upload-limit");
+const ACCEPT_PATCH: HeaderName = HeaderName::from_static("accept-patch");
+
+/// What is appended.
+const PARTIAL: &str = "application/partial-upload";
+
+const PROBLEMS: &str = "https://iana.org/assignments/http-problem-types#";
+
+/// Whether a request begins an upload of several requests: `Upload-Complete: ?0`.
+pub(super) fn is_begin(asked: &HeaderMap) -> bool {
+    complete(asked) == Some(false)
+}
+
+/// Begins an upload with as much as came.
+pub(super) async fn begin<B>(
+    uploads: &Uploads,
+    data: &Arc<Data>,
+    body: &mut Incoming<B>,
+    name: String,
+    asked: &HeaderMap,
+    owner: &Principal,
+) -> Result<Reply, Fault>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    let id = UploadId::draw().map_err(|error| unreadable(&error))?;
+    let mut upload = Upload::new(owner, name, media_type(asked));
+    upload.length = number(asked, &LENGTH);
+    upload.digest = digest(asked, &REPR_DIGEST)?.map(|digest| digest.to_string());
+    let content = content_digest(asked)?;
+    let turn = uploads.turn(id);
+    let _mine = turn.take().await;
+    let arriving = open(data, id, &upload).await?;
+    uploads.keep(id, &upload).map_err(|error| unreadable(&error))?;
+    let Taken { arriving, ended } = take_in(body, arriving, content, Some(&turn)).await?;
+    let offset = arriving.len();
+    put_away(arriving).await;
+    if let Err(error) = ended {
+        return Err(error.into_fault());
+    }
+    let mut reply = Response::new(ReplyBody::bytes(""));
+    *reply.status_mut() = StatusCode::CREATED;
+    put(&mut reply, header::LOCATION, &data.upload_url(&id.to_string()));
+    Ok(with_state(reply, data, offset, &upload))
+}
+
+/// Answers a request for an upload.
+pub(super) async fn answer<B>(
+    uploads: &Uploads,
+    data: &Arc<Data>,
+    id: UploadId,
+    method: &Method,
+    body: &mut Incoming<B>,
+    asked: &HeaderMap,
+    owner: &Principal,
+) -> Result<Reply, Fault>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    if !matches!(*method, Method::HEAD | Method::PATCH | Method::DELETE) {
+        return Ok(not_allowed("HEAD, PATCH, DELETE"));
+    }
+    let turn = uploads.turn(id);
+    let _mine = turn.take().await;
+    let found = uploads.find(id, owner).map_err(|error| unreadable(&error))?;
+    let upload = found.ok_or_else(|| {
+        let what = "there is no such upload of yours; it may have been completed long ago, \
+                    cancelled, or have expired";
+        Fault::new(FaultCode::NoSuchData, what)
+    })?;
+    match *method {
+        Method::HEAD => state(data, id, &upload).await,
+        Method::DELETE => cancel(uploads, data, id, &upload).await,
+        _ => append(uploads, data, id, upload, body, asked, &turn).await,
+    }
+}
+
+async fn state(data: &Arc<Data>, id: UploadId, upload: &Upload) -> Result<Reply, Fault> {
+    let mut reply = no_content();
+    let offset = match &upload.done {
+        Some(done) => {
+            put(&mut reply, header::LOCATION, &done.url);
+            done.length
+        }
+        None => {
+            let arriving = open(data, id, upload).await?;
+            let offset = arriving.len();
+            put_away(arriving).await;
+            offset
+        }
+    };
+    Ok(with_state(reply, data, offset, upload))
+}
+
+async fn cancel(
+    uploads: &Uploads,
+    data: &Arc<Data>,
+    id: UploadId,
+    upload: &Upload,
+) -> Result<Reply, Fault> {
+    if upload.done.is_none() {
+        let mut arriving = open(data, id, upload).await?;
+        blocking(move || arriving.truncate(0)).await?;
+    }
+    uploads.forget(id).map_err(|error| unreadable(&error))?;
+    Ok(no_content())
+}
+
+async fn append<B>(
+    uploads: &Uploads,
+    data: &Arc<Data>,
+    id: UploadId,
+    mut upload: Upload,
+    body: &mut Incoming<B>,
+    asked: &HeaderMap,
+    turn: &Turn,
+) -> Result<Reply, Fault>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    let (complete, at) = appended(asked)?;
+    if let Some(done) = &upload.done {
+        return Ok(completed(done, body.told(), asked));
+    }
+    let told = body.told().filter(|_| complete).map(|rest| at.saturating_add(rest));
+    for length in [number(asked, &LENGTH), told].into_iter().flatten() {
+        if upload.length.is_some_and(|before| before != length) {
+            return Ok(inconsistent(asked));
+        }
+        upload.length = Some(length);
+    }
+    let content = content_digest(asked)?;
+    let arriving = open(data, id, &upload).await?;
+    let offset = arriving.len();
+    if at != offset {
+        put_away(arriving).await;
+        return Ok(with_state(mismatching(offset, at, asked), data, offset, &upload));
+    }
+    uploads.keep(id, &upload).map_err(|error| unreadable(&error))?;
+    let Taken { arriving, ended } = take_in(body, arriving, content, Some(turn)).await?;
+    let offset = arriving.len();
+    if let Err(error) = ended {
+        put_away(arriving).await;
+        let more = matches!(&error, IntakeError::Pool(error) if is_mismatch(error));
+        if more {
+            // More than was announced: nothing of it is to be trusted.
+            uploads.forget(id).map_err(|error| unreadable(&error))?;
+            return Ok(inconsistent(asked));
+        }
+        return Err(error.into_fault());
+    }
+    if !complete {
+        put_away(arriving).await;
+        return Ok(with_state(no_content(), data, offset, &upload));
+    }
+    if upload.length.is_some_and(|length| length != offset) {
+        put_away(arriving).await;
+        return Ok(inconsistent(asked));
+    }
+    let must_be = upload.digest.as_deref().and_then(Digest::from_field);
+    let (name, media_type) = (upload.name.clone(), upload.media_type.clone());
+    let kept = keep(data, arriving, must_be, &upload.owner(), name, media_type).await;
+    let mut reply = match kept {
+        Ok(stored) => {
+            upload.done = Some(Done { url: stored.grant.url.clone(), length: offset });
+            uploads.keep(id, &upload).map_err(|error| unreadable(&error))?;
+            created(&stored, asked)
+        }
+        Err(fault) if fault.code == FaultCode::DataMismatch => {
+            uploads.forget(id).map_err(|error| unreadable(&error))?;
+            problem::reply(&fault, asked)
+        }
+        // The bytes are there still.
+        Err(fault) => return Err(fault),
+    };
+    put(&mut reply, COMPLETE, "?1");
+    put(&mut reply, OFFSET, &offset.to_string());
+    Ok(reply)
+}
+
+/// What an append says of itself.
+fn appended(asked: &HeaderMap) -> Result<(bool, u64), Fault> {
+    let content_type = lines(asked, &header::CONTENT_TYPE).unwrap_or_default();
+    if content_type != PARTIAL {
+        let what = format!("an upload is appended to with Content-Type {PARTIAL}");
+        return Err(Fault::new(FaultCode::UnsupportedMediaType, what));
+    }
+    complete(asked).zip(number(asked, &OFFSET)).ok_or_else(|| {
+        let what = "an append needs Upload-Offset: NUMBER and Upload-Complete: ?0 or ?1";
+        Fault::new(FaultCode::InvalidValue, what)
+    })
+}
+
+/// The bytes that are there, locked against others.
+async fn open(data: &Arc<Data>, id: UploadId, upload: &Upload) -> Result<Arriving, Fault> {
+    let (data, owner, length) = (Arc::clone(data), upload.owner(), upload.length);
+    blocking(move || data.pool.receive(&owner, Some(&id.key()), length)).await
+}
+
+/// Closes it beside the runtime, before anybody is told that it is closed.
+async fn put_away(arriving: Arriving) {
+    let _ = tokio::task::spawn_blocking(move || drop(arriving)).await;
+}
+
+fn is_mismatch(error: &fishplate_data::PoolError) -> bool {
+    matches!(error, fishplate_data::PoolError::Mismatch { .. })
+}
+
+fn no_content() -> Reply {
+    let mut reply = Response::new(ReplyBody::bytes(""));
+    *reply.status_mut() = StatusCode::NO_CONTENT;
+    reply
+}
+
+fn with_state(mut reply: Reply, data: &Data, offset: u64, upload: &Upload) -> Reply {
+    put(&mut reply, OFFSET, &offset.to_string());
+    put(&mut reply, COMPLETE, if upload.done.is_some() { "?1" } else { "?0" });
+    if let Some(length) = upload.length {
+        put(&mut reply, LENGTH, &length.to_string());
+    }
+    put(&mut reply, LIMIT, &limits(data));
+    put(&mut reply, header::CACHE_CONTROL, "no-store");
+    reply
+}
+
+fn limits(data: &Data) -> String {
+    let settings = data.pool.settings();
+    let age = format!("max-age={}", settings.incoming_life.as_secs());
+    match settings.quota.into_iter().chain(settings.owner_quota).min() {
+        Some(quota) => format!("{age}, max-size={quota}"),
+        None => age,
+    }
+}
+
+/// What uploads are possible here.
+pub(super) fn options(data: &Data) -> Reply {
+    let mut reply = no_content();
+    put(&mut reply, header::ALLOW, "OPTIONS, PUT, POST");
+    put(&mut reply, ACCEPT_PATCH, PARTIAL);
+    put(&mut reply, LIMIT, &limits(data));
+    reply
+}
+
+fn mismatching(expected: u64, provided: u64, asked: &HeaderMap) -> Reply {
+    let what = format!("{expected} bytes are there, so the next is not byte {provided}");
+    let fault = Fault::new(FaultCode::KeyConflict, what);
+    let mut members = Map::new();
+    members.insert("expected-offset".to_owned(), json!(expected));
+    members.insert("provided-offset".to_owned(), json!(provided));
+    let kind = format!("{PROBLEMS}mismatching-upload-offset");
+    problem::typed(&fault, Some(&kind), members, asked)
+}
+
+fn inconsistent(asked: &HeaderMap) -> Reply {
+    let what = "the upload's length is not what was told of it before";
+    let fault = Fault::new(FaultCode::InvalidValue, what);
+    let kind = format!("{PROBLEMS}inconsistent-upload-length");
+    problem::typed(&fault, Some(&kind), Map::new(), asked)
+}
+
+fn completed(done: &Done, told: Option<u64>, asked: &HeaderMap) -> Reply {
+    if told != Some(0) {
+        return inconsistent(asked);
+    }
+    let fault = Fault::new(FaultCode::InvalidValue, "the upload was completed before");
+    let kind = format!("{PROBLEMS}completed-upload");
+    let mut reply = problem::typed(&fault, Some(&kind), Map::new(), asked);
+    *reply.status_mut() = StatusCode::GONE;
+    put(&mut reply, header::LOCATION, &done.url);
+    reply
+}
+
+/// A boolean of a structured field; what is none is as if it were not there.
+fn complete(asked: &HeaderMap) -> Option<bool> {
+    match lines(asked, &COMPLETE)?.trim() {
+        "?1" => Some(true),
+        "?0" => Some(false),
+        _ => None,
+    }
+}
+
+/// A number of a structured field; what is none is as if it were not there.
+fn number(asked: &HeaderMap, name: &HeaderName) -> Option<u64> {
+    let field = lines(asked, name)?;
+    let text = field.trim();
+    let digits = !text.is_empty() && text.len() <= 15 && text.bytes().all(|b| b.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+fn unreadable(error: &std::io::Error) -> Fault {
+    if matches!(error.kind(), std::io::ErrorKind::StorageFull) {
+        return Fault::new(FaultCode::StorageFull, "the disk of the server is full");
+    }
+    tracing::error!(%error, "an upload can't be remembered");
+    Fault::new(FaultCode::Internal, "the upload can't be remembered; the server's log has more")
+}

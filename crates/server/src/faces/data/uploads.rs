@@ -1,0 +1,239 @@
+//! Resumable uploads as they are remembered: a small file each, beside the bytes that the pool holds
+//! on their way in. So an upload survives the server, and CGI processes share it.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use fishplate_contract::{Principal, SessionId};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Notify, OwnedMutexGuard};
+
+/// The uploads of a data directory.
+#[derive(Debug)]
+pub struct Uploads {
+    directory: PathBuf,
+    /// Uploads to which somebody appends or wants to.
+    busy: Mutex<HashMap<UploadId, Arc<Turn>>>,
+}
+
+/// An upload's name: as unguessable as a session's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct UploadId(SessionId);
+
+/// What is remembered of an upload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Upload {
+    owner: String,
+    /// The file's name; empty if it has none.
+    pub(super) name: String,
+    /// Empty if not told.
+    pub(super) media_type: String,
+    /// Bytes of the whole, once somebody told.
+    pub(super) length: Option<u64>,
+    /// What the whole must be, as a field of RFC 9530.
+    pub(super) digest: Option<String>,
+    /// What was sent is all of it; then the address of the data.
+    pub(super) done: Option<Done>,
+}
+
+/// An upload that was completed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Done {
+    pub(super) url: String,
+    pub(super) length: u64,
+}
+
+/// Who may append to an upload: one at a time, and whoever comes later drives the one before away,
+/// because its sender has given that request up.
+#[derive(Debug, Default)]
+pub(super) struct Turn {
+    at_work: Arc<tokio::sync::Mutex<()>>,
+    leave: Notify,
+}
+
+impl Turn {
+    /// Sends away who is at work, and waits for that.
+    pub(super) async fn take(self: &Arc<Self>) -> OwnedMutexGuard<()> {
+        loop {
+            if let Ok(mine) = Arc::clone(&self.at_work).try_lock_owned() {
+                return mine;
+            }
+            self.leave.notify_waiters();
+            let soon = Duration::from_millis(50);
+            // Who began to listen just now did not hear it.
+            if let Ok(mine) =
+                tokio::time::timeout(soon, Arc::clone(&self.at_work).lock_owned()).await
+            {
+                return mine;
+            }
+        }
+    }
+
+    /// Ends when somebody else wants the upload.
+    pub(super) async fn superseded(&self) {
+        self.leave.notified().await;
+    }
+}
+
+impl Upload {
+    pub(super) fn new(owner: &Principal, name: String, media_type: String) -> Self {
+        let owner = owner.as_str().to_owned();
+        Self { owner, name, media_type, length: None, digest: None, done: None }
+    }
+
+    /// Whose it is.
+    pub(super) fn owner(&self) -> Principal {
+        match self.owner.as_str() {
+            "" => Principal::anonymous(),
+            name => Principal::named(name),
+        }
+    }
+}
+
+impl UploadId {
+    /// A new one.
+    pub(super) fn draw() -> io::Result<Self> {
+        let mut bits = [0; 16];
+        getrandom::fill(&mut bits).map_err(|error| io::Error::other(error.to_string()))?;
+        Ok(Self(SessionId::from_bytes(bits)))
+    }
+
+    /// Under which the pool keeps its bytes.
+    pub(super) fn key(self) -> String {
+        format!("upload-{self}")
+    }
+}
+
+impl std::fmt::Display for UploadId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for UploadId {
+    type Err = fishplate_contract::session::NotASessionId;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
+impl Uploads {
+    /// Those of this data directory.
+    ///
+    /// # Errors
+    /// If their directory cannot be made.
+    pub fn open(data: &Path) -> io::Result<Self> {
+        let directory = data.join("uploads");
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        Ok(Self { directory, busy: Mutex::default() })
+    }
+
+    /// What is remembered of an upload; `None` if there is none of that name, or of this owner.
+    pub(super) fn find(&self, id: UploadId, owner: &Principal) -> io::Result<Option<Upload>> {
+        match fs::read(self.path(id)) {
+            Ok(text) => {
+                let upload: Upload = serde_json::from_slice(&text)?;
+                Ok(Some(upload).filter(|upload| upload.owner() == *owner))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Remembers it; all of it or what was remembered before, whatever happens meanwhile.
+    pub(super) fn keep(&self, id: UploadId, upload: &Upload) -> io::Result<()> {
+        let path = self.path(id);
+        let new = path.with_extension("new");
+        fs::write(&new, serde_json::to_vec(upload)?)?;
+        fs::rename(new, path)
+    }
+
+    /// Forgets it.
+    pub(super) fn forget(&self, id: UploadId) -> io::Result<()> {
+        match fs::remove_file(self.path(id)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Forgets those that nobody touched for so long; the pool sees to their bytes.
+    ///
+    /// # Errors
+    /// If the directory cannot be read.
+    pub fn sweep(&self, life: Duration) -> io::Result<()> {
+        let now = SystemTime::now();
+        for entry in fs::read_dir(&self.directory)?.flatten() {
+            let touched = entry.metadata().and_then(|about| about.modified());
+            if touched.is_ok_and(|at| now.duration_since(at).is_ok_and(|age| age > life)) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+        Ok(())
+    }
+
+    /// Who may append to this upload.
+    pub(super) fn turn(&self, id: UploadId) -> Arc<Turn> {
+        let mut busy = lock(&self.busy);
+        busy.retain(|_, turn| Arc::strong_count(turn) > 1);
+        Arc::clone(busy.entry(id).or_default())
+    }
+
+    fn path(&self, id: UploadId) -> PathBuf {
+        self.directory.join(id.to_string())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upload_is_remembered_for_its_owner_and_for_a_while() {
+        let data = tempfile::tempdir().unwrap();
+        let uploads = Uploads::open(data.path()).unwrap();
+        let (owner, other) = (Principal::named("ada"), Principal::anonymous());
+        let id = UploadId::draw().unwrap();
+        let mut upload = Upload::new(&owner, "mesh".to_owned(), String::new());
+        uploads.keep(id, &upload).unwrap();
+        upload.length = Some(10);
+        uploads.keep(id, &upload).unwrap();
+        let uploads = Uploads::open(data.path()).unwrap();
+        assert_eq!(uploads.find(id, &owner).unwrap(), Some(upload));
+        assert_eq!(uploads.find(id, &other).unwrap(), None);
+        uploads.sweep(Duration::from_secs(3600)).unwrap();
+        assert!(uploads.find(id, &owner).unwrap().is_some());
+        uploads.sweep(Duration::ZERO).unwrap();
+        assert_eq!(uploads.find(id, &owner).unwrap(), None);
+        uploads.forget(id).unwrap();
+        assert_eq!("..".parse::<UploadId>().ok(), None);
+    }
+
+    #[tokio::test]
+    async fn whoever_comes_later_drives_away_who_was_there() {
+        let data = tempfile::tempdir().unwrap();
+        let uploads = Uploads::open(data.path()).unwrap();
+        let id = UploadId::draw().unwrap();
+        let first = uploads.turn(id);
+        let mine = first.take().await;
+        let working = tokio::spawn(async move {
+            first.superseded().await;
+            drop(mine);
+        });
+        drop(uploads.turn(id).take().await);
+        working.await.unwrap();
+        assert_eq!(lock(&uploads.busy).len(), 1);
+        uploads.turn(UploadId::draw().unwrap());
+        assert_eq!(lock(&uploads.busy).len(), 1, "what nobody uses is forgotten");
+    }
+}

@@ -1,0 +1,153 @@
+//! Parts of files as a body. What is in the disk's cache goes straight to the connection; the disk
+//! itself is only read by threads that may wait for it.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::FileExt as _;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use rustix::io::{ReadWriteFlags, preadv2};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use super::direct::{Outlet, WINDOW};
+
+/// What is read at once to have it in the cache.
+const WARMED: usize = 256 << 10;
+
+/// Sections of a body, and the file that those that are no bytes are in.
+#[derive(Debug)]
+pub(super) struct FileBody {
+    file: Arc<File>,
+    sections: VecDeque<Section>,
+    /// Where windows are noted; without, the bytes themselves are given.
+    outlet: Option<Outlet>,
+    reading: Option<JoinHandle<io::Result<Bytes>>>,
+    /// The connection was given a window, and others have not had their turn since.
+    yields: bool,
+}
+
+/// A section of a body.
+#[derive(Debug)]
+pub enum Section {
+    /// These bytes.
+    Bytes(Bytes),
+    /// So many bytes of the file.
+    File {
+        /// The first.
+        at: u64,
+        /// How many.
+        len: u64,
+    },
+}
+
+impl Section {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File { len, .. } => *len,
+        }
+    }
+}
+
+/// Bytes of all sections.
+pub(super) fn total(sections: &[Section]) -> u64 {
+    sections.iter().map(Section::len).sum()
+}
+
+impl FileBody {
+    pub(super) fn new(file: File, sections: Vec<Section>) -> Self {
+        Self {
+            file: Arc::new(file),
+            sections: sections.into(),
+            outlet: None,
+            reading: None,
+            yields: false,
+        }
+    }
+
+    /// Gives windows to this connection instead of bytes.
+    pub(super) fn through(&mut self, outlet: &Outlet) {
+        self.outlet = Some(outlet.clone());
+    }
+
+    pub(super) fn poll_next(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Bytes>>> {
+        if std::mem::take(&mut self.yields) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        while self.sections.front().is_some_and(|section| section.len() == 0) {
+            self.sections.pop_front();
+        }
+        let (at, len) = match self.sections.front_mut() {
+            None => return Poll::Ready(None),
+            Some(Section::Bytes(bytes)) => return Poll::Ready(Some(Ok(std::mem::take(bytes)))),
+            Some(Section::File { at, len }) => (*at, shorter(*len)),
+        };
+        if self.reading.is_none() && !self.is_at_hand(at, len) {
+            let (file, keep) = (Arc::clone(&self.file), self.outlet.is_none());
+            self.reading = Some(spawn_blocking(move || read(&file, at, len, keep)));
+        }
+        let bytes = match &mut self.reading {
+            None => Bytes::new(),
+            Some(reading) => {
+                let read = ready!(Pin::new(reading).poll(context));
+                self.reading = None;
+                match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
+                    Ok(bytes) => bytes,
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                }
+            }
+        };
+        let bytes = match &self.outlet {
+            Some(outlet) => outlet.window(&self.file, at, len),
+            None => bytes,
+        };
+        self.yields = self.outlet.is_some();
+        if let Some(Section::File { at, len }) = self.sections.front_mut() {
+            *at += bytes.len() as u64;
+            *len -= bytes.len() as u64;
+        }
+        Poll::Ready(Some(Ok(bytes)))
+    }
+
+    /// Whether a window can be given now, because sending it will not wait for the disk: pages are
+    /// read ahead and dropped in runs, so the ends and the middle tell.
+    fn is_at_hand(&self, at: u64, len: usize) -> bool {
+        let cached = |at: u64| {
+            let mut byte = [0; 1];
+            let mut to = [IoSliceMut::new(&mut byte)];
+            // Where it can't be asked, nothing is known to be there.
+            preadv2(&*self.file, &mut to, at, ReadWriteFlags::NOWAIT).is_ok()
+        };
+        let last = (len as u64).saturating_sub(1);
+        self.outlet.is_some() && [0, last / 2, last].into_iter().all(|by| cached(at + by))
+    }
+}
+
+fn shorter(len: u64) -> usize {
+    usize::try_from(len).unwrap_or(WINDOW).min(WINDOW)
+}
+
+/// Reads bytes into the cache, and gives them if they are wanted.
+fn read(file: &File, at: u64, len: usize, keep: bool) -> io::Result<Bytes> {
+    if keep {
+        let mut chunk = vec![0; len];
+        file.read_exact_at(&mut chunk, at)?;
+        return Ok(chunk.into());
+    }
+    let mut chunk = vec![0; WARMED.min(len)];
+    let mut done = 0;
+    while done < len {
+        let part = (len - done).min(WARMED);
+        file.read_exact_at(&mut chunk[..part], at + done as u64)?;
+        done += part;
+    }
+    Ok(Bytes::new())
+}

@@ -1,0 +1,238 @@
+//! The service `session` of every server (paper 000, section 4.4): opens, keeps and closes the
+//! spaces in which programs share files. It is no program and has no jobs: its verbs are answered
+//! here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fishplate_contract::{
+    Argument, DataType, Exposed, Fault, FaultCode, Interface, Operation, Outcome, Parameter,
+    Principal, Service, SessionId, Signature, Timestamp, Value, Verb, lexical,
+};
+
+use crate::data::{Data, blocking};
+
+/// Its name: no other service of a server that offers sessions may have it.
+pub const NAME: &str = "session";
+
+/// What it offers.
+pub fn service() -> Service {
+    Service {
+        name: NAME.to_owned(),
+        namespace: "urn:fishplate:session:1".to_owned(),
+        title: "Sessions".to_owned(),
+        documentation:
+            "A session is a space on this server in which programs share files. Open one, \
+             name it in the calls of the services here (header session of urn:fishplate:options:1, \
+             or a WS-Context context urn:fishplate:session:ID), and their outputs stay there; the \
+             input session:NAME is the file of that name."
+                .to_owned(),
+        operations: vec![open(), close(), touch(), files()],
+    }
+}
+
+/// Its operations under their own names, and no verbs about jobs.
+pub fn interface(service: &Service) -> Interface {
+    let exposed = service.operations.iter().map(|operation| Exposed {
+        name: operation.name.clone(),
+        verb: Verb::Call,
+        operation: operation.name.clone(),
+        documentation: operation.documentation.clone(),
+        signature: operation.signature.clone(),
+    });
+    Interface { exposed: exposed.collect() }
+}
+
+fn open() -> Operation {
+    let idle = Parameter {
+        min: Some("1".to_owned()),
+        unit: "s".to_owned(),
+        ..Parameter::new("idle", DataType::Long)
+            .optional()
+            .help("How long it may idle, at most what the server allows.")
+    };
+    operation(
+        "open",
+        "Opens a session.",
+        vec![idle],
+        vec![
+            session(),
+            Parameter::new("url", DataType::String)
+                .help("Below which its files are. Who has it can read them: it is a secret."),
+            expires(),
+        ],
+    )
+}
+
+fn close() -> Operation {
+    operation(
+        "close",
+        "Closes a session and removes its files. Jobs that run in it go on.",
+        vec![session()],
+        vec![Parameter::new("closed", DataType::Bool).help("True.")],
+    )
+}
+
+fn touch() -> Operation {
+    operation(
+        "touch",
+        "Has a session begin to idle anew, as every call in it does.",
+        vec![session()],
+        vec![expires()],
+    )
+}
+
+fn files() -> Operation {
+    let fields = vec![
+        Parameter::new("name", DataType::String).help("Its name in the session."),
+        Parameter::new("size", DataType::Long).help("Its length in bytes."),
+        Parameter::new("url", DataType::String).help("Its address."),
+    ];
+    operation(
+        "files",
+        "The files of a session, by name.",
+        vec![session()],
+        vec![Parameter::new("file", DataType::Record(fields)).repeated().help("A file.")],
+    )
+}
+
+fn operation(
+    name: &str,
+    documentation: &str,
+    inputs: Vec<Parameter>,
+    outputs: Vec<Parameter>,
+) -> Operation {
+    let (name, documentation) = (name.to_owned(), documentation.to_owned());
+    Operation { name, documentation, signature: Signature { inputs, outputs } }
+}
+
+fn session() -> Parameter {
+    Parameter::new("session", DataType::String).help("ID of the session: 32 hexadecimal digits.")
+}
+
+fn expires() -> Parameter {
+    Parameter::new("expires", DataType::DateTime).help("When it ends if nobody uses it.")
+}
+
+/// Answers a call of one of the operations.
+///
+/// # Errors
+/// `NoSuchSession`, `InvalidValue`, what the disk says.
+pub(crate) async fn answer(
+    data: &Arc<Data>,
+    operation: &Operation,
+    arguments: Vec<Argument>,
+    owner: Principal,
+) -> Outcome {
+    let Some(sessions) = data.sessions.clone() else {
+        return Err(Fault::new(FaultCode::NotSupported, "this server offers no sessions"));
+    };
+    let given = Given::check(operation, arguments)?;
+    let data = Arc::clone(data);
+    let name = operation.name.clone();
+    blocking(move || -> Outcome {
+        match name.as_str() {
+            "open" => {
+                let session = sessions.open(&owner, given.idle()?)?;
+                Ok(vec![
+                    Argument::text("session", session.id.to_string()),
+                    Argument::text("url", data.session_url(&session.id)),
+                    Argument::text("expires", date_time(session.expires)),
+                ])
+            }
+            "touch" => {
+                let session = sessions.touch(&owner, &given.session()?)?;
+                Ok(vec![Argument::text("expires", date_time(session.expires))])
+            }
+            "close" => {
+                sessions.close(&owner, &given.session()?)?;
+                Ok(vec![Argument::text("closed", "true")])
+            }
+            _ => {
+                let id = given.session()?;
+                let files = sessions.files(&owner, &id)?;
+                let record = files.into_iter().map(|file| {
+                    let url = data.session_file_url(&id, &file.name);
+                    Argument::new(
+                        "file",
+                        Value::Record(vec![
+                            Argument::text("name", file.name),
+                            Argument::text("size", file.len.to_string()),
+                            Argument::text("url", url),
+                        ]),
+                    )
+                });
+                Ok(record.collect())
+            }
+        }
+    })
+    .await
+}
+
+/// Arguments that their parameters have accepted.
+struct Given(Vec<(String, String)>);
+
+impl Given {
+    fn check(operation: &Operation, arguments: Vec<Argument>) -> Result<Self, Fault> {
+        let mut given = Vec::new();
+        for argument in arguments {
+            let parameter = operation.signature.input(&argument.name);
+            if let (Value::Text(text), Some(parameter)) = (&argument.value, parameter) {
+                let text = parameter.accept(text)?.to_owned();
+                given.push((argument.name, text));
+            }
+        }
+        Ok(Self(given))
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(its, _)| its == name).map(|(_, text)| text.as_str())
+    }
+
+    fn session(&self) -> Result<SessionId, Fault> {
+        let text = self.text("session").unwrap_or_default();
+        text.parse().map_err(|error| {
+            let shown = lexical::shortened(text);
+            let what = format!("there is no session {shown:?}: {error}");
+            Fault::new(FaultCode::NoSuchSession, what).parameter("session")
+        })
+    }
+
+    fn idle(&self) -> Result<Option<Duration>, Fault> {
+        let seconds = self.text("idle").map(str::parse).transpose();
+        let seconds = seconds.map_err(|_| {
+            let what = "idle is a number of seconds";
+            Fault::new(FaultCode::InvalidValue, what).parameter("idle")
+        })?;
+        Ok(seconds.map(Duration::from_secs))
+    }
+}
+
+/// `xs:dateTime` in UTC.
+fn date_time(at: Timestamp) -> String {
+    jiff::Timestamp::from_millisecond(at.0).unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interface_is_the_operations_and_nothing_about_jobs() {
+        let service = service();
+        let names: Vec<String> =
+            interface(&service).exposed.into_iter().map(|exposed| exposed.name).collect();
+        assert_eq!(names, ["open", "close", "touch", "files"]);
+    }
+
+    #[test]
+    fn what_is_no_session_is_told() {
+        let given = |text: &str| {
+            Given::check(&close(), vec![Argument::text("session", text)]).unwrap().session()
+        };
+        let fault = given("../../etc").unwrap_err();
+        assert_eq!(fault.code, FaultCode::NoSuchSession);
+        assert!(given(&"0f".repeat(16)).is_ok());
+        assert!(Given::check(&open(), vec![Argument::text("idle", "0")]).is_err());
+    }
+}

@@ -1,0 +1,176 @@
+//! The schemas of the view `data=xdescr`, whole in the WSDL: toolkits have nothing to fetch. A file is
+//! a choice of elements there, because toolkits can't tell text from elements.
+
+use fishplate_contract::{OutputChoice, OutputForm};
+
+use super::markup::Markup;
+use super::schema::{FileType, annotate};
+use crate::name::{OPTIONS, WSA, XDESCR, XMIME, XSD};
+
+/// Named type of a file.
+pub(super) const DATA: &str = "Data";
+
+/// Headers that a call may have, each a part of this message.
+pub(super) const HEADERS: [&str; 3] = ["key", "session", "outputs"];
+/// The message that they are parts of.
+pub(super) const HEADERS_MESSAGE: &str = "Options";
+
+/// The namespaces that the service's own schema imports.
+pub(super) const IMPORTS: [(&str, &str); 2] = [("xmlns:wsa", WSA), ("xmlns:x", XDESCR)];
+
+/// The schemas of WS-Addressing, of what stands for a file, and of our headers.
+pub(super) fn write_schemas(to: &mut Markup, file: FileType) {
+    write_addressing(to);
+    write_values(to, file);
+    write_options(to);
+}
+
+/// What is used of the schema of WS-Addressing 1.0 (2006-03), as it is there.
+fn write_addressing(to: &mut Markup) {
+    let attributes = [
+        ("targetNamespace", WSA),
+        ("elementFormDefault", "qualified"),
+        ("attributeFormDefault", "unqualified"),
+        ("xmlns:xs", XSD),
+        ("xmlns:tns", WSA),
+    ];
+    to.open("xs:schema", &attributes);
+    // The bindings of CXF look for the latter three.
+    for name in ["EndpointReference", "ReplyTo", "From", "FaultTo"] {
+        to.empty("xs:element", &[("name", name), ("type", "tns:EndpointReferenceType")]);
+    }
+    to.open("xs:complexType", &[("name", "EndpointReferenceType")]);
+    to.open("xs:sequence", &[]);
+    to.empty("xs:element", &[("name", "Address"), ("type", "tns:AttributedURIType")]);
+    for optional in ["tns:ReferenceParameters", "tns:Metadata"] {
+        to.empty("xs:element", &[("ref", optional), ("minOccurs", "0")]);
+    }
+    any(to, "##other");
+    to.close();
+    any_attribute(to);
+    to.close();
+    for (name, of) in
+        [("ReferenceParameters", "ReferenceParametersType"), ("Metadata", "MetadataType")]
+    {
+        to.empty("xs:element", &[("name", name), ("type", &format!("tns:{of}"))]);
+        to.open("xs:complexType", &[("name", of)]);
+        to.open("xs:sequence", &[]);
+        any(to, "##any");
+        to.close();
+        any_attribute(to);
+        to.close();
+    }
+    to.open("xs:complexType", &[("name", "AttributedURIType")]);
+    to.open("xs:simpleContent", &[]);
+    to.open("xs:extension", &[("base", "xs:anyURI")]);
+    any_attribute(to);
+    to.close();
+    to.close();
+    to.close();
+    to.close();
+}
+
+fn any(to: &mut Markup, namespace: &str) {
+    let attributes = [
+        ("namespace", namespace),
+        ("processContents", "lax"),
+        ("minOccurs", "0"),
+        ("maxOccurs", "unbounded"),
+    ];
+    to.empty("xs:any", &attributes);
+}
+
+fn any_attribute(to: &mut Markup) {
+    to.empty("xs:anyAttribute", &[("namespace", "##other"), ("processContents", "lax")]);
+}
+
+/// What stands for a file, and what is told of data elsewhere beside its address.
+fn write_values(to: &mut Markup, file: FileType) {
+    let mut attributes = vec![
+        ("targetNamespace", XDESCR),
+        ("elementFormDefault", "qualified"),
+        ("xmlns:xs", XSD),
+        ("xmlns:xmime", XMIME),
+    ];
+    attributes.extend(file.declaration());
+    to.open("xs:schema", &attributes);
+    file.import(to);
+    let element =
+        |to: &mut Markup, name: &str, of: &str, more: Option<(&str, &str)>, text: &str| {
+            let named = [("name", name), ("type", of)];
+            to.open("xs:element", &named.into_iter().chain(more).collect::<Vec<_>>());
+            annotate(to, text, &[], &[]);
+            to.close();
+        };
+    element(to, "Value", file.name(), file.attributes(), "The bytes themselves.");
+    to.open("xs:element", &[("name", "XMLData")]);
+    annotate(to, "An XML file: its root element.", &[], &[]);
+    to.open("xs:complexType", &[]);
+    to.open("xs:sequence", &[]);
+    to.empty("xs:any", &[("namespace", "##any"), ("processContents", "lax")]);
+    to.close();
+    to.close();
+    to.close();
+    let text = "In the Metadata of an EndpointReference: how many bytes there are.";
+    element(to, "Length", "xs:long", None, text);
+    let text = "In the Metadata of an EndpointReference: the digest of the bytes, sha-256=:BASE64: \
+                or sha-512=:BASE64: (RFC 9530).";
+    element(to, "Digest", "xs:string", None, text);
+    to.close();
+}
+
+/// Our headers.
+fn write_options(to: &mut Markup) {
+    let attributes =
+        [("targetNamespace", OPTIONS), ("elementFormDefault", "qualified"), ("xmlns:xs", XSD)];
+    to.open("xs:schema", &attributes);
+    for (name, text) in [
+        ("key", "Idempotency key: the same key never runs twice."),
+        ("session", "ID of the session that the job runs in: 32 hexadecimal digits."),
+        ("arrays", "How arrays stand in the answer: elements or binary."),
+        ("job", "In an answer: ID of the job."),
+    ] {
+        to.open("xs:element", &[("name", name), ("type", "xs:string")]);
+        annotate(to, text, &[], &[]);
+        to.close();
+    }
+    to.open("xs:element", &[("name", "outputs")]);
+    annotate(to, "How outputs are wanted; in an answer, how they came.", &[], &[]);
+    to.open("xs:complexType", &[]);
+    to.open("xs:sequence", &[]);
+    let many = [("name", "output"), ("minOccurs", "0"), ("maxOccurs", "unbounded")];
+    to.open("xs:element", &many);
+    to.open("xs:complexType", &[]);
+    let name =
+        format!("Name of the output; {} for all that are files or arrays.", OutputChoice::ALL);
+    let forms = OutputForm::ALL.map(OutputForm::name).join(", ");
+    for (attribute, of, text) in [
+        ("name", "xs:string", name.as_str()),
+        ("as", "xs:string", &format!("One of {forms} (a reference if it is large).")),
+        ("to", "xs:anyURI", "Where the server delivers it; that is the reference then."),
+    ] {
+        to.open("xs:attribute", &[("name", attribute), ("type", of)]);
+        annotate(to, text, &[], &[]);
+        to.close();
+    }
+    to.close();
+    to.close();
+    to.close();
+    to.close();
+    to.close();
+    to.close();
+}
+
+/// A file in the message or elsewhere (paper 000, section 4.5).
+pub(super) fn write_data(to: &mut Markup) {
+    to.open("xs:complexType", &[("name", DATA)]);
+    let text = "A file: its bytes, or an XML file's root element, or the address where it is.";
+    annotate(to, text, &[], &[]);
+    to.open("xs:choice", &[]);
+    for element in ["x:Value", "x:XMLData", "wsa:EndpointReference"] {
+        to.empty("xs:element", &[("ref", element)]);
+    }
+    to.close();
+    to.empty("xs:attribute", &[("name", "name"), ("type", "xs:string")]);
+    to.close();
+}

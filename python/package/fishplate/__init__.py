@@ -1,0 +1,72 @@
+"""Programs as web services, from Python: call them, and hold their data by reference.
+
+    import fishplate
+
+    svc = fishplate.Service("http://somewhere.example/mesher")
+    mesh = svc(geometry=Path("pipe.geo"), size=0.5).mesh
+    mesh.save("pipe.msh")
+
+- `Service`: what it offers are functions; `AsyncService` for `await`
+- `Job`: a long run; `Status` tells how it stands
+- `Result`: the outputs of a call; `Data`, `Reference`: files among them, here or elsewhere
+- `put`, `get` (`aput`, `aget`), `Offer`: files on their way, without a service
+- `Server`: many services, one pool of data; `Session`: a space on it that programs share
+- `errors`: `Fault` and the others
+"""
+
+from . import errors
+from ._data import AsyncData, AsyncReference, Data, Reference
+from ._job import AsyncJob, Job, Status, Transfer
+from ._move import AsyncOffer, Offer, aget, aput, get, put, transferred
+from ._native import Parameter, __version__
+from ._result import Result
+from ._server import AsyncServer, AsyncSession, Server, Session
+from ._service import AsyncOperation, AsyncService, Operation, Service
+from .errors import (
+    ArgumentError,
+    ConnectionLost,
+    Error,
+    Fault,
+    Limit,
+    NotUnderstood,
+    Timeout,
+    Unreachable,
+)
+
+__all__ = [
+    "ArgumentError",
+    "AsyncData",
+    "AsyncJob",
+    "AsyncOffer",
+    "AsyncOperation",
+    "AsyncReference",
+    "AsyncServer",
+    "AsyncService",
+    "AsyncSession",
+    "ConnectionLost",
+    "Data",
+    "Error",
+    "Fault",
+    "Job",
+    "Limit",
+    "NotUnderstood",
+    "Offer",
+    "Operation",
+    "Parameter",
+    "Reference",
+    "Result",
+    "Server",
+    "Service",
+    "Session",
+    "Status",
+    "Timeout",
+    "Transfer",
+    "Unreachable",
+    "__version__",
+    "aget",
+    "aput",
+    "errors",
+    "get",
+    "put",
+    "transferred",
+]

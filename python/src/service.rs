@@ -1,0 +1,264 @@
+//! A service's verbs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fishplate_client::{JobFilter, LogStream, Options, Packaging, Settings};
+use fishplate_contract::{JobId, JobState, OutputChoice, OutputForm, SessionId};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::data::{Reach, counted};
+use crate::describe::Operation;
+use crate::report::told;
+use crate::task::Task;
+use crate::value::{Given, arguments, reply};
+
+/// A service, known by its description.
+#[pyclass(frozen, module = "fishplate._native")]
+pub(crate) struct Service {
+    client: fishplate_client::Service,
+    pub(crate) reach: Reach,
+}
+
+/// Name, form and destination of an output that was chosen.
+type Choice = (String, String, Option<String>);
+
+#[pymethods]
+impl Service {
+    /// Fetches the description of the service at a URL.
+    #[staticmethod]
+    #[pyo3(signature = (url, *, timeout=None, connect_timeout=None, ca_file=None, address=None,
+        packaging=None))]
+    fn connect(
+        url: String,
+        timeout: Option<f64>,
+        connect_timeout: Option<f64>,
+        ca_file: Option<PathBuf>,
+        address: Option<String>,
+        packaging: Option<&str>,
+    ) -> PyResult<Task> {
+        let settings = settings(timeout, connect_timeout, ca_file, address, packaging)?;
+        let reach = Reach::of(settings.clone());
+        let connecting =
+            async move { fishplate_client::Service::connect_with(&url, settings).await };
+        Ok(Task::of(connecting, |py, client| {
+            Ok(Self { client, reach }.into_pyobject(py)?.into_any().unbind())
+        }))
+    }
+
+    /// Short name.
+    #[getter]
+    fn name(&self) -> &str {
+        &self.client.description().name
+    }
+
+    /// Full name.
+    #[getter]
+    fn title(&self) -> &str {
+        &self.client.description().title
+    }
+
+    /// What it does.
+    #[getter]
+    fn documentation(&self) -> &str {
+        &self.client.description().documentation
+    }
+
+    /// Where calls go.
+    #[getter]
+    fn address(&self) -> String {
+        self.client.address()
+    }
+
+    /// Its description, as it was fetched.
+    #[getter]
+    fn wsdl(&self) -> &str {
+        self.client.wsdl()
+    }
+
+    /// The server is Fishplate: keys, references and sessions are understood.
+    #[getter]
+    fn ours(&self) -> bool {
+        self.client.description().ours
+    }
+
+    /// What it offers, in the description's order.
+    #[getter]
+    fn operations(&self) -> Vec<Operation> {
+        let known = self.client.operations().filter_map(|name| self.client.operation(name).ok());
+        known.map(Operation::of).collect()
+    }
+
+    /// Runs an operation: the outputs, and the job's ID if there was a key.
+    #[pyo3(signature = (operation, given, *, key=None, session=None, outputs=vec![], timeout=None))]
+    fn call(
+        &self,
+        operation: String,
+        given: Given<'_>,
+        key: Option<String>,
+        session: Option<&str>,
+        outputs: Vec<Choice>,
+        timeout: Option<f64>,
+    ) -> PyResult<Task> {
+        let (service, arguments) = (self.client.clone(), arguments(given)?);
+        let options = options(key, session, outputs, timeout)?;
+        let meter = options.meter.clone().unwrap_or_default();
+        let calling = async move { service.call(&operation, arguments, &options).await };
+        Ok(Task::of(counted(meter, calling), reply))
+    }
+
+    /// Starts an operation as a job: its ID.
+    #[pyo3(signature = (operation, given, *, key=None, session=None, outputs=vec![], timeout=None))]
+    fn spawn(
+        &self,
+        operation: String,
+        given: Given<'_>,
+        key: Option<String>,
+        session: Option<&str>,
+        outputs: Vec<Choice>,
+        timeout: Option<f64>,
+    ) -> PyResult<Task> {
+        let (service, arguments) = (self.client.clone(), arguments(given)?);
+        let options = options(key, session, outputs, timeout)?;
+        let meter = options.meter.clone().unwrap_or_default();
+        let spawning = async move { service.spawn(&operation, arguments, &options).await };
+        Ok(Task::of(counted(meter, spawning), |py, job| text(py, &job.to_string())))
+    }
+
+    /// The results of a job that has ended: as `call` gives them.
+    #[pyo3(signature = (operation, job, *, outputs=vec![], timeout=None))]
+    fn results(
+        &self,
+        operation: String,
+        job: &str,
+        outputs: Vec<Choice>,
+        timeout: Option<f64>,
+    ) -> PyResult<Task> {
+        let (service, job) = (self.client.clone(), job_id(job)?);
+        let options = options(None, None, outputs, timeout)?;
+        let meter = options.meter.clone().unwrap_or_default();
+        let asking = async move { service.results(&operation, job, &options).await };
+        Ok(Task::of(counted(meter, asking), reply))
+    }
+
+    /// All there is to tell of a job.
+    fn status(&self, job: &str) -> PyResult<Task> {
+        let (service, job) = (self.client.clone(), job_id(job)?);
+        Ok(Task::of(async move { service.status(job).await }, |py, report| {
+            Ok(told(py, &report)?.into_any().unbind())
+        }))
+    }
+
+    /// Ends a job: its state now, and what was done.
+    fn kill(&self, job: &str) -> PyResult<Task> {
+        let (service, job) = (self.client.clone(), job_id(job)?);
+        Ok(Task::of(async move { service.kill(job).await }, |py, killed| {
+            Ok((killed.state.name(), killed.message).into_pyobject(py)?.into_any().unbind())
+        }))
+    }
+
+    /// What a job's program wrote from a byte on: the text, the next offset, whether it was all.
+    #[pyo3(signature = (job, *, stderr=false, offset=0))]
+    fn log(&self, job: &str, stderr: bool, offset: u64) -> PyResult<Task> {
+        let (service, job) = (self.client.clone(), job_id(job)?);
+        let stream = if stderr { LogStream::Stderr } else { LogStream::Stdout };
+        Ok(Task::of(async move { service.log(job, stream, offset).await }, |py, page| {
+            Ok((page.text, page.next, page.end).into_pyobject(py)?.into_any().unbind())
+        }))
+    }
+
+    /// Some of the caller's jobs, newest first, and whether there are more.
+    #[pyo3(signature = (*, state=None, limit=None, after=None))]
+    fn jobs(&self, state: Option<&str>, limit: Option<u32>, after: Option<&str>) -> PyResult<Task> {
+        let unknown = |name| PyValueError::new_err(format!("{name:?} is no state of a job"));
+        let filter = JobFilter {
+            state: state
+                .map(|name| JobState::from_name(name).ok_or_else(|| unknown(name)))
+                .transpose()?,
+            limit,
+            after: after.map(job_id).transpose()?,
+        };
+        let service = self.client.clone();
+        Ok(Task::of(async move { service.jobs(&filter).await }, |py, page| {
+            let jobs = PyList::empty(py);
+            for report in &page.jobs {
+                jobs.append(told(py, report)?)?;
+            }
+            Ok((jobs, page.more).into_pyobject(py)?.into_any().unbind())
+        }))
+    }
+
+    /// Forgets an ended job.
+    fn remove(&self, job: &str) -> PyResult<Task> {
+        let (service, job) = (self.client.clone(), job_id(job)?);
+        Ok(Task::of(async move { service.remove(job).await }, |py, ()| Ok(py.None())))
+    }
+}
+
+/// How a server is reached.
+pub(crate) fn settings(
+    timeout: Option<f64>,
+    connect_timeout: Option<f64>,
+    ca_file: Option<PathBuf>,
+    address: Option<String>,
+    packaging: Option<&str>,
+) -> PyResult<Settings> {
+    let mut settings = Settings {
+        timeout: duration(timeout)?,
+        ca_file,
+        address,
+        packaging: packaging.map(packaging_of).transpose()?,
+        ..Settings::default()
+    };
+    if let Some(wait) = duration(connect_timeout)? {
+        settings.connect_timeout = wait;
+    }
+    Ok(settings)
+}
+
+fn options(
+    key: Option<String>,
+    session: Option<&str>,
+    outputs: Vec<Choice>,
+    timeout: Option<f64>,
+) -> PyResult<Options> {
+    let session: Option<SessionId> = session
+        .map(|id| id.parse().map_err(|_| PyValueError::new_err(format!("{id:?} is no session"))))
+        .transpose()?;
+    let outputs = outputs.into_iter().map(choice).collect::<PyResult<Vec<_>>>()?;
+    let meter = Some(Arc::default());
+    Ok(Options { key, session, outputs, meter, timeout: duration(timeout)?, spool_dir: None })
+}
+
+fn choice((name, form, to): Choice) -> PyResult<OutputChoice> {
+    let form = OutputForm::from_name(&form).ok_or_else(|| {
+        PyValueError::new_err(format!(
+            "an output is wanted as \"value\", \"reference\" or \"auto\", not as {form:?}"
+        ))
+    })?;
+    Ok(OutputChoice { name, form, to })
+}
+
+fn job_id(text: &str) -> PyResult<JobId> {
+    text.parse().map_err(|_| PyValueError::new_err(format!("{text:?} is no job's ID")))
+}
+
+pub(crate) fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
+    let of = |seconds| {
+        Duration::try_from_secs_f64(seconds)
+            .map_err(|_| PyValueError::new_err(format!("{seconds} s is no time to wait")))
+    };
+    seconds.map(of).transpose()
+}
+
+fn packaging_of(name: &str) -> PyResult<Packaging> {
+    Packaging::from_name(name)
+        .ok_or_else(|| PyValueError::new_err(format!("{name:?} is no packaging")))
+}
+
+fn text(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
+    Ok(text.into_pyobject(py)?.into_any().unbind())
+}

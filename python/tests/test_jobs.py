@@ -1,0 +1,111 @@
+"""Jobs: their life, what is told of them, what they end with."""
+
+from __future__ import annotations
+
+import datetime
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import Services
+from server import Hosted
+
+import fishplate
+from fishplate import errors
+
+
+def test_a_job_lives_and_gives_its_result(service: Services) -> None:
+    job = service("countdown").spawn(steps=4, pause=0.05)
+    assert len(job.id) == 32
+    seen: list[fishplate.Status] = []
+    last = job.wait(progress=seen.append)
+    assert last is seen[-1] and last.state == "done" and last.final
+    shares = [status.progress or 0.0 for status in seen]
+    assert shares == sorted(shares) and shares[-1] == 1.0
+    assert last.exit_code == 0 and last.signal is None
+    assert last.submitted.tzinfo is datetime.timezone.utc
+    assert last.started is not None and last.ended is not None
+    assert last.submitted <= last.started <= last.ended
+    assert job.result.summary == 4
+    assert job.result is job.result
+    assert job.log() == "step 1 of 4\nstep 2 of 4\nstep 3 of 4\nstep 4 of 4\n"
+    assert job.log(stderr=True) == ""
+    job.remove()
+    with pytest.raises(errors.NoSuchJob):
+        service("countdown").job(job.id)
+
+
+def test_a_job_is_found_again_and_listed(service: Services) -> None:
+    countdown = service("countdown")
+    job = countdown.spawn(steps=1, pause=0)
+    again = countdown.job(job.id)
+    assert again.result.summary == 1
+    found = countdown.jobs(limit=5)
+    assert job.id in [status.id for status in found]
+    assert all(status.state == "done" for status in countdown.jobs(state="done"))
+
+
+def test_a_killed_job_says_so(service: Services) -> None:
+    job = service("countdown").spawn(steps=1000, pause=1)
+    assert not job.status.final
+    job.kill()
+    assert job.wait().state == "killed"
+    with pytest.raises(errors.JobKilled) as fault:
+        job.result
+    assert fault.value.job == job.id
+
+
+def test_waiting_may_end_before_the_job(service: Services) -> None:
+    job = service("countdown").spawn(steps=1000, pause=1)
+    with pytest.raises(fishplate.Timeout, match=f"job {job.id} is (queued|running) after 0.2 s"):
+        job.wait(timeout=0.2)
+    assert not job.status.final
+    job.kill()
+
+
+def test_the_same_key_is_the_same_job(service: Services) -> None:
+    keyed = service("countdown").options(key="the same")
+    assert keyed.spawn(steps=1, pause=0).id == keyed.spawn(steps=1, pause=0).id
+    with pytest.raises(errors.KeyConflict):
+        keyed.spawn(steps=2, pause=0)
+
+
+def test_a_bar_is_shown_where_it_is_wanted(
+    service: Services, capsys: pytest.CaptureFixture[str]
+) -> None:
+    service("countdown").spawn(steps=2, pause=0.1).wait(progress=True)
+    shown = capsys.readouterr().err
+    assert "countdown" in shown and "100%" in shown and "done" in shown
+    service("countdown").spawn(steps=1, pause=0).wait()
+    assert capsys.readouterr().err == ""
+
+
+def test_ctrl_c_ends_the_waiting_and_nothing_else(hosted: Hosted, service: Services) -> None:
+    script = (
+        "import fishplate, sys\n"
+        f"svc = fishplate.Service({hosted.urls['countdown']!r})\n"
+        "print('calling', flush=True)\n"
+        "try:\n"
+        "    svc(steps=1000, pause=0.5)\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted', flush=True)\n"
+    )
+    running = subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    countdown = service("countdown")
+    before = {status.id for status in countdown.jobs(limit=50)}
+    assert running.stdout is not None
+    assert running.stdout.readline() == "calling\n"
+    until = time.monotonic() + 20
+    while not (new := {s.id for s in countdown.jobs(state="running")} - before):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    out, _ = running.communicate(timeout=20)
+    assert (out, running.returncode) == ("interrupted\n", 0)
+    (id,) = new
+    assert not countdown.job(id).status.final
+    countdown.job(id).kill()
