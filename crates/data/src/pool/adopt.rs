@@ -9,7 +9,7 @@ use std::path::Path;
 use fishplate_contract::Principal;
 
 use super::incoming::WHOLE;
-use super::object::Entry;
+use super::object::{By, Entry};
 use super::{Pool, PoolError, Room, random_name, remove_file};
 use crate::lease::{Lease, is_at};
 use crate::place;
@@ -57,7 +57,7 @@ impl Pool {
             }
         };
         self.settle_soon(number)?;
-        Ok(room.lease_of(adopted, at, len, None, number))
+        Ok(room.lease_of(adopted, at, len, None, By::Number(number)))
     }
 }
 

@@ -3,10 +3,12 @@
 //!
 //! Group commit: whoever wants to write queues what it wants and asks for the writer; who gets the
 //! writer writes what all have queued as one transaction. So a lone writer pays no switch of
-//! threads, and many writers pay one commit.
+//! threads, and many writers pay one commit. Who need not wait ([`Catalogue::write_later`]) leaves it
+//! to whoever comes next, or to a thread; whoever reads sees it all the same.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -25,7 +27,8 @@ const SCHEMA_VERSION: i32 = 1;
 
 /// `objects`: files. One without a digest was adopted and is not hashed yet; one that is the `same`
 /// as the one of that digest was found to be so then, and its file goes once nobody reads it.
-/// `holdings`: who is charged for what. `owners` and `totals` are kept by the triggers.
+/// `holdings`: who is charged for what; `charges`: the sums, kept by the triggers, that of all files
+/// under an owner whose name is one zero byte.
 const SCHEMA: &str = "
 CREATE TABLE objects (
   number INTEGER PRIMARY KEY,
@@ -63,32 +66,49 @@ CREATE TABLE incoming (
   name TEXT PRIMARY KEY,
   version TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-CREATE TABLE owners (owner TEXT PRIMARY KEY, bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-CREATE TABLE totals (one INTEGER PRIMARY KEY, bytes INTEGER NOT NULL) STRICT;
-INSERT INTO totals VALUES (1, 0);
+CREATE TABLE charges (owner BLOB PRIMARY KEY, bytes INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+INSERT INTO charges VALUES (x'00', 0);
 CREATE TRIGGER objects_added AFTER INSERT ON objects BEGIN
-  UPDATE totals SET bytes = bytes + new.size WHERE one = 1;
+  UPDATE charges SET bytes = bytes + new.size WHERE owner = x'00';
 END;
 CREATE TRIGGER objects_removed AFTER DELETE ON objects BEGIN
-  UPDATE totals SET bytes = bytes - old.size WHERE one = 1;
+  UPDATE charges SET bytes = bytes - old.size WHERE owner = x'00';
   DELETE FROM holdings WHERE object = old.number;
   DELETE FROM grants WHERE object = old.number;
 END;
 CREATE TRIGGER holdings_added AFTER INSERT ON holdings BEGIN
-  INSERT INTO owners VALUES (new.owner, new.size)
+  INSERT INTO charges VALUES (CAST(new.owner AS BLOB), new.size)
     ON CONFLICT DO UPDATE SET bytes = bytes + new.size;
 END;
 CREATE TRIGGER holdings_removed AFTER DELETE ON holdings BEGIN
-  UPDATE owners SET bytes = bytes - old.size WHERE owner = old.owner;
+  UPDATE charges SET bytes = bytes - old.size WHERE owner = CAST(old.owner AS BLOB);
 END;
 ";
 
+/// How long writes that nobody waits for gather.
+const GATHER: Duration = Duration::from_millis(2);
+
 /// The catalogue's connections.
 pub(super) struct Catalogue {
-    path: PathBuf,
-    queue: Mutex<Vec<Item>>,
-    writer: Mutex<Writer>,
+    shared: Arc<Shared>,
     readers: Mutex<Vec<Connection>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    path: PathBuf,
+    queue: Mutex<Queue>,
+    /// There is something that nobody waits for, or the end has come.
+    wake: Condvar,
+    writer: Mutex<Writer>,
+}
+
+#[derive(Default)]
+struct Queue {
+    items: Vec<Item>,
+    /// How many of them nobody waits for.
+    later: usize,
+    closed: bool,
 }
 
 struct Writer {
@@ -115,12 +135,18 @@ impl Catalogue {
     pub(super) fn open(path: &Path) -> Result<Self, PoolError> {
         let connection = connect(path).map_err(failed)?;
         migrate(&connection)?;
-        Ok(Self {
+        let shared = Arc::new(Shared {
             path: path.to_owned(),
             queue: Mutex::default(),
+            wake: Condvar::new(),
             writer: Mutex::new(Writer { connection, durable: false }),
-            readers: Mutex::default(),
-        })
+        });
+        let same = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("catalogue".to_owned())
+            .spawn(move || same.write_what_is_late())
+            .map_err(PoolError::io("starting a thread for", path))?;
+        Ok(Self { shared, readers: Mutex::default(), thread: Some(thread) })
     }
 
     /// Runs `work` within the next transaction and gives its result once that is committed; if
@@ -144,24 +170,62 @@ impl Catalogue {
             }
             Ok(())
         });
-        lock(&self.queue).push(Item { durable, step });
-        let mut writer = lock(&self.writer);
+        lock(&self.shared.queue).items.push(Item { durable, step });
+        let mut writer = lock(&self.shared.writer);
         if lock(&told).is_none() {
-            let group = std::mem::take(&mut *lock(&self.queue));
-            writer.transact(group);
+            self.shared.write_queued(&mut writer);
         }
         drop(writer);
         let told = lock(&told).take();
         match told.expect("a write is over once its group is") {
             Err(PoolError::Catalogue(error)) if is_full(&error) => {
-                Err(PoolError::Full { directory: self.path.clone() })
+                Err(PoolError::Full { directory: self.shared.path.clone() })
             }
             other => other,
         }
     }
 
-    /// Reads what is committed.
+    /// Runs `work` soon, in the order of all writes. If it fails, the log tells.
+    pub(super) fn write_later(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<()> + Send + 'static,
+    ) {
+        let mut work = Some(work);
+        let step = Box::new(move |step: Step<'_>| match step {
+            Step::Run(connection) => work.take().map_or(Ok(()), |work| work(connection)),
+            Step::Ended(Ok(())) => Ok(()),
+            Step::Ended(Err(error)) => {
+                tracing::error!(%error, "the pool's catalogue could not be written");
+                Ok(())
+            }
+        });
+        let mut queue = lock(&self.shared.queue);
+        queue.items.push(Item { durable: false, step });
+        queue.later += 1;
+        if queue.later == 1 {
+            self.shared.wake.notify_one();
+        }
+    }
+
+    /// Moves what was committed from the write-ahead log into the catalogue itself. The writers do
+    /// it only when the log has grown large, because it waits for the disk.
+    pub(super) fn checkpoint(&self) -> Result<(), PoolError> {
+        self.read(|sql| sql.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())))
+    }
+
+    /// Reads what was written, also what nobody waited for.
     pub(super) fn read<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, PoolError> {
+        if lock(&self.shared.queue).later > 0 {
+            self.shared.write_queued(&mut lock(&self.shared.writer));
+        }
+        self.read_committed(work)
+    }
+
+    /// Reads what is committed.
+    pub(super) fn read_committed<T>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, PoolError> {
@@ -176,9 +240,48 @@ impl Catalogue {
     }
 
     fn reader(&self) -> rusqlite::Result<Connection> {
-        let reader = connect(&self.path)?;
+        let reader = connect(&self.shared.path)?;
         reader.pragma_update(None, "query_only", true)?;
         Ok(reader)
+    }
+}
+
+impl Shared {
+    /// Writes what has gathered, as one transaction.
+    fn write_queued(&self, writer: &mut Writer) {
+        let group = {
+            let mut queue = lock(&self.queue);
+            queue.later = 0;
+            std::mem::take(&mut queue.items)
+        };
+        if !group.is_empty() {
+            writer.transact(group);
+        }
+    }
+
+    fn write_what_is_late(&self) {
+        let mut queue = lock(&self.queue);
+        while !queue.closed {
+            if queue.later == 0 {
+                queue = self.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            drop(queue);
+            std::thread::sleep(GATHER);
+            self.write_queued(&mut lock(&self.writer));
+            queue = lock(&self.queue);
+        }
+    }
+}
+
+impl Drop for Catalogue {
+    fn drop(&mut self) {
+        lock(&self.shared.queue).closed = true;
+        self.shared.wake.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.shared.write_queued(&mut lock(&self.shared.writer));
     }
 }
 
@@ -223,7 +326,9 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
+    // The sweep sees to it before it has so many pages.
+    connection.pragma_update(None, "wal_autocheckpoint", 16 << 10)?;
+    connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
     Ok(connection)
 }
 

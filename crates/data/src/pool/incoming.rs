@@ -13,7 +13,7 @@ use rusqlite::{OptionalExtension as _, params};
 use super::error::is_full;
 use super::exclusive::lock_bytes;
 use super::hash::{self, Algorithm, Hasher};
-use super::{Pool, PoolError, Room, lock, random_name, remove_file};
+use super::{Pool, PoolError, Room, random_name, remove_file};
 use crate::lease::{Lease, is_at};
 
 /// How many bytes are written between two looks at quotas and disk.
@@ -87,7 +87,8 @@ impl Pool {
         Ok(incoming)
     }
 
-    /// Takes in data that is in memory.
+    /// Takes in data that is in memory. Unless it is to be `durable`, the catalogue is told soon
+    /// after: a process that is killed before has stored nothing.
     ///
     /// # Errors
     /// As [`Pool::receive`] and [`Incoming::commit`].
@@ -113,7 +114,7 @@ impl Pool {
         let len = pieces.iter().map(|piece| piece.len() as u64).sum();
         let room = &self.0;
         let path = room.object_path(&digest);
-        // Most often it is not there; and a file that is made and removed costs more than a look.
+        // Most often it is not there, and to look costs less than to make a file and remove it.
         let named = match room.leased_object(&path, len)? {
             Some(file) => super::object::Named { file, path, new: false },
             None => {
@@ -123,9 +124,10 @@ impl Pool {
                 room.name(file, &at, &digest, len)?
             }
         };
-        if durable {
-            sync_directory(&named.path)?;
+        if !durable {
+            return room.register_later(named, owner, digest, len);
         }
+        sync_directory(&named.path)?;
         room.register(named, owner, digest, len, durable)
     }
 }
@@ -298,19 +300,13 @@ impl Incoming {
         let on_disk = total.saturating_sub(self.len.max(self.reserved));
         self.room.make_room_on_disk(on_disk)?;
         self.room.make_room_for(&self.owner, more)?;
-        *lock(&self.room.arriving).entry(self.owner.as_str().to_owned()).or_default() += more;
+        self.room.arriving.add(self.owner.as_str(), more);
         self.reserved = total;
         Ok(())
     }
 
     fn release(&mut self) {
-        let mut arriving = lock(&self.room.arriving);
-        if let Some(bytes) = arriving.get_mut(self.owner.as_str()) {
-            *bytes -= self.reserved;
-            if *bytes == 0 {
-                arriving.remove(self.owner.as_str());
-            }
-        }
+        self.room.arriving.remove(self.owner.as_str(), self.reserved);
         self.reserved = 0;
     }
 }

@@ -96,8 +96,7 @@ pub(crate) struct Room {
     clock: Arc<dyn Clock>,
     /// When objects were used, not yet in the catalogue.
     used: Mutex<HashMap<i64, i64>>,
-    /// Bytes that owners are writing and that the catalogue does not know yet.
-    arriving: Mutex<HashMap<String, u64>>,
+    arriving: Arc<room::Arriving>,
     /// When this process last looked for files without rows, and the other way round.
     searched: AtomicI64,
     settler: settle::Settler,
@@ -130,7 +129,7 @@ impl Pool {
             catalogue,
             clock,
             used: Mutex::default(),
-            arriving: Mutex::default(),
+            arriving: Arc::default(),
             searched: AtomicI64::new(i64::MIN),
             settler: settle::Settler::default(),
         }));

@@ -43,18 +43,32 @@ impl Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Registered {
     pub(super) room: Arc<Room>,
-    pub(super) number: i64,
+    pub(super) by: By,
+}
+
+/// What an object is known by.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum By {
+    Number(i64),
+    /// Its row may not be written yet.
+    Digest(Digest),
 }
 
 impl Registered {
     /// Its digest, if it is known.
     pub(crate) fn digest(&self) -> Result<Option<Digest>, PoolError> {
-        self.room.catalogue.read(|sql| digest_of(sql, self.number))
+        match self.by {
+            By::Digest(digest) => Ok(Some(digest)),
+            By::Number(number) => self.room.catalogue.read(|sql| digest_of(sql, number)),
+        }
     }
 
     /// Its digest, computed now if it is not known.
     pub(crate) fn settled_digest(&self) -> Result<Digest, PoolError> {
-        self.room.settle(self.number, true)?.ok_or(PoolError::NoSuchData)
+        match self.by {
+            By::Digest(digest) => Ok(digest),
+            By::Number(number) => self.room.settle(number, true)?.ok_or(PoolError::NoSuchData),
+        }
     }
 }
 
@@ -96,7 +110,7 @@ impl Pool {
     where
         F: FnOnce(&Connection, i64, &str) -> rusqlite::Result<()> + Send + 'static,
     {
-        let (object, len) = (lease.object().number, lease.len());
+        let (object, len) = (lease.object().by, lease.len());
         let quota = self.0.settings.owner_quota;
         let mut and = and;
         for attempt in 0.. {
@@ -120,8 +134,8 @@ impl Pool {
                 Ok(Charged::Done { revived })
             })?;
             match charged {
-                Charged::Done { revived: false } => return Ok(()),
-                Charged::Done { revived: true } => return self.settle_soon(object),
+                Charged::Done { revived: None } => return Ok(()),
+                Charged::Done { revived: Some(number) } => return self.settle_soon(number),
                 Charged::Gone => return Err(PoolError::NoSuchData),
                 Charged::Refused(again) if attempt == 0 => {
                     self.0.make_room_for(owner, len)?;
@@ -186,7 +200,7 @@ impl Room {
             tracing::error!(object = %path.display(), len, expected = row.size, "damaged data");
             return Ok(None);
         }
-        Ok(Some(self.lease_of(file, path, len, row.digest, row.number)))
+        Ok(Some(self.lease_of(file, path, len, row.digest, By::Number(row.number))))
     }
 
     pub(super) fn lease_of(
@@ -195,9 +209,9 @@ impl Room {
         path: PathBuf,
         len: u64,
         digest: Option<Digest>,
-        number: i64,
+        by: By,
     ) -> Lease {
-        let object = Registered { room: Arc::clone(self), number };
+        let object = Registered { room: Arc::clone(self), by };
         Lease::new(file, path, len, digest, object)
     }
 
@@ -255,7 +269,7 @@ impl Room {
         let Named { file, path, new } = named;
         let entered = self.enter(owner, len, durable, &Entry::Whole(digest));
         match entered {
-            Ok(number) => Ok(self.lease_of(file, path, len, Some(digest), number)),
+            Ok(number) => Ok(self.lease_of(file, path, len, Some(digest), By::Number(number))),
             Err(error) => {
                 if new {
                     self.remove_if_unknown(&file, &path, &digest)?;
@@ -263,6 +277,27 @@ impl Room {
                 Err(error)
             }
         }
+    }
+
+    /// The same, without waiting for the row, if no quota is near. A process that is killed before it
+    /// is written has not stored anything: the sweep removes the file.
+    pub(super) fn register_later(
+        self: &Arc<Self>,
+        named: Named,
+        owner: &Principal,
+        digest: Digest,
+        len: u64,
+    ) -> Result<Lease, PoolError> {
+        if !self.is_room_for(owner, len)? {
+            return self.register(named, owner, digest, len, false);
+        }
+        let (name, now, arriving) = (owner.clone(), self.now(), Arc::clone(&self.arriving));
+        arriving.add(name.as_str(), len);
+        self.catalogue.write_later(move |sql| {
+            arriving.remove(name.as_str(), len);
+            enter(sql, name.as_str(), len, now, &Entry::Whole(digest), (None, None)).map(drop)
+        });
+        Ok(self.lease_of(named.file, named.path, len, Some(digest), By::Digest(digest)))
     }
 
     /// Writes the row of a file, making room for it if a quota needs it.
@@ -318,8 +353,8 @@ pub(super) enum Entry {
 /// What came of charging an owner.
 enum Charged<F> {
     Done {
-        /// The object has to be hashed again.
-        revived: bool,
+        /// This object has to be hashed again.
+        revived: Option<i64>,
     },
     Refused(F),
     Gone,
@@ -327,25 +362,30 @@ enum Charged<F> {
 
 /// The object that a leased one is now: itself, or the one that it was found to be the same as. If
 /// that was evicted since, it is itself again, to be hashed anew.
-fn current_number(sql: &Connection, number: i64) -> rusqlite::Result<Option<(i64, bool)>> {
+fn current_number(sql: &Connection, object: By) -> rusqlite::Result<Option<(i64, Option<i64>)>> {
+    let by_digest = |digest: &[u8]| {
+        sql.prepare_cached("SELECT number FROM objects WHERE digest = ?1")?
+            .query_row([digest], |row| row.get::<_, i64>(0))
+            .optional()
+    };
+    let number = match object {
+        By::Digest(digest) => return Ok(by_digest(digest.as_bytes())?.map(|it| (it, None))),
+        By::Number(number) => number,
+    };
     let same = sql
         .prepare_cached("SELECT same FROM objects WHERE number = ?1")?
         .query_row([number], |row| row.get::<_, Option<[u8; 32]>>(0))
         .optional()?;
     let digest = match same {
         None => return Ok(None),
-        Some(None) => return Ok(Some((number, false))),
+        Some(None) => return Ok(Some((number, None))),
         Some(Some(digest)) => digest,
     };
-    let other = sql
-        .prepare_cached("SELECT number FROM objects WHERE digest = ?1")?
-        .query_row([digest], |row| row.get(0))
-        .optional()?;
-    if let Some(other) = other {
-        return Ok(Some((other, false)));
+    if let Some(other) = by_digest(&digest)? {
+        return Ok(Some((other, None)));
     }
     sql.prepare_cached("UPDATE objects SET same = NULL WHERE number = ?1")?.execute([number])?;
-    Ok(Some((number, true)))
+    Ok(Some((number, Some(number))))
 }
 
 enum Entered {
@@ -420,14 +460,14 @@ pub(super) fn hold(sql: &Connection, owner: &str, number: i64, len: u64) -> rusq
 }
 
 pub(super) fn total_bytes(sql: &Connection) -> rusqlite::Result<u64> {
-    sql.prepare_cached("SELECT bytes FROM totals WHERE one = 1")?
+    sql.prepare_cached("SELECT bytes FROM charges WHERE owner = x'00'")?
         .query_row([], |row| row.get(0).map(unsigned))
 }
 
 pub(super) fn owner_bytes(sql: &Connection, owner: &str) -> rusqlite::Result<u64> {
     let bytes = sql
-        .prepare_cached("SELECT bytes FROM owners WHERE owner = ?1")?
-        .query_row([owner], |row| row.get(0).map(unsigned))
+        .prepare_cached("SELECT bytes FROM charges WHERE owner = ?1")?
+        .query_row([owner.as_bytes()], |row| row.get(0).map(unsigned))
         .optional()?;
     Ok(bytes.unwrap_or(0))
 }

@@ -1,8 +1,10 @@
 //! Making room: quotas, the disk's reserve, and eviction of what nobody needs.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Mutex;
 
 use fishplate_contract::{Digest, Principal};
 use nix::sys::statvfs::statvfs;
@@ -11,6 +13,32 @@ use rusqlite::{Connection, params};
 use super::object::{OWNER_QUOTA, QUOTA, Row, owner_bytes, total_bytes};
 use super::{PoolError, Room, lock, remove_file};
 use crate::lease::{is_at, open_exclusive};
+
+/// Bytes that owners are writing and that the catalogue does not know yet.
+#[derive(Debug, Default)]
+pub(super) struct Arriving(Mutex<HashMap<String, u64>>);
+
+impl Arriving {
+    pub(super) fn add(&self, owner: &str, bytes: u64) {
+        *lock(&self.0).entry(owner.to_owned()).or_default() += bytes;
+    }
+
+    pub(super) fn remove(&self, owner: &str, bytes: u64) {
+        let mut arriving = lock(&self.0);
+        if let Some(left) = arriving.get_mut(owner) {
+            *left = left.saturating_sub(bytes);
+            if *left == 0 {
+                arriving.remove(owner);
+            }
+        }
+    }
+
+    /// Those of all, and those of one owner.
+    fn of(&self, owner: &str) -> (u64, u64) {
+        let arriving = lock(&self.0);
+        (arriving.values().sum(), arriving.get(owner).copied().unwrap_or(0))
+    }
+}
 
 /// Objects that are looked at together.
 const BATCH: i64 = 64;
@@ -52,34 +80,51 @@ impl Room {
     /// Sees to it that the quotas have room for so many bytes more, those included that are on
     /// their way.
     pub(super) fn make_room_for(&self, owner: &Principal, bytes: u64) -> Result<(), PoolError> {
-        let (of_all, of_owner) = {
-            let arriving = lock(&self.arriving);
-            let of_owner = arriving.get(owner.as_str()).copied().unwrap_or(0);
-            (arriving.values().sum::<u64>(), of_owner)
+        let over = |held: u64, quota: Option<u64>| {
+            quota.map_or(0, |quota| held.saturating_add(bytes).saturating_sub(quota))
         };
-        if let Some(quota) = self.settings.owner_quota {
-            let held = || self.catalogue.read(|sql| owner_bytes(sql, owner.as_str()));
-            let over = |held: u64| (held + of_owner).saturating_add(bytes).saturating_sub(quota);
-            let excess = over(held()?);
-            if excess > 0 {
-                self.let_go(owner, excess)?;
-            }
-            if excess > 0 && over(held()?) > 0 {
-                return Err(PoolError::Quota { limit: OWNER_QUOTA, value: quota, wanted: bytes });
-            }
+        let refuse = |limit, quota: Option<u64>| {
+            let value = quota.unwrap_or(u64::MAX);
+            Err(PoolError::Quota { limit, value, wanted: bytes })
+        };
+        if self.is_room_for(owner, bytes)? {
+            return Ok(());
         }
-        if let Some(quota) = self.settings.quota {
-            let held = || self.catalogue.read(total_bytes);
-            let over = |held: u64| (held + of_all).saturating_add(bytes).saturating_sub(quota);
-            let excess = over(held()?);
-            if excess > 0 {
-                self.evict(excess)?;
-            }
-            if excess > 0 && over(held()?) > 0 {
-                return Err(PoolError::Quota { limit: QUOTA, value: quota, wanted: bytes });
-            }
+        let owner_quota = self.settings.owner_quota;
+        self.let_go(owner, over(self.charged(owner)?.1, owner_quota))?;
+        if over(self.charged(owner)?.1, owner_quota) > 0 {
+            return refuse(OWNER_QUOTA, owner_quota);
+        }
+        let quota = self.settings.quota;
+        self.evict(over(self.charged(owner)?.0, quota))?;
+        if over(self.charged(owner)?.0, quota) > 0 {
+            return refuse(QUOTA, quota);
         }
         Ok(())
+    }
+
+    /// Whether the quotas have room as things are.
+    pub(super) fn is_room_for(&self, owner: &Principal, bytes: u64) -> Result<bool, PoolError> {
+        let (quota, owner_quota) = (self.settings.quota, self.settings.owner_quota);
+        if quota.is_none() && owner_quota.is_none() {
+            return Ok(true);
+        }
+        let (of_all, of_owner) = self.charged(owner)?;
+        let fits = |held: u64, quota: Option<u64>| {
+            quota.is_none_or(|quota| held.saturating_add(bytes) <= quota)
+        };
+        Ok(fits(of_all, quota) && fits(of_owner, owner_quota))
+    }
+
+    /// Bytes in the pool and bytes that an owner is charged for, those included that are on their
+    /// way.
+    fn charged(&self, owner: &Principal) -> Result<(u64, u64), PoolError> {
+        // First: what is written to the catalogue meanwhile is counted twice, not never.
+        let (all_arriving, arriving) = self.arriving.of(owner.as_str());
+        let (all, held) = self
+            .catalogue
+            .read_committed(|sql| Ok((total_bytes(sql)?, owner_bytes(sql, owner.as_str())?)))?;
+        Ok((all + all_arriving, held + arriving))
     }
 
     /// Evicts so many bytes of what nobody needs, the least recently used first. Gives how many it

@@ -59,6 +59,7 @@ impl Pool {
     pub fn sweep_and_search(&self, search: bool) -> Result<Swept, PoolError> {
         let room = &self.0;
         room.flush_uses()?;
+        room.catalogue.checkpoint()?;
         let mut swept = Swept { grants: room.forget_grants()?, ..Swept::default() };
         swept.incoming = room.sweep_incoming()?;
         room.sweep_adopted(&mut swept)?;
