@@ -40,9 +40,7 @@ def run(code: str, names: dict[str, Any]) -> int:
     return true
 
 
-def test_the_guide(
-    hosted: Hosted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_guide(hosted: Hosted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "guide"}
     true = sum(run(block.replace("http://127.0.0.1:8080", hosted.url), names) for block in BLOCKS)
