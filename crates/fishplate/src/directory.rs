@@ -2,7 +2,7 @@
 //! file whose name ends with `.tar` or `.tar.zst` is an archive already, and stays one.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -51,10 +51,9 @@ pub(crate) fn packed_to_offer(directory: &Path) -> Result<(tempfile::TempDir, Pa
 
 fn packed_file(directory: &Path) -> Result<tempfile::NamedTempFile> {
     let file = tempfile::Builder::new().prefix(".fishplate-").tempfile()?;
-    let packing = fs::File::open(directory)
-        .map_err(archive::ArchiveError::from)
-        .and_then(|directory| archive::pack(&directory, file.as_file(), &mut || true));
-    packing.with_context(|| format!("cannot pack {}", directory.display()))?;
+    let cannot = || format!("cannot pack {}", directory.display());
+    let opened = File::open(directory).with_context(cannot)?;
+    archive::pack(&opened, file.as_file(), &mut || true).with_context(cannot)?;
     Ok(file)
 }
 
