@@ -21,13 +21,17 @@ BOOK = HERE / "heat.ipynb"
 
 
 def shown(cell: Any) -> list[str]:
-    """What a cell shows as text, whatever the server's port."""
-    texts = []
+    """What a cell prints and shows as text, whatever the server's port. A progress bar stands on
+    standard error, and is another one each time."""
+    printed, texts = "", []
     for output in cell.get("outputs", []):
         data = output.get("data", {})
-        text = output.get("text") or data.get("text/html") or data.get("text/plain") or ""
-        texts.append(re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:8080", text))
-    return texts
+        if output.get("name") == "stdout":
+            printed += output.text
+        texts.append(data.get("text/html") or data.get("text/plain") or "")
+    return [
+        re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:8080", text) for text in [printed, *texts] if text
+    ]
 
 
 def pictures(cell: Any) -> int:
