@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::{Fault, FaultCode, Principal, SessionId};
-use fishplate_data::{Grant, GrantRequest, Lease, Pool, PoolError, Sessions};
+use fishplate_data::{Grant, GrantRequest, Lease, Pool, PoolError, Resolver, Sessions};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use tokio::task::spawn_blocking;
 
@@ -15,7 +15,7 @@ use crate::faces::data::Uploads;
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// What of a name is written as it is in an address.
-const IN_A_SEGMENT: &AsciiSet =
+pub(crate) const IN_A_SEGMENT: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Data by reference, as one process has it.
@@ -27,6 +27,8 @@ pub struct Data {
     pub uploads: Option<Uploads>,
     /// Spaces that jobs share; `None`: there are none.
     pub sessions: Option<Sessions>,
+    /// Gets what references stand for.
+    pub resolver: Resolver,
     /// What every address that we give begins with.
     pub origin: String,
 }
