@@ -45,7 +45,7 @@ demo: tools
 # --- test -----------------------------------------------------------------------------------------
 
 .PHONY: test
-test: format lint doors unit generated examples interop fuzz-briefly
+test: format lint doors unit generated examples python interop fuzz-briefly
 
 .PHONY: format
 format: tools
@@ -84,6 +84,21 @@ generated: binary
 examples: tools
 	examples/pipe/install.sh
 	$(VENV) -m pytest -q examples/pipe/tests
+
+# The Python package: its types, its tests, the guide's examples; the notebook, the pipe across two sites.
+.PHONY: python
+python: tools .venv/python-tools
+	$(CARGO) build --quiet --package fishplate --package fishplate-example-functions
+	cd python && ../.venv/bin/maturin develop --quiet
+	cd python && ../.venv/bin/mypy && ../.venv/bin/stubtest fishplate._native
+	cd python && ../$(VENV) -m pytest -q
+	$(VENV) -m pytest -q examples/notebook/tests examples/two-sites/tests
+
+.venv/python-tools: python/requirements.txt examples/pipe/requirements.txt
+	examples/pipe/install.sh
+	@echo "installing into .venv: $$(grep -v '^#' $< | tr '\n' ' ')"
+	$(VENV) -m pip install -q -r $<
+	@touch $@
 
 .PHONY: interop
 interop: binary

@@ -39,7 +39,8 @@ class Hosted:
             line = self.process.stdout.readline()
             assert line, f"fishplate serve ended: {self.log.read_text()}"
             name, _, url = line.strip().partition(" ")
-            self.urls[name] = url
+            if name != "session":  # The server's own.
+                self.urls[name] = url
         # So that it is never kept waiting.
         threading.Thread(target=self.process.stdout.read, daemon=True).start()
 

@@ -13,7 +13,7 @@
 mod entry;
 mod pack;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod unpack;
 
 use std::io;
@@ -22,7 +22,7 @@ use fishplate_contract::{Fault, FaultCode, lexical};
 
 pub use entry::Reader;
 pub use pack::pack;
-pub use unpack::{Unpacked, unpack, unpack_file};
+pub use unpack::{Unpacked, unpack, unpack_any, unpack_file};
 
 /// What a directory that a caller sends may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,6 +36,11 @@ impl Shared {
         }
     }
 
+    /// What a directory that a caller sends may hold.
+    pub(super) fn directory_limits(&self) -> crate::archive::Limits {
+        crate::archive::Limits { reserve: self.settings.disk_reserve, ..self.settings.directories }
+    }
+
     /// Claims jobs whose data is to be fetched, as many as there is room for.
     pub(super) async fn claim_fetches(&self, request: FetchRequest) {
         match self.commit.write(false, move |t| t.claim_fetches(&request)).await {
@@ -121,7 +126,7 @@ impl Shared {
             })?;
         }
         let durable = !lock(&self.passing).contains(&claim.id);
-        let (plan, limits) = (plan.clone(), self.settings.directories);
+        let (plan, limits) = (plan.clone(), self.directory_limits());
         let arrive = Arriving { claim: claim.clone(), moves: moves.to_vec(), durable, limits };
         match tokio::task::spawn_blocking(move || arrive.all(plan)).await {
             Ok(plan) => plan,
