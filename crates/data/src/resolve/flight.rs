@@ -20,6 +20,11 @@ type Landing = Option<Result<Lease, Fault>>;
 #[derive(Debug, Default)]
 pub(super) struct Flights(Mutex<HashMap<String, Flight>>);
 
+enum Found {
+    Other(Flight),
+    Ours(watch::Sender<Landing>),
+}
+
 /// One fetch. Whoever came first does it; if they give up, the next one does.
 #[derive(Clone, Debug)]
 struct Flight {
@@ -36,13 +41,13 @@ impl Flights {
         fetch: impl Future<Output = Result<Lease, Fault>>,
     ) -> Result<Lease, Fault> {
         loop {
-            let other = match self.lock().entry(key.clone()) {
-                std::collections::hash_map::Entry::Occupied(there) => there.get().clone(),
-                std::collections::hash_map::Entry::Vacant(free) => {
-                    let (landed, landing) = watch::channel(None);
-                    free.insert(Flight { progress: progress.clone(), landing });
+            let other = match self.find_or_lead(&key, progress) {
+                Found::Other(flight) => flight,
+                Found::Ours(landed) => {
                     let _leading = Leading { flights: self, key: &key };
-                    return self.lead(fetch, &landed).await;
+                    let lease = fetch.await;
+                    let _ = landed.send(Some(lease.clone()));
+                    return lease;
                 }
             };
             if let Some(landed) = other.landed(progress).await {
@@ -51,16 +56,14 @@ impl Flights {
         }
     }
 
-    async fn lead(
-        &self,
-        fetch: impl Future<Output = Result<Lease, Fault>>,
-        landed: &watch::Sender<Landing>,
-    ) -> Result<Lease, Fault> {
-        let lease = fetch.await;
-        if landed.receiver_count() > 1 {
-            let _ = landed.send(Some(lease.clone()));
+    fn find_or_lead(&self, key: &str, progress: &Progress) -> Found {
+        let mut flights = self.lock();
+        if let Some(flight) = flights.get(key) {
+            return Found::Other(flight.clone());
         }
-        lease
+        let (landed, landing) = watch::channel(None);
+        flights.insert(key.to_owned(), Flight { progress: progress.clone(), landing });
+        Found::Ours(landed)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Flight>> {

@@ -67,6 +67,11 @@ impl Site {
     }
 }
 
+/// Servers spawn what they wait for.
+fn spawnable<F: Future + Send>(future: F) -> F {
+    future
+}
+
 fn limit(fault: &Fault) -> &str {
     fault.limit.as_ref().map_or("", |limit| &limit.name)
 }
@@ -334,7 +339,7 @@ async fn many_are_resolved_each_for_itself() {
         (0..50).map(|nth| DataRef::new(peer.put(&format!("{nth}"), bytes(nth, 1000)))).collect();
     references[7].url = format!("http://{}/gone", peer.address());
     let progress: Vec<_> = references.iter().map(|_| Progress::default()).collect();
-    let leases = site.resolver.resolve_all(&references, &site.owner, &progress).await;
+    let leases = spawnable(site.resolver.resolve_all(&references, &site.owner, &progress)).await;
     for (nth, lease) in leases.iter().enumerate() {
         match lease {
             Ok(lease) => {
@@ -379,7 +384,7 @@ async fn deliveries_are_tried_again_until_they_are_taken_or_refused() {
     peer.trouble(&[Trouble::Answer("503 Later".to_owned())]);
     let progress = Progress::default();
     let parcel = parcel(Payload::Inline(data.clone()));
-    let reference = site.resolver.deliver(&parcel, &to, &progress).await.unwrap();
+    let reference = spawnable(site.resolver.deliver(&parcel, &to, &progress)).await.unwrap();
     assert_eq!(reference, DataRef { url: to.clone(), len: Some(1000), digest: None });
     assert_eq!(peer.get("mesh").as_deref(), Some(&data[..]));
     assert_eq!((progress.state(), progress.bytes()), (TransferState::Done, 1000));

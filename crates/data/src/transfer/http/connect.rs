@@ -51,7 +51,14 @@ async fn dial_at_leisure(
     let Some(tls) = tls else { return Ok(Box::new(stream)) };
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
         .map_err(|_| strange("its host's name can't stand in a certificate"))?;
-    Ok(Box::new(tls.connect(name, stream).await.map_err(broken)?))
+    match tls.connect(name, stream).await {
+        Ok(stream) => Ok(Box::new(stream)),
+        // Its certificate will not be another one the next time.
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(strange(&super::root_cause(&error)))
+        }
+        Err(error) => Err(broken(error)),
+    }
 }
 
 /// A connection to the first address that answers.

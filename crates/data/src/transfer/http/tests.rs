@@ -3,6 +3,7 @@
 mod nginx;
 mod origin;
 mod strange;
+mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -40,6 +41,7 @@ const HTTP: Features = Features {
 
 /// A server, the transport to it, and breaking connections between them.
 struct Behind<S> {
+    scheme: &'static str,
     server: S,
     transport: Arc<dyn Transport>,
     cutter: Cutter,
@@ -56,7 +58,11 @@ trait Server: Send + Sync {
 impl<S: Server> Behind<S> {
     fn new(server: S, features: Features) -> Self {
         let cutter = Cutter::new(server.address());
-        Self { server, transport: Arc::new(http()), cutter, features }
+        Self { scheme: "http", server, transport: Arc::new(http()), cutter, features }
+    }
+
+    fn at(&self, address: SocketAddr, name: &str) -> Url {
+        Url::parse(&format!("{}://{address}/{name}", self.scheme)).unwrap()
     }
 }
 
@@ -75,20 +81,20 @@ impl<S: Server> Peer for Behind<S> {
 
     fn put(&self, name: &str, bytes: &[u8]) -> Url {
         self.server.put(name, bytes);
-        at(self.server.address(), name)
+        self.at(self.server.address(), name)
     }
 
     fn missing(&self) -> Url {
-        at(self.server.address(), "nothing-here")
+        self.at(self.server.address(), "nothing-here")
     }
 
     fn breaking(&self, name: &str, after: u64) -> Url {
         self.cutter.cut_after(after);
-        at(self.cutter.address(), name)
+        self.at(self.cutter.address(), name)
     }
 
     fn destination(&self, name: &str) -> Url {
-        at(self.server.address(), &format!("put/{name}"))
+        self.at(self.server.address(), &format!("put/{name}"))
     }
 
     fn delivered(&self, name: &str) -> Option<Vec<u8>> {
@@ -96,7 +102,7 @@ impl<S: Server> Peer for Behind<S> {
     }
 
     fn closed(&self) -> Option<Url> {
-        Some(at(self.server.address(), "closed/parcel"))
+        Some(self.at(self.server.address(), "closed/parcel"))
     }
 }
 
