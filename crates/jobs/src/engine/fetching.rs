@@ -85,11 +85,17 @@ impl Shared {
     }
 
     async fn fetch(self: Arc<Self>, claim: FetchClaim, plan: Arc<Plan>, moves: Vec<Arc<Move>>) {
-        match self.fetch_all(&claim, &plan, &moves).await {
-            Ok(plan) => self.queue(&claim, plan).await,
-            Err(fault) => self.fail(&claim, fault, &moves).await,
-        }
-        self.moved(claim.id, claim.fence);
+        let fetched = self.fetch_all(&claim, &plan, &moves).await;
+        // Only fetching may be stopped in the middle. Once its end is written, a look at the store
+        // takes the job for lost while this process still has to hear that it may start it.
+        let ending = tokio::spawn(async move {
+            match fetched {
+                Ok(plan) => self.queue(&claim, plan).await,
+                Err(fault) => self.fail(&claim, fault, &moves).await,
+            }
+            self.moved(claim.id, claim.fence);
+        });
+        let _ = ending.await;
     }
 
     /// Fetches all inputs at once; the plan that it gives tells where they are.
