@@ -3,6 +3,7 @@
 mod fetch;
 mod flight;
 mod patience;
+mod shelf;
 #[cfg(test)]
 mod tests;
 
@@ -10,7 +11,6 @@ use std::sync::Arc;
 
 use fishplate_contract::{DataRef, Digest, Fault, FaultCode, Held as _, Principal, TransferState};
 use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
 use url::Url;
 
 use crate::Progress;
@@ -18,7 +18,10 @@ use crate::lease::Lease;
 use crate::pool::{Pool, PoolError};
 use crate::transfer::{Delivery, TransferSettings, Transports};
 use flight::Flights;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use patience::Patience;
+use shelf::Shelf;
 
 /// Gets what references stand for into the pool, and delivers. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -31,13 +34,21 @@ struct Inner {
     settings: TransferSettings,
     running: Semaphore,
     flights: Flights,
+    shelf: Arc<Shelf>,
 }
 
 impl Resolver {
     /// A resolver into this pool, over these transports.
     pub fn new(pool: Pool, transports: Transports, settings: TransferSettings) -> Self {
         let running = Semaphore::new(usize::try_from(settings.running).unwrap_or(1).max(1));
-        Self(Arc::new(Inner { pool, transports, settings, running, flights: Flights::default() }))
+        Self(Arc::new(Inner {
+            pool,
+            transports,
+            settings,
+            running,
+            flights: Flights::default(),
+            shelf: Arc::default(),
+        }))
     }
 
     /// The pool that it fetches into.
@@ -84,26 +95,22 @@ impl Resolver {
         progress: &[Progress],
     ) -> Vec<Result<Lease, Fault>> {
         let mut results: Vec<_> = references.iter().map(|_| None).collect();
-        let mut running = JoinSet::new();
         let most = usize::try_from(self.0.settings.running).unwrap_or(1).max(1);
         let mut waiting = references.iter().enumerate();
+        let mut running = FuturesUnordered::new();
         loop {
             while running.len() < most
                 && let Some((nth, reference)) = waiting.next()
             {
-                let (this, reference, owner) = (self.clone(), reference.clone(), owner.clone());
                 let progress = progress.get(nth).cloned().unwrap_or_default();
-                running
-                    .spawn(async move { (nth, this.resolve(&reference, &owner, &progress).await) });
+                running.push(async move { (nth, self.resolve(reference, owner, &progress).await) });
             }
-            match running.join_next().await {
+            match running.next().await {
+                Some((nth, result)) => results[nth] = Some(result),
                 None => break,
-                Some(Ok((nth, result))) => results[nth] = Some(result),
-                Some(Err(_)) => {} // it panicked
             }
         }
-        let panicked = || Err(Fault::new(FaultCode::Internal, "a transfer ended unexpectedly"));
-        results.into_iter().map(|result| result.unwrap_or_else(panicked)).collect()
+        results.into_iter().flatten().collect()
     }
 
     /// Brings a payload to an address; the reference to it there.
@@ -140,8 +147,11 @@ impl Resolver {
         if let Some(lease) = self.here(reference, &url, owner).await? {
             return Ok(lease);
         }
-        let flight = self.0.flights.join(&self.0, reference, url, owner, progress);
-        flight.landed(progress).await
+        let key = fetch::key(reference, &url);
+        // Other owners' fetches are others.
+        let among_owners = format!("{} {} {key}", owner.as_str().len(), owner.as_str());
+        let fetch = fetch::Fetch { inner: &self.0, reference, url, key, owner, progress };
+        self.0.flights.join(among_owners, progress, fetch.run()).await
     }
 
     /// What this machine holds already: a grant's data, or data of that digest that this owner has.

@@ -90,12 +90,18 @@ impl Room {
         if self.is_room_for(owner, bytes)? {
             return Ok(());
         }
-        let owner_quota = self.settings.owner_quota;
+        let (quota, owner_quota) = (self.settings.quota, self.settings.owner_quota);
+        // Nothing goes for what can't have room anyway.
+        if over(0, owner_quota) > 0 {
+            return refuse(OWNER_QUOTA, owner_quota);
+        }
+        if over(0, quota) > 0 {
+            return refuse(QUOTA, quota);
+        }
         self.let_go(owner, over(self.charged(owner)?.1, owner_quota))?;
         if over(self.charged(owner)?.1, owner_quota) > 0 {
             return refuse(OWNER_QUOTA, owner_quota);
         }
-        let quota = self.settings.quota;
         self.evict(over(self.charged(owner)?.0, quota))?;
         if over(self.charged(owner)?.0, quota) > 0 {
             return refuse(QUOTA, quota);

@@ -26,13 +26,13 @@ const QUEUE: usize = 8;
 const OTHERS: Duration = Duration::from_millis(200);
 
 /// A fetch that was not begun.
-pub(super) struct Fetch {
-    pub(super) inner: Arc<Inner>,
-    pub(super) reference: DataRef,
+pub(super) struct Fetch<'f> {
+    pub(super) inner: &'f Inner,
+    pub(super) reference: &'f DataRef,
     pub(super) url: Url,
     pub(super) key: String,
-    pub(super) owner: Principal,
-    pub(super) progress: Progress,
+    pub(super) owner: &'f Principal,
+    pub(super) progress: &'f Progress,
 }
 
 /// What is fetched, for finding it again after a restart.
@@ -62,7 +62,7 @@ impl From<Fault> for Failure {
     }
 }
 
-impl Fetch {
+impl Fetch<'_> {
     pub(super) async fn run(self) -> Result<Lease, Fault> {
         let transport = Arc::clone(self.inner.transports.find(self.url.scheme())?);
         let _place = self.inner.running.acquire().await;
@@ -166,8 +166,7 @@ impl Fetch {
         let came = pieces.iter().map(|piece| piece.len() as u64).sum();
         self.whole(&opened, came)?;
         let must_be = self.digest(&mut opened, patience).await;
-        let (pool, owner) = (self.inner.pool.clone(), self.owner.clone());
-        Ok(blocking(move || pool.store(&owner, &pieces, must_be.as_ref(), false)).await?)
+        Ok(self.inner.shelf.store(&self.inner.pool, self.owner, pieces, must_be).await?)
     }
 
     /// The place in the pool for what comes, with what has come before.

@@ -1,105 +1,93 @@
 //! Fetches under way, so that what two want at the same time is fetched once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::future::Future;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use fishplate_contract::{DataRef, Fault, FaultCode, Principal};
+use fishplate_contract::Fault;
 use tokio::sync::watch;
-use tokio::task::AbortHandle;
-use url::Url;
 
-use super::{Inner, fetch};
 use crate::Progress;
 use crate::lease::Lease;
 
-/// How often who joined later is told how far it is.
+/// How often those who wait for another's fetch are told how far it is.
 const TELL: Duration = Duration::from_millis(100);
 
 type Landing = Option<Result<Lease, Fault>>;
 
 /// Who fetches what.
 #[derive(Debug, Default)]
-pub(super) struct Flights(Mutex<HashMap<String, Weak<Flight>>>);
+pub(super) struct Flights(Mutex<HashMap<String, Flight>>);
 
-/// One fetch. It ends when nobody waits for it any more.
-#[derive(Debug)]
-pub(super) struct Flight {
-    key: String,
-    inner: Arc<Inner>,
+/// One fetch. Whoever came first does it; if they give up, the next one does.
+#[derive(Clone, Debug)]
+struct Flight {
     progress: Progress,
     landing: watch::Receiver<Landing>,
-    task: AbortHandle,
 }
 
 impl Flights {
-    /// Joins the fetch of a reference, or begins it.
-    pub(super) fn join(
+    /// What another one is fetching under this key, or else what `fetch` does.
+    pub(super) async fn join(
         &self,
-        inner: &Arc<Inner>,
-        reference: &DataRef,
-        url: Url,
-        owner: &Principal,
+        key: String,
         progress: &Progress,
-    ) -> Arc<Flight> {
-        let key = fetch::key(reference, &url);
-        // Other owners' fetches are others.
-        let among_owners = format!("{} {key}", owner.as_str());
-        let mut flights = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(flight) = flights.get(&among_owners).and_then(Weak::upgrade) {
-            return flight;
+        fetch: impl Future<Output = Result<Lease, Fault>>,
+    ) -> Result<Lease, Fault> {
+        loop {
+            let other = match self.lock().entry(key.clone()) {
+                std::collections::hash_map::Entry::Occupied(there) => there.get().clone(),
+                std::collections::hash_map::Entry::Vacant(free) => {
+                    let (landed, landing) = watch::channel(None);
+                    free.insert(Flight { progress: progress.clone(), landing });
+                    let _leading = Leading { flights: self, key: &key };
+                    return self.lead(fetch, &landed).await;
+                }
+            };
+            if let Some(landed) = other.landed(progress).await {
+                return landed;
+            }
         }
-        let (send, landing) = watch::channel(None);
-        let fetch = fetch::Fetch {
-            inner: Arc::clone(inner),
-            reference: reference.clone(),
-            url,
-            key,
-            owner: owner.clone(),
-            progress: progress.clone(),
-        };
-        let task = tokio::spawn(async move {
-            let landed = fetch.run().await;
-            let _ = send.send(Some(landed));
-        });
-        let flight = Arc::new(Flight {
-            key: among_owners.clone(),
-            inner: Arc::clone(inner),
-            progress: progress.clone(),
-            landing,
-            task: task.abort_handle(),
-        });
-        flights.insert(among_owners, Arc::downgrade(&flight));
-        flight
+    }
+
+    async fn lead(
+        &self,
+        fetch: impl Future<Output = Result<Lease, Fault>>,
+        landed: &watch::Sender<Landing>,
+    ) -> Result<Lease, Fault> {
+        let lease = fetch.await;
+        if landed.receiver_count() > 1 {
+            let _ = landed.send(Some(lease.clone()));
+        }
+        lease
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Flight>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Flight {
-    /// Waits for the end, telling how far it is.
-    pub(super) async fn landed(&self, progress: &Progress) -> Result<Lease, Fault> {
-        let mut landing = self.landing.clone();
+    /// Waits for the end, telling how far it is; `None` if it was given up.
+    async fn landed(mut self, progress: &Progress) -> Landing {
         loop {
-            match tokio::time::timeout(TELL, landing.wait_for(Option::is_some)).await {
-                Ok(Ok(landed)) => {
-                    if let Some(landed) = landed.as_ref() {
-                        return landed.clone();
-                    }
-                }
-                Ok(Err(_)) => {
-                    return Err(Fault::new(FaultCode::Internal, "a transfer ended unexpectedly"));
-                }
+            match tokio::time::timeout(TELL, self.landing.wait_for(Option::is_some)).await {
+                Ok(landed) => return landed.ok()?.clone(),
                 Err(_) => progress.follow(&self.progress),
             }
         }
     }
 }
 
-impl Drop for Flight {
+/// Whoever fetches: when they end, or are dropped, the next one may.
+struct Leading<'f> {
+    flights: &'f Flights,
+    key: &'f str,
+}
+
+impl Drop for Leading<'_> {
     fn drop(&mut self) {
-        self.task.abort();
-        let mut flights = self.inner.flights.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if flights.get(&self.key).is_some_and(|flight| flight.strong_count() == 0) {
-            flights.remove(&self.key);
-        }
+        self.flights.lock().remove(self.key);
     }
 }

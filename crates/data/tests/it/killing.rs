@@ -1,18 +1,21 @@
 //! Processes that write to one pool are killed with -9 wherever they are: no half file is ever seen,
 //! what was granted is there, and a sweep makes files and rows agree.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use fishplate_contract::{Clock, Digest, Held as _, SystemClock, Timestamp};
-use fishplate_data::{Adoption, GrantRequest, Incoming, Lease, Pool, PoolError, PoolSettings};
+use fishplate_data::session::SessionSettings;
+use fishplate_data::{
+    Adoption, GrantRequest, Incoming, Lease, Pool, PoolError, PoolSettings, Sessions,
+};
 
 use crate::{child, files, kill, owner, place, sha256};
 
@@ -156,9 +159,6 @@ fn receive(pool: &Pool, dice: &mut Dice) -> Result<Lease, PoolError> {
 fn finish(mut incoming: Incoming, number: usize) -> Result<Lease, PoolError> {
     let bytes = keyed_content(number);
     let mut at = usize::try_from(incoming.len()).unwrap();
-    if at > 0 {
-        say("resumed");
-    }
     while at < bytes.len() {
         let end = (at + PIECE).min(bytes.len());
         incoming.append(Bytes::copy_from_slice(&bytes[at..end]))?;
@@ -175,7 +175,6 @@ fn receiver() {
     incoming.append(keyed_content(9)[..KEYED / 2].to_vec()).unwrap();
     say("half");
     std::io::stdin().lines().for_each(drop);
-    std::thread::park();
 }
 
 #[test]
@@ -183,7 +182,7 @@ fn writers_that_are_killed_leave_nothing_half() {
     let bed = tempfile::tempdir().unwrap();
     let place = bed.path();
     let mut granted: HashMap<String, String> = HashMap::new();
-    let (mut resumed, mut many) = (0, 0);
+    let mut many = 0;
     for round in 0..ROUNDS {
         let mut writers: Vec<Child> =
             (0..WRITERS).map(|_| child("killing::writer", place).spawn().unwrap()).collect();
@@ -212,7 +211,6 @@ fn writers_that_are_killed_leave_nothing_half() {
                         many += 1;
                     }
                     ["@", "revoking", url] => drop(granted.remove(*url)),
-                    ["@", "resumed"] => resumed += 1,
                     ["@", "broken", ..] => panic!("{line}"),
                     _ => {}
                 }
@@ -220,10 +218,114 @@ fn writers_that_are_killed_leave_nothing_half() {
         }
         check_pool(place, &granted);
     }
-    assert!(
-        many > 0 && resumed > 0,
-        "the writers did too little: {many} grants, {resumed} resumed"
-    );
+    assert!(many > 0, "the writers did too little");
+}
+
+#[test]
+fn an_upload_that_is_killed_goes_on_where_it_was() {
+    let bed = tempfile::tempdir().unwrap();
+    let place = bed.path();
+    let mut receiver = child("killing::receiver", place).stdin(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(receiver.stdout.take().unwrap()).lines();
+    assert!(lines.map_while(Result::ok).any(|line| line == "@ half"));
+    kill(&mut receiver);
+    check_pool(place, &HashMap::new());
+    let pool = open(place, Duration::ZERO);
+    let incoming = pool.receive(&owner(0), Some("last"), Some(KEYED as u64)).unwrap();
+    assert_eq!(incoming.len(), KEYED as u64 / 2);
+    assert_eq!(finish(incoming, 9).unwrap().digest(), Some(sha256(&keyed_content(9))));
+    check_pool(place, &HashMap::new());
+}
+
+fn open_sessions(place: &Path, later: Duration) -> Sessions {
+    let mut settings = SessionSettings::new(place.join("sessions"));
+    settings.disk_reserve = 0;
+    Sessions::new(settings, Arc::new(Later(later))).unwrap()
+}
+
+#[test]
+#[ignore = "runs as a child of the test below"]
+fn session_writer() {
+    let place = place();
+    let sessions = open_sessions(&place, Duration::ZERO);
+    let mut dice = Dice(u64::from(std::process::id()).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let file = place.join(format!("output-{}", std::process::id()));
+    let me = owner(0);
+    say("ready");
+    loop {
+        let session = sessions.open(&me, None).unwrap().id;
+        for number in 0..dice.roll(12) {
+            let _ = fs::remove_file(&file);
+            fs::write(&file, content(dice.roll(40))).unwrap();
+            let how = if dice.roll(2) == 0 { Adoption::Link } else { Adoption::Copy };
+            let name = format!("output {}", number % 4);
+            sessions.put(&me, &session, &name, &file, how).unwrap();
+            say(&format!("put {session} {name}"));
+        }
+        if dice.roll(2) == 0 {
+            say(&format!("closing {session}"));
+            sessions.close(&me, &session).unwrap();
+        }
+    }
+}
+
+#[test]
+fn sessions_of_processes_that_are_killed_are_whole() {
+    let bed = tempfile::tempdir().unwrap();
+    let place = bed.path();
+    let mut there: HashMap<String, HashSet<String>> = HashMap::new();
+    for round in 0..ROUNDS {
+        let mut writer = child("killing::session_writer", place).spawn().unwrap();
+        let mut output = BufReader::new(writer.stdout.take().unwrap());
+        let mut line = String::new();
+        while !line.starts_with("@ put") {
+            line.clear();
+            assert!(output.read_line(&mut line).unwrap() > 0, "the writer did not start");
+        }
+        std::thread::sleep(Duration::from_millis(round * 7 % 60));
+        kill(&mut writer);
+        let lines = output.lines().map_while(Result::ok);
+        for line in std::iter::once(line.trim_end().to_owned()).chain(lines) {
+            let words: Vec<&str> = line.splitn(4, ' ').collect();
+            match words.as_slice() {
+                ["@", "put", session, name] => {
+                    there.entry((*session).to_owned()).or_default().insert((*name).to_owned());
+                }
+                ["@", "closing", session] => drop(there.remove(*session)),
+                _ => {}
+            }
+        }
+        check_sessions(place, &there);
+    }
+    assert!(!there.is_empty(), "the writers did too little");
+}
+
+/// Everything that must be true of sessions that nobody writes.
+fn check_sessions(place: &Path, there: &HashMap<String, HashSet<String>>) {
+    let sessions = open_sessions(place, Duration::from_hours(2));
+    sessions.sweep_idle(&|_| false).unwrap();
+    for (session, names) in there {
+        let id = session.parse().unwrap();
+        let files = sessions.files(&owner(0), &id).unwrap();
+        for name in names {
+            assert!(files.iter().any(|file| file.name == *name), "{name} of {session} is gone");
+        }
+    }
+    for session in sessions.list(&owner(0)).unwrap() {
+        let files = sessions.files(&owner(0), &session.id).unwrap();
+        for file in &files {
+            let held = sessions.get(&owner(0), &session.id, &file.name).unwrap();
+            let text = fs::read_to_string(held.path()).unwrap();
+            let number: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
+            assert_eq!(text.as_bytes(), content(number), "a half file is visible");
+        }
+        let versions = place.join(format!("sessions/{}/versions", session.id));
+        assert_eq!(crate::files(&versions).len(), files.len(), "a version was left");
+    }
+    for entry in fs::read_dir(place.join("sessions")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(!name.starts_with('.'), "{name} was left");
+    }
 }
 
 /// Everything that must be true of a pool that nobody writes.

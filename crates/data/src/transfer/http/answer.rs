@@ -8,11 +8,10 @@ use http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, IF_RANGE,
     LAST_MODIFIED, RANGE,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
-use hyper::body::Incoming;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
-use super::ask::{Asking, Question, refused};
+use super::ask::{Answer, Asking, Question, refused};
 use super::body::{Ended, Reading, Sending};
 use super::peer;
 use crate::transfer::{Opened, TransferError, Version, Want};
@@ -27,22 +26,22 @@ pub(super) async fn open(
     url: &Url,
     want: Want,
 ) -> Result<Opened, TransferError> {
-    let (answer, from) = asking.ask(url, &reading(Method::GET, Some(&want))).await?;
+    let answer = asking.ask(url, &reading(Method::GET, Some(&want))).await?;
     let whole = Want::default();
-    match answer.status() {
-        StatusCode::OK => opened(asking, answer, from, &whole),
+    match answer.response.status() {
+        StatusCode::OK => opened(asking, answer, &whole),
         StatusCode::PARTIAL_CONTENT => {
-            let version = version(answer.headers());
+            let version = version(answer.response.headers());
             if want.version.is_some() && version != want.version {
                 // It did not heed If-Range: these are bytes of other data.
                 return begin_again(asking, url).await;
             }
-            opened(asking, answer, from, &want)
+            opened(asking, answer, &want)
         }
         StatusCode::RANGE_NOT_SATISFIABLE => {
-            let total = answer.headers().get(CONTENT_RANGE).and_then(unsatisfied_total);
+            let total = answer.response.headers().get(CONTENT_RANGE).and_then(unsatisfied_total);
             // Had If-Range not matched, the range would not have been looked at.
-            let told = version(answer.headers());
+            let told = version(answer.response.headers());
             let same = told.is_none() || want.version.is_none() || told == want.version;
             if total == Some(want.offset) && same {
                 let version = told.or(want.version);
@@ -51,15 +50,15 @@ pub(super) async fn open(
             }
             begin_again(asking, url).await
         }
-        _ => Err(refused(&from, answer).await),
+        _ => Err(refused(asking, answer).await),
     }
 }
 
 async fn begin_again(asking: &Arc<Asking>, url: &Url) -> Result<Opened, TransferError> {
-    let (answer, from) = asking.ask(url, &reading(Method::GET, None)).await?;
-    match answer.status() {
-        StatusCode::OK => opened(asking, answer, from, &Want::default()),
-        _ => Err(refused(&from, answer).await),
+    let answer = asking.ask(url, &reading(Method::GET, None)).await?;
+    match answer.response.status() {
+        StatusCode::OK => opened(asking, answer, &Want::default()),
+        _ => Err(refused(asking, answer).await),
     }
 }
 
@@ -72,12 +71,14 @@ pub(super) async fn digest_after(
     if asking.is_silent(&peer(url)) {
         return Ok(None);
     }
-    let (answer, _) = asking.ask(url, &reading(Method::HEAD, None)).await?;
-    let told = digest(answer.headers(), answer.status() == StatusCode::OK);
+    let Answer { response, line, url: from } =
+        asking.ask(url, &reading(Method::HEAD, None)).await?;
+    asking.lines.keep(line, &from).await;
+    let told = digest(response.headers(), response.status() == StatusCode::OK);
     if told.is_none() {
         asking.note_silence(peer(url));
     }
-    Ok(told.filter(|_| version(answer.headers()).as_ref() == read))
+    Ok(told.filter(|_| version(response.headers()).as_ref() == read))
 }
 
 fn reading(method: Method, want: Option<&Want>) -> Question<'static> {
@@ -101,13 +102,9 @@ fn reading(method: Method, want: Option<&Want>) -> Question<'static> {
     Question { method, headers, body: &|| Ok(Sending::nothing()) }
 }
 
-fn opened(
-    asking: &Arc<Asking>,
-    answer: Response<Incoming>,
-    url: Url,
-    want: &Want,
-) -> Result<Opened, TransferError> {
-    let headers = answer.headers();
+fn opened(asking: &Arc<Asking>, answer: Answer, want: &Want) -> Result<Opened, TransferError> {
+    let Answer { response, line, url } = answer;
+    let headers = response.headers();
     let strange = |reason: String| TransferError::Strange { peer: peer(&url), reason };
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
         && !encoding.as_bytes().eq_ignore_ascii_case(b"identity")
@@ -115,7 +112,7 @@ fn opened(
         let encoding = String::from_utf8_lossy(encoding.as_bytes());
         return Err(strange(format!("it sends {encoding} where identity was asked for")));
     }
-    let partial = answer.status() == StatusCode::PARTIAL_CONTENT;
+    let partial = response.status() == StatusCode::PARTIAL_CONTENT;
     let (offset, total) = if partial {
         let range = headers.get(CONTENT_RANGE).and_then(content_range);
         let Some(range) = range.filter(|range| range.first == want.offset) else {
@@ -130,11 +127,11 @@ fn opened(
         (0, length(headers))
     };
     let (version, digest) = (version(headers), digest(headers, !partial));
-    let body = Reading::new(answer.into_body(), Arc::clone(asking), url, version.clone());
+    let body = Reading::new(Arc::clone(asking), url, response, line, version.clone());
     Ok(Opened { offset, total, version, digest, body: Box::new(body) })
 }
 
-fn length(headers: &HeaderMap) -> Option<u64> {
+pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 

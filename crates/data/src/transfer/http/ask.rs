@@ -4,13 +4,16 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use http::header::{LOCATION, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
-use http_body_util::BodyExt;
+use http::header::{CONTENT_ENCODING, HOST, LOCATION, RETRY_AFTER, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http_body::Body as _;
 use hyper::body::Incoming;
+use hyper_util::rt::TokioIo;
+use tokio_rustls::TlsConnector;
 use url::Url;
 
 use super::body::Sending;
+use super::line::{Line, Lines};
 use super::{broken, connect, peer};
 use crate::transfer::{Addresses, TransferError, TransferSettings};
 
@@ -18,17 +21,19 @@ const AGENT: HeaderValue =
     HeaderValue::from_static(concat!("fishplate/", env!("CARGO_PKG_VERSION")));
 /// How much is read of an answer that says why not.
 const REASON_SIZE: usize = 4096;
+/// How long it may take to come.
+const REASON_TIME: Duration = Duration::from_secs(2);
 /// How long a peer that told no digest is not asked again after a body.
 const SILENCE: Duration = Duration::from_secs(60);
 /// How many such peers are remembered.
 const SILENT_PEERS: usize = 1024;
 
-/// Clients, each made when it is first needed: reading the system's certificates takes a while.
+/// Whoever asks: its connections, and what it knows of peers.
 pub(super) struct Asking {
     settings: TransferSettings,
     addresses: Arc<dyn Addresses>,
-    plain: OnceLock<connect::Plain>,
-    tls: OnceLock<connect::Tls>,
+    pub(super) lines: Lines,
+    tls: OnceLock<TlsConnector>,
     silent: Mutex<HashMap<String, Instant>>,
 }
 
@@ -36,6 +41,14 @@ impl std::fmt::Debug for Asking {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Asking").field("settings", &self.settings).finish_non_exhaustive()
     }
+}
+
+/// An answer: its head, and the connection from which its body comes.
+pub(super) struct Answer {
+    pub(super) response: Response<Incoming>,
+    pub(super) line: Line,
+    /// The address that gave it.
+    pub(super) url: Url,
 }
 
 /// A question, as often as it has to be asked.
@@ -51,27 +64,30 @@ impl Asking {
         Self {
             settings: settings.clone(),
             addresses,
-            plain: OnceLock::new(),
+            lines: Lines::default(),
             tls: OnceLock::new(),
             silent: Mutex::default(),
         }
     }
 
-    /// The answer that is no redirect, and the address that gave it.
+    /// The answer that is no redirect.
     pub(super) async fn ask(
         &self,
         url: &Url,
         question: &Question<'_>,
-    ) -> Result<(Response<Incoming>, Url), TransferError> {
+    ) -> Result<Answer, TransferError> {
         let mut url = url.clone();
         for _ in 0..=self.settings.redirects {
             check(&url)?;
-            let answer = self.send(&url, question).await?;
-            if !follows(answer.status(), &question.method) {
-                return Ok((answer, url));
+            let (response, line) = self.send(&url, question).await?;
+            let to = response.headers().get(LOCATION);
+            let to = to.filter(|_| follows(response.status(), &question.method));
+            let Some(to) = to else { return Ok(Answer { response, line, url }) };
+            let to = redirected(&url, &String::from_utf8_lossy(to.as_bytes()))?;
+            if response.body().is_end_stream() {
+                self.lines.keep(line, &url).await;
             }
-            let Some(to) = answer.headers().get(LOCATION) else { return Ok((answer, url)) };
-            url = redirected(&url, &String::from_utf8_lossy(to.as_bytes()))?;
+            url = to;
         }
         Err(TransferError::Forbidden {
             address: format!(
@@ -87,38 +103,31 @@ impl Asking {
         &self,
         url: &Url,
         question: &Question<'_>,
-    ) -> Result<Response<Incoming>, TransferError> {
-        let strange = |reason: String| TransferError::Strange { peer: peer(url), reason };
-        // The fragment is the reader's; a request has none.
-        let mut plain = url.clone();
-        plain.set_fragment(None);
-        let uri: Uri = plain.as_str().parse().map_err(|error| strange(format!("{error}")))?;
-        let mut request = Request::new((question.body)()?);
-        *request.method_mut() = question.method.clone();
-        *request.uri_mut() = uri;
-        *request.headers_mut() = question.headers.clone();
-        request.headers_mut().insert(USER_AGENT, AGENT);
-        let answer = if url.scheme() == "https" {
-            self.tls()
-                .map_err(|reason| strange(format!("TLS can't be spoken: {reason}")))?
-                .request(request)
-                .await
-        } else {
-            self.plain().request(request).await
-        };
-        answer.map_err(|error| broken(&peer(url), &error))
-    }
-
-    fn plain(&self) -> &connect::Plain {
-        self.plain.get_or_init(|| connect::plain(&self.settings, Arc::clone(&self.addresses)))
-    }
-
-    fn tls(&self) -> Result<&connect::Tls, String> {
-        if let Some(client) = self.tls.get() {
-            return Ok(client);
+    ) -> Result<(Response<Incoming>, Line), TransferError> {
+        while let Some(mut line) = self.lines.take(url).await {
+            // The peer may just have closed it: that says nothing about the question, which may be
+            // asked twice (RFC 9110, section 9.2.2).
+            if let Ok(response) = line.ask(request(url, question)?).await {
+                return Ok((response, line));
+            }
         }
-        let client = connect::tls(&self.settings, Arc::clone(&self.addresses))?;
-        Ok(self.tls.get_or_init(|| client))
+        let tls = if url.scheme() == "https" { Some(self.tls(url)?) } else { None };
+        let stream = connect::dial(url, &*self.addresses, tls, self.settings.connect).await?;
+        let mut line = Line::new(TokioIo::new(stream), url).await?;
+        let response = line.ask(request(url, question)?).await;
+        Ok((response.map_err(|error| broken(&peer(url), &error))?, line))
+    }
+
+    fn tls(&self, url: &Url) -> Result<&TlsConnector, TransferError> {
+        if let Some(tls) = self.tls.get() {
+            return Ok(tls);
+        }
+        // Not before it is needed: reading the system's certificates takes a while.
+        let tls = connect::tls(&self.settings).map_err(|reason| TransferError::Strange {
+            peer: peer(url),
+            reason: format!("TLS can't be spoken: {reason}"),
+        })?;
+        Ok(self.tls.get_or_init(|| tls))
     }
 
     /// This peer was asked for a digest and told none.
@@ -134,6 +143,23 @@ impl Asking {
         }
         silent.insert(peer, Instant::now());
     }
+}
+
+fn request(url: &Url, question: &Question<'_>) -> Result<Request<Sending>, TransferError> {
+    let strange = |error: &dyn std::fmt::Display| TransferError::Strange {
+        peer: peer(url),
+        reason: error.to_string(),
+    };
+    let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
+    let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
+    let mut request = Request::new((question.body)()?);
+    *request.method_mut() = question.method.clone();
+    *request.uri_mut() = path.parse().map_err(|error| strange(&error))?;
+    *request.headers_mut() = question.headers.clone();
+    let host = HeaderValue::from_str(host).map_err(|error| strange(&error))?;
+    request.headers_mut().insert(HOST, host);
+    request.headers_mut().insert(USER_AGENT, AGENT);
+    Ok(request)
 }
 
 /// Addresses that are never asked, whatever host they name.
@@ -174,21 +200,25 @@ pub(super) fn redirected(from: &Url, to: &str) -> Result<Url, TransferError> {
 }
 
 /// The error for a status that is no success.
-pub(super) async fn refused(url: &Url, answer: Response<Incoming>) -> TransferError {
-    let (status, peer) = (answer.status(), peer(url));
-    let retry_after = answer
-        .headers()
+pub(super) async fn refused(asking: &Asking, answer: Answer) -> TransferError {
+    let Answer { response, mut line, url } = answer;
+    let (status, peer) = (response.status(), peer(&url));
+    let headers = response.headers();
+    let retry_after = headers
         .get(RETRY_AFTER)
         .and_then(|value| value.to_str().ok()?.parse().ok())
         .map(Duration::from_secs);
-    let mut answer_text = status.to_string();
-    if answer.headers().get("content-encoding").is_none() {
-        let line = first_line(answer.into_body()).await;
-        if !line.is_empty() && !line.starts_with('<') {
-            answer_text = format!("{answer_text}: {line}");
+    let readable = headers.get(CONTENT_ENCODING).is_none();
+    let mut answer = status.to_string();
+    let reading = first_line(response.into_body(), &mut line);
+    if let Ok((said, ended)) = tokio::time::timeout(REASON_TIME, reading).await {
+        if readable && !said.is_empty() && !said.starts_with('<') {
+            answer = format!("{answer}: {said}");
+        }
+        if ended {
+            asking.lines.keep(line, &url).await;
         }
     }
-    let answer = answer_text;
     match status.as_u16() {
         408 | 425 | 429 | 500 | 502..=504 => TransferError::Busy { peer, answer, retry_after },
         100..=399 => TransferError::Strange { peer, reason: format!("it answers {answer}") },
@@ -196,15 +226,20 @@ pub(super) async fn refused(url: &Url, answer: Response<Incoming>) -> TransferEr
     }
 }
 
-async fn first_line(mut body: Incoming) -> String {
-    let mut start = Vec::new();
-    while start.len() < REASON_SIZE
-        && let Ok(Some(Ok(frame))) =
-            tokio::time::timeout(Duration::from_secs(2), body.frame()).await
-    {
-        start.extend_from_slice(frame.data_ref().map_or(&[], |data| &data[..]));
+/// The first line of a body, and whether that was read to its end.
+async fn first_line(mut body: Incoming, line: &mut Line) -> (String, bool) {
+    let (mut start, mut ended) = (Vec::new(), false);
+    while start.len() < REASON_SIZE {
+        match std::future::poll_fn(|context| line.poll_frame(&mut body, context)).await {
+            Some(Ok(frame)) => start.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
+            Some(Err(_)) => break,
+            None => {
+                ended = true;
+                break;
+            }
+        }
     }
     let text = String::from_utf8_lossy(&start);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    line.chars().filter(|c| !c.is_control()).take(200).collect()
+    (line.chars().filter(|c| !c.is_control()).take(200).collect(), ended)
 }

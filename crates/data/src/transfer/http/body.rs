@@ -7,51 +7,111 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fishplate_contract::Digest;
+use http::Response;
+use http::header::{CONNECTION, TRANSFER_ENCODING};
 use http_body::{Frame, SizeHint};
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::sync::mpsc;
 use url::Url;
 
-use super::answer::digest_after;
+use super::answer::{digest_after, length};
 use super::ask::Asking;
+use super::line::Line;
+use super::raw::{self, RawBody};
 use super::{broken, peer};
 use crate::Progress;
 use crate::transfer::{Body, Moving, TransferError, Version};
 
-/// A body that is read. hyper fails it if it ends before its length.
-#[derive(Debug)]
+/// A body that is read.
 pub(super) struct Reading {
-    incoming: Incoming,
     asking: Arc<Asking>,
     url: Url,
     version: Option<Version>,
+    from: From,
+}
+
+enum From {
+    /// hyper fails it if it ends before its length.
+    Hyper(Incoming, Line),
+    /// The connection may be used again.
+    Raw {
+        body: RawBody,
+        keep: bool,
+    },
+    Ended,
 }
 
 impl Reading {
     pub(super) fn new(
-        incoming: Incoming,
         asking: Arc<Asking>,
         url: Url,
+        response: Response<Incoming>,
+        line: Line,
         version: Option<Version>,
     ) -> Self {
-        Self { incoming, asking, url, version }
+        let headers = response.headers();
+        let chunked = headers.contains_key(TRANSFER_ENCODING);
+        let from = match length(headers).filter(|_| !chunked) {
+            Some(len) if len >= raw::LARGE => {
+                let closes = |value: &http::HeaderValue| {
+                    value.as_bytes().to_ascii_lowercase().windows(5).any(|word| word == b"close")
+                };
+                let keep = response.version() == http::Version::HTTP_11
+                    && !headers.get_all(CONNECTION).iter().any(closes);
+                From::Raw { body: RawBody::new(response.into_body(), line, len), keep }
+            }
+            _ => From::Hyper(response.into_body(), line),
+        };
+        Self { asking, url, version, from }
+    }
+
+    async fn step(&mut self) -> Result<Option<Bytes>, TransferError> {
+        match &mut self.from {
+            From::Ended => return Ok(None),
+            From::Raw { body, .. } => {
+                let next = body.next().await.map_err(|error| broken(&peer(&self.url), &error))?;
+                if next.is_some() {
+                    return Ok(next);
+                }
+            }
+            From::Hyper(incoming, line) => {
+                while let Some(frame) =
+                    std::future::poll_fn(|context| line.poll_frame(incoming, context)).await
+                {
+                    let frame = frame.map_err(|error| broken(&peer(&self.url), &error))?;
+                    if let Ok(data) = frame.into_data()
+                        && !data.is_empty()
+                    {
+                        return Ok(Some(data));
+                    }
+                }
+            }
+        }
+        // All has come: its connection is for the next one.
+        let line = match std::mem::replace(&mut self.from, From::Ended) {
+            From::Hyper(_, line) => Some(line),
+            From::Raw { body, keep: true } => match body.into_wire() {
+                Some(wire) => Line::new(wire, &self.url).await.ok(),
+                None => None,
+            },
+            From::Raw { .. } | From::Ended => None,
+        };
+        if let Some(line) = line {
+            self.asking.lines.keep(line, &self.url).await;
+        }
+        Ok(None)
+    }
+}
+
+impl std::fmt::Debug for Reading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reading").field("version", &self.version).finish_non_exhaustive()
     }
 }
 
 impl Body for Reading {
     fn next(&mut self) -> Moving<'_, Option<Bytes>> {
-        Box::pin(async {
-            while let Some(frame) = self.incoming.frame().await {
-                let frame = frame.map_err(|error| broken(&peer(&self.url), &error))?;
-                if let Ok(data) = frame.into_data()
-                    && !data.is_empty()
-                {
-                    return Ok(Some(data));
-                }
-            }
-            Ok(None)
-        })
+        Box::pin(self.step())
     }
 
     fn digest(&mut self) -> Moving<'_, Option<Digest>> {

@@ -1,69 +1,90 @@
 //! Connections: to allowed addresses only, within a deadline.
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::Uri;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use rustls::pki_types::{CertificateDer, pem::PemObject};
+use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tower_service::Service;
+use tokio_rustls::TlsConnector;
+use url::Url;
 
-use super::body::Sending;
+use super::peer;
 use crate::transfer::{Addresses, TransferError, TransferSettings};
 
-/// Servers close idle connections after some time; ours go before.
-const IDLE: Duration = Duration::from_secs(20);
-/// How much of a body hyper reads at once, at most. Larger pieces are fewer writes to the disk.
-const READ_SIZE: usize = 1 << 20;
+/// A connection, with TLS or without.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send>>;
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-pub(super) type Plain = Client<Timed<Tcp>, Sending>;
-pub(super) type Tls = Client<Timed<HttpsConnector<Tcp>>, Sending>;
-
-/// A client for `http:`.
-pub(super) fn plain(settings: &TransferSettings, addresses: Arc<dyn Addresses>) -> Plain {
-    build(Timed { inner: Tcp { addresses }, allowed: settings.connect })
+/// Connects to the host of an address, with TLS if that is https.
+pub(super) async fn dial(
+    url: &Url,
+    addresses: &dyn Addresses,
+    tls: Option<&TlsConnector>,
+    allowed: Duration,
+) -> Result<Box<dyn Stream>, TransferError> {
+    tokio::time::timeout(allowed, dial_at_leisure(url, addresses, tls)).await.unwrap_or_else(|_| {
+        let reason = format!("no connection within {} s (transfer_connect)", allowed.as_secs_f64());
+        Err(TransferError::Broken { peer: peer(url), reason })
+    })
 }
 
-/// A client for `https:`; fails if there are no certificates to trust.
-pub(super) fn tls(
-    settings: &TransferSettings,
-    addresses: Arc<dyn Addresses>,
-) -> Result<Tls, String> {
+async fn dial_at_leisure(
+    url: &Url,
+    addresses: &dyn Addresses,
+    tls: Option<&TlsConnector>,
+) -> Result<Box<dyn Stream>, TransferError> {
+    let broken = |error: io::Error| TransferError::Broken {
+        peer: peer(url),
+        reason: super::root_cause(&error),
+    };
+    let strange =
+        |reason: &str| TransferError::Strange { peer: peer(url), reason: reason.to_owned() };
+    let host = url.host_str().ok_or_else(|| strange("its address names no host"))?;
+    let port = url.port_or_known_default().ok_or_else(|| strange("its address names no port"))?;
+    let stream = connect(&addresses.resolve(host, port).await?).await.map_err(broken)?;
+    stream.set_nodelay(true).map_err(broken)?;
+    let Some(tls) = tls else { return Ok(Box::new(stream)) };
+    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
+        .map_err(|_| strange("its host's name can't stand in a certificate"))?;
+    Ok(Box::new(tls.connect(name, stream).await.map_err(broken)?))
+}
+
+/// A connection to the first address that answers.
+async fn connect(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    /// An address that does not answer leaves time for the next one.
+    const EACH: Duration = Duration::from_secs(4);
+    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for (nth, address) in addresses.iter().enumerate() {
+        let connecting = TcpStream::connect(address);
+        let connected = if nth + 1 == addresses.len() {
+            connecting.await
+        } else {
+            let late = || io::Error::from(io::ErrorKind::TimedOut);
+            tokio::time::timeout(EACH, connecting).await.unwrap_or_else(|_| Err(late()))
+        };
+        match connected {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// What makes a connection to an https server; fails if there are no certificates to trust.
+pub(super) fn tls(settings: &TransferSettings) -> Result<TlsConnector, String> {
     let provider = rustls::crypto::ring::default_provider();
-    let config = rustls::ClientConfig::builder_with_provider(provider.into())
+    let mut config = rustls::ClientConfig::builder_with_provider(provider.into())
         .with_safe_default_protocol_versions()
         .map_err(|error| error.to_string())?
         .with_root_certificates(roots(settings.ca_file.as_deref())?)
         .with_no_client_auth();
-    let connector = HttpsConnectorBuilder::new()
-        .with_tls_config(config)
-        .https_only()
-        .enable_http1()
-        .wrap_connector(Tcp { addresses });
-    Ok(build(Timed { inner: connector, allowed: settings.connect }))
-}
-
-fn build<C>(connector: C) -> Client<C, Sending>
-where
-    C: hyper_util::client::legacy::connect::Connect + Clone,
-{
-    Client::builder(TokioExecutor::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(IDLE)
-        .http1_max_buf_size(READ_SIZE)
-        .build(connector)
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 /// The system's certificates, and those of the file.
@@ -86,84 +107,4 @@ fn roots(ca_file: Option<&Path>) -> Result<rustls::RootCertStore, String> {
         return Err(format!("there are no certificates to trust: {reason}"));
     }
     Ok(roots)
-}
-
-/// Connects to what [`Addresses`] gives.
-#[derive(Clone, Debug)]
-pub(super) struct Tcp {
-    addresses: Arc<dyn Addresses>,
-}
-
-impl Service<Uri> for Tcp {
-    type Response = TokioIo<TcpStream>;
-    type Error = Failure;
-    type Future = Connecting<Self::Response>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, to: Uri) -> Self::Future {
-        let addresses = Arc::clone(&self.addresses);
-        Box::pin(async move {
-            let host = to.host().unwrap_or_default();
-            let standard = if to.scheme_str() == Some("https") { 443 } else { 80 };
-            let port = to.port_u16().unwrap_or(standard);
-            let stream = connect(&addresses.resolve(host, port).await?).await?;
-            stream.set_nodelay(true)?;
-            Ok(TokioIo::new(stream))
-        })
-    }
-}
-
-/// A connection to the first address that answers.
-pub(crate) async fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, TransferError> {
-    /// An address that does not answer leaves time for the next one.
-    const EACH: Duration = Duration::from_secs(4);
-    let mut failure = ("nowhere".to_owned(), io::Error::from(io::ErrorKind::AddrNotAvailable));
-    for (nth, address) in addresses.iter().enumerate() {
-        let connecting = TcpStream::connect(address);
-        let connected = if nth + 1 == addresses.len() {
-            connecting.await
-        } else {
-            let late = || io::Error::from(io::ErrorKind::TimedOut);
-            tokio::time::timeout(EACH, connecting).await.unwrap_or_else(|_| Err(late()))
-        };
-        match connected {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failure = (address.to_string(), error),
-        }
-    }
-    Err(TransferError::Broken { peer: failure.0, reason: failure.1.to_string() })
-}
-
-/// A connector with a deadline for the whole of a connection, name and TLS included.
-#[derive(Clone)]
-pub(super) struct Timed<C> {
-    inner: C,
-    allowed: Duration,
-}
-
-impl<C> Service<Uri> for Timed<C>
-where
-    C: Service<Uri, Error = Failure>,
-    C::Future: Send + 'static,
-{
-    type Response = C::Response;
-    type Error = Failure;
-    type Future = Connecting<Self::Response>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Failure>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, to: Uri) -> Self::Future {
-        let (connecting, allowed) = (self.inner.call(to), self.allowed);
-        Box::pin(async move {
-            tokio::time::timeout(allowed, connecting).await.unwrap_or_else(|_| {
-                let message = format!("no connection within {} s", allowed.as_secs_f64());
-                Err(io::Error::new(io::ErrorKind::TimedOut, message).into())
-            })
-        })
-    }
 }

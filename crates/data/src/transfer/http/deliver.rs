@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use fishplate_contract::Payload;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http_body::Body as _;
 use tokio::sync::mpsc;
 use url::Url;
 
@@ -42,9 +43,14 @@ pub(super) async fn deliver(
         parcel.progress.set(0);
         Ok(Sending::new(pieces(&parcel.payload)?, len, parcel.progress.clone()))
     };
-    let (answer, at) =
-        asking.ask(to, &Question { method: Method::PUT, headers, body: &body }).await?;
-    if answer.status().is_success() { Ok(()) } else { Err(refused(&at, answer).await) }
+    let answer = asking.ask(to, &Question { method: Method::PUT, headers, body: &body }).await?;
+    if !answer.response.status().is_success() {
+        return Err(refused(asking, answer).await);
+    }
+    if answer.response.body().is_end_stream() {
+        asking.lines.keep(answer.line, &answer.url).await;
+    }
+    Ok(())
 }
 
 fn pieces(payload: &Payload) -> Result<mpsc::Receiver<io::Result<Bytes>>, TransferError> {

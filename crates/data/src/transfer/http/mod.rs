@@ -6,6 +6,8 @@ mod ask;
 mod body;
 mod connect;
 mod deliver;
+mod line;
+mod raw;
 #[cfg(test)]
 mod tests;
 
@@ -62,17 +64,5 @@ fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// What a connection's or a body's failure is to a transfer.
 fn broken(peer: &str, error: &(dyn std::error::Error + 'static)) -> TransferError {
-    let mut cause = Some(error);
-    while let Some(at) = cause {
-        match at.downcast_ref() {
-            Some(TransferError::Forbidden { address, rule }) => {
-                return TransferError::Forbidden { address: address.clone(), rule };
-            }
-            Some(TransferError::Strange { peer, reason }) => {
-                return TransferError::Strange { peer: peer.clone(), reason: reason.clone() };
-            }
-            _ => cause = at.source(),
-        }
-    }
     TransferError::Broken { peer: peer.to_owned(), reason: root_cause(error) }
 }
