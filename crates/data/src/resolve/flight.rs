@@ -36,17 +36,25 @@ impl Flights {
         fetch: impl Future<Output = Result<Lease, Fault>>,
     ) -> Result<Lease, Fault> {
         loop {
-            let other = match self.lock().entry(key.clone()) {
-                std::collections::hash_map::Entry::Occupied(there) => there.get().clone(),
+            // Nothing is waited for under the lock.
+            let found = match self.lock().entry(key.clone()) {
+                std::collections::hash_map::Entry::Occupied(there) => Err(there.get().clone()),
                 std::collections::hash_map::Entry::Vacant(free) => {
                     let (landed, landing) = watch::channel(None);
                     free.insert(Flight { progress: progress.clone(), landing });
+                    Ok(landed)
+                }
+            };
+            match found {
+                Ok(landed) => {
                     let _leading = Leading { flights: self, key: &key };
                     return self.lead(fetch, &landed).await;
                 }
-            };
-            if let Some(landed) = other.landed(progress).await {
-                return landed;
+                Err(other) => {
+                    if let Some(landed) = other.landed(progress).await {
+                        return landed;
+                    }
+                }
             }
         }
     }
