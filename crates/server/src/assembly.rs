@@ -25,6 +25,7 @@ use fishplate_jobs::store::sqlite::SqliteStore;
 
 use crate::data::Data;
 use crate::faces::data::Uploads;
+use crate::faces::metrics::DataFigures;
 use crate::functions::WORKER;
 use crate::host::{Handler, Host, Place};
 use crate::mover::Mover;
@@ -121,6 +122,7 @@ pub fn data(limits: &Limits) -> Result<Arc<Data>, AssemblyError> {
         resolver,
         sessions,
         uploads: uploads.map_err(failed)?,
+        figures: DataFigures::default(),
         origin: limits.faces.public_url.clone(),
     }))
 }

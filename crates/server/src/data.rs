@@ -10,6 +10,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use tokio::task::spawn_blocking;
 
 use crate::faces::data::Uploads;
+use crate::faces::metrics::DataFigures;
 
 /// How often the pool and the sessions are swept.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
@@ -29,6 +30,8 @@ pub struct Data {
     pub sessions: Option<Sessions>,
     /// Gets what references stand for.
     pub resolver: Resolver,
+    /// What is counted.
+    pub figures: DataFigures,
     /// What every address that we give begins with.
     pub origin: String,
 }
