@@ -79,13 +79,15 @@ def server(binary: Path, scratch: Path, recorder: Recorder | None):
              "--allow-private", *functions, *files],
             stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True)
         try:
-            lines = [process.stdout.readline().split() for _ in (*FILES, *FUNCTIONS, *ALWAYS)]
+            lines = [process.stdout.readline().split() for _ in (*FILES, *FUNCTIONS)]
             if not all(len(line) == 2 for line in lines):
                 log.seek(0)
                 sys.exit(f"interop: the server did not start:\n{log.read()}")
             if recorder:
                 recorder.forward_to(f"http://{listen}")
-            yield dict(lines)
+            urls = dict(lines)
+            above = urls[FILES[0]].rsplit("/", 1)[0]
+            yield urls | {name: f"{above}/{name}" for name in ALWAYS}
         finally:
             process.terminate()
             process.wait(timeout=30)

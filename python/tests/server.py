@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -13,6 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 SERVICES = Path(__file__).parent / "services"
 BINARY = Path(os.environ.get("FISHPLATE", ROOT / "target/debug/fishplate"))
+# As after `. .venv/bin/activate`: services find this Python and its packages.
+ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 GONE_WITHIN = 20.0  # seconds
 
 
@@ -30,6 +33,7 @@ class Hosted:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                env=ENVIRONMENT,
                 text=True,
                 start_new_session=True,
             )

@@ -1,4 +1,4 @@
-//! The WSDL of each example, and of the service that every server has: what a server publishes.
+//! The WSDL of each example: what a server publishes for its service file.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,9 +13,6 @@ const SPECS: &str = "specs";
 /// Stands in the committed files for the address of the server that wrote them.
 const ADDRESS: &str = "http://localhost:8080";
 
-/// Services that a server has by itself (`session`).
-const OWN: usize = 1;
-
 pub(super) fn pages(root: &Path, binary: &Path) -> anyhow::Result<Vec<Generated>> {
     let files = service_files(&root.join("examples"))?;
     if files.is_empty() {
@@ -24,7 +21,7 @@ pub(super) fn pages(root: &Path, binary: &Path) -> anyhow::Result<Vec<Generated>
     let data = tempfile::tempdir()?;
     let mut server = Server::start(root, binary, data.path(), &files)?;
     let mut pages = Vec::new();
-    for _ in 0..files.len() + OWN {
+    for _ in &files {
         let (name, url) = server.ready()?;
         let output = Command::new(binary).args(["wsdl", &url]).output()?;
         if !output.status.success() {

@@ -1,19 +1,20 @@
 //! `fishplate pool`: what the pool of this machine's servers holds.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
-use fishplate_contract::{Digest, SystemClock};
+use fishplate_contract::{Digest, Principal, SystemClock};
 use fishplate_data::pool::{Object, Pool, PoolSettings, Verified};
 use serde_json::{Value, json};
 
 use super::hosting::data_directory;
 use crate::exit::Exit;
-use crate::output::Output;
 use crate::output::failure::Usage;
 use crate::output::text::{bytes, harmless, moment};
+use crate::output::{Output, progress};
 
 /// Show, pin, remove and verify what a server's pool holds
 ///
@@ -32,6 +33,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    #[command(visible_alias = "show")]
     List(ListArgs),
     Pin(SomeArgs),
     Unpin(SomeArgs),
@@ -81,7 +83,7 @@ struct VerifyArgs {
 /// Take back what a reference grants; the data stays until nobody holds it
 #[derive(Debug, clap::Args)]
 struct RevokeArgs {
-    /// URL
+    /// URL, or a grant's ID as `pool list --json` tells it
     #[arg(value_name = "REF", required = true)]
     references: Vec<String>,
     #[command(flatten)]
@@ -141,7 +143,7 @@ fn list(pool: &Pool, output: Output) -> Result<Exit> {
             1 => facts.push("1 grant".to_owned()),
             many => facts.push(format!("{many} grants")),
         }
-        let owners = of.owners.iter().map(fishplate_contract::Principal::as_str);
+        let owners = of.owners.iter().map(Principal::as_str);
         facts.extend(owners.filter(|name| !name.is_empty()).map(|name| format!("of {name}")));
         let (size, used) = (bytes(of.len), moment(of.used));
         let line = format!("{:64}  {size:>10}  {used}  {}", hex(of), facts.join(", "));
@@ -164,7 +166,7 @@ fn object(of: &Object) -> Value {
     json!({
         "digest": of.digest.map(|digest| digest.hex()),
         "size": of.len,
-        "owners": of.owners.iter().map(|owner| owner.as_str()).collect::<Vec<_>>(),
+        "owners": of.owners.iter().map(Principal::as_str).collect::<Vec<_>>(),
         "grants": grants.collect::<Vec<_>>(),
         "pinned": of.pinned,
         "created": moment(of.created),
@@ -199,14 +201,19 @@ fn each(
 /// The exit code is 1 if something is damaged or missing.
 fn verify(args: &VerifyArgs, output: Output) -> Result<Exit> {
     let pool = args.which.open()?;
+    let objects = pool.objects()?;
+    let lengths = objects.iter().filter_map(|object| Some((object.digest?, object.len)));
+    let lengths: HashMap<Digest, u64> = lengths.collect();
     let digests = if args.digests.is_empty() {
-        pool.objects()?.iter().filter_map(|object| object.digest).collect()
+        objects.iter().filter_map(|object| object.digest).collect()
     } else {
         found(&pool, &args.digests)?
     };
+    let total = digests.iter().filter_map(|digest| lengths.get(digest)).sum();
+    let bar = progress::of_bytes(output, "hashing", total);
     let mut exit = Exit::Success;
     for digest in digests {
-        let state = match pool.verify(&digest, |_| {})? {
+        let state = match pool.verify(&digest, |bytes| bar.inc(bytes))? {
             Verified::Sound => "sound",
             Verified::Missing => "missing",
             Verified::Damaged => "damaged",
@@ -217,9 +224,10 @@ fn verify(args: &VerifyArgs, output: Output) -> Result<Exit> {
         if output.json {
             output.value(&json!({ "digest": digest.hex(), "state": state }))?;
         } else {
-            output.line(&format!("{} {state}", digest.hex()))?;
+            bar.suspend(|| output.line(&format!("{} {state}", digest.hex())))?;
         }
     }
+    bar.finish_and_clear();
     Ok(exit)
 }
 

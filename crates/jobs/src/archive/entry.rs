@@ -106,7 +106,7 @@ impl<R: Read> Reader<R> {
     ) -> Result<Entry, ArchiveError> {
         let path = extension.path.unwrap_or_else(|| header.path_bytes().into_owned());
         if path.len() > LONGEST_PATH {
-            let rule = format!("has a path of more than {LONGEST_PATH} bytes (dir_path)");
+            let rule = format!("has a path of more than {LONGEST_PATH} bytes (directory_path)");
             return Err(ArchiveError::entry(&path, rule));
         }
         self.path.clone_from(&path);

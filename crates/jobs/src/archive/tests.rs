@@ -130,7 +130,7 @@ fn what_leads_out_is_refused_with_the_entry_and_the_rule() {
         (evil().entry(EntryType::Fifo, "p", "", b""), "p", "FIFO"),
         (evil().entry(EntryType::GNUSparse, "s", "", b""), "s", "sparse"),
         (evil().entry(EntryType::new(b'Z'), "z", "", b""), "z", "not known"),
-        (evil().pax("path", &"x".repeat(5000)).file("f"), "xxx", "dir_path"),
+        (evil().pax("path", &"x".repeat(5000)).file("f"), "xxx", "directory_path"),
         (evil().pax("path", &"x".repeat(300)).file("f"), "xxx", "too long"),
         (evil().pax("path", "../x").file("f"), "../x", "upwards"),
         (evil().pax("path", "a\0b").file("f"), "a", "NUL"),
@@ -184,8 +184,8 @@ fn limits_are_kept_and_named() {
         }
     };
     assert_eq!(within(3, 3), "3");
-    assert_eq!(within(2, 3), "dir_entries");
-    assert_eq!(within(3, 2), "dir_size");
+    assert_eq!(within(2, 3), "directory_entries");
+    assert_eq!(within(3, 2), "directory_size");
     let limits = Limits { reserve: u64::MAX, ..Limits::default() };
     let full = unpacked(&archive, &limits).unwrap_err();
     assert_eq!(full.fault("case").code, FaultCode::StorageFull);

@@ -120,11 +120,14 @@ impl Made<'_> {
         let Limits { entries, size, .. } = *self.limits;
         if self.done.entries > entries {
             let value = format!("{entries} entries");
-            return Err(ArchiveError::Limit { limit: "dir_entries", value });
+            return Err(ArchiveError::Limit { limit: "directory_entries", value });
         }
         self.done.size = self.done.size.saturating_add(entry.size);
         if self.done.size > size {
-            return Err(ArchiveError::Limit { limit: "dir_size", value: format!("{size} bytes") });
+            return Err(ArchiveError::Limit {
+                limit: "directory_size",
+                value: format!("{size} bytes"),
+            });
         }
         Ok(())
     }
@@ -318,7 +321,7 @@ fn inside<'t>(target: &'t [u8], depth: usize, entry: &Entry) -> Result<&'t str, 
         _ => return wrong("is a link to what is no name"),
     };
     if text.len() > super::LONGEST_PATH {
-        return wrong("is a link to a path of more than 4096 bytes (dir_path)");
+        return wrong("is a link to a path of more than 4096 bytes (directory_path)");
     }
     if text.starts_with('/') {
         return wrong("is a link to an absolute path; links stay within the directory");

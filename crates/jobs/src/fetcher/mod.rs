@@ -6,14 +6,12 @@
 
 #[doc(hidden)]
 pub mod fake;
-mod pooled;
 
 use std::path::PathBuf;
 
 use fishplate_contract::{DataRef, Fault, JobId, Placing, Principal, SessionId, Timestamp};
 use fishplate_data::Progress;
 
-pub use self::pooled::DataFetcher;
 use crate::executor::BoxFuture;
 
 /// What moves data by reference for the engine.

@@ -10,13 +10,14 @@ use fishplate_contract::{
     Argument, CallOptions, DataRef, JobReport, JobState, OutputChoice, OutputForm, Payload,
     Placing, Principal, SessionId, SystemClock, Value,
 };
+use fishplate_contract::{Fault, FaultCode, Held as _};
 use fishplate_data::pool::PoolSettings;
 use fishplate_data::session::SessionSettings;
-use fishplate_data::transfer::{Files, TransferSettings, Transports};
-use fishplate_data::{Pool, Resolver, Sessions};
+use fishplate_data::{Adoption, GrantRequest, Pool, Progress, Sessions, Wish, place};
 use fishplate_jobs::archive;
 use fishplate_jobs::engine::{Delivery, Engine, NewWork, Settings, Until};
-use fishplate_jobs::fetcher::DataFetcher;
+use fishplate_jobs::executor::BoxFuture;
+use fishplate_jobs::fetcher::{AdoptOrder, Adopted, DeliverOrder, FetchOrder, Fetcher};
 use fishplate_jobs::plan::{Arrival, Fetch, InputContent, InputFile, OutputRule, OutputSource};
 use fishplate_jobs::store::sqlite::SqliteStore;
 
@@ -24,7 +25,75 @@ use crate::bed::Bed;
 
 const MESH: usize = 2 << 20;
 
+/// Brings what a pool and its sessions have, and nothing from elsewhere.
+struct Near {
+    pool: Pool,
+    sessions: Sessions,
+}
+
+const ORIGIN: &str = "http://here.example";
+
+impl Near {
+    fn bring(&self, order: &FetchOrder, progress: &Progress) -> Result<Placing, Fault> {
+        let url = &order.from.url;
+        let session = url.strip_prefix("session:").zip(order.session);
+        let held: Arc<dyn fishplate_contract::Held> = match session {
+            Some((name, id)) => Arc::new(self.sessions.get(&order.owner, &id, name)?),
+            None => match self.pool.redeem(url)? {
+                Some(granted) => Arc::new(granted.lease),
+                None => return Err(Fault::new(FaultCode::NoSuchData, "there is none")),
+            },
+        };
+        progress.set(held.len());
+        let private = order.private || held.len() < order.link_size;
+        let wish = if private { Wish::Private } else { Wish::Shared };
+        place(held.path(), &order.target, wish)
+            .map_err(|error| Fault::new(FaultCode::Internal, error.to_string()))
+    }
+
+    fn give(&self, order: &AdoptOrder) -> Result<Adopted, Fault> {
+        let (file, owner) = (&order.file, &order.owner);
+        let (url, len) = match &order.session {
+            Some(session) => {
+                self.sessions.put(owner, session, &file.name, &file.path, Adoption::Link)?;
+                (format!("{ORIGIN}/session/{session}/{}", file.name), file.len)
+            }
+            None => {
+                let lease = self.pool.adopt(owner, &file.path, Adoption::Link)?;
+                let origin = ORIGIN.to_owned();
+                let request = GrantRequest { origin, ..GrantRequest::default() };
+                (self.pool.grant(&lease, owner, request)?.url, lease.len())
+            }
+        };
+        let reference = DataRef { len: Some(len), ..DataRef::new(url) };
+        Ok(Adopted { reference, expires: None })
+    }
+}
+
+impl Fetcher for Near {
+    fn fetch<'a>(
+        &'a self,
+        order: &'a FetchOrder,
+        progress: &'a Progress,
+    ) -> BoxFuture<'a, Result<Placing, Fault>> {
+        Box::pin(async move { self.bring(order, progress) })
+    }
+
+    fn deliver<'a>(
+        &'a self,
+        _: &'a DeliverOrder,
+        _: &'a Progress,
+    ) -> BoxFuture<'a, Result<DataRef, Fault>> {
+        Box::pin(async { Err(Fault::new(FaultCode::TransferFailed, "nobody is there")) })
+    }
+
+    fn adopt<'a>(&'a self, order: &'a AdoptOrder) -> BoxFuture<'a, Result<Adopted, Fault>> {
+        Box::pin(async move { self.give(order) })
+    }
+}
+
 struct Site {
+    pool: Pool,
     bed: Bed,
     engine: Engine,
     sessions: Sessions,
@@ -41,14 +110,11 @@ impl Site {
     fn new() -> Self {
         let bed = Bed::new();
         let data = bed.directory.path().to_owned();
-        fs::create_dir(data.join("root")).unwrap();
         let pool = PoolSettings::new(data.join("pool"));
         let pool = Pool::open(pool, Arc::new(SystemClock)).unwrap();
-        let transports = Transports::new().with(Files::new(vec![data.join("root")]));
-        let resolver = Resolver::new(pool, transports, TransferSettings::default());
         let sessions = SessionSettings::new(data.join("sessions"));
         let sessions = Sessions::new(sessions, Arc::new(SystemClock)).unwrap();
-        let fetcher = DataFetcher::new(resolver, Some(sessions.clone()), "http://here.example");
+        let fetcher = Near { pool: pool.clone(), sessions: sessions.clone() };
         let store = SqliteStore::open(&data.join("jobs.sqlite")).unwrap();
         let executor = Arc::new(bed.executor.clone());
         let settings = Settings { disk_reserve: 0, ..Settings::new(data) };
@@ -58,15 +124,19 @@ impl Site {
             let engine = engine.clone();
             async move { engine.run(Until::Dropped).await }
         });
-        Self { bed, engine, sessions, run }
+        Self { pool, bed, engine, sessions, run }
     }
 
-    fn root(&self, name: &str) -> PathBuf {
-        self.bed.directory.path().join("root").join(name)
+    fn file(&self, name: &str) -> PathBuf {
+        self.bed.directory.path().join(name)
     }
 
+    /// The address of a file that the pool takes in.
     fn url(&self, name: &str) -> String {
-        format!("file://{}", self.root(name).display())
+        let owner = Principal::named("ann");
+        let lease = self.pool.adopt(&owner, &self.file(name), Adoption::Copy).unwrap();
+        let request = GrantRequest { origin: ORIGIN.to_owned(), ..GrantRequest::default() };
+        self.pool.grant(&lease, &owner, request).unwrap().url
     }
 
     /// Runs a script with these inputs and outputs to its end.
@@ -76,7 +146,7 @@ impl Site {
         inputs: &[(&str, &str, Arrival)],
         outputs: &[(&str, &str)],
         options: &CallOptions,
-    ) -> (JobReport, Result<Vec<Argument>, fishplate_contract::Fault>) {
+    ) -> (JobReport, Result<Vec<Argument>, Fault>) {
         let order = self.bed.order(script, |plan| {
             for (name, url, arrival) in inputs {
                 let fetch = Fetch::new(name, &DataRef::new(*url), false, arrival.clone());
@@ -133,18 +203,15 @@ fn by_reference() -> CallOptions {
 #[tokio::test(flavor = "multi_thread")]
 async fn data_goes_from_job_to_job_and_never_through_the_caller() {
     let site = Site::new();
-    fs::write(site.root("mesh"), vec![b'm'; MESH]).unwrap();
+    fs::write(site.file("mesh"), vec![b'm'; MESH]).unwrap();
     let case = site.bed.directory.path().join("case");
     fs::create_dir_all(case.join("0")).unwrap();
     fs::write(case.join("0/U"), "velocity").unwrap();
-    let packed = fs::File::create(site.root("case.tar")).unwrap();
+    let packed = fs::File::create(site.file("case.tar")).unwrap();
     archive::pack(&fs::File::open(&case).unwrap(), &packed, &mut || true).unwrap();
-    let inputs = [
-        ("mesh", site.url("mesh"), Arrival::File),
-        ("case", site.url("case.tar"), Arrival::Directory),
-    ];
+    let (mesh, case) = (site.url("mesh"), site.url("case.tar"));
     let inputs =
-        inputs.each_ref().map(|(name, url, arrival)| (*name, url.as_str(), arrival.clone()));
+        [("mesh", mesh.as_str(), Arrival::File), ("case", case.as_str(), Arrival::Directory)];
     let script = "(echo x > mesh) 2>/dev/null; echo 1 > case/0/p; mkdir out; cp -r case/0 out/1; \
                   head -c 1048576 mesh > half";
     let outputs = [("out", "dir"), ("half", "raw")];
@@ -153,8 +220,9 @@ async fn data_goes_from_job_to_job_and_never_through_the_caller() {
     let placed: Vec<_> = report.transfers.iter().map(|it| it.placed.unwrap()).collect();
     assert!(matches!(placed[0], Placing::Link | Placing::Reflink), "{placed:?}");
     assert_eq!(placed[1], Placing::Copy, "it was unpacked");
-    assert_eq!(report.transfers[0].peer, "file://");
-    assert_eq!(fs::read(site.root("mesh")).unwrap(), vec![b'm'; MESH]);
+    assert_eq!(report.transfers[0].peer, ORIGIN);
+    let pooled = site.pool.redeem(&mesh).unwrap().unwrap();
+    assert_eq!(fs::read(pooled.lease.path()).unwrap(), vec![b'm'; MESH]);
     let [out, half] = [0, 1].map(|at| reference(&results[at]));
     assert_eq!(half.len, Some(1 << 20));
     // The next job takes both; nothing was moved but names.
@@ -190,6 +258,6 @@ async fn programs_of_a_session_share_its_files() {
     let missing = [("mesh", "session:grid", Arrival::File)];
     let (report, results) = site.run("true", &missing, &[], &options).await;
     let fault = results.unwrap_err();
-    assert_eq!(fault.code, fishplate_contract::FaultCode::NoSuchData, "{fault}");
+    assert_eq!(fault.code, FaultCode::NoSuchData, "{fault}");
     assert_eq!((fault.parameter.as_deref(), fault.job), (Some("mesh"), Some(report.id)));
 }

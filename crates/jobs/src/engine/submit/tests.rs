@@ -133,6 +133,6 @@ fn a_directory_is_unpacked_when_it_is_accepted() {
         let NotPlaced::Refused(fault) = refused else { panic!("{refused:?}") };
         assert_eq!(fault.code, FaultCode::InvalidValue);
         assert_eq!(fault.parameter.as_deref(), Some("case"));
-        assert_eq!(fault.limit.unwrap().name, "dir_entries");
+        assert_eq!(fault.limit.unwrap().name, "directory_entries");
     }
 }
