@@ -6,7 +6,7 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use fishplate_contract::SystemClock;
 use fishplate_data::session::SessionError;
@@ -25,6 +25,7 @@ use fishplate_jobs::store::sqlite::SqliteStore;
 
 use crate::data::Data;
 use crate::faces::data::Uploads;
+use crate::faces::metrics::DataFigures;
 use crate::functions::WORKER;
 use crate::host::{Handler, Host, Place};
 use crate::mover::Mover;
@@ -121,6 +122,8 @@ pub fn data(limits: &Limits) -> Result<Arc<Data>, AssemblyError> {
         resolver,
         sessions,
         uploads: uploads.map_err(failed)?,
+        working: Mutex::default(),
+        figures: DataFigures::default(),
         origin: limits.faces.public_url.clone(),
     }))
 }

@@ -142,6 +142,7 @@ impl Host {
         let services = hosted.collect();
         let memory = MessageMemory::new(settings.message_memory);
         Self {
+            metrics: Metrics::new(&data.figures),
             engine,
             data,
             scratch: spool.scratch(),
@@ -150,7 +151,6 @@ impl Host {
             settings,
             spool,
             memory,
-            metrics: Metrics::default(),
             services,
         }
     }

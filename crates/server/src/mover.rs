@@ -75,7 +75,7 @@ impl Fetcher for Mover {
                 subject: order.subject.clone(),
                 progress: progress.clone(),
             };
-            self.0.resolver.deliver(&parcel, &order.to, progress).await
+            self.0.deliver(&parcel, &order.to, progress).await
         })
     }
 
@@ -127,6 +127,35 @@ impl Data {
     /// # Errors
     /// As [`fishplate_data::Resolver::resolve`]; `NoSuchSession`.
     pub(crate) async fn found(
+        &self,
+        from: &DataRef,
+        owner: &Principal,
+        session: Option<SessionId>,
+        progress: &Progress,
+    ) -> Result<Found, Fault> {
+        let _running = self.figures.transfer();
+        let found = self.find(from, owner, session, progress).await?;
+        self.figures.resolved(found.len());
+        Ok(found)
+    }
+
+    /// Brings a payload to an address; the reference to it there.
+    ///
+    /// # Errors
+    /// As [`fishplate_data::Resolver::deliver`].
+    pub(crate) async fn deliver(
+        &self,
+        parcel: &Delivery,
+        to: &str,
+        progress: &Progress,
+    ) -> Result<DataRef, Fault> {
+        let _running = self.figures.transfer();
+        let delivered = self.resolver.deliver(parcel, to, progress).await?;
+        self.figures.delivered(parcel.payload.len().unwrap_or(0));
+        Ok(delivered)
+    }
+
+    async fn find(
         &self,
         from: &DataRef,
         owner: &Principal,

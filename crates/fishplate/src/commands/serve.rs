@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         let data = assembly::data(&limits)?;
         let engine = assembly::engine(&limits, arguments.hosting.cgroup(), &data)?;
         let functions = arguments.builtin.iter().filter_map(|name| builtin::named(name)).collect();
-        let house = Arc::clone(&data).keep_house();
+        let house = Arc::clone(&data).keep_house(engine.clone());
         let host =
             assembly::host(limits, Place::Below, engine.clone(), data, descriptions, functions)?;
         let mut stdout = std::io::stdout().lock();

@@ -115,6 +115,26 @@ fn an_idle_session_expires_and_one_that_is_used_does_not() {
 }
 
 #[test]
+fn a_session_in_which_a_job_runs_does_not_expire() {
+    let mut server = Server::prepare();
+    server.script("program", "until [ -e DIR/go ]; do sleep 0.02; done; echo mesh > $1");
+    server.serve(&["-n", "test", "--", "./program", "[out file mesh:raw]"]);
+    let user = User::new();
+    let opened = session(&server, "", "open", "<idle>2</idle>");
+    let id = opened.text("session").unwrap();
+    let job = user.succeed(&["spawn", server.url(), "--session", id]);
+    let unused = session(&server, "", "open", "<idle>4</idle>");
+    let unused = unused.text("session").unwrap();
+    until("another that was opened for longer has expired", || {
+        let files = session(&server, "", "files", &format!("<session>{unused}</session>"));
+        files.text("code") == Some("NoSuchSession")
+    });
+    fs::write(server.path("go"), "").unwrap();
+    assert_eq!(user.succeed(&["wait", server.url(), job.trim()]), "done\n");
+    assert_eq!(curl(&[&format!("{}/session/{id}/mesh", base(&server))]).body, b"mesh\n");
+}
+
+#[test]
 fn a_session_is_its_owners_and_has_a_quota() {
     let words = ["--user-header", "X-User", "--limit", "session_quota=1MiB"];
     let server = server(&words);

@@ -228,7 +228,7 @@ impl OutputFile {
             subject,
             progress: progress.clone(),
         };
-        host.data.resolver.deliver(&parcel, to, &progress).await
+        host.data.deliver(&parcel, to, &progress).await
     }
 
     /// Gives it an address here.

@@ -16,7 +16,7 @@ use fishplate_jobs::workspace::Stream;
 
 use super::fields;
 use super::handle::Given;
-use crate::data::blocking;
+use crate::data::{Working, blocking};
 use crate::functions;
 use crate::functions::references::{fetched, refers};
 use crate::host::{Handler, Host, Hosted};
@@ -157,7 +157,13 @@ async fn submit(
         max_running,
         delivery,
     };
-    host.engine.submit(work).await
+    let session = call.options.session;
+    let (owner, service) = (work.owner.clone(), work.service.clone());
+    let accepted = host.engine.submit(work).await?;
+    if let Some(session) = session {
+        host.data.works(Working { session, owner, service, job: accepted.job });
+    }
+    Ok(accepted)
 }
 
 /// How to run a call as a job.
