@@ -45,7 +45,7 @@ demo: tools
 # --- test -----------------------------------------------------------------------------------------
 
 .PHONY: test
-test: format lint doors unit generated examples interop fuzz-briefly
+test: format lint doors unit generated examples python interop fuzz-briefly
 
 .PHONY: format
 format: tools
@@ -85,6 +85,21 @@ examples: tools
 	examples/pipe/install.sh
 	$(VENV) -m pytest -q examples/pipe/tests
 
+# The Python package: its types, its tests, the guide's examples; the notebook, the pipe across two sites.
+.PHONY: python
+python: tools .venv/python-tools
+	$(CARGO) build --quiet --package fishplate --package fishplate-example-functions
+	cd python && ../.venv/bin/maturin develop --quiet
+	cd python && ../.venv/bin/mypy && ../.venv/bin/stubtest fishplate._native
+	cd python && ../$(VENV) -m pytest -q
+	$(VENV) -m pytest -q examples/notebook/tests examples/two-sites/tests
+
+.venv/python-tools: python/requirements.txt examples/pipe/requirements.txt
+	examples/pipe/install.sh
+	@echo "installing into .venv: $$(grep -v '^#' $< | tr '\n' ' ')"
+	$(VENV) -m pip install -q -r $<
+	@touch $@
+
 .PHONY: interop
 interop: binary
 	$(PYTHON) interop/run.py --binary $(DEBUG_BINARY)
@@ -112,6 +127,7 @@ bench: tools
 	$(call need,rsync,rsync,a peer of the transfers by reference)
 	$(call need,sshd,openssh-server,a peer of the transfers by reference)
 	$(CARGO) build --release --package fishplate
+	$(CARGO) build --release --package fishplate-data --example fetch
 	$(CARGO) bench --package fishplate-jobs --bench local_executor --no-run
 	$(PYTHON) benches/run.py
 	$(PYTHON) benches/run.py packaging --link

@@ -3,19 +3,22 @@
 
 import argparse
 import contextlib
+import functools
+import http.server
 import os
 import random
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from pathlib import Path
 
 from preparation import PreparationFailed, install_packages, run, say
 from record import Recorder
-from toolkit import DESCRIPTIONS, FILES, FUNCTIONS, HERE, LARGE, SIZES, Place, Toolkit
+from toolkit import ALWAYS, DESCRIPTIONS, FILES, FUNCTIONS, HERE, LARGE, SIZES, Place, Toolkit
 from toolkits import TOOLKITS
 
 ROOT = HERE.parent
@@ -30,8 +33,9 @@ def main() -> int:
     install_packages({package for toolkit in chosen for package in toolkit.missing_packages()})
     recorder = Recorder(options.record) if options.record else None
     with tempfile.TemporaryDirectory(prefix="fishplate-interop-") as scratch:
-        with server(options.binary, Path(scratch), recorder) as urls:
-            place = gather(options, chosen, urls)
+        payloads = write_payloads(options.cache / "payloads")
+        with server(options.binary, Path(scratch), recorder) as urls, origin(payloads) as url:
+            place = gather(options, chosen, urls, payloads, url)
             passed, failed = 0, 0
             for toolkit in chosen:
                 if recorder:
@@ -72,7 +76,7 @@ def server(binary: Path, scratch: Path, recorder: Recorder | None):
     with open(scratch / "server.log", "w+") as log:
         process = subprocess.Popen(
             [str(binary), "serve", "--listen", listen, *public, "--data", str(scratch / "data"),
-             *functions, *files],
+             "--allow-private", *functions, *files],
             stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True)
         try:
             lines = [process.stdout.readline().split() for _ in (*FILES, *FUNCTIONS)]
@@ -81,7 +85,9 @@ def server(binary: Path, scratch: Path, recorder: Recorder | None):
                 sys.exit(f"interop: the server did not start:\n{log.read()}")
             if recorder:
                 recorder.forward_to(f"http://{listen}")
-            yield dict(lines)
+            urls = dict(lines)
+            above = urls[FILES[0]].rsplit("/", 1)[0]
+            yield urls | {name: f"{above}/{name}" for name in ALWAYS}
         finally:
             process.terminate()
             process.wait(timeout=30)
@@ -92,24 +98,46 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def gather(options: argparse.Namespace, toolkits: list[Toolkit], urls: dict[str, str]) -> Place:
-    """The WSDLs as fetched, and the files to send."""
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@contextlib.contextmanager
+def origin(directory: Path):
+    """Another server that has these files: what the services fetch by reference."""
+    handler = functools.partial(Quiet, directory=str(directory))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
+def write_payloads(directory: Path) -> Path:
+    """The files to send."""
+    directory.mkdir(exist_ok=True)
+    for size in (*SIZES, LARGE):
+        path = directory / f"{size}.bin"
+        if not path.exists() or path.stat().st_size != size:
+            path.write_bytes(payload(size))
+    return directory
+
+
+def gather(options: argparse.Namespace, toolkits: list[Toolkit], urls: dict[str, str], payloads: Path,
+           origin_url: str) -> Place:
+    """The WSDLs as fetched, and what else clients are given."""
     wsdl, url = {}, {}
     for name in dict.fromkeys(name for toolkit in toolkits for name in toolkit.descriptions):
         service, query = DESCRIPTIONS[name]
         wsdl[name], url[name] = options.cache / f"{name}.wsdl", f"{urls[service]}?{query}"
         with urllib.request.urlopen(url[name], timeout=30) as answer:
             wsdl[name].write_bytes(answer.read())
-    payloads = options.cache / "payloads"
-    payloads.mkdir(exist_ok=True)
-    for size in (*SIZES, LARGE):
-        path = payloads / f"{size}.bin"
-        if not path.exists() or path.stat().st_size != size:
-            path.write_bytes(payload(size))
     # What getMatrix gives, little-endian: our own client gets it in binary.
     matrix = payloads / "matrix.bin"
     run([str(options.binary), "call", urls["matrix"], "--operation", "getMatrix", "n=50", f"out:matrix={matrix}"])
-    return Place(options.cache, options.binary, wsdl, url, payloads)
+    return Place(options.cache, options.binary, wsdl, url, payloads, origin_url)
 
 
 def payload(size: int) -> bytes:
@@ -131,7 +159,7 @@ def examine(toolkit: Toolkit, place: Place) -> tuple[int, int]:
     command = [*toolkit.command(place), *urls, str(place.payloads)]
     try:
         done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace",
-                              env={**os.environ, **toolkit.environment}, timeout=CLIENT_TIMEOUT,
+                              env={**os.environ, "INTEROP_ORIGIN": place.origin, **toolkit.environment}, timeout=CLIENT_TIMEOUT,
                               check=False)
     except subprocess.TimeoutExpired as problem:
         print(f"  not ok: the client hung; it had said: {problem.stdout!r}")

@@ -18,11 +18,14 @@ DESCRIPTIONS = {
     "echo-file": ("echo-file", "wsdl"),
     "echo-file-swa": ("echo-file", "wsdl&binding=swa"),
     "echo-file-dime": ("echo-file", "wsdl&binding=dime"),
+    "echo-file-xdescr": ("echo-file", "wsdl&data=xdescr"),
+    "session": ("session", "wsdl"),
     "matrix": ("matrix", "wsdl"),
     "matrix-binary": ("matrix", "wsdl&arrays=binary"),
 }
 FILES = ("arithmetic-test", "echo-file")  # services of `services/`
 FUNCTIONS = ("matrix",)  # services of the server itself
+ALWAYS = ("session",)  # a service that every server has
 
 
 @dataclass
@@ -34,6 +37,7 @@ class Place:
     wsdl: dict[str, Path]  # as fetched, by description
     url: dict[str, str]  # of the WSDL, by description
     payloads: Path
+    origin: str  # the URL under which they can be fetched
 
     def digest(self, descriptions: tuple[str, ...], *sources: Path) -> str:
         """Changes when stubs have to be made again: not when the server has another port."""

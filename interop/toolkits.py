@@ -172,12 +172,15 @@ class DimeTools(Toolkit):
         return [check for check in super().checks() if check not in short]
 
 
+REFERENCE_CHECKS = tuple(f"reference-{what}" for what in ("in", "verified", "out", "through", "value", "xml"))
 SERVICE_CHECKS = ("call", "missing-job", "array", "array-get")
 GSOAP = {"wsdl2h": "gsoap", "soapcpp2": "gsoap", "c++": "g++"}
 
 TOOLKITS = [
-    Zeep("zeep", {}, {"": LARGE}, extra=(*SERVICE_CHECKS, "array-binary", "soap12", "bad-value", "key"),
-         descriptions=("arithmetic-test", "echo-file", "matrix", "matrix-binary")),
+    Zeep("zeep", {}, {"": LARGE}, extra=(*SERVICE_CHECKS, *REFERENCE_CHECKS, "reference-session", "array-binary", "soap12", "bad-value",
+                "key"),
+         descriptions=("arithmetic-test", "echo-file", "matrix", "matrix-binary", "echo-file-xdescr",
+                       "session")),
     Node("node", {"node": "nodejs", "npm": "npm"}, {"": LARGE},
          extra=(*SERVICE_CHECKS, "soap12", "bad-value")),
     Php("php", {"php": "php-cli"}, {"": LARGE},
@@ -187,8 +190,8 @@ TOOLKITS = [
     GsoapServer("gsoap-server", GSOAP, {"base64 ": LARGE, "mtom ": LARGE, "dime ": LARGE},
                 verbs=("call",), descriptions=(), extra=("other-packaging",)),
     Cxf("cxf", JAVA, {"mtom ": LARGE, "base64 ": LARGE, "swa ": LARGE},
-        extra=(*SERVICE_CHECKS, "array-special", "soap12"),
-        descriptions=("arithmetic-test", "echo-file", "matrix", "echo-file-swa")),
+        extra=(*SERVICE_CHECKS, *REFERENCE_CHECKS, "reference-mtom", "array-special", "soap12"),
+        descriptions=("arithmetic-test", "echo-file", "matrix", "echo-file-swa", "echo-file-xdescr")),
     Axis("axis", JAVA, {"swa ": LARGE, "swaref ": LARGE, "dime ": LARGE}, extra=("missing-job",),
          descriptions=("echo-file-swa", "echo-file-dime")),
     DimeTools("dime-tools", {}, {"whole ": LARGE, "chunked ": LARGE}, verbs=("call",),

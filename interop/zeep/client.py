@@ -1,6 +1,8 @@
-"""zeep against us: python client.py ARITHMETIC_WSDL ECHO_WSDL MATRIX_WSDL MATRIX_BINARY_WSDL PAYLOADS"""
+"""zeep against us: python client.py ARITHMETIC_WSDL ECHO_WSDL MATRIX_WSDL MATRIX_BINARY_WSDL ECHO_XDESCR_WSDL
+SESSION_WSDL PAYLOADS"""
 
 import array
+import os
 import sys
 import time
 import traceback
@@ -9,6 +11,8 @@ from pathlib import Path
 
 import zeep
 from lxml import etree
+
+from references import References
 
 OPTIONS = "urn:fishplate:options:1"
 HUGE = zeep.Settings(xml_huge_tree=True)  # else libxml2 refuses texts above 10 MB
@@ -20,9 +24,10 @@ LARGE = 100_000_000  # goes through `call` only
 ROWS = [[0.1, -0.0, 1e-45], [3.4028235e38, 16777216.0, -1.1754944e-38]]
 
 
-def main(arithmetic_wsdl: str, echo_wsdl: str, matrix_wsdl: str, binary_wsdl: str, payloads: str) -> int:
-    arithmetic, echo, matrix, binary = [
-        zeep.Client(wsdl, settings=HUGE) for wsdl in (arithmetic_wsdl, echo_wsdl, matrix_wsdl, binary_wsdl)]
+def main(*arguments: str) -> int:
+    *wsdls, payloads = arguments
+    arithmetic, echo, matrix, binary, xdescr, sessions = [
+        zeep.Client(wsdl, settings=HUGE) for wsdl in wsdls]
     failed = 0
 
     def check(name, body):
@@ -80,6 +85,9 @@ def main(arithmetic_wsdl: str, echo_wsdl: str, matrix_wsdl: str, binary_wsdl: st
     check("bad-value", lambda: same(
         fault(lambda: arithmetic.service.call(x="abc", y=2)), {"code": "InvalidValue", "parameter": "x"}))
     check("key", key)
+    references = References(xdescr, sessions, os.environ["INTEROP_ORIGIN"], payloads)
+    for name, body in references.checks().items():
+        check(name, body)
     return 1 if failed else 0
 
 

@@ -28,8 +28,12 @@ impl Reach {
         Self { settings, sources: OnceLock::new() }
     }
 
-    fn sources(&self) -> Arc<Sources> {
-        Arc::clone(self.sources.get_or_init(|| Arc::new(Sources::new(&self.settings))))
+    fn sources(&self) -> Result<Arc<Sources>, Error> {
+        if let Some(known) = self.sources.get() {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(Sources::new(&self.settings)?);
+        Ok(Arc::clone(self.sources.get_or_init(|| made)))
     }
 }
 
@@ -97,7 +101,7 @@ pub(crate) fn get(
     let sources = reach(via).sources();
     let meter = meter.map(|meter| Arc::clone(&meter.get().0)).unwrap_or_default();
     let counter = Arc::clone(&meter);
-    let getting = async move { sources.get(&from, &Into::File(path), &meter).await };
+    let getting = async move { sources?.get(&from, &Into::File(path), &meter).await };
     let getting = counted(counter, getting);
     Ok(Task::of(getting, |py, got| {
         Ok((got.len, got.digest.to_string()).into_pyobject(py)?.into_any().unbind())

@@ -1,6 +1,7 @@
 //! Work under way: begun when somebody waits for it, on the one runtime of the process.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +14,21 @@ use crate::failure::raised;
 
 /// How often a blocked thread asks whether Ctrl-C was pressed.
 const SIGNALS: Duration = Duration::from_millis(100);
+
+/// The process whose threads the runtime has.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// A child made by `fork` has the runtime, but none of its threads: it would wait for ever.
+fn runtime() -> PyResult<&'static Runtime> {
+    let here = std::process::id();
+    match PROCESS.compare_exchange(0, here, Relaxed, Relaxed) {
+        Err(other) if other != here => Err(PyRuntimeError::new_err(
+            "connections do not survive a fork: start processes by spawn or forkserver \
+             (multiprocessing.set_start_method), or import fishplate in the child alone",
+        )),
+        _ => Ok(*RUNTIME),
+    }
+}
 
 /// What becomes a Python object once the interpreter is ours again.
 pub(crate) type Made = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
@@ -64,10 +80,11 @@ impl Task {
     /// Blocks until it is done, and calls `tick` ten times a second meanwhile.
     #[pyo3(signature = (tick=None))]
     fn wait(&self, py: Python<'_>, tick: Option<&Bound<'_, PyAny>>) -> PyResult<Py<PyAny>> {
-        let mut running = RUNTIME.spawn(self.begin()?);
+        let runtime = runtime()?;
+        let mut running = runtime.spawn(self.begin()?);
         loop {
             let turn = py.detach(|| {
-                RUNTIME.block_on(async { tokio::time::timeout(SIGNALS, &mut running).await })
+                runtime.block_on(async { tokio::time::timeout(SIGNALS, &mut running).await })
             });
             match turn {
                 Ok(Ok(Ok(made))) => return made(py),
@@ -83,7 +100,7 @@ impl Task {
     }
 
     fn __await__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        LazyLock::force(&RUNTIME);
+        runtime()?;
         let work = self.begin()?;
         let awaited = pyo3_async_runtimes::tokio::future_into_py(py, async move {
             match work.await {

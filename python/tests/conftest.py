@@ -21,7 +21,7 @@ NAMES = [
 def hosted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
     """One server with the repository's examples and this directory's services."""
     services = [EXAMPLES / name for name in NAMES] + sorted(SERVICES.glob("*.toml"))
-    with Hosted(tmp_path_factory.mktemp("server"), services) as server:
+    with Hosted(tmp_path_factory.mktemp("server"), services, "--allow-private") as server:
         yield server
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -13,6 +14,8 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 SERVICES = Path(__file__).parent / "services"
 BINARY = Path(os.environ.get("FISHPLATE", ROOT / "target/debug/fishplate"))
+# As after `. .venv/bin/activate`: services find this Python and its packages.
+ENVIRONMENT = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 GONE_WITHIN = 20.0  # seconds
 
 
@@ -30,6 +33,7 @@ class Hosted:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
+                env=ENVIRONMENT,
                 text=True,
                 start_new_session=True,
             )
@@ -39,7 +43,8 @@ class Hosted:
             line = self.process.stdout.readline()
             assert line, f"fishplate serve ended: {self.log.read_text()}"
             name, _, url = line.strip().partition(" ")
-            self.urls[name] = url
+            if name != "session":  # The server's own.
+                self.urls[name] = url
         # So that it is never kept waiting.
         threading.Thread(target=self.process.stdout.read, daemon=True).start()
 

@@ -109,3 +109,22 @@ def test_ctrl_c_ends_the_waiting_and_nothing_else(hosted: Hosted, service: Servi
     (id,) = new
     assert not countdown.job(id).status.final
     countdown.job(id).kill()
+
+
+def test_a_forked_child_is_told_rather_than_left_waiting(hosted: Hosted) -> None:
+    script = (
+        "import fishplate, os\n"
+        f"svc = fishplate.Service({hosted.urls['countdown']!r})\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    try:\n"
+        "        svc(steps=1, pause=0)\n"
+        "    except RuntimeError as error:\n"
+        "        os._exit(7 if 'do not survive a fork' in str(error) else 1)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "print(svc(steps=1, pause=0).summary)\n"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert told.stdout == "7\n1\n"

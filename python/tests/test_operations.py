@@ -14,7 +14,7 @@ from server import BINARY
 
 import fishplate
 
-FUNCTIONS = BINARY.with_name("fishplate-example-functions")
+FUNCTIONS = BINARY.with_name("statistics")
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command = [str(FUNCTIONS), "127.0.0.1:0", str(data)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout is not None
-        yield running.stdout.readline().split()[-1]
+        yield next(line.split()[1] for line in running.stdout if line.startswith("statistics "))
         running.send_signal(signal.SIGTERM)
 
 

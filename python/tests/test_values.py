@@ -46,7 +46,8 @@ def test_numpy_scalars_and_texts_are_taken(service: Services, tmp_path: Path) ->
     result = echo(
         int=numpy.int32(3), long="4", double=numpy.float32(0.5), bool=numpy.bool_(True), changed=b""
     )
-    assert (result.int_out, result.long_out, result.double_out, result.bool_out) == (3, 4, 0.5, True)
+    assert (result.int_out, result.long_out) == (3, 4)
+    assert (result.double_out, result.bool_out) == (0.5, True)
     assert echo(int=tmp_path / "seven", changed=b"").int_out == 7
 
 
@@ -203,9 +204,7 @@ def test_a_result_is_a_mapping_with_attributes(service: Services) -> None:
         result.sum
 
 
-def test_without_numpy_arrays_are_lists(
-    service: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_numpy_arrays_are_lists(service: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "numpy", None)

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fishplate_contract::Fault;
+use fishplate_data::settings::SettingsError;
 use fishplate_data::transfer::TransferError;
 use fishplate_wire::wsdl::WsdlError;
 
@@ -152,6 +153,9 @@ pub enum Error {
         /// Why not.
         reason: String,
     },
+    /// What was said of accounts and stores cannot be used.
+    #[error(transparent)]
+    Transports(#[from] SettingsError),
     /// Data could not be moved.
     #[error(transparent)]
     Transfer(#[from] TransferError),

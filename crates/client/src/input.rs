@@ -26,6 +26,13 @@ pub async fn file_input(path: &Path) -> Result<Value, Error> {
     blocking(move || payload(&path).map_err(Error::file("read", &path))).await.map(Value::Data)
 }
 
+/// The bytes of a file that is ours alone as the value of an input; it is removed when the value
+/// is dropped.
+pub fn temporary_input(path: tempfile::TempPath, len: u64) -> Value {
+    let file = LocalFile { path: path.to_path_buf(), len, _guard: Some(path) };
+    Value::Data(Payload::Spooled(Arc::new(file)))
+}
+
 /// The text of a file, white space around it removed, as the value of a scalar input.
 ///
 /// # Errors

@@ -157,6 +157,3 @@ fn copy_within_kernel(from: &File, to: &File, at: u64) -> io::Result<Option<u64>
         Err(error) => Err(error.into()),
     }
 }
-
-#[cfg(test)]
-mod tests;

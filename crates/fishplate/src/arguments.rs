@@ -13,6 +13,7 @@ use fishplate_jobs::dimension::Dimensions;
 use fishplate_wire::wsdl::DescribedOperation;
 
 use crate::array::{from_file, from_text};
+use crate::directory;
 
 /// An argument as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -326,6 +327,7 @@ pub(crate) async fn load(
                         known = learnt;
                         Value::Array(read?)
                     }
+                    DataType::Dir if path.is_dir() => directory::packed(path).await?,
                     data_type if data_type.is_binary() => file_input(&path).await?,
                     _ => text_input(&path).await?,
                 };
@@ -336,10 +338,17 @@ pub(crate) async fn load(
                 Argument::new(name, Value::Data(Payload::Reference(DataRef::new(url))))
             }
             Word::Offer { name, path } => {
-                input_of(operation, &name)?;
-                let reference = match offer {
-                    Some(offer) => offer.add(&path).await?,
-                    None => anyhow::bail!("nothing offers {}", path.display()),
+                let is_directory = input_of(operation, &name)?.data_type == DataType::Dir;
+                let Some(offer) = offer else {
+                    anyhow::bail!("nothing offers {}", path.display());
+                };
+                let reference = match is_directory && path.is_dir() {
+                    false => offer.add(&path).await?,
+                    true => {
+                        let packing = move || directory::packed_to_offer(&path);
+                        let (guard, path) = tokio::task::spawn_blocking(packing).await??;
+                        offer.add_temporary(&path, guard).await?
+                    }
                 };
                 Argument::new(name, Value::Data(Payload::Reference(reference)))
             }

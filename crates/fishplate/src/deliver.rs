@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use fishplate_client::data::{Into, Sources};
 use fishplate_client::save::spool_dir_for;
-use fishplate_client::{Error, Meter, Settings, save};
+use fishplate_client::{Error, Meter, Settings, file_input, save};
 use fishplate_contract::{
     Argument, DataRef, DataType, Element, OutputChoice, OutputForm, Parameter, Payload, Value,
 };
@@ -16,6 +16,7 @@ use fishplate_jobs::array_file::{self, Format};
 
 use crate::arguments::Wanted;
 use crate::array::save_array;
+use crate::directory;
 use crate::output::{Output, progress};
 
 /// What became of one value of an output.
@@ -76,6 +77,16 @@ pub(crate) enum DeliveryError {
         /// Its directory.
         dir: PathBuf,
     },
+    /// A directory cannot be unpacked there.
+    #[error(
+        "cannot unpack into {}: it is there already and not empty; write another name, or one that \
+         ends with .tar for the archive",
+        path.display()
+    )]
+    InTheWay {
+        /// The target.
+        path: PathBuf,
+    },
     /// A label that leads out of the directory.
     #[error(
         "the output {name} has a value named {label:?}, which is no path inside a directory; it is not written"
@@ -106,11 +117,23 @@ pub(crate) struct Fetch {
 
 impl Fetch {
     async fn write_to(&self, reference: &DataRef, path: &Path) -> Result<u64, Error> {
-        let sources = Sources::new(&self.settings);
+        let sources = Sources::new(&self.settings)?;
         let meter = Arc::new(Meter::default());
         let to = Into::File(path.to_owned());
         let getting = sources.get(reference, &to, &meter);
         progress::moving(self.output, &meter, getting).await.map(|got| got.len)
+    }
+
+    /// Gets an archive and unpacks it.
+    async fn directory(&self, reference: &DataRef, name: &str, to: PathBuf) -> Result<Fate> {
+        let file = tempfile::Builder::new().prefix(".fishplate-").tempdir()?;
+        let archive = file.path().join("archive.tar");
+        let size = self.write_to(reference, &archive).await?;
+        let Value::Data(payload) = file_input(&archive).await? else {
+            anyhow::bail!("the output {name} is no file");
+        };
+        directory::unpacked(payload, name.to_owned(), to.clone()).await?;
+        Ok(Fate::Saved { path: to, size })
     }
 }
 
@@ -131,6 +154,20 @@ pub(crate) fn check_targets(wanted: &[Wanted]) -> Result<(), DeliveryError> {
         }
     }
     Ok(())
+}
+
+/// Likewise of directories: nothing is in their way.
+pub(crate) fn check_directories(
+    wanted: &[Wanted],
+    outputs: &[Parameter],
+) -> Result<(), DeliveryError> {
+    let is_directory = |wanted: &&Wanted| {
+        let of = |output: &&Parameter| output.name == wanted.name;
+        let found = outputs.iter().find(of);
+        found.is_some_and(|output| output.data_type == DataType::Dir && !output.repeated)
+    };
+    let wanted = wanted.iter().filter(|wanted| wanted.may_be_file()).filter(is_directory);
+    wanted.into_iter().try_for_each(|wanted| directory::check_target(&wanted.target()))
 }
 
 /// Where large outputs are best put while they come: where the first wanted file output will be.
@@ -176,7 +213,11 @@ pub(crate) async fn deliver(
             Some(wanted) if stays(wanted, &output.value) => unasked(&output.value),
             Some(wanted) => {
                 let many = repeated && counts[&output.name] > 1;
-                let path = target(wanted, &output, repeated, many)?;
+                let is_directory = is_directory(parameter) && !repeated;
+                let path = match is_directory {
+                    true => wanted.target(),
+                    false => target(wanted, &output, repeated, many)?,
+                };
                 if taken.contains(&path) {
                     let label = output.label.unwrap_or_default();
                     return Err(DeliveryError::SameLabel { name: output.name, label }.into());
@@ -269,7 +310,10 @@ async fn put(
 ) -> Result<Fate> {
     let payload = match &output.value {
         Value::Data(Payload::Reference(reference)) => {
-            make_directory(&path)?;
+            make_directory(&path.components().collect::<PathBuf>())?;
+            if is_directory(parameter) && !directory::is_archive_name(&path) {
+                return fetch.directory(reference, &output.name, path).await;
+            }
             let size = fetch.write_to(reference, &path).await?;
             return Ok(Fate::Saved { path, size });
         }
@@ -282,10 +326,19 @@ async fn put(
         Value::Text(text) => Payload::Inline(Bytes::from(as_file(text, parameter))),
         Value::Record(_) => anyhow::bail!("the output {} is a record, not a file", output.name),
     };
-    make_directory(&path)?;
     let size = payload.len().unwrap_or(0);
+    if is_directory(parameter) && !directory::is_archive_name(&path) {
+        make_directory(&path.components().collect::<PathBuf>())?;
+        directory::unpacked(payload, output.name.clone(), path.clone()).await?;
+        return Ok(Fate::Saved { path, size });
+    }
+    make_directory(&path)?;
     save(&payload, &path).await.map_err(|error: Error| anyhow::Error::from(error))?;
     Ok(Fate::Saved { path, size })
+}
+
+fn is_directory(parameter: Option<&Parameter>) -> bool {
+    parameter.is_some_and(|parameter| parameter.data_type == DataType::Dir)
 }
 
 fn make_directory(path: &Path) -> Result<()> {

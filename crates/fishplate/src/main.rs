@@ -4,6 +4,7 @@ mod arguments;
 mod array;
 mod commands;
 mod deliver;
+mod directory;
 mod exit;
 mod output;
 

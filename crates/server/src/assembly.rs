@@ -6,11 +6,13 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use fishplate_contract::SystemClock;
 use fishplate_data::session::SessionError;
-use fishplate_data::{Pool, PoolError, Sessions};
+use fishplate_data::settings::{SettingsError, TransportSettings};
+use fishplate_data::transfer::{Addresses, Files, Http, Transports};
+use fishplate_data::{Policy, PolicySettings, Pool, PoolError, Resolver, Sessions};
 use fishplate_jobs::descriptor::Description;
 use fishplate_jobs::engine::Engine;
 use fishplate_jobs::executor::local::{CgroupUse, LocalExecutor, LocalSettings};
@@ -23,10 +25,12 @@ use fishplate_jobs::store::sqlite::SqliteStore;
 
 use crate::data::Data;
 use crate::faces::data::Uploads;
+use crate::faces::metrics::DataFigures;
 use crate::functions::WORKER;
 use crate::host::{Handler, Host, Place};
+use crate::mover::Mover;
 use crate::sessions;
-use crate::settings::Limits;
+use crate::settings::{DataSettings, Limits};
 use crate::spool::SpoolDirectory;
 
 /// Why a server cannot be put together.
@@ -67,6 +71,9 @@ pub enum AssemblyError {
         /// Why.
         source: PoolError,
     },
+    /// The settings of transfers are not usable.
+    #[error("the settings of transfers (--transfers) are not usable")]
+    Transfers(#[source] SettingsError),
     /// Sessions cannot be kept.
     #[error("cannot keep sessions (--no-sessions leaves them out)")]
     Sessions(#[source] SessionError),
@@ -109,19 +116,44 @@ pub fn data(limits: &Limits) -> Result<Arc<Data>, AssemblyError> {
         Sessions::new(settings, Arc::new(SystemClock))
     });
     let sessions = sessions.transpose().map_err(AssemblyError::Sessions)?;
+    let resolver = Resolver::new(pool.clone(), transports(settings)?, settings.transfer.clone());
     Ok(Arc::new(Data {
         pool,
+        resolver,
         sessions,
         uploads: uploads.map_err(failed)?,
+        working: Mutex::default(),
+        figures: DataFigures::default(),
         origin: limits.faces.public_url.clone(),
     }))
+}
+
+/// The ways in which data comes and goes, within the policy.
+fn transports(settings: &DataSettings) -> Result<Transports, AssemblyError> {
+    let failed = AssemblyError::Transfers;
+    let told = match &settings.transfers {
+        Some(file) => TransportSettings::read(file).map_err(failed)?,
+        None => TransportSettings::default(),
+    };
+    let networks = [settings.networks.clone(), told.networks().map_err(failed)?].concat();
+    let policy = PolicySettings { allow_private: settings.allow_private, networks };
+    let policy: Arc<dyn Addresses> = Arc::new(Policy::new(policy));
+    let mut transports = Transports::new().with(Http::new(&settings.transfer, Arc::clone(&policy)));
+    if !settings.file_roots.is_empty() {
+        transports = transports.with(Files::new(settings.file_roots.clone()));
+    }
+    told.add_to(transports, &settings.transfer, policy).map_err(failed)
 }
 
 /// The engine of a data directory.
 ///
 /// # Errors
 /// If the directory cannot be made, is somebody else's, or its store cannot be opened.
-pub fn engine(limits: &Limits, cgroup: CgroupUse) -> Result<Engine, AssemblyError> {
+pub fn engine(
+    limits: &Limits,
+    cgroup: CgroupUse,
+    references: &Arc<Data>,
+) -> Result<Engine, AssemblyError> {
     let data = &limits.jobs.data;
     let failed = |source| AssemblyError::Data { path: data.clone(), source };
     own_directory(data)?;
@@ -130,8 +162,14 @@ pub fn engine(limits: &Limits, cgroup: CgroupUse) -> Result<Engine, AssemblyErro
         .map_err(|source| AssemblyError::Store { path: path.clone(), source })?;
     let executor =
         LocalExecutor::new(LocalSettings { cgroup, ..LocalSettings::new(data) }).map_err(failed)?;
-    Engine::new(limits.jobs.clone(), Arc::new(store), Arc::new(executor), Arc::new(SystemClock))
-        .map_err(failed)
+    let engine = Engine::new(
+        limits.jobs.clone(),
+        Arc::new(store),
+        Arc::new(executor),
+        Arc::new(SystemClock),
+    );
+    let mover = Mover::new(Arc::clone(references));
+    Ok(engine.map_err(failed)?.fetched_by(Arc::new(mover)))
 }
 
 /// A host of these services, at their names below the public URL or, for a script's only one, at
@@ -161,16 +199,14 @@ pub fn host(
         handlers.push(Handler::Program(Box::new(program)));
     }
     handlers.extend(functions.into_iter().map(Handler::Functions));
-    if place == Place::Below {
-        let taken = data.sessions.is_some().then_some(sessions::NAME).into_iter().chain(["data"]);
-        for taken in taken {
-            if handlers.iter().any(|handler| handler.service().name == taken) {
-                return Err(AssemblyError::Taken(taken));
-            }
+    let sessions = data.sessions.is_some();
+    for taken in sessions.then_some(sessions::NAME).into_iter().chain(["data"]) {
+        if handlers.iter().any(|handler| handler.service().name == taken) {
+            return Err(AssemblyError::Taken(taken));
         }
-        if data.sessions.is_some() {
-            handlers.push(Handler::Sessions(Box::new(sessions::service())));
-        }
+    }
+    if sessions {
+        handlers.push(Handler::Sessions(Box::new(sessions::service())));
     }
     let mut names = BTreeSet::new();
     for handler in &handlers {

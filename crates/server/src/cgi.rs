@@ -90,9 +90,15 @@ impl Variables {
     ) -> Result<Request<InputBody>, CgiError> {
         let method = self.need("REQUEST_METHOD")?;
         let query = self.get("QUERY_STRING").map_or_else(String::new, |query| format!("?{query}"));
-        let uri: Uri = format!("/{service}{query}")
+        // What is behind the script's name is the data's face, or the service of sessions.
+        let behind = self.get("PATH_INFO").filter(|path| !path.trim_matches('/').is_empty());
+        let path = match behind {
+            Some(path) => path.split('/').map(encoded).collect::<Vec<_>>().join("/"),
+            None => format!("/{service}"),
+        };
+        let uri: Uri = format!("{path}{query}")
             .parse()
-            .map_err(|_| CgiError::Unusable("QUERY_STRING", query))?;
+            .map_err(|_| CgiError::Unusable("PATH_INFO", format!("{path}{query}")))?;
         let length = match self.get("CONTENT_LENGTH") {
             // A web server that takes chunked messages leaves it out and closes the input.
             None if self.get("HTTP_TRANSFER_ENCODING").is_some() => None,
@@ -160,6 +166,11 @@ pub async fn answer(
     output.flush().map_err(CgiError::Write)?;
     host.engine.settle().await;
     Ok(())
+}
+
+/// A segment of a path, which the web server has decoded, as it stands in an address.
+fn encoded(segment: &str) -> String {
+    percent_encoding::utf8_percent_encode(segment, crate::data::IN_A_SEGMENT).to_string()
 }
 
 /// Standard input as a body, read by a thread of its own.

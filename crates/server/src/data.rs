@@ -1,21 +1,27 @@
 //! Data by reference as this server has it: its pool, its uploads, its sessions, and the resolver
 //! that fetches from others.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use fishplate_contract::{Fault, FaultCode, Principal, SessionId};
-use fishplate_data::{Grant, GrantRequest, Lease, Pool, PoolError, Sessions};
+use fishplate_contract::{Fault, FaultCode, JobId, Principal, SessionId};
+use fishplate_data::{Grant, GrantRequest, Lease, Pool, PoolError, Resolver, Sessions};
+use fishplate_jobs::engine::Engine;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use tokio::task::spawn_blocking;
 
 use crate::faces::data::Uploads;
+use crate::faces::metrics::DataFigures;
+
+/// How often the sessions of jobs that run are used.
+const USE_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the pool and the sessions are swept.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// What of a name is written as it is in an address.
-const IN_A_SEGMENT: &AsciiSet =
+pub(crate) const IN_A_SEGMENT: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Data by reference, as one process has it.
@@ -27,8 +33,23 @@ pub struct Data {
     pub uploads: Option<Uploads>,
     /// Spaces that jobs share; `None`: there are none.
     pub sessions: Option<Sessions>,
+    /// Gets what references stand for.
+    pub resolver: Resolver,
+    /// Jobs that run in sessions, as far as this process accepted them.
+    pub(crate) working: Mutex<Vec<Working>>,
+    /// What is counted.
+    pub figures: DataFigures,
     /// What every address that we give begins with.
     pub origin: String,
+}
+
+/// A job that runs in a session.
+#[derive(Debug)]
+pub(crate) struct Working {
+    pub(crate) session: SessionId,
+    pub(crate) owner: Principal,
+    pub(crate) service: String,
+    pub(crate) job: JobId,
 }
 
 impl Data {
@@ -68,15 +89,52 @@ impl Data {
         format!("{}/session/{id}/{name}", self.origin)
     }
 
-    /// Removes what nobody may have any more, now and then, until it is dropped.
-    pub async fn keep_house(self: Arc<Self>) {
+    /// Removes what nobody may have any more, now and then, and keeps the sessions of jobs that run,
+    /// until it is dropped.
+    pub async fn keep_house(self: Arc<Self>, engine: Engine) {
+        let mut swept: Option<Instant> = None;
         loop {
-            let data = Arc::clone(&self);
-            if let Err(error) = spawn_blocking(move || data.sweep()).await {
-                tracing::error!(%error, "the pool was not swept");
+            let due = swept.is_none_or(|at| at.elapsed() >= SWEEP_EVERY);
+            if due {
+                swept = Some(Instant::now());
             }
-            tokio::time::sleep(SWEEP_EVERY).await;
+            if due || !lock(&self.working).is_empty() {
+                let (data, engine) = (Arc::clone(&self), engine.clone());
+                let work = move || {
+                    data.use_sessions(&engine);
+                    if due {
+                        data.sweep();
+                    }
+                };
+                if let Err(error) = spawn_blocking(work).await {
+                    tracing::error!(%error, "the pool was not swept");
+                }
+            }
+            tokio::time::sleep(USE_EVERY).await;
         }
+    }
+
+    /// Notes a job in a session: as long as it has not ended, the session is in use.
+    pub(crate) fn works(&self, working: Working) {
+        lock(&self.working).push(working);
+    }
+
+    /// Has the sessions in which jobs run begin to idle anew.
+    fn use_sessions(&self, engine: &Engine) {
+        let Some(sessions) = &self.sessions else { return };
+        let mut working = std::mem::take(&mut *lock(&self.working));
+        let mut used = HashSet::new();
+        // One job that has not ended is enough: the others are looked at when it has.
+        working.retain(|it| {
+            let runs = used.contains(&it.session)
+                || engine.running(&it.owner, &it.service, it.job).unwrap_or(false);
+            if runs && used.insert(it.session) {
+                // A session that was closed under its job is no concern of ours.
+                let _ = sessions.touch(&it.owner, &it.session);
+            }
+            runs
+        });
+        lock(&self.working).append(&mut working);
     }
 
     fn sweep(&self) {
@@ -94,6 +152,10 @@ impl Data {
             tracing::warn!(%error, "uploads can't be swept");
         }
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs what may wait for the disk beside the runtime.

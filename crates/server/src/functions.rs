@@ -4,13 +4,15 @@
 //! A program that offers functions of its own begins with [`run_if_child`];
 //! `examples/functions` is one.
 
+pub(crate) mod references;
+
 use std::ffi::OsString;
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fishplate_contract::{Argument, CallOptions, Fault, FaultCode, Outcome};
+use fishplate_contract::{Argument, CallOptions, Fault, FaultCode, Outcome, Principal};
 use fishplate_jobs::executor::local::keeper_main;
 use fishplate_jobs::function::context::Context;
 use fishplate_jobs::function::worker::{self, Ended};
@@ -142,12 +144,44 @@ pub(crate) fn answers(hosted: &Hosted, operation: &str, options: &CallOptions) -
     }
 }
 
+/// Who calls a function, and what they want beside its answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller<'c> {
+    pub(crate) owner: &'c Principal,
+    pub(crate) options: &'c CallOptions,
+}
+
 /// Runs a function here.
 ///
 /// # Errors
 /// The faults of programs for arguments that are wrong; `QueueFull`; `LimitExceeded` if it takes
 /// too long; `TimedOut` if there is no memory for its outputs; the function's own.
 pub(crate) async fn call(
+    host: &Host,
+    hosted: &Arc<Hosted>,
+    operation: &str,
+    arguments: Vec<Argument>,
+    by: Caller<'_>,
+    memory: &mut Reserved,
+) -> Outcome {
+    let (entry, _) = entry(hosted, operation)?;
+    let arguments = match references::refers(&arguments) {
+        true => {
+            let session = by.options.session;
+            references::fetched(host, entry.operation(), arguments, by.owner, session).await?
+        }
+        false => arguments,
+    };
+    let outputs = run(host, hosted, operation, arguments, memory).await?;
+    if by.options.outputs.is_empty() && by.options.session.is_none() {
+        return Ok(outputs);
+    }
+    let outputs = references::sent(host, entry.operation(), outputs, by.options, by.owner).await?;
+    memory.shrink(held_by(&outputs));
+    Ok(outputs)
+}
+
+async fn run(
     host: &Host,
     hosted: &Arc<Hosted>,
     operation: &str,

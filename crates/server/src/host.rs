@@ -126,9 +126,11 @@ impl Host {
             let interface = handler.interface();
             let hosted = Hosted {
                 expected: Arc::new(Expected::requests(&service.namespace, &interface)),
-                url: match place {
-                    Place::Below => format!("{}/{}", settings.public_url, service.name),
-                    Place::At => settings.public_url.clone(),
+                url: match (place, &handler) {
+                    (Place::Below, _) | (_, Handler::Sessions(_)) => {
+                        format!("{}/{}", settings.public_url, service.name)
+                    }
+                    (Place::At, _) => settings.public_url.clone(),
                 },
                 counters: interface.exposed.iter().map(|_| OnceLock::new()).collect(),
                 limits: limits_of(&handler, &settings),
@@ -140,6 +142,7 @@ impl Host {
         let services = hosted.collect();
         let memory = MessageMemory::new(settings.message_memory);
         Self {
+            metrics: Metrics::new(&data.figures),
             engine,
             data,
             scratch: spool.scratch(),
@@ -148,7 +151,6 @@ impl Host {
             settings,
             spool,
             memory,
-            metrics: Metrics::default(),
             services,
         }
     }
@@ -183,6 +185,11 @@ fn limits_of(handler: &Handler, settings: &Settings) -> WireLimits {
 }
 
 impl Hosted {
+    /// Whether it is the server's own, and not one that somebody serves with it.
+    pub fn is_built_in(&self) -> bool {
+        matches!(self.handler, Handler::Sessions(_))
+    }
+
     /// What the service offers.
     pub fn service(&self) -> &Service {
         self.handler.service()

@@ -6,6 +6,7 @@
 //! - [`host`]: the services of one server, joined with their jobs
 //! - [`functions`]: functions of this process as services
 //! - [`data`]: data by reference: pool, uploads, sessions
+//! - [`mover`]: data by reference, as the engine needs it moved
 //! - [`sessions`]: the built-in service `session`
 //! - [`spool`]: payloads on their way in
 //! - [`memory`]: what all messages together may hold
@@ -22,6 +23,7 @@ pub mod functions;
 pub mod host;
 pub mod http;
 pub mod memory;
+pub mod mover;
 pub mod sessions;
 pub mod settings;
 pub mod spool;

@@ -414,7 +414,7 @@ limits! {
     header_elements Count faces.wire.header_elements, "Elements that are kept of a message's header blocks.";
     parts Count faces.wire.parts, "Parts of a multipart message.";
     part_headers Count faces.wire.part_headers, "Header fields of a part.";
-    header_length Bytes faces.wire.header_length, "A header field of a part.";
+    header_length Bytes faces.wire.header_length, "A header field of a part, or a text in a reference.";
     inline_size Bytes faces.wire.inline_size, "A payload that is kept in memory; a larger one is spooled to disk.";
     inline_total Bytes faces.wire.inline_total, "All payloads of a message that are kept in memory.";
     pool_quota Bytes data.pool_quota, "What all data in the pool may occupy.";

@@ -54,6 +54,34 @@ impl SpoolDirectory {
         Scratch::new(&self.path, self.reserve)
     }
 
+    /// A new file, and what holds it.
+    ///
+    /// # Errors
+    /// If there is no room, or it cannot be made.
+    pub(crate) fn file(self: &Arc<Self>) -> io::Result<(NewFile, File)> {
+        if let Ok(found) = statvfs(&self.path)
+            && found.blocks_available() * found.fragment_size() < self.reserve
+        {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let held = self.spooled();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o600);
+        let file = options.open(&held.path)?;
+        Ok((NewFile(held), file))
+    }
+
+    fn spooled(self: &Arc<Self>) -> Arc<Spooled> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Spooled {
+            path: self.path.join(number.to_string()),
+            len: AtomicU64::new(0),
+            kept: AtomicBool::new(false),
+            file: Mutex::new(None),
+            _directory: Arc::clone(self),
+        })
+    }
+
     /// A sink for one message.
     pub fn sink(self: &Arc<Self>) -> Spooler {
         Spooler {
@@ -106,6 +134,18 @@ impl Drop for Spooled {
     }
 }
 
+/// A file of the spool that somebody else writes. It goes when this is dropped.
+#[derive(Debug)]
+pub(crate) struct NewFile(Arc<Spooled>);
+
+impl NewFile {
+    /// As a payload's holder, now that it has so many bytes.
+    pub(crate) fn of_length(self, len: u64) -> Arc<dyn Held> {
+        self.0.len.store(len, Ordering::Release);
+        self.0
+    }
+}
+
 /// Takes the payloads of one message.
 #[derive(Debug)]
 pub struct Spooler {
@@ -120,14 +160,7 @@ pub struct Spooler {
 
 impl SpoolSink for Spooler {
     fn create(&mut self) -> Arc<dyn Held> {
-        let number = self.directory.next.fetch_add(1, Ordering::Relaxed);
-        let spooled = Arc::new(Spooled {
-            path: self.directory.path.join(number.to_string()),
-            len: AtomicU64::new(0),
-            kept: AtomicBool::new(false),
-            file: Mutex::new(None),
-            _directory: Arc::clone(&self.directory),
-        });
+        let spooled = self.directory.spooled();
         self.opened.push(Arc::clone(&spooled));
         // An empty payload is an empty file.
         self.queue.push((Arc::clone(&spooled), Bytes::new()));

@@ -241,6 +241,29 @@ mod tests {
         }
     }
 
+    /// Written by hand: what stacks send of these is in `request`.
+    #[test]
+    fn the_corpus_holds_references_and_options() {
+        let message = |seed: &[u8]| {
+            let (size, message) = super::cut(seed).unwrap();
+            assert_eq!(size % 4, 0, "an envelope alone");
+            super::unpacked("text/xml", message, size).unwrap().0
+        };
+        for reference in [
+            &include_bytes!("../../../fuzz/corpus/unpacker/reference-2005-08")[..],
+            include_bytes!("../../../fuzz/corpus/unpacker/reference-2004-08"),
+            include_bytes!("../../../fuzz/corpus/unpacker/reference-array"),
+        ] {
+            let envelope = message(reference);
+            assert!(envelope.contains("http://a.example/data/t/mesh?x=1&y=2"), "{envelope}");
+            assert!(envelope.contains("len: Some("), "{envelope}");
+        }
+        assert!(message(include_bytes!("../../../fuzz/corpus/unpacker/value")).contains("hello"));
+        let options = message(include_bytes!("../../../fuzz/corpus/unpacker/options"));
+        assert!(options.contains("mailto:a@b.example"), "{options}");
+        assert!(options.contains("urn:fishplate:session:"), "{options}");
+    }
+
     const PIECES: &[&str] = &[
         "<data href='cid:a'>",
         "cid:a",
@@ -267,6 +290,18 @@ mod tests {
         "<i:Include xmlns:i='http://www.w3.org/2004/08/xop/include' href='cid:a'/>",
         "<x:XMLData xmlns:x='urn:fishplate:xdescr:1'>",
         "</x:XMLData>",
+        "<x:Value xmlns:x='urn:fishplate:xdescr:1'>",
+        "</x:Value>",
+        "<w:EndpointReference xmlns:w='http://www.w3.org/2005/08/addressing'>",
+        "</w:EndpointReference>",
+        "<w:Address>http://h/</w:Address>",
+        "<w:Metadata>",
+        "</w:Metadata>",
+        "<x:Length xmlns:x='urn:fishplate:xdescr:1'>5</x:Length>",
+        "<x:Digest xmlns:x='urn:fishplate:xdescr:1'>",
+        "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:",
+        "</x:Digest>",
+        "<o:outputs xmlns:o='urn:fishplate:options:1'><o:output name='a' as='auto'/></o:outputs>",
         "aGVsbG8=",
         "<m>",
         "<m shape='1 2'>",

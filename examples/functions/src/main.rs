@@ -95,11 +95,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         let data = std::path::absolute(data)?;
         let limits = Limits::new(data, format!("http://{}", listening.address()));
         let data = assembly::data(&limits)?;
-        let engine = assembly::engine(&limits, CgroupUse::Auto)?;
+        let engine = assembly::engine(&limits, CgroupUse::Auto, &data)?;
         let services = vec![statistics()];
         let host =
             assembly::host(limits, Place::Below, engine.clone(), data, Vec::new(), services)?;
-        for hosted in host.services() {
+        for hosted in host.services().filter(|hosted| !hosted.is_built_in()) {
             println!("{} {}", hosted.service().name, hosted.url);
         }
         tokio::spawn(async move { engine.run(Until::Dropped).await });

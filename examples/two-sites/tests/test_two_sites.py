@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 HERE = Path(__file__).resolve().parents[1]
 ROOT = HERE.parents[1]
@@ -21,15 +18,11 @@ import fishplate  # noqa: E402
 PIPE = ROOT / "examples/pipe/services"
 A = [PIPE / "gmsh.toml", PIPE / "t4-to-t10.toml"]
 B = [PIPE / "tetgen.toml", PIPE / "ccx.toml", HERE / "services/hoop.toml"]
-# Messages, a deck and a number; a mesh of this size has megabytes.
-FEW = 50_000
+# Bytes of messages, a deck and a number; the meshes and the result have 13 MB.
+FEW = 20_000
 
 
-def test_the_pipe_is_solved_and_no_mesh_comes_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # As after `. .venv/bin/activate`: pip's gmsh and its python are found on PATH.
-    monkeypatch.setenv("PATH", f"{ROOT / '.venv/bin'}:{os.environ['PATH']}")
+def test_the_pipe_is_solved_and_no_mesh_comes_here(tmp_path: Path) -> None:
     with (
         Hosted(tmp_path / "a", A, "--allow-private") as a,
         Hosted(tmp_path / "b", B, "--allow-private") as b,
@@ -41,7 +34,7 @@ def test_the_pipe_is_solved_and_no_mesh_comes_here(
         mesh = re.search(r"^mesh: ([\d,]+) bytes from (\S+)$", told.stdout, re.M)
         assert mesh, told.stdout
         assert mesh[2] == a.url
-        assert int(mesh[1].replace(",", "")) > 100 * FEW / 4
+        assert int(mesh[1].replace(",", "")) > 100 * FEW
         computed, exact = map(float, re.findall(r"([\d.]+) MPa", told.stdout))
         assert abs(computed / exact - 1) < 0.005
         sent, received = map(int, re.findall(r"(\d+) (?:sent|received)", told.stdout))
@@ -50,9 +43,9 @@ def test_the_pipe_is_solved_and_no_mesh_comes_here(
         went = {
             (name, transfer.parameter): (transfer.peer, transfer.state)
             for host in (a, b)
-            for name, url in host.urls.items()
-            for status in fishplate.Service(url).jobs()
-            for transfer in status.transfers
+            for name, service in ((name, fishplate.Service(url)) for name, url in host.urls.items())
+            for listed in service.jobs()
+            for transfer in service.job(listed.id).status.transfers
         }
         assert went["tetgen", "surface"] == (a.url, "done")
         for parameter in ("nodes", "elements", "faces"):

@@ -6,6 +6,7 @@ import itertools
 import mmap
 import os
 import shutil
+import tarfile
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -135,6 +136,12 @@ class BaseData:
             buffer = yield Blocking(lambda: mapped(path))
         return from_buffer(buffer, dtype, shape)
 
+    def _unpack(self, directory: str | os.PathLike[str]) -> Flow[Path]:
+        path = yield from self._path()
+        target = Path(directory)
+        yield Blocking(lambda: _unpacked(path, target))
+        return target
+
 
 class Data(BaseData):
     """A file that a service gave: bytes that are here, or a reference to them.
@@ -162,6 +169,11 @@ class Data(BaseData):
     def text(self, encoding: str = "utf-8") -> str:
         """The data as text."""
         return self.bytes().decode(encoding)
+
+    def unpack(self, directory: str | os.PathLike[str]) -> Path:
+        """The data, which is a directory (`dir`), into a directory; it is made if it is not there.
+        Nothing of it goes elsewhere."""
+        return blocking(self._unpack(directory))
 
     def numpy(
         self, dtype: Any = None, shape: Sequence[int] | None = None
@@ -207,6 +219,10 @@ class AsyncData(BaseData):
     async def text(self, encoding: str = "utf-8") -> str:
         """See `Data.text`."""
         return (await self.bytes()).decode(encoding)
+
+    async def unpack(self, directory: str | os.PathLike[str]) -> Path:
+        """See `Data.unpack`."""
+        return await awaiting(self._unpack(directory))
 
     async def numpy(
         self, dtype: Any = None, shape: Sequence[int] | None = None
@@ -283,6 +299,21 @@ def _npy(buffer: Any) -> numpy.ndarray[Any, Any]:
         shape, dtype, buffer, head.tell(), order="F" if fortran else "C"
     )
     return array
+
+
+def packed(directory: Path) -> Path:
+    """A directory as a tar archive (POSIX.1-2001 pax)."""
+    target = _directory.new(f"{directory.resolve().name}.tar")
+    with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
+        for child in sorted(directory.iterdir()):
+            archive.add(child, child.name)
+    return target
+
+
+def _unpacked(archive: Path, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(archive) as entries:
+        entries.extractall(target, filter="data")
 
 
 def _copy(source: Path, target: Path) -> None:

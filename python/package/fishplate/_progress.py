@@ -84,10 +84,11 @@ class Moving(Generic[T]):
         self._task = task
         self._moved = moved
         self._make: Any = None if wanted is False else _bars(wanted is True)
+        self._delay = 0.0 if wanted else 0.5
         self._name = name
 
     def _bar(self) -> Any:
-        return self._make(desc=self._name, unit="B", unit_scale=True, delay=0.5)
+        return self._make(desc=self._name, unit="B", unit_scale=True, delay=self._delay)
 
     def _tell(self, bar: Any) -> None:
         bar.n, total = self._moved()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime, timezone
 from types import TracebackType
 from typing import Unpack
@@ -12,6 +13,7 @@ from ._data import AsyncReference, BaseData, Reference, handle
 from ._flow import Flow, awaiting, blocking
 from ._move import Named, aput, put
 from ._service import AsyncService, Service, SessionLike, Settings
+from .errors import NoSuchSession
 
 
 class Server:
@@ -161,7 +163,9 @@ class Session(BaseSession):
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        self.close()
+        # What has ended by itself needs no closing.
+        with suppress(NoSuchSession):
+            self.close()
 
 
 class AsyncSession(BaseSession):
@@ -208,4 +212,5 @@ class AsyncSession(BaseSession):
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        await self.close()
+        with suppress(NoSuchSession):
+            await self.close()

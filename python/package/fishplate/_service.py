@@ -342,7 +342,8 @@ class Service(BaseService):
         return job
 
     def jobs(self, state: State | None = None, limit: int | None = None) -> list[Status]:
-        """Your jobs on this service, newest first."""
+        """Your jobs on this service, newest first, without their transfers: `job(id).status` tells
+        those too."""
         return blocking(self._jobs(state, limit))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _native
-from ._data import DTYPES, BaseData, from_buffer, handle, mapped
+from ._data import DTYPES, BaseData, from_buffer, handle, mapped, packed
 from ._flow import Blocking, Flow
 from .errors import ArgumentError
 
@@ -92,7 +92,10 @@ def _held(parameter: _native.Parameter, data: BaseData) -> Flow[Any]:
 
 def _file(parameter: _native.Parameter, value: Any) -> Flow[_native.Payload]:
     if isinstance(value, os.PathLike):
-        payload: _native.Payload = yield _native.Payload.from_file(value)
+        path = Path(value)
+        if parameter.type == "dir" and path.is_dir():
+            path = yield Blocking(lambda: packed(path))
+        payload: _native.Payload = yield _native.Payload.from_file(path)
         return payload
     if isinstance(value, str):
         raise _wrong(parameter, value, "Path(...) for a file, bytes for its content")
@@ -157,9 +160,7 @@ def _array(parameter: _native.Parameter, element: str, value: Any) -> _native.Ar
     return _native.Array(element, shape, _native.Payload.from_buffer(flat.data))
 
 
-def _array_without_numpy(
-    parameter: _native.Parameter, element: str, value: Any
-) -> _native.Array:
+def _array_without_numpy(parameter: _native.Parameter, element: str, value: Any) -> _native.Array:
     if hasattr(value, "tolist"):
         value = value.tolist()
     shape: list[int] = []
@@ -210,9 +211,7 @@ def received(
     return values
 
 
-def _output(
-    via: _native.Service, kind: str, name: str, raw: Any, awaited: bool
-) -> Flow[Any]:
+def _output(via: _native.Service, kind: str, name: str, raw: Any, awaited: bool) -> Flow[Any]:
     if isinstance(raw, _native.Array):
         if raw.data.url is not None:
             return handle(raw.data, name, awaited, via, raw)

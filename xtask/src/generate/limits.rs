@@ -17,7 +17,8 @@ const SERVER: [(&str, &str); 3] = [
 const JOB: (&str, &str) = ("crates/jobs/src/plan.rs", "JobLimits");
 
 /// Settings beside them that bound nothing.
-const NO_LIMITS: [&str; 5] = ["data", "public_url", "user_header", "wire", "observe_every"];
+const NO_LIMITS: [&str; 6] =
+    ["data", "public_url", "user_header", "wire", "observe_every", "directories"];
 
 /// Has the table `limits! { ... }` of what `--limit` sets.
 const SETTABLE: &str = "crates/server/src/settings.rs";
@@ -40,6 +41,8 @@ pub(super) fn check(root: &Path) -> anyhow::Result<()> {
             }
         }
     }
+    let without_row = settable.iter().filter(|name| !page.contains(&format!("\n| `{name}` |")));
+    wrong.extend(without_row.map(|name| format!("{name} can be set, and has no row")));
     if !wrong.is_empty() {
         bail!("{PAGE} is not what the source says:\n  {}", wrong.join("\n  "));
     }

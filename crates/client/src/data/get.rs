@@ -70,7 +70,13 @@ pub async fn get(
     meter.expect(sink.of.total.unwrap_or(0));
     let getting = Getting { transport, url: &url, from, part: part.as_ref(), meter };
     if !sink.is_whole() {
-        sink = getting.run(sink, retry).await?;
+        sink = match getting.run(sink, retry).await {
+            Ok(sink) => sink,
+            Err(error) => {
+                leave_no_empty(part).await;
+                return Err(error);
+            }
+        };
     }
     let got = getting.verified(sink, resumed).await?;
     if let Some(part) = part {
@@ -78,6 +84,17 @@ pub async fn get(
         blocking(move || part.complete()).await.map_err(Error::file("write", &path))?;
     }
     Ok(got)
+}
+
+/// A half of nothing helps nobody to go on.
+async fn leave_no_empty(part: Option<Part>) {
+    let Some(part) = part else { return };
+    let removing = blocking(move || match part.path().metadata() {
+        Ok(metadata) if metadata.len() == 0 => part.discard(),
+        _ => Ok(()),
+    });
+    // Why nothing came is what matters.
+    let _ = removing.await;
 }
 
 /// A special file has no half.

@@ -40,7 +40,7 @@ mod tests {
     #[tokio::test]
     async fn what_moves_data_may_be_sent_between_threads() {
         let (meter, reference) = (Arc::new(Meter::default()), DataRef::new("http://h/x"));
-        let sources = Sources::new(&Settings::default());
+        let sources = Sources::new(&Settings::default()).unwrap();
         is_send(&sources.get(&reference, &Into::Stdout, &meter));
         is_send(&Target::find("http://h", Settings::default()));
         is_send(&Offer::towards("http://h"));

@@ -56,6 +56,8 @@ pub(crate) struct OfferedFile {
     pub(crate) etag: String,
     /// Once it is known; `None` in it if the file can't be read any more.
     pub(crate) digest: watch::Receiver<Option<Digest>>,
+    /// Removes it in the end, if it is a copy.
+    _directory: Option<tempfile::TempDir>,
 }
 
 impl Offer {
@@ -119,9 +121,29 @@ impl Offer {
     /// # Errors
     /// [`Error::File`].
     pub async fn add(&self, path: &Path) -> Result<DataRef, Error> {
+        self.add_kept(path, None).await
+    }
+
+    /// The same for a file in a directory that goes with the offer.
+    ///
+    /// # Errors
+    /// The same.
+    pub async fn add_temporary(
+        &self,
+        path: &Path,
+        directory: tempfile::TempDir,
+    ) -> Result<DataRef, Error> {
+        self.add_kept(path, Some(directory)).await
+    }
+
+    async fn add_kept(
+        &self,
+        path: &Path,
+        directory: Option<tempfile::TempDir>,
+    ) -> Result<DataRef, Error> {
         let (opening, stop) = (path.to_owned(), Arc::clone(&self.stop.0));
         let (known, digest) = watch::channel(None);
-        let file = blocking(move || OfferedFile::open(&opening, digest)).await;
+        let file = blocking(move || OfferedFile::open(&opening, digest, directory)).await;
         let file = Arc::new(file.map_err(Error::file("read", path))?);
         let hashed = Arc::clone(&file);
         tokio::task::spawn_blocking(move || {
@@ -148,7 +170,11 @@ impl Offered {
 }
 
 impl OfferedFile {
-    fn open(path: &Path, digest: watch::Receiver<Option<Digest>>) -> io::Result<Self> {
+    fn open(
+        path: &Path,
+        digest: watch::Receiver<Option<Digest>>,
+        directory: Option<tempfile::TempDir>,
+    ) -> io::Result<Self> {
         let metadata = fs::metadata(path)?;
         if !metadata.is_file() {
             let told = "only a regular file can be offered; NAME:FILE sends it by value";
@@ -158,7 +184,7 @@ impl OfferedFile {
         let (seconds, nanoseconds) = (metadata.mtime(), metadata.mtime_nsec());
         let etag =
             format!("\"{:x}-{:x}-{seconds:x}.{nanoseconds:x}\"", metadata.ino(), metadata.len());
-        Ok(Self { path: path.to_owned(), len: metadata.len(), etag, digest })
+        Ok(Self { path: path.to_owned(), len: metadata.len(), etag, digest, _directory: directory })
     }
 }
 

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use fishplate_contract::DataRef;
 use fishplate_data::policy::{Policy, PolicySettings};
-use fishplate_data::transfer::{Http, TransferSettings, Transports};
+use fishplate_data::settings::TransportSettings;
+use fishplate_data::transfer::{Ftp, Http, S3, TransferSettings, Transports};
 
 use crate::data::get::{Got, Into, get};
 use crate::error::Error;
@@ -21,9 +22,20 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// All that there are.
-    pub fn new(settings: &Settings) -> Self {
-        let transfer = TransferSettings {
+    /// HTTP, HTTPS and FTP for anonymous users.
+    ///
+    /// # Errors
+    /// [`Error::Transports`].
+    pub fn new(settings: &Settings) -> Result<Self, Error> {
+        Self::with(settings, &TransportSettings::default())
+    }
+
+    /// The same with accounts of FTP and stores of S3.
+    ///
+    /// # Errors
+    /// [`Error::Transports`].
+    pub fn with(settings: &Settings, accounts: &TransportSettings) -> Result<Self, Error> {
+        let bounds = TransferSettings {
             connect: settings.connect_timeout,
             ca_file: settings.ca_file.clone(),
             ..TransferSettings::default()
@@ -31,8 +43,13 @@ impl Sources {
         let everywhere = ["0.0.0.0/0", "::/0"].iter().filter_map(|block| block.parse().ok());
         let policy = PolicySettings { allow_private: true, networks: everywhere.collect() };
         let addresses = Arc::new(Policy::new(policy));
-        let transports = Transports::new().with(Http::new(&transfer, addresses));
-        Self { transports, retry: settings.retry, settings: settings.clone() }
+        let mut transports = Transports::new()
+            .with(Http::new(&bounds, Arc::clone(&addresses) as _))
+            .with(Ftp::new(&accounts.ftp, &bounds, addresses)?);
+        if !accounts.s3.is_empty() {
+            transports = transports.with(S3::new(&accounts.s3, &bounds)?);
+        }
+        Ok(Self { transports, retry: settings.retry, settings: settings.clone() })
     }
 
     /// Gets what a reference refers to, verified.

@@ -42,6 +42,7 @@ CREATE TABLE objects (
 ) STRICT;
 CREATE INDEX objects_used ON objects (used);
 CREATE INDEX objects_adopted ON objects (adopted) WHERE adopted IS NOT NULL;
+CREATE INDEX objects_same ON objects (same) WHERE same IS NOT NULL;
 CREATE TABLE holdings (
   owner TEXT NOT NULL,
   object INTEGER NOT NULL,

@@ -14,7 +14,7 @@ use super::error::is_full;
 use super::exclusive::lock_bytes;
 use super::hash::{self, Algorithm, Hasher};
 use super::{Pool, PoolError, Room, random_name, remove_file};
-use crate::lease::{Lease, is_at};
+use crate::lease::{Lease, is_at, open_exclusive};
 
 /// How many bytes are written between two looks at quotas and disk.
 const STEP: u64 = 16 << 20;
@@ -353,9 +353,11 @@ fn open_alone(path: &Path) -> Result<File, PoolError> {
     };
     loop {
         let file = match open() {
-            // Its writer was killed when it had closed it and not yet named it.
+            // Its writer was killed when it had closed it and not yet named it, or is about to name it.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                fs::set_permissions(path, fs::Permissions::from_mode(0o600))
+                let dead = open_exclusive(path).map_err(PoolError::io("locking", path))?;
+                let Some(dead) = dead else { return Err(PoolError::Busy) };
+                dead.set_permissions(fs::Permissions::from_mode(0o600))
                     .map_err(PoolError::io("opening", path))?;
                 open()
             }

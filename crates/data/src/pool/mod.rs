@@ -116,6 +116,10 @@ impl Pool {
         for part in ["objects", "adopted", "incoming"] {
             make_private(&directory.join(part))?;
         }
+        // Now, and so by the server: not by the operator, who may be another user.
+        let settling = directory.join("settling");
+        let made = File::options().append(true).create(true).open(&settling);
+        made.map_err(PoolError::io("making", &settling))?;
         for shard in 0..=255_u8 {
             let shard = directory.join("objects").join(format!("{shard:02x}"));
             if !shard.is_dir() {

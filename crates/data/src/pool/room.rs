@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use fishplate_contract::{Digest, Principal};
 use nix::sys::statvfs::statvfs;
@@ -47,6 +48,11 @@ const BATCH: i64 = 64;
 const EVICTABLE: &str = "o.digest IS NOT NULL AND o.pinned = 0
   AND NOT EXISTS (SELECT 1 FROM grants AS g WHERE g.object = o.number AND g.expires > ?1)";
 
+/// How often, and how long after, what can't be had is tried again: a process that is just being
+/// forked has all files of its parent open, and so their locks, until it is executed.
+const TRIES: u32 = 4;
+const MOMENT: Duration = Duration::from_millis(5);
+
 /// Where a walk along the least recently used is.
 type Cursor = (i64, i64);
 
@@ -60,13 +66,19 @@ impl Room {
     /// Sees to it that the disk has room for so many bytes more.
     pub(super) fn make_room_on_disk(&self, bytes: u64) -> Result<(), PoolError> {
         let wanted = bytes.saturating_add(self.settings.disk_reserve);
-        for _ in 0..2 {
+        let mut tries = TRIES;
+        while tries > 0 {
             let free = self.free_on_disk()?;
             if free >= wanted {
                 return Ok(());
             }
-            if self.evict(wanted - free)? == 0 {
+            // Nothing goes for what can't have room anyway.
+            if wanted - free > self.catalogue.read(total_bytes)? {
                 break;
+            }
+            if self.evict(wanted - free)? == 0 {
+                std::thread::sleep(MOMENT);
+                tries -= 1;
             }
         }
         Err(PoolError::Full { directory: self.directory().to_owned() })
@@ -90,17 +102,26 @@ impl Room {
         if self.is_room_for(owner, bytes)? {
             return Ok(());
         }
-        let owner_quota = self.settings.owner_quota;
-        self.let_go(owner, over(self.charged(owner)?.1, owner_quota))?;
+        let (quota, owner_quota) = (self.settings.quota, self.settings.owner_quota);
+        // Nothing goes for what can't have room anyway.
+        if over(0, owner_quota) > 0 {
+            return refuse(OWNER_QUOTA, owner_quota);
+        }
+        if over(0, quota) > 0 {
+            return refuse(QUOTA, quota);
+        }
+        for _ in 0..TRIES {
+            self.let_go(owner, over(self.charged(owner)?.1, owner_quota))?;
+            self.evict(over(self.charged(owner)?.0, quota))?;
+            if self.is_room_for(owner, bytes)? {
+                return Ok(());
+            }
+            std::thread::sleep(MOMENT);
+        }
         if over(self.charged(owner)?.1, owner_quota) > 0 {
             return refuse(OWNER_QUOTA, owner_quota);
         }
-        let quota = self.settings.quota;
-        self.evict(over(self.charged(owner)?.0, quota))?;
-        if over(self.charged(owner)?.0, quota) > 0 {
-            return refuse(QUOTA, quota);
-        }
-        Ok(())
+        refuse(QUOTA, quota)
     }
 
     /// Whether the quotas have room as things are.
@@ -135,7 +156,11 @@ impl Room {
 
     /// The same, of what was not used since.
     pub(super) fn evict_unused_since(&self, since: i64, bytes: u64) -> Result<u64, PoolError> {
-        self.flush_uses()?;
+        match self.flush_uses() {
+            // What was used last matters less than that there is room.
+            Ok(()) | Err(PoolError::Full { .. }) => {}
+            Err(error) => return Err(error),
+        }
         let mut freed = 0;
         let mut at: Cursor = (i64::MIN, 0);
         while freed < bytes {
@@ -154,7 +179,7 @@ impl Room {
                     going.push(locked);
                 }
             }
-            freed += self.remove_locked(&going, false)?;
+            freed += self.remove_locked(going)?;
         }
         Ok(freed)
     }
@@ -189,20 +214,57 @@ impl Room {
         Ok(lock.map(|lock| Locked { row, _lock: lock }))
     }
 
-    /// Removes objects that are locked; unless `forced`, only those that still nobody needs.
-    fn remove_locked(&self, going: &[Locked], forced: bool) -> Result<u64, PoolError> {
+    /// Removes objects that are locked, those that still nobody needs.
+    fn remove_locked(&self, going: Vec<Locked>) -> Result<u64, PoolError> {
         let now = self.now();
         let numbers: Vec<i64> = going.iter().map(|locked| locked.row.number).collect();
         let gone = self.catalogue.write(false, move |sql| {
-            numbers.iter().map(|number| remove_row(sql, *number, now, forced)).collect()
+            numbers.iter().map(|number| remove_row(sql, *number, now, false)).collect()
         });
-        let gone: Vec<bool> = gone?;
+        let gone: Vec<bool> = match gone {
+            Err(PoolError::Full { .. }) => return self.remove_before_rows(going),
+            gone => gone?,
+        };
         let mut freed = 0;
         for (locked, _) in going.iter().zip(gone).filter(|(_, gone)| *gone) {
             self.remove_object_file(&locked.row)?;
             freed += locked.row.size;
         }
         Ok(freed)
+    }
+
+    /// The same on a disk that is so full that no row can be removed: files go first, after which
+    /// rows can. The lock keeps new grants away, but for those of an adopted duplicate: such objects
+    /// stay.
+    fn remove_before_rows(&self, going: Vec<Locked>) -> Result<u64, PoolError> {
+        let (mut freed, mut gone) = (0, Vec::new());
+        for Locked { row, _lock: lock } in going {
+            let Some(digest) = row.digest else { continue };
+            let has_duplicates = self.catalogue.read_committed(|sql| {
+                sql.prepare_cached("SELECT 1 FROM objects WHERE same = ?1")?
+                    .exists([digest.as_bytes()])
+            })?;
+            if !has_duplicates {
+                self.remove_object_file(&row)?;
+                gone.push((row.number, self.object_path(&digest)));
+                freed += row.size;
+            }
+            // An open file would keep its room.
+            drop(lock);
+        }
+        let removed = self.catalogue.write(false, move |sql| {
+            // Unless somebody has stored the same anew.
+            gone.iter().filter(|(_, path)| !path.exists()).try_for_each(|(number, _)| {
+                sql.prepare_cached("DELETE FROM objects WHERE number = ?1")?
+                    .execute([number])
+                    .map(drop)
+            })
+        });
+        match removed {
+            // Rows without files are found by the sweep.
+            Ok(()) | Err(PoolError::Full { .. }) => Ok(freed),
+            Err(error) => Err(error),
+        }
     }
 
     fn remove_object_file(&self, row: &Row) -> Result<(), PoolError> {
@@ -221,7 +283,14 @@ impl Room {
             (None, None) => return Ok(None),
         };
         let is_there = path.exists();
-        let lock = open_exclusive(&path).map_err(PoolError::io("opening", &path))?;
+        let mut lock = None;
+        for _ in 0..TRIES {
+            lock = open_exclusive(&path).map_err(PoolError::io("opening", &path))?;
+            if lock.is_some() || !is_there {
+                break;
+            }
+            std::thread::sleep(MOMENT);
+        }
         if is_there && lock.is_none() {
             return Ok(None);
         }

@@ -58,15 +58,16 @@ impl Pool {
     /// As [`Pool::sweep`].
     pub fn sweep_and_search(&self, search: bool) -> Result<Swept, PoolError> {
         let room = &self.0;
+        // First what needs no room: on a full disk the rest finds some then.
+        let mut swept = Swept { incoming: room.sweep_incoming()?, ..Swept::default() };
+        swept.evicted = room.restore_reserve()?;
         room.flush_uses()?;
         room.catalogue.checkpoint()?;
-        let mut swept = Swept { grants: room.forget_grants()?, ..Swept::default() };
-        swept.incoming = room.sweep_incoming()?;
+        swept.grants = room.forget_grants()?;
         room.sweep_adopted(&mut swept)?;
         self.settle_what_is_left()?;
         let idle = millis(room.settings.idle);
-        swept.evicted = room.evict_unused_since(room.now().saturating_sub(idle), u64::MAX)?;
-        swept.evicted += room.restore_reserve()?;
+        swept.evicted += room.evict_unused_since(room.now().saturating_sub(idle), u64::MAX)?;
         if search {
             for shard in 0..=255 {
                 room.compare(shard, &mut swept)?;

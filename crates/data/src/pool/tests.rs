@@ -185,3 +185,311 @@ fn an_adopted_file_is_there_at_once_and_gets_its_digest() {
     assert_eq!(bed.names("adopted"), Vec::<String>::new());
     assert_eq!(bed.names("objects").len(), 2);
 }
+
+#[test]
+fn what_can_not_be_linked_safely_is_copied() {
+    let bed = Bed::new();
+    let adopted = |file: &Path| {
+        let lease = bed.pool.adopt(&alice(), file, Adoption::Link).unwrap();
+        fs::metadata(lease.path()).unwrap().ino() == fs::metadata(file).unwrap().ino()
+    };
+    let open = bed.file("open", "somebody still writes to it");
+    let writer = File::options().append(true).open(&open).unwrap();
+    assert!(!adopted(&open));
+    drop(writer);
+    assert!(adopted(&bed.file("closed", "nobody writes to it")));
+    let linked = bed.file("linked", "it has another name");
+    fs::hard_link(&linked, bed.directory.path().join("another")).unwrap();
+    assert!(!adopted(&linked));
+
+    let directory = bed.directory.path();
+    std::os::unix::fs::symlink(&linked, directory.join("symbolic")).unwrap();
+    for no_file in [directory.to_owned(), directory.join("symbolic"), directory.join("none")] {
+        let error = bed.pool.adopt(&alice(), &no_file, Adoption::Link).unwrap_err();
+        assert!(matches!(error, PoolError::Io { .. }), "{error}");
+    }
+}
+
+#[test]
+fn an_adopted_duplicate_becomes_the_file_that_is_there() {
+    let bed = Bed::new();
+    let first = bed.store(&alice(), "the same");
+    let second = bed.pool.adopt(&bob(), &bed.file("output", "the same"), Adoption::Link).unwrap();
+    let early = bed.pool.grant(&second, &bob(), GrantRequest::default()).unwrap();
+    assert_eq!(second.settled_digest().unwrap(), first.digest().unwrap());
+    let late = bed.pool.grant(&second, &bob(), GrantRequest::default()).unwrap();
+    for grant in [early, late] {
+        let granted = bed.pool.redeem(&grant.url).unwrap().unwrap();
+        assert_eq!(granted.lease.path(), first.path());
+    }
+    bed.pool.sweep().unwrap();
+    assert_eq!(bed.names("adopted").len(), 1, "it is still read by that name");
+    assert_eq!(text(&second), "the same");
+    drop(second);
+    bed.pool.sweep().unwrap();
+    assert_eq!(bed.names("adopted").len(), 0);
+    assert_eq!(bed.pool.objects().unwrap().len(), 1);
+    assert_eq!(bed.pool.total().unwrap(), 8);
+    for owner in [alice(), bob()] {
+        assert_eq!(bed.pool.charged(&owner).unwrap(), 8);
+    }
+}
+
+#[test]
+fn a_grant_of_a_duplicate_holds_though_the_other_was_removed() {
+    let bed = Bed::new();
+    let first = bed.store(&alice(), "the same").digest().unwrap();
+    let second = bed.pool.adopt(&bob(), &bed.file("output", "the same"), Adoption::Link).unwrap();
+    assert_eq!(second.settled_digest().unwrap(), first);
+    bed.pool.remove(&first).unwrap();
+    let grant = bed.pool.grant(&second, &bob(), GrantRequest::default()).unwrap();
+    drop(second);
+    let granted = bed.pool.redeem(&grant.url).unwrap().unwrap();
+    assert_eq!(granted.lease.settled_digest().unwrap(), first);
+    assert_eq!(text(&granted.lease), "the same");
+}
+
+#[test]
+fn the_least_recently_used_goes_that_nobody_needs() {
+    let bed = Bed::with(|settings| settings.quota = Some(50));
+    let ten = |digit: &str| digit.repeat(10);
+    let leased = bed.store(&alice(), &ten("0"));
+    let granted = bed.store(&alice(), &ten("1"));
+    let grant = bed.pool.grant(&granted, &alice(), GrantRequest::default()).unwrap();
+    let pinned = bed.store(&alice(), &ten("2")).digest().unwrap();
+    bed.pool.pin(&pinned, true).unwrap();
+    let used = bed.store(&alice(), &ten("3")).digest().unwrap();
+    let unused = bed.store(&alice(), &ten("4")).digest().unwrap();
+    drop(granted);
+    bed.pass(Duration::from_secs(1));
+    assert!(bed.pool.find(&alice(), &used).unwrap().is_some());
+    bed.store(&alice(), &ten("5"));
+    assert!(bed.pool.find(&alice(), &unused).unwrap().is_none());
+    for kept in [leased.digest().unwrap(), pinned, used] {
+        assert!(bed.pool.find(&alice(), &kept).unwrap().is_some());
+    }
+    assert!(bed.pool.redeem(&grant.url).unwrap().is_some());
+    // Three are in use: one of thirty can't have room, one of twenty can.
+    let thirty = [Bytes::from(ten("678"))];
+    let error = bed.pool.store(&alice(), &thirty, None, false).unwrap_err();
+    assert!(matches!(error, PoolError::Quota { limit: "pool_quota", value: 50, .. }), "{error}");
+    let fault = fishplate_contract::Fault::from(error);
+    assert_eq!(fault.code, fishplate_contract::FaultCode::QuotaExceeded);
+    assert_eq!(fault.limit.unwrap().name, "pool_quota");
+    bed.store(&alice(), &ten("67"));
+    // Whatever kept them is gone.
+    drop(leased);
+    bed.pool.pin(&pinned, false).unwrap();
+    bed.pass(bed.pool.settings().grant_life);
+    bed.store(&alice(), &ten("12345"));
+    assert_eq!(bed.names("objects").len(), 1);
+}
+
+#[test]
+fn an_owner_has_a_quota_of_their_own() {
+    let bed = Bed::with(|settings| settings.owner_quota = Some(20));
+    let ten = |digit: &str| digit.repeat(10);
+    let shared = bed.store(&bob(), &ten("0")).digest().unwrap();
+    bed.store(&alice(), &ten("0"));
+    let second = bed.store(&alice(), &ten("1"));
+    // What alice does not need goes from her charge, and stays with bob.
+    let third = bed.store(&alice(), &ten("2"));
+    assert!(bed.pool.find(&alice(), &shared).unwrap().is_none());
+    assert!(bed.pool.find(&bob(), &shared).unwrap().is_some());
+    assert_eq!(bed.pool.charged(&alice()).unwrap(), 20);
+    let error = bed.pool.store(&alice(), &[Bytes::from(ten("3"))], None, false).unwrap_err();
+    let refused = |error: &PoolError| {
+        matches!(error, PoolError::Quota { limit: "pool_owner_quota", value: 20, .. })
+    };
+    assert!(refused(&error), "{error}");
+    // An upload is refused before its bytes come, and with what others are uploading.
+    drop(second);
+    let error = bed.pool.receive(&alice(), None, Some(21)).unwrap_err();
+    assert!(refused(&error), "{error}");
+    assert_eq!(bed.pool.charged(&alice()).unwrap(), 20, "nothing went for what can't have room");
+    let arriving = bed.pool.receive(&alice(), None, Some(10)).unwrap();
+    let error = bed.pool.receive(&alice(), None, Some(10)).unwrap_err();
+    assert!(refused(&error), "{error}");
+    drop(arriving);
+    bed.pool.receive(&alice(), None, Some(10)).unwrap();
+    // To grant what another holds is to hold it.
+    drop(third);
+    let other = bed.pool.find(&bob(), &shared).unwrap().unwrap();
+    bed.pool.grant(&other, &alice(), GrantRequest::default()).unwrap();
+    assert!(bed.pool.find(&alice(), &shared).unwrap().is_some());
+    assert_eq!(bed.pool.charged(&alice()).unwrap(), 20);
+}
+
+#[test]
+fn an_upload_is_verified() {
+    let bed = Bed::new();
+    let abc = hash::of_bytes([&b"abc"[..]]);
+    let abc512 = "sha-512=:3a81oZNherrMQXNJriBBMRLm+k6JqX6iCp7u5ktV05ohkpkqJ0/BqDa6PCOj/uu9RU1EI2Q86A4qmslPpUyknw==:";
+    let abc512 = Digest::from_field(abc512).unwrap();
+    for told in [None, Some(&abc), Some(&abc512)] {
+        let mut incoming = bed.pool.receive(&alice(), None, Some(3)).unwrap();
+        incoming.append("ab").unwrap();
+        incoming.append("c").unwrap();
+        assert_eq!(incoming.commit(told, told.is_some()).unwrap().digest(), Some(abc));
+        let stored = bed.pool.store(&alice(), &["a".into(), "bc".into()], told, told.is_some());
+        assert_eq!(stored.unwrap().digest(), Some(abc));
+    }
+    for told in [&abc, &abc512] {
+        let mut incoming = bed.pool.receive(&alice(), Some("key"), None).unwrap();
+        incoming.append("abd").unwrap();
+        let error = incoming.commit(Some(told), false).unwrap_err();
+        assert!(matches!(error, PoolError::Mismatch { .. }), "{error}");
+        assert!(bed.pool.receive(&alice(), Some("key"), None).unwrap().is_empty());
+        let error = bed.pool.store(&alice(), &["abd".into()], Some(told), false).unwrap_err();
+        assert!(matches!(error, PoolError::Mismatch { .. }), "{error}");
+    }
+    let mut incoming = bed.pool.receive(&alice(), Some("key"), Some(3)).unwrap();
+    incoming.append("ab").unwrap();
+    assert!(matches!(incoming.append("cd"), Err(PoolError::Mismatch { .. })));
+    let error = incoming.commit(None, false).unwrap_err();
+    assert!(matches!(error, PoolError::Mismatch { .. }), "{error}");
+    // It was too short; what there was is there.
+    let mut incoming = bed.pool.receive(&alice(), Some("key"), Some(3)).unwrap();
+    assert_eq!(incoming.len(), 2);
+    incoming.append("c").unwrap();
+    assert_eq!(incoming.commit(Some(&abc), false).unwrap().digest(), Some(abc));
+    assert_eq!(bed.names("incoming"), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_hashed_beside_is_hashed_whole() {
+    let bed = Bed::new();
+    let bytes: Vec<u8> = (0..9_000_007_u32).map(|at| (at % 251) as u8).collect();
+    let whole = hash::of_bytes([&bytes[..]]);
+    for (piece, cut) in [(1 << 10, 5_000_000), (300_000, 0), (9_000_007, 1)] {
+        let mut incoming = bed.pool.receive(&alice(), Some("key"), None).unwrap();
+        for part in bytes[..6_000_000].chunks(piece) {
+            incoming.append(Bytes::copy_from_slice(part)).unwrap();
+        }
+        incoming.truncate(cut).unwrap();
+        drop(incoming);
+        let mut incoming = bed.pool.receive(&alice(), Some("key"), None).unwrap();
+        assert_eq!(incoming.len(), cut);
+        for part in bytes[usize::try_from(cut).unwrap()..].chunks(piece) {
+            incoming.append(Bytes::copy_from_slice(part)).unwrap();
+        }
+        let lease = incoming.commit(None, false).unwrap();
+        assert_eq!(lease.digest(), Some(whole));
+        assert_eq!(lease.len(), 9_000_007);
+    }
+}
+
+#[test]
+fn a_version_is_remembered_with_the_bytes_it_is_of() {
+    let bed = Bed::new();
+    let mut incoming = bed.pool.receive(&alice(), Some("key"), None).unwrap();
+    incoming.note_version("v1").unwrap();
+    incoming.append("some").unwrap();
+    assert!(matches!(bed.pool.receive(&alice(), Some("key"), None), Err(PoolError::Busy)));
+    drop(incoming);
+    let mut incoming = bed.pool.receive(&alice(), Some("key"), None).unwrap();
+    assert_eq!(incoming.version(), Some("v1"));
+    incoming.truncate(0).unwrap();
+    assert_eq!(incoming.version(), None);
+    drop(incoming);
+    assert_eq!(bed.pool.receive(&alice(), Some("key"), None).unwrap().version(), None);
+}
+
+#[test]
+fn a_broken_upload_is_given_up_after_a_while() {
+    let bed = Bed::new();
+    // Files have the machine's time.
+    let now = fishplate_contract::SystemClock.now().0;
+    bed.clock.0.store(now, Ordering::SeqCst);
+    let begin = |key| {
+        let mut incoming = bed.pool.receive(&alice(), Some(key), None).unwrap();
+        incoming.append("some").unwrap();
+        incoming
+    };
+    drop(begin("left"));
+    let kept = begin("kept");
+    bed.pass(bed.pool.settings().incoming_life - Duration::from_mins(1));
+    assert_eq!(bed.pool.sweep().unwrap().incoming, 0);
+    bed.pass(Duration::from_mins(2));
+    assert_eq!(bed.pool.sweep().unwrap().incoming, 1);
+    assert_eq!(bed.names("incoming").len(), 1);
+    assert_eq!(text(&kept.commit(None, false).unwrap()), "some");
+}
+
+#[test]
+fn a_sweep_makes_files_and_rows_agree() {
+    let bed = Bed::new();
+    let lost = bed.store(&alice(), "lost");
+    fs::remove_file(lost.path()).unwrap();
+    let cut = bed.store(&alice(), "cut");
+    fs::remove_file(cut.path()).unwrap();
+    fs::write(cut.path(), "").unwrap();
+    let unknown = bed.pool.0.object_path(&hash::of_bytes([&b"unknown"[..]]));
+    fs::write(&unknown, "unknown").unwrap();
+    fs::write(bed.pool.0.adopted_path("left"), "left").unwrap();
+    assert!(bed.pool.find(&alice(), &lost.digest().unwrap()).unwrap().is_none());
+    assert!(bed.pool.find(&alice(), &cut.digest().unwrap()).unwrap().is_none());
+    let swept = bed.pool.sweep().unwrap();
+    assert_eq!((swept.orphans, swept.missing), (2, 1));
+    assert!(!unknown.exists());
+    // What was damaged is replaced by who stores it anew.
+    assert_eq!(text(&bed.store(&alice(), "cut")), "cut");
+    assert_eq!(text(&bed.store(&alice(), "lost")), "lost");
+    assert_eq!(bed.pool.sweep().unwrap(), Swept::default(), "files and rows are compared seldom");
+    assert_eq!(bed.pool.sweep_and_search(true).unwrap(), Swept::default());
+}
+
+#[test]
+fn what_nobody_used_for_long_goes() {
+    let bed = Bed::new();
+    let lease = bed.store(&alice(), "used");
+    bed.store(&alice(), "unused");
+    bed.pass(bed.pool.settings().idle);
+    bed.store(&alice(), "new");
+    assert_eq!(bed.pool.sweep().unwrap().evicted, 6);
+    drop(lease);
+    assert_eq!(bed.pool.sweep().unwrap().evicted, 4);
+    assert_eq!(bed.pool.total().unwrap(), 3);
+}
+
+#[test]
+fn the_operator_sees_verifies_and_removes() {
+    let bed = Bed::new();
+    let lease = bed.store(&alice(), "data");
+    let digest = lease.digest().unwrap();
+    bed.store(&Principal::anonymous(), "data");
+    bed.pool.pin(&digest, true).unwrap();
+    let grant = bed.pool.grant(&lease, &alice(), GrantRequest::default()).unwrap();
+    let objects = bed.pool.objects().unwrap();
+    let [object] = objects.as_slice() else { panic!("{objects:?}") };
+    assert_eq!((object.digest, object.len, object.pinned), (Some(digest), 4, true));
+    assert_eq!(object.owners, [Principal::anonymous(), alice()]);
+    assert_eq!(object.grants.iter().map(|it| it.id).collect::<Vec<_>>(), [grant.id]);
+
+    let mut read = 0;
+    assert_eq!(bed.pool.verify(&digest, |bytes| read += bytes).unwrap(), Verified::Sound);
+    assert_eq!(read, 4);
+    assert!(matches!(bed.pool.remove(&digest), Err(PoolError::InUse)));
+    let path = lease.path().to_owned();
+    drop(lease);
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&path, "date").unwrap();
+    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verified::Damaged);
+    fs::remove_file(&path).unwrap();
+    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verified::Missing);
+    assert_eq!(bed.pool.remove(&digest).unwrap(), 4);
+    assert!(matches!(bed.pool.remove(&digest), Err(PoolError::NoSuchData)));
+    assert!(matches!(bed.pool.pin(&digest, true), Err(PoolError::NoSuchData)));
+    assert!(bed.pool.redeem(&grant.url).unwrap().is_none());
+    assert_eq!(bed.pool.charged(&alice()).unwrap(), 0);
+}
+
+#[test]
+fn a_pool_of_a_newer_fishplate_is_left_alone() {
+    let bed = Bed::new();
+    let catalogue = bed.pool.0.directory().join("pool.sqlite");
+    let connection = rusqlite::Connection::open(catalogue).unwrap();
+    connection.pragma_update(None, "user_version", 99).unwrap();
+    let error = Pool::open(bed.pool.settings().clone(), bed.clock.clone()).unwrap_err();
+    assert!(matches!(error, PoolError::Schema { found: 99, .. }), "{error}");
+}

@@ -82,6 +82,14 @@ impl Sessions {
                 swept.orphans += 1;
             }
         }
+        // Names on their way.
+        for name in names_in(&directory)? {
+            let path = directory.join(&name);
+            let known = matches!(name.as_str(), "session" | "names" | "versions");
+            if !known && self.is_older_than_a_moment(&path) && fs::remove_file(&path).is_ok() {
+                swept.orphans += 1;
+            }
+        }
         Ok(())
     }
 

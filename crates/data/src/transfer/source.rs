@@ -1,15 +1,16 @@
 //! The bytes of a payload to be delivered, a chunk at a time.
 
-use std::io::SeekFrom;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use fishplate_contract::Payload;
 use http_body::{Frame, SizeHint};
-use tokio::fs::File;
-use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 use super::TransferError;
 
@@ -20,7 +21,40 @@ pub(super) const CHUNK: usize = 256 << 10;
 #[derive(Debug)]
 pub(super) enum Source {
     Memory(std::vec::IntoIter<Bytes>),
-    File { file: File, left: u64 },
+    File(Reading),
+}
+
+/// A file that is read one chunk ahead, so that the disk and the wire work at once.
+#[derive(Debug)]
+pub(super) struct Reading {
+    file: Arc<File>,
+    ahead: Option<JoinHandle<io::Result<Bytes>>>,
+    left: u64,
+}
+
+impl Reading {
+    /// Begins to read the next chunk, if there is one.
+    fn begin(&mut self) {
+        let most = self.left.min(CHUNK as u64);
+        let file = Arc::clone(&self.file);
+        let read = move || {
+            let mut chunk = Vec::with_capacity(CHUNK);
+            file.as_ref().take(most).read_to_end(&mut chunk)?;
+            Ok(Bytes::from(chunk))
+        };
+        self.ahead = (most > 0).then(|| tokio::task::spawn_blocking(read));
+    }
+
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        let Some(ahead) = self.ahead.take() else { return Ok(None) };
+        let chunk = ahead.await.map_err(io::Error::other)??;
+        if chunk.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.left = self.left.saturating_sub(chunk.len() as u64);
+        self.begin();
+        Ok(Some(chunk))
+    }
 }
 
 impl Source {
@@ -41,10 +75,17 @@ impl Source {
         let rest = Self::len(payload)?.saturating_sub(offset);
         let left = len.map_or(rest, |len| len.min(rest));
         if let Payload::Spooled(held) = payload {
-            let mut file = File::open(held.path()).await.map_err(unreadable)?;
-            file.set_max_buf_size(CHUNK);
-            file.seek(SeekFrom::Start(offset)).await.map_err(unreadable)?;
-            return Ok(Self::File { file, left });
+            let held = Arc::clone(held);
+            let open = move || {
+                let mut file = File::open(held.path())?;
+                file.seek(SeekFrom::Start(offset))?;
+                Ok(file)
+            };
+            let opened = tokio::task::spawn_blocking(open).await.map_err(io::Error::other);
+            let file = Arc::new(opened.flatten().map_err(unreadable)?);
+            let mut reading = Reading { file, ahead: None, left };
+            reading.begin();
+            return Ok(Self::File(reading));
         }
         let (mut skip, mut left, mut pieces) = (offset, left, Vec::new());
         for piece in payload.pieces().unwrap_or_default() {
@@ -64,17 +105,7 @@ impl Source {
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, TransferError> {
         match self {
             Self::Memory(pieces) => Ok(pieces.find(|piece| !piece.is_empty())),
-            Self::File { left: 0, .. } => Ok(None),
-            Self::File { file, left } => {
-                let most = usize::try_from(*left).unwrap_or(CHUNK).min(CHUNK);
-                let mut buffer = BytesMut::with_capacity(most);
-                let got = file.take(*left).read_buf(&mut buffer).await.map_err(unreadable)?;
-                if got == 0 {
-                    return Err(unreadable(std::io::ErrorKind::UnexpectedEof.into()));
-                }
-                *left -= got as u64;
-                Ok(Some(buffer.freeze()))
-            }
+            Self::File(reading) => reading.next().await.map_err(unreadable),
         }
     }
 
@@ -146,6 +177,63 @@ fn reference() -> TransferError {
     TransferError::Unsupported("a reference is not delivered; fetch it first".to_owned())
 }
 
-fn unreadable(source: std::io::Error) -> TransferError {
+fn unreadable(source: io::Error) -> TransferError {
     TransferError::Local { what: "reading the output", source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::conformance::{HeldFile, bytes};
+    use super::*;
+
+    #[tokio::test]
+    async fn any_part_of_any_payload_is_read() {
+        let data = bytes(50, 2 * CHUNK + 1000);
+        let pieces: Vec<_> = data.chunks(70_001).map(Bytes::copy_from_slice).collect();
+        let payloads = [
+            Payload::Inline(data.clone().into()),
+            Payload::Pieces(pieces.into()),
+            Payload::Spooled(Arc::new(HeldFile::new(&data))),
+        ];
+        let whole = data.len();
+        for payload in payloads {
+            for (from, to) in [(0, whole), (0, 0), (1, 70_001), (70_001, 140_002), (69_000, whole)]
+            {
+                let len = Some((to - from) as u64);
+                let mut source = Source::open(&payload, from as u64, len).await.unwrap();
+                let mut read = Vec::new();
+                while let Some(chunk) = source.next().await.unwrap() {
+                    assert!(!chunk.is_empty());
+                    read.extend_from_slice(&chunk);
+                }
+                assert!(read == data[from..to], "{from}..{to}: {} bytes", read.len());
+            }
+            let mut beyond = Source::open(&payload, whole as u64 + 1, None).await.unwrap();
+            assert!(beyond.next().await.unwrap().is_none());
+        }
+        let reference = Payload::Reference(fishplate_contract::DataRef::new("http://x/"));
+        assert!(Source::open(&reference, 0, None).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_file_that_was_cut_short_is_told() {
+        let held = HeldFile::new(b"all of it");
+        std::fs::write(fishplate_contract::Held::path(&held), b"all").unwrap();
+        let mut source = Source::open(&Payload::Spooled(Arc::new(held)), 0, None).await.unwrap();
+        assert_eq!(source.next().await.unwrap().unwrap(), "all");
+        assert!(matches!(source.next().await, Err(TransferError::Local { .. })));
+    }
+
+    #[test]
+    fn a_file_name_is_one_segment() {
+        for (name, file) in [
+            ("mesh.bin", "mesh.bin"),
+            ("../a/b", ".._a_b"),
+            ("..", "output"),
+            ("a\r\nb", "a__b"),
+            ("", "output"),
+        ] {
+            assert_eq!(file_name(name), file);
+        }
+    }
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::client::{Connection, operation_of, run_interruptible, session};
 use crate::arguments::{Wanted, Word, check_outputs, choices, load, parse_all};
-use crate::deliver::{Delivered, Fetch, check_targets, deliver, spool_dir};
+use crate::deliver::{Delivered, Fetch, check_directories, check_targets, deliver, spool_dir};
 use crate::exit::Exit;
 use crate::output::{Output, json, progress, text};
 
@@ -27,9 +27,11 @@ use crate::output::{Output, json, progress, text};
 ///   NAME=[[1,2],[3,4]]  an array, as lists or as rows of numbers
 ///   NAME:FILE      an array: .npy, .csv, .bin or .raw (little-endian, of known shape), else rows
 ///                  of numbers
+///   NAME:DIRECTORY, NAME@DIRECTORY  a directory, or a .tar file with what is in one
 ///   out:NAME       writes the output NAME to the file NAME
 ///   out:NAME=FILE  writes the output NAME to FILE; for an output with several files, FILE is a
-///                  directory; for an array, its suffix tells the format as above
+///                  directory; for an array, its suffix tells the format as above; for a directory,
+///                  FILE is what it is unpacked to, or the archive if it ends with .tar
 ///   ref:NAME       leaves the output NAME at the server and prints its URL
 ///   ref:NAME=URL   lets the server deliver the output NAME to URL (mailto:, s3:, ftp:)
 ///   auto:NAME      lets the server choose: small ones as out:NAME, large ones as ref:NAME
@@ -118,6 +120,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         let operation = service.operation(&name)?;
         let outputs = &operation.exposed.signature.outputs;
         check_outputs(operation, &wanted)?;
+        check_directories(&wanted, outputs)?;
         // Alive until the answer is there.
         let offer = args.sending.offer(&service, &inputs).await?;
         let arguments = load(operation, inputs, offer.as_ref()).await?;

@@ -61,7 +61,7 @@ pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
     let runtime = super::hosting::runtime()?;
     runtime.block_on(async {
         let data = assembly::data(&limits)?;
-        let engine = assembly::engine(&limits, hosting.cgroup())?;
+        let engine = assembly::engine(&limits, hosting.cgroup(), &data)?;
         let engine = engine.worked_by(move || {
             if let Err(error) = start_engine(&directory, &public_url, &hosting) {
                 tracing::error!(error = format!("{error:#}"), "no engine could be started");

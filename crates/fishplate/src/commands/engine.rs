@@ -40,8 +40,8 @@ pub(crate) fn run(arguments: &EngineArgs) -> anyhow::Result<ExitCode> {
     while let Some(lock) = try_lock(&data)? {
         let left = runtime.block_on(async {
             let data = assembly::data(&limits)?;
-            let engine = assembly::engine(&limits, arguments.hosting.cgroup())?;
-            let house = tokio::spawn(data.keep_house());
+            let engine = assembly::engine(&limits, arguments.hosting.cgroup(), &data)?;
+            let house = tokio::spawn(data.keep_house(engine.clone()));
             engine.run(Until::Idle(IDLE)).await;
             house.abort();
             drop(lock);

@@ -7,6 +7,7 @@ use anyhow::Result;
 use fishplate_client::Meter;
 use fishplate_client::data::{Into, Sources};
 use fishplate_contract::{DataRef, Digest};
+use fishplate_data::settings::TransportSettings;
 use serde_json::json;
 
 use super::client::{Reach, run_interruptible};
@@ -24,6 +25,7 @@ use crate::output::{Output, progress};
   fishplate get http://somewhere.com/data/TOKEN/pipe.msh
   fishplate get $MESH -o meshes/
   fishplate get $MESH -o - | head
+  fishplate get s3://lab/pipe.msh --transfers stores.toml
   fishplate get ftp://archive.example.com/pipe.msh --sha256 $(cut -c-64 pipe.msh.sha256)")]
 pub(crate) struct Args {
     /// URL
@@ -35,6 +37,9 @@ pub(crate) struct Args {
     /// SHA-256 that the data must have, in hexadecimal digits
     #[arg(long, value_name = "DIGITS", value_parser = sha256)]
     sha256: Option<Digest>,
+    /// Accounts of FTP servers and S3 stores, as `fishplate serve` takes them
+    #[arg(long, value_name = "FILE")]
+    transfers: Option<PathBuf>,
     #[command(flatten)]
     reach: Reach,
 }
@@ -47,7 +52,11 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         Into::Stdout => Vec::new(),
     };
     run_interruptible(&hints, async {
-        let sources = Sources::new(&args.reach.settings());
+        let accounts = match &args.transfers {
+            Some(file) => TransportSettings::read(file)?,
+            None => TransportSettings::default(),
+        };
+        let sources = Sources::with(&args.reach.settings(), &accounts)?;
         let from = DataRef { digest: args.sha256, ..DataRef::new(&*args.reference) };
         let meter = Arc::new(Meter::default());
         let getting = sources.get(&from, &to, &meter);

@@ -195,25 +195,9 @@ impl HostingArgs {
         }
     }
 
-    /// The data directory: the one given, or the user's own, or for a user without a home (a web
-    /// server's CGI scripts) one below `/var/tmp`.
+    /// [`data_directory`] of these arguments.
     pub(crate) fn data(&self) -> anyhow::Result<PathBuf> {
-        if let Some(data) = &self.data {
-            return std::path::absolute(data).context("--data");
-        }
-        if let Some(state) = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from)
-            && state.is_absolute()
-        {
-            return Ok(state.join("fishplate"));
-        }
-        let uid = nix::unistd::geteuid();
-        let home = nix::unistd::User::from_uid(uid).ok().flatten().map(|user| user.dir);
-        match home {
-            Some(home) if is_owned_by(&home, uid.as_raw()) => {
-                Ok(home.join(".local/state/fishplate"))
-            }
-            _ => Ok(PathBuf::from(format!("/var/tmp/fishplate-{uid}"))),
-        }
+        data_directory(self.data.as_deref())
     }
 
     /// The words that give another process of ours the same settings.
@@ -244,6 +228,25 @@ impl HostingArgs {
         ];
         words.extend(switches.iter().filter(|(_, on)| *on).map(|(word, _)| (*word).to_owned()));
         Ok(words)
+    }
+}
+
+/// The data directory: the one given, or the user's own, or for a user without a home (a web
+/// server's CGI scripts) one below `/var/tmp`.
+pub(crate) fn data_directory(told: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(data) = told {
+        return std::path::absolute(data).context("--data");
+    }
+    if let Some(state) = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from)
+        && state.is_absolute()
+    {
+        return Ok(state.join("fishplate"));
+    }
+    let uid = nix::unistd::geteuid();
+    let home = nix::unistd::User::from_uid(uid).ok().flatten().map(|user| user.dir);
+    match home {
+        Some(home) if is_owned_by(&home, uid.as_raw()) => Ok(home.join(".local/state/fishplate")),
+        _ => Ok(PathBuf::from(format!("/var/tmp/fishplate-{uid}"))),
     }
 }
 

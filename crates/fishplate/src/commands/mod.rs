@@ -14,6 +14,7 @@ mod jobs;
 mod kill;
 mod log;
 mod names;
+mod pool;
 mod put;
 mod remove;
 mod results;
@@ -81,6 +82,7 @@ enum Command {
     Put(put::Args),
     Get(get::Args),
     Session(session::Args),
+    Pool(pool::Args),
     Kill(kill::Args),
     Status(status::Args),
     Log(log::Args),
@@ -109,6 +111,7 @@ impl Command {
             Self::Put(args) => put::run(&args, output),
             Self::Get(args) => get::run(&args, output),
             Self::Session(args) => session::run(&args, output),
+            Self::Pool(args) => pool::run(&args, output),
             Self::Kill(args) => kill::run(&args, output),
             Self::Status(args) => status::run(&args, output),
             Self::Log(args) => log::run(&args, output),
@@ -142,6 +145,7 @@ impl Command {
             Self::Serve(_)
             | Self::Cgi(_)
             | Self::Check(_)
+            | Self::Pool(_)
             | Self::Supervise(_)
             | Self::Engine(_)
             | Self::Function(_)

@@ -65,5 +65,5 @@ fn state_dir() -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
     let state = absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")));
-    state.map(|state| state.join("fishplate/uploads"))
+    state.map(|state| state.join("fishplate-client/uploads"))
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::call::Shown;
 use super::client::{Connection, job, run_interruptible, session};
 use crate::arguments::{check_outputs, choices, outputs_only};
-use crate::deliver::{Fetch, check_targets, spool_dir};
+use crate::deliver::{Fetch, check_directories, check_targets, spool_dir};
 use crate::exit::Exit;
 use crate::output::{Output, json, progress};
 
@@ -49,6 +49,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         let operation = service.operation(&name)?;
         let outputs = &operation.exposed.signature.outputs;
         check_outputs(operation, &wanted)?;
+        check_directories(&wanted, outputs)?;
         let meter = Arc::new(Meter::default());
         let options = Options {
             session: args.session,

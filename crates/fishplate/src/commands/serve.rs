@@ -91,13 +91,13 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         let mut limits = arguments.hosting.limits(public_url)?;
         limits.faces.user_header = arguments.user_header;
         let data = assembly::data(&limits)?;
-        let engine = assembly::engine(&limits, arguments.hosting.cgroup())?;
+        let engine = assembly::engine(&limits, arguments.hosting.cgroup(), &data)?;
         let functions = arguments.builtin.iter().filter_map(|name| builtin::named(name)).collect();
-        let house = Arc::clone(&data).keep_house();
+        let house = Arc::clone(&data).keep_house(engine.clone());
         let host =
             assembly::host(limits, Place::Below, engine.clone(), data, descriptions, functions)?;
         let mut stdout = std::io::stdout().lock();
-        for hosted in host.services() {
+        for hosted in host.services().filter(|hosted| !hosted.is_built_in()) {
             writeln!(stdout, "{} {}", hosted.service().name, hosted.url)?;
         }
         stdout.flush()?;

@@ -171,6 +171,15 @@ impl Drop for JobBar {
     }
 }
 
+/// A bar for so many bytes, moved by who handles them.
+pub(crate) fn of_bytes(output: Output, doing: &'static str, total: u64) -> ProgressBar {
+    let bar = hidden_unless_terminal(output);
+    bar.set_style(style(TRANSFER));
+    bar.set_message(doing);
+    bar.set_length(total);
+    bar
+}
+
 fn hidden_unless_terminal(output: Output) -> ProgressBar {
     // Indicatif itself hides a bar whose target is no terminal.
     let target =

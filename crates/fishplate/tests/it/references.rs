@@ -231,6 +231,82 @@ fn a_put_and_a_get_that_are_killed_go_on_where_they_were() {
 }
 
 #[test]
+fn directories_go_and_come_by_value_by_reference_and_from_this_machine() {
+    let server = server(
+        "mkdir \"$2\" && cp -r \"$1\"/. \"$2\" && echo made > \"$2/made\"",
+        &["[in file case:dir]", "[out file result:dir]"],
+    );
+    let (user, url) = (User::new(), server.url());
+    fs::create_dir_all(user.path("case/0")).unwrap();
+    user.write("case/0/U", "flow");
+    let whole = |directory: &str| {
+        assert_eq!(user.read(&format!("{directory}/0/U")), b"flow", "{directory}");
+        assert_eq!(user.read(&format!("{directory}/made")), b"made\n", "{directory}");
+    };
+    user.succeed(&["call", url, "case:case", "out:result=one"]);
+    whole("one");
+    user.succeed(&["call", url, "case@case", "out:result=two/"]);
+    whole("two");
+    let said = user.succeed(&["call", url, "case:case", "ref:result"]);
+    let reference = said.trim().strip_prefix("result: ").unwrap();
+    let case = format!("case@{reference}");
+    user.succeed(&["call", url, &case, "out:result=three"]);
+    whole("three");
+    user.succeed(&["call", url, "case:case", "out:result=result.tar"]);
+    user.succeed(&["call", url, "case:result.tar", "out:result=four"]);
+    whole("four");
+    let refused = user.run(&["call", url, "case:case", "out:result=one"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("is there already"), "{refused:?}");
+}
+
+#[test]
+fn the_operator_sees_pins_verifies_revokes_and_removes_what_the_pool_holds() {
+    let server = copying();
+    let user = User::new();
+    let data = server.data();
+    let pool = |words: &[&str]| {
+        let told = ["--data", data.to_str().unwrap()];
+        user.run(&[&["pool"], words, &told].concat())
+    };
+    let none = user.run(&["pool", "list", "--data", "."]);
+    assert!(none.code == 2 && none.stderr.contains("there is no pool in"), "{none:?}");
+    for name in ["a", "b"] {
+        user.write(name, name);
+    }
+    let [a, b] = ["a", "b"].map(|name| user.succeed(&["put", name, "--to", server.url()]));
+    let (a, b) = (a.trim(), b.trim());
+    // FIPS 180-4 of "a" and of "b".
+    let digest_of_a = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb";
+    let digest_of_b = "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d";
+    assert_eq!(pool(&["pin", "ca97"]).stdout, format!("{digest_of_a} pinned\n"));
+    let list = pool(&["list"]);
+    assert!(list.stderr == "2 B in all\n" && list.stdout.lines().count() == 2, "{list:?}");
+    let line = list.stdout.lines().find(|line| line.starts_with(digest_of_a)).unwrap();
+    assert!(line.contains("1 B") && line.ends_with("pinned, 1 grant"), "{line}");
+    let objects = serde_json::from_str::<serde_json::Value>(&pool(&["list", "--json"]).stdout);
+    assert_eq!(objects.unwrap()["objects"].as_array().unwrap().len(), 2);
+
+    assert_eq!(pool(&["verify"]).code, 0);
+    let objects = data.join("pool/objects/3e");
+    let object = fs::read_dir(objects).unwrap().next().unwrap().unwrap().path();
+    fs::set_permissions(&object, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    fs::write(&object, "c").unwrap();
+    let verified = pool(&["verify"]);
+    assert_eq!(verified.code, 1);
+    assert!(verified.stdout.contains(&format!("{digest_of_a} sound\n")), "{verified:?}");
+    assert!(verified.stdout.contains(&format!("{digest_of_b} damaged\n")), "{verified:?}");
+    assert_eq!(pool(&["remove", "3e23"]).code, 0);
+    assert_eq!(user.run(&["get", b]).code, 3);
+
+    assert_eq!(user.succeed(&["get", a, "-o", "-"]), "a");
+    assert_eq!(pool(&["revoke", a]).code, 0);
+    assert_eq!(user.run(&["get", a, "-o", "-"]).code, 3);
+    assert_eq!(pool(&["revoke", a]).code, 2);
+    assert_eq!(pool(&["remove", "00"]).code, 2);
+}
+
+#[test]
 fn what_cannot_be_done_says_what_would_be_right() {
     let server = Server::of_script("cat $1 > $2", &["[in file deck:raw]", "[out file copy:raw]"]);
     let (user, url) = (User::new(), server.url());
@@ -248,7 +324,7 @@ fn what_cannot_be_done_says_what_would_be_right() {
         (3, &["call", url, "deck@deck"], "AddressForbidden"),
         (3, &["get", &missing], "hint: a reference expires"),
         (2, &["put", "none", "--to", url], "cannot read none"),
-        (2, &["get", "gopher://h/x"], "it must begin with http:"),
+        (2, &["get", "gopher://h/x"], "it must begin with ftp: or http: or https:"),
     ];
     for (code, words, message) in cases {
         let said = user.run(words);

@@ -138,10 +138,7 @@ impl Server {
             let line = lines.next().and_then(Result::ok);
             let line = line.unwrap_or_else(|| panic!("the server did not start: {}", self.log()));
             let (name, url) = line.split_once(' ').expect("NAME URL");
-            // Every server has that one.
-            if name != "session" {
-                services.push((name.to_owned(), url.to_owned()));
-            }
+            services.push((name.to_owned(), url.to_owned()));
         }
         // What it says later is nobody's, but it must be able to say it.
         std::thread::spawn(move || lines.for_each(drop));

@@ -106,7 +106,7 @@ impl<R: Read> Reader<R> {
     ) -> Result<Entry, ArchiveError> {
         let path = extension.path.unwrap_or_else(|| header.path_bytes().into_owned());
         if path.len() > LONGEST_PATH {
-            let rule = format!("has a path of more than {LONGEST_PATH} bytes (dir_path)");
+            let rule = format!("has a path of more than {LONGEST_PATH} bytes (directory_path)");
             return Err(ArchiveError::entry(&path, rule));
         }
         self.path.clone_from(&path);
@@ -128,7 +128,7 @@ impl<R: Read> Reader<R> {
             Kind::Directory | Kind::Symlink(_) => 0,
         };
         self.expect(size);
-        let mode = header.mode().map_err(|_| malformed("a mode in it is no number"))? & 0o777;
+        let mode = header.mode().unwrap_or(0o644) & 0o777;
         let modified = extension.modified.unwrap_or_else(|| {
             header.mtime().ok().and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or(0)
         });

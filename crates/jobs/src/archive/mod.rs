@@ -13,7 +13,7 @@
 mod entry;
 mod pack;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod unpack;
 
 use std::io;
@@ -22,14 +22,14 @@ use fishplate_contract::{Fault, FaultCode, lexical};
 
 pub use entry::Reader;
 pub use pack::pack;
-pub use unpack::{Unpacked, unpack, unpack_file};
+pub use unpack::{Unpacked, unpack, unpack_any, unpack_file};
 
 /// What a directory that a caller sends may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Files, directories and links in it (`dir_entries`).
+    /// Files, directories and links in it (`directory_entries`).
     pub entries: u64,
-    /// Bytes of all its files together (`dir_size`).
+    /// Bytes of all its files together (`directory_size`).
     pub size: u64,
     /// Bytes that must stay free on the file system (`disk_reserve`).
     pub reserve: u64,
@@ -41,7 +41,7 @@ impl Default for Limits {
     }
 }
 
-/// Bytes of a path in an archive, at most (`dir_path`).
+/// Bytes of a path in an archive, at most (`directory_path`).
 pub const LONGEST_PATH: usize = 4096;
 
 /// Why a directory could not be unpacked or packed.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use tar::{EntryType, Header};
 
 use super::ArchiveError;
-use super::unpack::{open_directory, stays_inside};
+use super::unpack::stays_inside;
 
 /// The largest size that a header holds in digits.
 const LARGEST_IN_HEADER: u64 = 0o77_777_777_777;
@@ -19,19 +19,18 @@ const LARGEST_IN_HEADER: u64 = 0o77_777_777_777;
 /// Bytes that are collected before they are written.
 const CHUNK: usize = 256 << 10;
 
-/// Packs what is in a directory, in the order of the names, as a pax archive. What is neither file
+/// Packs what is in an open directory, in the order of the names, as a pax archive. What is neither file
 /// nor directory nor link (a socket that a program left) holds no data and is left out. `room` is
 /// asked from time to time whether there is any.
 ///
 /// # Errors
 /// A link that leads out of the directory, a name that is not UTF-8, or what the disk said.
 pub fn pack(
-    directory: &Path,
+    directory: &File,
     to: &File,
     room: &mut dyn FnMut() -> bool,
 ) -> Result<(), ArchiveError> {
-    let opened = open_directory(directory)?;
-    let root = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+    let root = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
     let mut packer = Packer { to: BufWriter::with_capacity(CHUNK, to), room };
     packer.directory(&root, "", 0)?;
     packer.to.write_all(&[0; 1024])?;

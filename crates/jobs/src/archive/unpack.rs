@@ -1,14 +1,14 @@
 //! An archive into a directory.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use fishplate_contract::Fault;
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, open, openat};
+use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::stat::{Mode, SFlag, fstatat, futimens, mkdirat};
 use nix::sys::statvfs::fstatvfs;
 use nix::sys::time::TimeSpec;
@@ -48,15 +48,28 @@ pub fn unpack_file(
     parameter: &str,
     limits: &Limits,
 ) -> Result<(), Fault> {
-    let unpacked = File::open(archive).map_err(ArchiveError::Io).and_then(|file| {
-        let mut start = [0; ZSTD.len()];
-        let compressed = file.read_exact_at(&mut start, 0).is_ok() && start == ZSTD;
-        unpack(BufReader::with_capacity(CHUNK, file), compressed, to, limits)
-    });
-    unpacked.map(drop).map_err(|error| error.fault(parameter))
+    match File::open(archive) {
+        Ok(file) => unpack_any(file, to, parameter, limits),
+        Err(error) => Err(ArchiveError::Io(error).fault(parameter)),
+    }
 }
 
-/// The same with the archive's bytes as they come; `compressed`: by zstd.
+/// The same with the archive's bytes as they come.
+///
+/// # Errors
+/// As [`unpack_file`].
+pub fn unpack_any(
+    archive: impl Read,
+    to: &Path,
+    parameter: &str,
+    limits: &Limits,
+) -> Result<(), Fault> {
+    let mut archive = BufReader::with_capacity(CHUNK, archive);
+    let compressed = archive.fill_buf().is_ok_and(|start| start.starts_with(&ZSTD));
+    unpack(archive, compressed, to, limits).map(drop).map_err(|error| error.fault(parameter))
+}
+
+/// Unpacks an archive; `compressed`: by zstd. If it fails, there is no directory.
 ///
 /// # Errors
 /// What is wrong with the archive, or what the disk said.
@@ -107,11 +120,14 @@ impl Made<'_> {
         let Limits { entries, size, .. } = *self.limits;
         if self.done.entries > entries {
             let value = format!("{entries} entries");
-            return Err(ArchiveError::Limit { limit: "dir_entries", value });
+            return Err(ArchiveError::Limit { limit: "directory_entries", value });
         }
         self.done.size = self.done.size.saturating_add(entry.size);
         if self.done.size > size {
-            return Err(ArchiveError::Limit { limit: "dir_size", value: format!("{size} bytes") });
+            return Err(ArchiveError::Limit {
+                limit: "directory_size",
+                value: format!("{size} bytes"),
+            });
         }
         Ok(())
     }
@@ -305,7 +321,7 @@ fn inside<'t>(target: &'t [u8], depth: usize, entry: &Entry) -> Result<&'t str, 
         _ => return wrong("is a link to what is no name"),
     };
     if text.len() > super::LONGEST_PATH {
-        return wrong("is a link to a path of more than 4096 bytes (dir_path)");
+        return wrong("is a link to a path of more than 4096 bytes (directory_path)");
     }
     if text.starts_with('/') {
         return wrong("is a link to an absolute path; links stay within the directory");
@@ -330,10 +346,4 @@ fn directory_mode(mode: u32) -> Mode {
 pub(super) fn stays_inside(target: &[u8], depth: usize) -> bool {
     let entry = Entry { path: Vec::new(), kind: Kind::File, mode: 0, modified: 0, size: 0 };
     inside(target, depth, &entry).is_ok()
-}
-
-/// A directory of a workspace, opened without following a link.
-pub(super) fn open_directory(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-    Ok(openat(AT_FDCWD, path, flags, Mode::empty())?)
 }

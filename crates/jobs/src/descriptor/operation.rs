@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use fishplate_contract::{Operation, Signature};
+use fishplate_contract::{DataType, Operation, Signature};
 use toml::Spanned;
 use toml::de::DeValue;
 
@@ -104,7 +104,9 @@ impl Parts {
                 let name = slot.name.clone();
                 let role =
                     if slot.direction.gives() { Role::InOut(name) } else { Role::Input(name) };
-                self.files.push(File { path: path.clone(), role, span: self.place(index) });
+                let directory = slot.data_type == DataType::Dir;
+                let (path, span) = (path.clone(), self.place(index));
+                self.files.push(File { path, role, directory, span });
             }
             self.inputs.push(input);
         }
@@ -124,7 +126,8 @@ impl Parts {
             if let Some(input) = parameter::file_input(name, table, report) {
                 let path = input.filename.clone().unwrap_or_default();
                 let role = Role::Input(name.value.clone());
-                self.files.push(File { path, role, span: name.span.clone() });
+                let directory = input.parameter.data_type == DataType::Dir;
+                self.files.push(File { path, role, directory, span: name.span.clone() });
                 self.inputs.push(input);
             }
         }
@@ -145,7 +148,9 @@ impl Parts {
             let output = parameter::slot_output(slot, input, table, report);
             if let (OutputSource::Path(path), false) = (&output.source, slot.direction.takes()) {
                 let role = Role::Output(slot.name.clone());
-                self.files.push(File { path: path.clone(), role, span: self.place(index) });
+                let directory = slot.data_type == DataType::Dir;
+                let (path, span) = (path.clone(), self.place(index));
+                self.files.push(File { path, role, directory, span });
             }
             self.outputs.push(output);
             self.named.push(self.place(index));
@@ -165,7 +170,9 @@ impl Parts {
             if let Some(output) = parameter::found_output(name, table, report) {
                 if let OutputSource::Path(path) = &output.source {
                     let role = Role::Found(name.value.clone());
-                    self.files.push(File { path: path.clone(), role, span: name.span.clone() });
+                    let directory = output.parameter.data_type == DataType::Dir;
+                    let (path, span) = (path.clone(), name.span.clone());
+                    self.files.push(File { path, role, directory, span });
                 }
                 self.outputs.push(output);
                 self.named.push(name.span.clone());
@@ -221,7 +228,8 @@ impl Parts {
                     {
                         let span = self.command.locate_word(word + 1);
                         let role = Role::Stream(*stream);
-                        self.files.push(File { path: path.clone(), role, span });
+                        let (path, directory) = (path.clone(), false);
+                        self.files.push(File { path, role, directory, span });
                     }
                     word += 2;
                 }

@@ -182,6 +182,11 @@ pub(super) fn found_output(
         (Some(path), None) => Some(OutputSource::Path(file_name(path, report))),
         (None, Some(glob)) => {
             parameter.repeated = true;
+            if data_type == Some(DataType::Dir) {
+                report
+                    .error(glob.span.clone(), "a `glob` collects files, and a directory is one")
+                    .hint("path = \"case\" collects the directory with all that is in it");
+            }
             check_glob(&glob, report);
             Some(OutputSource::Glob(glob.value))
         }

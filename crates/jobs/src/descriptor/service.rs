@@ -238,7 +238,7 @@ fn staged(
         let span = from.span.clone();
         let path = parameter::file_name(to, report);
         staged.push(Staged { from: absolute(directory, &from.value), to: path.clone() });
-        files.push(File { path, role: Role::Staged, span });
+        files.push(File { path, role: Role::Staged, directory: false, span });
     }
     (staged, files)
 }

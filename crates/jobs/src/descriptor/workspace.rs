@@ -11,6 +11,8 @@ use crate::template::Stream;
 pub(super) struct File {
     pub(super) path: String,
     pub(super) role: Role,
+    /// It is a directory, in which others may be.
+    pub(super) directory: bool,
     pub(super) span: Range<usize>,
 }
 
@@ -70,7 +72,8 @@ pub(super) fn check(files: &[File], report: &mut Report<'_>) {
     }
     for file in files {
         for (end, _) in file.path.match_indices('/') {
-            if let Some(other) = seen.get(&file.path[..end]).filter(|o| o.role != Role::Staged) {
+            let holds = |other: &&&File| other.role == Role::Staged || other.directory;
+            if let Some(other) = seen.get(&file.path[..end]).filter(|other| !holds(other)) {
                 let message = format!(
                     "{} is a file, and {} is in a directory of that name",
                     other.role.name(),

@@ -36,6 +36,11 @@ impl Shared {
         }
     }
 
+    /// What a directory that a caller sends may hold.
+    pub(super) fn directory_limits(&self) -> crate::archive::Limits {
+        crate::archive::Limits { reserve: self.settings.disk_reserve, ..self.settings.directories }
+    }
+
     /// Claims jobs whose data is to be fetched, as many as there is room for.
     pub(super) async fn claim_fetches(&self, request: FetchRequest) {
         match self.commit.write(false, move |t| t.claim_fetches(&request)).await {
@@ -80,11 +85,17 @@ impl Shared {
     }
 
     async fn fetch(self: Arc<Self>, claim: FetchClaim, plan: Arc<Plan>, moves: Vec<Arc<Move>>) {
-        match self.fetch_all(&claim, &plan, &moves).await {
-            Ok(plan) => self.queue(&claim, plan).await,
-            Err(fault) => self.fail(&claim, fault, &moves).await,
-        }
-        self.moved(claim.id, claim.fence);
+        let fetched = self.fetch_all(&claim, &plan, &moves).await;
+        // Only fetching may be stopped in the middle. Once its end is written, a look at the store
+        // takes the job for lost while this process still has to hear that it may start it.
+        let ending = tokio::spawn(async move {
+            match fetched {
+                Ok(plan) => self.queue(&claim, plan).await,
+                Err(fault) => self.fail(&claim, fault, &moves).await,
+            }
+            self.moved(claim.id, claim.fence);
+        });
+        let _ = ending.await;
     }
 
     /// Fetches all inputs at once; the plan that it gives tells where they are.
@@ -121,7 +132,7 @@ impl Shared {
             })?;
         }
         let durable = !lock(&self.passing).contains(&claim.id);
-        let (plan, limits) = (plan.clone(), self.settings.directories);
+        let (plan, limits) = (plan.clone(), self.directory_limits());
         let arrive = Arriving { claim: claim.clone(), moves: moves.to_vec(), durable, limits };
         match tokio::task::spawn_blocking(move || arrive.all(plan)).await {
             Ok(plan) => plan,
@@ -155,7 +166,7 @@ impl Shared {
         let (job, fence) = (claim.id, claim.fence);
         let Ok(text) = serde_json::to_string(&plan) else { return };
         let text: Arc<str> = text.into();
-        lock(&self.plans).insert(job, Arc::new(plan));
+        self.keep_at_hand(job, &Arc::new(plan));
         let mut pause = Duration::from_millis(50);
         loop {
             let (text, request, more) =

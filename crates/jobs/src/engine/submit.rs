@@ -16,10 +16,13 @@ use tokio::sync::oneshot;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::driver::Order;
+use super::fetching::not_stored;
 use super::outcome::no_references;
 use super::{Engine, Shared, lock, storage_fault, write_fault};
+use crate::archive::{self, Limits};
 use crate::array_file;
 use crate::conclusion::Conclusion;
+use crate::function::payload::PayloadReader;
 use crate::plan::Plan;
 use crate::program::{Placed, Placement};
 use crate::store::{ClaimRequest, NewJob, Submission, Totals};
@@ -177,7 +180,7 @@ impl Shared {
         let job = new_id()?;
         let directory = shared.directory(job);
         let durable = work.delivery == Delivery::Later;
-        place(&directory, work.placements, durable).await?;
+        place(&directory, work.placements, durable, shared.directory_limits()).await?;
         let plan = Arc::new(work.plan);
         let new = NewJob {
             id: job,
@@ -229,10 +232,7 @@ impl Shared {
         let request = working.then(|| (self.claim_request(), self.fetch_request()));
         // At hand before anybody can claim it.
         if request.is_some() {
-            let mut plans = lock(&self.plans);
-            if plans.len() < PLANS_AT_HAND {
-                plans.insert(job, Arc::clone(plan));
-            }
+            self.keep_at_hand(job, plan);
         }
         let written = self.commit.write(durable, move |t| {
             let submission = t.submit(&new)?;
@@ -259,6 +259,14 @@ impl Shared {
             lock(&self.plans).remove(&job);
         }
         Ok(submission)
+    }
+
+    /// Keeps the plan of a job that may be claimed soon.
+    pub(super) fn keep_at_hand(&self, job: JobId, plan: &Arc<Plan>) {
+        let mut plans = lock(&self.plans);
+        if plans.len() < PLANS_AT_HAND {
+            plans.insert(job, Arc::clone(plan));
+        }
     }
 
     pub(super) fn claim_request(&self) -> ClaimRequest {
@@ -394,15 +402,20 @@ fn digest_payload(payload: &Payload, digest: &mut Xxh3) -> io::Result<()> {
 /// What is read of a payload at once.
 const DIGESTED_AT_ONCE: usize = 256 << 10;
 
-/// Puts inputs into the workspace: spooled ones are moved there at
-/// their last use, arrays written in their format.
-async fn place(directory: &Path, placements: Vec<Placement>, durable: bool) -> Result<(), Fault> {
+/// Puts inputs into the workspace: spooled ones are moved there at their last use, arrays written
+/// in their format, archives unpacked.
+async fn place(
+    directory: &Path,
+    placements: Vec<Placement>,
+    durable: bool,
+    limits: Limits,
+) -> Result<(), Fault> {
     if placements.is_empty() {
         return Ok(());
     }
     let directory = directory.to_owned();
     let work = move || {
-        let placed = place_all(&directory, &placements, durable);
+        let placed = place_all(&directory, &placements, durable, &limits);
         if placed.is_err() {
             let _ = fs::remove_dir_all(&directory);
         }
@@ -410,23 +423,43 @@ async fn place(directory: &Path, placements: Vec<Placement>, durable: bool) -> R
     };
     match tokio::task::spawn_blocking(work).await {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::StorageFull => Err(Fault::new(
-            FaultCode::StorageFull,
-            "the server's disk is full; nothing was started",
-        )),
-        Ok(Err(error)) => {
-            tracing::error!(%error, "inputs could not be put into a workspace");
-            Err(Fault::new(FaultCode::Internal, "the inputs could not be stored"))
-        }
+        Ok(Err(NotPlaced::Refused(fault))) => Err(*fault),
+        Ok(Err(NotPlaced::Io(error))) => Err(not_stored(&error)),
         Err(_) => Err(Fault::new(FaultCode::Internal, "the inputs could not be stored")),
     }
 }
 
-fn place_all(directory: &Path, placements: &[Placement], durable: bool) -> io::Result<()> {
-    // Arrays first: what they are made of may be moved as another input.
-    let is_array = |placement: &&Placement| matches!(placement.content, Placed::Array(..));
-    let (arrays, files): (Vec<_>, Vec<_>) = placements.iter().partition(is_array);
-    let mut left = arrays.into_iter().chain(files);
+/// An input that could not be put into the workspace.
+#[derive(Debug)]
+enum NotPlaced {
+    /// It is not what it should be.
+    Refused(Box<Fault>),
+    /// The disk.
+    Io(io::Error),
+}
+
+impl From<io::Error> for NotPlaced {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+fn place_all(
+    directory: &Path,
+    placements: &[Placement],
+    durable: bool,
+    limits: &Limits,
+) -> Result<(), NotPlaced> {
+    // Directories first: other inputs may be in them. Then arrays: what they are made of may be moved
+    // as another input.
+    let mut ordered: Vec<&Placement> = placements.iter().collect();
+    ordered.sort_by_key(|placement| match placement.content {
+        Placed::Directory(..) => 0,
+        Placed::Array(..) => 1,
+        Placed::Bytes(_) => 2,
+    });
+    let mut left = ordered.into_iter();
+    let mut trees = false;
     while let Some(Placement { path, content }) = left.next() {
         let target: PathBuf = directory.join("work").join(path);
         if let Some(parent) = target.parent() {
@@ -443,14 +476,23 @@ fn place_all(directory: &Path, placements: &[Placement], durable: bool) -> io::R
             held.keep();
             continue;
         }
+        if let Placed::Directory(archive, parameter) = content {
+            trees = true;
+            unpack(archive, &target, parameter, limits)?;
+            continue;
+        }
+        // What a directory that was sent has under this name makes room.
+        let _ = fs::remove_file(&target);
         let mut file = File::options().write(true).create_new(true).mode(0o600).open(&target)?;
         match content {
+            Placed::Directory(..) => {}
             Placed::Array(array, format) => array_file::write(array, format, &file)?,
             Placed::Bytes(Payload::Spooled(held)) => {
                 io::copy(&mut File::open(held.path())?, &mut file)?;
             }
             Placed::Bytes(data) => {
-                let pieces = data.pieces().ok_or(io::ErrorKind::Unsupported)?;
+                let pieces =
+                    data.pieces().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
                 pieces.iter().try_for_each(|piece| file.write_all(piece))?;
             }
         }
@@ -459,16 +501,37 @@ fn place_all(directory: &Path, placements: &[Placement], durable: bool) -> io::R
         }
     }
     if durable {
-        File::open(directory.join("work"))?.sync_all()?;
+        let work = File::open(directory.join("work"))?;
+        if trees {
+            // All that waits, which costs less than each file of a tree would.
+            nix::unistd::syncfs(&work).map_err(io::Error::from)?;
+        }
+        work.sync_all()?;
         File::open(directory)?.sync_all()?;
     }
     Ok(())
 }
 
+/// A directory that was sent, from wherever its archive is.
+fn unpack(
+    archive: &Payload,
+    target: &Path,
+    parameter: &str,
+    limits: &Limits,
+) -> Result<(), NotPlaced> {
+    let refused = |fault| NotPlaced::Refused(Box::new(fault));
+    if let Payload::Spooled(held) = archive {
+        return archive::unpack_file(held.path(), target, parameter, limits).map_err(refused);
+    }
+    let reader = PayloadReader::new(archive).map_err(refused)?;
+    archive::unpack_any(reader, target, parameter, limits).map_err(refused)
+}
+
 impl Placed {
     /// Whether it is that very file: one attachment may be several inputs.
     fn is_in(&self, file: &Arc<dyn Held>) -> bool {
-        matches!(self, Self::Bytes(Payload::Spooled(held)) if Arc::ptr_eq(held, file))
+        let (Self::Bytes(payload) | Self::Directory(payload, _)) = self else { return false };
+        matches!(payload, Payload::Spooled(held) if Arc::ptr_eq(held, file))
     }
 }
 

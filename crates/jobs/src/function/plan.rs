@@ -8,14 +8,17 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use fishplate_contract::{Argument, Fault, FaultCode, Payload, Value};
+use fishplate_contract::{
+    Argument, Array, ArrayType, DataRef, Fault, FaultCode, Operation, Payload, Value,
+};
 use serde::{Deserialize, Serialize};
 
 use super::Functions;
 use crate::array_file::Format;
 use crate::dimension::Dimensions;
 use crate::plan::{
-    InputContent, InputFile, OutputRule, OutputSource, Plan, ProgressRule, SuccessRules,
+    Arrival, Fetch, InputContent, InputFile, OutputRule, OutputSource, Plan, ProgressRule,
+    SuccessRules,
 };
 use crate::program::{Placed, Placement};
 
@@ -55,13 +58,18 @@ pub(super) enum ToldValue {
         shape: Vec<u64>,
         file: String,
     },
+    /// An array in a `.npy` file of the workspace, which tells its shape.
+    Npy {
+        data_type: String,
+        file: String,
+    },
 }
 
 /// How to run this call as a job, and which inputs to put into its workspace. The arguments were
 /// accepted; what they hold inline becomes part of the plan, so it should be small.
 ///
 /// # Errors
-/// `UnknownOperation`; `NotSupported` for a reference.
+/// `UnknownOperation`; `NotSupported` for a value that no function takes.
 pub fn plan(
     functions: &Functions,
     operation: &str,
@@ -71,7 +79,7 @@ pub fn plan(
     let entry = functions.entry(operation)?;
     let mut inputs = Inputs::default();
     let told: Vec<Told> =
-        arguments.iter().map(|argument| inputs.told(argument)).collect::<Result<_, _>>()?;
+        arguments.iter().map(|it| inputs.told(it, entry.operation())).collect::<Result<_, _>>()?;
     let told = serde_json::to_string(&told)
         .map_err(|error| Fault::new(FaultCode::Internal, error.to_string()))?;
     inputs.files.push(InputFile { path: ARGUMENTS.to_owned(), content: InputContent::Text(told) });
@@ -122,10 +130,20 @@ struct Inputs {
 }
 
 impl Inputs {
-    fn told(&mut self, argument: &Argument) -> Result<Told, Fault> {
+    fn told(&mut self, argument: &Argument, operation: &Operation) -> Result<Told, Fault> {
         let name = &argument.name;
+        let parameter = operation.signature.input(name);
+        let array = parameter.and_then(|parameter| parameter.data_type.as_array());
         let value = match &argument.value {
             Value::Text(text) => ToldValue::Text(text.clone()),
+            Value::Data(Payload::Reference(reference)) => match array {
+                Some(array) => self.fetch_array(name, reference, array, None),
+                None => ToldValue::File(self.fetch(name, reference, Arrival::File)),
+            },
+            Value::Array(Array { data: Payload::Reference(reference), shape, .. }) => {
+                let array = array.ok_or_else(|| unfit(name))?;
+                self.fetch_array(name, reference, array, Some(shape.clone()))
+            }
             Value::Data(payload) => ToldValue::File(self.file(name, payload)?),
             Value::Array(array) => ToldValue::Array {
                 element: array.element.name().to_owned(),
@@ -135,6 +153,26 @@ impl Inputs {
             Value::Record(_) => return Err(unfit(name)),
         };
         Ok(Told { name: name.clone(), value })
+    }
+
+    fn fetch_array(
+        &mut self,
+        name: &str,
+        reference: &DataRef,
+        array: &ArrayType,
+        shape: Option<Vec<u64>>,
+    ) -> ToldValue {
+        let data_type = array.to_string();
+        let arrival = Arrival::Array { data_type: data_type.clone(), format: Format::Npy, shape };
+        ToldValue::Npy { data_type, file: self.fetch(name, reference, arrival) }
+    }
+
+    /// A function only reads what it is given.
+    fn fetch(&mut self, name: &str, reference: &DataRef, arrival: Arrival) -> String {
+        let path = format!("in/{name}");
+        let content = InputContent::Fetch(Fetch::new(name, reference, false, arrival));
+        self.files.push(InputFile { path: path.clone(), content });
+        path
     }
 
     fn file(&mut self, name: &str, payload: &Payload) -> Result<String, Fault> {

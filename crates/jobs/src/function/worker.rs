@@ -6,7 +6,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fishplate_contract::{Argument, Array, Element, Fault, FaultCode, Held, Payload, Value};
+use fishplate_contract::{
+    Argument, Array, ArrayType, Element, Fault, FaultCode, Held, Payload, Value,
+};
 
 use super::context::{Context, Scratch, storage_fault};
 use super::plan::{ARGUMENTS, FAULT, OUTPUTS, PROGRESS, Told, ToldValue};
@@ -81,8 +83,26 @@ fn argument(told: Told, workspace: &Path) -> io::Result<Argument> {
             shape,
             data: input(workspace.join(file))?,
         }),
+        ToldValue::Npy { data_type, file } => Value::Array(npy(&data_type, &workspace.join(file))?),
     };
     Ok(Argument::new(told.name, value))
+}
+
+/// An array that tells its shape itself; it was checked when it arrived.
+fn npy(data_type: &str, path: &Path) -> io::Result<Array> {
+    let array: ArrayType = data_type.parse().map_err(|_| io::ErrorKind::InvalidData)?;
+    let axes = vec![None; array.rank()];
+    let elements = path.with_added_extension("elements");
+    let mut create =
+        || File::options().read(true).write(true).create(true).truncate(true).open(&elements);
+    let found =
+        array_file::read(&File::open(path)?, &Format::Npy, array.element, &axes, &mut create)
+            .map_err(|error| io::Error::other(error.about("the array")))?;
+    let data = match found.bytes {
+        array_file::Bytes::Memory(bytes) => Payload::Inline(bytes.into()),
+        array_file::Bytes::Same | array_file::Bytes::New(_) => input(elements)?,
+    };
+    Ok(Array { element: array.element, shape: found.shape, data })
 }
 
 fn input(path: PathBuf) -> io::Result<Payload> {

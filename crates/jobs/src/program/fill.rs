@@ -257,6 +257,9 @@ impl Filled {
                 InputContent::Fetch(fetch(&input.parameter, &reference, shape, *format, private))
             }
             Accepted::Text(text) => InputContent::Text(text),
+            Accepted::Data(data) if input.parameter.data_type == DataType::Dir => {
+                self.put(path, Placed::Directory(data, input.parameter.name.clone()))
+            }
             Accepted::Data(data) if small(&data, SMALL_FILE) => {
                 in_plan(data.pieces().unwrap_or_default().concat())
             }

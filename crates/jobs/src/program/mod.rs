@@ -52,6 +52,8 @@ pub enum Placed {
     Bytes(Payload),
     /// An array in this format.
     Array(Array, Format),
+    /// The directory of which these bytes are an archive; the parameter, for faults.
+    Directory(Payload, String),
 }
 
 /// The workspace as a program in a container sees it.

@@ -442,3 +442,23 @@ proptest! {
 }
 
 mod arrays;
+
+#[test]
+fn a_directory_is_unpacked_beside_the_other_inputs() {
+    let service = fixture(
+        "command = './p [in out file case:dir] [in file f:raw]'\n\
+         [input.f]\nfilename = 'case/extra'\n\
+         [output.log]\ntype = 'raw'\npath = 'case/log'\noptional = true\n",
+    );
+    let arguments = [data("case", b"an archive"), data("f", b"a file")];
+    let (plan, placements) = service.program.plan("call", &arguments).unwrap();
+    assert_eq!(plan.arguments, ["case", "case/extra"]);
+    assert_eq!(plan.inputs[0].content, InputContent::InPlace);
+    let [Placement { path, content: Placed::Directory(_, parameter) }] = placements.as_slice()
+    else {
+        panic!("{placements:?}")
+    };
+    assert_eq!((path.as_str(), parameter.as_str()), ("case", "case"));
+    let told: Vec<_> = plan.outputs.iter().map(|it| (it.name.as_str(), &*it.data_type)).collect();
+    assert_eq!(told, [("case", "dir"), ("log", "raw")]);
+}

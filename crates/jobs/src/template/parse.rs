@@ -1,5 +1,7 @@
 //! From words to a template.
 
+use fishplate_contract::DataType;
+
 use super::escape::{End, begins_slot, end_of_slot};
 use super::notice;
 use super::problem::{At, Problem, Severity};
@@ -278,6 +280,11 @@ impl Parser {
                 format!("`{}` takes an `{}` slot", stream.operator(), right.name()),
             )
             .label(format!("this is an `{}` slot", slot.direction.name()));
+            self.push(problem);
+        } else if slot.data_type == DataType::Dir {
+            let message = format!("{} is no directory", stream.name());
+            let problem = Problem::error(self.at(0..end), message)
+                .hint("a program finds a directory by its name: put the slot among its words");
             self.push(problem);
         }
     }

@@ -106,7 +106,8 @@ fn brackets_that_do_not_begin_a_slot_are_text_and_doubled_ones_always_are() {
 
 #[test]
 fn every_mistake_in_a_slot_says_what_would_be_right() {
-    let types = "int, long, float, double, bool, string, raw, xml, or an array such as double[]";
+    let types =
+        "int, long, float, double, bool, string, raw, xml, dir, or an array such as double[]";
     for (word, expected) in [
         (
             "[inp val x:int]",
@@ -305,6 +306,11 @@ fn redirections_take_a_slot_or_a_plain_file_name() {
         (
             vec!["p", ">", "[in out file x:raw]"],
             "2:0..19 `>` takes an `out` slot | this is an `in out` slot",
+        ),
+        (
+            vec!["p", "<", "[in file x:dir]"],
+            "2:0..15 standard input is no directory | a program finds a directory by its name: \
+             put the slot among its words",
         ),
         (
             vec!["p", ">", "x[in val n:int]"],

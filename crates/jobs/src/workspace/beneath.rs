@@ -37,6 +37,16 @@ pub(super) fn open_place(root: &Path, path: &str) -> io::Result<File> {
     Ok(File::from(open_beneath(root, path, OFlag::O_PATH, Mode::empty(), false)?))
 }
 
+/// Finds a file or a directory.
+pub(super) fn find(root: &Path, path: &str) -> io::Result<()> {
+    let kind = open_place(root, path)?.metadata()?.file_type();
+    if kind.is_file() || kind.is_dir() {
+        Ok(())
+    } else {
+        Err(refused("is neither a file nor a directory"))
+    }
+}
+
 /// Puts a file in another's place, in the same directory.
 pub(super) fn replace(root: &Path, from: &str, to: &str) -> io::Result<()> {
     let (from, to) = (components(from)?, components(to)?);
@@ -69,11 +79,27 @@ pub(super) fn adopt(root: &Path, path: &str, from: &Path) -> io::Result<()> {
         at = enter(&at, part, true)?;
     }
     match renameat(AT_FDCWD, from, &at, *name) {
+        Err(nix::Error::ENOTEMPTY | nix::Error::EEXIST) => merge(from, &root.join(path)),
         Err(nix::Error::ENOENT) if fstatat(&at, *name, AtFlags::AT_SYMLINK_NOFOLLOW).is_ok() => {
             Ok(())
         }
         done => Ok(done?),
     }
+}
+
+/// Moves what is in a directory into one that has other inputs already; those stay.
+fn merge(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        match std::fs::symlink_metadata(&to) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => std::fs::rename(from, to)?,
+            Err(error) => return Err(error),
+            Ok(there) if there.is_dir() && entry.file_type()?.is_dir() => merge(&from, &to)?,
+            Ok(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// The parts of a path that can't lead out of a directory.

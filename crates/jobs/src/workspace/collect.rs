@@ -11,7 +11,7 @@ use regex::bytes::RegexSet;
 
 use super::arrays::Arrays;
 use super::streams::{open_stream, tail};
-use super::{Stream, beneath, disk_use, size, stream_path, work};
+use super::{Stream, beneath, directories, disk_use, size, stream_path, work};
 use crate::executor::{Collected, Ending, Output, OutputContent, ToldFault};
 use crate::plan::{OutputRule, OutputSource, Plan};
 
@@ -62,6 +62,10 @@ fn collect_one(
 ) -> Result<(), String> {
     let root = work(directory);
     match &rule.source {
+        OutputSource::Path(path) if rule.data_type == DataType::Dir.name() => {
+            let found = directories::pack(plan, directory, path, &rule.name, rule.required)?;
+            outputs.extend(found.map(|content| output(rule, None, content)));
+        }
         OutputSource::Path(path) => match beneath::open_regular(&root, path) {
             Ok(file) => {
                 let content = content(plan, rule, path, file, arrays)?;

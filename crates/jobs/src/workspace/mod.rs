@@ -5,6 +5,10 @@
 //! DIRECTORY/         mode 0700, one a job
 //!   work/            the workspace: the program's working directory
 //!   arrays/          outputs that are arrays, where their files are not the arrays' bytes
+//!   fetched/         inputs that were fetched, until they are moved into the workspace
+//!   packed/          outputs that are directories, as archives
+//!   sent/            outputs that are arrays, as files that tell their shapes
+//!   addresses        which addresses outputs have; `delivered`: where they were brought
 //!   stdout, stderr   its log, where the plan does not redirect them into the workspace
 //!   run              the journal of the executor on this machine
 //! ```
@@ -20,6 +24,7 @@
 mod arrays;
 mod beneath;
 mod collect;
+mod directories;
 mod prepare;
 mod size;
 mod spare;

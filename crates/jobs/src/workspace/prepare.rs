@@ -42,7 +42,7 @@ pub fn prepare(plan: &Plan, directory: &Path) -> Result<(), PrepareError> {
             InputContent::Text(text) => text.as_bytes(),
             InputContent::Bytes(bytes) => bytes,
             InputContent::InPlace => {
-                beneath::open_regular(&root, &input.path)
+                beneath::find(&root, &input.path)
                     .map_err(failed(format!("find input file {} in its place", input.path)))?;
                 continue;
             }

@@ -7,13 +7,16 @@ use std::path::Path;
 
 use super::work;
 
-/// Bytes in a job's workspace, its logs and the arrays made of its outputs. What vanishes during the count is not counted.
+/// Bytes in a job's workspace, its logs, and the arrays and archives made of its outputs. What
+/// vanishes during the count is not counted.
 pub fn disk_use(directory: &Path) -> u64 {
     let logs = ["stdout", "stderr"].map(|log| {
         std::fs::symlink_metadata(directory.join(log)).map_or(0, |metadata| bytes_of(&metadata))
     });
     let mut sum = logs.iter().sum::<u64>() + workspace_use(directory);
-    walk(&directory.join(super::arrays::DIRECTORY), &mut |_, metadata| sum += bytes_of(metadata));
+    for made in [super::arrays::DIRECTORY, super::directories::PLACE] {
+        walk(&directory.join(made), &mut |_, metadata| sum += bytes_of(metadata));
+    }
     sum
 }
 

@@ -7,7 +7,9 @@ use tempfile::TempDir;
 use super::*;
 use crate::array_file::Format;
 use crate::executor::{Collected, Ending, OutputContent, conformance};
-use crate::plan::{InputContent, InputFile, OutputRule, OutputSource, ProgressRule, Staged};
+use crate::plan::{
+    Fetched, InputContent, InputFile, OutputRule, OutputSource, ProgressRule, Staged,
+};
 
 fn plan() -> Plan {
     conformance::plan("/bin/true", &[])
@@ -429,4 +431,93 @@ proptest! {
         let names: Vec<_> = fs::read_dir(directory.path()).unwrap().flatten().collect();
         prop_assert_eq!(names.len(), 1);
     }
+}
+
+#[test]
+fn an_output_directory_is_packed_and_a_broken_one_is_told() {
+    let directory = place();
+    let rule = || rule("dir", path("out/case"));
+    assert_eq!(problem(&directory, rule()), "the program did not write out/case");
+    let optional = OutputRule { required: false, ..rule() };
+    assert_eq!(collect_one(&directory, optional).outputs, []);
+    let case = work(directory.path()).join("out/case");
+    fs::create_dir_all(case.join("0")).unwrap();
+    fs::write(case.join("0/U"), "velocity").unwrap();
+    let collected = collect_one(&directory, rule());
+    let [output] = collected.outputs.as_slice() else { panic!("{collected:?}") };
+    let OutputContent::Archive { path: packed, len } = &output.content else { panic!() };
+    let archive = fs::read(directory.path().join(packed)).unwrap();
+    assert_eq!(archive.len() as u64, *len);
+    let to = directory.path().join("unpacked");
+    crate::archive::unpack(&archive[..], false, &to, &Default::default()).unwrap();
+    assert_eq!(fs::read(to.join("0/U")).unwrap(), b"velocity");
+    assert!(collected.disk >= 8 + len, "what was packed counts");
+    // Packed again, as after a kill.
+    assert_eq!(collect_one(&directory, rule()).outputs, collected.outputs);
+    symlink("/etc", case.join("away")).unwrap();
+    let said = problem(&directory, rule());
+    assert_eq!(said, "out/case: \"away\" is a link that leads out of the directory, or might");
+    fs::remove_dir_all(&case).unwrap();
+    fs::write(&case, "a file").unwrap();
+    assert_eq!(problem(&directory, rule()), "out/case is no directory");
+    fs::remove_file(&case).unwrap();
+    symlink("/etc", &case).unwrap();
+    assert_eq!(problem(&directory, rule()), "out/case is no directory");
+}
+
+#[test]
+fn fetched_inputs_are_moved_into_the_workspace_once() {
+    let directory = place();
+    let fetched = directory.path().join("fetched/2");
+    fs::create_dir_all(fetched.join("1")).unwrap();
+    fs::write(fetched.join("0"), "mesh").unwrap();
+    fs::write(fetched.join("1/file"), "in a directory").unwrap();
+    let input = |path: &str, at: &str| {
+        let content = InputContent::Fetched(Fetched {
+            parameter: path.to_owned(),
+            peer: String::new(),
+            bytes: 4,
+            placed: "copy".to_owned(),
+            at: format!("fetched/2/{at}"),
+        });
+        InputFile { path: path.to_owned(), content }
+    };
+    let plan = Plan { inputs: vec![input("sub/mesh", "0"), input("case", "1")], ..plan() };
+    for _ in 0..2 {
+        prepare(&plan, directory.path()).unwrap();
+        let read = |name: &str| fs::read_to_string(work(directory.path()).join(name)).unwrap();
+        assert_eq!((read("sub/mesh"), read("case/file")), ("mesh".into(), "in a directory".into()));
+    }
+    // A directory in which other inputs are already, one under the name of one of its files.
+    fs::create_dir_all(fetched.join("3/sub")).unwrap();
+    for file in ["3/file", "3/sub/mesh", "3/sub/grid"] {
+        fs::write(fetched.join(file), "theirs").unwrap();
+    }
+    let content = InputContent::Text("own".to_owned());
+    let own = InputFile { path: "full/sub/mesh".to_owned(), content };
+    let merged = Plan { inputs: vec![own, input("full", "3")], ..plan.clone() };
+    for _ in 0..2 {
+        prepare(&merged, directory.path()).unwrap();
+        let read = |name: &str| fs::read_to_string(work(directory.path()).join(name)).unwrap();
+        let all = ["full/file", "full/sub/mesh", "full/sub/grid"].map(read);
+        assert_eq!(all, ["theirs", "own", "theirs"]);
+    }
+    let plan = Plan { inputs: vec![input("other", "7")], ..plan };
+    assert!(prepare(&plan, directory.path()).is_err());
+}
+
+#[test]
+fn an_input_becomes_the_programs_own() {
+    let directory = place();
+    let pooled = directory.path().join("pooled");
+    fs::write(&pooled, "whole").unwrap();
+    fs::create_dir(work(directory.path()).join("sub")).unwrap();
+    let input = work(directory.path()).join("sub/mesh");
+    fs::hard_link(&pooled, &input).unwrap();
+    for _ in 0..2 {
+        make_private_input(directory.path(), "sub/mesh").unwrap();
+        fs::write(&input, "whole").unwrap();
+    }
+    fs::write(&input, "changed").unwrap();
+    assert_eq!(fs::read_to_string(&pooled).unwrap(), "whole");
 }

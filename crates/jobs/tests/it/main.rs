@@ -7,6 +7,7 @@ mod ending;
 mod guarding;
 mod leaving;
 mod limits;
+mod references;
 mod starting;
 mod survival;
 

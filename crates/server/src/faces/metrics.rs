@@ -52,11 +52,77 @@ pub struct Metrics {
     queued: Gauge<i64, AtomicI64>,
     running: Gauge<i64, AtomicI64>,
     disk: Gauge<i64, AtomicI64>,
-    served: Counter<u64, AtomicU64>,
+    pool: Gauge<i64, AtomicI64>,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
+/// What is counted of data by reference.
+#[derive(Clone, Debug, Default)]
+pub struct DataFigures {
+    /// Bytes sent to those who had an address.
+    served: Counter<u64, AtomicU64>,
+    /// Bytes taken in from those who uploaded.
+    received: Counter<u64, AtomicU64>,
+    /// Bytes that references stood for.
+    resolved: Counter<u64, AtomicU64>,
+    /// Bytes of outputs that were delivered.
+    delivered: Counter<u64, AtomicU64>,
+    running: Gauge<i64, AtomicI64>,
+}
+
+/// A transfer that runs as long as this lives.
+#[derive(Debug)]
+pub(crate) struct RunningTransfer(Gauge<i64, AtomicI64>);
+
+impl Drop for RunningTransfer {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl DataFigures {
+    /// A transfer begins.
+    pub(crate) fn transfer(&self) -> RunningTransfer {
+        self.running.inc();
+        RunningTransfer(self.running.clone())
+    }
+
+    /// So many bytes are sent.
+    pub(crate) fn served(&self, bytes: u64) {
+        self.served.inc_by(bytes);
+    }
+
+    /// So many bytes came.
+    pub(crate) fn received(&self, bytes: u64) {
+        self.received.inc_by(bytes);
+    }
+
+    /// A reference stood for so many bytes.
+    pub(crate) fn resolved(&self, bytes: u64) {
+        self.resolved.inc_by(bytes);
+    }
+
+    /// So many bytes were delivered.
+    pub(crate) fn delivered(&self, bytes: u64) {
+        self.delivered.inc_by(bytes);
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        for (name, help, counter) in [
+            ("data_served", "Data sent to those who had its address", &self.served),
+            ("data_received", "Data taken in from those who uploaded it", &self.received),
+            ("data_resolved", "Data that references stood for, fetched or here", &self.resolved),
+            ("data_delivered", "Outputs delivered to where callers wanted them", &self.delivered),
+        ] {
+            registry.register_with_unit(name, help, Unit::Bytes, counter.clone());
+        }
+        let help = "References being resolved and outputs being delivered";
+        registry.register("transfers_running", help, self.running.clone());
+    }
+}
+
+impl Metrics {
+    /// Those of a server; of data by reference, these.
+    pub fn new(data: &DataFigures) -> Self {
         let mut registry = Registry::with_prefix("fishplate");
         let calls = Family::default();
         registry.register("calls", "Calls answered", calls.clone());
@@ -81,14 +147,10 @@ impl Default for Metrics {
             Unit::Bytes,
             disk.clone(),
         );
-        let served = Counter::default();
-        registry.register_with_unit(
-            "data_served",
-            "Data sent to those who had its address",
-            Unit::Bytes,
-            served.clone(),
-        );
-        Self { served, registry, calls, durations, connections, queued, running, disk }
+        data.register(&mut registry);
+        let pool = Gauge::default();
+        registry.register_with_unit("pool_size", "Data in the pool", Unit::Bytes, pool.clone());
+        Self { pool, registry, calls, durations, connections, queued, running, disk }
     }
 }
 
@@ -122,11 +184,6 @@ impl Metrics {
         Counters { done: self.calls.get_or_create(&labels).clone(), durations }
     }
 
-    /// So many bytes of data are sent.
-    pub fn served(&self, bytes: u64) {
-        self.served.inc_by(bytes);
-    }
-
     /// A connection was accepted.
     pub fn connected(&self) {
         self.connections.inc();
@@ -146,6 +203,9 @@ impl Host {
         self.metrics.queued.set(gauge(backlog.queued));
         self.metrics.running.set(gauge(backlog.running));
         self.metrics.disk.set(gauge(self.engine.disk_used()));
+        if let Ok(bytes) = self.data.pool.total() {
+            self.metrics.pool.set(gauge(bytes));
+        }
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.metrics.registry);

@@ -73,7 +73,7 @@ fn start(
 ) -> tokio::task::JoinHandle<Outcome> {
     let (host, hosted) = (Arc::clone(host), Arc::clone(hosted));
     tokio::spawn(async move {
-        call(&host, &hosted, operation, Vec::new(), &mut Reserved::default()).await
+        run(&host, &hosted, operation, Vec::new(), &mut Reserved::default()).await
     })
 }
 
@@ -102,12 +102,12 @@ async fn beyond_those_that_run_calls_wait_and_beyond_those_they_are_refused() {
     let waiting = start(&host, &hosted, "wait");
     until(|| host.gate.waiting.load(Ordering::Relaxed) == 1).await;
     let fault =
-        call(&host, &hosted, "slow", Vec::new(), &mut Reserved::default()).await.unwrap_err();
+        run(&host, &hosted, "slow", Vec::new(), &mut Reserved::default()).await.unwrap_err();
     assert_eq!(fault.code, FaultCode::QueueFull);
     assert_eq!(fault.limit.unwrap().name, "functions_queued");
     assert!(fault.retry_after.is_some());
     // A quick one needs no place.
-    assert!(call(&host, &hosted, "quick", Vec::new(), &mut Reserved::default()).await.is_ok());
+    assert!(run(&host, &hosted, "quick", Vec::new(), &mut Reserved::default()).await.is_ok());
     // One who hangs up waits no more.
     waiting.abort();
     until(|| host.gate.waiting.load(Ordering::Relaxed) == 0).await;
@@ -128,7 +128,7 @@ async fn a_function_that_takes_too_long_is_given_up_and_told_so() {
         settings.function_time = Duration::from_millis(20);
     });
     let fault =
-        call(&host, &hosted, "watch", Vec::new(), &mut Reserved::default()).await.unwrap_err();
+        run(&host, &hosted, "watch", Vec::new(), &mut Reserved::default()).await.unwrap_err();
     assert_eq!(fault.code, FaultCode::LimitExceeded);
     assert_eq!(fault.limit.unwrap().name, "function_time");
     // It saw that nobody waits, and gave its place back.
@@ -151,11 +151,11 @@ async fn only_what_is_declared_quick_runs_where_its_message_was_read() {
     let (host, hosted, _tell) = host(data.path(), |_| ());
     let here = thread_name();
     assert_eq!(
-        text(&call(&host, &hosted, "quick", Vec::new(), &mut Reserved::default()).await),
+        text(&run(&host, &hosted, "quick", Vec::new(), &mut Reserved::default()).await),
         here
     );
     assert_ne!(
-        text(&call(&host, &hosted, "slow", Vec::new(), &mut Reserved::default()).await),
+        text(&run(&host, &hosted, "slow", Vec::new(), &mut Reserved::default()).await),
         here
     );
 }
@@ -182,7 +182,7 @@ async fn outputs_have_memory_until_they_are_sent_and_those_who_wait_for_it_keep_
         tokio::spawn(async move {
             let mut memory = memory;
             let count = vec![Argument::text("count", (1 << 20).to_string())];
-            let outcome = call(&host, &hosted, "many", count, &mut memory).await;
+            let outcome = run(&host, &hosted, "many", count, &mut memory).await;
             (outcome, memory)
         })
     };

@@ -139,8 +139,7 @@ impl ArrayDraft {
 
     /// An element in the array.
     pub(super) fn start(&mut self, tag: &StartTag<'_>) -> Result<Within, Fault> {
-        let refers = tag.is(XOP, "Include") || tag.namespace == XDESCR || reference::begins(tag);
-        if refers && self.form.is_none() || self.form == Some(ArrayForm::Binary) {
+        if self.form.is_none() && refers(tag) || self.form == Some(ArrayForm::Binary) {
             self.form = Some(ArrayForm::Binary);
             return match self.binary.start(tag)? {
                 WithinBinary::Include => Ok(Within::Include),
@@ -337,6 +336,11 @@ impl ArrayDraft {
         let data = Box::new(Content::Data(items.collector.finish(sink)));
         Ok(Numbers { element, shape: Some(shape), data, form, names: Vec::new() })
     }
+}
+
+/// Whether this tag begins what stands for an array's bytes rather than one of its elements.
+fn refers(tag: &StartTag<'_>) -> bool {
+    tag.is(XOP, "Include") || tag.namespace == XDESCR || reference::begins(tag)
 }
 
 /// Numbers of a run.

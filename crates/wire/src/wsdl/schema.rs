@@ -15,6 +15,9 @@ use crate::name::{PARAMETER, SWA_REF, XMIME, XSD};
 /// file into memory.
 const ANY_CONTENT: (&str, &str) = ("xmime:expectedContentTypes", "application/octet-stream");
 
+/// What a directory is sent as. No such type is registered; this name is in general use.
+const TAR: (&str, &str) = ("xmime:expectedContentTypes", "application/x-tar");
+
 /// How a file is typed.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum FileType {
@@ -173,7 +176,11 @@ impl Schema {
             attributes.push(("maxOccurs", "unbounded"));
         }
         if parameter.data_type.is_binary() && type_name == self.file.name() {
-            attributes.extend(self.file.attributes());
+            let told = self.file.attributes();
+            attributes.extend(match parameter.data_type {
+                DataType::Dir => told.map(|_| TAR),
+                _ => told,
+            });
         }
         to.open("xs:element", &attributes);
         annotate_parameter(to, parameter, self.view);
@@ -352,7 +359,9 @@ fn parameter_text(parameter: &Parameter) -> String {
     }
     match &parameter.data_type {
         DataType::Xml => sentences.push("An XML file.".to_owned()),
-        DataType::Dir => sentences.push("A directory, as a tar archive.".to_owned()),
+        DataType::Dir => {
+            sentences.push(format!("A directory, as a tar archive ({}).", TAR.1));
+        }
         DataType::Array(of) => sentences.push(format!("An array: {of}.")),
         _ => {}
     }

@@ -152,6 +152,61 @@ fn the_richer_view_types_files_otherwise_and_reads_back() {
 }
 
 #[test]
+fn the_richer_view_has_a_choice_for_a_file_and_nothing_to_fetch() {
+    let service = service(vec![Operation {
+        name: "call".to_owned(),
+        documentation: String::new(),
+        signature: Signature {
+            inputs: vec![
+                Parameter::new("deck", DataType::Raw),
+                Parameter::new("m", DataType::from_name("float[][]").unwrap()),
+            ],
+            outputs: vec![Parameter::new("case", DataType::Dir)],
+        },
+    }]);
+    let interface = Interface::of(&service);
+    for binding in [Binding::Soap, Binding::Swa, Binding::Dime] {
+        let view = View { data: DataView::Xdescr, binding, ..View::default() };
+        let text = write(&service, &interface, view, ADDRESS);
+        let document = roxmltree::Document::parse(&text).unwrap();
+        let nodes = |name: &'static str| {
+            let document = &document;
+            document.descendants().filter(move |node| node.tag_name().name() == name)
+        };
+        let published: Vec<_> =
+            nodes("schema").filter_map(|node| node.attribute("targetNamespace")).collect();
+        for import in nodes("import") {
+            assert!(published.contains(&import.attribute("namespace").unwrap()));
+            assert_eq!(import.attribute("schemaLocation"), None);
+        }
+        for prefix in ["wsa", "x", "o"] {
+            let namespace =
+                document.descendants().find_map(|node| node.lookup_namespace_uri(Some(prefix)));
+            assert!(published.contains(&namespace.unwrap()), "{prefix}");
+        }
+        let of = |name: &str| {
+            let named = |node: &roxmltree::Node<'_, '_>| node.attribute("name") == Some(name);
+            let data = nodes("complexType").find(named).unwrap();
+            let refers = data.descendants().filter_map(|node| node.attribute("ref"));
+            refers.map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(of("Data"), ["x:Value", "x:XMLData", "wsa:EndpointReference"]);
+        let array = if binding == Binding::Soap { "DataArrayOfArrayOfFloat" } else { "DataArray" };
+        assert!(of(array).contains(&"wsa:EndpointReference".to_owned()));
+        let headers: Vec<_> = nodes("header").filter_map(|node| node.attribute("part")).collect();
+        assert_eq!(headers[..3], ["key", "session", "outputs"]);
+        let inputs = nodes("header")
+            .all(|node| node.ancestors().any(|above| above.tag_name().name() == "input"));
+        assert!(inputs, "with answers they would change what toolkits give back");
+    }
+    let plain = write(&service, &interface, View::default(), ADDRESS);
+    for absent in ["EndpointReference", "urn:fishplate:options:1", ":header"] {
+        assert!(!plain.contains(absent), "{absent}");
+    }
+    assert!(plain.contains("expectedContentTypes=\"application/x-tar\""));
+}
+
+#[test]
 fn actions_are_made_as_toolkits_know_them() {
     assert_eq!(action("urn:test", "call"), "urn:test#call");
     assert_eq!(action("http://a.example/b", "call"), "http://a.example/b/call");

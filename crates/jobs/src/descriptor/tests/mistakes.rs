@@ -95,6 +95,12 @@ fn mistakes_about_inputs() {
              `default`, or a word of its own",
         ),
         (
+            "[input.n]\nshare = 'copy'",
+            "3:9 \"'copy'\" `share` is for inputs in files | a value on the command line is the \
+             program's own",
+        ),
+        ("[input.m]\nshare = 'move'", "3:9 \"'move'\" `share` is not \"move\" | one of link, copy"),
+        (
             "[input.u]\nprefix = '-u'",
             "3:10 \"'-u'\" the slot's word has other slots, so it has no `prefix`",
         ),
@@ -138,7 +144,7 @@ fn mistakes_about_inputs() {
         (
             "[input.e]\ntype = 'raww'\nfilename = 'e'",
             "3:8 \"'raww'\" `raww` is no type of a parameter | one of int, long, float, double, \
-             bool, string, raw, xml, or an array such as double[] | `raw` is one",
+             bool, string, raw, xml, dir, or an array such as double[] | `raw` is one",
         ),
         (
             "[input.m]\nfilename = 'r'",
@@ -266,6 +272,11 @@ fn mistakes_about_outputs() {
             "5:8 \"'*'\" an output has a `path` or a `glob`, not both",
         ),
         (
+            "[output.q]\ntype = 'dir'\nglob = 'case*'",
+            "4:8 \"'case*'\" a `glob` collects files, and a directory is one | path = \"case\" \
+             collects the directory with all that is in it",
+        ),
+        (
             "[output.q]\ntype = 'raw'\nglob = '[a'",
             "4:8 \"'[a'\" the glob cannot be read: unclosed character class; missing ']' | `*` \
              and `?` match within a name, `**` across directories, `[a-z]` and `{a,b}` one of \
@@ -327,7 +338,7 @@ fn mistakes_about_the_command() {
         (
             "command = ['p', \"\\u00e9[in val x:itn]\"]",
             "1:34 \"itn\" `itn` is no type of a slot | one of int, long, float, double, bool, \
-             string, raw, xml, or an array such as double[] | `int` is one",
+             string, raw, xml, dir, or an array such as double[] | `int` is one",
         ),
         (
             "command = \"\"\"\np \\\n  '[in val x:int' \"\"\"",

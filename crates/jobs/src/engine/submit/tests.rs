@@ -60,7 +60,7 @@ fn one_attachment_may_be_several_inputs() {
             placement("d", bytes(&held)),
             placement("e", array(&held, ',')),
         ];
-        place_all(directory.path(), &placements, durable).unwrap();
+        place_all(directory.path(), &placements, durable, &Limits::default()).unwrap();
         let read = |path: &str| fs::read(directory.path().join("work").join(path)).unwrap();
         for path in ["a", "sub/c", "d"] {
             assert_eq!(read(path), numbers, "{path}");
@@ -77,6 +77,62 @@ fn the_file_of_arrays_stays_its_holders() {
     let directory = TempDir::new().unwrap();
     let held = attachment(directory.path(), &[0; 8]);
     let placements = [placement("a", array(&held, ' ')), placement("b", array(&held, ','))];
-    place_all(directory.path(), &placements, false).unwrap();
+    place_all(directory.path(), &placements, false, &Limits::default()).unwrap();
     assert!(!held.kept.load(Ordering::Relaxed) && held.path.exists());
+}
+
+#[test]
+fn a_file_that_others_hold_too_is_copied() {
+    let directory = TempDir::new().unwrap();
+    let held: Arc<dyn Held> = Arc::new(Pooled(attachment(directory.path(), b"whole")));
+    let path = held.path().to_owned();
+    let placements = [placement("a", Placed::Bytes(Payload::Spooled(held)))];
+    place_all(directory.path(), &placements, true, &Limits::default()).unwrap();
+    assert_eq!(fs::read(directory.path().join("work/a")).unwrap(), b"whole");
+    assert_eq!(fs::read(path).unwrap(), b"whole");
+}
+
+/// A file of a pool.
+#[derive(Debug)]
+struct Pooled(Arc<Attachment>);
+
+impl Held for Pooled {
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn keep(&self) {
+        panic!("it is not ours");
+    }
+}
+
+#[test]
+fn a_directory_is_unpacked_when_it_is_accepted() {
+    let archive = archive::tests::small_archive();
+    for spooled in [false, true] {
+        let directory = TempDir::new().unwrap();
+        let payload = match spooled {
+            true => Payload::Spooled(attachment(directory.path(), &archive)),
+            false => Payload::Inline(archive.clone().into()),
+        };
+        let content = Placed::Directory(payload, "case".to_owned());
+        let placements = [placement("sub/case", content)];
+        place_all(directory.path(), &placements, true, &Limits::default()).unwrap();
+        assert_eq!(fs::read(directory.path().join("work/sub/case/a")).unwrap(), b"x");
+        let narrow = Limits { entries: 0, ..Limits::default() };
+        let other = TempDir::new().unwrap();
+        let refused = place_all(other.path(), &placements, true, &narrow).unwrap_err();
+        let NotPlaced::Refused(fault) = refused else { panic!("{refused:?}") };
+        assert_eq!(fault.code, FaultCode::InvalidValue);
+        assert_eq!(fault.parameter.as_deref(), Some("case"));
+        assert_eq!(fault.limit.unwrap().name, "directory_entries");
+    }
 }

@@ -110,11 +110,14 @@ async fn a_fetch_that_fails_ends_the_job_and_its_other_fetches() {
     for fixture in Fixture::each(3) {
         let (engine, fetcher) = with_fetcher(&fixture);
         fetcher.hold(GRID);
+        fetcher.hold(MESH);
         let refused = Fault::new(FaultCode::AddressForbidden, "10.0.0.1 is private");
         fetcher.fail(MESH, refused.limit("allow_private", "false"));
         let (engine, run) = run(engine);
         let accepted = engine.submit(mesh_and_grid()).await.unwrap();
         let job = accepted.job;
+        until("both transfers", || fetcher.fetches().len() == 2).await;
+        fetcher.let_go(MESH);
         let end = engine.wait(accepted).await.unwrap().conclusion;
         let fault = end.fault(job).unwrap();
         assert_eq!(fault.code, FaultCode::AddressForbidden);
@@ -130,6 +133,7 @@ async fn a_fetch_that_fails_ends_the_job_and_its_other_fetches() {
         let call = NewWork { delivery: Delivery::Now, ..mesh_and_grid() };
         let accepted = engine.submit(call).await.unwrap();
         let job = accepted.job;
+        fetcher.let_go(MESH);
         let ended = engine.wait(accepted).await.unwrap();
         assert_eq!(ended.conclusion.fault(job).unwrap().code, FaultCode::AddressForbidden);
         assert!(!ended.kept);
@@ -285,5 +289,31 @@ async fn an_array_arrives_in_the_format_of_its_slot() {
     ] {
         let fault = arrived(text, data_type, bytes).await.unwrap_err();
         assert!(fault.starts_with(says), "{fault}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_directory_arrives_unpacked_or_the_fault_names_what_is_wrong() {
+    for fixture in Fixture::each(3) {
+        let (engine, fetcher) = with_fetcher(&fixture);
+        fetcher.put(MESH, &crate::archive::tests::small_archive());
+        let (engine, run) = run(engine);
+        let directory = || work_with(vec![fetch("case", MESH, Arrival::Directory)]);
+        let accepted = engine.submit(directory()).await.unwrap();
+        let job = accepted.job;
+        let end = engine.wait(accepted).await.unwrap().conclusion;
+        assert_eq!(end.state(), JobState::Done, "{end:?}");
+        let file = engine.shared.directory(job).join("fetched/1/0/a");
+        assert_eq!(std::fs::read(file).unwrap(), b"x");
+        assert_eq!(status(&engine, job).transfers[0].placed, Some(Placing::Copy));
+        fetcher.put(MESH, b"no archive");
+        let accepted = engine.submit(directory()).await.unwrap();
+        let job = accepted.job;
+        let fault = engine.wait(accepted).await.unwrap().conclusion.fault(job).unwrap();
+        assert_eq!(
+            (fault.code, fault.parameter.as_deref()),
+            (FaultCode::InvalidValue, Some("case"))
+        );
+        run.abort();
     }
 }

@@ -1,10 +1,11 @@
 use bytes::Bytes;
+use fishplate_contract::DataRef;
 
 use super::super::plan::{WorkerProgram, plan};
 use super::*;
 use crate::executor::{ArrayBytes, Ending, OutputContent};
 use crate::function::PackedArray;
-use crate::plan::Plan;
+use crate::plan::{Fetched, InputContent, Plan};
 use crate::workspace;
 
 fn services() -> Vec<Functions> {
@@ -26,13 +27,37 @@ fn services() -> Vec<Functions> {
 }
 
 fn prepared(operation: &str, arguments: &[Argument]) -> (tempfile::TempDir, Plan) {
+    prepared_with(operation, arguments, &[])
+}
+
+/// The same once these files were fetched.
+fn prepared_with(
+    operation: &str,
+    arguments: &[Argument],
+    fetched: &[&[u8]],
+) -> (tempfile::TempDir, Plan) {
     let directory = tempfile::tempdir().unwrap();
     let worker = WorkerProgram {
         program: "/bin/fishplate".into(),
         arguments: vec!["function".to_owned()],
         environment: "/nowhere".into(),
     };
-    let (plan, placements) = plan(&services()[0], operation, arguments, &worker).unwrap();
+    let (mut plan, placements) = plan(&services()[0], operation, arguments, &worker).unwrap();
+    assert_eq!(plan.fetches().count(), fetched.len());
+    fs::create_dir_all(directory.path().join("fetched/1")).unwrap();
+    let mut fetched = fetched.iter().enumerate();
+    for input in &mut plan.inputs {
+        let InputContent::Fetch(fetch) = &input.content else { continue };
+        let (at, bytes) = fetched.next().unwrap();
+        fs::write(directory.path().join(format!("fetched/1/{at}")), bytes).unwrap();
+        input.content = InputContent::Fetched(Fetched {
+            parameter: fetch.parameter.clone(),
+            peer: String::new(),
+            bytes: bytes.len() as u64,
+            placed: "copy".to_owned(),
+            at: format!("fetched/1/{at}"),
+        });
+    }
     assert!(placements.is_empty());
     assert_eq!(plan.arguments, ["function", "test", operation]);
     workspace::prepare(&plan, directory.path()).unwrap();
@@ -69,6 +94,30 @@ fn an_array_is_left_with_its_shape() {
     let (element, shape) = ("float".to_owned(), vec![2, 3]);
     let content = OutputContent::Array { element, shape, bytes: ArrayBytes::Inline(bytes) };
     assert_eq!((&collected.outputs[0].content, collected.problem), (&content, None));
+}
+
+#[test]
+fn what_was_fetched_is_an_argument_like_others() {
+    let refer = |name: &str| {
+        let reference = DataRef::new("http://a.example/x");
+        Argument::new(name, Value::Data(Payload::Reference(reference)))
+    };
+    let arguments = [Argument::text("x", "21"), refer("data")];
+    let (directory, _plan) = prepared_with("twice", &arguments, &[b"fetched"]);
+    let work = directory.path().join("work");
+    assert_eq!(run(&services(), "test", "twice", &work).unwrap(), Ended::Well);
+    assert_eq!(fs::read(work.join("out/data")).unwrap(), b"fetched");
+    // A small array, and one that is not kept in memory.
+    for rows in [2_u64, 20_000] {
+        let numbers = vec![0x40; usize::try_from(rows * 8).unwrap()];
+        let header = array_file::npy::Header::print(Element::Float, &[rows, 2]);
+        let npy = [header, numbers].concat();
+        let (directory, plan) = prepared_with("echo", &[refer("m")], &[&npy]);
+        let work = directory.path().join("work");
+        assert_eq!(run(&services(), "test", "echo", &work).unwrap(), Ended::Well);
+        assert_eq!(fs::read(work.join("out/m")).unwrap(), npy);
+        assert_eq!(plan.inputs[0].path, "in/m");
+    }
 }
 
 #[test]

@@ -237,7 +237,7 @@ async fn revoke(data: &Arc<Data>, rest: &str, owner: &Principal) -> Result<Reply
 
 fn sent(host: &Host, representation: &Representation, asked: &Parts) -> Reply {
     let (reply, bytes) = send(representation, &asked.method, &asked.headers);
-    host.metrics.served(bytes);
+    host.data.figures.served(bytes);
     reply
 }
 

@@ -71,6 +71,7 @@ pub(super) async fn keep(
     blocking(move || {
         let lease = arriving.commit(must_be.as_ref(), true)?;
         let grant = data.grant(&lease, &owner, &name, &media_type)?;
+        data.figures.received(lease.len());
         Ok::<_, PoolError>(Stored { grant, len: lease.len(), digest: lease.digest() })
     })
     .await

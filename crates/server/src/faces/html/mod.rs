@@ -30,7 +30,26 @@ pub fn index(host: &Host) -> String {
         );
     }
     body.push_str("</dl>\n");
+    data(&mut body, host);
     framed("Services", &body)
+}
+
+/// Where data goes, and how much there is.
+fn data(body: &mut String, host: &Host) {
+    let held = host.data.pool.total().unwrap_or(0);
+    let _ = writeln!(
+        body,
+        "<h2>Data</h2>\n<p>The pool of this server holds {} MB.</p>",
+        held.div_ceil(1_000_000)
+    );
+    if host.data.uploads.is_some() {
+        let _ = writeln!(
+            body,
+            "<p>Put a file there; the answer is a reference to it, for calls of services here and \
+             elsewhere:</p>\n<pre>curl -T FILE {}/data/</pre>",
+            escaped(&host.settings.public_url)
+        );
+    }
 }
 
 /// A name that is no service.

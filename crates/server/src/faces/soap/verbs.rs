@@ -4,7 +4,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use fishplate_contract::{
-    Argument, Call, CallOptions, Exposed, Fault, FaultCode, JobId, JobState, Principal, Value, Verb,
+    Argument, Call, CallOptions, Exposed, Fault, FaultCode, JobId, JobState, OutputChoice,
+    Principal, Value, Verb,
 };
 use fishplate_jobs::engine::{Accepted, Delivery, Engine, NewWork, fingerprint};
 use fishplate_jobs::function;
@@ -15,7 +16,9 @@ use fishplate_jobs::workspace::Stream;
 
 use super::fields;
 use super::handle::Given;
+use crate::data::{Working, blocking};
 use crate::functions;
+use crate::functions::references::{fetched, refers};
 use crate::host::{Handler, Host, Hosted};
 use crate::memory::Reserved;
 use crate::sessions;
@@ -48,7 +51,9 @@ pub(super) async fn perform(
             sessions::answer(&host.data, operation, arguments, principal).await?
         }
         Verb::Call if functions::answers(hosted, &exposed.operation, &options) => {
-            functions::call(host, hosted, &exposed.operation, arguments, memory).await?
+            check_session(host, &options, &principal).await?;
+            let by = functions::Caller { owner: &principal, options: &options };
+            functions::call(host, hosted, &exposed.operation, arguments, by, memory).await?
         }
         Verb::Call => {
             let call = Call {
@@ -75,7 +80,7 @@ pub(super) async fn perform(
         }
         verb => {
             let given = checked(exposed, arguments)?;
-            on_jobs(engine, service, &principal, exposed, verb, &given).await?
+            on_jobs(engine, service, &principal, exposed, verb, &given, &options.outputs).await?
         }
     };
     Ok(Given { outputs, ..Given::default() })
@@ -112,7 +117,7 @@ async fn call_and_wait(
 async fn submit(
     host: &Host,
     hosted: &Hosted,
-    call: Call,
+    mut call: Call,
     delivery: Delivery,
 ) -> Result<Accepted, Fault> {
     let most = host.settings.key_length;
@@ -124,7 +129,17 @@ async fn submit(
             .parameter("key")
             .limit("key_length", format!("{most} characters")));
     }
-    let (plan, placements) = plan(host, hosted, &call)?;
+    check_session(host, &call.options, &call.principal).await?;
+    if let Handler::Functions(service) = &hosted.handler
+        && refers(&call.arguments)
+    {
+        let operation = service.entry(&call.operation)?.operation();
+        let given = std::mem::take(&mut call.arguments);
+        let session = call.options.session;
+        call.arguments = fetched(host, operation, given, &call.principal, session).await?;
+    }
+    let (mut plan, placements) = plan(host, hosted, &call)?;
+    plan.choose(&call.options)?;
     let max_running = hosted.handler.max_running();
     let fingerprint = match call.options.key {
         Some(_) => digest(call.operation.clone(), call.arguments).await?,
@@ -142,7 +157,13 @@ async fn submit(
         max_running,
         delivery,
     };
-    host.engine.submit(work).await
+    let session = call.options.session;
+    let (owner, service) = (work.owner.clone(), work.service.clone());
+    let accepted = host.engine.submit(work).await?;
+    if let Some(session) = session {
+        host.data.works(Working { session, owner, service, job: accepted.job });
+    }
+    Ok(accepted)
 }
 
 /// How to run a call as a job.
@@ -159,6 +180,17 @@ fn plan(host: &Host, hosted: &Hosted, call: &Call) -> Result<(Plan, Vec<Placemen
             Ok((plan, placements))
         }
     }
+}
+
+/// Whether the session that a call names is there; it was used now.
+async fn check_session(host: &Host, options: &CallOptions, owner: &Principal) -> Result<(), Fault> {
+    let Some(session) = options.session else { return Ok(()) };
+    let Some(sessions) = host.data.sessions.clone() else {
+        let what = "this server offers no sessions; leave the header session out";
+        return Err(Fault::new(FaultCode::NotSupported, what));
+    };
+    let owner = owner.clone();
+    blocking(move || sessions.touch(&owner, &session)).await.map(drop)
 }
 
 fn no_operation() -> Fault {
@@ -180,6 +212,7 @@ async fn on_jobs(
     exposed: &Exposed,
     verb: Verb,
     given: &Checked,
+    again: &[OutputChoice],
 ) -> Result<Vec<Argument>, Fault> {
     if verb == Verb::Jobs {
         let filter = Filter {
@@ -194,7 +227,7 @@ async fn on_jobs(
     }
     let job = job_id(given.text("job").unwrap_or_default())?;
     Ok(match verb {
-        Verb::Results => engine.results(owner, service, &exposed.operation, job, &[]).await?,
+        Verb::Results => engine.results(owner, service, &exposed.operation, job, again).await?,
         Verb::Running => {
             let running = engine.running(owner, service, job)?;
             vec![Argument::text("running", running.to_string())]

@@ -1,0 +1,147 @@
+//! A disk that is full, or a process that may write no more: a clear error, and what was there
+//! stays.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fishplate_contract::{Fault, FaultCode, Held as _, SystemClock};
+use fishplate_data::session::{SessionError, SessionSettings};
+use fishplate_data::{Adoption, GrantRequest, Pool, PoolError, PoolSettings, Sessions};
+use nix::sys::resource::{Resource, setrlimit};
+
+use crate::{Mount, child, files, may_mount, owner, place};
+
+fn open(directory: &Path, reserve: u64) -> Pool {
+    let mut settings = PoolSettings::new(directory.join("pool"));
+    settings.disk_reserve = reserve;
+    Pool::open(settings, Arc::new(SystemClock)).unwrap()
+}
+
+fn is_full(error: PoolError) -> bool {
+    let full = matches!(error, PoolError::Full { .. });
+    full && Fault::from(error).code == FaultCode::StorageFull
+}
+
+#[test]
+fn a_full_disk_is_told_after_all_that_nobody_needs_went() {
+    if !may_mount() {
+        return;
+    }
+    let bed = tempfile::tempdir().unwrap();
+    let disk = bed.path().join("disk");
+    let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", "size=16m", "tmpfs"], &disk) else {
+        return;
+    };
+    let pool = open(&disk, 1 << 20);
+    let piece = |byte: u8| Bytes::from(vec![byte; 1 << 20]);
+    let kept = pool.store(&owner(0), &[piece(0)], None, false).unwrap();
+    let grant = pool.grant(&kept, &owner(0), GrantRequest::default()).unwrap();
+    // Twice what the disk holds: what nobody needs makes room.
+    for byte in 1..32 {
+        pool.store(&owner(0), &[piece(byte)], None, false).unwrap();
+    }
+    // And now what somebody does need does not.
+    let mut leases = Vec::new();
+    let error = (32..64)
+        .find_map(|byte| match pool.store(&owner(0), &[piece(byte)], None, false) {
+            Ok(lease) => {
+                leases.push(lease);
+                None
+            }
+            Err(error) => Some(error),
+        })
+        .expect("the disk is full at last");
+    assert!(is_full(error));
+    assert!(leases.len() > 8, "only {} leases had room", leases.len());
+    let large = pool.receive(&owner(0), None, Some(20 << 20)).unwrap_err();
+    assert!(is_full(large));
+    // One that did not say how much there is gets an error when there is no room, and keeps what
+    // it has.
+    let mut incoming = pool.receive(&owner(0), Some("key"), None).unwrap();
+    let error = (0..32).find_map(|_| incoming.append(piece(9)).err());
+    assert!(is_full(error.expect("the disk is full at last")));
+    drop(incoming);
+    assert_eq!(fs::read(kept.path()).unwrap(), piece(0));
+    leases.iter().for_each(|lease| assert_eq!(fs::read(lease.path()).unwrap().len(), 1 << 20));
+    leases.clear();
+    pool.store(&owner(0), &[piece(99)], None, false).unwrap();
+
+    // Somebody else leaves nothing at all, not even for the catalogue.
+    let mut other = fs::File::create(disk.join("other")).unwrap();
+    let mut filled = 0;
+    while let Ok(written) = other.write(&[0; 4096]) {
+        filled += written;
+    }
+    assert!(filled > 0);
+    assert_eq!(fs::read(pool.redeem(&grant.url).unwrap().unwrap().lease.path()).unwrap(), piece(0));
+    // What nobody needs goes after all.
+    assert!(pool.sweep().unwrap().evicted > 0);
+    pool.store(&owner(0), &[piece(100)], None, false).unwrap();
+}
+
+#[test]
+fn the_reserve_of_the_disk_stays_free() {
+    if !may_mount() {
+        return;
+    }
+    let bed = tempfile::tempdir().unwrap();
+    let disk = bed.path().join("disk");
+    let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", "size=16m", "tmpfs"], &disk) else {
+        return;
+    };
+    let pool = open(&disk, 12 << 20);
+    let error = pool.receive(&owner(0), None, Some(8 << 20)).unwrap_err();
+    assert!(is_full(error));
+    let lease = pool.store(&owner(0), &[vec![1; 1 << 20].into()], None, false).unwrap();
+    drop(lease);
+    // Something else fills the disk: what nobody needs goes at the next sweep.
+    fs::write(disk.join("other"), vec![0; 4 << 20]).unwrap();
+    assert_eq!(pool.sweep().unwrap().evicted, 1 << 20);
+
+    let mut settings = SessionSettings::new(disk.join("sessions"));
+    settings.disk_reserve = 14 << 20;
+    let sessions = Sessions::new(settings, Arc::new(SystemClock)).unwrap();
+    let session = sessions.open(&owner(0), None).unwrap();
+    let file = bed.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let error = sessions.put(&owner(0), &session.id, "x", &file, Adoption::Copy).unwrap_err();
+    assert!(matches!(error, SessionError::Full { .. }), "{error}");
+    assert_eq!(Fault::from(error).code, FaultCode::StorageFull);
+}
+
+#[test]
+#[ignore = "runs as a child of the test below"]
+fn limited() {
+    let directory = place();
+    let pool = open(&directory, 0);
+    // As a disk without room: writes fail beyond a megabyte of a file.
+    setrlimit(Resource::RLIMIT_FSIZE, 1 << 20, 1 << 20).unwrap();
+    #[expect(unsafe_code, reason = "else the limit's signal ends this process")]
+    // SAFETY: ignoring a signal runs no handler.
+    unsafe {
+        nix::sys::signal::signal(
+            nix::sys::signal::Signal::SIGXFSZ,
+            nix::sys::signal::SigHandler::SigIgn,
+        )
+        .unwrap();
+    }
+    let error = pool.store(&owner(0), &[vec![1; 3 << 20].into()], None, false).unwrap_err();
+    assert!(is_full(error));
+    let mut incoming = pool.receive(&owner(0), None, None).unwrap();
+    incoming.append(vec![1; 1 << 20]).unwrap();
+    assert!(is_full(incoming.append(vec![1; 1]).unwrap_err()));
+    drop(incoming);
+    assert_eq!(files(&directory.join("pool/incoming")).len(), 0);
+    pool.store(&owner(0), &[vec![1; 100].into()], None, false).unwrap();
+}
+
+#[test]
+fn a_write_that_fails_for_want_of_room_leaves_nothing() {
+    let bed = tempfile::tempdir().unwrap();
+    let ended = child("full::limited", bed.path()).output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+    assert!(String::from_utf8_lossy(&ended.stdout).contains("1 passed"));
+}

@@ -1,0 +1,283 @@
+//! `fishplate pool`: what the pool of this machine's servers holds.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use clap::Subcommand;
+use fishplate_contract::{Digest, Principal, SystemClock};
+use fishplate_data::pool::{Object, Pool, PoolSettings, Verified};
+use serde_json::{Value, json};
+
+use super::hosting::data_directory;
+use crate::exit::Exit;
+use crate::output::failure::Usage;
+use crate::output::text::{bytes, harmless, moment};
+use crate::output::{Output, progress};
+
+/// Show, pin, remove and verify what a server's pool holds
+///
+/// For the operator, on the server's machine, while it runs or not. The pool keeps each file once,
+/// by the SHA-256 of its bytes; wherever DIGEST stands, its first digits do.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  fishplate pool list --data /var/lib/fishplate
+  fishplate pool pin 2d711642b726
+  fishplate pool verify
+  fishplate pool revoke http://somewhere.com/data/TOKEN/pipe.msh")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    #[command(visible_alias = "show")]
+    List(ListArgs),
+    Pin(SomeArgs),
+    Unpin(SomeArgs),
+    Remove(SomeArgs),
+    Verify(VerifyArgs),
+    Revoke(RevokeArgs),
+}
+
+/// Which pool.
+#[derive(Debug, clap::Args)]
+struct Which {
+    /// Directory that holds the server's state [default: ~/.local/state/fishplate]
+    #[arg(long, value_name = "DIR", env = "FISHPLATE_DATA")]
+    data: Option<PathBuf>,
+    /// Directory of the pool [default: DATA/pool]
+    #[arg(long, value_name = "DIR")]
+    pool: Option<PathBuf>,
+}
+
+/// List what is there, the last used first: digest, size, owners, grants, pins
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Objects by their digests
+#[derive(Debug, clap::Args)]
+struct SomeArgs {
+    /// SHA-256 in hexadecimal digits; the first ones do
+    #[arg(value_name = "DIGEST", required = true)]
+    digests: Vec<String>,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Hash again what is there and tell what is damaged
+#[derive(Debug, clap::Args)]
+struct VerifyArgs {
+    /// SHA-256 in hexadecimal digits; the first ones do [default: all]
+    #[arg(value_name = "DIGEST")]
+    digests: Vec<String>,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Take back what a reference grants; the data stays until nobody holds it
+#[derive(Debug, clap::Args)]
+struct RevokeArgs {
+    /// URL, or a grant's ID as `pool list --json` tells it
+    #[arg(value_name = "REF", required = true)]
+    references: Vec<String>,
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Which {
+    /// The pool, if there is one: looking at it makes none.
+    fn open(&self) -> Result<Pool> {
+        let directory = match &self.pool {
+            Some(pool) => pool.clone(),
+            None => data_directory(self.data.as_deref())?.join("pool"),
+        };
+        if !directory.join("pool.sqlite").is_file() {
+            let told = "no server has kept data there; --data or --pool tells another place";
+            return Err(
+                Usage(format!("there is no pool in {}: {told}", directory.display())).into()
+            );
+        }
+        let opened = Pool::open(PoolSettings::new(&directory), Arc::new(SystemClock));
+        opened.with_context(|| cannot_open(&directory))
+    }
+}
+
+fn cannot_open(directory: &Path) -> String {
+    format!("cannot open the pool in {}", directory.display())
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
+    match &args.verb {
+        Verb::List(ListArgs { which }) => list(&which.open()?, output),
+        Verb::Pin(args) => each(args, output, "pinned", |pool, of| Ok(pool.pin(of, true)?)),
+        Verb::Unpin(args) => each(args, output, "unpinned", |pool, of| Ok(pool.pin(of, false)?)),
+        Verb::Remove(args) => {
+            each(args, output, "removed", |pool, of| Ok(pool.remove(of).map(drop)?))
+        }
+        Verb::Verify(args) => verify(args, output),
+        Verb::Revoke(args) => revoke(args, output),
+    }
+}
+
+fn list(pool: &Pool, output: Output) -> Result<Exit> {
+    let objects = pool.objects()?;
+    if output.json {
+        let told: Vec<Value> = objects.iter().map(object).collect();
+        output.value(&json!({ "objects": told, "size": pool.total()? }))?;
+        return Ok(Exit::Success);
+    }
+    for of in &objects {
+        let mut facts = Vec::new();
+        if of.pinned {
+            facts.push("pinned".to_owned());
+        }
+        match of.grants.len() {
+            0 => {}
+            1 => facts.push("1 grant".to_owned()),
+            many => facts.push(format!("{many} grants")),
+        }
+        let owners = of.owners.iter().map(Principal::as_str);
+        facts.extend(owners.filter(|name| !name.is_empty()).map(|name| format!("of {name}")));
+        let (size, used) = (bytes(of.len), moment(of.used));
+        let line = format!("{:64}  {size:>10}  {used}  {}", hex(of), facts.join(", "));
+        output.line(harmless(&line).trim_end())?;
+    }
+    output.note(&format!("{} in all", bytes(pool.total()?)));
+    Ok(Exit::Success)
+}
+
+fn object(of: &Object) -> Value {
+    let grants = of.grants.iter().map(|grant| {
+        json!({
+            "grant": grant.id.to_string(),
+            "owner": grant.owner.as_str(),
+            "name": grant.name,
+            "created": moment(grant.created),
+            "expires": moment(grant.expires),
+        })
+    });
+    json!({
+        "digest": of.digest.map(|digest| digest.hex()),
+        "size": of.len,
+        "owners": of.owners.iter().map(Principal::as_str).collect::<Vec<_>>(),
+        "grants": grants.collect::<Vec<_>>(),
+        "pinned": of.pinned,
+        "created": moment(of.created),
+        "used": moment(of.used),
+    })
+}
+
+/// Its digest; of what is still being hashed a note.
+fn hex(of: &Object) -> String {
+    of.digest.map_or_else(|| "(being hashed)".to_owned(), |digest| digest.hex())
+}
+
+/// Does the same to several objects and tells of each.
+fn each(
+    args: &SomeArgs,
+    output: Output,
+    done: &str,
+    what: impl Fn(&Pool, &Digest) -> Result<()>,
+) -> Result<Exit> {
+    let pool = args.which.open()?;
+    for digest in found(&pool, &args.digests)? {
+        what(&pool, &digest).with_context(|| digest.hex())?;
+        if output.json {
+            output.value(&json!({ "digest": digest.hex(), done: true }))?;
+        } else {
+            output.line(&format!("{} {done}", digest.hex()))?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// The exit code is 1 if something is damaged or missing.
+fn verify(args: &VerifyArgs, output: Output) -> Result<Exit> {
+    let pool = args.which.open()?;
+    let objects = pool.objects()?;
+    let lengths = objects.iter().filter_map(|object| Some((object.digest?, object.len)));
+    let lengths: HashMap<Digest, u64> = lengths.collect();
+    let digests = if args.digests.is_empty() {
+        objects.iter().filter_map(|object| object.digest).collect()
+    } else {
+        found(&pool, &args.digests)?
+    };
+    let total = digests.iter().filter_map(|digest| lengths.get(digest)).sum();
+    let bar = progress::of_bytes(output, "hashing", total);
+    let mut exit = Exit::Success;
+    for digest in digests {
+        let state = match pool.verify(&digest, |bytes| bar.inc(bytes))? {
+            Verified::Sound => "sound",
+            Verified::Missing => "missing",
+            Verified::Damaged => "damaged",
+        };
+        if state != "sound" {
+            exit = Exit::Other;
+        }
+        if output.json {
+            output.value(&json!({ "digest": digest.hex(), "state": state }))?;
+        } else {
+            bar.suspend(|| output.line(&format!("{} {state}", digest.hex())))?;
+        }
+    }
+    bar.finish_and_clear();
+    Ok(exit)
+}
+
+fn revoke(args: &RevokeArgs, output: Output) -> Result<Exit> {
+    let pool = args.which.open()?;
+    for reference in &args.references {
+        if !pool.revoke_any(reference)? {
+            return Err(Usage(format!("{reference} is no reference to data of this pool")).into());
+        }
+        if output.json {
+            output.value(&json!({ "url": reference, "revoked": true }))?;
+        } else {
+            output.line(&harmless(&format!("{reference} revoked")))?;
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// The objects that are meant, each by its first digits.
+fn found(pool: &Pool, told: &[String]) -> Result<Vec<Digest>> {
+    let all: Vec<Digest> = pool.objects()?.iter().filter_map(|object| object.digest).collect();
+    told.iter().map(|digits| meant(&all, digits).map_err(Into::into)).collect()
+}
+
+fn meant(all: &[Digest], told: &str) -> Result<Digest, Usage> {
+    let digits = told.trim().to_ascii_lowercase();
+    let matching: Vec<_> = all.iter().filter(|digest| digest.hex().starts_with(&digits)).collect();
+    match matching[..] {
+        [one] if !digits.is_empty() => Ok(*one),
+        [] => Err(Usage(format!(
+            "there is nothing in the pool whose SHA-256 begins with {told:?}: `fishplate pool list` \
+             lists what is there"
+        ))),
+        _ => Err(Usage(format!("{told:?} begins several digests: write more digits"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_digits_do_if_they_are_of_one_only() {
+        let (a, b) = (Digest::Sha256([0xaa; 32]), Digest::Sha256([0xab; 32]));
+        assert_eq!(meant(&[a, b], "AAA").unwrap(), a);
+        assert_eq!(meant(&[a], &a.hex()).unwrap(), a);
+        for (told, message) in [("a", "write more digits"), ("", "write more"), ("c", "pool list")]
+        {
+            let error = meant(&[a, b], told).unwrap_err().to_string();
+            assert!(error.contains(message), "{told}: {error}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+"""What `pip install .` installs, from the repository's root."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from server import ENVIRONMENT, ROOT
+
+import fishplate
+
+
+def test_pip_installs_a_typed_package(tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    # Without a network, and built as `maturin develop` did.
+    quick = ["--no-deps", "--no-build-isolation", "--config-settings=build-args=--profile=dev"]
+    command = [*pip, *quick, "--target", str(tmp_path), str(ROOT)]
+    subprocess.run(command, env=ENVIRONMENT, check=True, timeout=600)
+    installed = {path.name for path in (tmp_path / "fishplate").iterdir()}
+    assert {"py.typed", "_native.pyi", "_native.abi3.so", "__init__.py"} <= installed
+    show = "import fishplate; print(fishplate.__file__, fishplate.__version__)"
+    told = subprocess.run(
+        [sys.executable, "-c", show],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    assert told.stdout.split() == [str(tmp_path / "fishplate/__init__.py"), version]
+    assert fishplate.__version__ == version
