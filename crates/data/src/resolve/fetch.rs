@@ -78,7 +78,11 @@ impl Fetch<'_> {
             let before = taking.as_ref().map_or(0, Incoming::len);
             let error = match self.attempt(&transport, &patience, &mut taking).await {
                 Ok(lease) => return Ok(lease),
-                Err(Failure::Fault(fault)) => return Err(fault),
+                Err(Failure::Fault(fault)) => {
+                    // It would come to the same end again.
+                    give_up(taking.take()).await;
+                    return Err(fault);
+                }
                 Err(Failure::Transfer(error)) => error,
             };
             let gained = taking.as_ref().map_or(0, Incoming::len) > before;
@@ -201,7 +205,7 @@ impl Fetch<'_> {
             let (pool, owner, key) =
                 (self.inner.pool.clone(), self.owner.clone(), self.key.clone());
             let received = blocking(move || match pool.receive(&owner, Some(&key), total) {
-                Ok(incoming) => Ok(Some(incoming)),
+                Ok(incoming) => Ok(Some(incoming.only_if_resumable())),
                 Err(PoolError::Busy) => Ok(None),
                 Err(error) => Err(error),
             });
@@ -248,7 +252,7 @@ impl Fetch<'_> {
         drop(send);
         match writer.await {
             Ok((incoming, Ok(()))) => (Some(incoming), ended),
-            Ok((_, Err(error))) => (None, Err(Fault::from(error).into())),
+            Ok((incoming, Err(error))) => (Some(incoming), Err(Fault::from(error).into())),
             Err(_) => (None, Err(lost().into())),
         }
     }
@@ -259,7 +263,13 @@ impl Fetch<'_> {
         mut opened: Opened,
         patience: &Patience,
     ) -> Result<Lease, Failure> {
-        self.whole(&opened, incoming.len())?;
+        match self.whole(&opened, incoming.len()) {
+            Err(Failure::Fault(fault)) => {
+                give_up(Some(incoming)).await;
+                return Err(fault.into());
+            }
+            whole => whole?,
+        }
         let must_be = self.digest(&mut opened, patience).await;
         Ok(blocking(move || incoming.commit(must_be.as_ref(), false)).await?)
     }
@@ -297,6 +307,14 @@ impl Fetch<'_> {
     }
 }
 
+/// Makes the room free that a fetch took which has failed for good.
+async fn give_up(taken: Option<Incoming>) {
+    let Some(incoming) = taken else { return };
+    if let Err(fault) = blocking(move || incoming.give_up()).await {
+        tracing::warn!(%fault, "what came of a fetch could not be removed");
+    }
+}
+
 fn lost() -> Fault {
     Fault::new(FaultCode::Internal, "a writer to the pool ended unexpectedly")
 }
@@ -331,8 +349,11 @@ async fn align(
         if let Some(version) = version {
             incoming.note_version(&version.0)?;
         }
-        if let Some(total) = total {
-            incoming.expect(total)?;
+        if let Some(total) = total
+            && let Err(error) = incoming.expect(total)
+        {
+            incoming.give_up()?;
+            return Err(error);
         }
         Ok(incoming)
     })

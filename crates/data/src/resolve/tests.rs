@@ -243,6 +243,26 @@ async fn bounds_are_kept_and_named() {
 }
 
 #[tokio::test]
+async fn what_has_no_room_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut pool = PoolSettings::new(directory.path().join("pool"));
+    pool.owner_quota = Some(4 << 20);
+    let pool = Pool::open(pool, Arc::new(SystemClock)).unwrap();
+    let transports =
+        Transports::new().with(Http::new(&quick(), Arc::new(Policy::new(open_to_all()))));
+    let resolver = Resolver::new(pool.clone(), transports, quick());
+    let peer = Peer::start();
+    // The peer does not tell how much it is, but a version: it could be taken up again.
+    peer.trouble(&[Trouble::NoLength]);
+    let endless = DataRef::new(peer.put("much", bytes(7, MUCH)));
+    let owner = Principal::anonymous();
+    let fault = resolver.resolve(&endless, &owner, &Progress::default()).await.unwrap_err();
+    assert_eq!((fault.code, limit(&fault)), (FaultCode::QuotaExceeded, "pool_owner_quota"));
+    assert!(pool.partials().unwrap().is_empty());
+    assert_eq!(pool.charged(&owner).unwrap(), 0);
+}
+
+#[tokio::test]
 async fn missing_data_and_bad_addresses_are_told_apart() {
     let (site, peer) = (Site::new(), Peer::start());
     let gone = format!("http://{}/gone", peer.address());
