@@ -33,6 +33,7 @@ impl Shared {
             now: self.clock.now(),
             lease: self.settings.lease,
             most: self.settings.max_fetching,
+            most_of_owner: self.settings.owner_fetching,
             dead: Vec::new(),
         }
     }
