@@ -114,6 +114,17 @@ impl Resolver {
         results.into_iter().flatten().collect()
     }
 
+    /// Whether a payload may be delivered to an address at all, told before there is one: its form
+    /// and our own policy. The other end is not asked.
+    ///
+    /// # Errors
+    /// A fault of code `AddressForbidden`, `NotSupported` or `InvalidValue`.
+    pub fn accepts(&self, to: &str) -> Result<(), Fault> {
+        let url = address(to)?;
+        let transport = self.0.transports.find(url.scheme())?;
+        transport.accepts(&url).map_err(Fault::from).map_err(undelivered)
+    }
+
     /// Brings a payload to an address; the reference to it there.
     ///
     /// # Errors

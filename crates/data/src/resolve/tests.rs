@@ -293,6 +293,27 @@ async fn private_addresses_are_refused_and_the_rule_is_named() {
     assert_eq!(peer.asked(), []);
 }
 
+#[tokio::test]
+async fn what_can_never_be_delivered_is_told_before() {
+    let peer = Peer::start();
+    let site = Site::with(quick(), Policy::new(PolicySettings::default()));
+    let here = format!("http://{}/y", peer.address());
+    for (to, code, rule) in [
+        ("gopher://example.org/1", FaultCode::AddressForbidden, "schemes"),
+        ("http://a:b@example.org/", FaultCode::AddressForbidden, "credentials"),
+        (&*here, FaultCode::AddressForbidden, "allow_private"),
+        ("https://[::1]/y", FaultCode::AddressForbidden, "allow_private"),
+        ("file:///tmp/y", FaultCode::NotSupported, ""),
+        ("not a url", FaultCode::InvalidValue, ""),
+    ] {
+        let fault = site.resolver.accepts(to).unwrap_err();
+        assert_eq!((fault.code, limit(&fault)), (code, rule), "{fault}");
+    }
+    // A name tells nothing before it is looked up.
+    site.resolver.accepts("https://localhost/y").unwrap();
+    assert_eq!(peer.asked(), []);
+}
+
 /// Names resolve to one address after the other.
 #[derive(Debug)]
 struct Rebinding(Mutex<VecDeque<&'static str>>);
