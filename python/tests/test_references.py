@@ -201,7 +201,7 @@ def test_sessions_keep_files_until_they_are_closed(hosted: Hosted, lines: Path) 
     server = fishplate.Server(hosted.url)
     with server.session(idle=600) as session:
         words = session["sort"](text=lines).sorted
-        assert session.id in words.url
+        assert session.id not in words.url
         packed = session["gzip"](plain=words).packed
         files = session.files()
         assert {"sorted", "packed"} <= set(files)
@@ -212,7 +212,7 @@ def test_sessions_keep_files_until_they_are_closed(hosted: Hosted, lines: Path) 
         named = session["gzip"](plain=fishplate.Reference("session:sorted")).packed
         assert named.bytes() == packed.bytes()
         outside = fishplate.Service(hosted.urls["sort"]).options(session=session)
-        assert session.id in outside(text=b"b\na\n").sorted.url
+        assert outside(text=b"b\na\n").sorted.url == words.url
     with pytest.raises(errors.NoSuchData):
         fishplate.Reference(words.url).bytes()
     with pytest.raises(errors.NoSuchSession):

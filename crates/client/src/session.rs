@@ -41,8 +41,6 @@ pub struct Sessions {
 pub struct Session {
     /// Its name: [`Options::session`].
     pub id: SessionId,
-    /// Below which its files are, if it was opened by us. Who has it can read them.
-    pub url: Option<String>,
     /// When it ends if nobody uses it, as last told.
     pub expires: Option<Timestamp>,
     service: Service,
@@ -89,16 +87,16 @@ impl Sessions {
         let read = |fields: &Fields<'_>| {
             let id = fields.text("session")?;
             let id = id.parse().map_err(|error| format!("session is {id:?}: {error}"))?;
-            Ok((id, fields.text("url")?.to_owned(), fields.moment("expires")?))
+            Ok((id, fields.moment("expires")?))
         };
-        let (id, url, expires) = read(&fields).map_err(|reason| self.bad_answer(reason))?;
+        let (id, expires) = read(&fields).map_err(|reason| self.bad_answer(reason))?;
         let service = self.service.clone();
-        Ok(Session { id, url: Some(url), expires: Some(expires), service })
+        Ok(Session { id, expires: Some(expires), service })
     }
 
     /// A session that was opened before; nothing is asked yet.
     pub fn session(&self, id: SessionId) -> Session {
-        Session { id, url: None, expires: None, service: self.service.clone() }
+        Session { id, expires: None, service: self.service.clone() }
     }
 
     async fn ask(&self, operation: &str, arguments: Vec<Argument>) -> Result<Vec<Argument>, Error> {

@@ -88,6 +88,20 @@ impl Resolver {
         lease
     }
 
+    /// The data of a reference if this machine holds it already: by a grant of this pool, or because
+    /// this owner has data of that digest. Nobody else is asked.
+    ///
+    /// # Errors
+    /// As [`Resolver::resolve`].
+    pub async fn at_hand(
+        &self,
+        reference: &DataRef,
+        owner: &Principal,
+    ) -> Result<Option<Lease>, Fault> {
+        let url = address(&reference.url)?;
+        self.here(reference, &url, owner).await
+    }
+
     /// All of these, several at once; each one's result is at its place.
     pub async fn resolve_all(
         &self,

@@ -109,7 +109,8 @@ pub fn data(limits: &Limits) -> Result<Arc<Data>, AssemblyError> {
     let opened = Pool::open(settings.pool_settings(pool.clone(), limits.jobs.disk_reserve), clock);
     let pool = opened.map_err(|source| AssemblyError::Pool { path: pool, source })?;
     let failed = |source| AssemblyError::Data { path: directory.clone(), source };
-    let uploads = settings.uploads.then(|| Uploads::open(directory)).transpose();
+    let uploads =
+        settings.uploads.then(|| Uploads::open(directory, settings.uploads_open)).transpose();
     let sessions = settings.sessions.then(|| {
         let settings =
             settings.session_settings(directory.join("sessions"), limits.jobs.disk_reserve);
@@ -125,6 +126,7 @@ pub fn data(limits: &Limits) -> Result<Arc<Data>, AssemblyError> {
         working: Mutex::default(),
         figures: DataFigures::default(),
         origin: limits.faces.public_url.clone(),
+        digest_wait: settings.digest_wait,
     }))
 }
 

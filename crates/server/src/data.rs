@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{Fault, FaultCode, JobId, Principal, SessionId};
+use fishplate_data::session::SessionError;
 use fishplate_data::{Grant, GrantRequest, Lease, Pool, PoolError, Resolver, Sessions};
 use fishplate_jobs::engine::Engine;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
@@ -41,6 +42,8 @@ pub struct Data {
     pub figures: DataFigures,
     /// What every address that we give begins with.
     pub origin: String,
+    /// How long somebody waits for a digest that is being computed.
+    pub digest_wait: Duration,
 }
 
 /// A job that runs in a session.
@@ -78,15 +81,20 @@ impl Data {
         format!("{}/data/uploads/{id}", self.origin)
     }
 
-    /// Below which a session's files are.
-    pub fn session_url(&self, id: &SessionId) -> String {
-        format!("{}/session/{id}", self.origin)
-    }
-
-    /// The address of a session's file.
-    pub fn session_file_url(&self, id: &SessionId, name: &str) -> String {
+    /// The address of a session's file. It does not tell which session that is: who is given one
+    /// file can't get at the others, nor close the session.
+    ///
+    /// # Errors
+    /// As [`Sessions::token`].
+    pub fn session_file_url(
+        &self,
+        sessions: &Sessions,
+        id: &SessionId,
+        name: &str,
+    ) -> Result<String, SessionError> {
+        let token = sessions.token(id, name)?;
         let name = percent_encoding::utf8_percent_encode(name, IN_A_SEGMENT);
-        format!("{}/session/{id}/{name}", self.origin)
+        Ok(format!("{}/session/{token}/{name}", self.origin))
     }
 
     /// Removes what nobody may have any more, now and then, and keeps the sessions of jobs that run,

@@ -19,6 +19,7 @@ use fishplate_jobs::fetcher::{AdoptOrder, Adopted, DeliverOrder, FetchOrder, Fet
 use ring::digest::{Context, SHA256, SHA512};
 
 use crate::data::{Data, blocking};
+use crate::faces::data::no_such_data;
 
 /// The scheme of a file of the call's own session.
 const SESSION: &str = "session:";
@@ -167,6 +168,10 @@ impl Data {
         progress: &Progress,
     ) -> Result<Found, Fault> {
         let Some(place) = self.in_session(&from.url, session)? else {
+            // What this server has not, it need not ask itself for.
+            if self.is_ours(&from.url) && self.resolver.at_hand(from, owner).await?.is_none() {
+                return Err(no_such_data());
+            }
             return self.resolver.resolve(from, owner, progress).await.map(Found::Pooled);
         };
         let Some(sessions) = self.sessions.clone() else {
@@ -175,7 +180,7 @@ impl Data {
         let owner = owner.clone();
         let held = blocking(move || match place {
             InSession::Own(id, name) => sessions.get(&owner, &id, &name),
-            InSession::ByAddress(id, name) => sessions.get_by_address(&id, &name),
+            InSession::ByAddress(token, name) => sessions.get_by_address(&token, &name),
         });
         let held = held.await?;
         let (expected, file) = (from.clone(), held.clone());
@@ -184,6 +189,12 @@ impl Data {
         progress.set(held.len());
         progress.enter(fishplate_contract::TransferState::Done);
         Ok(Found::InSession(held))
+    }
+
+    /// Whether an address is one that this server gave for data in its pool.
+    fn is_ours(&self, url: &str) -> bool {
+        let below = url.strip_prefix(&self.origin).filter(|_| !self.origin.is_empty());
+        below.is_some_and(|rest| rest.starts_with("/data/"))
     }
 
     /// Which file of a session an address means, if it means one of this server's.
@@ -208,18 +219,18 @@ impl Data {
         }
         let below = url.strip_prefix(&self.origin).filter(|_| !self.origin.is_empty());
         let below = below.and_then(|rest| rest.strip_prefix("/session/"));
-        let Some((id, name)) = below.and_then(|rest| rest.split_once('/')) else {
+        let Some((token, name)) = below.and_then(|rest| rest.split_once('/')) else {
             return Ok(None);
         };
-        let Ok(id) = id.parse() else { return Ok(None) };
-        Ok(Some(InSession::ByAddress(id, decoded(name).map_err(unreadable)?)))
+        let name = decoded(name).map_err(unreadable)?;
+        Ok(Some(InSession::ByAddress(token.to_owned(), name)))
     }
 
     /// Puts an output into a session.
     fn put_into(&self, order: &AdoptOrder, session: SessionId) -> Result<Adopted, SessionError> {
         let sessions = self.sessions.as_ref().ok_or(SessionError::NoSuchSession)?;
         let OutputFile { path, len, name, .. } = &order.file;
-        let url = self.session_file_url(&session, name);
+        let url = self.session_file_url(sessions, &session, name)?;
         let reference = DataRef { url, len: Some(*len), digest: None };
         // Who asks again does not turn the name back from what another job put there since.
         let stands = order.earlier.as_ref().is_some_and(|earlier| earlier.url == reference.url)
@@ -252,8 +263,8 @@ impl Data {
 enum InSession {
     /// Of the call's own.
     Own(SessionId, String),
-    /// Of one whose address the caller has.
-    ByAddress(SessionId, String),
+    /// One whose address the caller has: its token and name.
+    ByAddress(String, String),
 }
 
 /// A session's file must be what the reference says, too.

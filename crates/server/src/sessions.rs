@@ -9,6 +9,7 @@ use fishplate_contract::{
     Argument, DataType, Exposed, Fault, FaultCode, Interface, Operation, Outcome, Parameter,
     Principal, Service, SessionId, Signature, Timestamp, Value, Verb, lexical,
 };
+use fishplate_data::session::SessionFile;
 
 use crate::data::{Data, blocking};
 
@@ -51,17 +52,7 @@ fn open() -> Operation {
             .optional()
             .help("How long it may idle, at most what the server allows.")
     };
-    operation(
-        "open",
-        "Opens a session.",
-        vec![idle],
-        vec![
-            session(),
-            Parameter::new("url", DataType::String)
-                .help("Below which its files are. Who has it can read them: it is a secret."),
-            expires(),
-        ],
-    )
+    operation("open", "Opens a session.", vec![idle], vec![session(), expires()])
 }
 
 fn close() -> Operation {
@@ -86,7 +77,8 @@ fn files() -> Operation {
     let fields = vec![
         Parameter::new("name", DataType::String).help("Its name in the session."),
         Parameter::new("size", DataType::Long).help("Its length in bytes."),
-        Parameter::new("url", DataType::String).help("Its address."),
+        Parameter::new("url", DataType::String)
+            .help("Its address. Who has it can read this file, and nothing else of the session."),
     ];
     operation(
         "files",
@@ -136,7 +128,6 @@ pub(crate) async fn answer(
                 let session = sessions.open(&owner, given.idle()?)?;
                 Ok(vec![
                     Argument::text("session", session.id.to_string()),
-                    Argument::text("url", data.session_url(&session.id)),
                     Argument::text("expires", date_time(session.expires)),
                 ])
             }
@@ -151,18 +142,16 @@ pub(crate) async fn answer(
             _ => {
                 let id = given.session()?;
                 let files = sessions.files(&owner, &id)?;
-                let record = files.into_iter().map(|file| {
-                    let url = data.session_file_url(&id, &file.name);
-                    Argument::new(
-                        "file",
-                        Value::Record(vec![
-                            Argument::text("name", file.name),
-                            Argument::text("size", file.len.to_string()),
-                            Argument::text("url", url),
-                        ]),
-                    )
-                });
-                Ok(record.collect())
+                let record = |file: SessionFile| {
+                    let url = data.session_file_url(&sessions, &id, &file.name)?;
+                    let fields = vec![
+                        Argument::text("name", file.name),
+                        Argument::text("size", file.len.to_string()),
+                        Argument::text("url", url),
+                    ];
+                    Ok(Argument::new("file", Value::Record(fields)))
+                };
+                files.into_iter().map(record).collect()
             }
         }
     })

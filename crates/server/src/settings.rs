@@ -104,6 +104,10 @@ pub struct DataSettings {
     pub grant_life: Duration,
     /// How long half of a file waits for the rest.
     pub incoming_life: Duration,
+    /// Uploads of one owner that are under way at once.
+    pub uploads_open: usize,
+    /// How long a HEAD waits for a digest that is being computed.
+    pub digest_wait: Duration,
     /// How long data stays in the pool that nobody granted, pinned or used.
     pub pool_idle: Duration,
     /// Bounds of transfers.
@@ -130,6 +134,8 @@ impl Default for DataSettings {
             pool_owner_quota: None,
             grant_life: Duration::from_secs(7 * 24 * 3600),
             incoming_life: Duration::from_secs(24 * 3600),
+            uploads_open: 1000,
+            digest_wait: Duration::from_secs(60),
             pool_idle: Duration::from_secs(24 * 3600),
             transfer: TransferSettings::default(),
             session_quota: Some(100 << 30),
@@ -423,6 +429,8 @@ limits! {
     pool_owner_quota Bytes data.pool_owner_quota, "What one owner's data in the pool may occupy.";
     grant_life Time data.grant_life, "How long whoever has a reference to data of this server may fetch it.";
     incoming_life Time data.incoming_life, "How long half a file waits for the rest.";
+    uploads_open Count data.uploads_open, "Resumable uploads of one owner that are under way at once.";
+    digest_wait Time data.digest_wait, "How long a HEAD that wants the digest waits while it is being computed.";
     reference_size Bytes jobs.reference_size, "Outputs from this size on are references where the caller leaves it to the server.";
     session_quota Bytes data.session_quota, "What the files of one session may occupy.";
     session_files Count data.session_files, "Files of one session.";

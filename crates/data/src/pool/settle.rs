@@ -15,9 +15,9 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::exclusive::lock_bytes;
 use super::hash::{self, Algorithm};
-use super::object::{Row, digest_of};
+use super::object::{By, Row, digest_of};
 use super::{Pool, PoolError, Room, lock, remove_file};
-use crate::lease::{open_exclusive, open_leased};
+use crate::lease::{Lease, open_exclusive, open_leased};
 
 /// What waits to be hashed by this process, and whether a thread is at it.
 #[derive(Default)]
@@ -30,6 +30,17 @@ struct Waiting {
 }
 
 impl Pool {
+    /// Has a thread compute the digest of this data, unless it is known.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub fn hash_soon(&self, lease: &Lease) -> Result<(), PoolError> {
+        match (lease.digest(), lease.object().by) {
+            (None, By::Number(number)) => self.settle_soon(number),
+            _ => Ok(()),
+        }
+    }
+
     /// Has a thread hash what was adopted.
     pub(super) fn settle_soon(&self, number: i64) -> Result<(), PoolError> {
         let mut waiting = lock(&self.0.settler.0);

@@ -13,6 +13,11 @@ pub enum SessionError {
     /// There is no such session of this owner, or it has expired.
     #[error("there is no such session, or it has expired: open another")]
     NoSuchSession,
+    /// There is no file at this address.
+    #[error(
+        "there is no file of a session at this address; the session may have been closed, or have expired"
+    )]
+    NoSuchAddress,
     /// The session has no file of that name.
     #[error("the session has no file {name:?}")]
     NoSuchFile {
@@ -91,7 +96,7 @@ impl From<SessionError> for Fault {
     fn from(error: SessionError) -> Self {
         let code = match &error {
             SessionError::NoSuchSession => FaultCode::NoSuchSession,
-            SessionError::NoSuchFile { .. } => FaultCode::NoSuchData,
+            SessionError::NoSuchFile { .. } | SessionError::NoSuchAddress => FaultCode::NoSuchData,
             SessionError::BadName { .. } => FaultCode::InvalidValue,
             SessionError::Quota { .. } => FaultCode::QuotaExceeded,
             SessionError::Full { .. } => FaultCode::StorageFull,

@@ -126,13 +126,25 @@ impl Sessions {
         self.read_version(id, name)
     }
 
-    /// A file of a session for whoever knows its address: the session's ID is the permission.
+    /// A file of a session for whoever has its address: the token ([`Sessions::token`]) is the
+    /// permission. The session does not live longer for it.
     ///
     /// # Errors
-    /// As [`Sessions::get`].
-    pub fn get_by_address(&self, id: &SessionId, name: &str) -> Result<SessionHeld, SessionError> {
-        let session = self.read(id)?;
-        self.get(&session.owner, id, name)
+    /// [`SessionError::NoSuchAddress`], [`SessionError::BadName`].
+    pub fn get_by_address(&self, token: &str, name: &str) -> Result<SessionHeld, SessionError> {
+        check_name(name)?;
+        let id = self.session_of(token, name)?;
+        let found = self.read(&id).and_then(|session| {
+            self.find(&session.owner, &id)?;
+            self.read_version(&id, name)
+        });
+        // Who has only the address knows of no session.
+        found.map_err(|error| match error {
+            SessionError::NoSuchSession | SessionError::NoSuchFile { .. } => {
+                SessionError::NoSuchAddress
+            }
+            error => error,
+        })
     }
 
     fn read_version(&self, id: &SessionId, name: &str) -> Result<SessionHeld, SessionError> {

@@ -2,6 +2,7 @@
 //! their coming back to the client.
 //!
 //! ```text
+//! DIR/.key              seals the addresses of files
 //! DIR/ID/               mode 0700
 //!   session             whose it is (JSON); its time of modification is that of the last use
 //!   names/NAME          symbolic link to a version
@@ -13,6 +14,7 @@
 //! the open file, as leases have). A session is made, and goes, by renaming its directory, so that
 //! no half one is ever seen.
 
+mod address;
 mod error;
 mod file;
 mod sweep;
@@ -66,6 +68,7 @@ impl SessionSettings {
 pub struct Sessions {
     settings: Arc<SessionSettings>,
     clock: Arc<dyn Clock>,
+    seal: Arc<address::Seal>,
 }
 
 /// What is known of a session.
@@ -98,7 +101,8 @@ impl Sessions {
     /// If it can't be made.
     pub fn new(settings: SessionSettings, clock: Arc<dyn Clock>) -> Result<Self, SessionError> {
         make_private(&settings.directory)?;
-        Ok(Self { settings: Arc::new(settings), clock })
+        let seal = Arc::new(address::Seal::of(&settings.directory)?);
+        Ok(Self { settings: Arc::new(settings), clock, seal })
     }
 
     /// Where they are and what is allowed.

@@ -101,7 +101,7 @@ fn a_session_is_its_owners_alone() {
     assert_eq!(bed.text(&session.id, "mesh"), "1 2 3");
     bed.sessions.close(&alice(), &session.id).unwrap();
     all(&alice(), &session.id);
-    assert_eq!(names_in(&bed.sessions.settings().directory).unwrap(), Vec::<String>::new());
+    assert_eq!(names_in(&bed.sessions.settings().directory).unwrap(), [".key"]);
 }
 
 #[test]
@@ -256,7 +256,9 @@ fn what_processes_left_that_were_killed_is_swept() {
     assert_eq!(bed.sessions.sweep_idle(&|_| false).unwrap().orphans, 1);
     bed.pass(Duration::from_mins(2));
     assert_eq!(bed.sessions.sweep_idle(&|_| false).unwrap().orphans, 3);
-    assert_eq!(names_in(&directory).unwrap(), [id.to_string()]);
+    let mut names = names_in(&directory).unwrap();
+    names.sort();
+    assert_eq!(names, [".key".to_owned(), id.to_string()]);
     assert_eq!(names_in(&session).unwrap().len(), 3);
     assert_eq!(bed.text(&id, "mesh"), "kept");
 }
@@ -264,4 +266,32 @@ fn what_processes_left_that_were_killed_is_swept() {
 /// A name on its way that never came.
 fn symlink_left(session: &Path) {
     std::os::unix::fs::symlink("../versions/left", session.join("0123456789abcdef")).unwrap();
+}
+
+#[test]
+fn an_address_gives_one_file_and_is_no_use_of_the_session() {
+    let bed = Bed::with(|settings| settings.idle = Duration::from_secs(10));
+    let id = bed.open();
+    bed.put(&id, "mesh", "1").unwrap();
+    bed.put(&id, "other", "2").unwrap();
+    let token = bed.sessions.token(&id, "mesh").unwrap();
+    assert!(!token.contains(&id.to_string()));
+    assert_eq!(bed.sessions.token(&id, "mesh").unwrap(), token, "it stays");
+    let again = Sessions::new(bed.sessions.settings().clone(), bed.clock.clone()).unwrap();
+    let read = |token: &str, name: &str| again.get_by_address(token, name);
+    assert_eq!(fs::read_to_string(read(&token, "mesh").unwrap().path()).unwrap(), "1");
+    let id_text = id.to_string();
+    let mut forged = token.clone();
+    let last = if forged.pop() == Some('A') { 'E' } else { 'A' };
+    forged.push(last);
+    for (token, name) in
+        [(&*token, "other"), (&id_text, "mesh"), (&forged, "mesh"), ("", "mesh"), ("é", "mesh")]
+    {
+        let refused = read(token, name);
+        assert!(matches!(refused, Err(SessionError::NoSuchAddress)), "{token} {name}");
+    }
+    bed.pass(Duration::from_secs(8));
+    read(&token, "mesh").unwrap();
+    bed.pass(Duration::from_secs(8));
+    assert!(matches!(read(&token, "mesh"), Err(SessionError::NoSuchAddress)), "nobody used it");
 }

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             }
         }
         if output.json {
-            let jobs: Vec<_> = all.jobs.iter().map(json::report).collect();
+            let jobs: Vec<_> = all.jobs.iter().map(json::listed).collect();
             output.value(&json!({ "jobs": jobs, "more": all.more }))?;
         } else {
             output.raw(&text::jobs(&all))?;

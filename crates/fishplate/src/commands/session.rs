@@ -143,7 +143,6 @@ async fn open(args: &OpenArgs, output: Output) -> Result<()> {
     if output.json {
         output.value(&json!({
             "session": session.id.to_string(),
-            "url": session.url,
             "expires": session.expires.map(moment),
         }))?;
     } else {

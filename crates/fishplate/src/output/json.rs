@@ -139,6 +139,13 @@ fn scalar(text: &str, data_type: Option<&DataType>) -> Value {
 
 /// All there is to tell of a job; what is not known is null.
 pub(crate) fn report(report: &JobReport) -> Value {
+    let mut told = listed(report);
+    told["transfers"] = report.transfers.iter().map(transfer).collect();
+    told
+}
+
+/// The same of a job in a list, in which no server tells of transfers.
+pub(crate) fn listed(report: &JobReport) -> Value {
     json!({
         "job": report.id.to_string(),
         "service": report.service,
@@ -155,7 +162,6 @@ pub(crate) fn report(report: &JobReport) -> Value {
         "maxMemory": report.usage.map(|usage| usage.max_memory),
         "disk": report.usage.map(|usage| usage.disk),
         "endedBy": report.ended_by,
-        "transfers": report.transfers.iter().map(transfer).collect::<Vec<_>>(),
     })
 }
 

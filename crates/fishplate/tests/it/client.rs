@@ -118,6 +118,7 @@ fn a_job_is_spawned_watched_and_its_results_fetched() {
     assert_eq!((&status["state"], &status["exitCode"]), (&json!("done"), &json!(0)));
     let jobs = user.json(&["jobs", url, "--state", "done"]);
     assert_eq!(jobs["jobs"][0]["job"], json!(job));
+    assert_eq!(jobs["jobs"][0].get("transfers"), None, "a list does not tell of them");
     user.succeed(&["remove", url, job]);
     assert_eq!(user.run(&["status", url, job]).code, 8);
     assert_eq!(server.runs(), 1);

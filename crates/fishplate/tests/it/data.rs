@@ -1,6 +1,7 @@
 //! Data over plain HTTP: what curl and other servers make of it.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use fishplate_contract::Digest;
@@ -8,6 +9,7 @@ use fishplate_contract::Digest;
 use crate::curl::{Got, curl};
 use crate::run::User;
 use crate::server::{Server, until};
+use crate::soap::{answer, connect};
 
 const LARGE: usize = 3_000_000;
 
@@ -198,4 +200,48 @@ fn a_full_disk_is_a_clear_fault_and_what_runs_is_unharmed() {
     fs::write(server.path("go"), "").unwrap();
     assert_eq!(user.succeed(&["wait", server.url(), job.trim()]), "done\n");
     assert_eq!(user.succeed(&["results", server.url(), job.trim()]), "y: 42\n");
+}
+
+#[test]
+fn what_an_upload_asks_for_and_does_not_get_is_refused() {
+    let (server, user) = (server(&[]), User::new());
+    user.write("file", "hello");
+    let file = user.path("file");
+    let put = |to: &str, fields: &[&str]| {
+        let mut words = vec!["--path-as-is", "-T", file.to_str().unwrap()];
+        fields.iter().for_each(|field| words.extend(["--header", *field]));
+        curl(&[&words[..], &[to]].concat())
+    };
+    let to = |name: &str| format!("{}{name}", base(&server));
+    let part = put(&to("a"), &["Content-Range: bytes 5-9/10"]);
+    assert_eq!(part.status, 400, "{part:?}");
+    assert!(part.text().contains("fishplate put"), "{part:?}");
+    assert_eq!(put(&to("a"), &["Content-Digest: garbage"]).status, 400);
+    for name in ["%2e%2e", "%2e", "a%0Ab", "a%E2%80%AEb", "a%2Fb", "%FF"] {
+        let refused = put(&to(name), &[]);
+        assert_eq!(refused.status, 400, "{name}: {refused:?}");
+        assert!(refused.text().contains("a file's name"), "{refused:?}");
+    }
+    assert_eq!(put(&to("a"), &["If-Match: *"]).status, 412);
+    let new = put(&to("a"), &["If-None-Match: *"]);
+    assert_eq!(new.status, 201, "{new:?}");
+    let nowhere = put(&format!("http://{}/nowhere/a", server.address()), &[]);
+    assert_eq!(nowhere.status, 404);
+    assert_eq!(nowhere.field("Content-Type"), Some("text/plain; charset=utf-8"));
+    assert!(nowhere.text().contains(&base(&server)), "{nowhere:?}");
+}
+
+#[test]
+fn who_waits_to_be_asked_for_data_that_is_refused_is_not_asked() {
+    let server = server(&[]);
+    let mut stream = connect(&server);
+    stream
+        .write_all(
+            b"PUT /data/a HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\
+              Expect: 100-continue\r\nContent-Range: bytes 5-9/10\r\n\r\n",
+        )
+        .unwrap();
+    let refused = answer(&mut stream);
+    assert_eq!(refused.status, 400, "{refused:?}");
+    assert!(refused.head.contains("connection: close"), "{refused:?}");
 }

@@ -64,8 +64,11 @@ fn files_stay_in_the_session_until_it_is_closed() {
     let id = user.succeed(&["session", "open", &base]);
     let id = id.trim();
     let said = user.succeed(&["call", &make, "bytes=3000000", "--session", id]);
-    let url = format!("{base}/session/{id}/mesh");
-    assert_eq!(said, format!("mesh: {url}\n"));
+    let url = said.strip_prefix("mesh: ").unwrap().trim().to_owned();
+    assert!(url.starts_with(&format!("{base}/session/")) && url.ends_with("/mesh"), "{url}");
+    assert!(!url.contains(id), "an address gives its session away: {url}");
+    assert_eq!(curl(&[&url.replace("/mesh", "/other")]).status, 404);
+    assert_eq!(curl(&[&format!("{base}/session/{id}/mesh")]).status, 404);
     let said = user.succeed(&["call", &size, "mesh@session:mesh", "--session", id]);
     assert_eq!(said, "bytes: 3000000\n");
     // Its address is a reference like others, in another session and in none.
@@ -82,7 +85,10 @@ fn files_stay_in_the_session_until_it_is_closed() {
     assert_eq!(files.text("url"), Some(&*url));
     user.succeed(&["session", "close", &base, id]);
     assert_eq!(curl(&[&url]).status, 404);
-    assert_eq!(fs::read_dir(server.data().join("sessions")).unwrap().count(), 0);
+    let gone = fault(&user, &["call", &size, &format!("mesh@{url}")]);
+    assert_eq!((&gone["code"], &gone["parameter"]), (&json!("NoSuchData"), &json!("mesh")));
+    let left = fs::read_dir(server.data().join("sessions")).unwrap().flatten();
+    assert_eq!(left.map(|it| it.file_name()).collect::<Vec<_>>(), [".key"]);
     let gone = fault(&user, &["call", &make, "bytes=1", "--session", id]);
     assert_eq!(gone["code"], "NoSuchSession", "{gone}");
     let unnamed = fault(&user, &["call", &size, "mesh@session:mesh"]);
@@ -131,7 +137,8 @@ fn a_session_in_which_a_job_runs_does_not_expire() {
     });
     fs::write(server.path("go"), "").unwrap();
     assert_eq!(user.succeed(&["wait", server.url(), job.trim()]), "done\n");
-    assert_eq!(curl(&[&format!("{}/session/{id}/mesh", base(&server))]).body, b"mesh\n");
+    let files = session(&server, "", "files", &format!("<session>{id}</session>"));
+    assert_eq!(curl(&[files.text("url").unwrap()]).body, b"mesh\n");
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn servers_that_share_a_pool_pass_data_without_a_connection() {
 #[test]
 fn what_has_expired_or_was_revoked_is_a_fault_that_names_the_parameter() {
     let user = User::new();
-    let server = copying(&["--limit", "grant_life=2s", "--allow-private"]);
+    let server = copying(&["--limit", "grant_life=2s"]);
     let url = put(&server, &user, &bytes(1000));
     let deck = format!("deck@{url}");
     user.succeed(&["call", server.url(), &deck, "out:copy"]);

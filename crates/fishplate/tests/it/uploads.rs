@@ -14,8 +14,12 @@ fn bytes() -> Vec<u8> {
 }
 
 fn server() -> Server {
+    server_with(&[])
+}
+
+fn server_with(words: &[&str]) -> Server {
     let mut server = Server::prepare();
-    server.serve(&["--builtin", "matrix"]);
+    server.serve(&[&["--builtin", "matrix"], words].concat());
     server
 }
 
@@ -186,4 +190,27 @@ fn who_comes_back_drives_away_the_request_that_hangs() {
     drop(pipe);
     let _ = hanging.wait();
     assert!(curl(&[done.text()]).body == all);
+}
+
+#[test]
+fn an_owner_has_so_many_uploads_under_way_and_those_that_failed_do_not_count() {
+    let (server, user) = (server_with(&["--limit", "uploads_open=2"]), User::new());
+    user.write("part", "hello");
+    let part = format!("@{}", user.path("part").display());
+    let one_more = |fields: &[&str]| {
+        let mut words = vec!["--request", "POST", "--header", "Upload-Complete: ?0"];
+        fields.iter().for_each(|field| words.extend(["--header", *field]));
+        curl(&[&words[..], &["--data-binary", &part, &data(&server)]].concat())
+    };
+    let wrong = "Content-Digest: sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:";
+    for _ in 0..3 {
+        assert_eq!(one_more(&[wrong]).status, 422);
+    }
+    let upload = begin(&server, "file", &[]);
+    begin(&server, "file", &[]);
+    let refused = one_more(&[]);
+    assert_eq!(refused.status, 413, "{refused:?}");
+    assert!(refused.text().contains("uploads_open: 2"), "{refused:?}");
+    assert_eq!(append(&user, &upload, 0, b"hello", true).status, 201);
+    assert_eq!(one_more(&[]).status, 201);
 }

@@ -248,7 +248,7 @@ impl OutputFile {
             };
             let Some(sessions) = &data.sessions else { return Err(ending()) };
             sessions.put_held(&owner, &session, &self.name, &lease)?;
-            let url = data.session_file_url(&session, &self.name);
+            let url = data.session_file_url(sessions, &session, &self.name)?;
             Ok(DataRef { url, len: Some(lease.len()), digest })
         })
         .await

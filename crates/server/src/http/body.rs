@@ -93,6 +93,12 @@ where
         self.body.size_hint().exact()
     }
 
+    /// Nobody has asked for any of it, and there is some: a sender who expects `100 Continue` has not
+    /// been told to go on.
+    pub fn is_untouched(&self) -> bool {
+        !self.asked && self.read == 0 && !self.ended && !self.body.is_end_stream()
+    }
+
     /// The next chunk; `None` at the end.
     ///
     /// # Errors

@@ -50,7 +50,11 @@ where
             reply
         }
         (name, None) if parts.method == Method::POST => unknown_service(host, name, &parts),
-        (name, None) => page(404, html::not_found(host, name)),
+        (name, None) if read => page(404, html::not_found(host, name)),
+        (_, None) => {
+            let what = format!("there is nothing here; data goes to {}/data/\n", host.data.origin);
+            text(404, PLAIN, what)
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! Data over plain HTTP: `PUBLIC/data/` takes uploads, `PUBLIC/data/TOKEN/NAME` is a grant of the
-//! pool, `PUBLIC/session/ID/NAME` a file of a session.
+//! pool, `PUBLIC/session/TOKEN/NAME` a file of a session.
 //!
 //! Who has the address of data may read it: it is the permission, so that other servers can be
 //! given it, and no caller need be named. Everything else is its owner's.
@@ -18,16 +18,17 @@ mod uploads;
 
 use std::fmt::Display;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, FaultCode, Held as _, Principal, SessionId};
+use fishplate_contract::{Fault, FaultCode, Held as _, Principal};
 use hyper::body::Body;
-use hyper::header::{self, HeaderName};
+use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
 
 use fishplate_data::session::SessionError;
-use fishplate_data::{Granted, PoolError};
+use fishplate_data::{Granted, Lease, Pool, PoolError};
 
 use crate::data::{Data, blocking};
 use crate::host::Host;
@@ -40,6 +41,10 @@ pub use uploads::Uploads;
 /// Asks for a digest of the whole (RFC 9530).
 const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
 
+/// How soon a digest that is being computed is looked for, and how seldom at last.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LAST_LOOK: Duration = Duration::from_millis(500);
+
 /// First segment of an upload's path, which no token is.
 const UPLOADS: &str = "uploads";
 
@@ -50,7 +55,7 @@ pub enum Place<'p> {
     Data(&'p str),
     /// `data/uploads/ID`.
     Upload(&'p str),
-    /// `session/ID/NAME`.
+    /// `session/TOKEN/NAME`.
     Session(&'p str, &'p str),
 }
 
@@ -61,7 +66,7 @@ impl<'p> Place<'p> {
         match (first, rest.split_once('/')) {
             ("data", Some((UPLOADS, id))) => Some(Self::Upload(id)),
             ("data", _) => Some(Self::Data(rest)),
-            ("session", Some((id, name))) => Some(Self::Session(id, name)),
+            ("session", Some((token, name))) => Some(Self::Session(token, name)),
             _ => None,
         }
     }
@@ -87,8 +92,8 @@ where
     let data = &host.data;
     let (method, headers) = (&asked.method, &asked.headers);
     let answered = match place {
-        Place::Session(id, name) => match *method {
-            Method::GET | Method::HEAD => in_session(host, id, name, asked).await,
+        Place::Session(token, name) => match *method {
+            Method::GET | Method::HEAD => in_session(host, token, name, asked).await,
             _ => Ok(not_allowed("GET, HEAD")),
         },
         Place::Upload(id) => match (&data.uploads, id.parse()) {
@@ -110,8 +115,10 @@ where
         tracing::debug!(%fault, path = "data", "refused");
         problem::reply(&fault, headers)
     });
-    // A sender who is still busy gets to see the answer.
-    if !body.drain().await {
+    // A sender who is still busy gets to see the answer; who waits to be asked for the data is not
+    // asked for what nobody wants.
+    let waits = headers.contains_key(header::EXPECT) && body.is_untouched();
+    if waits || !body.drain().await {
         put(&mut reply, header::CONNECTION, "close");
     }
     reply
@@ -144,31 +151,93 @@ where
                     data with the call";
         return Err(Fault::new(FaultCode::NotSupported, what));
     };
-    let name = decoded(rest).filter(|name| !name.contains('/') && !name.contains('\0'));
-    let name = name.ok_or_else(|| {
-        let what = "upload to data/NAME, where NAME is a file's name in UTF-8 without a slash";
+    let name = decoded(rest).filter(|name| is_file_name(name)).ok_or_else(|| {
+        let what = "upload to data/NAME, where NAME is a file's name in UTF-8 without slashes, \
+                    control and direction characters, and not . or ..";
         Fault::new(FaultCode::InvalidValue, what)
     })?;
     receive::refuse_coding(&asked.headers)?;
+    if asked.headers.contains_key(header::CONTENT_RANGE) {
+        let what = "a part of a file (Content-Range) is not taken; to go on with an upload, use \
+                    `fishplate put`, or a resumable upload with Upload-Complete: ?0";
+        return Err(Fault::new(FaultCode::InvalidValue, what));
+    }
+    if let Some(failed) = failed_condition(data, rest, &asked.headers).await? {
+        return Ok(failed);
+    }
     if resume::is_begin(&asked.headers) {
         return resume::begin(uploads, data, body, name, &asked.headers, owner).await;
     }
     receive::receive(data, body, name, &asked.headers, owner).await
 }
 
+/// Whether a text can be told as a file's name without misleading anybody; empty: there is none.
+fn is_file_name(name: &str) -> bool {
+    // They turn what is read around (Unicode, UAX 9).
+    let turns = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    !matches!(name, "." | "..") && !name.chars().any(|c| c == '/' || c.is_control() || turns(c))
+}
+
+/// Conditions of an upload (RFC 9110, section 13.1): it gets an address of its own, so there is
+/// something at the address it is sent to only if that is a grant.
+async fn failed_condition(
+    data: &Arc<Data>,
+    rest: &str,
+    asked: &HeaderMap,
+) -> Result<Option<Reply>, Fault> {
+    let must_be = asked.contains_key(header::IF_MATCH);
+    if !must_be && !asked.contains_key(header::IF_NONE_MATCH) {
+        return Ok(None);
+    }
+    let (pool, token) = (data.pool.clone(), rest.to_owned());
+    let is_there = blocking(move || pool.redeem(&token)).await?.is_some();
+    if !must_be && !is_there {
+        return Ok(None);
+    }
+    let what = "data is never replaced: upload it to data/NAME without a condition, and it gets an \
+                address of its own";
+    let mut reply = problem::reply(&Fault::new(FaultCode::InvalidValue, what), asked);
+    *reply.status_mut() = StatusCode::PRECONDITION_FAILED;
+    Ok(Some(reply))
+}
+
 async fn granted(host: &Host, rest: &str, asked: &Parts) -> Result<Reply, Fault> {
     let token = rest.split('/').next().unwrap_or_default().to_owned();
     let wait = asked.method == Method::HEAD && asked.headers.contains_key(WANT_REPR_DIGEST);
     let pool = host.data.pool.clone();
-    let found = blocking(move || pool.redeem(&token)?.map(|it| open(it, wait)).transpose());
-    let representation = found.await?.ok_or_else(no_such_data)?;
+    let found = blocking(move || pool.redeem(&token)).await?.ok_or_else(no_such_data)?;
+    if wait {
+        digest_settles(&host.data.pool, &found.lease, host.data.digest_wait).await;
+    }
+    let representation = blocking(move || open(found)).await?;
     Ok(sent(host, &representation, asked))
 }
 
+/// Waits until a digest is known, but not for ever. The pool computes it beside; nobody is held up
+/// here, however many wait.
+async fn digest_settles(pool: &Pool, lease: &Lease, most: Duration) {
+    let (until, mut pause) = (Instant::now() + most, FIRST_LOOK);
+    let (its, wanted) = (pool.clone(), lease.clone());
+    // Who adopted it may have been killed.
+    if let Err(fault) = blocking(move || its.hash_soon(&wanted)).await {
+        tracing::warn!(%fault, "a digest is not computed");
+    }
+    loop {
+        let looking = lease.clone();
+        let known = tokio::task::spawn_blocking(move || looking.digest().is_some()).await;
+        let left = until.saturating_duration_since(Instant::now());
+        if known.unwrap_or(true) || left.is_zero() {
+            return;
+        }
+        tokio::time::sleep(pause.min(left)).await;
+        pause = (pause * 2).min(LAST_LOOK);
+    }
+}
+
 /// What a grant gives, open.
-fn open(granted: Granted, wait: bool) -> Result<Representation, PoolError> {
+fn open(granted: Granted) -> Result<Representation, PoolError> {
     let lease = granted.lease;
-    let digest = if wait { Some(lease.settled_digest()?) } else { lease.digest() };
+    let digest = lease.digest();
     let file = lease.file().try_clone().map_err(|error| PoolError::Io {
         what: "opening",
         path: lease.path().to_owned(),
@@ -189,17 +258,17 @@ fn open(granted: Granted, wait: bool) -> Result<Representation, PoolError> {
     })
 }
 
-/// A file of a session. Its ID is the permission, as a grant's token is.
-async fn in_session(host: &Host, id: &str, name: &str, asked: &Parts) -> Result<Reply, Fault> {
+/// A file of a session. Its token is the permission, as a grant's is.
+async fn in_session(host: &Host, token: &str, name: &str, asked: &Parts) -> Result<Reply, Fault> {
     let no_session = || {
-        let what = "there is no such session; it may have been closed, or have expired";
-        Fault::new(FaultCode::NoSuchSession, what)
+        let what = "there are no sessions here, so this is no file's address";
+        Fault::new(FaultCode::NoSuchData, what)
     };
     let sessions = host.data.sessions.clone().ok_or_else(no_session)?;
-    let id: SessionId = id.parse().map_err(|_| no_session())?;
+    let token = token.to_owned();
     let name = decoded(name).ok_or_else(no_such_data)?;
     let found = blocking(move || {
-        let held = sessions.get_by_address(&id, &name)?;
+        let held = sessions.get_by_address(&token, &name)?;
         let file = held.file().try_clone().map_err(|error| SessionError::Io {
             what: "opening",
             path: held.path().to_owned(),
@@ -219,7 +288,8 @@ async fn in_session(host: &Host, id: &str, name: &str, asked: &Parts) -> Result<
     Ok(sent(host, &found.await?, asked))
 }
 
-fn no_such_data() -> Fault {
+/// What is said of an address at which there is nothing.
+pub(crate) fn no_such_data() -> Fault {
     let what = "there is no data at this address; it may have expired, or have been revoked";
     Fault::new(FaultCode::NoSuchData, what)
 }
@@ -265,6 +335,22 @@ mod tests {
         ] {
             assert_eq!(Place::of(path), place, "{path}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_digest_is_waited_for_and_not_for_ever() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = fishplate_data::PoolSettings::new(directory.path().join("pool"));
+        let pool = Pool::open(settings, Arc::new(fishplate_contract::SystemClock)).unwrap();
+        let file = directory.path().join("file");
+        // It has holes only, and takes its time to be hashed.
+        std::fs::File::create(&file).unwrap().set_len(512 << 20).unwrap();
+        let owner = Principal::anonymous();
+        let lease = pool.adopt(&owner, &file, fishplate_data::Adoption::Link).unwrap();
+        digest_settles(&pool, &lease, Duration::from_millis(1)).await;
+        assert_eq!(lease.digest(), None, "nobody waits for the whole");
+        digest_settles(&pool, &lease, Duration::from_secs(3600)).await;
+        assert!(lease.digest().is_some());
     }
 
     #[test]

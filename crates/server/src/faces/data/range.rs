@@ -18,7 +18,10 @@ pub(super) enum Wanted {
 
 /// What a `Range` field asks for of so many bytes.
 pub(super) fn wanted(field: &str, len: u64) -> Wanted {
-    let Some(set) = field.trim().strip_prefix("bytes=") else { return Wanted::All };
+    let Some((unit, set)) = field.trim().split_once('=') else { return Wanted::All };
+    if !unit.eq_ignore_ascii_case("bytes") {
+        return Wanted::All;
+    }
     let specs: Vec<&str> = set.split(',').map(str::trim).filter(|spec| !spec.is_empty()).collect();
     if specs.is_empty() || specs.len() > MOST {
         return Wanted::All;
@@ -82,6 +85,7 @@ mod tests {
         assert_eq!(parts("bytes=-500"), [(9500, 10_000)]);
         assert_eq!(parts("bytes=9500-20000"), [(9500, 10_000)]);
         assert_eq!(parts("bytes=-20000"), [(0, 10_000)]);
+        assert_eq!(parts("BYTES=0-1"), [(0, 2)]);
         assert_eq!(parts("bytes=0-0, -1"), [(0, 1), (9999, 10_000)]);
         assert_eq!(parts(" bytes= 1-2 ,, 20000- "), [(1, 3)]);
         assert_eq!(parts("bytes=5-99999999999999999999999"), [(5, 10_000)]);

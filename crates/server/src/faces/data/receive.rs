@@ -112,16 +112,22 @@ pub(super) fn content_digest(asked: &HeaderMap) -> Result<Option<Digest>, Fault>
     digest(asked, &CONTENT_DIGEST)
 }
 
-/// What a field of RFC 9530 says. One of other algorithms says nothing to us; one that is broken
-/// is refused, because its sender believes that the data is verified.
+/// What a field of RFC 9530 says. One of other algorithms says nothing to us; one that is no such
+/// field is refused, because its sender believes that the data is verified.
 pub(super) fn digest(asked: &HeaderMap, name: &HeaderName) -> Result<Option<Digest>, Fault> {
     let Some(field) = lines(asked, name) else { return Ok(None) };
     let digest = Digest::from_field(&field);
-    let ours = |member: &str| {
-        let member = member.trim_start();
-        member.starts_with("sha-256") || member.starts_with("sha-512")
+    // A member of a dictionary (RFC 9651) whose value is bytes; neither holds a comma.
+    let is_other = |member: &str| {
+        let Some((key, value)) = member.trim().split_once('=') else { return false };
+        let value = value.strip_prefix(':').and_then(|value| value.split_once(':'));
+        let is_key = |c: char| c.is_ascii_alphanumeric() || "_-.*".contains(c);
+        value.is_some()
+            && !key.is_empty()
+            && key.chars().all(is_key)
+            && !matches!(key, "sha-256" | "sha-512")
     };
-    if digest.is_none() && field.split(',').any(ours) {
+    if digest.is_none() && !field.split(',').all(is_other) {
         let shown = fishplate_contract::lexical::shortened(&field);
         let what = format!("{name} {shown:?} is none; it is such as sha-256=:BASE64:");
         return Err(Fault::new(FaultCode::InvalidValue, what));
@@ -160,7 +166,10 @@ mod tests {
             content_digest(&headers)
         };
         assert_eq!(read("md5=:AAAA:"), Ok(None));
-        assert_eq!(read("sha-256=:AAAA:").unwrap_err().code, FaultCode::InvalidValue);
+        assert_eq!(read("md5=:AAAA:, sha=:AAAA:;a=1"), Ok(None));
+        for broken in ["sha-256=:AAAA:", "garbage", "", "md5=AAAA", "sha-256", "=:AAAA:"] {
+            assert_eq!(read(broken).unwrap_err().code, FaultCode::InvalidValue, "{broken}");
+        }
         let good = "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:";
         assert_eq!(read(good).unwrap().unwrap().to_string(), good);
         assert_eq!(content_digest(&HeaderMap::new()), Ok(None));

@@ -52,21 +52,39 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
 {
-    let id = UploadId::draw().map_err(|error| unreadable(&error))?;
+    let id = on_disk(uploads, |_| UploadId::draw()).await?;
     let mut upload = Upload::new(owner, name, media_type(asked));
     upload.length = number(asked, &LENGTH);
     upload.digest = digest(asked, &REPR_DIGEST)?.map(|digest| digest.to_string());
     let content = content_digest(asked)?;
     let turn = uploads.turn(id);
     let _mine = turn.take().await;
-    let arriving = open(data, id, &upload).await?;
-    uploads.keep(id, &upload).map_err(|error| unreadable(&error))?;
-    let Taken { arriving, ended } = take_in(body, arriving, content, Some(&turn)).await?;
-    let offset = arriving.len();
-    put_away(arriving).await;
-    if let Err(error) = ended {
-        return Err(error.into_fault());
+    let new = upload.clone();
+    if !on_disk(uploads, move |uploads| uploads.begin(id, &new)).await? {
+        return Err(too_many(uploads.most()));
     }
+    let begun = async {
+        let arriving = open(data, id, &upload).await?;
+        let Taken { mut arriving, ended } = take_in(body, arriving, content, Some(&turn)).await?;
+        let offset = arriving.len();
+        let Err(error) = ended else {
+            put_away(arriving).await;
+            return Ok(offset);
+        };
+        // Its sender was not told its address: nobody comes for the rest.
+        let emptied = blocking(move || arriving.truncate(0)).await;
+        if let Err(error) = emptied {
+            tracing::warn!(%error, "what came of an upload could not be removed");
+        }
+        Err(error.into_fault())
+    };
+    let offset = match begun.await {
+        Ok(offset) => offset,
+        Err(fault) => {
+            on_disk(uploads, move |uploads| uploads.forget(id)).await?;
+            return Err(fault);
+        }
+    };
     let mut reply = Response::new(ReplyBody::bytes(""));
     *reply.status_mut() = StatusCode::CREATED;
     put(&mut reply, header::LOCATION, &data.upload_url(&id.to_string()));
@@ -92,7 +110,8 @@ where
     }
     let turn = uploads.turn(id);
     let _mine = turn.take().await;
-    let found = uploads.find(id, owner).map_err(|error| unreadable(&error))?;
+    let whose = owner.clone();
+    let found = on_disk(uploads, move |uploads| uploads.find(id, &whose)).await?;
     let upload = found.ok_or_else(|| {
         let what = "there is no such upload of yours; it may have been completed long ago, \
                     cancelled, or have expired";
@@ -132,7 +151,7 @@ async fn cancel(
         let mut arriving = open(data, id, upload).await?;
         blocking(move || arriving.truncate(0)).await?;
     }
-    uploads.forget(id).map_err(|error| unreadable(&error))?;
+    on_disk(uploads, move |uploads| uploads.forget(id)).await?;
     Ok(no_content())
 }
 
@@ -167,7 +186,7 @@ where
         put_away(arriving).await;
         return Ok(with_state(mismatching(offset, at, asked), data, offset, &upload));
     }
-    uploads.keep(id, &upload).map_err(|error| unreadable(&error))?;
+    remember(uploads, id, &upload).await?;
     let Taken { arriving, ended } = take_in(body, arriving, content, Some(turn)).await?;
     let offset = arriving.len();
     if let Err(error) = ended {
@@ -175,7 +194,7 @@ where
         let more = matches!(&error, IntakeError::Pool(error) if is_mismatch(error));
         if more {
             // More than was announced: nothing of it is to be trusted.
-            uploads.forget(id).map_err(|error| unreadable(&error))?;
+            on_disk(uploads, move |uploads| uploads.forget(id)).await?;
             return Ok(inconsistent(asked));
         }
         return Err(error.into_fault());
@@ -194,11 +213,11 @@ where
     let mut reply = match kept {
         Ok(stored) => {
             upload.done = Some(Done { url: stored.grant.url.clone(), length: offset });
-            uploads.keep(id, &upload).map_err(|error| unreadable(&error))?;
+            remember(uploads, id, &upload).await?;
             created(&stored, asked)
         }
         Err(fault) if fault.code == FaultCode::DataMismatch => {
-            uploads.forget(id).map_err(|error| unreadable(&error))?;
+            on_disk(uploads, move |uploads| uploads.forget(id)).await?;
             problem::reply(&fault, asked)
         }
         // The bytes are there still.
@@ -220,6 +239,25 @@ fn appended(asked: &HeaderMap) -> Result<(bool, u64), Fault> {
         let what = "an append needs Upload-Offset: NUMBER and Upload-Complete: ?0 or ?1";
         Fault::new(FaultCode::InvalidValue, what)
     })
+}
+
+/// Does what concerns the memory of uploads beside the runtime.
+async fn on_disk<T: Send + 'static>(
+    uploads: &Uploads,
+    work: impl FnOnce(&Uploads) -> std::io::Result<T> + Send + 'static,
+) -> Result<T, Fault> {
+    let uploads = uploads.clone();
+    blocking(move || work(&uploads).map_err(|error| unreadable(&error))).await
+}
+
+async fn remember(uploads: &Uploads, id: UploadId, upload: &Upload) -> Result<(), Fault> {
+    let upload = upload.clone();
+    on_disk(uploads, move |uploads| uploads.keep(id, &upload)).await
+}
+
+fn too_many(most: usize) -> Fault {
+    let what = format!("{most} uploads of yours are under way: complete one, or DELETE it");
+    Fault::new(FaultCode::QuotaExceeded, what).limit("uploads_open", most.to_string())
 }
 
 /// The bytes that are there, locked against others.
