@@ -2,7 +2,9 @@
 
 mod fetch;
 mod flight;
+mod pace;
 mod patience;
+mod places;
 mod shelf;
 #[cfg(test)]
 mod tests;
@@ -10,7 +12,6 @@ mod tests;
 use std::sync::Arc;
 
 use fishplate_contract::{DataRef, Digest, Fault, FaultCode, Held as _, Principal, TransferState};
-use tokio::sync::Semaphore;
 use url::Url;
 
 use crate::Progress;
@@ -21,6 +22,7 @@ use flight::Flights;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use patience::Patience;
+use places::Places;
 use shelf::Shelf;
 
 /// Gets what references stand for into the pool, and delivers. Cheap to clone.
@@ -32,7 +34,7 @@ struct Inner {
     pool: Pool,
     transports: Transports,
     settings: TransferSettings,
-    running: Semaphore,
+    places: Places,
     flights: Flights,
     shelf: Arc<Shelf>,
 }
@@ -40,12 +42,12 @@ struct Inner {
 impl Resolver {
     /// A resolver into this pool, over these transports.
     pub fn new(pool: Pool, transports: Transports, settings: TransferSettings) -> Self {
-        let running = Semaphore::new(usize::try_from(settings.running).unwrap_or(1).max(1));
+        let places = Places::new(&settings);
         Self(Arc::new(Inner {
             pool,
             transports,
             settings,
-            running,
+            places,
             flights: Flights::default(),
             shelf: Arc::default(),
         }))

@@ -32,7 +32,7 @@ pub(super) struct Reading {
 
 enum From {
     /// hyper fails it if it ends before its length.
-    Hyper(Incoming, Line),
+    Hyper(Incoming, Box<Line>),
     /// The connection may be used again.
     Raw {
         body: RawBody,
@@ -60,7 +60,7 @@ impl Reading {
                     && !headers.get_all(CONNECTION).iter().any(closes);
                 From::Raw { body: RawBody::new(response.into_body(), line, len), keep }
             }
-            _ => From::Hyper(response.into_body(), line),
+            _ => From::Hyper(response.into_body(), Box::new(line)),
         };
         Self { asking, url, version, from }
     }
@@ -89,7 +89,7 @@ impl Reading {
         }
         // All has come: its connection is for the next one.
         let line = match std::mem::replace(&mut self.from, From::Ended) {
-            From::Hyper(_, line) => Some(line),
+            From::Hyper(_, line) => Some(*line),
             From::Raw { body, keep: true } => match body.into_wire() {
                 Some(wire) => Line::new(wire, &self.url).await.ok(),
                 None => None,
