@@ -187,7 +187,7 @@ impl Resolver {
 
     async fn bring(&self, parcel: &Delivery, to: &str) -> Result<DataRef, Fault> {
         let url = address(to)?;
-        let transport = Arc::clone(self.0.transports.find(url.scheme())?);
+        let transport = Arc::clone(self.0.transports.find_to_deliver(url.scheme())?);
         let mut patience = Patience::new(&self.0.settings);
         loop {
             let before = parcel.progress.bytes();

@@ -83,6 +83,10 @@ impl Transport for Files {
         &["file"]
     }
 
+    fn delivers(&self) -> bool {
+        false
+    }
+
     fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened> {
         Box::pin(async move {
             let file = self.beneath(from)?;
