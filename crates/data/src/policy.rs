@@ -178,10 +178,11 @@ fn literal_differs(host: &str, refusal: &str) -> bool {
 
 /// A name that can't be resolved is not worth many attempts, unless the resolver says so.
 fn no_such(host: &str, error: &io::Error) -> TransferError {
-    let (peer, reason) = (host.to_owned(), format!("its name can't be resolved: {error}"));
+    let (host, reason) = (host.to_owned(), error.to_string());
     if reason.contains("emporary") {
-        TransferError::Broken { peer, reason }
+        let reason = format!("its name can't be resolved: {reason}");
+        TransferError::Broken { peer: host, reason }
     } else {
-        TransferError::Strange { peer, reason }
+        TransferError::Unresolved { host, reason }
     }
 }

@@ -2,7 +2,9 @@
 
 mod fetch;
 mod flight;
+mod pace;
 mod patience;
+mod places;
 mod shelf;
 #[cfg(test)]
 mod tests;
@@ -11,7 +13,6 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use fishplate_contract::{DataRef, Digest, Fault, FaultCode, Held as _, Principal, TransferState};
-use tokio::sync::Semaphore;
 use url::Url;
 
 use crate::Progress;
@@ -22,6 +23,7 @@ use flight::Flights;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use patience::Patience;
+use places::Places;
 use shelf::Shelf;
 
 /// Gets what references stand for into the pool, and delivers. Cheap to clone.
@@ -33,7 +35,7 @@ struct Inner {
     pool: Pool,
     transports: Transports,
     settings: TransferSettings,
-    running: Semaphore,
+    places: Places,
     flights: Flights,
     shelf: Arc<Shelf>,
 }
@@ -41,12 +43,12 @@ struct Inner {
 impl Resolver {
     /// A resolver into this pool, over these transports.
     pub fn new(pool: Pool, transports: Transports, settings: TransferSettings) -> Self {
-        let running = Semaphore::new(usize::try_from(settings.running).unwrap_or(1).max(1));
+        let places = Places::new(&settings);
         Self(Arc::new(Inner {
             pool,
             transports,
             settings,
-            running,
+            places,
             flights: Flights::default(),
             shelf: Arc::default(),
         }))
@@ -211,7 +213,7 @@ impl Resolver {
 
     async fn bring(&self, parcel: &Delivery, to: &str) -> Result<DataRef, Fault> {
         let url = address(to)?;
-        let transport = Arc::clone(self.0.transports.find(url.scheme())?);
+        let transport = Arc::clone(self.0.transports.find_to_deliver(url.scheme())?);
         let mut patience = Patience::new(&self.0.settings);
         loop {
             let before = parcel.progress.bytes();

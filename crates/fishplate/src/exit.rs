@@ -74,7 +74,8 @@ impl Exit {
         match error {
             TransferError::Broken { .. }
             | TransferError::Busy { .. }
-            | TransferError::Strange { .. } => Self::Unreachable,
+            | TransferError::Strange { .. }
+            | TransferError::Unresolved { .. } => Self::Unreachable,
             TransferError::Refused { .. } | TransferError::Forbidden { .. } => Self::Sender,
             TransferError::Unsupported(_) | TransferError::Local { .. } => Self::Usage,
         }

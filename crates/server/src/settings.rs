@@ -286,6 +286,8 @@ const NEVER_ZERO: &[&str] = &[
     "transfer_connect",
     "transfer_connections",
     "transfers_running",
+    "transfers_per_owner",
+    "transfers_per_peer",
     "directory_entries",
     "directory_size",
 ];
@@ -439,11 +441,14 @@ limits! {
     transfer_size Bytes data.transfer.size, "One payload that is fetched.";
     transfer_attempts Count data.transfer.attempts, "Attempts in a row that bring nothing, until a transfer is given up.";
     transfer_stall Time data.transfer.stall, "How long the other end of a transfer may bring, or take, nothing; then it is tried again.";
+    transfer_rate Bytes data.transfer.rate, "What a fetch must bring a second on average, over transfer_stall.";
     transfer_time Time data.transfer.time, "How long a transfer may take, all its attempts together.";
     transfer_connect Time data.transfer.connect, "How long a transfer's connection may take to be made.";
     transfer_redirects Count data.transfer.redirects, "Redirects that a transfer follows.";
     transfer_connections Count data.transfer.connections, "Connections over which one large payload comes.";
     transfers_running Count data.transfer.running, "Fetches that run at once; more wait.";
+    transfers_per_owner Count data.transfer.per_owner, "Fetches of one caller that run at once; more wait.";
+    transfers_per_peer Count data.transfer.per_peer, "Fetches from one server that run at once; more wait.";
     directory_entries Count jobs.directories.entries, "Files and directories in a directory that a caller sends.";
     directory_size Bytes jobs.directories.size, "All files of a directory that a caller sends.";
 }

@@ -168,7 +168,9 @@ async fn each_look_up_is_checked_and_only_what_is_allowed_comes_back() {
         "rebinds.example: 10.0.0.7 is private: the rule allow_private does not allow that"
     );
     let nothing = policy.resolve("rebinds.example", 80).await.unwrap_err();
-    assert!(matches!(nothing, TransferError::Strange { .. }), "{nothing:?}");
+    assert!(matches!(nothing, TransferError::Unresolved { .. }), "{nothing:?}");
+    let told = nothing.to_string();
+    assert!(told.starts_with("the name rebinds.example can't be resolved:"), "{told}");
 }
 
 #[tokio::test]

@@ -7,9 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use fishplate_contract::{DataRef, Digest, Fault, FaultCode, Principal};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use url::Url;
 
+use super::pace::{self, Paced};
 use super::patience::Patience;
+use super::places::Place;
 use super::{Inner, blocking, matches};
 use crate::Progress;
 use crate::lease::Lease;
@@ -66,7 +69,7 @@ impl From<Fault> for Failure {
 impl Fetch<'_> {
     pub(super) async fn run(self) -> Result<Lease, Fault> {
         let transport = Arc::clone(self.inner.transports.find(self.url.scheme())?);
-        let _place = self.inner.running.acquire().await;
+        let mut place = self.place().await;
         // Another digest than the pool's own is verified while the data comes.
         let passing = matches!(self.reference.digest, Some(Digest::Sha512(_)));
         if !passing && let Some(file) = transport.local(&self.url).await? {
@@ -75,7 +78,7 @@ impl Fetch<'_> {
         let mut patience = Patience::new(&self.inner.settings);
         let mut taking = None;
         loop {
-            let before = taking.as_ref().map_or(0, Incoming::len);
+            let (before, since) = (taking.as_ref().map_or(0, Incoming::len), Instant::now());
             let error = match self.attempt(&transport, &patience, &mut taking).await {
                 Ok(lease) => return Ok(lease),
                 Err(Failure::Fault(fault)) => {
@@ -85,8 +88,11 @@ impl Fetch<'_> {
                 }
                 Err(Failure::Transfer(error)) => error,
             };
-            let gained = taking.as_ref().map_or(0, Incoming::len) > before;
+            drop(place); // others may have it meanwhile
+            let gained = taking.as_ref().map_or(0, Incoming::len).saturating_sub(before);
+            let gained = pace::suffices(gained, since.elapsed(), self.inner.settings.rate);
             patience.endure(error, gained).await?;
+            place = self.place().await;
         }
     }
 
@@ -110,6 +116,10 @@ impl Fetch<'_> {
         Ok(lease)
     }
 
+    async fn place(&self) -> Place {
+        self.inner.places.take(self.owner, peer(&self.url)).await
+    }
+
     async fn attempt(
         &self,
         transport: &Arc<dyn Transport>,
@@ -123,7 +133,7 @@ impl Fetch<'_> {
             self.progress.expect(total);
         }
         if taking.is_none() && opened.total.is_some_and(|total| total <= SMALL) {
-            return self.small(opened, patience).await;
+            return self.small(self.paced(opened), patience).await;
         }
         let mut incoming = match taking.take() {
             Some(incoming) => incoming,
@@ -145,6 +155,7 @@ impl Fetch<'_> {
         incoming = align(incoming, opened.offset, opened.total, opened.version.clone()).await?;
         self.progress.set(incoming.len());
         widen(&mut opened, transport, &self.url, self.inner.settings.connections);
+        opened = self.paced(opened);
         let (written, ended) = self.pump(&mut *opened.body, incoming, patience).await;
         match (written, ended) {
             (Some(incoming), Ok(())) => self.commit(incoming, opened, patience).await,
@@ -154,6 +165,11 @@ impl Fetch<'_> {
             }
             (None, Ok(())) => Err(lost().into()),
         }
+    }
+
+    fn paced(&self, mut opened: Opened) -> Opened {
+        opened.body = Box::new(Paced::new(opened.body, peer(&self.url), &self.inner.settings));
+        opened
     }
 
     /// What can be told to be wrong before a byte has come.

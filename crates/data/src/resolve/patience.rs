@@ -48,6 +48,9 @@ impl Patience {
             TransferError::Busy { retry_after, .. } => *retry_after,
             _ => return Err(error.into()),
         };
+        if Instant::now() >= self.until {
+            return Err(self.too_long(Fault::from(error)));
+        }
         self.fruitless = if gained { 1 } else { self.fruitless + 1 };
         if self.fruitless >= self.settings.attempts {
             let attempts = self.settings.attempts;
@@ -66,7 +69,7 @@ impl Patience {
     /// A step that may take no longer than the other end may stall, nor than the transfer has left.
     pub(super) async fn step<T>(&self, url: &Url, step: Moving<'_, T>) -> Result<T, TransferError> {
         let allowed = self.settings.stall.min(self.until - Instant::now());
-        tokio::time::timeout(allowed, step).await.unwrap_or_else(|_| Err(self.stalled(url)))
+        tokio::time::timeout(allowed, step).await.unwrap_or_else(|_| Err(self.given_up(url)))
     }
 
     /// A delivery, for as long as it goes on.
@@ -77,28 +80,89 @@ impl Patience {
         url: &Url,
     ) -> Result<T, TransferError> {
         loop {
-            let (before, allowed) = (progress.bytes(), self.settings.stall);
+            let before = progress.bytes();
+            let allowed = self.settings.stall.min(self.until - Instant::now());
             match tokio::time::timeout(allowed, &mut moving).await {
                 Ok(done) => return done,
                 Err(_) if Instant::now() >= self.until || progress.bytes() == before => {
-                    return Err(self.stalled(url));
+                    return Err(self.given_up(url));
                 }
                 Err(_) => {}
             }
         }
     }
 
-    /// The other end moves nothing for too long.
-    fn stalled(&self, url: &Url) -> TransferError {
-        let stall = self.settings.stall.as_secs_f64();
-        TransferError::Broken {
-            peer: peer(url),
-            reason: format!("nothing moved for {stall} s (transfer_stall)"),
-        }
+    /// The other end moves nothing for too long, or the transfer has no time left.
+    fn given_up(&self, url: &Url) -> TransferError {
+        let reason = if Instant::now() >= self.until {
+            format!("it was not done within {} s", self.settings.time.as_secs_f64())
+        } else {
+            let stall = self.settings.stall.as_secs_f64();
+            format!("nothing moved for {stall} s (transfer_stall)")
+        };
+        TransferError::Broken { peer: peer(url), reason }
     }
 
     fn too_long(&self, fault: Fault) -> Fault {
         let time = format!("{} s", self.settings.time.as_secs_f64());
         Fault::new(FaultCode::TransferFailed, fault.message).limit("transfer_time", time)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of the last attempt that it allows.
+    fn patience(stall: u64, time: u64) -> Patience {
+        Patience::new(&TransferSettings {
+            stall: Duration::from_secs(stall),
+            time: Duration::from_secs(time),
+            attempts: 1,
+            ..TransferSettings::default()
+        })
+    }
+
+    fn never<'t>() -> Moving<'t, ()> {
+        Box::pin(std::future::pending())
+    }
+
+    async fn told(patience: &mut Patience, error: TransferError) -> (String, String) {
+        let fault = patience.endure(error, false).await.unwrap_err();
+        (fault.limit.map(|limit| limit.name).unwrap_or_default(), fault.message)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_ran_out_is_what_is_told() {
+        let url = Url::parse("http://slow/x").unwrap();
+        let mut stalls = patience(30, 100);
+        let error = stalls.step(&url, never()).await.unwrap_err();
+        let (limit, message) = told(&mut stalls, error).await;
+        assert_eq!(limit, "transfer_attempts");
+        assert!(message.contains("nothing moved for 30 s (transfer_stall)"), "{message}");
+
+        let mut ends = patience(30, 10);
+        let error = ends.step(&url, never()).await.unwrap_err();
+        let (limit, message) = told(&mut ends, error).await;
+        assert_eq!(limit, "transfer_time");
+        assert!(message.contains("not done within 10 s"), "{message}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_delivery_ends_with_its_time() {
+        let url = Url::parse("http://slow/x").unwrap();
+        let (mut patience, progress) = (patience(30, 100), Progress::default());
+        let begun = Instant::now();
+        let moving: Moving<'_, ()> = Box::pin(async {
+            loop {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                progress.add(1);
+            }
+        });
+        let error = patience.watch(moving, &progress, &url).await.unwrap_err();
+        assert_eq!(begun.elapsed().as_secs(), 100);
+        let (limit, message) = told(&mut patience, error).await;
+        assert_eq!(limit, "transfer_time");
+        assert!(message.contains("not done within 100 s"), "{message}");
     }
 }

@@ -263,6 +263,73 @@ async fn what_has_no_room_leaves_nothing() {
 }
 
 #[tokio::test]
+async fn slow_peers_keep_neither_other_peers_nor_other_owners_waiting() {
+    let settings = TransferSettings { running: 4, per_owner: 3, per_peer: 2, ..quick() };
+    let (slow, quick) = (Peer::start(), Peer::start());
+    let site = Site::with(settings, Policy::new(open_to_all()));
+    let other = Principal::named("other");
+    slow.trouble(&vec![Trouble::Stall(10); 8]);
+    let many: Vec<_> =
+        (0..8).map(|nth| DataRef::new(slow.put(&format!("{nth}"), bytes(nth, MUCH)))).collect();
+    let wanted = DataRef::new(quick.put("x", bytes(1, 1000)));
+    let progress: Vec<_> = many.iter().map(|_| Progress::default()).collect();
+    let stuck = async {
+        tokio::join!(
+            site.resolver.resolve_all(&many[..4], &site.owner, &progress[..4]),
+            site.resolver.resolve_all(&many[4..], &other, &progress[4..]),
+        )
+    };
+    let served = async {
+        while slow.asked().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+        for owner in [&site.owner, &other] {
+            site.resolver.resolve(&wanted, owner, &Progress::default()).await.unwrap();
+        }
+        assert_eq!(slow.asked().len(), 2, "one peer has more than its places");
+    };
+    tokio::select! {
+        biased;
+        () = served => {}
+        _ = stuck => panic!("the slow peer answered"),
+    }
+}
+
+#[tokio::test]
+async fn whoever_waits_to_try_again_holds_no_place() {
+    let settings = TransferSettings { running: 1, ..quick() };
+    let (busy, quick) = (Peer::start(), Peer::start());
+    let site = Site::with(settings, Policy::new(open_to_all()));
+    busy.trouble(&[Trouble::Answer("503 Later\r\nRetry-After: 3600".to_owned())]);
+    let later = DataRef::new(busy.put("x", bytes(1, 10)));
+    let wanted = DataRef::new(quick.put("x", bytes(2, 10)));
+    let served = async {
+        while busy.asked().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        site.fetch(&wanted).await
+    };
+    tokio::select! {
+        biased;
+        served = served => assert!(served.is_ok(), "{served:?}"),
+        waited = site.fetch(&later) => panic!("it was not waited: {waited:?}"),
+    }
+    assert_eq!(busy.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn what_trickles_again_and_again_is_given_up() {
+    let peer = Peer::start();
+    let settings = TransferSettings { rate: 1 << 40, stall: Duration::from_millis(300), ..quick() };
+    let site = Site::with(settings, Policy::new(open_to_all()));
+    let url = DataRef::new(peer.put("x", bytes(3, MUCH)));
+    peer.trouble(&vec![Trouble::Stall(1 << 20); 4]);
+    let fault = site.fault(&url).await;
+    assert_eq!((fault.code, limit(&fault)), (FaultCode::TransferFailed, "transfer_attempts"));
+    assert_eq!(ranges(&peer).len(), 3, "bytes that were too few counted as a gain");
+}
+
+#[tokio::test]
 async fn missing_data_and_bad_addresses_are_told_apart() {
     let (site, peer) = (Site::new(), Peer::start());
     let gone = format!("http://{}/gone", peer.address());

@@ -20,9 +20,9 @@ impl From<TransferError> for Fault {
                     None => fault,
                 }
             }
-            TransferError::Broken { .. } | TransferError::Strange { .. } => {
-                Self::new(FaultCode::TransferFailed, message)
-            }
+            TransferError::Broken { .. }
+            | TransferError::Strange { .. }
+            | TransferError::Unresolved { .. } => Self::new(FaultCode::TransferFailed, message),
             TransferError::Local { .. } => Self::new(FaultCode::Internal, message),
         }
     }
@@ -41,6 +41,7 @@ mod tests {
         for (error, code) in [
             (TransferError::Broken { peer: text(), reason: text() }, FaultCode::TransferFailed),
             (TransferError::Strange { peer: text(), reason: text() }, FaultCode::TransferFailed),
+            (TransferError::Unresolved { host: text(), reason: text() }, FaultCode::TransferFailed),
             (
                 TransferError::Busy { peer: text(), answer: text(), retry_after },
                 FaultCode::TransferFailed,

@@ -87,6 +87,10 @@ impl Transport for Files {
         Err(no_deliveries())
     }
 
+    fn delivers(&self) -> bool {
+        false
+    }
+
     fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened> {
         Box::pin(async move {
             let file = self.beneath(from)?;

@@ -145,6 +145,10 @@ impl Transport for Mailto {
         &["mailto"]
     }
 
+    fn reads(&self) -> bool {
+        false
+    }
+
     fn accepts(&self, to: &Url) -> Result<(), TransferError> {
         self.place(to).map(|_| ())
     }

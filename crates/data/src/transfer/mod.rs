@@ -46,6 +46,16 @@ pub trait Transport: Send + Sync + Debug {
     /// The URL schemes that it serves, lower-case.
     fn schemes(&self) -> &[&'static str];
 
+    /// Whether data can be fetched from its addresses.
+    fn reads(&self) -> bool {
+        true
+    }
+
+    /// Whether data can be delivered to its addresses.
+    fn delivers(&self) -> bool {
+        true
+    }
+
     /// Whether a delivery to an address may be tried at all, told before anything is computed:
     /// its form and our own policy. The other end is not asked.
     fn accepts(&self, to: &Url) -> Result<(), TransferError> {
@@ -161,6 +171,14 @@ pub enum TransferError {
         /// Scheme and authority.
         peer: String,
         /// What was wrong.
+        reason: String,
+    },
+    /// Its host has no address: trying again does not help.
+    #[error("the name {host} can't be resolved: {reason}")]
+    Unresolved {
+        /// The host's name.
+        host: String,
+        /// What the resolver says.
         reason: String,
     },
     /// Our own policy forbids the address.

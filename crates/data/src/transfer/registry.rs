@@ -30,18 +30,54 @@ impl Transports {
         schemes
     }
 
-    /// The transport that serves a scheme.
+    /// The transport to fetch with from addresses of a scheme.
     ///
     /// # Errors
-    /// [`TransferError::Forbidden`] if none does; it tells which there are.
+    /// [`TransferError::Forbidden`] if none serves it; it tells what can be fetched from.
     pub fn find(&self, scheme: &str) -> Result<&Arc<dyn Transport>, TransferError> {
+        self.serving(scheme, "fetched from", |transport| transport.reads())
+    }
+
+    /// The transport to deliver with to addresses of a scheme.
+    ///
+    /// # Errors
+    /// [`TransferError::Forbidden`] if none serves it; it tells what can be delivered to.
+    pub fn find_to_deliver(&self, scheme: &str) -> Result<&Arc<dyn Transport>, TransferError> {
+        self.serving(scheme, "delivered to", |transport| transport.delivers())
+    }
+
+    /// Whatever serves a scheme, also if it does something else: it says so itself.
+    fn serving(
+        &self,
+        scheme: &str,
+        done: &str,
+        does: impl Fn(&dyn Transport) -> bool,
+    ) -> Result<&Arc<dyn Transport>, TransferError> {
         let serves = |transport: &&Arc<dyn Transport>| transport.schemes().contains(&scheme);
-        self.0.iter().rev().find(serves).ok_or_else(|| TransferError::Forbidden {
-            address: format!(
-                "{scheme}: is no scheme of this server ({})",
-                self.schemes().join(", ")
-            ),
-            rule: "schemes",
+        self.0.iter().rev().find(serves).ok_or_else(|| {
+            let able = Self(self.0.iter().filter(|one| does(&***one)).cloned().collect());
+            let able = able.schemes().join(", ");
+            let address = format!("{scheme}: is no scheme that is {done} here ({able})");
+            TransferError::Forbidden { address, rule: "schemes" }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transfer::{Files, Mailto, TransferSettings};
+
+    #[test]
+    fn what_is_told_to_be_possible_is() {
+        let mail = Mailto::new(None, &TransferSettings::default()).unwrap();
+        let transports = Transports::new().with(Files::new(Vec::new())).with(mail);
+        let told =
+            |found: Result<&Arc<dyn Transport>, TransferError>| found.unwrap_err().to_string();
+        let fetched = told(transports.find("gopher"));
+        assert!(fetched.starts_with("gopher: is no scheme that is fetched from here (file):"));
+        let delivered = told(transports.find_to_deliver("gopher"));
+        assert!(delivered.contains("delivered to here (mailto):"), "{delivered}");
+        assert!(transports.find("mailto").is_ok(), "it says itself that nothing is read there");
     }
 }

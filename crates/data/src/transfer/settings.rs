@@ -13,6 +13,9 @@ pub struct TransferSettings {
     /// `transfer_stall`: how long the other end may bring, or take, nothing; then the connection
     /// counts as broken.
     pub stall: Duration,
+    /// `transfer_rate`: bytes a second that a fetch must bring on average over `transfer_stall`;
+    /// else the connection counts as broken.
+    pub rate: u64,
     /// `transfer_time`: how long a transfer may take, all its attempts together.
     pub time: Duration,
     /// `transfer_connect`: how long a connection may take, name and TLS included.
@@ -23,6 +26,10 @@ pub struct TransferSettings {
     pub connections: u32,
     /// `transfers_running`: fetches that run at once; more wait.
     pub running: u32,
+    /// `transfers_per_owner`: as many of them are one caller's.
+    pub per_owner: u32,
+    /// `transfers_per_peer`: as many of them are from one server.
+    pub per_peer: u32,
     /// Certificates in PEM to trust beside the system's.
     pub ca_file: Option<PathBuf>,
 }
@@ -33,11 +40,14 @@ impl Default for TransferSettings {
             size: None,
             attempts: 10,
             stall: Duration::from_secs(30),
+            rate: 1024,
             time: Duration::from_secs(24 * 60 * 60),
             connect: Duration::from_secs(10),
             redirects: 5,
             connections: 1,
             running: 32,
+            per_owner: 16,
+            per_peer: 8,
             ca_file: None,
         }
     }

@@ -126,10 +126,7 @@ impl Failure {
         let job = fault.job.map(|job| job.to_string());
         let details = [
             ("parameter", fault.parameter.clone()),
-            (
-                "limit",
-                fault.limit.as_ref().map(|limit| format!("{} = {}", limit.name, limit.value)),
-            ),
+            ("limit", limit(fault)),
             ("job", job.clone()),
             ("exit code", fault.exit_code.map(|code| code.to_string())),
             ("signal", fault.signal.clone()),
@@ -156,14 +153,17 @@ impl Failure {
             FaultCode::InvalidValue | FaultCode::ValueOutOfRange | FaultCode::MissingParameter => {
                 self.hints.push(format!("`fishplate usage {url}` lists what it takes"));
             }
+            FaultCode::NoSuchData if fault.message.contains("session has no file") => self
+                .hints
+                .push(format!("`fishplate session files {url} SESSION` lists what it has")),
             FaultCode::NoSuchData => self.hints.push(
                 "a reference expires, and its owner can revoke it: ask the service for a new one"
                     .to_owned(),
             ),
-            FaultCode::AddressForbidden => self.hints.push(
-                "only the server's operator can allow that address; NAME:FILE sends a file by value"
-                    .to_owned(),
-            ),
+            FaultCode::AddressForbidden => {
+                let rule = fault.limit.as_ref().map_or("", |limit| &limit.name);
+                self.hints.push(way_around(rule).to_owned());
+            }
             FaultCode::NoSuchSession => {
                 self.hints.push(format!("`fishplate session open {url}` opens one"));
             }
@@ -217,6 +217,30 @@ impl Failure {
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
+/// The limit that was met, unless the message has told all of it: a rule is broken by an address.
+fn limit(fault: &Fault) -> Option<String> {
+    let limit = fault.limit.as_ref()?;
+    let told = fault.code == FaultCode::AddressForbidden
+        && fault.message.contains(&*limit.name)
+        && fault.message.contains(&*limit.value);
+    (!told).then(|| format!("{} = {}", limit.name, limit.value))
+}
+
+/// What to do about an address that a rule forbids. Some rules nobody can lift.
+fn way_around(rule: &str) -> &'static str {
+    match rule {
+        "credentials" => {
+            "leave the user's name and password out of the address: they are never sent; NAME:FILE \
+             sends a file by value"
+        }
+        "transfer_redirects" | "redirect_scheme" | "https_downgrade" => {
+            "write the address that it leads to in the end; NAME:FILE sends a file by value"
+        }
+        "schemes" => "write an address of a scheme that is named above; NAME:FILE sends by value",
+        _ => "only the server's operator can allow that address; NAME:FILE sends a file by value",
+    }
+}
+
 fn same_host(a: &str, b: &str) -> bool {
     let host = |url: &str| -> Option<String> {
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
@@ -268,6 +292,38 @@ mod tests {
           limit: queue = 100
         hint: try again in 7 s
         ");
+    }
+
+    #[test]
+    fn a_forbidden_address_is_told_once_and_with_what_can_be_done_about_it() {
+        let forbidden = |address: &str, rule| {
+            let address = address.to_owned();
+            of(Error::Fault(TransferError::Forbidden { address, rule }.into()))
+        };
+        insta::assert_snapshot!(forbidden("10.0.0.7 is private", "allow_private").text(), @r"
+        error: AddressForbidden: 10.0.0.7 is private: the rule allow_private does not allow that
+        hint: only the server's operator can allow that address; NAME:FILE sends a file by value
+        ");
+        let json = forbidden("10.0.0.7 is private", "allow_private").json();
+        assert_eq!(json["error"]["limit"]["name"], "allow_private");
+        for (rule, hint) in [
+            ("credentials", "leave the user's name and password out"),
+            ("transfer_redirects", "write the address that it leads to"),
+            ("redirect_scheme", "write the address that it leads to"),
+            ("https_downgrade", "write the address that it leads to"),
+            ("schemes", "a scheme that is named above"),
+            ("file_roots", "only the server's operator"),
+        ] {
+            let hints = forbidden("x", rule).hints;
+            assert!(hints.len() == 1 && hints[0].contains(hint), "{rule}: {hints:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_a_session_lacks_is_no_reference_that_expired() {
+        let fault = Fault::new(FaultCode::NoSuchData, "the session has no file \"mesh\"");
+        let hints = of(Error::Fault(fault)).hints;
+        assert!(hints[0].contains("fishplate session files"), "{hints:?}");
     }
 
     #[test]

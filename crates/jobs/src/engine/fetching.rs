@@ -40,7 +40,10 @@ impl Shared {
 
     /// What a directory that a caller sends may hold.
     pub(super) fn directory_limits(&self) -> crate::archive::Limits {
-        crate::archive::Limits { reserve: self.settings.disk_reserve.saturating_mul(2), ..self.settings.directories }
+        crate::archive::Limits {
+            reserve: self.settings.disk_reserve.saturating_mul(2),
+            ..self.settings.directories
+        }
     }
 
     /// Claims jobs whose data is to be fetched, as many as there is room for.

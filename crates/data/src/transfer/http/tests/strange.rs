@@ -56,6 +56,20 @@ async fn an_end_before_the_length_is_a_broken_connection() {
 }
 
 #[tokio::test]
+async fn what_is_no_http_is_not_asked_for_again() {
+    let large = format!("HTTP/1.1 200 OK\nX-Large: {}\n\n", "x".repeat(1 << 20));
+    let many = format!("HTTP/1.1 200 OK\n{}\n", "X: y\n".repeat(200));
+    for answer in [&*large, &*many, "SSH-2.0-server\nmore\n\n", "HTTP/1.1 200 OK\nno field\n\n"] {
+        let error = opens(&[answer], Want::default()).await.unwrap_err();
+        assert!(matches!(error, TransferError::Strange { .. }), "{error:?}");
+    }
+    let chunked = "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\nno length\nhello\n";
+    let mut opened = opens(&[chunked], Want::default()).await.unwrap();
+    let error = rest(&mut opened).await.unwrap_err();
+    assert!(matches!(error, TransferError::Strange { .. }), "{error:?}");
+}
+
+#[tokio::test]
 async fn ranges_that_were_not_asked_for_are_refused() {
     let from_5 = || Want { offset: 5, ..Want::default() };
     for (answer, says) in [
