@@ -93,6 +93,11 @@ where
         self.body.size_hint().exact()
     }
 
+    /// Nobody has asked for any of it yet, so that a sender who waits to be asked sends nothing.
+    pub fn is_untouched(&self) -> bool {
+        self.read == 0 && !self.asked && !self.ended
+    }
+
     /// The next chunk; `None` at the end.
     ///
     /// # Errors

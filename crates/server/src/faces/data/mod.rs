@@ -110,8 +110,9 @@ where
         tracing::debug!(%fault, path = "data", "refused");
         problem::reply(&fault, headers)
     });
-    // A sender who is still busy gets to see the answer.
-    if !body.drain().await {
+    // A sender who is still busy gets to see the answer; one who waits to be asked sees it now.
+    let waits = headers.contains_key(header::EXPECT) && body.is_untouched();
+    if waits || !body.drain().await {
         put(&mut reply, header::CONNECTION, "close");
     }
     reply
