@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use fishplate_contract::{Digest, Principal};
 use nix::sys::statvfs::statvfs;
@@ -47,6 +48,11 @@ const BATCH: i64 = 64;
 const EVICTABLE: &str = "o.digest IS NOT NULL AND o.pinned = 0
   AND NOT EXISTS (SELECT 1 FROM grants AS g WHERE g.object = o.number AND g.expires > ?1)";
 
+/// How often, and how long after, what can't be had is tried again: a process that is just being
+/// forked has all files of its parent open, and so their locks, until it is executed.
+const TRIES: u32 = 4;
+const MOMENT: Duration = Duration::from_millis(5);
+
 /// Where a walk along the least recently used is.
 type Cursor = (i64, i64);
 
@@ -60,13 +66,19 @@ impl Room {
     /// Sees to it that the disk has room for so many bytes more.
     pub(super) fn make_room_on_disk(&self, bytes: u64) -> Result<(), PoolError> {
         let wanted = bytes.saturating_add(self.settings.disk_reserve);
-        loop {
+        let mut tries = TRIES;
+        while tries > 0 {
             let free = self.free_on_disk()?;
             if free >= wanted {
                 return Ok(());
             }
-            if self.evict(wanted - free)? == 0 {
+            // Nothing goes for what can't have room anyway.
+            if wanted - free > self.catalogue.read(total_bytes)? {
                 break;
+            }
+            if self.evict(wanted - free)? == 0 {
+                std::thread::sleep(MOMENT);
+                tries -= 1;
             }
         }
         Err(PoolError::Full { directory: self.directory().to_owned() })
@@ -98,15 +110,18 @@ impl Room {
         if over(0, quota) > 0 {
             return refuse(QUOTA, quota);
         }
-        self.let_go(owner, over(self.charged(owner)?.1, owner_quota))?;
+        for _ in 0..TRIES {
+            self.let_go(owner, over(self.charged(owner)?.1, owner_quota))?;
+            self.evict(over(self.charged(owner)?.0, quota))?;
+            if self.is_room_for(owner, bytes)? {
+                return Ok(());
+            }
+            std::thread::sleep(MOMENT);
+        }
         if over(self.charged(owner)?.1, owner_quota) > 0 {
             return refuse(OWNER_QUOTA, owner_quota);
         }
-        self.evict(over(self.charged(owner)?.0, quota))?;
-        if over(self.charged(owner)?.0, quota) > 0 {
-            return refuse(QUOTA, quota);
-        }
-        Ok(())
+        refuse(QUOTA, quota)
     }
 
     /// Whether the quotas have room as things are.
@@ -268,7 +283,14 @@ impl Room {
             (None, None) => return Ok(None),
         };
         let is_there = path.exists();
-        let lock = open_exclusive(&path).map_err(PoolError::io("opening", &path))?;
+        let mut lock = None;
+        for _ in 0..TRIES {
+            lock = open_exclusive(&path).map_err(PoolError::io("opening", &path))?;
+            if lock.is_some() || !is_there {
+                break;
+            }
+            std::thread::sleep(MOMENT);
+        }
         if is_there && lock.is_none() {
             return Ok(None);
         }

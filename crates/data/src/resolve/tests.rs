@@ -328,8 +328,20 @@ async fn a_grant_of_this_pool_needs_no_connection() {
     let reference = DataRef { url: grant.url, len: Some(7), digest: Some(sha256(b"granted")) };
     let found = site.resolver.resolve(&reference, &other, &Progress::default()).await.unwrap();
     assert_eq!(std::fs::read(found.path()).unwrap(), b"granted");
-    let fault = site.fault(&DataRef { len: Some(8), ..reference }).await;
-    assert_eq!(fault.code, FaultCode::DataMismatch);
+    let strong = |text: &[u8]| {
+        let digest = ring::digest::digest(&ring::digest::SHA512, text);
+        Some(Digest::Sha512(digest.as_ref().try_into().unwrap()))
+    };
+    let right = DataRef { digest: strong(b"granted"), ..reference.clone() };
+    site.fetch(&right).await.unwrap();
+    for wrong in [
+        DataRef { len: Some(8), ..reference.clone() },
+        DataRef { digest: Some(sha256(b"other")), ..reference.clone() },
+        DataRef { digest: strong(b"other"), ..reference },
+    ] {
+        let fault = site.fault(&wrong).await;
+        assert_eq!(fault.code, FaultCode::DataMismatch);
+    }
 }
 
 #[tokio::test]
@@ -406,6 +418,8 @@ async fn files_beneath_roots_are_taken_in() {
         std::fs::write(&path, bytes(14, len)).unwrap();
         let url = Url::from_file_path(&path).unwrap();
         let lease = site.fetch(&DataRef::new(url.as_str())).await.unwrap();
+        let wrong = DataRef { digest: Some(sha256(b"other")), ..DataRef::new(url.as_str()) };
+        assert_eq!(site.fault(&wrong).await.code, FaultCode::DataMismatch);
         std::fs::write(&path, "changed later").unwrap();
         assert!(std::fs::read(lease.path()).unwrap() == bytes(14, len), "{len}");
     }

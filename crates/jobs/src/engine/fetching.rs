@@ -166,7 +166,7 @@ impl Shared {
         let (job, fence) = (claim.id, claim.fence);
         let Ok(text) = serde_json::to_string(&plan) else { return };
         let text: Arc<str> = text.into();
-        lock(&self.plans).insert(job, Arc::new(plan));
+        self.keep_at_hand(job, &Arc::new(plan));
         let mut pause = Duration::from_millis(50);
         loop {
             let (text, request, more) =

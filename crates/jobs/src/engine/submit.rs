@@ -232,10 +232,7 @@ impl Shared {
         let request = working.then(|| (self.claim_request(), self.fetch_request()));
         // At hand before anybody can claim it.
         if request.is_some() {
-            let mut plans = lock(&self.plans);
-            if plans.len() < PLANS_AT_HAND {
-                plans.insert(job, Arc::clone(plan));
-            }
+            self.keep_at_hand(job, plan);
         }
         let written = self.commit.write(durable, move |t| {
             let submission = t.submit(&new)?;
@@ -262,6 +259,14 @@ impl Shared {
             lock(&self.plans).remove(&job);
         }
         Ok(submission)
+    }
+
+    /// Keeps the plan of a job that may be claimed soon.
+    pub(super) fn keep_at_hand(&self, job: JobId, plan: &Arc<Plan>) {
+        let mut plans = lock(&self.plans);
+        if plans.len() < PLANS_AT_HAND {
+            plans.insert(job, Arc::clone(plan));
+        }
     }
 
     pub(super) fn claim_request(&self) -> ClaimRequest {

@@ -48,28 +48,30 @@ fn choice(element: &Element) -> Result<OutputChoice, Fault> {
         let what = format!("has an {OUTPUT} without a name: give the output's, or {all} for all");
         return Err(invalid(OUTPUTS, what));
     }
-    let wrong = |what: String| {
+    let wrong = |what: &str, right: &str| {
         let name = shortened(name);
-        invalid(OUTPUTS, format!("{what} for {name}")).parameter(name)
+        invalid(OUTPUTS, format!("{what} for {name}: {right}")).parameter(name)
     };
     let to = told("to");
     if to == Some("") {
-        return Err(wrong("has an empty to: give a URL, or leave it out,".to_owned()));
+        return Err(wrong("has an empty to", "give a URL, or leave it out"));
     }
-    let forms = OutputForm::ALL.map(OutputForm::name).join(", ");
     let form = match told("as") {
         None if to.is_some() => OutputForm::Reference,
-        None => return Err(wrong(format!("says no form: give as, which is one of {forms},"))),
+        None => return Err(wrong("says no form", &format!("give as, {}", forms()))),
         Some(told) => OutputForm::from_name(told).ok_or_else(|| {
-            let told = shortened(told);
-            wrong(format!("says as={told:?}, where it is one of {forms},"))
+            wrong(&format!("says as={:?}", shortened(told)), &format!("give {}", forms()))
         })?,
     };
     if form == OutputForm::Value && to.is_some() {
-        let what = "says as=\"value\" and where to deliver to: what is delivered is a reference,";
-        return Err(wrong(what.to_owned()));
+        let right = "what is delivered is a reference, so leave out as or to";
+        return Err(wrong("says as=\"value\" and where to deliver to", right));
     }
     Ok(OutputChoice { name: name.to_owned(), form, to: to.map(str::to_owned) })
+}
+
+fn forms() -> String {
+    OutputForm::ALL.map(OutputForm::name).join(" or ")
 }
 
 /// Whether the outputs that a call chose are those of what it asks for. Those that are text go by

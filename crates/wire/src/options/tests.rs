@@ -119,7 +119,7 @@ fn a_choice_that_is_none_is_a_fault_that_names_it() {
         (vec![output(&[("as", "value")])], OUTPUTS, "without a name"),
         (vec![output(&[("name", " "), ("as", "value")])], OUTPUTS, "without a name"),
         (vec![output(&[("name", "m")])], "m", "no form"),
-        (vec![output(&[("name", "m"), ("as", "url")])], "m", "value, reference, auto"),
+        (vec![output(&[("name", "m"), ("as", "url")])], "m", "value or reference or auto"),
         (vec![output(&[("name", "m"), ("to", "")])], "m", "empty to"),
         (vec![output(&[("name", "m"), ("as", "value"), ("to", "s3:x")])], "m", "deliver"),
         (vec![output(&[("name", "m"), ("as", "auto")]); 2], "m", "twice"),
