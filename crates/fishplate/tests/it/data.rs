@@ -6,7 +6,7 @@ use std::path::Path;
 
 use fishplate_contract::Digest;
 
-use crate::curl::{Got, curl};
+use crate::curl::{Got, command, curl};
 use crate::run::User;
 use crate::server::{Server, until};
 use crate::soap::{answer, connect};
@@ -160,6 +160,9 @@ fn a_quota_is_told_before_a_byte_was_sent_and_uploads_can_be_switched_off() {
         let got = curl(&[&words[..], &[&base(&server)]].concat());
         assert_eq!(got.status, 413, "{got:?}");
         assert!(got.text().contains(limit) && got.text().contains("1048576"), "{got:?}");
+        let sent = ["--output", "/dev/null", "--write-out", "%{size_upload}", &base(&server)];
+        let sent = command(&[&words[..], &sent].concat()).output().unwrap().stdout;
+        assert_eq!(sent, b"0", "it was asked for though there is no room for it");
         assert_eq!(files(&server), (0, 0));
         put(&server, &user, "small", &bytes(1000));
     }

@@ -18,6 +18,9 @@ use super::direct::{Outlet, WINDOW};
 /// What is read at once to have it in the cache.
 const WARMED: usize = 256 << 10;
 
+/// What is read into memory rather than sent from the file, if the disk need not be waited for.
+const JOINED: usize = 64 << 10;
+
 /// Sections of a body, and the file that those that are no bytes are in.
 #[derive(Debug)]
 pub(super) struct FileBody {
@@ -90,6 +93,13 @@ impl FileBody {
             Some(Section::Bytes(bytes)) => return Poll::Ready(Some(Ok(std::mem::take(bytes)))),
             Some(Section::File { at, len }) => (*at, shorter(*len)),
         };
+        if self.reading.is_none()
+            && len <= JOINED
+            && let Some(bytes) = self.read_now(at, len)
+        {
+            self.took(len);
+            return Poll::Ready(Some(Ok(bytes)));
+        }
         if self.reading.is_none() && !self.is_at_hand(at, len) {
             let (file, keep) = (Arc::clone(&self.file), self.outlet.is_none());
             self.reading = Some(spawn_blocking(move || read(&file, at, len, keep)));
@@ -110,11 +120,23 @@ impl FileBody {
             None => bytes,
         };
         self.yields = self.outlet.is_some();
-        if let Some(Section::File { at, len }) = self.sections.front_mut() {
-            *at += bytes.len() as u64;
-            *len -= bytes.len() as u64;
-        }
+        self.took(bytes.len());
         Poll::Ready(Some(Ok(bytes)))
+    }
+
+    fn took(&mut self, bytes: usize) {
+        if let Some(Section::File { at, len }) = self.sections.front_mut() {
+            *at += bytes as u64;
+            *len -= bytes as u64;
+        }
+    }
+
+    /// Few bytes, if they are in the cache: with the header they are one packet.
+    fn read_now(&self, at: u64, len: usize) -> Option<Bytes> {
+        let mut chunk = vec![0; len];
+        let mut to = [IoSliceMut::new(&mut chunk)];
+        let read = preadv2(&*self.file, &mut to, at, ReadWriteFlags::NOWAIT).ok()?;
+        (read == len).then(|| chunk.into())
     }
 
     /// Whether a window can be given now, because sending it will not wait for the disk: pages are
@@ -150,4 +172,57 @@ fn read(file: &File, at: u64, len: usize, keep: bool) -> io::Result<Bytes> {
         done += part;
     }
     Ok(Bytes::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::Write as _;
+
+    use super::*;
+
+    async fn all(mut body: FileBody) -> Vec<Bytes> {
+        let mut pieces = Vec::new();
+        while let Some(piece) = poll_fn(|context| body.poll_next(context)).await {
+            pieces.push(piece.unwrap());
+        }
+        pieces
+    }
+
+    #[tokio::test]
+    async fn sections_come_in_their_order_as_bytes_or_as_windows() {
+        let bytes: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&bytes).unwrap();
+        let body = || {
+            let sections = vec![
+                Section::Bytes(Bytes::from_static(b"head")),
+                Section::File { at: 5, len: 3_000_000 },
+                Section::File { at: 0, len: 0 },
+                Section::File { at: 3_999_990, len: 10 },
+                Section::Bytes(Bytes::from_static(b"tail")),
+            ];
+            assert_eq!(total(&sections), 3_000_018);
+            FileBody::new(file.try_clone().unwrap(), sections)
+        };
+        let plain = all(body()).await;
+        assert!(plain.iter().all(|piece| piece.len() <= WINDOW));
+        let expected = [b"head", &bytes[5..3_000_005], &bytes[3_999_990..], b"tail"].concat();
+        assert!(plain.concat() == expected);
+        let mut body = body();
+        body.through(&Outlet::default());
+        let sent = all(body).await;
+        // What is large is given as windows; what is small, as it is.
+        assert_eq!(sent.concat().len(), expected.len());
+        assert!(sent[1].iter().all(|byte| *byte == 0));
+        assert_eq!(&sent[sent.len() - 2][..], &bytes[3_999_990..]);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_became_shorter_is_an_error() {
+        let file = tempfile::tempfile().unwrap();
+        let mut body = FileBody::new(file, vec![Section::File { at: 0, len: 100_000 }]);
+        let first = poll_fn(|context| body.poll_next(context)).await;
+        assert!(first.unwrap().is_err());
+    }
 }

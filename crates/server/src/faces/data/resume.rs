@@ -207,6 +207,19 @@ where
         put_away(arriving).await;
         return Ok(inconsistent(asked));
     }
+    complete_upload(uploads, data, id, upload, arriving, asked).await
+}
+
+/// Gives what is there its place in the pool.
+async fn complete_upload(
+    uploads: &Uploads,
+    data: &Arc<Data>,
+    id: UploadId,
+    mut upload: Upload,
+    arriving: Arriving,
+    asked: &HeaderMap,
+) -> Result<Reply, Fault> {
+    let offset = arriving.len();
     let must_be = upload.digest.as_deref().and_then(Digest::from_field);
     let (name, media_type) = (upload.name.clone(), upload.media_type.clone());
     let kept = keep(data, arriving, must_be, &upload.owner(), name, media_type).await;
