@@ -486,4 +486,44 @@ mod tests {
         assert!(error("max_queued").contains("NAME=VALUE"));
         assert_eq!(error("lease=0s"), "limit lease must be more than zero");
     }
+
+    /// Names of limits that a source file of ours puts into faults, its tests left out.
+    fn named(source: &str) -> impl Iterator<Item = &str> {
+        let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+        [".limit(", "limit: ", "rule: "].into_iter().flat_map(move |before| {
+            source
+                .split(before)
+                .skip(1)
+                .filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next())
+        })
+    }
+
+    #[test]
+    fn each_limit_that_a_fault_names_is_documented() {
+        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let documented = crates.parent().unwrap().join("docs/reference/limits.md");
+        let documented = std::fs::read_to_string(documented).unwrap();
+        let mut rest: Vec<_> = ["contract", "data", "jobs", "server"]
+            .iter()
+            .map(|room| crates.join(room).join("src"))
+            .collect();
+        let mut count = 0;
+        while let Some(directory) = rest.pop() {
+            for entry in std::fs::read_dir(directory).unwrap().flatten() {
+                let (path, name) = (entry.path(), entry.file_name());
+                if path.is_dir() {
+                    if name != "tests" {
+                        rest.push(path);
+                    }
+                } else if name != "tests.rs" {
+                    for name in named(&std::fs::read_to_string(&path).unwrap()) {
+                        count += 1;
+                        let shown = path.display();
+                        assert!(documented.contains(&format!("`{name}`")), "{name} in {shown}");
+                    }
+                }
+            }
+        }
+        assert!(count >= 17, "{count} were found");
+    }
 }

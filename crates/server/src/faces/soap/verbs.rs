@@ -7,7 +7,7 @@ use fishplate_contract::{
     Argument, Call, CallOptions, Exposed, Fault, FaultCode, JobId, JobState, OutputChoice,
     Principal, Value, Verb,
 };
-use fishplate_jobs::engine::{Accepted, Delivery, Engine, NewWork, fingerprint};
+use fishplate_jobs::engine::{Accepted, Delivery, Ended, Engine, NewWork, fingerprint};
 use fishplate_jobs::function;
 use fishplate_jobs::plan::Plan;
 use fishplate_jobs::program::Placement;
@@ -102,7 +102,7 @@ async fn call_and_wait(
     *memory = Reserved::default();
     let job = accepted.job;
     let ended = host.engine.wait(accepted).await?;
-    let release = (!keyed && ended.kept).then_some(job);
+    let release = (!keyed && is_over(&ended)).then_some(job);
     match host.engine.outcome(&owner, job, &ended.conclusion, &[]).await {
         Ok(outputs) => Ok(Given { outputs, job: keyed.then_some(job), release }),
         Err(fault) => {
@@ -112,6 +112,12 @@ async fn call_and_wait(
             Err(fault)
         }
     }
+}
+
+/// Nobody asks for this job again once its end is told. Of one whose outputs could not be sent, they
+/// are there, and the job's ID in the fault leads to them.
+fn is_over(ended: &Ended) -> bool {
+    ended.kept && !ended.conclusion.unsent
 }
 
 async fn submit(
@@ -297,4 +303,28 @@ fn offset(text: Option<&str>) -> Result<u64, Fault> {
     text.map_or(Ok(0), str::parse).map_err(|_| {
         Fault::new(FaultCode::ValueOutOfRange, "offset must be 0 or more").parameter("offset")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use fishplate_contract::Timestamp;
+    use fishplate_jobs::conclusion::Conclusion;
+
+    use super::*;
+
+    #[test]
+    fn a_job_whose_outputs_could_not_be_sent_is_kept_and_named() {
+        let (failed, code) = (JobState::Failed, FaultCode::TransferFailed);
+        let mut conclusion = Conclusion::without_ending(failed, code, "nobody there", Timestamp(0));
+        let ended = |conclusion: &Conclusion, kept| Ended {
+            conclusion: Arc::new(conclusion.clone()),
+            kept,
+        };
+        assert!(is_over(&ended(&conclusion, true)));
+        assert!(!is_over(&ended(&conclusion, false)), "it is gone already");
+        conclusion.unsent = true;
+        assert!(!is_over(&ended(&conclusion, true)));
+        let job = JobId::from_bytes([1; 16]);
+        assert_eq!(conclusion.fault(job).unwrap().job, Some(job));
+    }
 }
