@@ -27,7 +27,7 @@ pub use grant::{Grant, GrantId, GrantRequest, Granted};
 pub use lease::Lease;
 pub use place::{Wish, place};
 pub use policy::{Network, Policy, PolicySettings};
-pub use pool::{Adoption, Incoming, Pool, PoolError, PoolSettings};
+pub use pool::{Adoption, Incoming, Pool, PoolError, PoolSettings, Shortage};
 pub use progress::Progress;
 pub use resolve::Resolver;
 pub use session::Sessions;

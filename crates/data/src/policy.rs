@@ -131,12 +131,9 @@ impl Policy {
     }
 
     async fn allowed(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, TransferError> {
-        let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-        let found = match literal {
-            Ok(address) => vec![SocketAddr::new(address, port)],
-            Err(_) => {
-                self.lookup.lookup(host, port).await.map_err(|error| no_such(host, &error))?
-            }
+        let found = match literal(host) {
+            Some(address) => vec![SocketAddr::new(address, port)],
+            None => self.lookup.lookup(host, port).await.map_err(|error| no_such(host, &error))?,
         };
         let mut refusal = None;
         let mut allowed = Vec::with_capacity(found.len());
@@ -163,6 +160,15 @@ impl Addresses for Policy {
     fn resolve<'t>(&'t self, host: &'t str, port: u16) -> Moving<'t, Vec<SocketAddr>> {
         Box::pin(self.allowed(host, port))
     }
+
+    fn permits(&self, host: &str) -> Result<(), TransferError> {
+        literal(host).map_or(Ok(()), |address| self.check(address))
+    }
+}
+
+/// The address that a host is by itself.
+fn literal(host: &str) -> Option<IpAddr> {
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
 /// The host is a name, which the refusal of its address does not tell.

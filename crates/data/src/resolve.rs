@@ -9,6 +9,7 @@ mod shelf;
 #[cfg(test)]
 mod tests;
 
+use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use fishplate_contract::{DataRef, Digest, Fault, FaultCode, Held as _, Principal, TransferState};
@@ -115,6 +116,17 @@ impl Resolver {
         results.into_iter().flatten().collect()
     }
 
+    /// Whether a payload may be delivered to an address at all, told before there is one: its form
+    /// and our own policy. The other end is not asked.
+    ///
+    /// # Errors
+    /// A fault of code `AddressForbidden`, `NotSupported` or `InvalidValue`.
+    pub fn accepts(&self, to: &str) -> Result<(), Fault> {
+        let url = address(to)?;
+        let transport = self.0.transports.find(url.scheme())?;
+        transport.accepts(&url).map_err(Fault::from).map_err(undelivered)
+    }
+
     /// Brings a payload to an address; the reference to it there.
     ///
     /// # Errors
@@ -213,14 +225,37 @@ async fn matches(reference: &DataRef, lease: &Lease) -> Result<(), Fault> {
     {
         return wrong(format!("{len} bytes"), format!("{} bytes", lease.len()));
     }
-    if let Some(expected @ Digest::Sha256(_)) = reference.digest {
+    if let Some(expected) = reference.digest {
         let lease = lease.clone();
-        let found = blocking(move || lease.settled_digest()).await?;
+        let found = blocking(move || match expected {
+            Digest::Sha256(_) => lease.settled_digest(),
+            Digest::Sha512(_) => sha512(&lease),
+        });
+        let found = found.await?;
         if found != expected {
             return wrong(expected.to_string(), found.to_string());
         }
     }
     Ok(())
+}
+
+/// The digest of leased data, of an algorithm that the pool does not keep.
+fn sha512(lease: &Lease) -> Result<Digest, PoolError> {
+    let mut context = ring::digest::Context::new(&ring::digest::SHA512);
+    let (mut buffer, mut at) = (vec![0; 1 << 20], 0);
+    loop {
+        match lease.file().read_at(&mut buffer, at) {
+            Ok(0) => break,
+            Ok(got) => {
+                context.update(&buffer[..got]);
+                at += got as u64;
+            }
+            Err(error) => return Err(PoolError::io("reading", lease.path())(error)),
+        }
+    }
+    let mut digest = [0; 64];
+    digest.copy_from_slice(context.finish().as_ref());
+    Ok(Digest::Sha512(digest))
 }
 
 fn address(url: &str) -> Result<Url, Fault> {

@@ -73,6 +73,11 @@ impl Answer {
         }
     }
 
+    /// Where outputs are delivered: each choice's name and destination.
+    pub(crate) fn destinations(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.choices.iter().filter_map(|choice| Some((choice.name.as_str(), choice.to.as_deref()?)))
+    }
+
     /// Where an output is delivered.
     pub fn destination(&self, name: &str) -> Option<&str> {
         self.choice(name)?.to.as_deref()

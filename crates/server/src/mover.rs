@@ -60,6 +60,10 @@ impl Fetcher for Mover {
         })
     }
 
+    fn accepts(&self, to: &str) -> Result<(), Fault> {
+        self.0.resolver.accepts(to)
+    }
+
     fn deliver<'a>(
         &'a self,
         order: &'a DeliverOrder,

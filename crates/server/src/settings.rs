@@ -273,6 +273,7 @@ const NEVER_ZERO: &[&str] = &[
     "incoming_life",
     "session_idle",
     "max_fetching",
+    "owner_fetching",
     "transfer_attempts",
     "transfer_stall",
     "transfer_time",
@@ -391,6 +392,7 @@ limits! {
     disk_reserve Bytes jobs.disk_reserve, "What must stay free on the disk; new jobs are refused and running ones stopped below it.";
     lease Time jobs.lease, "How long a claim on a job lasts if its holder does not renew it.";
     max_fetching Count jobs.max_fetching, "Jobs that one process fetches data for at once.";
+    owner_fetching Count jobs.owner_fetching, "Jobs of one owner that one process fetches data for at once.";
     link_size Bytes jobs.link_size, "Inputs by reference from this size on are linked into the workspace; smaller ones are copied.";
     message_memory Bytes faces.message_memory, "Memory that messages hold together while they are read, and functions' outputs until they are sent.";
     key_length Count faces.key_length, "Characters of an idempotency key.";

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fishplate_contract::Principal;
 
@@ -48,8 +48,30 @@ impl Pool {
             && link_unwritable(&source, &metadata, file, &at)
                 .map_err(PoolError::io("linking", file))?;
         let adopted = if linked { source } else { room.copy_in(&source, metadata.len(), &at)? };
+        self.enter_adopted(owner, adopted, name, at)
+    }
+
+    /// The same with a file that is open, which may have no path that leads to it: as a copy.
+    ///
+    /// # Errors
+    /// As [`adopt`](Self::adopt).
+    pub fn adopt_open(&self, owner: &Principal, source: &File) -> Result<Lease, PoolError> {
+        let name = random_name()?;
+        let at = self.0.adopted_path(&name);
+        let len = source.metadata().map_err(PoolError::io("reading", &at))?.len();
+        let adopted = self.0.copy_in(source, len, &at)?;
+        self.enter_adopted(owner, adopted, name, at)
+    }
+
+    fn enter_adopted(
+        &self,
+        owner: &Principal,
+        adopted: File,
+        name: String,
+        at: PathBuf,
+    ) -> Result<Lease, PoolError> {
         let len = adopted.metadata().map_err(PoolError::io("reading", &at))?.len();
-        let number = match room.enter(owner, len, false, &Entry::Adopted(name)) {
+        let number = match self.0.enter(owner, len, false, &Entry::Adopted(name)) {
             Ok(number) => number,
             Err(error) => {
                 remove_file(&at)?;
@@ -57,7 +79,7 @@ impl Pool {
             }
         };
         self.settle_soon(number)?;
-        Ok(room.lease_of(adopted, at, len, None, By::Number(number)))
+        Ok(self.0.lease_of(adopted, at, len, None, By::Number(number)))
     }
 }
 

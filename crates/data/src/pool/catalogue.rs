@@ -23,7 +23,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 const PREPARED: usize = 64;
 
 /// Version of the schema, in `PRAGMA user_version`.
-const SCHEMA_VERSION: i32 = 1;
+const SCHEMA_VERSION: i32 = 2;
 
 /// `objects`: files. One without a digest was adopted and is not hashed yet; one that is the `same`
 /// as the one of that digest was found to be so then, and its file goes once nobody reads it.
@@ -83,6 +83,27 @@ CREATE TRIGGER holdings_added AFTER INSERT ON holdings BEGIN
 END;
 CREATE TRIGGER holdings_removed AFTER DELETE ON holdings BEGIN
   UPDATE charges SET bytes = bytes - old.size WHERE owner = CAST(old.owner AS BLOB);
+END;
+";
+
+/// What schema 2 has more than 1: what came in part is charged too. `size` is 0 while it is being
+/// written.
+const RESTING: &str = "
+ALTER TABLE incoming ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+ALTER TABLE incoming ADD COLUMN size INTEGER NOT NULL DEFAULT 0;
+CREATE TRIGGER incoming_added AFTER INSERT ON incoming BEGIN
+  UPDATE charges SET bytes = bytes + new.size WHERE owner = x'00';
+  INSERT INTO charges VALUES (CAST(new.owner AS BLOB), new.size)
+    ON CONFLICT DO UPDATE SET bytes = bytes + new.size;
+END;
+CREATE TRIGGER incoming_removed AFTER DELETE ON incoming BEGIN
+  UPDATE charges SET bytes = bytes - old.size WHERE owner IN (x'00', CAST(old.owner AS BLOB));
+END;
+CREATE TRIGGER incoming_changed AFTER UPDATE OF owner, size ON incoming BEGIN
+  UPDATE charges SET bytes = bytes - old.size WHERE owner IN (x'00', CAST(old.owner AS BLOB));
+  UPDATE charges SET bytes = bytes + new.size WHERE owner = x'00';
+  INSERT INTO charges VALUES (CAST(new.owner AS BLOB), new.size)
+    ON CONFLICT DO UPDATE SET bytes = bytes + new.size;
 END;
 ";
 
@@ -180,7 +201,7 @@ impl Catalogue {
         let told = lock(&told).take();
         match told.expect("a write is over once its group is") {
             Err(PoolError::Catalogue(error)) if is_full(&error) => {
-                Err(PoolError::Full { directory: self.shared.path.clone() })
+                Err(PoolError::Full { directory: self.shared.path.clone(), shortage: None })
             }
             other => other,
         }
@@ -337,13 +358,15 @@ fn migrate(connection: &Connection) -> Result<(), PoolError> {
     let begin = || rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
     let transaction = begin().map_err(failed)?;
     let version = transaction.query_row("PRAGMA user_version", [], |row| row.get(0));
-    match version.map_err(failed)? {
-        0 => {
-            transaction.execute_batch(SCHEMA).map_err(failed)?;
-            transaction.pragma_update(None, "user_version", SCHEMA_VERSION).map_err(failed)?;
-        }
-        SCHEMA_VERSION => {}
+    let steps = match version.map_err(failed)? {
+        0 => &[SCHEMA, RESTING][..],
+        1 => &[RESTING],
+        SCHEMA_VERSION => &[],
         found => return Err(PoolError::Schema { found, known: SCHEMA_VERSION }),
+    };
+    for step in steps {
+        transaction.execute_batch(step).map_err(failed)?;
+        transaction.pragma_update(None, "user_version", SCHEMA_VERSION).map_err(failed)?;
     }
     transaction.commit().map_err(failed)
 }

@@ -6,14 +6,19 @@ use std::sync::Arc;
 
 use fishplate_contract::{Digest, Fault, FaultCode};
 
+use super::room::kept_free;
+
 /// Why the pool could not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     /// No room on the file system, even after all that nobody needs was evicted.
-    #[error("the disk of {} is full: remove data, or lower disk_reserve", .directory.display())]
+    #[error("the disk of {} is full{}: remove data, or lower disk_reserve", .directory.display(),
+        Shortage::told(.shortage))]
     Full {
         /// The pool's directory.
         directory: PathBuf,
+        /// How much is missing; `None` if the file system refused and did not tell.
+        shortage: Option<Shortage>,
     },
     /// A quota is used up by data that is in use, granted or pinned.
     #[error("no room for {wanted} bytes more within {limit}: revoke grants or remove data")]
@@ -74,7 +79,7 @@ impl PoolError {
         let path = path.into();
         move |source| {
             if is_full(&source) {
-                Self::Full { directory: path }
+                Self::Full { directory: path, shortage: None }
             } else {
                 Self::Io { what, path, source }
             }
@@ -89,6 +94,44 @@ impl PoolError {
     /// A length that is not what was told.
     pub(crate) fn other_length(expected: u64, found: u64) -> Self {
         Self::Mismatch { expected: format!("{expected} bytes"), found: format!("{found} bytes") }
+    }
+}
+
+/// How much room was needed and how much there was. In bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// What was to be written.
+    pub needed: u64,
+    /// What was free.
+    pub free: u64,
+    /// The setting `disk_reserve`; data leaves twice as much free.
+    pub disk_reserve: u64,
+}
+
+impl Shortage {
+    pub(crate) fn told(shortage: &Option<Self>) -> String {
+        shortage.as_ref().map_or_else(String::new, |shortage| format!(" ({shortage})"))
+    }
+
+    /// What a caller is told.
+    pub(crate) fn message(shortage: &Option<Self>) -> String {
+        match shortage {
+            Some(shortage) => format!("the server's disk is full: {shortage}"),
+            None => "the server's disk is full".to_owned(),
+        }
+    }
+
+    /// Names the limit in a fault.
+    pub(crate) fn limit(self, fault: Fault) -> Fault {
+        fault.limit("disk_reserve", format!("{} bytes", self.disk_reserve))
+    }
+}
+
+impl std::fmt::Display for Shortage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { needed, free, disk_reserve } = self;
+        let reserve = kept_free(*disk_reserve);
+        write!(f, "{needed} bytes are needed, {free} are free, {reserve} are reserved")
     }
 }
 
@@ -112,13 +155,14 @@ impl From<PoolError> for Fault {
         };
         // A path of this machine is nothing for a caller.
         let message = match &error {
-            PoolError::Full { .. } => "the disk of the server is full".to_owned(),
+            PoolError::Full { shortage, .. } => Shortage::message(shortage),
             PoolError::Io { what, source, .. } => format!("{what} data of the pool: {source}"),
             error => error.to_string(),
         };
         let fault = Self::new(code, message);
         match error {
             PoolError::Quota { limit, value, .. } => fault.limit(limit, format!("{value} bytes")),
+            PoolError::Full { shortage: Some(shortage), .. } => shortage.limit(fault),
             _ => fault,
         }
     }

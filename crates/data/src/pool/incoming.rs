@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fishplate_contract::{Digest, Principal};
-use rusqlite::{OptionalExtension as _, params};
 
 use super::error::is_full;
 use super::exclusive::lock_bytes;
@@ -26,7 +25,7 @@ pub(crate) const WHOLE: u32 = 0o444;
 ///
 /// Dropped without [`commit`](Self::commit), what has a key stays for `incoming_life`, to be taken
 /// up again by whoever comes with the same key, also after this process was killed; what has none
-/// goes.
+/// goes. What stays is charged to its owner, and goes before others are refused for want of room.
 pub struct Incoming {
     room: Arc<Room>,
     owner: Principal,
@@ -39,6 +38,10 @@ pub struct Incoming {
     expected: Option<u64>,
     hasher: Hasher,
     version: Option<String>,
+    /// The catalogue may have a row of it.
+    rested: bool,
+    /// Without a version, it is not kept.
+    only_resumable: bool,
     /// Bytes that room was made for.
     reserved: u64,
     /// The file has got its final name, or was removed.
@@ -65,7 +68,12 @@ impl Pool {
         let file = open_alone(&path)?;
         let len = file.metadata().map_err(PoolError::io("reading", &path))?.len();
         let hasher = Hasher::resumed(&file, len).map_err(PoolError::io("reading", &path))?;
-        let version = if len > 0 { self.0.version(&name)? } else { None };
+        let resting = if key.is_some() { self.0.resting(&name)? } else { None };
+        if resting.as_ref().is_some_and(|row| row.size > 0) {
+            self.0.take_up(&name)?;
+        }
+        let rested = resting.is_some();
+        let version = resting.and_then(|row| row.version).filter(|_| len > 0);
         let mut incoming = Incoming {
             room: Arc::clone(&self.0),
             owner: owner.clone(),
@@ -77,6 +85,8 @@ impl Pool {
             expected,
             hasher,
             version,
+            rested,
+            only_resumable: false,
             reserved: 0,
             over: false,
         };
@@ -148,6 +158,14 @@ impl Incoming {
         self.version.as_deref()
     }
 
+    /// Dropped, it is kept only if it has a version by then: without one, its bytes are worth nothing
+    /// to who comes again.
+    #[must_use]
+    pub fn only_if_resumable(mut self) -> Self {
+        self.only_resumable = true;
+        self
+    }
+
     /// Remembers the version of the data that comes, over a restart too.
     ///
     /// # Errors
@@ -157,11 +175,8 @@ impl Incoming {
             return Ok(());
         }
         if self.keyed {
-            let (name, noted) = (self.name.clone(), version.to_owned());
-            self.room.catalogue.write(false, move |sql| {
-                sql.prepare_cached("INSERT OR REPLACE INTO incoming VALUES (?1, ?2)")?
-                    .execute(params![name, noted])
-            })?;
+            self.room.note_incoming(&self.name, &self.owner, version)?;
+            self.rested = true;
         }
         self.version = Some(version.to_owned());
         Ok(())
@@ -273,7 +288,14 @@ impl Incoming {
         }
     }
 
-    /// Removes what is there.
+    /// Removes what is there, which nobody will come again for.
+    ///
+    /// # Errors
+    /// If it can't be removed.
+    pub fn give_up(mut self) -> Result<(), PoolError> {
+        self.discard()
+    }
+
     fn discard(&mut self) -> Result<(), PoolError> {
         self.over = true;
         remove_file(&self.path)?;
@@ -281,14 +303,7 @@ impl Incoming {
     }
 
     fn forget_version(&self) -> Result<(), PoolError> {
-        if !self.keyed || self.version.is_none() {
-            return Ok(());
-        }
-        let name = self.name.clone();
-        self.room.catalogue.write(false, move |sql| {
-            sql.prepare_cached("DELETE FROM incoming WHERE name = ?1")?.execute([name])
-        })?;
-        Ok(())
+        if self.rested { self.room.forget_resting(&self.name) } else { Ok(()) }
     }
 
     /// Sees to it that there is room for so many bytes in all.
@@ -313,28 +328,22 @@ impl Incoming {
 
 impl Drop for Incoming {
     fn drop(&mut self) {
-        self.release();
-        let is_kept = self.keyed && self.len > 0;
-        if !(self.over || is_kept) {
+        let is_wanted = self.version.is_some() || !self.only_resumable;
+        if self.over {
+        } else if self.keyed && self.len > 0 && is_wanted {
+            let reserved = std::mem::take(&mut self.reserved);
+            self.room.rest(&self.name, &self.owner, self.len, reserved);
+        } else {
             // If it can't be removed, the sweep will.
             let _ = remove_file(&self.path);
         }
+        self.release();
     }
 }
 
 impl std::fmt::Debug for Incoming {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Incoming").field("path", &self.path).field("len", &self.len).finish()
-    }
-}
-
-impl Room {
-    fn version(&self, name: &str) -> Result<Option<String>, PoolError> {
-        self.catalogue.read(|sql| {
-            sql.prepare_cached("SELECT version FROM incoming WHERE name = ?1")?
-                .query_row([name], |row| row.get(0))
-                .optional()
-        })
     }
 }
 
@@ -347,7 +356,7 @@ fn key_name(owner: &Principal, key: &str) -> String {
 
 /// Opens a file in `incoming/` and locks it against other writers. The lock is of another kind
 /// (`F_OFD_SETLK`) than that of leases, which it gets before it has its name.
-fn open_alone(path: &Path) -> Result<File, PoolError> {
+pub(super) fn open_alone(path: &Path) -> Result<File, PoolError> {
     let open = || {
         File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
     };

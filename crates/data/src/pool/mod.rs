@@ -22,6 +22,7 @@ mod hash;
 mod incoming;
 mod listing;
 mod object;
+mod partial;
 mod room;
 mod settle;
 mod sweep;
@@ -38,13 +39,14 @@ use fishplate_contract::{Clock, Digest};
 
 pub use adopt::Adoption;
 pub(crate) use adopt::link_unwritable;
-pub use error::PoolError;
 pub(crate) use error::is_full;
+pub use error::{PoolError, Shortage};
 pub use incoming::Incoming;
 pub(crate) use incoming::WHOLE;
 pub use listing::{Object, Verified};
 pub(crate) use object::{Registered, Row};
-pub(crate) use room::free_on_disk;
+pub use partial::Partial;
+pub(crate) use room::{free_on_disk, kept_free};
 pub use sweep::Swept;
 
 use catalogue::Catalogue;
@@ -58,7 +60,8 @@ pub struct PoolSettings {
     pub quota: Option<u64>,
     /// What one owner holds, data that others hold too included (`pool_owner_quota`).
     pub owner_quota: Option<u64>,
-    /// What stays free on the file system (`disk_reserve`).
+    /// What jobs need free on the file system (`disk_reserve`); the pool leaves twice as much, so
+    /// that data that comes never has jobs stopped.
     pub disk_reserve: u64,
     /// How long a grant is good, at the most and if nobody asks for less (`grant_life`).
     pub grant_life: Duration,

@@ -12,7 +12,8 @@ use nix::sys::statvfs::statvfs;
 use rusqlite::{Connection, params};
 
 use super::object::{OWNER_QUOTA, QUOTA, Row, owner_bytes, total_bytes};
-use super::{PoolError, Room, lock, remove_file};
+use super::partial::Partial;
+use super::{PoolError, Room, Shortage, lock, remove_file};
 use crate::lease::{is_at, open_exclusive};
 
 /// Bytes that owners are writing and that the catalogue does not know yet.
@@ -65,23 +66,27 @@ struct Locked {
 impl Room {
     /// Sees to it that the disk has room for so many bytes more.
     pub(super) fn make_room_on_disk(&self, bytes: u64) -> Result<(), PoolError> {
-        let wanted = bytes.saturating_add(self.settings.disk_reserve);
+        let disk_reserve = self.settings.disk_reserve;
+        let wanted = bytes.saturating_add(kept_free(disk_reserve));
+        let mut free = self.free_on_disk()?;
         let mut tries = TRIES;
         while tries > 0 {
-            let free = self.free_on_disk()?;
             if free >= wanted {
                 return Ok(());
             }
             // Nothing goes for what can't have room anyway.
-            if wanted - free > self.catalogue.read(total_bytes)? {
+            let partials = self.partials()?.iter().fold(0, |sum, partial| sum + partial.len);
+            if wanted - free > self.catalogue.read(total_bytes)?.saturating_add(partials) {
                 break;
             }
             if self.evict(wanted - free)? == 0 {
                 std::thread::sleep(MOMENT);
                 tries -= 1;
             }
+            free = self.free_on_disk()?;
         }
-        Err(PoolError::Full { directory: self.directory().to_owned() })
+        let shortage = Some(Shortage { needed: bytes, free, disk_reserve });
+        Err(PoolError::Full { directory: self.directory().to_owned(), shortage })
     }
 
     fn free_on_disk(&self) -> Result<u64, PoolError> {
@@ -112,6 +117,8 @@ impl Room {
         }
         for _ in 0..TRIES {
             self.let_go(owner, over(self.charged(owner)?.1, owner_quota))?;
+            let own = |partial: &Partial| partial.owner.as_ref() == Some(owner);
+            self.give_up_partials(over(self.charged(owner)?.1, owner_quota), own)?;
             self.evict(over(self.charged(owner)?.0, quota))?;
             if self.is_room_for(owner, bytes)? {
                 return Ok(());
@@ -148,10 +155,11 @@ impl Room {
         Ok((all + all_arriving, held + arriving))
     }
 
-    /// Evicts so many bytes of what nobody needs, the least recently used first. Gives how many it
-    /// were.
+    /// Evicts so many bytes of what nobody needs, the least recently used first, then of what came
+    /// only in part, the oldest first. Gives how many it were.
     pub(super) fn evict(&self, bytes: u64) -> Result<u64, PoolError> {
-        self.evict_unused_since(i64::MAX, bytes)
+        let freed = self.evict_unused_since(i64::MAX, bytes)?;
+        Ok(freed + self.give_up_partials(bytes.saturating_sub(freed), |_| true)?)
     }
 
     /// The same, of what was not used since.
@@ -409,8 +417,14 @@ impl Room {
     /// Makes what the settings promise true again: the reserve of the disk.
     pub(super) fn restore_reserve(&self) -> Result<u64, PoolError> {
         let free = self.free_on_disk()?;
-        self.evict(self.settings.disk_reserve.saturating_sub(free))
+        self.evict(kept_free(self.settings.disk_reserve).saturating_sub(free))
     }
+}
+
+/// What data leaves free on a disk: twice what jobs need there, so that data that comes is refused
+/// before a job is stopped for want of room.
+pub(crate) fn kept_free(disk_reserve: u64) -> u64 {
+    disk_reserve.saturating_mul(2)
 }
 
 /// Bytes that the file system has for us.

@@ -62,6 +62,7 @@ impl Pool {
         let mut swept = Swept { incoming: room.sweep_incoming()?, ..Swept::default() };
         swept.evicted = room.restore_reserve()?;
         room.flush_uses()?;
+        room.account_partials()?;
         room.catalogue.checkpoint()?;
         swept.grants = room.forget_grants()?;
         room.sweep_adopted(&mut swept)?;
@@ -94,9 +95,7 @@ impl Room {
             let life = if name.starts_with("k-") { self.settings.incoming_life } else { MOMENT };
             if self.is_older(&path, life)? && remove_dead(&path)? {
                 given_up += 1;
-                self.catalogue.write(false, move |sql| {
-                    sql.prepare_cached("DELETE FROM incoming WHERE name = ?1")?.execute([name])
-                })?;
+                self.forget_resting(&name)?;
             }
         }
         Ok(given_up)
@@ -213,7 +212,7 @@ impl Room {
 }
 
 /// Removes a file of `incoming/` unless somebody has it locked in one way or the other.
-fn remove_dead(path: &Path) -> Result<bool, PoolError> {
+pub(super) fn remove_dead(path: &Path) -> Result<bool, PoolError> {
     let lock = open_exclusive(path).map_err(PoolError::io("opening", path))?;
     if lock.is_none() {
         return Ok(false);
@@ -229,7 +228,7 @@ fn remove_dead(path: &Path) -> Result<bool, PoolError> {
     Ok(alone)
 }
 
-fn files(directory: &Path) -> Result<Vec<(String, std::path::PathBuf)>, PoolError> {
+pub(super) fn files(directory: &Path) -> Result<Vec<(String, std::path::PathBuf)>, PoolError> {
     let listing = fs::read_dir(directory).map_err(PoolError::io("listing", directory))?;
     let mut found = Vec::new();
     for entry in listing {
@@ -241,6 +240,6 @@ fn files(directory: &Path) -> Result<Vec<(String, std::path::PathBuf)>, PoolErro
     Ok(found)
 }
 
-fn millis(time: Duration) -> i64 {
+pub(super) fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }

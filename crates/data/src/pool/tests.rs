@@ -417,6 +417,50 @@ fn a_broken_upload_is_given_up_after_a_while() {
 }
 
 #[test]
+fn what_rests_in_part_is_charged_to_its_owner() {
+    let bed = Bed::with(|settings| settings.owner_quota = Some(20));
+    let begin = |key| {
+        let mut incoming = bed.pool.receive(&alice(), Some(key), None).unwrap();
+        incoming.append("0123456789".to_owned()).unwrap();
+        incoming
+    };
+    drop(begin("key").only_if_resumable());
+    assert_eq!(bed.names("incoming"), [""; 0], "nobody can go on with it");
+    drop(begin("key"));
+    assert_eq!(bed.pool.charged(&alice()).unwrap(), 10);
+    assert_eq!(bed.pool.total().unwrap(), 10);
+    let resumed = bed.pool.receive(&alice(), Some("key"), Some(20)).unwrap();
+    assert_eq!(bed.pool.charged(&alice()).unwrap(), 0, "it is arriving");
+    drop(resumed);
+    let partials = bed.pool.partials().unwrap();
+    assert_eq!(partials.len(), 1);
+    assert_eq!((partials[0].len, partials[0].owner.clone()), (10, Some(alice())));
+
+    // A process that was killed leaves more than it told.
+    fs::write(bed.pool.0.incoming_path(&partials[0].name), "0123456789abcde").unwrap();
+    bed.pool.sweep().unwrap();
+    assert_eq!(bed.pool.charged(&alice()).unwrap(), 15);
+    // It goes when its owner needs the room, not when another one does.
+    bed.pool.receive(&bob(), None, Some(20)).unwrap();
+    assert_eq!(bed.names("incoming").len(), 1);
+    bed.pool.receive(&alice(), None, Some(10)).unwrap();
+    assert_eq!(bed.names("incoming").len(), 0);
+    assert_eq!(bed.pool.charged(&alice()).unwrap(), 0);
+
+    let busy = begin("key");
+    let name = bed.pool.partials().unwrap().remove(0).name;
+    assert!(matches!(bed.pool.remove_partial(&name), Err(PoolError::InUse)));
+    drop(busy);
+    assert_eq!(bed.pool.remove_partial(&name).unwrap(), 10);
+    assert!(matches!(bed.pool.remove_partial(&name), Err(PoolError::NoSuchData)));
+    // A row whose file is gone is charged to nobody.
+    drop(begin("key"));
+    fs::remove_file(bed.pool.0.incoming_path(&name)).unwrap();
+    bed.pool.sweep().unwrap();
+    assert_eq!(bed.pool.total().unwrap(), 0);
+}
+
+#[test]
 fn a_sweep_makes_files_and_rows_agree() {
     let bed = Bed::new();
     let lost = bed.store(&alice(), "lost");

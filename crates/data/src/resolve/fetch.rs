@@ -1,5 +1,6 @@
 //! One fetch: as many attempts as it takes, each from where the last one stopped.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use url::Url;
 use super::pace::{self, Paced};
 use super::patience::Patience;
 use super::places::Place;
-use super::{Inner, blocking};
+use super::{Inner, blocking, matches};
 use crate::Progress;
 use crate::lease::Lease;
 use crate::pool::{Incoming, PoolError};
@@ -24,7 +25,7 @@ use crate::transfer::{Body, Opened, TransferError, Transport, Version, Want};
 /// be ready for that.
 const SMALL: u64 = 256 << 10;
 /// Pieces between the connection and the disk.
-const QUEUE: usize = 8;
+const QUEUE: usize = 4;
 /// How long to wait for another process that fetches the same.
 const OTHERS: Duration = Duration::from_millis(200);
 
@@ -69,13 +70,22 @@ impl Fetch<'_> {
     pub(super) async fn run(self) -> Result<Lease, Fault> {
         let transport = Arc::clone(self.inner.transports.find(self.url.scheme())?);
         let mut place = self.place().await;
+        // Another digest than the pool's own is verified while the data comes.
+        let passing = matches!(self.reference.digest, Some(Digest::Sha512(_)));
+        if !passing && let Some(file) = transport.local(&self.url).await? {
+            return self.adopt(file).await;
+        }
         let mut patience = Patience::new(&self.inner.settings);
         let mut taking = None;
         loop {
             let (before, since) = (taking.as_ref().map_or(0, Incoming::len), Instant::now());
             let error = match self.attempt(&transport, &patience, &mut taking).await {
                 Ok(lease) => return Ok(lease),
-                Err(Failure::Fault(fault)) => return Err(fault),
+                Err(Failure::Fault(fault)) => {
+                    // It would come to the same end again.
+                    give_up(taking.take()).await;
+                    return Err(fault);
+                }
                 Err(Failure::Transfer(error)) => error,
             };
             drop(place); // others may have it meanwhile
@@ -88,6 +98,26 @@ impl Fetch<'_> {
 
     async fn place(&self) -> Place {
         self.inner.places.take(self.owner, peer(&self.url)).await
+    }
+
+    /// Takes a file of this machine in: its blocks are shared where that is possible.
+    async fn adopt(&self, file: File) -> Result<Lease, Fault> {
+        let failed = |source| TransferError::Local { what: "reading a file", source };
+        let state = |file: &File| file.metadata().and_then(|m| Ok((m.len(), m.modified()?)));
+        let before = state(&file).map_err(failed)?;
+        self.bounded(before.0)?;
+        let (pool, owner) = (self.inner.pool.clone(), self.owner.clone());
+        let (lease, after) = blocking(move || {
+            let lease = pool.adopt_open(&owner, &file)?;
+            Ok((lease, state(&file)))
+        })
+        .await?;
+        if before != after.map_err(failed)? {
+            let reason = "it was written to while it was read".to_owned();
+            return Err(TransferError::Broken { peer: peer(&self.url), reason }.into());
+        }
+        matches(self.reference, &lease).await?;
+        Ok(lease)
     }
 
     async fn attempt(
@@ -191,7 +221,7 @@ impl Fetch<'_> {
             let (pool, owner, key) =
                 (self.inner.pool.clone(), self.owner.clone(), self.key.clone());
             let received = blocking(move || match pool.receive(&owner, Some(&key), total) {
-                Ok(incoming) => Ok(Some(incoming)),
+                Ok(incoming) => Ok(Some(incoming.only_if_resumable())),
                 Err(PoolError::Busy) => Ok(None),
                 Err(error) => Err(error),
             });
@@ -238,7 +268,7 @@ impl Fetch<'_> {
         drop(send);
         match writer.await {
             Ok((incoming, Ok(()))) => (Some(incoming), ended),
-            Ok((_, Err(error))) => (None, Err(Fault::from(error).into())),
+            Ok((incoming, Err(error))) => (Some(incoming), Err(Fault::from(error).into())),
             Err(_) => (None, Err(lost().into())),
         }
     }
@@ -249,7 +279,13 @@ impl Fetch<'_> {
         mut opened: Opened,
         patience: &Patience,
     ) -> Result<Lease, Failure> {
-        self.whole(&opened, incoming.len())?;
+        match self.whole(&opened, incoming.len()) {
+            Err(Failure::Fault(fault)) => {
+                give_up(Some(incoming)).await;
+                return Err(fault.into());
+            }
+            whole => whole?,
+        }
         let must_be = self.digest(&mut opened, patience).await;
         Ok(blocking(move || incoming.commit(must_be.as_ref(), false)).await?)
     }
@@ -287,6 +323,14 @@ impl Fetch<'_> {
     }
 }
 
+/// Makes the room free that a fetch took which has failed for good.
+async fn give_up(taken: Option<Incoming>) {
+    let Some(incoming) = taken else { return };
+    if let Err(fault) = blocking(move || incoming.give_up()).await {
+        tracing::warn!(%fault, "what came of a fetch could not be removed");
+    }
+}
+
 fn lost() -> Fault {
     Fault::new(FaultCode::Internal, "a writer to the pool ended unexpectedly")
 }
@@ -321,8 +365,11 @@ async fn align(
         if let Some(version) = version {
             incoming.note_version(&version.0)?;
         }
-        if let Some(total) = total {
-            incoming.expect(total)?;
+        if let Some(total) = total
+            && let Err(error) = incoming.expect(total)
+        {
+            incoming.give_up()?;
+            return Err(error);
         }
         Ok(incoming)
     })

@@ -59,13 +59,15 @@ impl Shelf {
         let _attending = Attending(self);
         loop {
             let parcels = std::mem::take(&mut self.lock().parcels);
-            for parcel in parcels {
-                if parcel.stored.is_closed() {
-                    continue; // nobody waits for it any more
-                }
-                let must_be = parcel.must_be.as_ref();
-                let stored = pool.store(&parcel.owner, &parcel.pieces, must_be, false);
-                let _ = parcel.stored.send(stored);
+            // All are told together: to wake who waits costs as much as a file.
+            let waiting = parcels.into_iter().filter(|parcel| !parcel.stored.is_closed());
+            let stored: Vec<_> = waiting
+                .map(|Parcel { owner, pieces, must_be, stored }| {
+                    (stored, pool.store(&owner, &pieces, must_be.as_ref(), false))
+                })
+                .collect();
+            for (tell, result) in stored {
+                let _ = tell.send(result);
             }
             let mut waiting = self.lock();
             if waiting.parcels.is_empty() {

@@ -310,6 +310,26 @@ async fn what_trickles_again_and_again_is_given_up() {
 }
 
 #[tokio::test]
+async fn what_has_no_room_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut pool = PoolSettings::new(directory.path().join("pool"));
+    pool.owner_quota = Some(4 << 20);
+    let pool = Pool::open(pool, Arc::new(SystemClock)).unwrap();
+    let transports =
+        Transports::new().with(Http::new(&quick(), Arc::new(Policy::new(open_to_all()))));
+    let resolver = Resolver::new(pool.clone(), transports, quick());
+    let peer = Peer::start();
+    // The peer does not tell how much it is, but a version: it could be taken up again.
+    peer.trouble(&[Trouble::NoLength]);
+    let endless = DataRef::new(peer.put("much", bytes(7, MUCH)));
+    let owner = Principal::anonymous();
+    let fault = resolver.resolve(&endless, &owner, &Progress::default()).await.unwrap_err();
+    assert_eq!((fault.code, limit(&fault)), (FaultCode::QuotaExceeded, "pool_owner_quota"));
+    assert!(pool.partials().unwrap().is_empty());
+    assert_eq!(pool.charged(&owner).unwrap(), 0);
+}
+
+#[tokio::test]
 async fn missing_data_and_bad_addresses_are_told_apart() {
     let (site, peer) = (Site::new(), Peer::start());
     let gone = format!("http://{}/gone", peer.address());
@@ -337,6 +357,27 @@ async fn private_addresses_are_refused_and_the_rule_is_named() {
     let to = format!("http://{}/y", peer.address());
     let fault = site.resolver.deliver(&parcel(payload), &to, &Progress::default()).await;
     assert_eq!(fault.unwrap_err().code, FaultCode::AddressForbidden);
+    assert_eq!(peer.asked(), []);
+}
+
+#[tokio::test]
+async fn what_can_never_be_delivered_is_told_before() {
+    let peer = Peer::start();
+    let site = Site::with(quick(), Policy::new(PolicySettings::default()));
+    let here = format!("http://{}/y", peer.address());
+    for (to, code, rule) in [
+        ("gopher://example.org/1", FaultCode::AddressForbidden, "schemes"),
+        ("http://a:b@example.org/", FaultCode::AddressForbidden, "credentials"),
+        (&*here, FaultCode::AddressForbidden, "allow_private"),
+        ("https://[::1]/y", FaultCode::AddressForbidden, "allow_private"),
+        ("file:///tmp/y", FaultCode::NotSupported, ""),
+        ("not a url", FaultCode::InvalidValue, ""),
+    ] {
+        let fault = site.resolver.accepts(to).unwrap_err();
+        assert_eq!((fault.code, limit(&fault)), (code, rule), "{fault}");
+    }
+    // A name tells nothing before it is looked up.
+    site.resolver.accepts("https://localhost/y").unwrap();
     assert_eq!(peer.asked(), []);
 }
 
@@ -395,8 +436,20 @@ async fn a_grant_of_this_pool_needs_no_connection() {
     let reference = DataRef { url: grant.url, len: Some(7), digest: Some(sha256(b"granted")) };
     let found = site.resolver.resolve(&reference, &other, &Progress::default()).await.unwrap();
     assert_eq!(std::fs::read(found.path()).unwrap(), b"granted");
-    let fault = site.fault(&DataRef { len: Some(8), ..reference }).await;
-    assert_eq!(fault.code, FaultCode::DataMismatch);
+    let strong = |text: &[u8]| {
+        let digest = ring::digest::digest(&ring::digest::SHA512, text);
+        Some(Digest::Sha512(digest.as_ref().try_into().unwrap()))
+    };
+    let right = DataRef { digest: strong(b"granted"), ..reference.clone() };
+    site.fetch(&right).await.unwrap();
+    for wrong in [
+        DataRef { len: Some(8), ..reference.clone() },
+        DataRef { digest: Some(sha256(b"other")), ..reference.clone() },
+        DataRef { digest: strong(b"other"), ..reference },
+    ] {
+        let fault = site.fault(&wrong).await;
+        assert_eq!(fault.code, FaultCode::DataMismatch);
+    }
 }
 
 #[tokio::test]
@@ -473,6 +526,8 @@ async fn files_beneath_roots_are_taken_in() {
         std::fs::write(&path, bytes(14, len)).unwrap();
         let url = Url::from_file_path(&path).unwrap();
         let lease = site.fetch(&DataRef::new(url.as_str())).await.unwrap();
+        let wrong = DataRef { digest: Some(sha256(b"other")), ..DataRef::new(url.as_str()) };
+        assert_eq!(site.fault(&wrong).await.code, FaultCode::DataMismatch);
         std::fs::write(&path, "changed later").unwrap();
         assert!(std::fs::read(lease.path()).unwrap() == bytes(14, len), "{len}");
     }

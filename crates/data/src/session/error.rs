@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use fishplate_contract::{Fault, FaultCode};
 
-use crate::pool::is_full;
+use crate::pool::{Shortage, is_full};
 
 /// Why a session could not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -38,10 +38,13 @@ pub enum SessionError {
         wanted: u64,
     },
     /// No room on the file system.
-    #[error("the disk of {} is full: close sessions, or lower disk_reserve", .directory.display())]
+    #[error("the disk of {} is full{}: close sessions, or lower disk_reserve", .directory.display(),
+        Shortage::told(.shortage))]
     Full {
         /// The directory.
         directory: PathBuf,
+        /// How much is missing; `None` if the file system refused and did not tell.
+        shortage: Option<Shortage>,
     },
     /// The file system refused.
     #[error("{what} {}: {source}", .path.display())]
@@ -64,7 +67,7 @@ impl SessionError {
         let path = path.into();
         move |source| {
             if is_full(&source) {
-                Self::Full { directory: path }
+                Self::Full { directory: path, shortage: None }
             } else {
                 Self::Io { what, path, source }
             }
@@ -96,13 +99,14 @@ impl From<SessionError> for Fault {
         };
         // A path of this machine is nothing for a caller.
         let message = match &error {
-            SessionError::Full { .. } => "the disk of the server is full".to_owned(),
+            SessionError::Full { shortage, .. } => Shortage::message(shortage),
             SessionError::Io { what, source, .. } => format!("{what} a session: {source}"),
             error => error.to_string(),
         };
         let fault = Self::new(code, message);
         match error {
             SessionError::Quota { limit, value, .. } => fault.limit(limit, value),
+            SessionError::Full { shortage: Some(shortage), .. } => shortage.limit(fault),
             _ => fault,
         }
     }

@@ -11,7 +11,7 @@ use fishplate_contract::{Held, Placing, Principal, SessionId, Timestamp};
 use super::{SessionError, Sessions, names_in, random, timestamp};
 use crate::lease::{open_exclusive, open_leased};
 use crate::place::{self, Wish};
-use crate::pool::{Adoption, WHOLE, free_on_disk, link_unwritable};
+use crate::pool::{Adoption, Shortage, WHOLE, free_on_disk, kept_free, link_unwritable};
 
 /// How often a name that is turned while we look is looked at again.
 const TRIES: usize = 100;
@@ -171,12 +171,15 @@ impl Sessions {
             let source = File::open(file)?;
             let metadata = source.metadata()?;
             if !metadata.is_file() {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file"));
+                return Err(
+                    io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file").into()
+                );
             }
             if how == Adoption::Link && link_unwritable(&source, &metadata, file, to)? {
                 return Ok((source, Placing::Link));
             }
-            place::copy_new(&source, to, WHOLE)
+            self.check_disk(metadata.len()).map_err(Bringing::Refused)?;
+            Ok(place::copy_new(&source, to, WHOLE)?)
         })
     }
 
@@ -210,7 +213,7 @@ impl Sessions {
         id: &SessionId,
         name: &str,
         from: &Path,
-        bring: impl FnOnce(&Path) -> io::Result<(File, Placing)>,
+        bring: impl FnOnce(&Path) -> Result<(File, Placing), Bringing>,
     ) -> Result<Placing, SessionError> {
         check_name(name)?;
         self.touch(owner, id)?;
@@ -219,9 +222,14 @@ impl Sessions {
         self.check_room(id, name, len)?;
         let version = format!("{:032x}", u128::from_ne_bytes(random()?));
         let path = directory.join("versions").join(&version);
-        let (file, placing) = bring(&path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound if !directory.exists() => SessionError::NoSuchSession,
-            _ => SessionError::io("putting into a session", from)(error),
+        let (file, placing) = bring(&path).map_err(|error| match error {
+            Bringing::Refused(error) => error,
+            Bringing::Failed(error)
+                if error.kind() == io::ErrorKind::NotFound && !directory.exists() =>
+            {
+                SessionError::NoSuchSession
+            }
+            Bringing::Failed(error) => SessionError::io("putting into a session", from)(error),
         })?;
         let turned = self.publish(id, name, &version, &file);
         drop(file);
@@ -274,12 +282,19 @@ impl Sessions {
         {
             return Err(SessionError::Quota { limit: "session_quota", value, wanted: len });
         }
-        let directory = &settings.directory;
+        self.check_disk(0)
+    }
+
+    /// Whether so many bytes more have room on the disk.
+    fn check_disk(&self, needed: u64) -> Result<(), SessionError> {
+        let directory = &self.settings().directory;
+        let disk_reserve = self.settings().disk_reserve;
         let free = free_on_disk(directory).map_err(SessionError::io("asking", directory))?;
-        if free < settings.disk_reserve {
-            return Err(SessionError::Full { directory: directory.clone() });
+        if free >= kept_free(disk_reserve).saturating_add(needed) {
+            return Ok(());
         }
-        Ok(())
+        let shortage = Some(Shortage { needed, free, disk_reserve });
+        Err(SessionError::Full { directory: directory.clone(), shortage })
     }
 
     /// Removes a file from a session. `false`: there is none of that name.
@@ -303,6 +318,18 @@ impl Sessions {
         fs::remove_file(&link).map_err(SessionError::io("removing", &link))?;
         remove_unread(&directory.join("versions").join(version))?;
         Ok(true)
+    }
+}
+
+/// Why a file could not be brought into a session.
+enum Bringing {
+    Refused(SessionError),
+    Failed(io::Error),
+}
+
+impl From<io::Error> for Bringing {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error)
     }
 }
 

@@ -43,7 +43,7 @@ pub struct SessionSettings {
     pub files: usize,
     /// How long a session lives unused, at the most and if nobody asks for less (`session_idle`).
     pub idle: Duration,
-    /// What stays free on the file system (`disk_reserve`).
+    /// What jobs need free on the file system (`disk_reserve`); sessions leave twice as much.
     pub disk_reserve: u64,
 }
 

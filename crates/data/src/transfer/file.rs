@@ -87,6 +87,10 @@ impl Transport for Files {
         false
     }
 
+    fn accepts(&self, _: &Url) -> Result<(), TransferError> {
+        Err(no_deliveries())
+    }
+
     fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened> {
         Box::pin(async move {
             let file = self.beneath(from)?;
@@ -106,13 +110,17 @@ impl Transport for Files {
     }
 
     fn deliver<'t>(&'t self, _: &'t Delivery, _: &'t Url) -> Moving<'t, ()> {
-        let message = "file: takes no deliveries: ask for the output by reference".to_owned();
-        Box::pin(std::future::ready(Err(TransferError::Unsupported(message))))
+        Box::pin(std::future::ready(Err(no_deliveries())))
     }
 
     fn local<'t>(&'t self, from: &'t Url) -> Moving<'t, Option<File>> {
         Box::pin(async { self.beneath(from).map(Some) })
     }
+}
+
+fn no_deliveries() -> TransferError {
+    let message = "file: takes no deliveries: ask for the output by reference";
+    TransferError::Unsupported(message.to_owned())
 }
 
 #[derive(Debug)]

@@ -207,4 +207,11 @@ pub enum TransferError {
 pub trait Addresses: Send + Sync + Debug {
     /// The allowed addresses of a host and port, at least one.
     fn resolve<'t>(&'t self, host: &'t str, port: u16) -> Moving<'t, Vec<SocketAddr>>;
+
+    /// Whether a host may be asked, as far as that is known without a look-up: a name can tell
+    /// nothing before it is resolved.
+    fn permits(&self, host: &str) -> Result<(), TransferError> {
+        let _ = host;
+        Ok(())
+    }
 }

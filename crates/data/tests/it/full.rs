@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode, Held as _, SystemClock};
 use fishplate_data::session::{SessionError, SessionSettings};
-use fishplate_data::{Adoption, GrantRequest, Pool, PoolError, PoolSettings, Sessions};
+use fishplate_data::{Adoption, GrantRequest, Pool, PoolError, PoolSettings, Sessions, Shortage};
 use nix::sys::resource::{Resource, setrlimit};
 
 use crate::{Mount, child, files, may_mount, owner, place};
@@ -92,9 +92,17 @@ fn the_reserve_of_the_disk_stays_free() {
     let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", "size=16m", "tmpfs"], &disk) else {
         return;
     };
-    let pool = open(&disk, 12 << 20);
+    let pool = open(&disk, 6 << 20);
     let error = pool.receive(&owner(0), None, Some(8 << 20)).unwrap_err();
-    assert!(is_full(error));
+    let PoolError::Full { shortage: Some(Shortage { free, .. }), .. } = error else {
+        panic!("{error:?}");
+    };
+    let told = format!("8388608 bytes are needed, {free} are free, 12582912 are reserved");
+    let fault = Fault::from(error);
+    assert_eq!(fault.code, FaultCode::StorageFull);
+    assert_eq!(fault.message, format!("the server's disk is full: {told}"));
+    let limit = fault.limit.unwrap();
+    assert_eq!((&*limit.name, &*limit.value), ("disk_reserve", "6291456 bytes"));
     let lease = pool.store(&owner(0), &[vec![1; 1 << 20].into()], None, false).unwrap();
     drop(lease);
     // Something else fills the disk: what nobody needs goes at the next sweep.
@@ -102,14 +110,47 @@ fn the_reserve_of_the_disk_stays_free() {
     assert_eq!(pool.sweep().unwrap().evicted, 1 << 20);
 
     let mut settings = SessionSettings::new(disk.join("sessions"));
-    settings.disk_reserve = 14 << 20;
+    settings.disk_reserve = 7 << 20;
     let sessions = Sessions::new(settings, Arc::new(SystemClock)).unwrap();
     let session = sessions.open(&owner(0), None).unwrap();
     let file = bed.path().join("file");
     fs::write(&file, "x").unwrap();
     let error = sessions.put(&owner(0), &session.id, "x", &file, Adoption::Copy).unwrap_err();
     assert!(matches!(error, SessionError::Full { .. }), "{error}");
-    assert_eq!(Fault::from(error).code, FaultCode::StorageFull);
+    let fault = Fault::from(error);
+    assert_eq!(fault.code, FaultCode::StorageFull);
+    assert_eq!(fault.limit.unwrap().name, "disk_reserve");
+}
+
+#[test]
+fn what_came_in_part_goes_before_others_are_refused() {
+    if !may_mount() {
+        return;
+    }
+    let bed = tempfile::tempdir().unwrap();
+    let disk = bed.path().join("disk");
+    let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", "size=16m", "tmpfs"], &disk) else {
+        return;
+    };
+    let pool = open(&disk, 1 << 20);
+    let begin = |key: &str| {
+        let mut incoming = pool.receive(&owner(1), Some(key), None).unwrap();
+        incoming.note_version("v1").unwrap();
+        incoming.append(vec![1; 5 << 20]).unwrap();
+        incoming
+    };
+    let (resting, writing) = (begin("rests"), begin("is being written"));
+    drop(resting);
+    // What is being written stays; what rests does not.
+    let error = pool.receive(&owner(0), None, Some(12 << 20)).unwrap_err();
+    assert!(is_full(error));
+    pool.receive(&owner(0), None, Some(8 << 20)).unwrap();
+    assert_eq!(files(&disk.join("pool/incoming")).len(), 1);
+    drop(writing);
+    // So it is when something else fills the disk.
+    fs::write(disk.join("other"), vec![0; 10 << 20]).unwrap();
+    assert_eq!(pool.sweep().unwrap().evicted, 5 << 20);
+    assert_eq!(pool.charged(&owner(1)).unwrap(), 0);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User as Account, chown, geteuid};
 use tempfile::TempDir;
 
+use crate::curl::curl;
 use crate::processes;
 use crate::run::PACKAGINGS;
 use crate::run::User;
@@ -281,4 +282,41 @@ fn queued_jobs_advance_with_no_server_and_no_request_alive() {
     assert_eq!(user.json(&["status", &url, &jobs[3]])["state"], "killed");
     apache.stop();
     apache.assert_nothing_left();
+}
+
+#[test]
+fn data_by_reference_goes_through_a_script_too() {
+    let mut apache = Apache::new();
+    apache.script(
+        "copy",
+        "#!/bin/sh\nexec fishplate cgi -n copy -- ./copy.sh '[in file deck:raw]' '[out file copy:raw]'\n",
+    );
+    apache.script("copy.sh", "#!/bin/sh\ncat \"$1\" > \"$2\"\n");
+    apache.start();
+    let user = User::new();
+    let bytes: Vec<u8> = (0..=255).cycle().take(5_000_001).collect();
+    user.write("deck", &bytes);
+    let url = apache.url("copy");
+    let put = curl(&["-T", user.path("deck").to_str().unwrap(), &format!("{url}/data/")]);
+    assert_eq!(put.status, 201, "{put:?} {}", apache.errors());
+    let deck = put.text();
+    assert!(deck.starts_with(&format!("{url}/data/")) && deck.ends_with("/deck"), "{deck}");
+    let part = curl(&["--range", "5000000-", deck]);
+    assert_eq!((part.status, &part.body[..]), (206, &bytes[5_000_000..]));
+    // The engine that the script starts has it fetched, and the answer of another process refers.
+    let job = user.succeed(&["spawn", &url, &format!("deck@{deck}")]);
+    assert_eq!(user.succeed(&["wait", &url, job.trim()]), "done\n");
+    let said = user.succeed(&["results", &url, job.trim(), "ref:copy"]);
+    let copy = said.trim().strip_prefix("copy: ").unwrap();
+    assert!(curl(&[copy]).body == bytes);
+    // In a session the engine itself gives the address.
+    let service = format!("{url}/session");
+    let opened = user.succeed(&["call", &service, "--operation", "open"]);
+    let id = opened.lines().find_map(|line| line.strip_prefix("session: ")).unwrap().to_owned();
+    let job = user.succeed(&["spawn", &url, &format!("deck@{copy}"), "--session", &id]);
+    assert_eq!(user.succeed(&["wait", &url, job.trim()]), "done\n");
+    let said = user.succeed(&["results", &url, job.trim()]);
+    assert_eq!(said, format!("copy: {url}/session/{id}/copy\n"));
+    assert!(curl(&[said.trim().strip_prefix("copy: ").unwrap()]).body == bytes);
+    apache.stop();
 }

@@ -15,6 +15,9 @@ const BLOCK: usize = 512;
 /// Bytes of what may stand in front of one header.
 const LONGEST_EXTENSION: u64 = 1 << 20;
 
+/// How many things may stand in front of one header: two long names, a pax record, some defaults.
+const MOST_EXTENSIONS: usize = 8;
+
 /// Reads an archive's members.
 #[derive(Debug)]
 pub struct Reader<R> {
@@ -23,6 +26,8 @@ pub struct Reader<R> {
     left: u64,
     padding: u64,
     path: Vec<u8>,
+    /// What stands in front of the current member: how many, and bytes of it.
+    extensions: (usize, u64),
 }
 
 /// A member; its bytes are to be read from its reader before the next is asked for.
@@ -37,6 +42,8 @@ pub(super) struct Entry {
     pub(super) modified: i64,
     /// Bytes that follow.
     pub(super) size: u64,
+    /// Bytes that stood in front of it: pax records and long names.
+    pub(super) before: u64,
 }
 
 /// What a member is.
@@ -62,7 +69,7 @@ struct Extension {
 impl<R: Read> Reader<R> {
     /// A reader of the archive that this gives.
     pub fn new(source: R) -> Self {
-        Self { source, left: 0, padding: 0, path: Vec::new() }
+        Self { source, left: 0, padding: 0, path: Vec::new(), extensions: (0, 0) }
     }
 
     /// Reads all of it and keeps nothing; tells how many members and bytes there were.
@@ -81,6 +88,7 @@ impl<R: Read> Reader<R> {
     /// The next member; `None` at the archive's end. What was not read of the last is passed over.
     pub(super) fn next(&mut self) -> Result<Option<Entry>, ArchiveError> {
         let mut extension = Extension::default();
+        self.extensions = (0, 0);
         loop {
             self.pass_over()?;
             let Some(header) = self.header()? else { return Ok(None) };
@@ -106,8 +114,7 @@ impl<R: Read> Reader<R> {
     ) -> Result<Entry, ArchiveError> {
         let path = extension.path.unwrap_or_else(|| header.path_bytes().into_owned());
         if path.len() > LONGEST_PATH {
-            let rule = format!("has a path of more than {LONGEST_PATH} bytes (directory_path)");
-            return Err(ArchiveError::entry(&path, rule));
+            return Err(ArchiveError::path(&path, "has a path"));
         }
         self.path.clone_from(&path);
         let link = extension.link.or_else(|| Some(header.link_name_bytes()?.into_owned()));
@@ -132,7 +139,7 @@ impl<R: Read> Reader<R> {
         let modified = extension.modified.unwrap_or_else(|| {
             header.mtime().ok().and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or(0)
         });
-        Ok(Entry { path, kind, mode, modified, size })
+        Ok(Entry { path, kind, mode, modified, size, before: self.extensions.1 })
     }
 
     /// A header, or `None` for the block of zeros at the end.
@@ -175,8 +182,14 @@ impl<R: Read> Reader<R> {
     }
 
     fn extension(&mut self, size: u64) -> Result<Vec<u8>, ArchiveError> {
-        if size > LONGEST_EXTENSION {
+        let (count, bytes) = &mut self.extensions;
+        *count += 1;
+        *bytes = bytes.saturating_add(size);
+        if *bytes > LONGEST_EXTENSION {
             return Err(malformed("what stands in front of an entry is longer than 1 MiB"));
+        }
+        if *count > MOST_EXTENSIONS {
+            return Err(malformed("more than 8 records stand in front of an entry"));
         }
         self.expect(size);
         let mut bytes = Vec::new();

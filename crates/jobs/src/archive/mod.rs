@@ -22,6 +22,7 @@ use fishplate_contract::{Fault, FaultCode, lexical};
 
 pub use entry::Reader;
 pub use pack::pack;
+pub(crate) use unpack::unpack_file_unless;
 pub use unpack::{Unpacked, unpack, unpack_any, unpack_file};
 
 /// What a directory that a caller sends may hold.
@@ -58,6 +59,14 @@ pub enum ArchiveError {
         /// What it does, and what would be right.
         rule: String,
     },
+    /// An entry with a path that is longer than [`LONGEST_PATH`].
+    #[error("its entry {entry:?} {what} of more than {LONGEST_PATH} bytes (directory_path)")]
+    Path {
+        /// Its path, shortened.
+        entry: String,
+        /// What is too long.
+        what: &'static str,
+    },
     /// A limit.
     #[error("it holds more than {value} ({limit})")]
     Limit {
@@ -80,6 +89,11 @@ impl ArchiveError {
         Self::Entry { entry, rule: rule.into() }
     }
 
+    fn path(path: &[u8], what: &'static str) -> Self {
+        let entry = lexical::shortened(&String::from_utf8_lossy(path)).to_string();
+        Self::Path { entry, what }
+    }
+
     /// As a fault about a parameter that was sent.
     pub fn fault(self, parameter: &str) -> Fault {
         let what = |why: &dyn std::fmt::Display| {
@@ -96,6 +110,10 @@ impl ArchiveError {
             }
             Self::Limit { limit, value } => {
                 Fault::new(FaultCode::InvalidValue, what(&self)).limit(*limit, value)
+            }
+            Self::Path { .. } => {
+                let most = format!("{LONGEST_PATH} bytes");
+                Fault::new(FaultCode::InvalidValue, what(&self)).limit("directory_path", most)
             }
             Self::Malformed(_) | Self::Entry { .. } => {
                 Fault::new(FaultCode::InvalidValue, what(&self))

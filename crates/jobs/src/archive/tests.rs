@@ -170,6 +170,66 @@ fn what_is_no_archive_is_told_so() {
 }
 
 #[test]
+fn what_stands_in_front_of_entries_is_bounded_and_counted() {
+    let evil = Evil::default;
+    let half = vec![b'1'; 600 << 10];
+    let said = evil()
+        .entry(EntryType::XGlobalHeader, "g", "", &half)
+        .entry(EntryType::XGlobalHeader, "g", "", &half)
+        .file("f")
+        .refused();
+    assert!(said.contains("longer than 1 MiB"), "{said}");
+    let many = (0..9).fold(evil(), |it, _| it.entry(EntryType::XGlobalHeader, "g", "", b""));
+    let said = many.file("f").refused();
+    assert!(said.contains("more than 8 records"), "{said}");
+    let few = (0..8).fold(evil(), |it, _| it.entry(EntryType::XGlobalHeader, "g", "", b""));
+    assert!(unpacked(&few.file("f").end(), &Limits::default()).is_ok());
+    let long = evil().pax("comment", &"c".repeat(1000)).file("f").end();
+    let within = |size| unpacked(&long, &Limits { size, ..Limits::default() });
+    assert!(within(1100).is_ok());
+    let fault = within(1000).unwrap_err().fault("case");
+    assert_eq!(fault.limit.unwrap().name, "directory_size");
+}
+
+#[test]
+fn unpacking_that_shall_stop_stops_and_leaves_nothing() {
+    let around = tempfile::tempdir().unwrap();
+    let (archive, to) = (around.path().join("archive"), around.path().join("to"));
+    fs::write(&archive, small_archive()).unwrap();
+    let stop = std::sync::atomic::AtomicBool::new(true);
+    let limits = Limits::default();
+    unpack_file_unless(&archive, &to, "case", &limits, &stop).unwrap_err();
+    assert!(!to.exists());
+    stop.store(false, std::sync::atomic::Ordering::Relaxed);
+    unpack_file_unless(&archive, &to, "case", &limits, &stop).unwrap();
+    assert!(to.join("a").exists());
+}
+
+#[test]
+fn a_path_that_is_too_long_names_the_limit() {
+    let limit = |archive: Evil| {
+        let error = unpacked(&archive.end(), &Limits::default()).unwrap_err();
+        fault_limit(error)
+    };
+    let path = "x".repeat(5000);
+    assert_eq!(limit(Evil::default().pax("path", &path).file("f")), "directory_path");
+    assert_eq!(limit(Evil::default().pax("linkpath", &path).link("l", "f")), "directory_path");
+}
+
+fn fault_limit(error: ArchiveError) -> String {
+    error.fault("case").limit.map(|limit| limit.name).unwrap_or_default()
+}
+
+/// One name a limit: the one that its documentation has.
+#[test]
+fn each_limit_that_a_fault_names_is_documented() {
+    let documented = include_str!("../../../../docs/reference/limits.md");
+    for name in ["directory_entries", "directory_size", "directory_path", "disk_reserve"] {
+        assert!(documented.contains(&format!("| `{name}` |")), "{name}");
+    }
+}
+
+#[test]
 fn limits_are_kept_and_named() {
     let archive = Evil::default().file("a").file("b").file("c").end();
     let within = |entries, size| {

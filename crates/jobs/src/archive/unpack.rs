@@ -5,6 +5,7 @@ use std::io::{self, BufRead as _, BufReader, Read, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fishplate_contract::Fault;
 use nix::errno::Errno;
@@ -48,8 +49,22 @@ pub fn unpack_file(
     parameter: &str,
     limits: &Limits,
 ) -> Result<(), Fault> {
+    unpack_file_unless(archive, to, parameter, limits, &AtomicBool::new(false))
+}
+
+/// The same until it shall stop.
+///
+/// # Errors
+/// As [`unpack_file`]; any, if it was stopped.
+pub(crate) fn unpack_file_unless(
+    archive: &Path,
+    to: &Path,
+    parameter: &str,
+    limits: &Limits,
+    stop: &AtomicBool,
+) -> Result<(), Fault> {
     match File::open(archive) {
-        Ok(file) => unpack_any(file, to, parameter, limits),
+        Ok(file) => unpack_any_unless(file, to, parameter, limits, stop),
         Err(error) => Err(ArchiveError::Io(error).fault(parameter)),
     }
 }
@@ -64,9 +79,20 @@ pub fn unpack_any(
     parameter: &str,
     limits: &Limits,
 ) -> Result<(), Fault> {
+    unpack_any_unless(archive, to, parameter, limits, &AtomicBool::new(false))
+}
+
+fn unpack_any_unless(
+    archive: impl Read,
+    to: &Path,
+    parameter: &str,
+    limits: &Limits,
+    stop: &AtomicBool,
+) -> Result<(), Fault> {
     let mut archive = BufReader::with_capacity(CHUNK, archive);
     let compressed = archive.fill_buf().is_ok_and(|start| start.starts_with(&ZSTD));
-    unpack(archive, compressed, to, limits).map(drop).map_err(|error| error.fault(parameter))
+    let unpacked = unpack_unless(archive, compressed, to, limits, stop);
+    unpacked.map(drop).map_err(|error| error.fault(parameter))
 }
 
 /// Unpacks an archive; `compressed`: by zstd. If it fails, there is no directory.
@@ -79,13 +105,23 @@ pub fn unpack(
     to: &Path,
     limits: &Limits,
 ) -> Result<Unpacked, ArchiveError> {
+    unpack_unless(archive, compressed, to, limits, &AtomicBool::new(false))
+}
+
+fn unpack_unless(
+    archive: impl Read,
+    compressed: bool,
+    to: &Path,
+    limits: &Limits,
+    stop: &AtomicBool,
+) -> Result<Unpacked, ArchiveError> {
     fs::DirBuilder::new().mode(0o700).create(to)?;
     let unpacked = if compressed {
         let mut plain = zstd::Decoder::new(archive)?;
         plain.window_log_max(WINDOW)?;
-        unpack_into(plain, to, limits)
+        unpack_into(Stoppable { archive: plain, stop }, to, limits)
     } else {
-        unpack_into(archive, to, limits)
+        unpack_into(Stoppable { archive, stop }, to, limits)
     };
     if unpacked.is_err() {
         let _ = fs::remove_dir_all(to);
@@ -93,11 +129,28 @@ pub fn unpack(
     unpacked
 }
 
+/// An archive that can't be read any further once it shall stop. It stands behind the compression,
+/// because a few bytes of that can be very many.
+struct Stoppable<'s, R> {
+    archive: R,
+    stop: &'s AtomicBool,
+}
+
+impl<R: Read> Read for Stoppable<'_, R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("it is not wanted any more"));
+        }
+        self.archive.read(to)
+    }
+}
+
 fn unpack_into(archive: impl Read, to: &Path, limits: &Limits) -> Result<Unpacked, ArchiveError> {
     let root = open(to, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
         .map_err(io::Error::from)?;
     let mut reader = Reader::new(archive);
-    let mut made = Made { root, limits, done: Unpacked::default(), unlooked: LOOK_EVERY };
+    let mut made =
+        Made { root, limits, done: Unpacked::default(), before: 0, unlooked: LOOK_EVERY };
     while let Some(entry) = reader.next()? {
         made.count(&entry)?;
         made.make(&entry, &mut reader)?;
@@ -110,6 +163,8 @@ struct Made<'l> {
     root: OwnedFd,
     limits: &'l Limits,
     done: Unpacked,
+    /// Bytes that stood in front of entries: they take time and memory as files do.
+    before: u64,
     /// Bytes written since the last look at the disk.
     unlooked: u64,
 }
@@ -123,7 +178,8 @@ impl Made<'_> {
             return Err(ArchiveError::Limit { limit: "directory_entries", value });
         }
         self.done.size = self.done.size.saturating_add(entry.size);
-        if self.done.size > size {
+        self.before = self.before.saturating_add(entry.before);
+        if self.done.size.saturating_add(self.before) > size {
             return Err(ArchiveError::Limit {
                 limit: "directory_size",
                 value: format!("{size} bytes"),
@@ -321,7 +377,7 @@ fn inside<'t>(target: &'t [u8], depth: usize, entry: &Entry) -> Result<&'t str, 
         _ => return wrong("is a link to what is no name"),
     };
     if text.len() > super::LONGEST_PATH {
-        return wrong("is a link to a path of more than 4096 bytes (directory_path)");
+        return Err(ArchiveError::path(&entry.path, "is a link to a path"));
     }
     if text.starts_with('/') {
         return wrong("is a link to an absolute path; links stay within the directory");
@@ -344,6 +400,7 @@ fn directory_mode(mode: u32) -> Mode {
 
 /// Whether packing this link gives an archive that can be unpacked.
 pub(super) fn stays_inside(target: &[u8], depth: usize) -> bool {
-    let entry = Entry { path: Vec::new(), kind: Kind::File, mode: 0, modified: 0, size: 0 };
+    let entry =
+        Entry { path: Vec::new(), kind: Kind::File, mode: 0, modified: 0, size: 0, before: 0 };
     inside(target, depth, &entry).is_ok()
 }

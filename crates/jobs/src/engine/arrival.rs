@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use fishplate_contract::{Array, ArrayType, Fault, FaultCode, Payload};
 
@@ -111,13 +112,14 @@ impl Drop for Draft {
     }
 }
 
-/// Unpacks an archive that was fetched; the directory takes its place.
+/// Unpacks an archive that was fetched, unless that shall stop; the directory takes its place.
 pub(super) fn directory(
     file: &Path,
     parameter: &str,
     limits: &crate::archive::Limits,
+    stop: &AtomicBool,
 ) -> Result<(), Fault> {
     let archive = Draft(file.with_extension("archive"));
     fs::rename(file, &archive.0).map_err(|error| not_stored(&error))?;
-    crate::archive::unpack_file(&archive.0, file, parameter, limits)
+    crate::archive::unpack_file_unless(&archive.0, file, parameter, limits, stop)
 }

@@ -5,8 +5,9 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fishplate_contract::{Fault, FaultCode, Placing, TransferState};
@@ -32,13 +33,17 @@ impl Shared {
             now: self.clock.now(),
             lease: self.settings.lease,
             most: self.settings.max_fetching,
+            most_of_owner: self.settings.owner_fetching,
             dead: Vec::new(),
         }
     }
 
     /// What a directory that a caller sends may hold.
     pub(super) fn directory_limits(&self) -> crate::archive::Limits {
-        crate::archive::Limits { reserve: self.settings.disk_reserve, ..self.settings.directories }
+        crate::archive::Limits {
+            reserve: self.settings.disk_reserve.saturating_mul(2),
+            ..self.settings.directories
+        }
     }
 
     /// Claims jobs whose data is to be fetched, as many as there is room for.
@@ -106,6 +111,7 @@ impl Shared {
         moves: &[Arc<Move>],
     ) -> Result<Plan, Fault> {
         let place = make_place(&claim.directory, claim.fence).await?;
+        let mut kept = Kept::new(place.clone());
         let mut tasks = JoinSet::new();
         let fetcher = self.fetcher.get().ok_or_else(no_references)?;
         for ((at, fetch), known) in plan.fetches().enumerate().zip(moves) {
@@ -133,9 +139,14 @@ impl Shared {
         }
         let durable = !lock(&self.passing).contains(&claim.id);
         let (plan, limits) = (plan.clone(), self.directory_limits());
-        let arrive = Arriving { claim: claim.clone(), moves: moves.to_vec(), durable, limits };
-        match tokio::task::spawn_blocking(move || arrive.all(plan)).await {
-            Ok(plan) => plan,
+        let stop = Arc::clone(&kept.stop);
+        let arrive =
+            Arriving { claim: claim.clone(), moves: moves.to_vec(), durable, limits, stop };
+        match tokio::task::spawn_blocking(move || arrive.unless_stopped(plan, &place)).await {
+            Ok(plan) => {
+                kept.wanted = true;
+                plan
+            }
             Err(_) => Err(Fault::new(FaultCode::Internal, "the server is ending")),
         }
     }
@@ -145,7 +156,7 @@ impl Shared {
         claim: &FetchClaim,
         plan: &Plan,
         fetch: &Fetch,
-        target: std::path::PathBuf,
+        target: PathBuf,
     ) -> FetchOrder {
         // What is only read to make the input of it may be anybody's.
         let unpacked = matches!(fetch.arrival, Arrival::Directory);
@@ -233,7 +244,7 @@ impl Shared {
     }
 }
 
-async fn make_place(directory: &Path, fence: u64) -> Result<std::path::PathBuf, Fault> {
+async fn make_place(directory: &Path, fence: u64) -> Result<PathBuf, Fault> {
     let directory = directory.to_owned();
     let make = move || {
         workspace::make_directories(&directory)?;
@@ -261,15 +272,55 @@ pub(super) fn not_stored(error: &io::Error) -> Fault {
     Fault::new(FaultCode::Internal, "the inputs could not be stored")
 }
 
+/// A directory of fetched inputs: if whoever fetches them is stopped, what still is done there
+/// stops too, and it is removed.
+struct Kept {
+    place: PathBuf,
+    stop: Arc<AtomicBool>,
+    /// All has come: now it is its job's.
+    wanted: bool,
+}
+
+impl Kept {
+    fn new(place: PathBuf) -> Self {
+        Self { place, stop: Arc::default(), wanted: false }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.stop.store(!self.wanted, Ordering::Relaxed);
+        // Where no runtime is, the server is ending, and the next one looks for it.
+        if !self.wanted
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let place = std::mem::take(&mut self.place);
+            runtime.spawn_blocking(move || fs::remove_dir_all(place));
+        }
+    }
+}
+
 /// From fetched files to inputs.
 struct Arriving {
     claim: FetchClaim,
     moves: Vec<Arc<Move>>,
     durable: bool,
     limits: crate::archive::Limits,
+    stop: Arc<AtomicBool>,
 }
 
 impl Arriving {
+    /// The plan with its inputs. Stopped, it leaves nothing behind.
+    fn unless_stopped(self, plan: Plan, place: &Path) -> Result<Plan, Fault> {
+        let stop = Arc::clone(&self.stop);
+        let arrived = self.all(plan);
+        if stop.load(Ordering::Relaxed) {
+            let _ = fs::remove_dir_all(place);
+            return Err(not_wanted());
+        }
+        arrived
+    }
+
     fn all(self, mut plan: Plan) -> Result<Plan, Fault> {
         let place = format!("{PLACE}/{}", self.claim.fence);
         let mut dimensions = std::mem::take(&mut plan.dimensions);
@@ -279,13 +330,17 @@ impl Arriving {
         });
         for ((at, content), known) in to_fetch.enumerate().zip(&self.moves) {
             let InputContent::Fetch(fetch) = &*content else { continue };
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(not_wanted());
+            }
             let at = format!("{place}/{at}");
             let file = self.claim.directory.join(&at);
             let named = |fault: Fault| fault.parameter(&fetch.parameter);
             let as_fetched = match &fetch.arrival {
                 Arrival::File => true,
                 Arrival::Directory => {
-                    arrival::directory(&file, &fetch.parameter, &self.limits).map_err(named)?;
+                    arrival::directory(&file, &fetch.parameter, &self.limits, &self.stop)
+                        .map_err(named)?;
                     false
                 }
                 Arrival::Array { data_type, format, shape } => {
@@ -313,6 +368,11 @@ impl Arriving {
         }
         Ok(plan)
     }
+}
+
+/// Nobody is told that: whoever could be has stopped it.
+fn not_wanted() -> Fault {
+    Fault::new(FaultCode::JobKilled, "the job was killed while its data was unpacked")
 }
 
 /// Brings all that is in a directory to the disk: few files one by one, a tree with all else that

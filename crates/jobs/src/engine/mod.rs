@@ -62,6 +62,8 @@ pub struct Settings {
     pub observe_every: Duration,
     /// How many jobs this process fetches data for at once.
     pub max_fetching: u32,
+    /// How many of those may be one owner's.
+    pub owner_fetching: u32,
     /// Bytes from which on an output goes by reference if its form is `auto`.
     pub reference_size: u64,
     /// Bytes from which on an input that nobody writes to is linked into a workspace; a smaller one
@@ -86,6 +88,7 @@ impl Settings {
             lease: Duration::from_secs(15),
             observe_every: Duration::from_millis(500),
             max_fetching: 32,
+            owner_fetching: 16,
             reference_size: 1 << 20,
             link_size: 1 << 20,
             directories: crate::archive::Limits::default(),

@@ -177,6 +177,7 @@ impl Shared {
             let parameter = work.plan.fetches().next().map(|fetch| fetch.parameter.clone());
             return Err(no_references().parameter(parameter.unwrap_or_default()));
         }
+        self.check_destinations(&work.plan)?;
         let job = new_id()?;
         let directory = shared.directory(job);
         let durable = work.delivery == Delivery::Later;
@@ -288,6 +289,23 @@ impl Shared {
         waiting.retain(|waiter| !waiter.is_closed());
         waiting.push(tell);
         told
+    }
+
+    /// Whether outputs may be delivered where they are wanted: what can never be is said before
+    /// anything runs.
+    fn check_destinations(&self, plan: &Plan) -> Result<(), Fault> {
+        for (name, to) in plan.answer.destinations() {
+            let named = |fault: Fault| fault.parameter(name);
+            let fetcher = self.fetcher.get().ok_or_else(|| named(no_references()))?;
+            let accepted = if to.ends_with('/') {
+                // Each output gets its name after it.
+                fetcher.accepts(&format!("{to}output"))
+            } else {
+                fetcher.accepts(to)
+            };
+            accepted.map_err(named)?;
+        }
+        Ok(())
     }
 
     fn check_room(&self) -> Result<(), Fault> {

@@ -21,6 +21,7 @@ pub struct FakeFetcher {
 struct State {
     there: HashMap<String, Vec<u8>>,
     faults: HashMap<String, Fault>,
+    unacceptable: HashMap<String, Fault>,
     held: HashMap<String, Arc<Notify>>,
     fetches: Vec<FetchOrder>,
     deliveries: Vec<DeliverOrder>,
@@ -38,6 +39,11 @@ impl FakeFetcher {
     /// Transfers from or to that address fail.
     pub fn fail(&self, url: &str, fault: Fault) {
         self.state().faults.insert(url.to_owned(), fault);
+    }
+
+    /// Deliveries to that address are refused from the beginning.
+    pub fn refuse(&self, url: &str, fault: Fault) {
+        self.state().unacceptable.insert(url.to_owned(), fault);
     }
 
     /// Transfers from or to that address wait, with one byte moved, until they are let go.
@@ -122,6 +128,10 @@ impl Fetcher for FakeFetcher {
             let linked = !order.private && bytes.len() as u64 >= order.link_size;
             Ok(if linked { Placing::Link } else { Placing::Copy })
         })
+    }
+
+    fn accepts(&self, to: &str) -> Result<(), Fault> {
+        self.state().unacceptable.get(to).cloned().map_or(Ok(()), Err)
     }
 
     fn deliver<'a>(

@@ -27,6 +27,13 @@ pub trait Fetcher: Send + Sync {
         progress: &'a Progress,
     ) -> BoxFuture<'a, Result<Placing, Fault>>;
 
+    /// Whether a delivery to an address may be tried at all: asked before the job is accepted, so
+    /// that nothing is computed for nothing. The other end is not asked.
+    ///
+    /// # Errors
+    /// `AddressForbidden`, `NotSupported`, `InvalidValue`: what [`Fetcher::deliver`] would say.
+    fn accepts(&self, to: &str) -> Result<(), Fault>;
+
     /// Brings an output to its destination; what is there then is the reference that callers get.
     fn deliver<'a>(
         &'a self,

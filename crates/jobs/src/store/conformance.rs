@@ -32,6 +32,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("a lapsed or dead holder's fetch is taken over", fetches_taken_over),
     ("fetching jobs count as queued and hold no running place", fetching_is_no_running),
     ("a fetching job can be killed, or fail", fetching_ends),
+    ("fetches are shared among owners", fetches_are_shared_among_owners),
     ("lists are by owner and service, newest first, in pages", lists),
     ("only ended jobs are removed", removal),
     ("ended jobs expire by age and by number", expiry),
@@ -302,15 +303,39 @@ fn to_fetch(n: u8) -> NewJob {
     NewJob { fetching: true, owner: Principal::named("ann"), ..job(n, "s") }
 }
 
+fn fetches_are_shared_among_owners(store: &dyn Store) {
+    let of = |owner, n| submit(store, &NewJob { owner: Principal::named(owner), ..to_fetch(n) });
+    for n in 1..=5 {
+        of("ann", n);
+    }
+    let claim = |most_of_owner| {
+        let request = FetchRequest { most: 4, most_of_owner, ..fetch_request("one", 0, &[]) };
+        let claims = with(store, |t| t.claim_fetches(&request));
+        claims.iter().map(|it| it.id).collect::<Vec<JobId>>()
+    };
+    assert_eq!(claim(2), [number(1), number(2)], "one owner leaves others a place");
+    assert_eq!(claim(2), []);
+    for n in 6..=7 {
+        of("bob", n);
+    }
+    of("cy", 8);
+    assert_eq!(claim(2), [number(6), number(8)], "whoever has the fewest is next");
+    assert_eq!(claim(2), []);
+}
+
 fn claim_fetches(store: &dyn Store, holder: &str, now: i64, dead: &[&str]) -> Vec<FetchClaim> {
-    let request = FetchRequest {
+    with(store, |t| t.claim_fetches(&fetch_request(holder, now, dead)))
+}
+
+fn fetch_request(holder: &str, now: i64, dead: &[&str]) -> FetchRequest {
+    FetchRequest {
         holder: holder.to_owned(),
         now: Timestamp(now),
         lease: Duration::from_secs(10),
         most: 2,
+        most_of_owner: 2,
         dead: dead.iter().map(ToString::to_string).collect(),
-    };
-    with(store, |t| t.claim_fetches(&request))
+    }
 }
 
 fn fetches(store: &dyn Store) {

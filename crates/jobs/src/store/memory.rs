@@ -187,24 +187,29 @@ impl Transaction for Jobs {
     }
 
     fn claim_fetches(&mut self, request: &FetchRequest) -> Result<Vec<FetchClaim>, StoreError> {
-        let held = self.fetching(&request.holder)?.len();
-        let most = (request.most as usize).saturating_sub(held);
-        let free = |job: &&mut Job| {
+        let owner = |job: &Job| job.new.owner.as_str().to_owned();
+        let fetching = || self.by_number.iter().filter(|(_, job)| job.state == JobState::Fetching);
+        let held = fetching().filter(|(_, job)| job.holder == request.holder);
+        let held = held.map(|(_, job)| owner(job)).collect();
+        let waiting = fetching().filter(|(_, job)| {
             let lapsed = job.lease_until < request.now || request.dead.contains(&job.holder);
-            job.state == JobState::Fetching && (job.holder.is_empty() || lapsed)
-        };
-        let claim = |job: &mut Job| {
+            job.holder.is_empty() || lapsed
+        });
+        let waiting = waiting.map(|(number, job)| (owner(job), *number)).collect();
+        let mut claims = Vec::new();
+        for number in request.choose(waiting, held) {
+            let Some(job) = self.by_number.get_mut(&number) else { continue };
             job.fence += 1;
             job.holder.clone_from(&request.holder);
             job.lease_until = request.now.after(request.lease);
-            FetchClaim {
+            claims.push(FetchClaim {
                 id: job.new.id,
                 owner: job.new.owner.clone(),
                 directory: job.new.directory.clone(),
                 fence: job.fence,
-            }
-        };
-        Ok(self.by_number.values_mut().filter(free).take(most).map(claim).collect())
+            });
+        }
+        Ok(claims)
     }
 
     fn fetched(&mut self, job: JobId, fence: u64, plan: &str) -> Result<Fenced, StoreError> {

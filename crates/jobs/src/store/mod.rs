@@ -11,6 +11,7 @@ mod conformance;
 pub mod memory;
 pub mod sqlite;
 
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -192,8 +193,38 @@ pub struct FetchRequest {
     pub lease: Duration,
     /// How many jobs this holder may fetch for at once, those that it holds already among them.
     pub most: u32,
+    /// How many of those may be of one owner, so that slow data of one leaves others a place.
+    pub most_of_owner: u32,
     /// Holders known to be dead: their leases have lapsed whatever they say.
     pub dead: Vec<String>,
+}
+
+impl FetchRequest {
+    /// Which of those that wait are claimed: always the next of whoever has the fewest.
+    /// `held`: the owners of the jobs that this holder fetches for already, one for each job.
+    fn choose<T>(&self, waiting: Vec<(String, T)>, held: Vec<String>) -> Vec<T> {
+        let room = (self.most as usize).saturating_sub(held.len());
+        let mut lines: BTreeMap<String, (usize, VecDeque<(usize, T)>)> = BTreeMap::new();
+        for owner in held {
+            lines.entry(owner).or_default().0 += 1;
+        }
+        for (at, (owner, job)) in waiting.into_iter().enumerate() {
+            lines.entry(owner).or_default().1.push_back((at, job));
+        }
+        let mut chosen = Vec::new();
+        while chosen.len() < room {
+            let may = |(has, _): &&mut (usize, _)| *has < self.most_of_owner as usize;
+            let next = lines
+                .values_mut()
+                .filter(may)
+                .filter_map(|(has, line)| Some((*has, line.front()?.0, has, line)))
+                .min_by_key(|(has, at, ..)| (*has, *at));
+            let Some((_, _, has, line)) = next else { break };
+            *has += 1;
+            chosen.extend(line.pop_front().map(|(_, job)| job));
+        }
+        chosen
+    }
 }
 
 /// A job whose data is to be fetched by whoever holds this.

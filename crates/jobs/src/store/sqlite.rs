@@ -338,30 +338,36 @@ impl Transaction for Sql<'_> {
     }
 
     fn claim_fetches(&mut self, request: &FetchRequest) -> Result<Vec<FetchClaim>, StoreError> {
-        let held = self.fetching(&request.holder)?.len() as u64;
-        let most = u64::from(request.most).saturating_sub(held);
-        let waiting = self.rows(
-            "SELECT number, holder FROM jobs WHERE state = 'fetching'
-               AND (holder <> ?1 OR lease_until < ?2) ORDER BY number",
-            params![request.holder, request.now.0],
-            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)),
+        let held = self.rows(
+            "SELECT owner FROM jobs WHERE state = 'fetching' AND holder = ?1",
+            [&request.holder],
+            |row| row.get::<_, String>(0),
         )?;
+        if held.len() >= request.most as usize {
+            return Ok(Vec::new());
+        }
+        let fetching = self.rows(
+            "SELECT owner, number, holder, lease_until < ?1 FROM jobs WHERE state = 'fetching'
+             ORDER BY number",
+            [request.now.0],
+            |row| {
+                let lapsed = row.get::<_, Option<bool>>(3)?.unwrap_or(false);
+                Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?, lapsed))
+            },
+        )?;
+        let free =
+            |holder: &String, lapsed| lapsed || holder.is_empty() || request.dead.contains(holder);
+        let waiting = fetching
+            .into_iter()
+            .filter(|(_, _, holder, lapsed)| free(holder, *lapsed))
+            .map(|(owner, number, ..)| (owner, number))
+            .collect();
         let mut claims = Vec::new();
-        for (number, holder) in waiting {
-            if claims.len() as u64 >= most {
-                break;
-            }
+        for number in request.choose(waiting, held) {
             let taken = self.row(
                 "UPDATE jobs SET holder = ?2, fence = fence + 1, lease_until = ?3
-                 WHERE number = ?1 AND (holder = '' OR lease_until < ?4 OR ?5)
-                 RETURNING id, owner, directory, fence",
-                params![
-                    number,
-                    request.holder,
-                    request.now.after(request.lease).0,
-                    request.now.0,
-                    request.dead.contains(&holder),
-                ],
+                 WHERE number = ?1 RETURNING id, owner, directory, fence",
+                params![number, request.holder, request.now.after(request.lease).0],
                 fetch_claim,
             )?;
             claims.extend(taken);

@@ -79,6 +79,10 @@ impl Fetcher for Near {
         Box::pin(async move { self.bring(order, progress) })
     }
 
+    fn accepts(&self, _: &str) -> Result<(), Fault> {
+        Ok(())
+    }
+
     fn deliver<'a>(
         &'a self,
         _: &'a DeliverOrder,

@@ -398,15 +398,8 @@ impl Handler for Feeding<'_> {
                 draft.binary_at_hand().start(tag)?;
                 Frame::Include
             }
-            Some(frame @ (Frame::EndpointReference | Frame::Metadata)) => {
-                match reference::start(tag, matches!(frame, Frame::Metadata)) {
-                    WithinReference::Part(part) => {
-                        Frame::ReferencePart { part, text: String::new() }
-                    }
-                    WithinReference::Metadata => Frame::Metadata,
-                    WithinReference::Other => Frame::Skipped,
-                }
-            }
+            Some(Frame::EndpointReference) => in_reference(tag, false),
+            Some(Frame::Metadata) => in_reference(tag, true),
             Some(Frame::Element { whole: true, .. }) => Frame::Element {
                 element: draft.element(tag, true)?,
                 role: None,
@@ -560,6 +553,14 @@ impl Feeding<'_> {
         let mut out = Vec::new();
         write(&mut out);
         self.draft.binary.collector.push_own(out, self.room, self.sink);
+    }
+}
+
+fn in_reference(tag: &StartTag<'_>, in_metadata: bool) -> Frame {
+    match reference::start(tag, in_metadata) {
+        WithinReference::Part(part) => Frame::ReferencePart { part, text: String::new() },
+        WithinReference::Metadata => Frame::Metadata,
+        WithinReference::Other => Frame::Skipped,
     }
 }
 

@@ -70,6 +70,12 @@ impl Asking {
         }
     }
 
+    /// Whether an address may be asked, as far as that is known without asking.
+    pub(super) fn accepts(&self, url: &Url) -> Result<(), TransferError> {
+        check(url)?;
+        self.addresses.permits(url.host_str().unwrap_or_default())
+    }
+
     /// The answer that is no redirect.
     pub(super) async fn ask(
         &self,

@@ -27,10 +27,10 @@ pub(super) struct Reading {
     asking: Arc<Asking>,
     url: Url,
     version: Option<Version>,
-    from: From,
+    from: Source,
 }
 
-enum From {
+enum Source {
     /// hyper fails it if it ends before its length.
     Hyper(Incoming, Box<Line>),
     /// The connection may be used again.
@@ -58,23 +58,23 @@ impl Reading {
                 };
                 let keep = response.version() == http::Version::HTTP_11
                     && !headers.get_all(CONNECTION).iter().any(closes);
-                From::Raw { body: RawBody::new(response.into_body(), line, len), keep }
+                Source::Raw { body: RawBody::new(response.into_body(), line, len), keep }
             }
-            _ => From::Hyper(response.into_body(), Box::new(line)),
+            _ => Source::Hyper(response.into_body(), Box::new(line)),
         };
         Self { asking, url, version, from }
     }
 
     async fn step(&mut self) -> Result<Option<Bytes>, TransferError> {
         match &mut self.from {
-            From::Ended => return Ok(None),
-            From::Raw { body, .. } => {
+            Source::Ended => return Ok(None),
+            Source::Raw { body, .. } => {
                 let next = body.next().await.map_err(|error| broken(&peer(&self.url), &error))?;
                 if next.is_some() {
                     return Ok(next);
                 }
             }
-            From::Hyper(incoming, line) => {
+            Source::Hyper(incoming, line) => {
                 while let Some(frame) =
                     std::future::poll_fn(|context| line.poll_frame(incoming, context)).await
                 {
@@ -88,13 +88,13 @@ impl Reading {
             }
         }
         // All has come: its connection is for the next one.
-        let line = match std::mem::replace(&mut self.from, From::Ended) {
-            From::Hyper(_, line) => Some(*line),
-            From::Raw { body, keep: true } => match body.into_wire() {
+        let line = match std::mem::replace(&mut self.from, Source::Ended) {
+            Source::Hyper(_, line) => Some(*line),
+            Source::Raw { body, keep: true } => match body.into_wire() {
                 Some(wire) => Line::new(wire, &self.url).await.ok(),
                 None => None,
             },
-            From::Raw { .. } | From::Ended => None,
+            Source::Raw { .. } | Source::Ended => None,
         };
         if let Some(line) = line {
             self.asking.lines.keep(line, &self.url).await;

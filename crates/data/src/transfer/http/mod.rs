@@ -36,6 +36,10 @@ impl Transport for Http {
         &["http", "https"]
     }
 
+    fn accepts(&self, to: &Url) -> Result<(), TransferError> {
+        self.0.accepts(to)
+    }
+
     fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened> {
         Box::pin(answer::open(&self.0, from, want))
     }

@@ -289,3 +289,28 @@ async fn an_engine_that_dies_while_it_sends_is_replaced_and_sends_nothing_twice(
         run.abort();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_destination_that_can_never_be_is_refused_before_anything_runs() {
+    for fixture in Fixture::each(3) {
+        let fetcher = Arc::new(FakeFetcher::default());
+        let forbidden = Fault::new(FaultCode::AddressForbidden, "no scheme of this server");
+        fetcher.refuse("gopher://a.example/x", forbidden.clone());
+        fetcher.refuse("gopher://a.example/all/output", forbidden);
+        let moves: Arc<dyn Fetcher> = Arc::<FakeFetcher>::clone(&fetcher);
+        let engine = fixture.engine().fetched_by(moves);
+        let path = OutputSource::Path("mesh.frd".to_owned());
+        for (name, to) in [("mesh", "gopher://a.example/x"), ("*", "gopher://a.example/all/")] {
+            let mut plan = Plan { outputs: vec![rule("mesh", "raw", path.clone())], ..plan() };
+            plan.choose(&options(&[choice(name, OutputForm::Auto, Some(to))])).unwrap();
+            let fault = engine.submit(NewWork { plan: plan.clone(), ..work(None, 0) }).await;
+            let fault = fault.unwrap_err();
+            assert_eq!(fault.code, FaultCode::AddressForbidden);
+            assert_eq!(fault.parameter.as_deref(), Some(name));
+            let alone = fixture.engine().submit(NewWork { plan, ..work(None, 0) }).await;
+            assert_eq!(alone.unwrap_err().code, FaultCode::NotSupported, "nobody moves anything");
+        }
+        let jobs = std::fs::read_dir(engine.settings().data.join("jobs")).unwrap();
+        assert_eq!(jobs.count(), 0);
+    }
+}

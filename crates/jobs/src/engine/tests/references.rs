@@ -317,3 +317,42 @@ async fn a_directory_arrives_unpacked_or_the_fault_names_what_is_wrong() {
         run.abort();
     }
 }
+
+/// A small archive of which much is unpacked: one file of zeros, compressed.
+fn large_when_unpacked() -> Vec<u8> {
+    use std::io::{Read as _, Write as _};
+    const SIZE: u64 = 1 << 29;
+    let mut header = tar::Header::new_gnu();
+    header.set_path("a").unwrap();
+    header.set_size(SIZE);
+    header.set_mode(0o644);
+    header.set_cksum();
+    let mut archive = zstd::Encoder::new(Vec::new(), 1).unwrap();
+    archive.write_all(header.as_bytes()).unwrap();
+    std::io::copy(&mut std::io::repeat(0).take(SIZE + 1024), &mut archive).unwrap();
+    archive.finish().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_stops_the_unpacking_and_removes_what_was_fetched() {
+    let fixture = Fixture::each(3).into_iter().next().unwrap();
+    let (engine, fetcher) = with_fetcher(&fixture);
+    fetcher.put(MESH, &large_when_unpacked());
+    let (engine, run) = run(engine);
+    let directory = work_with(vec![fetch("case", MESH, Arrival::Directory)]);
+    let accepted = engine.submit(directory).await.unwrap();
+    let job = accepted.job;
+    let place = engine.shared.directory(job).join("fetched/1");
+    until("the beginning", || place.join("0/a").exists()).await;
+    let (state, _) = engine.kill(&Principal::anonymous(), "s", job).await.unwrap();
+    assert_eq!(state, JobState::Killed, "it had not been unpacked yet");
+    until("its end", || !place.exists()).await;
+    // What is fetched when its job is killed goes too.
+    fetcher.hold(GRID);
+    let job = engine.submit(mesh_and_grid()).await.unwrap().job;
+    let place = engine.shared.directory(job).join("fetched/1");
+    until("the mesh", || place.join("0").exists()).await;
+    engine.kill(&Principal::anonymous(), "s", job).await.unwrap();
+    until("its end", || !place.exists()).await;
+    run.abort();
+}

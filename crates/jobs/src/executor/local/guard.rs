@@ -3,7 +3,10 @@
 //! matters, not even to root; to all others the file is as it was.
 //!
 //! Root needs a mount namespace only. Others make a user namespace around it, in which they are who
-//! they are; what they may do there is gone with the exec of the program.
+//! they are; what they may do there is gone with the exec of the program. Root's program would still
+//! be root: it loses, for good, the capabilities by which it could undo a mount or get at the
+//! mounts of others. What it may open by another path it can still write to, as it can write to all
+//! else that root owns.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -21,11 +24,18 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::Mode;
 use nix::sys::statvfs::{FsFlags, statvfs};
 
+use super::capability::{self, Capability};
 use crate::workspace;
 
 /// What a start fails with if the program could not be kept from its inputs: an error that no exec
 /// gives.
 pub(super) const UNGUARDED: i32 = libc::ENOANO;
+
+/// What a guarded program of root gives up: to mount, unmount and enter other mount namespaces; to
+/// reach into processes that are in others (`/proc/PID/root`); to open a file past all mounts by its
+/// handle.
+const GIVEN_UP: [Capability; 3] =
+    [capability::SYS_ADMIN, capability::SYS_PTRACE, capability::DAC_READ_SEARCH];
 
 /// What a program must not write to: files of its workspace, which is the working directory.
 #[derive(Clone, Debug)]
@@ -60,6 +70,7 @@ impl Guard {
             let bound = workspace::open_path(Path::new("."), file)?;
             make_read_only(&here(&bound)?)?;
         }
+        self.identity.give_up_mounting()?;
         if let Some(stdin) = &self.stdin {
             let stdin = workspace::open_file(Path::new("."), stdin)?;
             nix::unistd::dup2_stdin(&stdin)?;
@@ -76,7 +87,8 @@ pub(super) fn works(directory: &Path) -> bool {
     try_before_exec(&mut command, move || {
         identity.enter_namespace()?;
         bind(&directory)?;
-        make_read_only(&directory)
+        make_read_only(&directory)?;
+        identity.give_up_mounting()
     });
     match command.spawn() {
         Ok(mut child) => child.wait().is_ok_and(|status| status.success()),
@@ -106,12 +118,14 @@ fn try_before_exec(
 struct Identity {
     user: String,
     group: String,
+    is_root: bool,
 }
 
 impl Identity {
     fn own() -> Self {
         let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
-        Self { user: format!("{user} {user} 1"), group: format!("{group} {group} 1") }
+        let is_root = user.is_root();
+        Self { user: format!("{user} {user} 1"), group: format!("{group} {group} 1"), is_root }
     }
 
     /// Enters a mount namespace of its own, of which nothing gets out.
@@ -128,6 +142,11 @@ impl Identity {
         // Not private: what the machine mounts or unmounts later is seen by a long job too.
         let slaves = MsFlags::MS_REC | MsFlags::MS_SLAVE;
         mount(None::<&CStr>, c"/", None::<&CStr>, slaves, None::<&CStr>)
+    }
+
+    /// Takes from root what its mounts could be undone with, so that no exec gives it back.
+    fn give_up_mounting(&self) -> nix::Result<()> {
+        if self.is_root { capability::give_up(&GIVEN_UP) } else { Ok(()) }
     }
 }
 
@@ -205,23 +224,51 @@ mod tests {
         (echo x 1<> /proc/self/fd/0 >&0) 2>/dev/null && echo wrote through; \
         chmod 666 input 2>/dev/null && echo chmod; truncate -s 0 input 2>/dev/null && echo cut; \
         rm -f input 2>/dev/null && echo removed; mv input away 2>/dev/null && echo moved; \
-        ln input link 2>/dev/null && echo linked; umount input 2>/dev/null; \
+        ln input link 2>/dev/null && echo linked; \
         (echo x > free) && echo free; cat input sub/other";
 
     #[test]
     fn a_program_reads_what_it_can_not_write() {
         let root = nix::unistd::geteuid().is_root();
-        // Root could undo it if it wanted to, and who is not root can't; nobody does it unawares.
-        let script = if root { TRIES.replace("umount input", "true") } else { TRIES.to_owned() };
         let users: &[u32] = if root { &[0, 65534] } else { &[0] };
         for user in users {
             let directory = workspace();
             assert_eq!(works(directory.path()), said(directory.path(), "true", 0).is_some());
-            let script = if *user > 0 { TRIES } else { &script };
-            let Some(said) = said(directory.path(), script, *user) else { continue };
+            let Some(said) = said(directory.path(), TRIES, *user) else { continue };
             assert_eq!(said, "whole\nfree\nwholewhole", "as user {user}");
             let kept = fs::read_to_string(directory.path().join("input")).unwrap();
             assert_eq!(kept, "whole");
+        }
+    }
+
+    /// Each tries to get at the file without its mount.
+    const UNDOING: [&str; 7] = [
+        "umount input",
+        "umount -l input",
+        "mount -o remount,rw,bind input",
+        "unshare -m sh -c 'umount input; echo undone > input'",
+        "unshare -Urm sh -c 'umount input; mount -o remount,rw,bind input; echo undone > input'",
+        "nsenter -m -t $OUTSIDE sh -c \"echo undone > '$PWD/input'\"",
+        "echo undone > /proc/$OUTSIDE/root$PWD/input",
+    ];
+
+    #[test]
+    fn a_program_can_not_undo_its_guard() {
+        let root = nix::unistd::geteuid().is_root();
+        let users: &[u32] = if root { &[0, 65534] } else { &[0] };
+        let outside = std::process::id().to_string();
+        for user in users {
+            for undo in UNDOING {
+                let directory = workspace();
+                // Outside, the file is at hand to whoever gets there.
+                let undo = undo.replace("$OUTSIDE", &outside);
+                let script = format!("({undo}) >/dev/null 2>&1; echo undone > input; echo ran");
+                let Some(said) = said(directory.path(), &script, *user) else { continue };
+                assert_eq!(said, "ran\n", "{undo} as user {user}");
+                let kept = fs::read_to_string(directory.path().join("input")).unwrap();
+                // Who is not root and has the same user outside may write there by the path.
+                assert_eq!(kept, "whole", "{undo} as user {user}");
+            }
         }
     }
 }

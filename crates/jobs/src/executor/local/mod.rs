@@ -7,11 +7,13 @@
 //! ```
 //!
 //! In the supervisors' processes (no runtime, one thread): `keeper`, `worker`, `spawn`, `ward`,
-//! `gauge`, `slot`, `wait`, `cgroup`, `guard`. In the server's: this module and `link`. In both: `address`,
-//! `message`, `journal`, `procfs`; `aftermath` is what anybody can do without a supervisor.
+//! `gauge`, `slot`, `wait`, `cgroup`, `guard`, `capability`. In the server's: this module and `link`.
+//! In both: `address`, `message`, `journal`, `procfs`; `aftermath` is what anybody can do without a
+//! supervisor.
 
 mod address;
 mod aftermath;
+mod capability;
 mod cgroup;
 mod gauge;
 mod guard;

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -198,5 +199,66 @@ async fn a_silent_peer_is_asked_for_its_digest_once() {
         rest(&mut opened).await.unwrap();
         assert_eq!(opened.body.digest().await.unwrap(), None);
         assert!(transport.0.is_silent(&peer(&at(server.address(), ""))));
+    }
+}
+
+/// Answers all requests of each connection with the same body; counts connections.
+fn patient(body: Vec<u8>, head: &'static str) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let connections = Arc::<AtomicUsize>::default();
+    let counted = Arc::clone(&connections);
+    let body = Arc::new(body);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let (mut stream, body) = (stream.unwrap(), Arc::clone(&body));
+            thread::spawn(move || {
+                let mut seen = Vec::new();
+                let mut byte = [0];
+                while stream.read(&mut byte).is_ok_and(|got| got == 1) {
+                    seen.push(byte[0]);
+                    if seen.ends_with(b"\r\n\r\n") {
+                        seen.clear();
+                        stream.write_all(head.replace('\n', "\r\n").as_bytes()).unwrap();
+                        stream.write_all(&body).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    (address, connections)
+}
+
+#[tokio::test]
+async fn connections_are_used_again_if_nothing_is_left_on_them() {
+    const LEN: usize = 2_000_000;
+    for (len, head, connections) in [
+        (10, "HTTP/1.1 200 OK\nContent-Length: 10\n\n", 1),
+        (LEN, "HTTP/1.1 200 OK\nContent-Length: 2000000\nConnection: keep-alive\n\n", 1),
+        (LEN, "HTTP/1.1 200 OK\nContent-Length: 2000000\nConnection: Close\n\n", 3),
+        (LEN, "HTTP/1.0 200 OK\nContent-Length: 2000000\n\n", 3),
+    ] {
+        let data = conformance::bytes(1, len);
+        let (address, counted) = patient(data.clone(), head);
+        let transport = http();
+        for _ in 0..3 {
+            let mut opened = transport.open(&at(address, "x"), Want::default()).await.unwrap();
+            assert!(rest(&mut opened).await.unwrap() == data, "{head}");
+        }
+        assert_eq!(counted.load(Ordering::SeqCst), connections, "{head}");
+    }
+}
+
+#[tokio::test]
+async fn more_than_the_length_is_no_part_of_the_body() {
+    const LEN: usize = 2_000_000;
+    let data = conformance::bytes(1, LEN + 7);
+    let head = "HTTP/1.1 200 OK\nContent-Length: 2000000\n\n";
+    let (address, _) = patient(data.clone(), head);
+    let transport = http();
+    for _ in 0..2 {
+        let mut opened = transport.open(&at(address, "x"), Want::default()).await.unwrap();
+        assert!(rest(&mut opened).await.unwrap() == data[..LEN]);
     }
 }
