@@ -96,6 +96,10 @@ impl Fetch<'_> {
         }
     }
 
+    async fn place(&self) -> Place {
+        self.inner.places.take(self.owner, peer(&self.url)).await
+    }
+
     /// Takes a file of this machine in: its blocks are shared where that is possible.
     async fn adopt(&self, file: File) -> Result<Lease, Fault> {
         let failed = |source| TransferError::Local { what: "reading a file", source };
@@ -114,10 +118,6 @@ impl Fetch<'_> {
         }
         matches(self.reference, &lease).await?;
         Ok(lease)
-    }
-
-    async fn place(&self) -> Place {
-        self.inner.places.take(self.owner, peer(&self.url)).await
     }
 
     async fn attempt(

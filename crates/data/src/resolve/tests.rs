@@ -243,26 +243,6 @@ async fn bounds_are_kept_and_named() {
 }
 
 #[tokio::test]
-async fn what_has_no_room_leaves_nothing() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut pool = PoolSettings::new(directory.path().join("pool"));
-    pool.owner_quota = Some(4 << 20);
-    let pool = Pool::open(pool, Arc::new(SystemClock)).unwrap();
-    let transports =
-        Transports::new().with(Http::new(&quick(), Arc::new(Policy::new(open_to_all()))));
-    let resolver = Resolver::new(pool.clone(), transports, quick());
-    let peer = Peer::start();
-    // The peer does not tell how much it is, but a version: it could be taken up again.
-    peer.trouble(&[Trouble::NoLength]);
-    let endless = DataRef::new(peer.put("much", bytes(7, MUCH)));
-    let owner = Principal::anonymous();
-    let fault = resolver.resolve(&endless, &owner, &Progress::default()).await.unwrap_err();
-    assert_eq!((fault.code, limit(&fault)), (FaultCode::QuotaExceeded, "pool_owner_quota"));
-    assert!(pool.partials().unwrap().is_empty());
-    assert_eq!(pool.charged(&owner).unwrap(), 0);
-}
-
-#[tokio::test]
 async fn slow_peers_keep_neither_other_peers_nor_other_owners_waiting() {
     let settings = TransferSettings { running: 4, per_owner: 3, per_peer: 2, ..quick() };
     let (slow, quick) = (Peer::start(), Peer::start());
@@ -327,6 +307,26 @@ async fn what_trickles_again_and_again_is_given_up() {
     let fault = site.fault(&url).await;
     assert_eq!((fault.code, limit(&fault)), (FaultCode::TransferFailed, "transfer_attempts"));
     assert_eq!(ranges(&peer).len(), 3, "bytes that were too few counted as a gain");
+}
+
+#[tokio::test]
+async fn what_has_no_room_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut pool = PoolSettings::new(directory.path().join("pool"));
+    pool.owner_quota = Some(4 << 20);
+    let pool = Pool::open(pool, Arc::new(SystemClock)).unwrap();
+    let transports =
+        Transports::new().with(Http::new(&quick(), Arc::new(Policy::new(open_to_all()))));
+    let resolver = Resolver::new(pool.clone(), transports, quick());
+    let peer = Peer::start();
+    // The peer does not tell how much it is, but a version: it could be taken up again.
+    peer.trouble(&[Trouble::NoLength]);
+    let endless = DataRef::new(peer.put("much", bytes(7, MUCH)));
+    let owner = Principal::anonymous();
+    let fault = resolver.resolve(&endless, &owner, &Progress::default()).await.unwrap_err();
+    assert_eq!((fault.code, limit(&fault)), (FaultCode::QuotaExceeded, "pool_owner_quota"));
+    assert!(pool.partials().unwrap().is_empty());
+    assert_eq!(pool.charged(&owner).unwrap(), 0);
 }
 
 #[tokio::test]

@@ -83,12 +83,12 @@ impl Transport for Files {
         &["file"]
     }
 
-    fn accepts(&self, _: &Url) -> Result<(), TransferError> {
-        Err(no_deliveries())
-    }
-
     fn delivers(&self) -> bool {
         false
+    }
+
+    fn accepts(&self, _: &Url) -> Result<(), TransferError> {
+        Err(no_deliveries())
     }
 
     fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened> {
