@@ -139,7 +139,7 @@ impl Pool {
         let lease = self.lease_found(|sql| {
             let row = sql
                 .prepare_cached(
-                    "SELECT o.number, o.digest, o.adopted, o.size,
+                    "SELECT o.number, o.digest, o.adopted, o.size, o.created,
                             g.owner, g.origin, g.name, g.media_type, g.expires
                      FROM grants AS g JOIN objects AS o ON o.number = g.object
                      WHERE g.token = ?1 AND g.expires > ?2",
@@ -246,11 +246,11 @@ struct Terms {
 impl Terms {
     fn read(row: &SqlRow<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
-            owner: principal(&row.get::<_, String>(4)?),
-            origin: row.get(5)?,
-            name: row.get(6)?,
-            media_type: row.get(7)?,
-            expires: Timestamp(row.get(8)?),
+            owner: principal(&row.get::<_, String>(5)?),
+            origin: row.get(6)?,
+            name: row.get(7)?,
+            media_type: row.get(8)?,
+            expires: Timestamp(row.get(9)?),
         })
     }
 }

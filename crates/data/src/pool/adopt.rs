@@ -116,6 +116,15 @@ pub(crate) fn link_unwritable(
     // Before it has the name, so that nobody takes it for one that was left.
     source.lock_shared()?;
     source.set_permissions(fs::Permissions::from_mode(WHOLE))?;
+    let linked = link_unless_written(source, from, to);
+    if !matches!(linked, Ok(true)) {
+        // It stays its owner's.
+        source.set_permissions(metadata.permissions())?;
+    }
+    linked
+}
+
+fn link_unless_written(source: &File, from: &Path, to: &Path) -> io::Result<bool> {
     if has_writers(source) {
         return Ok(false);
     }
@@ -132,8 +141,8 @@ pub(crate) fn link_unwritable(
     Ok(same)
 }
 
-/// Whether somebody has the file open for writing: the kernel gives a read lease (`F_SETLEASE`)
-/// only if nobody has. A file system without such leases can't tell.
+/// Whether somebody may have the file open for writing: the kernel gives a read lease
+/// (`F_SETLEASE`) only if nobody has. A file system without such leases can't tell that nobody has.
 fn has_writers(file: &File) -> bool {
     let control = |command: libc::c_int, argument: libc::c_int| {
         #[expect(unsafe_code, reason = "nix has no leases")]
@@ -143,15 +152,32 @@ fn has_writers(file: &File) -> bool {
     };
     // Who opens the file for writing before the lease is given back has the kernel send a signal,
     // which would be the end of us if it were the one of the default.
-    if control(F_SETSIG, libc::SIGURG).is_err() {
-        return false;
-    }
-    let lease = control(libc::F_SETLEASE, libc::F_RDLCK);
-    if lease.is_ok() {
+    let leased = control(F_SETSIG, libc::SIGURG)
+        .and_then(|()| control(libc::F_SETLEASE, libc::F_RDLCK))
+        .is_ok();
+    if leased {
         let _ = control(libc::F_SETLEASE, libc::F_UNLCK);
     }
-    lease.is_err_and(|error| error.raw_os_error() == Some(libc::EAGAIN))
+    !leased
 }
 
 /// `linux/fcntl.h`; the C library's headers hide it.
 const F_SETSIG: libc::c_int = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_not_tell_its_writers_has_some() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let writer = File::create(&path).unwrap();
+        let file = File::open(&path).unwrap();
+        assert!(has_writers(&file));
+        drop(writer);
+        assert!(!has_writers(&file));
+        // It has no leases.
+        assert!(has_writers(&File::open("/dev/null").unwrap()));
+    }
+}

@@ -125,7 +125,7 @@ impl Pool {
         let room = &self.0;
         let path = room.object_path(&digest);
         // Most often it is not there, and to look costs less than to make a file and remove it.
-        let named = match room.leased_object(&path, len)? {
+        let named = match room.leased_object(&path, &digest, len)? {
             Some(file) => super::object::Named { file, path, new: false },
             None => {
                 room.make_room_on_disk(len)?;
@@ -418,7 +418,7 @@ fn write_whole(
 }
 
 /// Waits until the disk has the name of a file.
-fn sync_directory(path: &Path) -> Result<(), PoolError> {
+pub(super) fn sync_directory(path: &Path) -> Result<(), PoolError> {
     let directory = path.parent().unwrap_or(path);
     File::open(directory)
         .and_then(|directory| directory.sync_all())

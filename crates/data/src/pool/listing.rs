@@ -34,7 +34,7 @@ pub enum Verified {
     Sound,
     /// It is not there.
     Missing,
-    /// It is of another digest or length.
+    /// It was of another digest or length, and is not used any more: it was set aside.
     Damaged,
 }
 
@@ -105,7 +105,7 @@ impl Pool {
         self.0.remove_by_force(&row)?.ok_or(PoolError::InUse)
     }
 
-    /// Hashes an object again; tells after each piece how many bytes it had.
+    /// Hashes an object again, and sets it aside if it is damaged; tells after each piece how many bytes it had.
     ///
     /// # Errors
     /// [`PoolError::NoSuchData`], or if it can't be read.
@@ -117,8 +117,11 @@ impl Pool {
         let len = file.metadata().map_err(PoolError::io("reading", &path))?.len();
         let found = hash::of_file(&file, Algorithm::Sha256, tell)
             .map_err(PoolError::io("reading", &path))?;
-        let sound = found == *digest && len == row.size;
-        Ok(if sound { Verified::Sound } else { Verified::Damaged })
+        if found == *digest && len == row.size {
+            return Ok(Verified::Sound);
+        }
+        self.0.set_aside(&file, &path)?;
+        Ok(Verified::Damaged)
     }
 }
 

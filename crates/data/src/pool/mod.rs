@@ -6,6 +6,7 @@
 //!   objects/ab/HEX        whole files, mode 0444, each named by its SHA-256
 //!   adopted/ID            whole files that are not hashed yet
 //!   incoming/             files that are being written
+//!   damaged/              files that were found not to be what their names say
 //!   settling, opening     locks
 //! ```
 //!
@@ -16,6 +17,7 @@
 
 mod adopt;
 mod catalogue;
+mod damage;
 mod error;
 mod exclusive;
 mod hash;
@@ -116,7 +118,7 @@ impl Pool {
         let opening = directory.join("opening");
         let lock = File::create(&opening).map_err(PoolError::io("making", &opening))?;
         lock.lock().map_err(PoolError::io("locking", &opening))?;
-        for part in ["objects", "adopted", "incoming"] {
+        for part in ["objects", "adopted", "incoming", "damaged"] {
             make_private(&directory.join(part))?;
         }
         // Now, and so by the server: not by the operator, who may be another user.

@@ -23,11 +23,13 @@ pub(crate) struct Row {
     /// Its name among the adopted files, as long as it has one.
     pub(super) adopted: Option<String>,
     pub(super) size: u64,
+    /// When it came.
+    created: i64,
 }
 
 impl Row {
     /// Of `objects AS o`.
-    pub(super) const COLUMNS: &'static str = "o.number, o.digest, o.adopted, o.size";
+    pub(super) const COLUMNS: &'static str = "o.number, o.digest, o.adopted, o.size, o.created";
 
     pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
@@ -35,6 +37,7 @@ impl Row {
             digest: row.get::<_, Option<[u8; 32]>>(1)?.map(Digest::Sha256),
             adopted: row.get(2)?,
             size: unsigned(row.get(3)?),
+            created: row.get(4)?,
         })
     }
 }
@@ -185,8 +188,7 @@ impl Pool {
 }
 
 impl Room {
-    /// Leases the file of a row; `None` if it is not there, or is not of its length (which a
-    /// failure of power may leave).
+    /// Leases the file of a row; `None` if it is not there, or is damaged: it is set aside then.
     pub(super) fn lease(self: &Arc<Self>, row: &Row) -> Result<Option<Lease>, PoolError> {
         let path = match (&row.digest, &row.adopted) {
             (Some(digest), _) => self.object_path(digest),
@@ -196,8 +198,13 @@ impl Room {
         let open = open_leased(&path).map_err(PoolError::io("opening", &path))?;
         let Some(file) = open else { return Ok(None) };
         let len = file.metadata().map_err(PoolError::io("reading", &path))?.len();
-        if len != row.size {
-            tracing::error!(object = %path.display(), len, expected = row.size, "damaged data");
+        let sound = len == row.size
+            && match &row.digest {
+                Some(digest) => self.is_sound(&file, &path, digest, Some(row.created))?,
+                None => true,
+            };
+        if !sound {
+            self.set_aside(&file, &path)?;
             return Ok(None);
         }
         Ok(Some(self.lease_of(file, path, len, row.digest, By::Number(row.number))))
@@ -236,7 +243,7 @@ impl Room {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(PoolError::io("naming", &path)(error)),
             }
-            if let Some(there) = self.leased_object(&path, len)? {
+            if let Some(there) = self.leased_object(&path, digest, len)? {
                 remove_file(at)?;
                 return Ok(Named { file: there, path, new: false });
             }
@@ -244,16 +251,21 @@ impl Room {
         Err(PoolError::Busy)
     }
 
-    /// The file at an object's name, leased. One that is not of the right length is what a failure
-    /// of power left: it is removed.
-    pub(super) fn leased_object(&self, path: &Path, len: u64) -> Result<Option<File>, PoolError> {
+    /// The file at an object's name, leased. One that is damaged is set aside: it would take the
+    /// place of what comes.
+    pub(super) fn leased_object(
+        &self,
+        path: &Path,
+        digest: &Digest,
+        len: u64,
+    ) -> Result<Option<File>, PoolError> {
         let open = open_leased(path).map_err(PoolError::io("opening", path))?;
         let Some(file) = open else { return Ok(None) };
-        if file.metadata().map_err(PoolError::io("reading", path))?.len() == len {
+        let found = file.metadata().map_err(PoolError::io("reading", path))?.len();
+        if found == len && self.is_sound(&file, path, digest, self.created(digest)?)? {
             return Ok(Some(file));
         }
-        tracing::error!(object = %path.display(), "damaged data is removed");
-        remove_file(path)?;
+        self.set_aside(&file, path)?;
         Ok(None)
     }
 

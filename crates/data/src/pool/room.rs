@@ -202,7 +202,7 @@ impl Room {
                  ORDER BY o.used, o.number LIMIT {BATCH}"
             ))?
             .query_map(params![now, at.0, at.1, since], |row| {
-                Ok((Row::read(row)?, row.get::<_, i64>(4)?))
+                Ok((Row::read(row)?, row.get::<_, i64>(5)?))
             })?
             .collect::<rusqlite::Result<Vec<_>>>()
         })?;
@@ -347,7 +347,7 @@ impl Room {
                  ORDER BY o.used, o.number LIMIT {BATCH}"
             ))?
             .query_map(params![now, owner.as_str(), at.0, at.1], |row| {
-                Ok((Row::read(row)?, row.get::<_, i64>(4)?))
+                Ok((Row::read(row)?, row.get::<_, i64>(5)?))
             })?
             .collect::<rusqlite::Result<Vec<_>>>()
         })?;

@@ -15,6 +15,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::exclusive::lock_bytes;
 use super::hash::{self, Algorithm};
+use super::incoming::sync_directory;
 use super::object::{By, Row, digest_of};
 use super::{Pool, PoolError, Room, lock, remove_file};
 use crate::lease::{Lease, open_exclusive, open_leased};
@@ -112,10 +113,20 @@ impl Room {
         let at = self.adopted_path(&name);
         let open = open_leased(&at).map_err(PoolError::io("opening", &at))?;
         let Some(file) = open else { return Ok(None) };
+        let len = file.metadata().map_err(PoolError::io("reading", &at))?.len();
+        if len != size {
+            self.set_aside(&file, &at)?;
+            self.forget_if_missing(number, &name)?;
+            return Ok(None);
+        }
         let digest = hash::of_file(&file, Algorithm::Sha256, |_| {})
             .map_err(PoolError::io("hashing", &at))?;
+        // A name that says what is in a file must not outlive that in a failure of power; nor may the
+        // row go back to a name that is gone.
+        file.sync_all().map_err(PoolError::io("writing", &at))?;
         let there = self.link_to_digest(&at, &digest, size)?;
-        self.catalogue.write(false, move |sql| settled(sql, number, &digest))?;
+        sync_directory(&self.object_path(&digest))?;
+        self.catalogue.write(true, move |sql| settled(sql, number, &digest))?;
         drop((file, there));
         self.unlink_adopted(number, &name)?;
         Ok(Some(digest))
@@ -136,7 +147,7 @@ impl Room {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(PoolError::io("naming", &path)(error)),
             }
-            if let Some(there) = self.leased_object(&path, len)? {
+            if let Some(there) = self.leased_object(&path, digest, len)? {
                 return Ok(Some(there));
             }
         }

@@ -61,6 +61,7 @@ impl Pool {
         // First what needs no room: on a full disk the rest finds some then.
         let mut swept = Swept { incoming: room.sweep_incoming()?, ..Swept::default() };
         swept.evicted = room.restore_reserve()?;
+        room.sweep_damaged()?;
         room.flush_uses()?;
         room.account_partials()?;
         room.catalogue.checkpoint()?;
@@ -102,7 +103,7 @@ impl Room {
     }
 
     /// Whether a file was last written longer ago than that.
-    fn is_older(&self, path: &Path, age: Duration) -> Result<bool, PoolError> {
+    pub(super) fn is_older(&self, path: &Path, age: Duration) -> Result<bool, PoolError> {
         let written = match fs::metadata(path).and_then(|metadata| metadata.modified()) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
             written => written.map_err(PoolError::io("reading", path))?,
@@ -150,7 +151,7 @@ impl Room {
         })
     }
 
-    fn forget_if_missing(&self, number: i64, name: &str) -> Result<u64, PoolError> {
+    pub(super) fn forget_if_missing(&self, number: i64, name: &str) -> Result<u64, PoolError> {
         let path = self.adopted_path(name);
         let forgotten = self.catalogue.write(false, move |sql| {
             // It may have been settled meanwhile.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use fishplate_contract::{Digest, Principal, SystemClock};
-use fishplate_data::pool::{Object, Pool, PoolSettings, Verified};
+use fishplate_data::pool::{Object, Partial, Pool, PoolSettings, Verified};
 use serde_json::{Value, json};
 
 use super::hosting::data_directory;
@@ -19,7 +19,8 @@ use crate::output::{Output, progress};
 /// Show, pin, remove and verify what a server's pool holds
 ///
 /// For the operator, on the server's machine, while it runs or not. The pool keeps each file once,
-/// by the SHA-256 of its bytes; wherever DIGEST stands, its first digits do.
+/// by the SHA-256 of its bytes; wherever DIGEST stands, its first digits do. What came only in part
+/// (a broken upload or fetch) has a name that begins with k-; `remove` takes that, whole.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   fishplate pool list --data /var/lib/fishplate
@@ -116,11 +117,15 @@ fn cannot_open(directory: &Path) -> String {
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     match &args.verb {
         Verb::List(ListArgs { which }) => list(&which.open()?, output),
-        Verb::Pin(args) => each(args, output, "pinned", |pool, of| Ok(pool.pin(of, true)?)),
-        Verb::Unpin(args) => each(args, output, "unpinned", |pool, of| Ok(pool.pin(of, false)?)),
-        Verb::Remove(args) => {
-            each(args, output, "removed", |pool, of| Ok(pool.remove(of).map(drop)?))
+        Verb::Pin(SomeArgs { which, digests }) => {
+            let pool = which.open()?;
+            each(&pool, digests, output, "pinned", |pool, of| Ok(pool.pin(of, true)?))
         }
+        Verb::Unpin(SomeArgs { which, digests }) => {
+            let pool = which.open()?;
+            each(&pool, digests, output, "unpinned", |pool, of| Ok(pool.pin(of, false)?))
+        }
+        Verb::Remove(args) => remove(args, output),
         Verb::Verify(args) => verify(args, output),
         Verb::Revoke(args) => revoke(args, output),
     }
@@ -130,7 +135,8 @@ fn list(pool: &Pool, output: Output) -> Result<Exit> {
     let objects = pool.objects()?;
     if output.json {
         let told: Vec<Value> = objects.iter().map(object).collect();
-        output.value(&json!({ "objects": told, "size": pool.total()? }))?;
+        let partials: Vec<Value> = pool.partials()?.iter().map(partial).collect();
+        output.value(&json!({ "objects": told, "partials": partials, "size": pool.total()? }))?;
         return Ok(Exit::Success);
     }
     for of in &objects {
@@ -149,8 +155,23 @@ fn list(pool: &Pool, output: Output) -> Result<Exit> {
         let line = format!("{:64}  {size:>10}  {used}  {}", hex(of), facts.join(", "));
         output.line(harmless(&line).trim_end())?;
     }
+    for of in pool.partials()? {
+        let (size, written) = (bytes(of.len), moment(of.written));
+        let owner = of.owner.filter(|owner| !owner.as_str().is_empty());
+        let owner = owner.map_or_else(String::new, |owner| format!(", of {}", owner.as_str()));
+        output.line(&harmless(&format!("{}  {size:>10}  {written}  in part{owner}", of.name)))?;
+    }
     output.note(&format!("{} in all", bytes(pool.total()?)));
     Ok(Exit::Success)
+}
+
+fn partial(of: &Partial) -> Value {
+    json!({
+        "partial": of.name,
+        "size": of.len,
+        "owner": of.owner.as_ref().map(Principal::as_str),
+        "written": moment(of.written),
+    })
 }
 
 fn object(of: &Object) -> Value {
@@ -179,16 +200,35 @@ fn hex(of: &Object) -> String {
     of.digest.map_or_else(|| "(being hashed)".to_owned(), |digest| digest.hex())
 }
 
+/// Removes objects, and what came only in part.
+fn remove(args: &SomeArgs, output: Output) -> Result<Exit> {
+    let (partials, digests): (Vec<_>, Vec<_>) =
+        args.digests.iter().cloned().partition(|told| told.starts_with(PARTIAL));
+    let pool = args.which.open()?;
+    for name in partials {
+        pool.remove_partial(&name).with_context(|| name.clone())?;
+        if output.json {
+            output.value(&json!({ "partial": name, "removed": true }))?;
+        } else {
+            output.line(&harmless(&format!("{name} removed")))?;
+        }
+    }
+    each(&pool, &digests, output, "removed", |pool, of| Ok(pool.remove(of).map(drop)?))
+}
+
+/// How names of what came only in part begin.
+const PARTIAL: &str = "k-";
+
 /// Does the same to several objects and tells of each.
 fn each(
-    args: &SomeArgs,
+    pool: &Pool,
+    digests: &[String],
     output: Output,
     done: &str,
     what: impl Fn(&Pool, &Digest) -> Result<()>,
 ) -> Result<Exit> {
-    let pool = args.which.open()?;
-    for digest in found(&pool, &args.digests)? {
-        what(&pool, &digest).with_context(|| digest.hex())?;
+    for digest in found(pool, digests)? {
+        what(pool, &digest).with_context(|| digest.hex())?;
         if output.json {
             output.value(&json!({ "digest": digest.hex(), done: true }))?;
         } else {

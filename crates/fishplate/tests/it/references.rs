@@ -304,6 +304,13 @@ fn the_operator_sees_pins_verifies_revokes_and_removes_what_the_pool_holds() {
     assert_eq!(user.run(&["get", a, "-o", "-"]).code, 3);
     assert_eq!(pool(&["revoke", a]).code, 2);
     assert_eq!(pool(&["remove", "00"]).code, 2);
+
+    let partial = data.join("pool/incoming/k-00");
+    fs::write(&partial, "part").unwrap();
+    let list = pool(&["list"]).stdout;
+    assert!(list.lines().any(|line| line.starts_with("k-00 ") && line.contains("4 B")), "{list}");
+    assert_eq!(pool(&["remove", "k-00"]).stdout, "k-00 removed\n");
+    assert!(!partial.exists());
 }
 
 #[test]
