@@ -17,6 +17,9 @@ use super::{SessionError, Sessions, random};
 /// The file of the key, among the sessions.
 const KEY: &str = ".key";
 
+/// What the name of a key begins with that is being made.
+pub(super) const UNFINISHED: &str = ".key-";
+
 /// Bytes of a key.
 const KEY_LEN: usize = 32;
 
@@ -96,7 +99,7 @@ fn read_or_make(directory: &Path, path: &Path) -> io::Result<[u8; KEY_LEN]> {
     let mut secret = [0; KEY_LEN];
     getrandom::fill(&mut secret).map_err(io::Error::from)?;
     let id = random().map_err(|error| io::Error::other(error.to_string()))?;
-    let new = directory.join(format!(".key-{:032x}", u128::from_ne_bytes(id)));
+    let new = directory.join(format!("{UNFINISHED}{:032x}", u128::from_ne_bytes(id)));
     let write = || {
         let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
         file.write_all(&secret)?;

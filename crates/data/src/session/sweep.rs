@@ -9,7 +9,7 @@ use std::time::Duration;
 use fishplate_contract::SessionId;
 
 use super::file::{remove_unread, version_of};
-use super::{SessionError, Sessions, millis, names_in};
+use super::{SessionError, Sessions, address, millis, names_in};
 
 /// How old what is not named yet is before it can be what its process left.
 const MOMENT: Duration = Duration::from_secs(60);
@@ -44,10 +44,11 @@ impl Sessions {
         let directory = &self.settings.directory;
         for name in names_in(directory)? {
             let path = directory.join(&name);
-            let dead = name.starts_with(".closed-")
-                || (name.starts_with(".new-") && self.is_older_than_a_moment(&path));
+            let unfinished = name.starts_with(".new-") || name.starts_with(address::UNFINISHED);
+            let dead =
+                name.starts_with(".closed-") || (unfinished && self.is_older_than_a_moment(&path));
             // Whoever closes it removes it too.
-            if dead && fs::remove_dir_all(&path).is_ok() {
+            if dead && fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)).is_ok() {
                 swept.orphans += 1;
             }
         }

@@ -250,12 +250,13 @@ fn what_processes_left_that_were_killed_is_swept() {
     for left in [".new-1", ".closed-2"] {
         fs::create_dir_all(directory.join(left).join("names")).unwrap();
     }
+    fs::write(directory.join(".key-3"), "half").unwrap();
     fs::write(session.join("versions").join("left"), "left").unwrap();
     symlink_left(&session);
     // What is new may be somebody's who is at it.
     assert_eq!(bed.sessions.sweep_idle(&|_| false).unwrap().orphans, 1);
     bed.pass(Duration::from_mins(2));
-    assert_eq!(bed.sessions.sweep_idle(&|_| false).unwrap().orphans, 3);
+    assert_eq!(bed.sessions.sweep_idle(&|_| false).unwrap().orphans, 4);
     let mut names = names_in(&directory).unwrap();
     names.sort();
     assert_eq!(names, [".key".to_owned(), id.to_string()]);

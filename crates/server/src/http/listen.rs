@@ -9,7 +9,7 @@ use std::time::Duration;
 use fishplate_contract::Principal;
 use hyper::Request;
 use hyper::body::Incoming as HyperBody;
-use hyper::header::HeaderValue;
+use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -18,6 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::direct::{Direct, Outlet};
+use super::linger::{Lingering, Wanted};
 use super::respond;
 use super::route::{is_open, unnamed};
 use super::stall::Unstalled;
@@ -83,9 +84,10 @@ impl Listening {
 async fn connection(host: &Arc<Host>, stream: TcpStream) {
     // Small answers must not wait for more to come.
     let _ = stream.set_nodelay(true);
-    let outlet = &Outlet::default();
+    let (outlet, linger) = (&Outlet::default(), &Wanted::default());
     let stream = Direct::new(stream, outlet.clone());
     let stream = Unstalled::new(stream, host.settings.answer_stall);
+    let stream = Lingering::new(stream, host.settings.drain_time, linger.clone());
     let service = service_fn(|request: Request<HyperBody>| async move {
         let mut reply = match principal(host, &request) {
             Ok(principal) => respond(host, request, principal).await,
@@ -95,6 +97,10 @@ async fn connection(host: &Arc<Host>, stream: TcpStream) {
             }
             Err(header) => unnamed(header),
         };
+        if reply.headers().contains_key(header::CONNECTION) {
+            // Not all of the request was read.
+            linger.ask();
+        }
         reply.body_mut().through(outlet);
         Ok::<_, Infallible>(reply)
     });

@@ -3,6 +3,7 @@
 pub mod body;
 mod direct;
 mod file;
+mod linger;
 mod listen;
 mod reply;
 mod route;
