@@ -137,7 +137,7 @@ impl Resolver {
     /// A fault of code `AddressForbidden`, `NotSupported` or `InvalidValue`.
     pub fn accepts(&self, to: &str) -> Result<(), Fault> {
         let url = address(to)?;
-        let transport = self.0.transports.find(url.scheme())?;
+        let transport = self.0.transports.find_to_deliver(url.scheme())?;
         transport.accepts(&url).map_err(Fault::from).map_err(undelivered)
     }
 

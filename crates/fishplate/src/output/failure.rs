@@ -236,7 +236,7 @@ fn way_around(rule: &str) -> &'static str {
         "transfer_redirects" | "redirect_scheme" | "https_downgrade" => {
             "write the address that it leads to in the end; NAME:FILE sends a file by value"
         }
-        "schemes" => "write an address of a scheme that is named above; NAME:FILE sends by value",
+        "schemes" => "write an address of a scheme that is named above",
         _ => "only the server's operator can allow that address; NAME:FILE sends a file by value",
     }
 }
