@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import socket
 import statistics
 import subprocess
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import machine
 from server import Server, envelope, serving
+from sites import Ends, nginx
 from tools import Tools
 
 BOUNDARY = "bench-of-fishplate"
@@ -28,7 +28,7 @@ def measure(tools: Tools, rounds: int, size: int) -> dict:
     file, message, got = here / "file.bin", here / "message.bin", here / "got.bin"
     prepare(file, message, size)
     with contextlib.ExitStack() as stack:
-        static = stack.enter_context(static_server(tools, here))
+        static = stack.enter_context(nginx(tools, Ends(), here))
         take = stack.enter_context(serving(tools.binary, here, "take", IN))
         give = stack.enter_context(serving(tools.binary, here, "give", OUT.format(file=file)))
         # What a program's own start costs, to be taken off.
@@ -154,39 +154,3 @@ def least_seconds(command: list) -> float:
     done = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
     times = [int(line) for line in re.findall(r"^(\d+)$", done.stdout, re.MULTILINE)]
     return statistics.median(times) / 1e9
-
-
-@contextlib.contextmanager
-def static_server(tools: Tools, root: Path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    place = root / "nginx"
-    place.mkdir()
-    temporary = "\n".join(f"{kind}_temp_path {place}/{kind};"
-                          for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-    (place / "nginx.conf").write_text(f"""
-daemon off;
-worker_processes 1;
-pid {place}/pid;
-error_log {place}/error.log;
-events {{ worker_connections 64; }}
-http {{
-  access_log off;
-  sendfile on;
-  {temporary}
-  server {{ listen 127.0.0.1:{port}; root {root}; }}
-}}
-user {os.environ.get("USER", "root")};
-""")
-    process = subprocess.Popen([tools.nginx(), "-p", place, "-c", place / "nginx.conf",
-                                "-e", place / "error.log"])
-    try:
-        for _ in range(100):
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-                break
-            time.sleep(0.05)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 from . import _native, _show
 from ._flow import Flow, awaiting, blocking
@@ -38,12 +38,11 @@ class Settings(TypedDict, total=False):
     """Of requests: `xml`, `mtom`, `swa`, `dime`; what fits by default."""
 
 
-class SessionLike:
+class SessionLike(Protocol):
     """Something whose services share files."""
 
     @property
-    def id(self) -> str:
-        raise NotImplementedError
+    def id(self) -> str: ...
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,9 @@ pub(super) fn check(root: &Path) -> anyhow::Result<()> {
             }
         }
     }
-    let without_row = settable.iter().filter(|name| !page.contains(&format!("\n| `{name}` |")));
-    wrong.extend(without_row.map(|name| format!("{name} can be set, and has no row")));
+    wrong.extend(settable.iter().filter_map(|name| compare(&page, name, None)));
+    wrong.sort();
+    wrong.dedup();
     if !wrong.is_empty() {
         bail!("{PAGE} is not what the source says:\n  {}", wrong.join("\n  "));
     }
@@ -52,8 +53,9 @@ pub(super) fn check(root: &Path) -> anyhow::Result<()> {
 /// What is wrong with a limit's row.
 fn compare(page: &str, field: &str, default: Option<String>) -> Option<String> {
     let start = format!("| `{field}` |");
-    let Some(row) = page.lines().find(|line| line.starts_with(&start)) else {
-        return Some(format!("{field} has no row"));
+    let rows: Vec<&str> = page.lines().filter(|line| line.starts_with(&start)).collect();
+    let &[row] = rows.as_slice() else {
+        return Some(format!("{field} has {} rows, not one", rows.len()));
     };
     let told = row[start.len()..].split('|').next().unwrap_or_default().trim();
     let default = default?;
