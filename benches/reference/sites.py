@@ -82,6 +82,16 @@ def put(tools: Tools, ends: Ends, file: Path, server: Server) -> str:
     return json.loads(done.stdout)["url"]
 
 
+def empty_pool(tools: Tools, server: Server) -> None:
+    """Removes all that nobody uses."""
+    listed = subprocess.run([tools.binary, "pool", "list", "--data", server.data, "--json"], check=True,
+                            stdout=subprocess.PIPE, text=True)
+    digests = [entry["digest"] for entry in json.loads(listed.stdout)["objects"]]
+    if digests:
+        subprocess.run([tools.binary, "pool", "remove", "--data", server.data, *digests], check=True,
+                       stdout=subprocess.DEVNULL)
+
+
 @contextlib.contextmanager
 def peer(command: list, address: str, port: int, inside: list[str], log: Path):
     """A peer's server that listens on this port."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from server import Server
-from sites import Ends, put
+from sites import Ends, empty_pool, put
 from tools import Tools
 
 PACKAGINGS = ("base64", "mtom", "swa", "dime")
@@ -20,6 +20,8 @@ class Way:
     told: str
     # Makes ready, untimed, and gives what is timed.
     prepared: Callable[[Path], Callable[[], None]]
+    # Removes what it left, untimed.
+    cleared: Callable[[], None] = lambda: None
 
 
 def fishplate(tools: Tools, ends: Ends, near: Server, far: Server) -> list[Way]:
@@ -35,7 +37,11 @@ def fishplate(tools: Tools, ends: Ends, near: Server, far: Server) -> list[Way]:
         def prepared(file: Path) -> Callable[[], None]:
             url = put(tools, ends, file, holder)
             return lambda: run(call(f"data@{url}"))
-        return Way(name, told, prepared)
+
+        def cleared() -> None:
+            for server in (near, far):
+                empty_pool(tools, server)
+        return Way(name, told, prepared, cleared)
 
     return [*(value(packaging) for packaging in PACKAGINGS),
             reference("reference", "by reference", near),
@@ -51,7 +57,7 @@ def command(name: str, told: str, to: Path, words: Callable[[Path], list], *then
             for each in (words(file), *then):
                 run(each)
         return move
-    return Way(name, told, prepared)
+    return Way(name, told, prepared, lambda: to.unlink(missing_ok=True))
 
 
 def copy(tools: Tools) -> Way:
