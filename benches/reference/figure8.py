@@ -39,7 +39,6 @@ SEED = 2004
 # Rounds of one size: until this many seconds were spent, within these bounds.
 SPENT = 30.0
 MOST_ROUNDS, LEAST_ROUNDS = 11, 3
-ONCE = 8 * 10**9  # ten ways of eight gigabytes are eighty: one round
 # What is smaller may stay until the end: removing it would cost the next way's first files.
 MAY_STAY = 10**8
 
@@ -102,9 +101,10 @@ def measure(tools: Tools, ends: Ends, chosen: tuple[int, ...], quick: bool) -> t
         for size in chosen:
             row = [Cell(size, way) for way in found]
             file = made(root / f"of-{size}", size)
-            for round_ in rounds(size, row, quick):
+            for round_ in rounds(row, quick):
                 for cell in row:
                     stamp(file, f"{round_} {cell.way.name}")
+                    warm(file)
                     move = cell.way.prepared(file)
                     os.sync()
                     began = time.monotonic()
@@ -136,9 +136,9 @@ def told_if_missing(name: str, left_out: list[str]) -> Iterator[None]:
         left_out.append(f"{name}: {problem}")
 
 
-def rounds(size: int, row: list[Cell], quick: bool) -> Iterator[int]:
+def rounds(row: list[Cell], quick: bool) -> Iterator[int]:
     """All ways take turns within a round, so that whatever the machine does falls upon all."""
-    least, most = (1, 1) if size >= ONCE else (2, 2) if quick else (LEAST_ROUNDS, MOST_ROUNDS)
+    least, most = (2, 2) if quick else (LEAST_ROUNDS, MOST_ROUNDS)
     for round_ in range(most):
         if round_ >= least and sum(sum(cell.seconds) for cell in row) > SPENT:
             return
@@ -146,12 +146,19 @@ def rounds(size: int, row: list[Cell], quick: bool) -> Iterator[int]:
 
 
 def made(file: Path, size: int) -> Path:
-    """A file that does not compress. Writing it warms the page cache."""
+    """A file that does not compress."""
     chunk = random.Random(SEED).randbytes(CHUNK)
     with open(file, "wb") as to:
         for begin in range(0, size, CHUNK):
             to.write(chunk[: min(CHUNK, size - begin)])
     return file
+
+
+def warm(file: Path) -> None:
+    """Has the page cache hold it, whatever was moved before."""
+    with open(file, "rb", buffering=0) as source:
+        while source.read(CHUNK):
+            pass
 
 
 def stamp(file: Path, text: str) -> None:

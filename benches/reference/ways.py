@@ -1,5 +1,6 @@
 """The ways of a file from one end to the other: each a command that a user would give, timed whole."""
 
+import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ def fishplate(tools: Tools, ends: Ends, near: Server, far: Server) -> list[Way]:
     def reference(name: str, told: str, holder: Server) -> Way:
         def prepared(file: Path) -> Callable[[], None]:
             url = put(tools, ends, file, holder)
+            forget(file)
             return lambda: run(call(f"data@{url}"))
 
         def cleared() -> None:
@@ -46,6 +48,13 @@ def fishplate(tools: Tools, ends: Ends, near: Server, far: Server) -> list[Way]:
     return [*(value(packaging) for packaging in PACKAGINGS),
             reference("reference", "by reference", near),
             reference("same-server", "by reference, same server", far)]
+
+
+def forget(file: Path) -> None:
+    """The holder has its own copy: two of the largest, and what comes of it, don't fit into memory."""
+    with open(file, "rb") as held:
+        os.fsync(held.fileno())
+        os.posix_fadvise(held.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def command(name: str, told: str, to: Path, words: Callable[[Path], list], *then: list) -> Way:

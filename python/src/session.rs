@@ -91,6 +91,12 @@ impl Session {
         })
     }
 
+    /// Removes a file.
+    fn remove(&self, name: String) -> Task {
+        let session = self.0.clone();
+        Task::of(async move { session.remove(&name).await }, |py, ()| Ok(py.None()))
+    }
+
     /// Ends it and removes its files.
     fn close(&self) -> Task {
         let session = self.0.clone();

@@ -59,5 +59,5 @@ pub use meter::Meter;
 pub use report::{JobFilter, JobPage, Killed, LogPage, LogStream};
 pub use save::save;
 pub use service::{Service, new_key};
-pub use session::{Session, SessionFile, Sessions};
+pub use session::{OpenSession, Session, SessionFile, Sessions};
 pub use settings::{Options, Retry, Settings};

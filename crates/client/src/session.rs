@@ -46,6 +46,19 @@ pub struct Session {
     service: Service,
 }
 
+/// A session as its server lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenSession {
+    /// Its name.
+    pub id: SessionId,
+    /// When it was opened.
+    pub opened: Timestamp,
+    /// When it was last used.
+    pub used: Timestamp,
+    /// When it ends if nobody uses it.
+    pub expires: Timestamp,
+}
+
 /// A file of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionFile {
@@ -99,6 +112,23 @@ impl Sessions {
         Session { id, expires: None, service: self.service.clone() }
     }
 
+    /// The caller's sessions, the last used first.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn list(&self) -> Result<Vec<OpenSession>, Error> {
+        let outputs = self.ask("list", vec![]).await?;
+        let session = |fields: Fields<'_>| {
+            let id = fields.text("session")?;
+            let id = id.parse().map_err(|error| format!("session is {id:?}: {error}"))?;
+            let moment = |name: &str| fields.moment(name);
+            let (opened, used) = (moment("opened")?, moment("used")?);
+            Ok(OpenSession { id, opened, used, expires: moment("expires")? })
+        };
+        let told: Result<_, String> = records(&outputs, "session").map(session).collect();
+        told.map_err(|reason| self.bad_answer(reason))
+    }
+
     async fn ask(&self, operation: &str, arguments: Vec<Argument>) -> Result<Vec<Argument>, Error> {
         let options = Options::default();
         self.service.call(operation, arguments, &options).await.map(|reply| reply.outputs)
@@ -115,7 +145,7 @@ impl Session {
     /// # Errors
     /// See [`Error`].
     pub async fn touch(&mut self) -> Result<Timestamp, Error> {
-        let outputs = self.ask("touch").await?;
+        let outputs = self.ask("touch", None).await?;
         let expires =
             Fields(&outputs).moment("expires").map_err(|reason| self.bad_answer(reason))?;
         self.expires = Some(expires);
@@ -127,17 +157,23 @@ impl Session {
     /// # Errors
     /// See [`Error`].
     pub async fn files(&self) -> Result<Vec<SessionFile>, Error> {
-        let outputs = self.ask("files").await?;
-        let records = outputs.iter().filter_map(|output| match &output.value {
-            Value::Record(fields) if output.name == "file" => Some(Fields(fields)),
-            _ => None,
-        });
+        let outputs = self.ask("files", None).await?;
         let file = |fields: Fields<'_>| {
             let (url, len) = (fields.text("url")?.to_owned(), Some(fields.number("size")?));
             let reference = DataRef { url, len, digest: None };
             Ok(SessionFile { name: fields.text("name")?.to_owned(), reference })
         };
-        records.map(file).collect::<Result<_, _>>().map_err(|reason| self.bad_answer(reason))
+        let told: Result<_, String> = records(&outputs, "file").map(file).collect();
+        told.map_err(|reason| self.bad_answer(reason))
+    }
+
+    /// Removes a file. Its address is good for nothing then, until a file of that name is put there
+    /// again.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn remove(&self, name: &str) -> Result<(), Error> {
+        self.ask("removeFile", Some(Argument::text("name", name))).await.map(drop)
     }
 
     /// Closes it and removes its files. Jobs that run in it go on.
@@ -145,15 +181,24 @@ impl Session {
     /// # Errors
     /// See [`Error`].
     pub async fn close(self) -> Result<(), Error> {
-        self.ask("close").await.map(drop)
+        self.ask("close", None).await.map(drop)
     }
 
-    async fn ask(&self, operation: &str) -> Result<Vec<Argument>, Error> {
-        let arguments = vec![Argument::text("session", self.id.to_string())];
+    async fn ask(&self, operation: &str, more: Option<Argument>) -> Result<Vec<Argument>, Error> {
+        let session = Argument::text("session", self.id.to_string());
+        let arguments = [Some(session), more].into_iter().flatten().collect();
         Sessions { service: self.service.clone() }.ask(operation, arguments).await
     }
 
     fn bad_answer(&self, reason: String) -> Error {
         Error::BadAnswer { url: self.service.address(), reason }
     }
+}
+
+/// The records of that name among outputs.
+fn records<'o>(outputs: &'o [Argument], name: &str) -> impl Iterator<Item = Fields<'o>> {
+    outputs.iter().filter_map(move |output| match &output.value {
+        Value::Record(fields) if output.name == name => Some(Fields(fields)),
+        _ => None,
+    })
 }

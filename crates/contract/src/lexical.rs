@@ -138,6 +138,15 @@ fn at_most(low: &str, high: &str) -> bool {
     }
 }
 
+/// Whether a character turns the direction in which text is shown (Unicode, UAX 9): a name that has
+/// one can be taken for another.
+pub fn turns_direction(character: char) -> bool {
+    matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
+}
+
 /// A caller's text cut to what a message can hold.
 pub fn shortened(text: &str) -> String {
     const MOST: usize = 60;

@@ -13,11 +13,13 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use fishplate_contract::{DataRef, Digest, Fault, FaultCode, Held as _, Principal, TransferState};
+use tokio::time::Instant;
 use url::Url;
 
 use crate::Progress;
 use crate::lease::Lease;
 use crate::pool::{Pool, PoolError};
+use crate::transfer::http::peer;
 use crate::transfer::{Delivery, TransferSettings, Transports};
 use flight::Flights;
 use futures_util::StreamExt as _;
@@ -150,14 +152,14 @@ impl Resolver {
         &self,
         parcel: &Delivery,
         to: &str,
+        owner: &Principal,
         progress: &Progress,
     ) -> Result<DataRef, Fault> {
         let parcel = Delivery { progress: progress.clone(), ..parcel.clone() };
         if let Some(len) = parcel.payload.len() {
             progress.expect(len);
         }
-        progress.enter(TransferState::Running);
-        let delivered = self.bring(&parcel, to).await;
+        let delivered = self.bring(&parcel, to, owner).await;
         progress.enter(match &delivered {
             Ok(_) => TransferState::Done,
             Err(_) => TransferState::Failed,
@@ -211,22 +213,32 @@ impl Resolver {
         Ok(lease)
     }
 
-    async fn bring(&self, parcel: &Delivery, to: &str) -> Result<DataRef, Fault> {
+    async fn bring(
+        &self,
+        parcel: &Delivery,
+        to: &str,
+        owner: &Principal,
+    ) -> Result<DataRef, Fault> {
         let url = address(to)?;
         let transport = Arc::clone(self.0.transports.find_to_deliver(url.scheme())?);
+        let mut place = self.0.places.take(owner, peer(&url)).await;
         let mut patience = Patience::new(&self.0.settings);
-        loop {
-            let before = parcel.progress.bytes();
+        parcel.progress.enter(TransferState::Running);
+        let at = loop {
+            let (before, since) = (parcel.progress.bytes(), Instant::now());
             let bringing = transport.deliver(parcel, &url);
             let error = match patience.watch(bringing, &parcel.progress, &url).await {
-                Ok(()) => break,
+                Ok(at) => break at,
                 Err(error) => error,
             };
-            let gained = parcel.progress.bytes() > before;
+            drop(place); // others may have it meanwhile
+            let gained = parcel.progress.bytes().saturating_sub(before);
+            let gained = pace::suffices(gained, since.elapsed(), self.0.settings.rate);
             patience.endure(error, gained).await.map_err(undelivered)?;
-        }
-        let digest = parcel.digest;
-        Ok(DataRef { url: to.to_owned(), len: parcel.payload.len(), digest })
+            place = self.0.places.take(owner, peer(&url)).await;
+        };
+        let (digest, len) = (parcel.digest, parcel.payload.len());
+        Ok(DataRef { url: at.map_or_else(|| to.to_owned(), String::from), len, digest })
     }
 }
 

@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fishplate_contract::{Fault, FaultCode, JobId, Principal, SessionId};
+use fishplate_contract::{Fault, FaultCode, Principal, SessionId};
 use fishplate_data::session::SessionError;
 use fishplate_data::{Grant, GrantRequest, Lease, Pool, PoolError, Resolver, Sessions};
-use fishplate_jobs::engine::Engine;
+use fishplate_jobs::engine::{Engine, InSession};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use tokio::task::spawn_blocking;
 
@@ -36,23 +36,14 @@ pub struct Data {
     pub sessions: Option<Sessions>,
     /// Gets what references stand for.
     pub resolver: Resolver,
-    /// Jobs that run in sessions, as far as this process accepted them.
-    pub(crate) working: Mutex<Vec<Working>>,
+    /// Jobs that run in sessions.
+    pub(crate) working: Mutex<Vec<InSession>>,
     /// What is counted.
     pub figures: DataFigures,
     /// What every address that we give begins with.
     pub origin: String,
     /// How long somebody waits for a digest that is being computed.
     pub digest_wait: Duration,
-}
-
-/// A job that runs in a session.
-#[derive(Debug)]
-pub(crate) struct Working {
-    pub(crate) session: SessionId,
-    pub(crate) owner: Principal,
-    pub(crate) service: String,
-    pub(crate) job: JobId,
 }
 
 impl Data {
@@ -100,6 +91,10 @@ impl Data {
     /// Removes what nobody may have any more, now and then, and keeps the sessions of jobs that run,
     /// until it is dropped.
     pub async fn keep_house(self: Arc<Self>, engine: Engine) {
+        let (data, before) = (Arc::clone(&self), engine.clone());
+        if let Err(error) = spawn_blocking(move || data.find_working(&before)).await {
+            tracing::error!(%error, "what runs in sessions was not looked for");
+        }
         let mut swept: Option<Instant> = None;
         loop {
             let due = swept.is_none_or(|at| at.elapsed() >= SWEEP_EVERY);
@@ -123,8 +118,16 @@ impl Data {
     }
 
     /// Notes a job in a session: as long as it has not ended, the session is in use.
-    pub(crate) fn works(&self, working: Working) {
-        lock(&self.working).push(working);
+    pub(crate) fn works(&self, job: InSession) {
+        lock(&self.working).push(job);
+    }
+
+    /// Notes the jobs that were accepted before this process was there.
+    fn find_working(&self, engine: &Engine) {
+        match engine.in_sessions() {
+            Ok(found) => lock(&self.working).extend(found),
+            Err(fault) => tracing::error!(%fault, "what runs in sessions can't be told"),
+        }
     }
 
     /// Has the sessions in which jobs run begin to idle anew.

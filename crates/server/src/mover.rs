@@ -80,7 +80,7 @@ impl Fetcher for Mover {
                 subject: order.subject.clone(),
                 progress: progress.clone(),
             };
-            self.0.deliver(&parcel, &order.to, progress).await
+            self.0.deliver(&parcel, &order.to, &order.owner, progress).await
         })
     }
 
@@ -152,10 +152,11 @@ impl Data {
         &self,
         parcel: &Delivery,
         to: &str,
+        owner: &Principal,
         progress: &Progress,
     ) -> Result<DataRef, Fault> {
         let _running = self.figures.transfer();
-        let delivered = self.resolver.deliver(parcel, to, progress).await?;
+        let delivered = self.resolver.deliver(parcel, to, owner, progress).await?;
         self.figures.delivered(parcel.payload.len().unwrap_or(0));
         Ok(delivered)
     }

@@ -9,7 +9,7 @@ use fishplate_contract::{
     Argument, DataType, Exposed, Fault, FaultCode, Interface, Operation, Outcome, Parameter,
     Principal, Service, SessionId, Signature, Timestamp, Value, Verb, lexical,
 };
-use fishplate_data::session::SessionFile;
+use fishplate_data::session::{Session, SessionError, SessionFile};
 
 use crate::data::{Data, blocking};
 
@@ -28,7 +28,7 @@ pub fn service() -> Service {
              or a WS-Context context urn:fishplate:session:ID), and their outputs stay there; the \
              input session:NAME is the file of that name."
                 .to_owned(),
-        operations: vec![open(), close(), touch(), files()],
+        operations: vec![open(), close(), touch(), list(), files(), remove_file()],
     }
 }
 
@@ -73,9 +73,34 @@ fn touch() -> Operation {
     )
 }
 
+fn list() -> Operation {
+    let fields = vec![
+        session(),
+        Parameter::new("opened", DataType::DateTime).help("When it was opened."),
+        Parameter::new("used", DataType::DateTime).help("When it was last used."),
+        expires(),
+    ];
+    operation(
+        "list",
+        "The caller's sessions, the last used first.",
+        vec![],
+        vec![Parameter::new("session", DataType::Record(fields)).repeated().help("A session.")],
+    )
+}
+
+fn remove_file() -> Operation {
+    operation(
+        "removeFile",
+        "Removes a file from a session. Its address is good for nothing then, until a file of that \
+         name is put there again; whoever reads it meanwhile reads it to its end.",
+        vec![session(), name()],
+        vec![Parameter::new("removed", DataType::Bool).help("True.")],
+    )
+}
+
 fn files() -> Operation {
     let fields = vec![
-        Parameter::new("name", DataType::String).help("Its name in the session."),
+        name(),
         Parameter::new("size", DataType::Long).help("Its length in bytes."),
         Parameter::new("url", DataType::String)
             .help("Its address. Who has it can read this file, and nothing else of the session."),
@@ -100,6 +125,10 @@ fn operation(
 
 fn session() -> Parameter {
     Parameter::new("session", DataType::String).help("ID of the session: 32 hexadecimal digits.")
+}
+
+fn name() -> Parameter {
+    Parameter::new("name", DataType::String).help("Name of a file in the session.")
 }
 
 fn expires() -> Parameter {
@@ -139,6 +168,28 @@ pub(crate) async fn answer(
                 sessions.close(&owner, &given.session()?)?;
                 Ok(vec![Argument::text("closed", "true")])
             }
+            "list" => {
+                let told = |session: Session| {
+                    let fields = vec![
+                        Argument::text("session", session.id.to_string()),
+                        Argument::text("opened", date_time(session.opened)),
+                        Argument::text("used", date_time(session.used)),
+                        Argument::text("expires", date_time(session.expires)),
+                    ];
+                    Argument::new("session", Value::Record(fields))
+                };
+                Ok(sessions.list(&owner)?.into_iter().map(told).collect())
+            }
+            "removeFile" => {
+                let (id, name) = (given.session()?, given.text("name").unwrap_or_default());
+                let removed = sessions.remove_file(&owner, &id, name);
+                let removed = removed.map_err(|error| of_name(error.into()))?;
+                if !removed {
+                    let name = name.to_owned();
+                    return Err(of_name(SessionError::NoSuchFile { name }.into()));
+                }
+                Ok(vec![Argument::text("removed", "true")])
+            }
             _ => {
                 let id = given.session()?;
                 let files = sessions.files(&owner, &id)?;
@@ -156,6 +207,14 @@ pub(crate) async fn answer(
         }
     })
     .await
+}
+
+/// A fault that is about the file, if it is not about the session.
+fn of_name(fault: Fault) -> Fault {
+    match fault.code {
+        FaultCode::NoSuchData | FaultCode::InvalidValue => fault.parameter("name"),
+        _ => fault,
+    }
 }
 
 /// Arguments that their parameters have accepted.
@@ -211,7 +270,7 @@ mod tests {
         let service = service();
         let names: Vec<String> =
             interface(&service).exposed.into_iter().map(|exposed| exposed.name).collect();
-        assert_eq!(names, ["open", "close", "touch", "files"]);
+        assert_eq!(names, ["open", "close", "touch", "list", "files", "removeFile"]);
     }
 
     #[test]

@@ -110,6 +110,9 @@ class BaseSession(SessionLike):
         told = yield self._open.files()
         return {name: handle(payload, name, self._awaited) for name, payload in told}
 
+    def _remove(self, name: str) -> Flow[None]:
+        yield self._open.remove(name)
+
     def _close(self) -> Flow[None]:
         yield self._open.close()
 
@@ -149,6 +152,10 @@ class Session(BaseSession):
         """Its files, by name."""
         found = blocking(self._files())
         return {name: data for name, data in found.items() if isinstance(data, Reference)}
+
+    def remove(self, name: str) -> None:
+        """Removes a file; references to it are good for nothing then."""
+        blocking(self._remove(name))
 
     def close(self) -> None:
         """Ends it and removes its files."""
@@ -197,6 +204,10 @@ class AsyncSession(BaseSession):
         """See `Session.files`."""
         found = await awaiting(self._files())
         return {name: data for name, data in found.items() if isinstance(data, AsyncReference)}
+
+    async def remove(self, name: str) -> None:
+        """See `Session.remove`."""
+        await awaiting(self._remove(name))
 
     async def close(self) -> None:
         """See `Session.close`."""

@@ -1,5 +1,5 @@
-//! How quickly data must come: a peer that brings a byte now and then does not stall, and yet
-//! would hold its place for as long as it likes.
+//! How quickly data must move: a peer that brings, or takes, a byte now and then does not stall, and
+//! yet would hold its place for as long as it likes.
 
 use std::time::Duration;
 
@@ -12,6 +12,20 @@ use crate::transfer::{Body, Moving, TransferError, TransferSettings};
 /// Whether so many bytes are enough for that time.
 pub(super) fn suffices(bytes: u64, time: Duration, rate: u64) -> bool {
     bytes > 0 && u128::from(bytes) * 1000 >= u128::from(rate) * time.as_millis()
+}
+
+/// The peer `did` (brought, took) too little.
+pub(super) fn too_slow(
+    did: &str,
+    peer: String,
+    bytes: u64,
+    time: Duration,
+    rate: u64,
+) -> TransferError {
+    let time = time.as_secs_f64();
+    let reason =
+        format!("it {did} {bytes} bytes in {time:.0} s, less than {rate} a second (transfer_rate)");
+    TransferError::Broken { peer, reason }
 }
 
 /// A body that fails once it comes too slowly. The time in which nobody asked it for bytes, since
@@ -41,20 +55,12 @@ impl Paced {
         self.came += bytes.len() as u64;
         if self.waited >= self.over {
             if !suffices(self.came, self.waited, self.rate) {
-                return Err(self.too_slow());
+                let peer = self.peer.clone();
+                return Err(too_slow("brought", peer, self.came, self.waited, self.rate));
             }
             (self.waited, self.came) = (Duration::ZERO, 0);
         }
         Ok(piece)
-    }
-
-    fn too_slow(&self) -> TransferError {
-        let (came, waited) = (self.came, self.waited.as_secs_f64());
-        let reason = format!(
-            "it brought {came} bytes in {waited:.0} s, less than {} a second (transfer_rate)",
-            self.rate
-        );
-        TransferError::Broken { peer: self.peer.clone(), reason }
     }
 }
 

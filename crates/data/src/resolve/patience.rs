@@ -6,6 +6,7 @@ use fishplate_contract::{Fault, FaultCode};
 use tokio::time::Instant;
 use url::Url;
 
+use super::pace::{suffices, too_slow};
 use crate::Progress;
 use crate::transfer::http::peer;
 use crate::transfer::{Moving, TransferError, TransferSettings};
@@ -72,7 +73,7 @@ impl Patience {
         tokio::time::timeout(allowed, step).await.unwrap_or_else(|_| Err(self.given_up(url)))
     }
 
-    /// A delivery, for as long as it goes on.
+    /// A delivery, for as long as it goes on, and quickly enough.
     pub(super) async fn watch<T>(
         &self,
         mut moving: Moving<'_, T>,
@@ -82,12 +83,17 @@ impl Patience {
         loop {
             let before = progress.bytes();
             let allowed = self.settings.stall.min(self.until - Instant::now());
-            match tokio::time::timeout(allowed, &mut moving).await {
-                Ok(done) => return done,
-                Err(_) if Instant::now() >= self.until || progress.bytes() == before => {
-                    return Err(self.given_up(url));
-                }
-                Err(_) => {}
+            if let Ok(done) = tokio::time::timeout(allowed, &mut moving).await {
+                return done;
+            }
+            let moved = progress.bytes().saturating_sub(before);
+            if Instant::now() >= self.until || moved == 0 {
+                return Err(self.given_up(url));
+            }
+            // Who has all of it may take as long to answer as it may take nothing.
+            let all = progress.total().is_some_and(|total| progress.bytes() >= total);
+            if !all && !suffices(moved, allowed, self.settings.rate) {
+                return Err(too_slow("took", peer(url), moved, allowed, self.settings.rate));
             }
         }
     }
@@ -119,7 +125,18 @@ mod tests {
             stall: Duration::from_secs(stall),
             time: Duration::from_secs(time),
             attempts: 1,
+            rate: 4,
             ..TransferSettings::default()
+        })
+    }
+
+    /// Takes so many bytes each second, and never ends.
+    fn takes(bytes: u64, progress: &Progress) -> Moving<'_, ()> {
+        Box::pin(async move {
+            loop {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                progress.add(bytes);
+            }
         })
     }
 
@@ -153,16 +170,36 @@ mod tests {
         let url = Url::parse("http://slow/x").unwrap();
         let (mut patience, progress) = (patience(30, 100), Progress::default());
         let begun = Instant::now();
-        let moving: Moving<'_, ()> = Box::pin(async {
-            loop {
-                tokio::time::sleep(Duration::from_secs(1)).await;
-                progress.add(1);
-            }
-        });
-        let error = patience.watch(moving, &progress, &url).await.unwrap_err();
+        let error = patience.watch(takes(5, &progress), &progress, &url).await.unwrap_err();
         assert_eq!(begun.elapsed().as_secs(), 100);
         let (limit, message) = told(&mut patience, error).await;
         assert_eq!(limit, "transfer_time");
         assert!(message.contains("not done within 100 s"), "{message}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_delivery_that_drips_is_broken_off() {
+        let url = Url::parse("http://slow/x").unwrap();
+        let begun = Instant::now();
+        let error = patience(30, 100)
+            .watch(takes(1, &Progress::default()), &Progress::default(), &url)
+            .await
+            .unwrap_err();
+        assert_eq!(begun.elapsed().as_secs(), 30);
+        assert!(error.to_string().contains("nothing moved"), "{error}");
+
+        let (begun, progress) = (Instant::now(), Progress::default());
+        progress.expect(1000);
+        let error =
+            patience(30, 100).watch(takes(3, &progress), &progress, &url).await.unwrap_err();
+        assert_eq!(begun.elapsed().as_secs(), 30);
+        let error = error.to_string();
+        assert!(error.contains("took") && error.contains("4 a second (transfer_rate)"), "{error}");
+
+        // All of it is there: the other end may take its time to say so.
+        let (begun, progress) = (Instant::now(), Progress::default());
+        progress.expect(40);
+        patience(30, 100).watch(takes(3, &progress), &progress, &url).await.unwrap_err();
+        assert_eq!(begun.elapsed().as_secs(), 100);
     }
 }

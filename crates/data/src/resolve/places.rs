@@ -1,4 +1,4 @@
-//! Who may fetch now. Beneath what may run in all, one owner has only so many places and so has
+//! Who may fetch or deliver now. Beneath what may run in all, one owner has only so many places and so has
 //! one peer: neither those who ask for much nor peers that are slow keep everybody else waiting.
 
 use std::collections::{HashMap, VecDeque};
@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use crate::transfer::TransferSettings;
 
-/// The places of all fetches.
+/// The places of all transfers.
 #[derive(Clone, Debug)]
 pub(super) struct Places(Arc<Shared>);
 

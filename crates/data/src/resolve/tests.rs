@@ -355,7 +355,8 @@ async fn private_addresses_are_refused_and_the_rule_is_named() {
     assert_eq!(fault.limit.unwrap().value, "127.0.0.1 is loopback");
     let payload = Payload::Inline(Bytes::from_static(b"x"));
     let to = format!("http://{}/y", peer.address());
-    let fault = site.resolver.deliver(&parcel(payload), &to, &Progress::default()).await;
+    let fault =
+        site.resolver.deliver(&parcel(payload), &to, &site.owner, &Progress::default()).await;
     assert_eq!(fault.unwrap_err().code, FaultCode::AddressForbidden);
     assert_eq!(peer.asked(), []);
 }
@@ -504,15 +505,17 @@ async fn deliveries_are_tried_again_until_they_are_taken_or_refused() {
     peer.trouble(&[Trouble::Answer("503 Later".to_owned())]);
     let progress = Progress::default();
     let parcel = parcel(Payload::Inline(data.clone()));
-    let reference = spawnable(site.resolver.deliver(&parcel, &to, &progress)).await.unwrap();
+    let reference =
+        spawnable(site.resolver.deliver(&parcel, &to, &site.owner, &progress)).await.unwrap();
     assert_eq!(reference, DataRef { url: to.clone(), len: Some(1000), digest: None });
     assert_eq!(peer.get("mesh").as_deref(), Some(&data[..]));
     assert_eq!((progress.state(), progress.bytes()), (TransferState::Done, 1000));
 
     peer.trouble(&[Trouble::Answer("403 Forbidden".to_owned())]);
-    let fault = site.resolver.deliver(&parcel, &to, &progress).await.unwrap_err();
+    let fault = site.resolver.deliver(&parcel, &to, &site.owner, &progress).await.unwrap_err();
     assert_eq!((fault.code, progress.state()), (FaultCode::TransferFailed, TransferState::Failed));
-    let fault = site.resolver.deliver(&parcel, "file:///tmp/x", &progress).await.unwrap_err();
+    let fault =
+        site.resolver.deliver(&parcel, "file:///tmp/x", &site.owner, &progress).await.unwrap_err();
     assert_eq!(fault.code, FaultCode::NotSupported);
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fishplate_contract::{Held, Placing, Principal, SessionId, Timestamp};
+use fishplate_contract::{Held, Placing, Principal, SessionId, Timestamp, lexical};
 
 use super::{SessionError, Sessions, names_in, random, timestamp};
 use crate::lease::{open_exclusive, open_leased};
@@ -379,6 +379,8 @@ fn check_name(name: &str) -> Result<(), SessionError> {
         "it has a slash"
     } else if name.chars().any(char::is_control) {
         "it has control characters"
+    } else if name.chars().any(lexical::turns_direction) {
+        "it has characters that turn the direction of writing"
     } else {
         return Ok(());
     };

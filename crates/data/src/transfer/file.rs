@@ -109,7 +109,7 @@ impl Transport for Files {
         })
     }
 
-    fn deliver<'t>(&'t self, _: &'t Delivery, _: &'t Url) -> Moving<'t, ()> {
+    fn deliver<'t>(&'t self, _: &'t Delivery, _: &'t Url) -> Moving<'t, Option<Url>> {
         Box::pin(std::future::ready(Err(no_deliveries())))
     }
 

@@ -221,8 +221,8 @@ impl Transport for Ftp {
         Box::pin(self.read(from, want))
     }
 
-    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, ()> {
-        Box::pin(self.store(parcel, to))
+    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, Option<Url>> {
+        Box::pin(async { self.store(parcel, to).await.map(|()| None) })
     }
 }
 

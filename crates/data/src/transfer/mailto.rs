@@ -158,8 +158,8 @@ impl Transport for Mailto {
         Box::pin(std::future::ready(Err(TransferError::Unsupported(no))))
     }
 
-    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, ()> {
-        Box::pin(self.send(parcel, to))
+    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, Option<Url>> {
+        Box::pin(async { self.send(parcel, to).await.map(|()| None) })
     }
 }
 

@@ -71,8 +71,9 @@ pub trait Transport: Send + Sync + Debug {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    /// Brings a payload, which is in memory or in a file, to an address.
-    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, ()>;
+    /// Brings a payload, which is in memory or in a file, to an address. Gives the address at which
+    /// it can be had then, where the other end gave it another one.
+    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, Option<Url>>;
 }
 
 /// What is wanted of the data at an address.

@@ -203,8 +203,8 @@ impl Transport for S3 {
         Box::pin(self.read(from, want))
     }
 
-    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, ()> {
-        Box::pin(self.store(parcel, to))
+    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, Option<Url>> {
+        Box::pin(async { self.store(parcel, to).await.map(|()| None) })
     }
 }
 

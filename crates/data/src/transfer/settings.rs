@@ -13,8 +13,8 @@ pub struct TransferSettings {
     /// `transfer_stall`: how long the other end may bring, or take, nothing; then the connection
     /// counts as broken.
     pub stall: Duration,
-    /// `transfer_rate`: bytes a second that a fetch must bring on average over `transfer_stall`;
-    /// else the connection counts as broken.
+    /// `transfer_rate`: bytes a second that the other end must bring, or take, on average over
+    /// `transfer_stall`; else the connection counts as broken.
     pub rate: u64,
     /// `transfer_time`: how long a transfer may take, all its attempts together.
     pub time: Duration,
@@ -24,11 +24,11 @@ pub struct TransferSettings {
     pub redirects: u32,
     /// `transfer_connections`: connections over which one large payload comes.
     pub connections: u32,
-    /// `transfers_running`: fetches that run at once; more wait.
+    /// `transfers_running`: fetches and deliveries that run at once; more wait.
     pub running: u32,
     /// `transfers_per_owner`: as many of them are one caller's.
     pub per_owner: u32,
-    /// `transfers_per_peer`: as many of them are from one server.
+    /// `transfers_per_peer`: as many of them are with one server.
     pub per_peer: u32,
     /// Certificates in PEM to trust beside the system's.
     pub ca_file: Option<PathBuf>,

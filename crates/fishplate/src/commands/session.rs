@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Subcommand;
-use fishplate_client::{Session, SessionFile, Sessions};
+use fishplate_client::{OpenSession, Session, SessionFile, Sessions};
 use fishplate_contract::SessionId;
 use serde_json::{Value, json};
 
@@ -24,6 +24,8 @@ use crate::output::text::{bytes, harmless, moment};
   fishplate call http://somewhere.com/mesher size=0.5 --session $SESSION
   fishplate call http://somewhere.com/solver mesh@session:mesh out:flow --session $SESSION
   fishplate session files http://somewhere.com $SESSION
+  fishplate session remove http://somewhere.com $SESSION mesh
+  fishplate session list http://somewhere.com
   fishplate session close http://somewhere.com $SESSION")]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -34,7 +36,9 @@ pub(crate) struct Args {
 enum Verb {
     Open(OpenArgs),
     Close(CloseArgs),
+    List(ListArgs),
     Files(FilesArgs),
+    Remove(RemoveArgs),
     Touch(TouchArgs),
 }
 
@@ -82,6 +86,29 @@ struct FilesArgs {
     which: Which,
 }
 
+/// List your sessions on a server: ID, last use, and when each would end
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  fishplate session list http://somewhere.com")]
+struct ListArgs {
+    /// Server, or a service of it
+    url: String,
+    #[command(flatten)]
+    reach: Reach,
+}
+
+/// Remove files from a session; their URLs are good for nothing then
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  fishplate session remove http://somewhere.com $SESSION mesh")]
+struct RemoveArgs {
+    #[command(flatten)]
+    which: Which,
+    /// Names of files, as `session files` tells them
+    #[arg(required = true)]
+    names: Vec<String>,
+}
+
 /// Let a session begin to idle anew, and print when it would end
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
@@ -96,8 +123,10 @@ impl Args {
     pub(crate) fn url(&self) -> &str {
         match &self.verb {
             Verb::Open(args) => &args.url,
+            Verb::List(args) => &args.url,
             Verb::Close(CloseArgs { which })
             | Verb::Files(FilesArgs { which })
+            | Verb::Remove(RemoveArgs { which, .. })
             | Verb::Touch(TouchArgs { which }) => &which.url,
         }
     }
@@ -122,7 +151,9 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
                         .value(&json!({ "session": which.session.to_string(), "closed": true }))?;
                 }
             }
+            Verb::List(args) => list(args, output).await?,
             Verb::Files(FilesArgs { which }) => files(&which.find().await?, output).await?,
+            Verb::Remove(args) => remove(args, output).await?,
             Verb::Touch(TouchArgs { which }) => {
                 let expires = moment(which.find().await?.touch().await?);
                 if output.json {
@@ -147,6 +178,39 @@ async fn open(args: &OpenArgs, output: Output) -> Result<()> {
         }))?;
     } else {
         output.line(&session.id.to_string())?;
+    }
+    Ok(())
+}
+
+async fn list(args: &ListArgs, output: Output) -> Result<()> {
+    let sessions = Sessions::find(&args.url, args.reach.settings()).await?.list().await?;
+    if output.json {
+        let told: Vec<Value> = sessions.iter().map(listed).collect();
+        output.value(&json!({ "sessions": told }))?;
+        return Ok(());
+    }
+    for OpenSession { id, used, expires, .. } in &sessions {
+        output.line(&format!("{id}  used {}  ends {}", moment(*used), moment(*expires)))?;
+    }
+    Ok(())
+}
+
+fn listed(session: &OpenSession) -> Value {
+    json!({
+        "session": session.id.to_string(),
+        "opened": moment(session.opened),
+        "used": moment(session.used),
+        "expires": moment(session.expires),
+    })
+}
+
+async fn remove(args: &RemoveArgs, output: Output) -> Result<()> {
+    let session = args.which.find().await?;
+    for name in &args.names {
+        session.remove(name).await?;
+    }
+    if output.json {
+        output.value(&json!({ "session": session.id.to_string(), "removed": args.names }))?;
     }
     Ok(())
 }

@@ -231,6 +231,36 @@ fn a_put_and_a_get_that_are_killed_go_on_where_they_were() {
 }
 
 #[test]
+fn a_delivery_under_which_the_server_is_killed_is_made_by_the_next_one() {
+    let (mut there, proxy) = behind_proxy();
+    let here = Server::prepare();
+    let mut here = here;
+    here.script("program", &format!("echo run >> DIR/runs; head -c {LARGE} /dev/zero > $1"));
+    here.serve(&["--allow-private", "-n", "test", "--", "./program", "[out file mesh:raw]"]);
+    let user = User::new();
+    let half = LARGE as u64 / 2;
+    proxy.meet(&[Fate::Stall(half)]);
+    let to = format!("{}data/mesh", proxy.url());
+    let job = user.succeed(&["spawn", here.url(), &format!("ref:mesh={to}")]);
+    let job = job.trim();
+    until("half of it has passed", || proxy.passed() >= half);
+    here.kill();
+    proxy.meet(&[]);
+    here.restart();
+    let waited = user.json(&["wait", here.url(), job]);
+    assert_eq!(waited["state"], "done", "{waited}");
+    assert!(proxy.passed() >= LARGE as u64, "{}", proxy.passed());
+    assert_eq!(here.runs(), 1, "the program ran once");
+    // The reference is where it is now, which is not where it was put.
+    let told = user.succeed(&["results", here.url(), job]);
+    let url = told.trim().strip_prefix("mesh: ").unwrap().to_owned();
+    assert!(url.starts_with(&format!("{}data/", proxy.url())) && url != to, "{url}");
+    user.succeed(&["get", &url, "-o", "copy"]);
+    assert!(user.read("copy") == vec![0; LARGE]);
+    there.stop();
+}
+
+#[test]
 fn directories_go_and_come_by_value_by_reference_and_from_this_machine() {
     let server = server(
         "mkdir \"$2\" && cp -r \"$1\"/. \"$2\" && echo made > \"$2/made\"",

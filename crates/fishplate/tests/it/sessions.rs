@@ -99,6 +99,31 @@ fn files_stay_in_the_session_until_it_is_closed() {
 }
 
 #[test]
+fn what_is_removed_from_a_session_is_gone_and_so_is_its_address() {
+    let (server, user) = (server(&[]), User::new());
+    let (base, make) = (base(&server), format!("{}/make", base(&server)));
+    let ids: Vec<String> = (0..2).map(|_| user.succeed(&["session", "open", &base])).collect();
+    let [id, other] = [ids[0].trim(), ids[1].trim()];
+    let said = user.succeed(&["call", &make, "bytes=1000", "--session", id]);
+    let url = said.strip_prefix("mesh: ").unwrap().trim();
+    assert_eq!(curl(&[url]).status, 200);
+    let removed = user.json(&["session", "remove", &base, id, "mesh"]);
+    assert_eq!(removed, json!({ "session": id, "removed": ["mesh"] }));
+    assert_eq!(curl(&[url]).status, 404);
+    assert_eq!(user.json(&["session", "files", &base, id])["files"], json!([]));
+    for (name, code) in [("mesh", "NoSuchData"), ("../mesh", "InvalidValue")] {
+        let gone = fault(&user, &["session", "remove", &base, id, name]);
+        assert_eq!((&gone["code"], &gone["parameter"]), (&json!(code), &json!("name")), "{gone}");
+    }
+    // The one that was used last comes first.
+    let listed = user.json(&["session", "list", &base]);
+    let of = |nth: usize, field: &str| listed["sessions"][nth][field].as_str().unwrap().to_owned();
+    assert_eq!([of(0, "session"), of(1, "session")], [id, other], "{listed}");
+    assert!(of(0, "opened") <= of(0, "used") && of(0, "used") < of(0, "expires"), "{listed}");
+    assert!(user.succeed(&["session", "list", &base]).starts_with(&format!("{id}  used ")));
+}
+
+#[test]
 fn an_idle_session_expires_and_one_that_is_used_does_not() {
     let server = server(&["--limit", "session_idle=3s"]);
     let opened = session(&server, "", "open", "<idle>3600</idle>");
@@ -129,6 +154,9 @@ fn a_session_in_which_a_job_runs_does_not_expire() {
     let opened = session(&server, "", "open", "<idle>2</idle>");
     let id = opened.text("session").unwrap();
     let job = user.succeed(&["spawn", server.url(), "--session", id]);
+    // The server that goes on was not told of the job by its caller.
+    server.kill();
+    server.restart();
     let unused = session(&server, "", "open", "<idle>4</idle>");
     let unused = unused.text("session").unwrap();
     until("another that was opened for longer has expired", || {
@@ -148,8 +176,9 @@ fn a_session_is_its_owners_and_has_a_quota() {
     let ada = "X-User: ada\r\n";
     let id = session(&server, ada, "open", "").text("session").unwrap().to_owned();
     let named = format!("<session>{id}</session>");
-    for operation in ["files", "touch", "close"] {
-        let refused = session(&server, "X-User: bob\r\n", operation, &named);
+    for operation in ["files", "touch", "removeFile", "close"] {
+        let name = if operation == "removeFile" { "<name>mesh</name>" } else { "" };
+        let refused = session(&server, "X-User: bob\r\n", operation, &format!("{named}{name}"));
         assert_eq!(refused.text("code"), Some("NoSuchSession"), "{operation}");
     }
     let make = |bytes: u32| {

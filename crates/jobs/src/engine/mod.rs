@@ -32,7 +32,7 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use driver::Until;
 pub use submit::{Accepted, Delivery, Ended, NewWork, fingerprint};
-pub use verbs::LogPage;
+pub use verbs::{InSession, LogPage};
 
 use crate::executor::Executor;
 use crate::fetcher::Fetcher;

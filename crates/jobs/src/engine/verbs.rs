@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fishplate_contract::{Fault, FaultCode, JobId, JobReport, JobState, Principal};
+use fishplate_contract::{Fault, FaultCode, JobId, JobReport, JobState, Principal, SessionId};
 
 use super::driver::Order;
 use super::reactor::Event;
@@ -30,6 +30,19 @@ pub struct LogPage {
     pub next: u64,
     /// The job has ended and this was the rest.
     pub end: bool,
+}
+
+/// A job that has not ended, in a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InSession {
+    /// The session.
+    pub session: SessionId,
+    /// Whose job it is.
+    pub owner: Principal,
+    /// Its service.
+    pub service: String,
+    /// Its ID.
+    pub job: JobId,
 }
 
 impl Engine {
@@ -69,6 +82,27 @@ impl Engine {
     /// `NoSuchJob`.
     pub fn running(&self, owner: &Principal, service: &str, job: JobId) -> Result<bool, Fault> {
         Ok(!self.record(owner, service, job)?.state.is_final())
+    }
+
+    /// The jobs that have not ended and run in sessions, whosever they are.
+    ///
+    /// # Errors
+    /// If the records can't be read.
+    pub fn in_sessions(&self) -> Result<Vec<InSession>, Fault> {
+        let mut found = Vec::new();
+        let read = self.shared.store.read(&mut |t| {
+            for job in t.unfinished()? {
+                let (Some(record), Some(plan)) = (t.find(job)?, t.plan(job)?) else { continue };
+                let plan: Option<Plan> = serde_json::from_str(&plan).ok();
+                if let Some(session) = plan.and_then(|plan| plan.answer.session()) {
+                    let Record { owner, service, .. } = record;
+                    found.push(InSession { session, owner, service, job });
+                }
+            }
+            Ok(())
+        });
+        read.map_err(|error| storage_fault(&error))?;
+        Ok(found)
     }
 
     /// All there is to tell of a job.

@@ -358,6 +358,7 @@ fn fetches(store: &dyn Store) {
     assert_eq!(claims[0], expected);
     with(store, |t| {
         assert_eq!(t.fetching("one")?, [number(1), number(2)]);
+        assert_eq!(t.unfinished()?, [number(1), number(2), number(3), number(4)]);
         assert_eq!(t.fetched(number(1), 7, "stale")?, Fenced::Stale);
         assert_eq!(t.fetched(number(3), 0, "held by nobody")?, Fenced::Stale);
         assert_eq!(t.fetched(number(1), 1, "{\"n\":\"fetched\"}")?, Fenced::Accepted);
@@ -426,6 +427,7 @@ fn fetching_ends(store: &dyn Store) {
         assert_eq!(t.request_kill(number(3), Timestamp(5))?, KillRequest::Dequeued);
         assert_eq!(t.fetching("one")?, [number(2)], "whoever fetches sees that it is not wanted");
         assert_eq!(t.fetched(number(1), claims[0].fence, "")?, Fenced::Stale);
+        assert_eq!(t.unfinished()?, [number(2)]);
         let record = t.find(number(1))?.unwrap();
         let conclusion = record.conclusion.unwrap();
         assert_eq!((record.state, conclusion.ended), (JobState::Killed, 5));

@@ -226,6 +226,11 @@ impl Transaction for Jobs {
         Ok(self.by_number.values().filter(wanted).map(|job| job.new.id).collect())
     }
 
+    fn unfinished(&mut self) -> Result<Vec<JobId>, StoreError> {
+        let unfinished = self.by_number.values().filter(|job| !job.state.is_final());
+        Ok(unfinished.map(|job| job.new.id).collect())
+    }
+
     fn renew(&mut self, holder: &str, until: Timestamp) -> Result<usize, StoreError> {
         let mut held = 0;
         for job in self.by_number.values_mut() {

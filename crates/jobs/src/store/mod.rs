@@ -63,6 +63,9 @@ pub trait Transaction {
     /// Jobs that this holder fetches data for.
     fn fetching(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError>;
 
+    /// Jobs that have not ended, whosever they are.
+    fn unfinished(&mut self) -> Result<Vec<JobId>, StoreError>;
+
     /// Extends the leases of a holder; tells how many it has.
     fn renew(&mut self, holder: &str, until: Timestamp) -> Result<usize, StoreError>;
 

@@ -388,6 +388,14 @@ impl Transaction for Sql<'_> {
         self.rows(sql, [holder], |row| id(row, 0))
     }
 
+    fn unfinished(&mut self) -> Result<Vec<JobId>, StoreError> {
+        // Each state has an index of its own.
+        let sql = "SELECT id, number FROM jobs WHERE state = 'fetching' \
+                   UNION ALL SELECT id, number FROM jobs WHERE state = 'queued' \
+                   UNION ALL SELECT id, number FROM jobs WHERE state = 'running' ORDER BY number";
+        self.rows(sql, [], |row| id(row, 0))
+    }
+
     fn renew(&mut self, holder: &str, until: Timestamp) -> Result<usize, StoreError> {
         let running = self.execute(
             "UPDATE jobs SET lease_until = ?2 WHERE state = 'running' AND holder = ?1",

@@ -86,6 +86,14 @@ impl Bed {
         kill_all(&self.supervisors("fishplate-keep"));
     }
 
+    /// Kills keepers and workers, and waits until they hold nothing any more.
+    pub(crate) async fn kill_supervisors_and_wait(&self) {
+        let mut all = self.supervisors("fishplate-keep");
+        all.extend(self.supervisors("fishplate-work"));
+        kill_all(&all);
+        eventually("the supervisors are dead", || !all.iter().any(|pid| is_alive(*pid))).await;
+    }
+
     /// Living processes of a job.
     pub(crate) fn carriers(order: &Order) -> Vec<i32> {
         processes_with("environ", &format!("FISHPLATE_JOB={}", order.job))
@@ -108,6 +116,13 @@ pub(crate) fn kill_all(pids: &[i32]) {
     for pid in pids {
         let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
     }
+}
+
+/// Neither gone nor a zombie.
+fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
 }
 
 /// Processes with this word in a list of their `/proc` directory.

@@ -153,7 +153,8 @@ async fn the_keeper_sees_the_exit_code_when_the_worker_is_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_hold_when_the_worker_is_killed() {
     let bed = Bed::new();
-    let order = bed.order(": > up; yes", |plan| plan.limits.log_size = 1 << 30);
+    let order =
+        bed.order(": > up; while :; do echo yes; done", |plan| plan.limits.log_size = 1 << 30);
     let wall = bed.order(": > up; sleep 1000", |plan| plan.limits.wall_time = Some(1.0));
     let (noisy, slow) = (bed.start(&order).await, bed.start(&wall).await);
     up(&order).await;
@@ -185,8 +186,8 @@ async fn a_job_whose_supervisors_are_all_dead_is_witnessed_or_lost() {
     let order = bed.order(script, |_| {});
     let handle = bed.start(&order).await;
     up(&order).await;
-    bed.kill_keepers();
-    bed.kill_workers();
+    // Who looks before they are dead is no witness: it has supervisors still.
+    bed.kill_supervisors_and_wait().await;
     let other = bed.another_executor();
     let seen = other.observe(std::slice::from_ref(&handle)).await;
     assert!(matches!(seen[0], Observation::Running { .. }), "{seen:?}");

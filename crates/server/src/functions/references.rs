@@ -169,7 +169,7 @@ pub(crate) async fn sent(
             let named = |fault: Fault| fault.parameter(&*output.name);
             let file = file(host, &output, media_type).await.map_err(named)?;
             let at = match to {
-                Some(to) => file.deliver(host, &to).await,
+                Some(to) => file.deliver(host, &to, owner).await,
                 None => file.settle(&host.data, owner, options.session).await,
             };
             let at = at.map_err(named)?;
@@ -216,7 +216,7 @@ fn as_npy(spool: &Arc<SpoolDirectory>, array: &Array) -> Result<Payload, Fault> 
 
 impl OutputFile {
     /// Brings it somewhere.
-    async fn deliver(self, host: &Host, to: &str) -> Result<DataRef, Fault> {
+    async fn deliver(self, host: &Host, to: &str, owner: &Principal) -> Result<DataRef, Fault> {
         let Self { payload, name, media_type } = self;
         let subject = format!("{name} from {}", host.data.origin);
         let progress = Progress::default();
@@ -228,7 +228,7 @@ impl OutputFile {
             subject,
             progress: progress.clone(),
         };
-        host.data.deliver(&parcel, to, &progress).await
+        host.data.deliver(&parcel, to, owner, &progress).await
     }
 
     /// Gives it an address here.

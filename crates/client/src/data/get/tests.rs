@@ -54,7 +54,7 @@ impl Transport for Breaking {
         Box::pin(std::future::ready(Ok(opened)))
     }
 
-    fn deliver<'t>(&'t self, _: &'t Delivery, _: &'t Url) -> Moving<'t, ()> {
+    fn deliver<'t>(&'t self, _: &'t Delivery, _: &'t Url) -> Moving<'t, Option<Url>> {
         unreachable!("nothing is delivered")
     }
 }

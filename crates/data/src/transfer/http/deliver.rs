@@ -6,8 +6,8 @@ use std::path::Path;
 
 use bytes::{Bytes, BytesMut};
 use fishplate_contract::Payload;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use http_body::Body as _;
 use tokio::sync::mpsc;
 use url::Url;
@@ -26,7 +26,7 @@ pub(super) async fn deliver(
     asking: &Asking,
     parcel: &Delivery,
     to: &Url,
-) -> Result<(), TransferError> {
+) -> Result<Option<Url>, TransferError> {
     let len = parcel.payload.len().unwrap_or_default();
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_LENGTH, HeaderValue::from(len));
@@ -47,10 +47,20 @@ pub(super) async fn deliver(
     if !answer.response.status().is_success() {
         return Err(refused(asking, answer).await);
     }
+    let made = created(&answer.response, &answer.url);
     if answer.response.body().is_end_stream() {
         asking.lines.keep(answer.line, &answer.url).await;
     }
-    Ok(())
+    Ok(made)
+}
+
+/// Where what was put is, if that is elsewhere (RFC 9110, section 15.3.2).
+fn created<B>(answer: &Response<B>, asked: &Url) -> Option<Url> {
+    let location =
+        answer.headers().get(LOCATION).filter(|_| answer.status() == StatusCode::CREATED)?;
+    let made = asked.join(location.to_str().ok()?).ok()?;
+    let can_be_told = matches!(made.scheme(), "http" | "https") && made.username().is_empty();
+    (can_be_told && made.password().is_none() && made != *asked).then_some(made)
 }
 
 fn pieces(payload: &Payload) -> Result<mpsc::Receiver<io::Result<Bytes>>, TransferError> {
@@ -97,4 +107,26 @@ fn read(file: File, len: u64, to: &mpsc::Sender<io::Result<Bytes>>) -> io::Resul
 
 fn context(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_put_is_where_the_other_end_says() {
+        let asked = Url::parse("http://there.example/data/mesh").unwrap();
+        let made = |status: u16, location: &str| {
+            let answer = Response::builder().status(status).header(LOCATION, location);
+            created(&answer.body(()).unwrap(), &asked).map(String::from)
+        };
+        let token = "http://there.example/data/TOKEN/mesh";
+        assert_eq!(made(201, token).as_deref(), Some(token));
+        assert_eq!(made(201, "TOKEN/mesh").as_deref(), Some(token));
+        assert_eq!(made(201, "mesh"), None);
+        for not_told in ["http://me:secret@there.example/x", "file:///etc/passwd", "http://["] {
+            assert_eq!(made(201, not_told), None);
+        }
+        assert_eq!(made(204, token), None);
+    }
 }

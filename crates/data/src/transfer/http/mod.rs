@@ -44,7 +44,7 @@ impl Transport for Http {
         Box::pin(answer::open(&self.0, from, want))
     }
 
-    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, ()> {
+    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, Option<Url>> {
         Box::pin(deliver::deliver(&self.0, parcel, to))
     }
 }

@@ -17,7 +17,14 @@ use super::procfs::{ProcessId, pidfd_open, stat};
 /// The orphans that this process watches.
 #[derive(Debug, Default)]
 pub(super) struct Witness {
-    watched: Mutex<HashMap<ProcessId, OwnedFd>>,
+    watched: Mutex<HashMap<ProcessId, Seen>>,
+}
+
+/// What is known of an orphan. An end is kept: whoever looks at the same time asks for it too.
+#[derive(Debug)]
+enum Seen {
+    Running(OwnedFd),
+    Ended(Status),
 }
 
 /// How a program ended.
@@ -39,18 +46,23 @@ impl Witness {
         if let Some(fd) = pidfd_open(program.pid)
             && program.is_alive()
         {
-            watched.insert(program, fd);
+            watched.insert(program, Seen::Running(fd));
         }
     }
 
     /// How a program ended that was watched; nothing if it was not, or the kernel does not tell.
     pub(super) fn status(&self, program: ProcessId) -> Option<Status> {
-        let fd = self.watched().remove(&program)?;
-        let code = zombie_status(program).or_else(|| exit_info(&fd))?;
-        Some(Status::of_wait(code))
+        let mut watched = self.watched();
+        let seen = watched.get_mut(&program)?;
+        if let Seen::Running(fd) = seen {
+            let code = zombie_status(program).or_else(|| exit_info(fd))?;
+            *seen = Seen::Ended(Status::of_wait(code));
+        }
+        let Seen::Ended(status) = seen else { return None };
+        Some(status.clone())
     }
 
-    fn watched(&self) -> MutexGuard<'_, HashMap<ProcessId, OwnedFd>> {
+    fn watched(&self) -> MutexGuard<'_, HashMap<ProcessId, Seen>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -68,7 +80,8 @@ impl Status {
     }
 }
 
-/// The last field of `/proc/PID/stat`, while nobody has waited for it.
+/// The last field of `/proc/PID/stat`, until it is gone: while nobody has waited for it (Z), and
+/// while somebody does (X), when its descriptor does not tell yet.
 fn zombie_status(program: ProcessId) -> Option<i32> {
     if stat(program.pid)?.start != program.start {
         return None;
@@ -76,7 +89,7 @@ fn zombie_status(program: ProcessId) -> Option<i32> {
     let text = fs::read_to_string(format!("/proc/{}/stat", program.pid)).ok()?;
     let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
     let state = fields.next()?;
-    (state == "Z").then_some(())?;
+    matches!(state, "Z" | "X").then_some(())?;
     fields.last()?.parse().ok()
 }
 
@@ -136,6 +149,7 @@ mod tests {
             }
         }
         let status = witness.status(program);
+        assert_eq!(witness.status(program), status, "whoever asks is told");
         child.wait().unwrap();
         status
     }

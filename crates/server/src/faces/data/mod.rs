@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, FaultCode, Held as _, Principal};
+use fishplate_contract::{Fault, FaultCode, Held as _, Principal, lexical};
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
@@ -173,9 +173,8 @@ where
 
 /// Whether a text can be told as a file's name without misleading anybody; empty: there is none.
 fn is_file_name(name: &str) -> bool {
-    // They turn what is read around (Unicode, UAX 9).
-    let turns = |c| matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    !matches!(name, "." | "..") && !name.chars().any(|c| c == '/' || c.is_control() || turns(c))
+    let bad = |c: char| c == '/' || c.is_control() || lexical::turns_direction(c);
+    !matches!(name, "." | "..") && !name.chars().any(bad)
 }
 
 /// Conditions of an upload (RFC 9110, section 13.1): it gets an address of its own, so there is

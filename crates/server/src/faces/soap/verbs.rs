@@ -7,7 +7,7 @@ use fishplate_contract::{
     Argument, Call, CallOptions, Exposed, Fault, FaultCode, JobId, JobState, OutputChoice,
     Principal, Value, Verb,
 };
-use fishplate_jobs::engine::{Accepted, Delivery, Ended, Engine, NewWork, fingerprint};
+use fishplate_jobs::engine::{Accepted, Delivery, Ended, Engine, InSession, NewWork, fingerprint};
 use fishplate_jobs::function;
 use fishplate_jobs::plan::Plan;
 use fishplate_jobs::program::Placement;
@@ -16,7 +16,7 @@ use fishplate_jobs::workspace::Stream;
 
 use super::fields;
 use super::handle::Given;
-use crate::data::{Working, blocking};
+use crate::data::blocking;
 use crate::functions;
 use crate::functions::references::{fetched, refers};
 use crate::host::{Handler, Host, Hosted};
@@ -167,7 +167,7 @@ async fn submit(
     let (owner, service) = (work.owner.clone(), work.service.clone());
     let accepted = host.engine.submit(work).await?;
     if let Some(session) = session {
-        host.data.works(Working { session, owner, service, job: accepted.job });
+        host.data.works(InSession { session, owner, service, job: accepted.job });
     }
     Ok(accepted)
 }
