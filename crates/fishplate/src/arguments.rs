@@ -120,6 +120,17 @@ pub(crate) enum WordError {
         /// As it was typed.
         word: String,
     },
+    /// `out:NAME=http://...`.
+    #[error(
+        "the argument {word:?} would write a file named after a URL: write ref:{name}=URL to have \
+         the server deliver it there, or out:{name}=FILE for a file of yours"
+    )]
+    UrlAsFile {
+        /// As it was typed.
+        word: String,
+        /// The output.
+        name: String,
+    },
     /// `NAME:`.
     #[error("the argument {0:?} names no file: write NAME:FILE, or NAME= for an empty value")]
     NoFile(String),
@@ -214,6 +225,9 @@ fn wanted(
                 return Err(WordError::Destination { word: word.to_owned() });
             }
             wanted.deliver_to = Some(url.to_owned());
+        }
+        (_, Some(to)) if to.contains("://") || to.starts_with("mailto:") => {
+            return Err(WordError::UrlAsFile { word: word.to_owned(), name: name.to_owned() });
         }
         (_, to) => wanted.to = to.map(PathBuf::from),
     }
@@ -451,6 +465,15 @@ mod tests {
 
     fn reserved(word: &str, prefix: &'static str) -> WordError {
         WordError::Out { word: word.to_owned(), prefix }
+    }
+
+    #[test]
+    fn a_url_is_no_file() {
+        for word in ["out:mesh=http://a/b", "auto:mesh=s3://b/k", "out:mesh=mailto:a@b"] {
+            let said = parse(word).unwrap_err().to_string();
+            assert!(said.contains("write ref:mesh=URL") && said.contains(word), "{said}");
+        }
+        assert!(parse("out:mesh=a:b").is_ok());
     }
 
     fn incomplete(word: &str, prefix: &'static str) -> WordError {

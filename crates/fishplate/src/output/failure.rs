@@ -167,6 +167,13 @@ impl Failure {
             FaultCode::NoSuchSession => {
                 self.hints.push(format!("`fishplate session open {url}` opens one"));
             }
+            // The program ended well; only its output could not be brought where it was to go.
+            FaultCode::TransferFailed if fault.job.is_some() && fault.exit_code == Some(0) => {
+                let output = fault.parameter.as_deref().unwrap_or("NAME");
+                self.hints.push(format!(
+                    "`fishplate results {url} {job} out:{output}` gets the output all the same"
+                ));
+            }
             FaultCode::KeyConflict => self.hints.push(
                 "a key belongs to one call with its arguments: leave --key out for a new call"
                     .to_owned(),
