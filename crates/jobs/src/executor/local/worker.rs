@@ -267,6 +267,9 @@ impl Worker<'_> {
             })?;
         }
         write(journal, Record::Intent(author.clone()))?;
+        journal.keep_room().map_err(|error| {
+            refusal_of(&error, format!("can't keep room for the job's end: {error}"))
+        })?;
         let linked = linked_inputs(plan);
         let guard = (!linked.is_empty()).then(|| Guard::new(linked, plan.stdin.as_deref()));
         let mut start =
@@ -311,7 +314,7 @@ impl Worker<'_> {
         ending.collected = Some(workspace::collect(&posting.plan, &posting.directory, &ending));
         let ending = Box::new(ending);
         if journal.write(&Record::Ended { ending: ending.clone() }).is_err() {
-            // The disk is full: what matters most fits the block that the journal has already.
+            // The disk is full: what matters most fits the room that the journal has kept.
             // What it could not hold can be collected later.
             let bare = crate::executor::Ending { collected: None, ..(*ending).clone() };
             let _ = journal.write_after_death(&Record::Ended { ending: Box::new(bare) });
