@@ -45,11 +45,12 @@ pub(super) struct Birth<'a> {
 
 /// Runs as a worker until there is nothing more to do.
 pub(super) fn work(birth: Birth<'_>) -> io::Result<()> {
+    // Named before it leads a session, so that nobody takes it for another keeper.
+    nix::sys::prctl::set_name(c"fishplate-work")?;
     // A session of its own: the program can't leave it, so even of a program whose worker was
     // killed before it could note the process ID, the keeper sees whose it was.
     nix::unistd::setsid()?;
     nix::sys::prctl::set_child_subreaper(true)?;
-    nix::sys::prctl::set_name(c"fishplate-work")?;
     let signals = block_signals()?;
     let me = ProcessId::of(nix::unistd::getpid().as_raw())
         .ok_or_else(|| io::Error::other("/proc does not show this process"))?;
