@@ -14,6 +14,7 @@ mod curl;
 mod data;
 mod disk;
 mod forms;
+mod full_disk;
 mod functions;
 mod limits;
 mod names;

@@ -22,6 +22,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long a job that could not be started rests before anybody claims it again.
 const RETRY_START: Duration = Duration::from_millis(500);
 
+/// The longest time between two tries to write the end of a job.
+const LONGEST_RETRY: Duration = Duration::from_secs(2);
+
 /// What the driver is told to do by this process.
 #[derive(Debug)]
 pub(super) enum Order {
@@ -366,7 +369,7 @@ impl Shared {
                     // A full disk may get room; the end is not forgotten meanwhile.
                     tracing::error!(%job, %error, "the end of a job was not written; trying again");
                     tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(Duration::from_secs(10));
+                    pause = (pause * 2).min(LONGEST_RETRY);
                 }
             }
         }

@@ -16,6 +16,12 @@ use crate::workspace;
 /// How often ended jobs are looked through.
 const KEEP_HOUSE_EVERY: Duration = Duration::from_secs(10);
 
+/// This part of `disk_reserve` is kept for the store, so that it can go on when the disk is full,
+const SHARE_OF_STORE: u64 = 4;
+
+/// but no more than this: some hundred ends.
+const MOST_FOR_STORE: u64 = 8 << 20;
+
 /// Directories of no job known are left alone for this long if no program was started in them:
 /// their record may be on its way.
 const ORPHAN_AGE: Duration = Duration::from_secs(3600);
@@ -78,6 +84,7 @@ impl Shared {
         }
         self.kept_house.store(now.0, Ordering::Relaxed);
         self.forget_those_who_left();
+        self.keep_room().await;
         let retention = i64::try_from(self.settings.retention.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp(now.0.saturating_sub(retention));
         let keep = self.settings.keep_jobs;
@@ -95,6 +102,17 @@ impl Shared {
         if !expired.is_empty() {
             let removed = self.discard(expired).await;
             tracing::info!(removed, "removed expired jobs");
+        }
+    }
+
+    /// Sees to it that the ends of jobs can be written when somebody has filled the disk: else he
+    /// would never be known to have ended, and what he occupies never be free again.
+    async fn keep_room(&self) {
+        let bytes = (self.settings.disk_reserve / SHARE_OF_STORE).min(MOST_FOR_STORE);
+        let store = Arc::clone(&self.store);
+        let kept = tokio::task::spawn_blocking(move || store.keep_room(bytes)).await;
+        if let Ok(Err(error)) = kept {
+            tracing::warn!(%error, "no room is kept for the job store when the disk is full");
         }
     }
 

@@ -42,6 +42,15 @@ pub trait Store: Send + Sync {
         &self,
         work: &mut dyn FnMut(&mut dyn Transaction) -> Result<(), StoreError>,
     ) -> Result<(), StoreError>;
+
+    /// Keeps so many bytes for transactions to come, so that they go on for a while when the disk
+    /// is full. Asked for again and again; nothing where records take no room on a disk.
+    ///
+    /// # Errors
+    /// There is no room to keep.
+    fn keep_room(&self, _bytes: u64) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The verbs on records.

@@ -4,11 +4,15 @@
 //! durable transaction (it survives a power failure) and NORMAL for another (it survives the
 //! process); the switch costs nothing when it is not needed.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fishplate_contract::{JobId, JobState, Principal, Timestamp};
+use nix::fcntl::{FallocateFlags, fallocate};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
@@ -69,6 +73,8 @@ const MIGRATIONS: &[&str] = &[
 
 /// A store in one SQLite file.
 pub struct SqliteStore {
+    /// The write-ahead log.
+    log: PathBuf,
     writer: Mutex<Writer>,
     reader: Mutex<Connection>,
 }
@@ -88,7 +94,10 @@ impl SqliteStore {
         migrate(&writer)?;
         let reader = connect(path)?;
         reader.pragma_update(None, "query_only", true)?;
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
         Ok(Self {
+            log: log.into(),
             writer: Mutex::new(Writer { connection: writer, durable: false }),
             reader: Mutex::new(reader),
         })
@@ -161,6 +170,29 @@ impl Store for SqliteStore {
     ) -> Result<(), StoreError> {
         let reader = lock(&self.reader);
         work(&mut Sql(&reader))
+    }
+
+    /// The log gets its blocks beforehand, beyond its end: nobody else can take them, and to the
+    /// database they make no difference. What is moved from the log to the database overwrites
+    /// what is there, mostly; what can't be moved rests in the log.
+    fn keep_room(&self, bytes: u64) -> io::Result<()> {
+        // The last to close the database removes it. It holds no locks, which another open file
+        // would free when it is closed.
+        let log = match File::options().write(true).open(&self.log) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            opened => opened?,
+        };
+        let metadata = log.metadata()?;
+        let needed = metadata.len().saturating_add(bytes);
+        if metadata.blocks() * 512 >= needed {
+            return Ok(());
+        }
+        let length = i64::try_from(needed).unwrap_or(i64::MAX);
+        match fallocate(&log, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, length) {
+            // Some file systems can't keep room; then it is as it is.
+            Err(nix::Error::EOPNOTSUPP | nix::Error::ENOSYS) => Ok(()),
+            done => done.map_err(io::Error::from),
+        }
     }
 }
 
@@ -676,9 +708,9 @@ impl From<rusqlite::Error> for StoreError {
 }
 
 fn is_out_of_space(error: &rusqlite::Error) -> bool {
-    error
-        .sqlite_error()
-        .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_WRITE)
+    use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE};
+    let codes = [SQLITE_IOERR_WRITE, SQLITE_IOERR_SHMSIZE];
+    error.sqlite_error().is_some_and(|error| codes.contains(&error.extended_code))
 }
 
 /// A store as the first version made it, with one job that waits.
@@ -690,4 +722,40 @@ pub(super) fn make_first_schema(path: &Path) {
     let insert = "INSERT INTO jobs (id, service, operation, owner, fingerprint, directory,
                     max_running, submitted, plan) VALUES (?1, 'old', 'call', '', 0, '/d', 1, 1, '')";
     connection.execute(insert, [[9u8; 16]]).unwrap();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_has_room_beyond_its_end_and_goes_on_as_before() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("jobs.sqlite");
+        let store = SqliteStore::open(&path).unwrap();
+        let metadata = || std::fs::metadata(&store.log).unwrap();
+        let before = metadata().len();
+        store.keep_room(1 << 20).unwrap();
+        assert_eq!(metadata().len(), before);
+        assert!(metadata().blocks() * 512 >= 1 << 20, "{:?}", metadata());
+        let kill = |id: [u8; 16]| {
+            let mut found = None;
+            let work = &mut |t: &mut dyn Transaction| {
+                t.request_kill(JobId::from_bytes(id), Timestamp(1)).map(|it| found = Some(it))
+            };
+            store.transact(true, work).unwrap();
+            found
+        };
+        assert!(matches!(kill([1; 16]), Some(KillRequest::NoSuchJob)));
+        make_first_job(&store);
+        let again = SqliteStore::open(&path).unwrap();
+        again.keep_room(1 << 20).unwrap();
+        assert!(matches!(kill([9; 16]), Some(KillRequest::Dequeued)));
+    }
+
+    fn make_first_job(store: &SqliteStore) {
+        let insert = "INSERT INTO jobs (id, service, operation, owner, fingerprint, directory,
+                        max_running, submitted, plan) VALUES (?1, 's', 'c', '', 0, '/d', 1, 1, '')";
+        lock(&store.writer).connection.execute(insert, [[9u8; 16]]).unwrap();
+    }
 }

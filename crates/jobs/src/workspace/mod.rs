@@ -41,7 +41,7 @@ pub use collect::collect;
 pub use prepare::{PrepareError, prepare};
 pub(crate) use prepare::{is_storage_full, make_directories};
 pub use size::disk_use;
-pub(crate) use size::workspace_use;
+pub(crate) use size::{taken_since, workspace_use};
 pub(crate) use spare::make_place as make_place_for_spares;
 pub use streams::{MOST_LOG_READ, Stream, progress, read_log};
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::statvfs::statvfs;
 
 use super::procfs::Stat;
+use super::shortage::{self, Shortage, Taking};
 use super::ward::{Hit, bytes, value_files};
 use crate::plan::Plan;
 use crate::workspace;
@@ -35,6 +36,7 @@ pub(super) struct Gauges {
     memory_at: Instant,
     max_memory: u64,
     disk: Gauge,
+    shortage: Option<Shortage>,
     output: Gauge,
     output_at: Instant,
 }
@@ -70,6 +72,7 @@ impl Gauges {
             memory_at: now,
             max_memory: 0,
             disk: Gauge::default(),
+            shortage: None,
             output: Gauge::default(),
             output_at: now,
         }
@@ -85,7 +88,7 @@ impl Gauges {
         &mut self,
         now: Instant,
         directory: &Path,
-        plan: &Plan,
+        (plan, started): (&Plan, i64),
         members: &dyn Fn() -> Vec<Stat>,
     ) -> (Option<Hit>, Duration) {
         if now < self.next {
@@ -99,7 +102,7 @@ impl Gauges {
         let mut wait = self.calm.min(self.sizes.next(now, room));
         let looks = [
             self.look_at_memory(now, plan, members),
-            self.look_at_disk(now, directory, plan),
+            self.look_at_disk(now, &Taking { directory, plan, started, members }),
             self.look_at_output(now, directory, plan),
         ];
         for look in looks {
@@ -134,18 +137,17 @@ impl Gauges {
         Ok(self.memory.next(now, limit - used).min(LONGEST_FOR_MEMORY))
     }
 
-    fn look_at_disk(
-        &mut self,
-        now: Instant,
-        directory: &Path,
-        plan: &Plan,
-    ) -> Result<Duration, Hit> {
-        let reserve = plan.limits.disk_reserve;
-        let Some(free) = free_bytes(directory) else { return Ok(LONGEST) };
-        if free < reserve {
-            return Err(("disk_reserve".into(), bytes(reserve)));
+    fn look_at_disk(&mut self, now: Instant, job: &Taking<'_>) -> Result<Duration, Hit> {
+        let reserve = job.plan.limits.disk_reserve;
+        let Some(free) = free_bytes(job.directory) else { return Ok(LONGEST) };
+        let Some(missing) = reserve.checked_sub(free).filter(|missing| *missing > 0) else {
+            self.shortage = None;
+            return Ok(self.disk.next(now, free - reserve));
+        };
+        match Shortage::look(&mut self.shortage, now, job, missing) {
+            Some(next) => Ok(next),
+            None => Err(shortage::hit(reserve)),
         }
-        Ok(self.disk.next(now, free - reserve))
     }
 
     fn look_at_output(

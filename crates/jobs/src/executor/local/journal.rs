@@ -9,15 +9,19 @@
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{FcntlArg, fcntl};
+use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
 use serde::{Deserialize, Serialize};
 
 use super::message::Refusal;
 use super::procfs::{ProcessId, boot, io};
 use crate::executor::Ending;
+
+/// Bytes kept for what follows the intent: the start, a request to end it, the end without its
+/// outputs.
+const ROOM: u64 = 2 << 10;
 
 /// A line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -147,13 +151,29 @@ impl Journal {
 
     /// Adds a record.
     pub(super) fn write(&mut self, record: &Record) -> io::Result<()> {
-        append(&mut self.file, record)
+        append(&mut self.file, b"", record)
     }
 
-    /// Adds a record where the one before may be torn: its writer is dead.
+    /// Adds a record where the one before may be torn: its writer is dead, or had no room.
     pub(super) fn write_after_death(&mut self, record: &Record) -> io::Result<()> {
-        self.file.write_all(b"\n")?;
-        append(&mut self.file, record)
+        append(&mut self.file, b"\n", record)
+    }
+
+    /// Keeps room on the disk for the records to come, so that the end can be noted however full
+    /// it is by then. The file does not become longer: what is read is what was written.
+    pub(super) fn keep_room(&self) -> io::Result<()> {
+        let metadata = self.file.metadata()?;
+        let needed = metadata.len() + ROOM;
+        // The block of the first record has the room, nearly everywhere.
+        if metadata.blocks() * 512 >= needed {
+            return Ok(());
+        }
+        let length = i64::try_from(needed).unwrap_or(i64::MAX);
+        match fallocate(&self.file, FallocateFlags::FALLOC_FL_KEEP_SIZE, 0, length) {
+            // Some file systems can't keep room; then it is as it is.
+            Err(nix::Error::EOPNOTSUPP | nix::Error::ENOSYS) => Ok(()),
+            done => done.map_err(io),
+        }
     }
 }
 
@@ -193,7 +213,7 @@ pub(super) fn read(directory: &Path) -> io::Result<Option<Reading>> {
 
 /// Notes in the journal that somebody asked for the job's end.
 pub(super) fn note_cancel(directory: &Path, time: i64) -> io::Result<()> {
-    append(&mut options().open(path(directory))?, &Record::Cancel { time })
+    append(&mut options().open(path(directory))?, b"", &Record::Cancel { time })
 }
 
 fn path(directory: &Path) -> PathBuf {
@@ -206,10 +226,25 @@ fn options() -> std::fs::OpenOptions {
     options
 }
 
-fn append(file: &mut File, record: &Record) -> io::Result<()> {
-    let mut line = serde_json::to_vec(record)?;
+fn append(file: &mut File, before: &[u8], record: &Record) -> io::Result<()> {
+    let mut line = before.to_vec();
+    serde_json::to_writer(&mut line, record)?;
     line.push(b'\n');
-    file.write_all(&line)
+    let written = file.write_all(&line);
+    if written.is_err() {
+        // A full disk takes a part of it, and so the room that a shorter record could still have.
+        let _ = cut_torn(file);
+    }
+    written
+}
+
+/// Cuts off the end of a journal that is no whole line.
+fn cut_torn(file: &mut File) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    file.rewind()?;
+    file.read_to_end(&mut bytes)?;
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    if whole < bytes.len() { file.set_len(whole as u64) } else { Ok(()) }
 }
 
 fn understand(bytes: &[u8]) -> Option<Run> {
@@ -321,6 +356,37 @@ mod tests {
         journal.write_after_death(&Record::Ended { ending: ending.clone() }).unwrap();
         journal.write_after_death(&Record::Ended { ending: Box::default() }).unwrap();
         assert_eq!(journal.run().unwrap().unwrap().phase, Phase::Ended(ending), "the first counts");
+    }
+
+    #[test]
+    fn room_is_kept_beyond_what_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::claim(directory.path(), 1).unwrap().unwrap();
+        journal.write(&Record::Intent(author(1))).unwrap();
+        let len = journal.file.metadata().unwrap().len();
+        journal.file.set_len(1 << 20).unwrap();
+        journal.keep_room().unwrap();
+        let metadata = journal.file.metadata().unwrap();
+        assert_eq!(metadata.len(), 1 << 20);
+        assert!(metadata.blocks() * 512 >= (1 << 20) + ROOM, "{metadata:?}");
+        journal.file.set_len(len).unwrap();
+        journal.write(&Record::Ending).unwrap();
+        assert!(journal.run().unwrap().unwrap().ending);
+    }
+
+    #[test]
+    fn what_a_full_disk_took_of_a_record_is_cut_off() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut journal = Journal::claim(directory.path(), 1).unwrap().unwrap();
+        journal.write(&Record::Intent(author(1))).unwrap();
+        let len = journal.file.metadata().unwrap().len();
+        for torn in [&b"{\"at\":\"ended\",\"ending\":{"[..], b""] {
+            journal.file.write_all(torn).unwrap();
+            cut_torn(&mut journal.file).unwrap();
+            assert_eq!(journal.file.metadata().unwrap().len(), len);
+        }
+        journal.write(&Record::Ended { ending: Box::default() }).unwrap();
+        assert_eq!(journal.run().unwrap().unwrap().phase, Phase::Ended(Box::default()));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! In the supervisors' processes (no runtime, one thread): `keeper`, `worker`, `spawn`, `ward`,
-//! `gauge`, `slot`, `wait`, `cgroup`, `guard`, `capability`. In the server's: this module and `link`.
+//! `gauge`, `shortage`, `slot`, `wait`, `cgroup`, `guard`, `capability`. In the server's: this module and `link`.
 //! In both: `address`, `message`, `journal`, `procfs`; `aftermath` is what anybody can do without a
 //! supervisor.
 
@@ -22,6 +22,7 @@ mod keeper;
 mod link;
 mod message;
 mod procfs;
+mod shortage;
 mod slot;
 mod spawn;
 mod wait;

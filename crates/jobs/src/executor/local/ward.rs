@@ -12,6 +12,7 @@ use nix::sys::signal::Signal;
 use super::cgroup::JobGroup;
 use super::gauge::Gauges;
 use super::procfs::{Stat, now_millis, signal_all, stat};
+use super::shortage::Taking;
 use super::spawn::file_size;
 use crate::executor::Ending;
 use crate::plan::{OutputSource, Plan};
@@ -183,7 +184,7 @@ impl Ward {
     fn watch(&mut self, now: Instant, members: &dyn Fn() -> Vec<Stat>) -> Duration {
         let group = &self.group;
         let all = || members_of(group.as_ref(), members);
-        let (hit, wait) = self.gauges.look(now, &self.directory, &self.plan, &all);
+        let (hit, wait) = self.gauges.look(now, &self.directory, (&self.plan, self.started), &all);
         self.max_memory = self.max_memory.max(self.gauges.max_memory());
         if let Some(hit) = hit {
             self.end(Cause::Limit(hit), members);
@@ -281,7 +282,17 @@ impl Ward {
         {
             return Some(("memory".into(), bytes(most)));
         }
-        super::gauge::sizes(&self.directory, &self.plan, true).1
+        let job = Taking {
+            directory: &self.directory,
+            plan: &self.plan,
+            started: self.started,
+            members: &Vec::new,
+        };
+        let success = |code: &i32| self.plan.success.exit_codes.contains(code);
+        let failed = !matches!(&self.status, Some(Status::Exit(code)) if success(code));
+        super::gauge::sizes(&self.directory, &self.plan, true)
+            .1
+            .or_else(|| job.limit_at_the_end(failed))
     }
 }
 

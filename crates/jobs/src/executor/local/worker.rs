@@ -45,11 +45,12 @@ pub(super) struct Birth<'a> {
 
 /// Runs as a worker until there is nothing more to do.
 pub(super) fn work(birth: Birth<'_>) -> io::Result<()> {
+    // Named before it leads a session, so that nobody takes it for another keeper.
+    nix::sys::prctl::set_name(c"fishplate-work")?;
     // A session of its own: the program can't leave it, so even of a program whose worker was
     // killed before it could note the process ID, the keeper sees whose it was.
     nix::unistd::setsid()?;
     nix::sys::prctl::set_child_subreaper(true)?;
-    nix::sys::prctl::set_name(c"fishplate-work")?;
     let signals = block_signals()?;
     let me = ProcessId::of(nix::unistd::getpid().as_raw())
         .ok_or_else(|| io::Error::other("/proc does not show this process"))?;
@@ -267,6 +268,9 @@ impl Worker<'_> {
             })?;
         }
         write(journal, Record::Intent(author.clone()))?;
+        journal.keep_room().map_err(|error| {
+            refusal_of(&error, format!("can't keep room for the job's end: {error}"))
+        })?;
         let linked = linked_inputs(plan);
         let guard = (!linked.is_empty()).then(|| Guard::new(linked, plan.stdin.as_deref()));
         let mut start =
@@ -311,7 +315,7 @@ impl Worker<'_> {
         ending.collected = Some(workspace::collect(&posting.plan, &posting.directory, &ending));
         let ending = Box::new(ending);
         if journal.write(&Record::Ended { ending: ending.clone() }).is_err() {
-            // The disk is full: what matters most fits the block that the journal has already.
+            // The disk is full: what matters most fits the room that the journal has kept.
             // What it could not hold can be collected later.
             let bare = crate::executor::Ending { collected: None, ..(*ending).clone() };
             let _ = journal.write_after_death(&Record::Ended { ending: Box::new(bare) });
