@@ -23,7 +23,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 const PREPARED: usize = 64;
 
 /// Version of the schema, in `PRAGMA user_version`.
-const SCHEMA_VERSION: i32 = 2;
+const SCHEMA_VERSION: i32 = 3;
 
 /// `objects`: files. One without a digest was adopted and is not hashed yet; one that is the `same`
 /// as the one of that digest was found to be so then, and its file goes once nobody reads it.
@@ -106,6 +106,9 @@ CREATE TRIGGER incoming_changed AFTER UPDATE OF owner, size ON incoming BEGIN
     ON CONFLICT DO UPDATE SET bytes = bytes + new.size;
 END;
 ";
+
+/// What schema 3 has more than 2: data that is small rests in its row, and has no file.
+const SMALL: &str = "ALTER TABLE objects ADD COLUMN content BLOB;";
 
 /// How long writes that nobody waits for gather.
 const GATHER: Duration = Duration::from_millis(2);
@@ -359,8 +362,9 @@ fn migrate(connection: &Connection) -> Result<(), PoolError> {
     let transaction = begin().map_err(failed)?;
     let version = transaction.query_row("PRAGMA user_version", [], |row| row.get(0));
     let steps = match version.map_err(failed)? {
-        0 => &[SCHEMA, RESTING][..],
-        1 => &[RESTING],
+        0 => &[SCHEMA, RESTING, SMALL][..],
+        1 => &[RESTING, SMALL],
+        2 => &[SMALL],
         SCHEMA_VERSION => &[],
         found => return Err(PoolError::Schema { found, known: SCHEMA_VERSION }),
     };

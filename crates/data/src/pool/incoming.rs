@@ -127,6 +127,9 @@ impl Pool {
         // Most often it is not there, and to look costs less than to make a file and remove it.
         let named = match room.leased_object(&path, &digest, len)? {
             Some(file) => super::object::Named { file, path, new: false },
+            None if len <= room.settings.largest_in_row => {
+                return room.store_small(owner, pieces, digest, durable);
+            }
             None => {
                 room.make_room_on_disk(len)?;
                 let at = room.incoming_path(&format!("u-{}", random_name()?));

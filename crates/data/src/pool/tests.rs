@@ -34,6 +34,8 @@ impl Bed {
         let directory = tempfile::tempdir().unwrap();
         let mut settings = PoolSettings::new(directory.path().join("pool"));
         settings.disk_reserve = 0;
+        // The texts of these tests are short: as if they were large.
+        settings.largest_in_row = 0;
         set(&mut settings);
         let clock = Arc::new(Still(AtomicI64::new(1_000_000)));
         let pool = Pool::open(settings, clock.clone()).unwrap();
