@@ -21,6 +21,8 @@ pub struct Object {
     pub grants: Vec<Listed>,
     /// It stays until it is unpinned.
     pub pinned: bool,
+    /// It is small and rests in the catalogue: it has no file.
+    pub in_row: bool,
     /// When it came.
     pub created: Timestamp,
     /// When it was last used.
@@ -48,7 +50,8 @@ impl Pool {
         let now = self.0.now();
         self.0.catalogue.read(|sql| {
             sql.prepare_cached(
-                "SELECT number, digest, size, pinned, created, used FROM objects
+                "SELECT number, digest, size, pinned, created, used, content IS NOT NULL
+                 FROM objects
                  WHERE same IS NULL ORDER BY used DESC, number DESC",
             )?
             .query_map([], |row| {
@@ -61,6 +64,7 @@ impl Pool {
                     pinned: row.get(3)?,
                     created: Timestamp(row.get(4)?),
                     used: Timestamp(row.get(5)?),
+                    in_row: row.get(6)?,
                 })
             })?
             .collect()
@@ -117,7 +121,7 @@ impl Pool {
         let Found { row, content } = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
         if let Some(content) = content {
             tell(content.len() as u64);
-            let sound = self.0.lease_content(&row, &content)?;
+            let sound = self.0.lease_content(&row, content)?;
             return Ok(if sound.is_some() { Verified::Sound } else { Verified::Damaged });
         }
         let path = self.0.object_path(digest);

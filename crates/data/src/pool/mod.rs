@@ -51,6 +51,7 @@ pub use listing::{Object, Verified};
 pub(crate) use object::{Found, Registered, Row};
 pub use partial::Partial;
 pub(crate) use room::{free_on_disk, kept_free};
+pub(crate) use small::InMemory;
 pub use sweep::Swept;
 
 use catalogue::Catalogue;

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,7 +11,7 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{Pool, PoolError, Room, lock, remove_file, signed, small, unsigned};
-use crate::lease::{Lease, open_leased};
+use crate::lease::{Leasable, Lease, open_leased};
 
 /// How often a name that comes and goes is tried before it is an error.
 const TRIES: usize = 100;
@@ -52,13 +51,14 @@ impl Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     pub(super) row: Row,
-    pub(super) content: Option<Vec<u8>>,
+    pub(super) content: Option<Bytes>,
 }
 
 impl Found {
     /// Of a row of [`Row::COLUMNS`], then `o.content`.
     pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self { row: Row::read(row)?, content: row.get(6)? })
+        let content = row.get::<_, Option<Vec<u8>>>(6)?;
+        Ok(Self { row: Row::read(row)?, content: content.map(Bytes::from) })
     }
 }
 
@@ -75,15 +75,13 @@ pub(super) enum By {
     Number(i64),
     /// Its row may not be written yet.
     Digest(Digest),
-    /// The same, of a lease that has the bytes itself: its row may be gone, too.
-    Content(Digest),
 }
 
 impl Registered {
     /// Its digest, if it is known.
     pub(crate) fn digest(&self) -> Result<Option<Digest>, PoolError> {
         match self.by {
-            By::Digest(digest) | By::Content(digest) => Ok(Some(digest)),
+            By::Digest(digest) => Ok(Some(digest)),
             By::Number(number) => self.room.catalogue.read(|sql| digest_of(sql, number)),
         }
     }
@@ -91,7 +89,7 @@ impl Registered {
     /// Its digest, computed now if it is not known.
     pub(crate) fn settled_digest(&self) -> Result<Digest, PoolError> {
         match self.by {
-            By::Digest(digest) | By::Content(digest) => Ok(digest),
+            By::Digest(digest) => Ok(digest),
             By::Number(number) => self.room.settle(number, true)?.ok_or(PoolError::NoSuchData),
         }
     }
@@ -136,7 +134,9 @@ impl Pool {
         F: FnOnce(&Connection, i64, &str) -> rusqlite::Result<()> + Send + 'static,
     {
         let (object, len) = (lease.object().by, lease.len());
-        let entry = own_content(lease)?;
+        // What has its bytes itself may have lost its row.
+        let entry = lease.digest().zip(lease.content().cloned());
+        let entry = entry.map(|(digest, content)| Entry::Small(digest, content));
         let mut and = and;
         for attempt in 0.. {
             let (name, entry, now) = (owner.as_str().to_owned(), entry.clone(), self.0.now());
@@ -215,7 +215,7 @@ impl Room {
     pub(super) fn lease(self: &Arc<Self>, found: &Found) -> Result<Option<Lease>, PoolError> {
         let row = &found.row;
         if let Some(content) = &found.content {
-            return self.lease_content(row, content);
+            return self.lease_content(row, content.clone());
         }
         let path = match (&row.digest, &row.adopted) {
             (Some(digest), _) => self.object_path(digest),
@@ -248,7 +248,7 @@ impl Room {
         by: By,
     ) -> Lease {
         let object = Registered { room: Arc::clone(self), by };
-        Lease::new(file, path, len, digest, object)
+        Lease::new(Leasable::File(file, path), len, digest, object)
     }
 
     /// It was used now; the catalogue is told with the next sweep.
@@ -426,9 +426,7 @@ fn current_number(sql: &Connection, object: By) -> rusqlite::Result<Option<(i64,
             .optional()
     };
     let number = match object {
-        By::Digest(digest) | By::Content(digest) => {
-            return Ok(by_digest(digest.as_bytes())?.map(|it| (it, None)));
-        }
+        By::Digest(digest) => return Ok(by_digest(digest.as_bytes())?.map(|it| (it, None))),
         By::Number(number) => number,
     };
     let same = sql
@@ -526,14 +524,6 @@ fn hold_more(
     }
     hold(sql, owner, number, len)?;
     Ok(Entered::In(number))
-}
-
-/// What a lease that has its bytes itself enters, so that its row is there.
-fn own_content(lease: &Lease) -> Result<Option<Entry>, PoolError> {
-    let By::Content(digest) = lease.object().by else { return Ok(None) };
-    let mut content = vec![0; usize::try_from(lease.len()).unwrap_or(0)];
-    lease.file().read_exact_at(&mut content, 0).map_err(PoolError::io("reading", lease.path()))?;
-    Ok(Some(Entry::Small(digest, content.into())))
 }
 
 /// Charges an owner for an object.

@@ -7,15 +7,15 @@
 //! - Content gives way to a file, and the other way round, only within a transaction that has looked
 //!   whether the file is there. A file beside a row with content is removed by the sweep, again
 //!   within a transaction.
-//! - A lease of such data has its bytes in memory. It keeps nobody from evicting the row, and enters
-//!   it anew if somebody wants a grant of it.
+//! - A lease of such data has its bytes. It keeps nobody from evicting the row, and enters it anew
+//!   if somebody wants a grant of it.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -26,9 +26,9 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::incoming::WHOLE;
-use super::object::{By, Entry, Row};
+use super::object::{By, Entry, Registered, Row};
 use super::{PoolError, Room, hash};
-use crate::lease::Lease;
+use crate::lease::{Leasable, Lease};
 
 /// Data of more bytes has a file of its own: what a row costs grows with its length, what a file
 /// costs does not.
@@ -43,51 +43,47 @@ impl Room {
         digest: Digest,
         durable: bool,
     ) -> Result<Lease, PoolError> {
-        let content = match pieces {
-            [piece] => piece.clone(),
-            pieces => pieces.concat().into(),
-        };
+        // A copy: what came may be a part of something larger.
+        let content = Bytes::from(pieces.concat());
         let len = content.len() as u64;
         self.make_room_on_disk(len)?;
-        let lease = self.lease_in_memory(&content, digest, None)?;
-        let entry = Entry::Small(digest, content);
+        let entry = Entry::Small(digest, content.clone());
         if durable || !self.enter_later(owner, len, &entry)? {
             self.enter(owner, len, durable, &entry)?;
         }
-        Ok(lease)
+        Ok(self.lease_in_memory(content, digest, None))
     }
 
     /// Leases the content of a row; `None` if it is damaged: it is set aside then.
     pub(super) fn lease_content(
         self: &Arc<Self>,
         row: &Row,
-        content: &[u8],
+        content: Bytes,
     ) -> Result<Option<Lease>, PoolError> {
         let Some(digest) = row.digest else { return Ok(None) };
-        if content.len() as u64 != row.size || hash::of_bytes([content]) != digest {
+        if hash::of_bytes([&content[..]]) != digest {
             self.set_content_aside(row.number, digest)?;
             return Ok(None);
         }
-        self.lease_in_memory(content, digest, Some(row.created)).map(Some)
+        Ok(Some(self.lease_in_memory(content, digest, Some(row.created))))
     }
 
     fn lease_in_memory(
         self: &Arc<Self>,
-        content: &[u8],
+        content: Bytes,
         digest: Digest,
         created: Option<i64>,
-    ) -> Result<Lease, PoolError> {
-        let file = in_memory(content, created)
-            .map_err(PoolError::io("making a file in memory for", self.directory()))?;
-        // By the process's own ID: if the path gets to another one, that one does not open a file of
-        // its own.
-        let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
-        Ok(self.lease_of(file, path, content.len() as u64, Some(digest), By::Content(digest)))
+    ) -> Lease {
+        let len = content.len() as u64;
+        let object = Registered { room: Arc::clone(self), by: By::Digest(digest) };
+        let created = created.unwrap_or_else(|| self.now());
+        let data = InMemory { content, created, file: OnceLock::new() };
+        Lease::new(Leasable::Memory(data), len, Some(digest), object)
     }
 
     /// Takes the content of a row out of use if it is damaged, as is done with files: the row is one
     /// whose file is missing then.
-    pub(super) fn set_content_aside(&self, number: i64, digest: Digest) -> Result<(), PoolError> {
+    fn set_content_aside(&self, number: i64, digest: Digest) -> Result<(), PoolError> {
         let now = self.now();
         self.catalogue.write(false, move |sql| {
             if keep_if_damaged(sql, number, &digest, now)? {
@@ -95,6 +91,33 @@ impl Room {
             }
             Ok(())
         })
+    }
+}
+
+/// Data that is in memory. It has no file before somebody asks for it: a file takes a descriptor.
+#[derive(Debug)]
+pub(crate) struct InMemory {
+    content: Bytes,
+    /// When it came, which its file says, too.
+    created: i64,
+    file: OnceLock<(File, PathBuf)>,
+}
+
+impl InMemory {
+    pub(crate) fn content(&self) -> &Bytes {
+        &self.content
+    }
+
+    /// A file without a name that nobody can change, and a path that leads to it.
+    pub(crate) fn file(&self) -> io::Result<&(File, PathBuf)> {
+        if let Some(made) = self.file.get() {
+            return Ok(made);
+        }
+        let file = in_memory(&self.content, self.created)?;
+        // By the process's own ID: if the path gets to another one, that one does not open a file of
+        // its own.
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        Ok(self.file.get_or_init(|| (file, path.into())))
     }
 }
 
@@ -120,10 +143,33 @@ pub(super) fn reconcile(
             keep_if_damaged(sql, number, digest, now)?;
             set_content(sql, number, Some(content))
         }
-        Entry::Small(digest, content) if !file_of(sql, digest).exists() => {
+        Entry::Small(digest, content) if !is_whole(sql, digest, content, now) => {
             set_content(sql, number, Some(content))
         }
         Entry::Whole(_) | Entry::Small(..) | Entry::Adopted(_) => Ok(()),
+    }
+}
+
+/// Whether there is a file with this content. One with another is damaged, and is set aside.
+fn is_whole(sql: &Connection, digest: &Digest, content: &[u8], now: i64) -> bool {
+    let path = file_of(sql, digest);
+    let is_as_long = |file: &fs::Metadata| file.len() == content.len() as u64;
+    match fs::metadata(&path) {
+        Ok(file) if is_as_long(&file) && fs::read(&path).is_ok_and(|found| found == content) => {
+            true
+        }
+        Ok(_) => {
+            tracing::error!(object = %path.display(), "damaged data is set aside");
+            let kept = File::open(&path).and_then(|file| {
+                file.set_modified(time(now))?;
+                fs::rename(&path, directory_of(sql).join("damaged").join(digest.hex()))
+            });
+            if let Err(error) = kept {
+                tracing::warn!(%error, path = %path.display(), "damaged data could not be kept");
+            }
+            false
+        }
+        Err(_) => false,
     }
 }
 
@@ -162,14 +208,13 @@ fn keep_if_damaged(
     }
     tracing::error!(object = %digest.hex(), "damaged data is set aside");
     let path = directory_of(sql).join("damaged").join(digest.hex());
-    let now = Duration::from_millis(u64::try_from(now).unwrap_or(0));
     let kept = fs::remove_file(&path)
         .or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
         .and_then(|()| fs::write(&path, &content))
         .and_then(|()| File::open(&path))
         .and_then(|file| {
             file.set_permissions(Permissions::from_mode(WHOLE))?;
-            file.set_modified(SystemTime::UNIX_EPOCH + now)
+            file.set_modified(time(now))
         });
     if let Err(error) = kept {
         // It is for the operator to look at only.
@@ -192,8 +237,8 @@ fn directory_of(sql: &Connection) -> &Path {
     sql.path().and_then(|path| Path::new(path).parent()).unwrap_or(Path::new(""))
 }
 
-/// A file without a name that nobody can change, not even who has it open.
-fn in_memory(content: &[u8], modified: Option<i64>) -> io::Result<File> {
+/// A file that nobody can change, not even who has it open.
+fn in_memory(content: &[u8], modified: i64) -> io::Result<File> {
     let open = |flags| memfd_create(c"pooled", flags | MFdFlags::MFD_CLOEXEC);
     let file = match open(MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL)) {
         // A kernel before 6.3.
@@ -204,16 +249,17 @@ fn in_memory(content: &[u8], modified: Option<i64>) -> io::Result<File> {
     file.write_all(content)?;
     // As files of the pool have it: who copies a file with its mode is to get the same.
     file.set_permissions(Permissions::from_mode(WHOLE))?;
-    if let Some(modified) = modified {
-        let modified = Duration::from_millis(u64::try_from(modified).unwrap_or(0));
-        file.set_modified(SystemTime::UNIX_EPOCH + modified)?;
-    }
+    file.set_modified(time(modified))?;
     let seals = SealFlag::F_SEAL_SHRINK
         | SealFlag::F_SEAL_GROW
         | SealFlag::F_SEAL_WRITE
         | SealFlag::F_SEAL_SEAL;
     fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
     Ok(file)
+}
+
+fn time(millis: i64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -224,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_file_in_memory_can_not_be_changed() {
-        let file = in_memory(b"content", Some(5_000)).unwrap();
+        let file = in_memory(b"content", 5_000).unwrap();
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let metadata = fs::metadata(&path).unwrap();
         assert_eq!((metadata.len(), metadata.permissions().mode() & 0o7777), (7, WHOLE));
