@@ -386,3 +386,16 @@ fn is_full(error: &rusqlite::Error) -> bool {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Makes a catalogue as that version of the schema had it.
+    pub(in crate::pool) fn make(connection: &Connection, version: i32) {
+        for step in [SCHEMA, RESTING, SMALL].iter().take(usize::try_from(version).unwrap()) {
+            connection.execute_batch(step).unwrap();
+        }
+        connection.pragma_update(None, "user_version", version).unwrap();
+    }
+}

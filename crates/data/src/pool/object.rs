@@ -475,11 +475,12 @@ fn enter(
         None => None,
     };
     if let Some((number, has_content)) = known {
+        // If room has to be made, it is not what goes for it.
+        sql.prepare_cached("UPDATE objects SET used = ?2 WHERE number = ?1")?
+            .execute([number, now])?;
         let entered = hold_more(sql, owner, number, len, owner_quota)?;
         if let Entered::In(number) = entered {
             small::reconcile(sql, number, has_content, entry, now)?;
-            sql.prepare_cached("UPDATE objects SET used = ?2 WHERE number = ?1")?
-                .execute([number, now])?;
         }
         return Ok(entered);
     }

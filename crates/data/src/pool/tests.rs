@@ -10,6 +10,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::{GrantRequest, Lease};
 
+mod small;
+
 /// A clock that stands until it is moved.
 struct Still(AtomicI64);
 
