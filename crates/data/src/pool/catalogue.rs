@@ -14,10 +14,22 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
-use super::PoolError;
+use super::{PoolError, signed, unsigned};
 
 /// How long a transaction waits for another process's.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The same while room is given back.
+const GIVE_BACK_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Pages that are given back at once.
+const GIVEN_BACK_AT_ONCE: u64 = 64;
+
+/// Bytes of the write-ahead log, about, before they are moved into the catalogue in any case.
+pub(super) const LARGEST_LOG: u64 = 64 << 20;
+
+/// Bytes of a page, unless SQLite was told otherwise.
+const PAGE: u64 = 4 << 10;
 
 /// Statements kept prepared a connection.
 const PREPARED: usize = 64;
@@ -160,6 +172,10 @@ impl Catalogue {
     pub(super) fn open(path: &Path) -> Result<Self, PoolError> {
         let connection = connect(path).map_err(failed)?;
         migrate(&connection)?;
+        if let Err(error) = can_shrink(&connection) {
+            // It is tried again when the pool is opened next.
+            tracing::info!(%error, "the pool's catalogue can't give room back to the disk yet");
+        }
         let shared = Arc::new(Shared {
             path: path.to_owned(),
             queue: Mutex::default(),
@@ -236,6 +252,19 @@ impl Catalogue {
     /// it only when the log has grown large, because it waits for the disk.
     pub(super) fn checkpoint(&self) -> Result<(), PoolError> {
         self.read(|sql| sql.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())))
+    }
+
+    /// Gives the disk back what rows that were removed have left, if that is so many bytes, the
+    /// write-ahead log included. Tells whether it was.
+    pub(super) fn give_back(&self, least: u64) -> Result<bool, PoolError> {
+        let writer = lock(&self.shared.writer);
+        writer.give_back(least.saturating_sub(self.log_len())).map_err(failed)
+    }
+
+    /// Bytes of the write-ahead log.
+    pub(super) fn log_len(&self) -> u64 {
+        let log = self.shared.path.with_extension("sqlite-wal");
+        std::fs::metadata(log).map_or(0, |file| file.len())
     }
 
     /// Reads what was written, also what nobody waited for.
@@ -343,6 +372,54 @@ impl Writer {
     }
 }
 
+impl Writer {
+    fn give_back(&self, least: u64) -> rusqlite::Result<bool> {
+        let sql = &self.connection;
+        let number = |pragma| sql.query_row(pragma, [], |row| row.get(0).map(unsigned));
+        let free = number("PRAGMA freelist_count")?;
+        if free.saturating_mul(number("PRAGMA page_size")?) < least {
+            return Ok(false);
+        }
+        // Who reads for long keeps the log from being emptied, not us from going on.
+        sql.busy_timeout(GIVE_BACK_TIMEOUT)?;
+        let empty_log = || sql.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        // First, and after each few pages: on a full disk the log has little room.
+        let mut given = empty_log();
+        let mut left = free;
+        while given.is_ok() && left > 0 {
+            given = vacuum(sql).and_then(|()| empty_log());
+            left = left.saturating_sub(GIVEN_BACK_AT_ONCE);
+        }
+        sql.busy_timeout(BUSY_TIMEOUT)?;
+        match given {
+            Err(error) if matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy)) => {}
+            Err(error) if is_full(&error) => {}
+            given => given?,
+        }
+        Ok(true)
+    }
+}
+
+/// Gives some pages back.
+fn vacuum(sql: &Connection) -> rusqlite::Result<()> {
+    let mut vacuum = sql.prepare(&format!("PRAGMA incremental_vacuum({GIVEN_BACK_AT_ONCE})"))?;
+    let mut pages = vacuum.query([])?;
+    while pages.next()?.is_some() {}
+    Ok(())
+}
+
+/// Sees to it that pages without content can be given back: so it is once the whole catalogue was
+/// written anew.
+fn can_shrink(connection: &Connection) -> rusqlite::Result<()> {
+    const INCREMENTAL: i32 = 2;
+    let mode: i32 = connection.query_row("PRAGMA auto_vacuum", [], |row| row.get(0))?;
+    if mode == INCREMENTAL {
+        return Ok(());
+    }
+    connection.pragma_update(None, "auto_vacuum", INCREMENTAL)?;
+    connection.execute_batch("VACUUM")
+}
+
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -352,8 +429,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     // The sweep sees to it before it has so many pages.
-    connection.pragma_update(None, "wal_autocheckpoint", 16 << 10)?;
-    connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    connection.pragma_update(None, "wal_autocheckpoint", signed(LARGEST_LOG / PAGE))?;
+    connection.pragma_update(None, "journal_size_limit", signed(LARGEST_LOG))?;
     Ok(connection)
 }
 

@@ -11,6 +11,7 @@ use fishplate_contract::{Digest, Principal};
 use nix::sys::statvfs::statvfs;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::catalogue::LARGEST_LOG;
 use super::object::{OWNER_QUOTA, QUOTA, Row, owner_bytes, total_bytes};
 use super::partial::Partial;
 use super::{PoolError, Room, Shortage, lock, remove_file};
@@ -54,6 +55,11 @@ const EVICTABLE: &str = "o.digest IS NOT NULL AND o.pinned = 0
 const TRIES: u32 = 4;
 const MOMENT: Duration = Duration::from_millis(5);
 
+/// Bytes that rows which were removed have to leave, so that it is worth it to give them back to a
+/// disk that needs them, and to one that does not.
+const GIVEN_BACK: u64 = 1 << 20;
+pub(super) const LEFT_FREE: u64 = 32 << 20;
+
 /// Where a walk along the least recently used is.
 type Cursor = (i64, i64);
 
@@ -72,6 +78,14 @@ impl Room {
         let mut free = self.free_on_disk()?;
         let mut tries = TRIES;
         while tries > 0 {
+            // What is in the log is written a second time before the log can be emptied.
+            let ample = wanted.saturating_add(LARGEST_LOG);
+            if free >= ample || free >= wanted.saturating_add(self.catalogue.log_len()) {
+                return Ok(());
+            }
+            if self.catalogue.give_back(GIVEN_BACK)? {
+                free = self.free_on_disk()?;
+            }
             if free >= wanted {
                 return Ok(());
             }
@@ -171,12 +185,14 @@ impl Room {
             Err(error) => return Err(error),
         }
         let mut freed = 0;
+        let mut rows_stay = false;
         let mut at: Cursor = (i64::MIN, 0);
         while freed < bytes {
-            let batch = self.evictable(since, &mut at)?;
+            let mut batch = self.evictable(since, &mut at)?;
             if batch.is_empty() {
                 break;
             }
+            batch.retain(|row| !(rows_stay && row.is_small));
             let mut going = Vec::new();
             let mut of_these = 0;
             for row in batch {
@@ -188,7 +204,7 @@ impl Room {
                     going.push(locked);
                 }
             }
-            freed += self.remove_locked(going)?;
+            freed += self.remove_locked(going, &mut rows_stay)?;
         }
         Ok(freed)
     }
@@ -226,15 +242,19 @@ impl Room {
         Ok(lock.map(|lock| Locked { row, _lock: Some(lock) }))
     }
 
-    /// Removes objects that are locked, those that still nobody needs.
-    fn remove_locked(&self, going: Vec<Locked>) -> Result<u64, PoolError> {
+    /// Removes objects that are locked, those that still nobody needs. Tells in `rows_stay` whether
+    /// the disk is so full that rows can't go.
+    fn remove_locked(&self, going: Vec<Locked>, rows_stay: &mut bool) -> Result<u64, PoolError> {
+        if going.is_empty() {
+            return Ok(0);
+        }
         let now = self.now();
         let rows: Vec<Row> = going.iter().map(|locked| locked.row.clone()).collect();
         let gone = self.catalogue.write(false, move |sql| {
             rows.iter().map(|row| remove_row(sql, row, now, false)).collect()
         });
         let gone: Vec<bool> = match gone {
-            Err(PoolError::Full { .. }) => return self.remove_before_rows(going),
+            Err(PoolError::Full { .. }) => return self.remove_before_rows(going, rows_stay),
             gone => gone?,
         };
         let mut freed = 0;
@@ -248,7 +268,11 @@ impl Room {
     /// The same on a disk that is so full that no row can be removed: files go first, after which
     /// rows can. The lock keeps new grants away, but for those of an adopted duplicate: such objects
     /// stay.
-    fn remove_before_rows(&self, going: Vec<Locked>) -> Result<u64, PoolError> {
+    fn remove_before_rows(
+        &self,
+        going: Vec<Locked>,
+        rows_stay: &mut bool,
+    ) -> Result<u64, PoolError> {
         let (mut freed, mut gone, mut small) = (0, Vec::new(), Vec::new());
         for Locked { row, _lock: lock } in going {
             let Some(digest) = row.digest else { continue };
@@ -269,6 +293,8 @@ impl Room {
             drop(lock);
         }
         let now = self.now();
+        // What the log has left is room for what is written now.
+        self.catalogue.give_back(0)?;
         let removed = self.catalogue.write(false, move |sql| {
             // Unless somebody has stored the same anew.
             for (number, _) in gone.iter().filter(|(_, path)| !path.exists()) {
@@ -282,7 +308,10 @@ impl Room {
         match removed {
             Ok(small) => Ok(freed + small),
             // Rows without files are found by the sweep.
-            Err(PoolError::Full { .. }) => Ok(freed),
+            Err(PoolError::Full { .. }) => {
+                *rows_stay = true;
+                Ok(freed)
+            }
             Err(error) => Err(error),
         }
     }

@@ -34,6 +34,9 @@ use crate::lease::{Leasable, Lease};
 /// costs does not.
 pub(super) const LARGEST_IN_ROW: u64 = 16 << 10;
 
+/// Bytes that are evicted if the disk refuses a row.
+const MORE: u64 = 1 << 20;
+
 impl Room {
     /// Takes in data that rests in its row.
     pub(super) fn store_small(
@@ -49,7 +52,12 @@ impl Room {
         self.make_room_on_disk(len)?;
         let entry = Entry::Small(digest, content.clone());
         if durable || !self.enter_later(owner, len, &entry)? {
-            self.enter(owner, len, durable, &entry)?;
+            match self.enter(owner, len, durable, &entry) {
+                Err(PoolError::Full { .. }) if self.evict(MORE)? > 0 => {
+                    self.enter(owner, len, durable, &entry)?
+                }
+                entered => entered?,
+            };
         }
         Ok(self.lease_in_memory(content, digest, None))
     }

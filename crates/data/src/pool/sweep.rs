@@ -10,6 +10,7 @@ use fishplate_contract::Digest;
 use rusqlite::params;
 
 use super::exclusive::lock_bytes;
+use super::room::LEFT_FREE;
 use super::{Pool, PoolError, Room, remove_file};
 use crate::lease::open_exclusive;
 
@@ -70,6 +71,7 @@ impl Pool {
         self.settle_what_is_left()?;
         let idle = millis(room.settings.idle);
         swept.evicted += room.evict_unused_since(room.now().saturating_sub(idle), u64::MAX)?;
+        room.catalogue.give_back(LEFT_FREE)?;
         if search {
             for shard in 0..=255 {
                 room.compare(shard, &mut swept)?;

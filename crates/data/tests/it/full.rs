@@ -194,16 +194,16 @@ fn small_data_is_refused_by_a_full_disk_and_has_room_again() {
     }
     let bed = tempfile::tempdir().unwrap();
     let disk = bed.path().join("disk");
-    let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", "size=16m", "tmpfs"], &disk) else {
+    let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", "size=64m", "tmpfs"], &disk) else {
         return;
     };
-    let pool = open(&disk, 0);
-    let piece = |number: usize| Bytes::from(format!("{number} ").repeat(2000));
+    let pool = open(&disk, 4 << 20);
+    let piece = |number: usize| Bytes::from(format!("{number} ").repeat(3000));
     let kept = pool.store(&owner(0), &[piece(0)], None, false).unwrap();
     let grant = pool.grant(&kept, &owner(0), GrantRequest::default()).unwrap();
     let held = pool.store(&owner(0), &[piece(1)], None, true).unwrap();
     // More than the disk holds, and nothing else in the pool: rows make room for rows.
-    for number in 2..4000 {
+    for number in 2..5000 {
         let stored = pool.store(&owner(0), &[piece(number)], None, number % 100 == 0);
         let lease = stored.unwrap_or_else(|error| panic!("{number}: {error}"));
         assert_eq!(lease.len(), piece(number).len() as u64);
@@ -212,7 +212,7 @@ fn small_data_is_refused_by_a_full_disk_and_has_room_again() {
     let mut other = fs::File::create(disk.join("other")).unwrap();
     while other.write(&[0; 4096]).is_ok() {}
     // It is refused, or what nobody needs goes for it; what is granted stays.
-    for number in 4000..4100 {
+    for number in 5000..5005 {
         if let Err(error) = pool.store(&owner(0), &[piece(number)], None, true) {
             assert!(is_full(error));
         }
