@@ -145,6 +145,8 @@ struct Queue {
     items: Vec<Item>,
     /// How many of them nobody waits for.
     later: usize,
+    /// Such ones were taken from here and are not committed yet.
+    writing: bool,
     closed: bool,
 }
 
@@ -272,7 +274,11 @@ impl Catalogue {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, PoolError> {
-        if lock(&self.shared.queue).later > 0 {
+        let has_late = {
+            let queue = lock(&self.shared.queue);
+            queue.later > 0 || queue.writing
+        };
+        if has_late {
             self.shared.write_queued(&mut lock(&self.shared.writer));
         }
         self.read_committed(work)
@@ -305,11 +311,12 @@ impl Shared {
     fn write_queued(&self, writer: &mut Writer) {
         let group = {
             let mut queue = lock(&self.queue);
-            queue.later = 0;
+            queue.writing = std::mem::take(&mut queue.later) > 0;
             std::mem::take(&mut queue.items)
         };
         if !group.is_empty() {
             writer.transact(group);
+            lock(&self.queue).writing = false;
         }
     }
 
@@ -474,5 +481,22 @@ pub(super) mod tests {
             connection.execute_batch(step).unwrap();
         }
         connection.pragma_update(None, "user_version", version).unwrap();
+    }
+
+    #[test]
+    fn what_is_being_written_is_waited_for_by_who_reads() {
+        let directory = tempfile::tempdir().unwrap();
+        let catalogue = Catalogue::open(&directory.path().join("pool.sqlite")).unwrap();
+        let (begun, begins) = std::sync::mpsc::channel();
+        catalogue.write_later(move |sql| {
+            begun.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+            sql.execute("INSERT INTO incoming (name, version) VALUES ('a', '')", []).map(drop)
+        });
+        begins.recv().unwrap();
+        let count = |sql: &Connection| {
+            sql.query_row("SELECT count(*) FROM incoming", [], |row| row.get::<_, i64>(0))
+        };
+        assert_eq!(catalogue.read(count).unwrap(), 1);
     }
 }

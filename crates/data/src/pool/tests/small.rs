@@ -150,6 +150,27 @@ fn a_file_beside_a_row_with_content_is_swept() {
 }
 
 #[test]
+fn what_goes_leaves_its_room_to_the_disk() {
+    let bed = bed();
+    let file = bed.pool.0.directory().join("pool.sqlite");
+    let least = 100 << 10;
+    for number in 0..500 {
+        bed.store(&alice(), &format!("{number:<1000}"));
+    }
+    assert_eq!(bed.pool.total().unwrap(), 500_000);
+    bed.pool.0.catalogue.give_back(0).unwrap();
+    let before = fs::metadata(&file).unwrap().len();
+    assert!(before > 500_000, "{before}");
+    assert!(!bed.pool.0.catalogue.give_back(least).unwrap(), "it has nothing to give");
+    bed.pass(bed.pool.settings().idle + Duration::from_millis(1));
+    assert_eq!(bed.pool.sweep().unwrap().evicted, 500_000);
+    assert!(bed.pool.0.catalogue.give_back(least).unwrap());
+    let after = fs::metadata(&file).unwrap().len();
+    assert!(after < before / 4, "{before} {after}");
+    assert_eq!(bed.pool.0.catalogue.log_len(), 0);
+}
+
+#[test]
 fn damaged_content_is_neither_served_nor_taken_for_what_comes() {
     let bed = bed();
     let lease = bed.store(&alice(), "sound");
@@ -231,6 +252,11 @@ fn a_pool_of_an_older_fishplate_is_taken_over() {
         let clock = Arc::new(Still(AtomicI64::new(1_000_000)));
         let pool = Pool::open(settings.clone(), clock.clone()).unwrap();
         let stored = pool.store(&alice(), &["new".into()], None, true).unwrap();
+        let pragma = |name: &str| {
+            let read = |sql: &Connection| sql.query_row(name, [], |row| row.get::<_, i32>(0));
+            pool.0.catalogue.read(read).unwrap()
+        };
+        assert_eq!((pragma("PRAGMA user_version"), pragma("PRAGMA auto_vacuum")), (3, 2));
         drop(pool);
         // And again, as it is now.
         let pool = Pool::open(settings, clock).unwrap();
