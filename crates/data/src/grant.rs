@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row as SqlRow, params};
 use url::Url;
 
 use crate::lease::Lease;
-use crate::pool::{Pool, PoolError};
+use crate::pool::{Found, Pool, PoolError, Row};
 
 /// The segment of a path before the token.
 const SEGMENT: &str = "data";
@@ -137,16 +137,15 @@ impl Pool {
         let (key, now) = (token_key(token), self.now());
         let mut found = None;
         let lease = self.lease_found(|sql| {
+            let columns = Row::COLUMNS;
             let row = sql
-                .prepare_cached(
-                    "SELECT o.number, o.digest, o.adopted, o.size, o.created,
+                .prepare_cached(&format!(
+                    "SELECT {columns}, o.content,
                             g.owner, g.origin, g.name, g.media_type, g.expires
                      FROM grants AS g JOIN objects AS o ON o.number = g.object
-                     WHERE g.token = ?1 AND g.expires > ?2",
-                )?
-                .query_row(params![key, now.0], |row| {
-                    Ok((crate::pool::Row::read(row)?, Terms::read(row)?))
-                })
+                     WHERE g.token = ?1 AND g.expires > ?2"
+                ))?
+                .query_row(params![key, now.0], |row| Ok((Found::read(row)?, Terms::read(row)?)))
                 .optional()?;
             Ok(row.map(|(row, terms)| {
                 found = Some(terms);
@@ -246,11 +245,11 @@ struct Terms {
 impl Terms {
     fn read(row: &SqlRow<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
-            owner: principal(&row.get::<_, String>(5)?),
-            origin: row.get(6)?,
-            name: row.get(7)?,
-            media_type: row.get(8)?,
-            expires: Timestamp(row.get(9)?),
+            owner: principal(&row.get::<_, String>(7)?),
+            origin: row.get(8)?,
+            name: row.get(9)?,
+            media_type: row.get(10)?,
+            expires: Timestamp(row.get(11)?),
         })
     }
 }

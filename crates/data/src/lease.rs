@@ -1,4 +1,4 @@
-//! A file of the pool that is in use: as long as a lease lives, nobody evicts it.
+//! Data of the pool that is in use: as long as a lease lives, it can be read.
 
 use std::fs::File;
 use std::io;
@@ -6,36 +6,49 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use fishplate_contract::{Digest, Held};
 
-use crate::pool::{PoolError, Registered};
+use crate::pool::{InMemory, PoolError, Registered};
 
 /// A file of the pool that stays where it is as long as this lives. Cheap to clone.
 ///
 /// It holds a shared lock on the open file (`flock`); whoever evicts needs the exclusive one. The
-/// kernel frees it with the process, however that ends.
+/// kernel frees it with the process, however that ends. Small data that has no file in the pool is
+/// held in memory, and gets a file there when somebody asks for it: only this process can open
+/// that, and only as long as the lease lives.
 #[derive(Clone, Debug)]
 pub struct Lease(Arc<Leased>);
 
 #[derive(Debug)]
 struct Leased {
-    file: File,
-    path: PathBuf,
+    data: Leasable,
     len: u64,
     digest: OnceLock<Digest>,
     object: Registered,
 }
 
+/// What can be leased.
+#[derive(Debug)]
+pub(crate) enum Leasable {
+    /// A file that is locked, and where it is.
+    File(File, PathBuf),
+    /// Bytes in memory.
+    Memory(InMemory),
+}
+
+/// Where the path of what could not be opened leads: nowhere.
+const NOWHERE: &str = "/proc/self/fd/none";
+
 impl Lease {
     pub(crate) fn new(
-        file: File,
-        path: PathBuf,
+        data: Leasable,
         len: u64,
         digest: Option<Digest>,
         object: Registered,
     ) -> Self {
         let digest = digest.map_or_else(OnceLock::new, OnceLock::from);
-        Self(Arc::new(Leased { file, path, len, digest, object }))
+        Self(Arc::new(Leased { data, len, digest, object }))
     }
 
     /// Digest of the data (SHA-256), if it is known: that of an adopted file is computed beside.
@@ -60,8 +73,22 @@ impl Lease {
     }
 
     /// The open file, for reading at offsets: clones of a lease share its cursor.
-    pub fn file(&self) -> &File {
-        &self.0.file
+    ///
+    /// # Errors
+    /// If data that is in memory can't have a file there.
+    pub fn file(&self) -> io::Result<&File> {
+        match &self.0.data {
+            Leasable::File(file, _) => Ok(file),
+            Leasable::Memory(data) => data.file().map(|(file, _)| file),
+        }
+    }
+
+    /// The bytes, if they are in memory.
+    pub(crate) fn content(&self) -> Option<&Bytes> {
+        match &self.0.data {
+            Leasable::File(..) => None,
+            Leasable::Memory(data) => Some(data.content()),
+        }
     }
 
     pub(crate) fn object(&self) -> &Registered {
@@ -71,7 +98,16 @@ impl Lease {
 
 impl Held for Lease {
     fn path(&self) -> &Path {
-        &self.0.path
+        match &self.0.data {
+            Leasable::File(_, path) => path,
+            Leasable::Memory(data) => data.file().map_or_else(
+                |error| {
+                    tracing::error!(%error, "data in memory can't have a file");
+                    Path::new(NOWHERE)
+                },
+                |(_, path)| path.as_path(),
+            ),
+        }
     }
 
     fn len(&self) -> u64 {

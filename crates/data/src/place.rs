@@ -45,7 +45,9 @@ pub fn place(source: &Path, target: &Path, wish: Wish) -> io::Result<Placing> {
         }
         made = Some(to);
     }
-    if wish == Wish::Shared && metadata.permissions().mode() & 0o222 == 0 {
+    // What has no name, as small data of the pool, can have no other.
+    let can_link = metadata.nlink() > 0;
+    if can_link && wish == Wish::Shared && metadata.permissions().mode() & 0o222 == 0 {
         if made.take().is_some() {
             fs::remove_file(target)?;
         }

@@ -270,7 +270,7 @@ fn sha512(lease: &Lease) -> Result<Digest, PoolError> {
     let mut context = ring::digest::Context::new(&ring::digest::SHA512);
     let (mut buffer, mut at) = (vec![0; 1 << 20], 0);
     loop {
-        match lease.file().read_at(&mut buffer, at) {
+        match lease.file().and_then(|file| file.read_at(&mut buffer, at)) {
             Ok(0) => break,
             Ok(got) => {
                 context.update(&buffer[..got]);

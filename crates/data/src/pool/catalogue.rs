@@ -14,16 +14,28 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 
-use super::PoolError;
+use super::{PoolError, signed, unsigned};
 
 /// How long a transaction waits for another process's.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The same while room is given back.
+const GIVE_BACK_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// Pages that are given back at once.
+const GIVEN_BACK_AT_ONCE: u64 = 64;
+
+/// Bytes of the write-ahead log, about, before they are moved into the catalogue in any case.
+pub(super) const LARGEST_LOG: u64 = 64 << 20;
+
+/// Bytes of a page, unless SQLite was told otherwise.
+const PAGE: u64 = 4 << 10;
 
 /// Statements kept prepared a connection.
 const PREPARED: usize = 64;
 
 /// Version of the schema, in `PRAGMA user_version`.
-const SCHEMA_VERSION: i32 = 2;
+const SCHEMA_VERSION: i32 = 3;
 
 /// `objects`: files. One without a digest was adopted and is not hashed yet; one that is the `same`
 /// as the one of that digest was found to be so then, and its file goes once nobody reads it.
@@ -107,6 +119,9 @@ CREATE TRIGGER incoming_changed AFTER UPDATE OF owner, size ON incoming BEGIN
 END;
 ";
 
+/// What schema 3 has more than 2: data that is small rests in its row, and has no file.
+const SMALL: &str = "ALTER TABLE objects ADD COLUMN content BLOB;";
+
 /// How long writes that nobody waits for gather.
 const GATHER: Duration = Duration::from_millis(2);
 
@@ -130,6 +145,8 @@ struct Queue {
     items: Vec<Item>,
     /// How many of them nobody waits for.
     later: usize,
+    /// Such ones were taken from here and are not committed yet.
+    writing: bool,
     closed: bool,
 }
 
@@ -157,6 +174,10 @@ impl Catalogue {
     pub(super) fn open(path: &Path) -> Result<Self, PoolError> {
         let connection = connect(path).map_err(failed)?;
         migrate(&connection)?;
+        if let Err(error) = can_shrink(&connection) {
+            // It is tried again when the pool is opened next.
+            tracing::info!(%error, "the pool's catalogue can't give room back to the disk yet");
+        }
         let shared = Arc::new(Shared {
             path: path.to_owned(),
             queue: Mutex::default(),
@@ -235,12 +256,29 @@ impl Catalogue {
         self.read(|sql| sql.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())))
     }
 
+    /// Gives the disk back what rows that were removed have left, if that is so many bytes, the
+    /// write-ahead log included. Tells whether it was.
+    pub(super) fn give_back(&self, least: u64) -> Result<bool, PoolError> {
+        let writer = lock(&self.shared.writer);
+        writer.give_back(least.saturating_sub(self.log_len())).map_err(failed)
+    }
+
+    /// Bytes of the write-ahead log.
+    pub(super) fn log_len(&self) -> u64 {
+        let log = self.shared.path.with_extension("sqlite-wal");
+        std::fs::metadata(log).map_or(0, |file| file.len())
+    }
+
     /// Reads what was written, also what nobody waited for.
     pub(super) fn read<T>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, PoolError> {
-        if lock(&self.shared.queue).later > 0 {
+        let has_late = {
+            let queue = lock(&self.shared.queue);
+            queue.later > 0 || queue.writing
+        };
+        if has_late {
             self.shared.write_queued(&mut lock(&self.shared.writer));
         }
         self.read_committed(work)
@@ -273,11 +311,12 @@ impl Shared {
     fn write_queued(&self, writer: &mut Writer) {
         let group = {
             let mut queue = lock(&self.queue);
-            queue.later = 0;
+            queue.writing = std::mem::take(&mut queue.later) > 0;
             std::mem::take(&mut queue.items)
         };
         if !group.is_empty() {
             writer.transact(group);
+            lock(&self.queue).writing = false;
         }
     }
 
@@ -340,6 +379,54 @@ impl Writer {
     }
 }
 
+impl Writer {
+    fn give_back(&self, least: u64) -> rusqlite::Result<bool> {
+        let sql = &self.connection;
+        let number = |pragma| sql.query_row(pragma, [], |row| row.get(0).map(unsigned));
+        let free = number("PRAGMA freelist_count")?;
+        if free.saturating_mul(number("PRAGMA page_size")?) < least {
+            return Ok(false);
+        }
+        // Who reads for long keeps the log from being emptied, not us from going on.
+        sql.busy_timeout(GIVE_BACK_TIMEOUT)?;
+        let empty_log = || sql.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        // First, and after each few pages: on a full disk the log has little room.
+        let mut given = empty_log();
+        let mut left = free;
+        while given.is_ok() && left > 0 {
+            given = vacuum(sql).and_then(|()| empty_log());
+            left = left.saturating_sub(GIVEN_BACK_AT_ONCE);
+        }
+        sql.busy_timeout(BUSY_TIMEOUT)?;
+        match given {
+            Err(error) if matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy)) => {}
+            Err(error) if is_full(&error) => {}
+            given => given?,
+        }
+        Ok(true)
+    }
+}
+
+/// Gives some pages back.
+fn vacuum(sql: &Connection) -> rusqlite::Result<()> {
+    let mut vacuum = sql.prepare(&format!("PRAGMA incremental_vacuum({GIVEN_BACK_AT_ONCE})"))?;
+    let mut pages = vacuum.query([])?;
+    while pages.next()?.is_some() {}
+    Ok(())
+}
+
+/// Sees to it that pages without content can be given back: so it is once the whole catalogue was
+/// written anew.
+fn can_shrink(connection: &Connection) -> rusqlite::Result<()> {
+    const INCREMENTAL: i32 = 2;
+    let mode: i32 = connection.query_row("PRAGMA auto_vacuum", [], |row| row.get(0))?;
+    if mode == INCREMENTAL {
+        return Ok(());
+    }
+    connection.pragma_update(None, "auto_vacuum", INCREMENTAL)?;
+    connection.execute_batch("VACUUM")
+}
+
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -349,8 +436,8 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     // The sweep sees to it before it has so many pages.
-    connection.pragma_update(None, "wal_autocheckpoint", 16 << 10)?;
-    connection.pragma_update(None, "journal_size_limit", 64 << 20)?;
+    connection.pragma_update(None, "wal_autocheckpoint", signed(LARGEST_LOG / PAGE))?;
+    connection.pragma_update(None, "journal_size_limit", signed(LARGEST_LOG))?;
     Ok(connection)
 }
 
@@ -359,8 +446,9 @@ fn migrate(connection: &Connection) -> Result<(), PoolError> {
     let transaction = begin().map_err(failed)?;
     let version = transaction.query_row("PRAGMA user_version", [], |row| row.get(0));
     let steps = match version.map_err(failed)? {
-        0 => &[SCHEMA, RESTING][..],
-        1 => &[RESTING],
+        0 => &[SCHEMA, RESTING, SMALL][..],
+        1 => &[RESTING, SMALL],
+        2 => &[SMALL],
         SCHEMA_VERSION => &[],
         found => return Err(PoolError::Schema { found, known: SCHEMA_VERSION }),
     };
@@ -381,4 +469,34 @@ fn is_full(error: &rusqlite::Error) -> bool {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Makes a catalogue as that version of the schema had it.
+    pub(in crate::pool) fn make(connection: &Connection, version: i32) {
+        for step in [SCHEMA, RESTING, SMALL].iter().take(usize::try_from(version).unwrap()) {
+            connection.execute_batch(step).unwrap();
+        }
+        connection.pragma_update(None, "user_version", version).unwrap();
+    }
+
+    #[test]
+    fn what_is_being_written_is_waited_for_by_who_reads() {
+        let directory = tempfile::tempdir().unwrap();
+        let catalogue = Catalogue::open(&directory.path().join("pool.sqlite")).unwrap();
+        let (begun, begins) = std::sync::mpsc::channel();
+        catalogue.write_later(move |sql| {
+            begun.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(20));
+            sql.execute("INSERT INTO incoming (name, version) VALUES ('a', '')", []).map(drop)
+        });
+        begins.recv().unwrap();
+        let count = |sql: &Connection| {
+            sql.query_row("SELECT count(*) FROM incoming", [], |row| row.get::<_, i64>(0))
+        };
+        assert_eq!(catalogue.read(count).unwrap(), 1);
+    }
 }

@@ -123,6 +123,9 @@ impl Pool {
         }
         let len = pieces.iter().map(|piece| piece.len() as u64).sum();
         let room = &self.0;
+        if len <= room.settings.largest_in_row {
+            return room.store_small(owner, pieces, digest, durable);
+        }
         let path = room.object_path(&digest);
         // Most often it is not there, and to look costs less than to make a file and remove it.
         let named = match room.leased_object(&path, &digest, len)? {

@@ -4,7 +4,7 @@ use fishplate_contract::{Digest, Principal, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::hash::{self, Algorithm};
-use super::object::Row;
+use super::object::{Found, Row};
 use super::{Pool, PoolError, Room, unsigned};
 use crate::grant::{Listed, principal};
 
@@ -21,6 +21,8 @@ pub struct Object {
     pub grants: Vec<Listed>,
     /// It stays until it is unpinned.
     pub pinned: bool,
+    /// It is small and rests in the catalogue: it has no file.
+    pub in_row: bool,
     /// When it came.
     pub created: Timestamp,
     /// When it was last used.
@@ -48,7 +50,8 @@ impl Pool {
         let now = self.0.now();
         self.0.catalogue.read(|sql| {
             sql.prepare_cached(
-                "SELECT number, digest, size, pinned, created, used FROM objects
+                "SELECT number, digest, size, pinned, created, used, content IS NOT NULL
+                 FROM objects
                  WHERE same IS NULL ORDER BY used DESC, number DESC",
             )?
             .query_map([], |row| {
@@ -61,6 +64,7 @@ impl Pool {
                     pinned: row.get(3)?,
                     created: Timestamp(row.get(4)?),
                     used: Timestamp(row.get(5)?),
+                    in_row: row.get(6)?,
                 })
             })?
             .collect()
@@ -101,7 +105,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::NoSuchData`]; [`PoolError::InUse`] if somebody has it leased.
     pub fn remove(&self, digest: &Digest) -> Result<u64, PoolError> {
-        let row = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
+        let Found { row, .. } = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
         self.0.remove_by_force(&row)?.ok_or(PoolError::InUse)
     }
 
@@ -109,8 +113,17 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::NoSuchData`], or if it can't be read.
-    pub fn verify(&self, digest: &Digest, tell: impl FnMut(u64)) -> Result<Verified, PoolError> {
-        let row = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
+    pub fn verify(
+        &self,
+        digest: &Digest,
+        mut tell: impl FnMut(u64),
+    ) -> Result<Verified, PoolError> {
+        let Found { row, content } = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
+        if let Some(content) = content {
+            tell(content.len() as u64);
+            let sound = self.0.lease_content(&row, content)?;
+            return Ok(if sound.is_some() { Verified::Sound } else { Verified::Damaged });
+        }
         let path = self.0.object_path(digest);
         let open = crate::lease::open_leased(&path).map_err(PoolError::io("opening", &path))?;
         let Some(file) = open else { return Ok(Verified::Missing) };
@@ -126,12 +139,14 @@ impl Pool {
 }
 
 impl Room {
-    fn row(&self, digest: &Digest) -> Result<Option<Row>, PoolError> {
+    fn row(&self, digest: &Digest) -> Result<Option<Found>, PoolError> {
         let columns = Row::COLUMNS;
         self.catalogue.read(|sql| {
-            sql.prepare_cached(&format!("SELECT {columns} FROM objects AS o WHERE digest = ?1"))?
-                .query_row([digest.as_bytes()], Row::read)
-                .optional()
+            sql.prepare_cached(&format!(
+                "SELECT {columns}, o.content FROM objects AS o WHERE digest = ?1"
+            ))?
+            .query_row([digest.as_bytes()], Found::read)
+            .optional()
         })
     }
 }

@@ -1,8 +1,9 @@
 //! The pool: files named by their SHA-256, and a catalogue of whose they are and who may have them.
+//! What is small has no file: it is in the catalogue ([`small`]).
 //!
 //! ```text
 //! DIR/                    mode 0700
-//!   pool.sqlite           the catalogue
+//!   pool.sqlite           the catalogue, with the data that is small
 //!   objects/ab/HEX        whole files, mode 0444, each named by its SHA-256
 //!   adopted/ID            whole files that are not hashed yet
 //!   incoming/             files that are being written
@@ -27,6 +28,7 @@ mod object;
 mod partial;
 mod room;
 mod settle;
+mod small;
 mod sweep;
 
 use std::collections::HashMap;
@@ -46,12 +48,14 @@ pub use error::{PoolError, Shortage};
 pub use incoming::Incoming;
 pub(crate) use incoming::WHOLE;
 pub use listing::{Object, Verified};
-pub(crate) use object::{Registered, Row};
+pub(crate) use object::{Found, Registered, Row};
 pub use partial::Partial;
 pub(crate) use room::{free_on_disk, kept_free};
+pub(crate) use small::InMemory;
 pub use sweep::Swept;
 
 use catalogue::Catalogue;
+use small::LARGEST_IN_ROW;
 
 /// Where a pool is and how much of anything is allowed. Sizes in bytes.
 #[derive(Clone, Debug)]
@@ -71,6 +75,8 @@ pub struct PoolSettings {
     pub incoming_life: Duration,
     /// How long data stays that nobody granted, pinned or used (`pool_idle`).
     pub idle: Duration,
+    /// What has no more bytes rests in the catalogue, if it comes from memory; the rest has files.
+    pub largest_in_row: u64,
 }
 
 impl PoolSettings {
@@ -85,6 +91,7 @@ impl PoolSettings {
             grant_life: 7 * DAY,
             incoming_life: DAY,
             idle: DAY,
+            largest_in_row: LARGEST_IN_ROW,
         }
     }
 }

@@ -5,12 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use fishplate_contract::{Digest, Held as _, Principal, Timestamp};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{Pool, PoolError, Room, lock, remove_file, signed, unsigned};
-use crate::lease::{Lease, open_leased};
+use super::{Pool, PoolError, Room, lock, remove_file, signed, small, unsigned};
+use crate::lease::{Leasable, Lease, open_leased};
 
 /// How often a name that comes and goes is tried before it is an error.
 const TRIES: usize = 100;
@@ -24,21 +25,40 @@ pub(crate) struct Row {
     pub(super) adopted: Option<String>,
     pub(super) size: u64,
     /// When it came.
-    created: i64,
+    pub(super) created: i64,
+    /// It rests in its row, not in a file.
+    pub(super) is_small: bool,
 }
 
 impl Row {
     /// Of `objects AS o`.
-    pub(super) const COLUMNS: &'static str = "o.number, o.digest, o.adopted, o.size, o.created";
+    pub(crate) const COLUMNS: &'static str =
+        "o.number, o.digest, o.adopted, o.size, o.created, o.content IS NOT NULL";
 
-    pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+    pub(super) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             number: row.get(0)?,
             digest: row.get::<_, Option<[u8; 32]>>(1)?.map(Digest::Sha256),
             adopted: row.get(2)?,
             size: unsigned(row.get(3)?),
             created: row.get(4)?,
+            is_small: row.get(5)?,
         })
+    }
+}
+
+/// A row, with its content if that is where the data rests.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(super) row: Row,
+    pub(super) content: Option<Bytes>,
+}
+
+impl Found {
+    /// Of a row of [`Row::COLUMNS`], then `o.content`.
+    pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        let content = row.get::<_, Option<Vec<u8>>>(6)?;
+        Ok(Self { row: Row::read(row)?, content: content.map(Bytes::from) })
     }
 }
 
@@ -94,10 +114,10 @@ impl Pool {
         self.lease_found(|sql| {
             let columns = Row::COLUMNS;
             sql.prepare_cached(&format!(
-                "SELECT {columns} FROM objects AS o JOIN holdings ON object = o.number
+                "SELECT {columns}, o.content FROM objects AS o JOIN holdings ON object = o.number
                  WHERE o.digest = ?1 AND owner = ?2"
             ))?
-            .query_row(params![digest, owner.as_str()], Row::read)
+            .query_row(params![digest, owner.as_str()], Found::read)
             .optional()
         })
     }
@@ -114,40 +134,43 @@ impl Pool {
         F: FnOnce(&Connection, i64, &str) -> rusqlite::Result<()> + Send + 'static,
     {
         let (object, len) = (lease.object().by, lease.len());
-        let quota = self.0.settings.owner_quota;
+        // What has its bytes itself may have lost its row.
+        let entry = lease.digest().zip(lease.content().cloned());
+        let entry = entry.map(|(digest, content)| Entry::Small(digest, content));
         let mut and = and;
         for attempt in 0.. {
-            let name = owner.as_str().to_owned();
+            let (name, entry, now) = (owner.as_str().to_owned(), entry.clone(), self.0.now());
+            let quotas = (self.0.settings.quota, self.0.settings.owner_quota);
             let charged = self.0.catalogue.write(false, move |sql| {
-                let Some((number, revived)) = current_number(sql, object)? else {
-                    return Ok(Charged::Gone);
+                let (entered, revived) = match entry {
+                    Some(entry) => (enter(sql, &name, len, now, &entry, quotas)?, None),
+                    None => {
+                        let Some((number, revived)) = current_number(sql, object)? else {
+                            return Ok(Charged::Gone);
+                        };
+                        (hold_more(sql, &name, number, len, quotas.1)?, revived)
+                    }
                 };
-                let held = sql
-                    .prepare_cached("SELECT 1 FROM holdings WHERE owner = ?1 AND object = ?2")?
-                    .exists(params![name, number])?;
-                if let (false, Some(quota)) = (held, quota)
-                    && owner_bytes(sql, &name)?.saturating_add(len) > quota
-                {
-                    return Ok(Charged::Refused(and));
+                match entered {
+                    Entered::Refused(limit) => Ok(Charged::Refused(and, limit)),
+                    Entered::In(number) => {
+                        and(sql, number, &name)?;
+                        Ok(Charged::Done { revived })
+                    }
                 }
-                if !held {
-                    hold(sql, &name, number, len)?;
-                }
-                and(sql, number, &name)?;
-                Ok(Charged::Done { revived })
             })?;
             match charged {
                 Charged::Done { revived: None } => return Ok(()),
                 Charged::Done { revived: Some(number) } => return self.settle_soon(number),
                 Charged::Gone => return Err(PoolError::NoSuchData),
-                Charged::Refused(again) if attempt == 0 => {
+                Charged::Refused(again, _) if attempt == 0 => {
                     self.0.make_room_for(owner, len)?;
                     and = again;
                 }
-                Charged::Refused(_) => break,
+                Charged::Refused(_, limit) => return Err(self.0.refused(limit, len)),
             }
         }
-        Err(PoolError::Quota { limit: OWNER_QUOTA, value: quota.unwrap_or(u64::MAX), wanted: len })
+        Err(PoolError::Busy)
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -171,15 +194,15 @@ impl Pool {
     /// Leases what a look-up finds. An adopted file that gets its digest meanwhile is found again.
     pub(crate) fn lease_found(
         &self,
-        mut find: impl FnMut(&Connection) -> rusqlite::Result<Option<Row>>,
+        mut find: impl FnMut(&Connection) -> rusqlite::Result<Option<Found>>,
     ) -> Result<Option<Lease>, PoolError> {
         for _ in 0..TRIES {
-            let Some(row) = self.0.catalogue.read(&mut find)? else { return Ok(None) };
-            if let Some(lease) = self.0.lease(&row)? {
-                self.0.note_use(row.number);
+            let Some(found) = self.0.catalogue.read(&mut find)? else { return Ok(None) };
+            if let Some(lease) = self.0.lease(&found)? {
+                self.0.note_use(found.row.number);
                 return Ok(Some(lease));
             }
-            if row.digest.is_some() {
+            if found.row.digest.is_some() {
                 return Ok(None);
             }
         }
@@ -188,8 +211,12 @@ impl Pool {
 }
 
 impl Room {
-    /// Leases the file of a row; `None` if it is not there, or is damaged: it is set aside then.
-    pub(super) fn lease(self: &Arc<Self>, row: &Row) -> Result<Option<Lease>, PoolError> {
+    /// Leases the data of a row; `None` if it is not there, or is damaged: it is set aside then.
+    pub(super) fn lease(self: &Arc<Self>, found: &Found) -> Result<Option<Lease>, PoolError> {
+        let row = &found.row;
+        if let Some(content) = &found.content {
+            return self.lease_content(row, content.clone());
+        }
         let path = match (&row.digest, &row.adopted) {
             (Some(digest), _) => self.object_path(digest),
             (None, Some(name)) => self.adopted_path(name),
@@ -207,7 +234,9 @@ impl Room {
             self.set_aside(&file, &path)?;
             return Ok(None);
         }
-        Ok(Some(self.lease_of(file, path, len, row.digest, By::Number(row.number))))
+        // By the digest if there is one: the number may have become another's meanwhile.
+        let by = row.digest.map_or(By::Number(row.number), By::Digest);
+        Ok(Some(self.lease_of(file, path, len, row.digest, by)))
     }
 
     pub(super) fn lease_of(
@@ -219,7 +248,7 @@ impl Room {
         by: By,
     ) -> Lease {
         let object = Registered { room: Arc::clone(self), by };
-        Lease::new(file, path, len, digest, object)
+        Lease::new(Leasable::File(file, path), len, digest, object)
     }
 
     /// It was used now; the catalogue is told with the next sweep.
@@ -281,7 +310,7 @@ impl Room {
         let Named { file, path, new } = named;
         let entered = self.enter(owner, len, durable, &Entry::Whole(digest));
         match entered {
-            Ok(number) => Ok(self.lease_of(file, path, len, Some(digest), By::Number(number))),
+            Ok(_) => Ok(self.lease_of(file, path, len, Some(digest), By::Digest(digest))),
             Err(error) => {
                 if new {
                     self.remove_if_unknown(&file, &path, &digest)?;
@@ -300,16 +329,30 @@ impl Room {
         digest: Digest,
         len: u64,
     ) -> Result<Lease, PoolError> {
-        if !self.is_room_for(owner, len)? {
+        if !self.enter_later(owner, len, &Entry::Whole(digest))? {
             return self.register(named, owner, digest, len, false);
         }
+        Ok(self.lease_of(named.file, named.path, len, Some(digest), By::Digest(digest)))
+    }
+
+    /// Has a row written soon. `false`: a quota is so near that it has to be waited for.
+    pub(super) fn enter_later(
+        &self,
+        owner: &Principal,
+        len: u64,
+        entry: &Entry,
+    ) -> Result<bool, PoolError> {
+        if !self.is_room_for(owner, len)? {
+            return Ok(false);
+        }
         let (name, now, arriving) = (owner.clone(), self.now(), Arc::clone(&self.arriving));
+        let entry = entry.clone();
         arriving.add(name.as_str(), len);
         self.catalogue.write_later(move |sql| {
             arriving.remove(name.as_str(), len);
-            enter(sql, name.as_str(), len, now, &Entry::Whole(digest), (None, None)).map(drop)
+            enter(sql, name.as_str(), len, now, &entry, (None, None)).map(drop)
         });
-        Ok(self.lease_of(named.file, named.path, len, Some(digest), By::Digest(digest)))
+        Ok(true)
     }
 
     /// Writes the row of a file, making room for it if a quota needs it.
@@ -333,15 +376,15 @@ impl Room {
             }
             self.make_room_for(owner, len)?;
         }
-        let value = match refused {
-            Some(OWNER_QUOTA) => self.settings.owner_quota,
+        Err(self.refused(refused.unwrap_or(QUOTA), len))
+    }
+
+    fn refused(&self, limit: &'static str, wanted: u64) -> PoolError {
+        let value = match limit {
+            OWNER_QUOTA => self.settings.owner_quota,
             _ => self.settings.quota,
         };
-        Err(PoolError::Quota {
-            limit: refused.unwrap_or(QUOTA),
-            value: value.unwrap_or(u64::MAX),
-            wanted: len,
-        })
+        PoolError::Quota { limit, value: value.unwrap_or(u64::MAX), wanted }
     }
 }
 
@@ -358,6 +401,8 @@ pub(super) struct Named {
 pub(super) enum Entry {
     /// A file of this digest.
     Whole(Digest),
+    /// Data of this digest that rests in its row.
+    Small(Digest, Bytes),
     /// An adopted file of this name.
     Adopted(String),
 }
@@ -368,7 +413,7 @@ enum Charged<F> {
         /// This object has to be hashed again.
         revived: Option<i64>,
     },
-    Refused(F),
+    Refused(F, &'static str),
     Gone,
 }
 
@@ -417,50 +462,68 @@ fn enter(
     entry: &Entry,
     (quota, owner_quota): (Option<u64>, Option<u64>),
 ) -> rusqlite::Result<Entered> {
-    let known = match entry {
-        Entry::Whole(digest) => sql
-            .prepare_cached("SELECT number FROM objects WHERE digest = ?1")?
-            .query_row([digest.as_bytes()], |row| row.get::<_, i64>(0))
+    let (digest, adopted, content) = match entry {
+        Entry::Whole(digest) => (Some(digest.as_bytes()), None, None),
+        Entry::Small(digest, content) => (Some(digest.as_bytes()), None, Some(content.as_ref())),
+        Entry::Adopted(name) => (None, Some(name), None),
+    };
+    let known: Option<(i64, bool)> = match digest {
+        Some(digest) => sql
+            .prepare_cached("SELECT number, content IS NOT NULL FROM objects WHERE digest = ?1")?
+            .query_row([digest], |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()?,
-        Entry::Adopted(_) => None,
+        None => None,
     };
-    let held = match known {
-        Some(number) => sql
-            .prepare_cached("SELECT 1 FROM holdings WHERE owner = ?1 AND object = ?2")?
-            .exists(params![owner, number])?,
-        None => false,
-    };
-    if let (Some(quota), None) = (quota, known)
+    if let Some((number, has_content)) = known {
+        // If room has to be made, it is not what goes for it.
+        sql.prepare_cached("UPDATE objects SET used = ?2 WHERE number = ?1")?
+            .execute([number, now])?;
+        let entered = hold_more(sql, owner, number, len, owner_quota)?;
+        if let Entered::In(number) = entered {
+            small::reconcile(sql, number, has_content, entry, now)?;
+        }
+        return Ok(entered);
+    }
+    if let Some(quota) = quota
         && total_bytes(sql)?.saturating_add(len) > quota
     {
         return Ok(Entered::Refused(QUOTA));
     }
-    if let (Some(quota), false) = (owner_quota, held)
+    if let Some(quota) = owner_quota
         && owner_bytes(sql, owner)?.saturating_add(len) > quota
     {
         return Ok(Entered::Refused(OWNER_QUOTA));
     }
-    let number = match known {
-        Some(number) => {
-            sql.prepare_cached("UPDATE objects SET used = ?2 WHERE number = ?1")?
-                .execute([number, now])?;
-            number
-        }
-        None => {
-            let (digest, adopted) = match entry {
-                Entry::Whole(digest) => (Some(digest.as_bytes()), None),
-                Entry::Adopted(name) => (None, Some(name)),
-            };
-            sql.prepare_cached(
-                "INSERT INTO objects (digest, adopted, size, created, used)
-                 VALUES (?1, ?2, ?3, ?4, ?4)",
-            )?
-            .insert(params![digest, adopted, signed(len), now])?
-        }
-    };
-    if !held {
-        hold(sql, owner, number, len)?;
+    let number = sql
+        .prepare_cached(
+            "INSERT INTO objects (digest, adopted, size, created, used, content)
+             VALUES (?1, ?2, ?3, ?4, ?4, ?5)",
+        )?
+        .insert(params![digest, adopted, signed(len), now, content])?;
+    hold(sql, owner, number, len)?;
+    Ok(Entered::In(number))
+}
+
+/// Charges an owner for an object, unless they are.
+fn hold_more(
+    sql: &Connection,
+    owner: &str,
+    number: i64,
+    len: u64,
+    quota: Option<u64>,
+) -> rusqlite::Result<Entered> {
+    let held = sql
+        .prepare_cached("SELECT 1 FROM holdings WHERE owner = ?1 AND object = ?2")?
+        .exists(params![owner, number])?;
+    if held {
+        return Ok(Entered::In(number));
     }
+    if let Some(quota) = quota
+        && owner_bytes(sql, owner)?.saturating_add(len) > quota
+    {
+        return Ok(Entered::Refused(OWNER_QUOTA));
+    }
+    hold(sql, owner, number, len)?;
     Ok(Entered::In(number))
 }
 

@@ -1,7 +1,7 @@
 //! Making room: quotas, the disk's reserve, and eviction of what nobody needs.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::sync::Mutex;
@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use fishplate_contract::{Digest, Principal};
 use nix::sys::statvfs::statvfs;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
+use super::catalogue::LARGEST_LOG;
 use super::object::{OWNER_QUOTA, QUOTA, Row, owner_bytes, total_bytes};
 use super::partial::Partial;
 use super::{PoolError, Room, Shortage, lock, remove_file};
@@ -54,13 +55,19 @@ const EVICTABLE: &str = "o.digest IS NOT NULL AND o.pinned = 0
 const TRIES: u32 = 4;
 const MOMENT: Duration = Duration::from_millis(5);
 
+/// Bytes that rows which were removed have to leave, so that it is worth it to give them back to a
+/// disk that needs them, and to one that does not.
+const GIVEN_BACK: u64 = 1 << 20;
+pub(super) const LEFT_FREE: u64 = 32 << 20;
+
 /// Where a walk along the least recently used is.
 type Cursor = (i64, i64);
 
-/// An object that nobody has in use, with the lock that keeps it so.
+/// An object that nobody has in use, with the lock that keeps it so. What is small needs none: its
+/// leases have its bytes.
 struct Locked {
     row: Row,
-    _lock: File,
+    _lock: Option<File>,
 }
 
 impl Room {
@@ -71,6 +78,14 @@ impl Room {
         let mut free = self.free_on_disk()?;
         let mut tries = TRIES;
         while tries > 0 {
+            // What is in the log is written a second time before the log can be emptied.
+            let ample = wanted.saturating_add(LARGEST_LOG);
+            if free >= ample || free >= wanted.saturating_add(self.catalogue.log_len()) {
+                return Ok(());
+            }
+            if self.catalogue.give_back(GIVEN_BACK)? {
+                free = self.free_on_disk()?;
+            }
             if free >= wanted {
                 return Ok(());
             }
@@ -170,12 +185,14 @@ impl Room {
             Err(error) => return Err(error),
         }
         let mut freed = 0;
+        let mut rows_stay = false;
         let mut at: Cursor = (i64::MIN, 0);
         while freed < bytes {
-            let batch = self.evictable(since, &mut at)?;
+            let mut batch = self.evictable(since, &mut at)?;
             if batch.is_empty() {
                 break;
             }
+            batch.retain(|row| !(rows_stay && row.is_small));
             let mut going = Vec::new();
             let mut of_these = 0;
             for row in batch {
@@ -187,7 +204,7 @@ impl Room {
                     going.push(locked);
                 }
             }
-            freed += self.remove_locked(going)?;
+            freed += self.remove_locked(going, &mut rows_stay)?;
         }
         Ok(freed)
     }
@@ -202,7 +219,7 @@ impl Room {
                  ORDER BY o.used, o.number LIMIT {BATCH}"
             ))?
             .query_map(params![now, at.0, at.1, since], |row| {
-                Ok((Row::read(row)?, row.get::<_, i64>(5)?))
+                Ok((Row::read(row)?, row.get::<_, i64>(6)?))
             })?
             .collect::<rusqlite::Result<Vec<_>>>()
         })?;
@@ -214,23 +231,30 @@ impl Room {
 
     /// Locks an object if nobody has it in use. One whose file is gone needs no lock.
     fn lock_against_leases(&self, row: Row) -> Result<Option<Locked>, PoolError> {
+        if row.is_small {
+            return Ok(Some(Locked { row, _lock: None }));
+        }
         let Some(digest) = &row.digest else { return Ok(None) };
         let path = self.object_path(digest);
         let lock = open_exclusive(&path).map_err(PoolError::io("opening", &path))?;
         // An adopted file that turned out to be another's duplicate has leases of its own, which
         // the sweep waits for.
-        Ok(lock.map(|lock| Locked { row, _lock: lock }))
+        Ok(lock.map(|lock| Locked { row, _lock: Some(lock) }))
     }
 
-    /// Removes objects that are locked, those that still nobody needs.
-    fn remove_locked(&self, going: Vec<Locked>) -> Result<u64, PoolError> {
+    /// Removes objects that are locked, those that still nobody needs. Tells in `rows_stay` whether
+    /// the disk is so full that rows can't go.
+    fn remove_locked(&self, going: Vec<Locked>, rows_stay: &mut bool) -> Result<u64, PoolError> {
+        if going.is_empty() {
+            return Ok(0);
+        }
         let now = self.now();
-        let numbers: Vec<i64> = going.iter().map(|locked| locked.row.number).collect();
+        let rows: Vec<Row> = going.iter().map(|locked| locked.row.clone()).collect();
         let gone = self.catalogue.write(false, move |sql| {
-            numbers.iter().map(|number| remove_row(sql, *number, now, false)).collect()
+            rows.iter().map(|row| remove_row(sql, row, now, false)).collect()
         });
         let gone: Vec<bool> = match gone {
-            Err(PoolError::Full { .. }) => return self.remove_before_rows(going),
+            Err(PoolError::Full { .. }) => return self.remove_before_rows(going, rows_stay),
             gone => gone?,
         };
         let mut freed = 0;
@@ -244,10 +268,18 @@ impl Room {
     /// The same on a disk that is so full that no row can be removed: files go first, after which
     /// rows can. The lock keeps new grants away, but for those of an adopted duplicate: such objects
     /// stay.
-    fn remove_before_rows(&self, going: Vec<Locked>) -> Result<u64, PoolError> {
-        let (mut freed, mut gone) = (0, Vec::new());
+    fn remove_before_rows(
+        &self,
+        going: Vec<Locked>,
+        rows_stay: &mut bool,
+    ) -> Result<u64, PoolError> {
+        let (mut freed, mut gone, mut small) = (0, Vec::new(), Vec::new());
         for Locked { row, _lock: lock } in going {
             let Some(digest) = row.digest else { continue };
+            if row.is_small {
+                small.push(row);
+                continue;
+            }
             let has_duplicates = self.catalogue.read_committed(|sql| {
                 sql.prepare_cached("SELECT 1 FROM objects WHERE same = ?1")?
                     .exists([digest.as_bytes()])
@@ -260,17 +292,26 @@ impl Room {
             // An open file would keep its room.
             drop(lock);
         }
+        let now = self.now();
+        // What the log has left is room for what is written now.
+        self.catalogue.give_back(0)?;
         let removed = self.catalogue.write(false, move |sql| {
             // Unless somebody has stored the same anew.
-            gone.iter().filter(|(_, path)| !path.exists()).try_for_each(|(number, _)| {
-                sql.prepare_cached("DELETE FROM objects WHERE number = ?1")?
-                    .execute([number])
-                    .map(drop)
+            for (number, _) in gone.iter().filter(|(_, path)| !path.exists()) {
+                sql.prepare_cached("DELETE FROM objects WHERE number = ?1 AND content IS NULL")?
+                    .execute([number])?;
+            }
+            small.iter().try_fold(0, |sum, row| {
+                Ok(if remove_row(sql, row, now, false)? { sum + row.size } else { sum })
             })
         });
         match removed {
+            Ok(small) => Ok(freed + small),
             // Rows without files are found by the sweep.
-            Ok(()) | Err(PoolError::Full { .. }) => Ok(freed),
+            Err(PoolError::Full { .. }) => {
+                *rows_stay = true;
+                Ok(freed)
+            }
             Err(error) => Err(error),
         }
     }
@@ -278,13 +319,19 @@ impl Room {
     fn remove_object_file(&self, row: &Row) -> Result<(), PoolError> {
         // Its name among the adopted is the sweep's affair: it may be another file.
         match &row.digest {
-            Some(digest) => remove_file(&self.object_path(digest)),
-            None => Ok(()),
+            Some(digest) if !row.is_small => remove_file(&self.object_path(digest)),
+            _ => Ok(()),
         }
     }
 
-    /// Removes an object whatever holds it but a lease. `None`: it is in use.
+    /// Removes an object whatever holds it but a lease of its file. `None`: it is in use.
     pub(super) fn remove_by_force(&self, row: &Row) -> Result<Option<u64>, PoolError> {
+        let (its, now) = (row.clone(), self.now());
+        let remove = move |sql: &Connection| remove_row(sql, &its, now, true);
+        if row.is_small {
+            // Unless it has become a file meanwhile.
+            return Ok(self.catalogue.write(false, remove)?.then_some(row.size));
+        }
         let path = match (&row.digest, &row.adopted) {
             (Some(digest), _) => self.object_path(digest),
             (None, Some(name)) => self.adopted_path(name),
@@ -302,11 +349,12 @@ impl Room {
         if is_there && lock.is_none() {
             return Ok(None);
         }
-        let (number, now) = (row.number, self.now());
-        self.catalogue.write(false, move |sql| remove_row(sql, number, now, true))?;
-        remove_file(&path)?;
+        let removed = self.catalogue.write(false, remove)?;
+        if removed {
+            remove_file(&path)?;
+        }
         drop(lock);
-        Ok(Some(row.size))
+        Ok(removed.then_some(row.size))
     }
 
     /// Has an owner let go of so many bytes that they hold and do not need.
@@ -347,7 +395,7 @@ impl Room {
                  ORDER BY o.used, o.number LIMIT {BATCH}"
             ))?
             .query_map(params![now, owner.as_str(), at.0, at.1], |row| {
-                Ok((Row::read(row)?, row.get::<_, i64>(5)?))
+                Ok((Row::read(row)?, row.get::<_, i64>(6)?))
             })?
             .collect::<rusqlite::Result<Vec<_>>>()
         })?;
@@ -361,8 +409,9 @@ impl Room {
     /// charged for.
     fn let_go_of(&self, owner: &Principal, row: Row, now: i64) -> Result<u64, PoolError> {
         let Some(locked) = self.lock_against_leases(row)? else { return Ok(0) };
-        let (number, owner) = (locked.row.number, owner.as_str().to_owned());
+        let (row, owner) = (locked.row.clone(), owner.as_str().to_owned());
         let (ended, last) = self.catalogue.write(false, move |sql| {
+            let number = row.number;
             let ended = sql
                 .prepare_cached(
                     "DELETE FROM holdings WHERE owner = ?2 AND object = ?1
@@ -372,7 +421,7 @@ impl Room {
                 .execute(params![number, owner, now])?;
             let held =
                 sql.prepare_cached("SELECT 1 FROM holdings WHERE object = ?1")?.exists([number])?;
-            Ok((ended > 0, !held && remove_row(sql, number, now, false)?))
+            Ok((ended > 0, !held && remove_row(sql, &row, now, false)?))
         })?;
         if last {
             self.remove_object_file(&locked.row)?;
@@ -380,8 +429,8 @@ impl Room {
         Ok(if ended { locked.row.size } else { 0 })
     }
 
-    /// Removes a file that has its digest's name but no row, unless somebody else has leased it
-    /// meanwhile, who then writes the row.
+    /// Removes a file that has its digest's name but no row, or one that has the data itself, unless
+    /// somebody else has leased it meanwhile, who then writes the row.
     pub(super) fn remove_if_unknown(
         &self,
         file: &File,
@@ -391,14 +440,21 @@ impl Room {
         if file.try_lock().is_err() || !is_at(file, path).map_err(PoolError::io("reading", path))? {
             return Ok(false);
         }
-        let known = self.catalogue.read(|sql| {
-            sql.prepare_cached("SELECT 1 FROM objects WHERE digest = ?1")?
-                .exists([digest.as_bytes()])
-        })?;
-        if !known {
-            remove_file(path)?;
+        let digest = *digest;
+        match self.catalogue.read(|sql| has_content(sql, &digest))? {
+            None => {
+                remove_file(path)?;
+                Ok(true)
+            }
+            Some(false) => Ok(false),
+            Some(true) => {
+                let path = path.to_owned();
+                // Within the transaction: who gives the content up looks for the file in theirs.
+                self.catalogue.write(false, move |sql| {
+                    Ok(has_content(sql, &digest)? == Some(true) && fs::remove_file(path).is_ok())
+                })
+            }
         }
-        Ok(!known)
     }
 
     /// Tells the catalogue what was used when.
@@ -433,12 +489,21 @@ pub(crate) fn free_on_disk(directory: &Path) -> io::Result<u64> {
     Ok(disk.blocks_available().saturating_mul(disk.fragment_size()))
 }
 
-/// Removes a row with its holdings and grants; unless `forced`, only if nobody needs it.
-fn remove_row(sql: &Connection, number: i64, now: i64, forced: bool) -> rusqlite::Result<bool> {
+/// Removes a row with its holdings and grants, unless its data rests elsewhere by now; unless
+/// `forced`, only if nobody needs it.
+fn remove_row(sql: &Connection, row: &Row, now: i64, forced: bool) -> rusqlite::Result<bool> {
     let removed = sql
         .prepare_cached(&format!(
-            "DELETE FROM objects AS o WHERE o.number = ?2 AND (?3 OR ({EVICTABLE}))"
+            "DELETE FROM objects AS o
+             WHERE o.number = ?2 AND (o.content IS NOT NULL) = ?4 AND (?3 OR ({EVICTABLE}))"
         ))?
-        .execute(params![now, number, forced])?;
+        .execute(params![now, row.number, forced, row.is_small])?;
     Ok(removed > 0)
+}
+
+/// Whether the row of a digest has the data itself; `None` if there is no row.
+fn has_content(sql: &Connection, digest: &Digest) -> rusqlite::Result<Option<bool>> {
+    sql.prepare_cached("SELECT content IS NOT NULL FROM objects WHERE digest = ?1")?
+        .query_row([digest.as_bytes()], |row| row.get(0))
+        .optional()
 }

@@ -17,7 +17,7 @@ use super::exclusive::lock_bytes;
 use super::hash::{self, Algorithm};
 use super::incoming::sync_directory;
 use super::object::{By, Row, digest_of};
-use super::{Pool, PoolError, Room, lock, remove_file};
+use super::{Pool, PoolError, Room, lock, remove_file, small};
 use crate::lease::{Lease, open_exclusive, open_leased};
 
 /// What waits to be hashed by this process, and whether a thread is at it.
@@ -126,7 +126,8 @@ impl Room {
         file.sync_all().map_err(PoolError::io("writing", &at))?;
         let there = self.link_to_digest(&at, &digest, size)?;
         sync_directory(&self.object_path(&digest))?;
-        self.catalogue.write(true, move |sql| settled(sql, number, &digest))?;
+        let now = self.now();
+        self.catalogue.write(true, move |sql| settled(sql, number, &digest, now))?;
         drop((file, there));
         self.unlink_adopted(number, &name)?;
         Ok(Some(digest))
@@ -180,7 +181,7 @@ fn row_of(sql: &Connection, number: i64) -> rusqlite::Result<Option<Row>> {
 }
 
 /// The object has this digest; if another has it already, all that it has goes there.
-fn settled(sql: &Connection, number: i64, digest: &Digest) -> rusqlite::Result<()> {
+fn settled(sql: &Connection, number: i64, digest: &Digest, now: i64) -> rusqlite::Result<()> {
     let other: Option<i64> = sql
         .prepare_cached("SELECT number FROM objects WHERE digest = ?1")?
         .query_row([digest.as_bytes()], |row| row.get(0))
@@ -190,6 +191,8 @@ fn settled(sql: &Connection, number: i64, digest: &Digest) -> rusqlite::Result<(
             .execute(params![number, digest.as_bytes()])?;
         return Ok(());
     };
+    // There is a file of that name now.
+    small::give_way_to_file(sql, other, digest, now)?;
     let step = |statement: &str| sql.prepare_cached(statement)?.execute([number, other]);
     step(
         "INSERT OR IGNORE INTO holdings (owner, object, size)

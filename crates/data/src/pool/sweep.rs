@@ -10,6 +10,7 @@ use fishplate_contract::Digest;
 use rusqlite::params;
 
 use super::exclusive::lock_bytes;
+use super::room::LEFT_FREE;
 use super::{Pool, PoolError, Room, remove_file};
 use crate::lease::open_exclusive;
 
@@ -70,6 +71,7 @@ impl Pool {
         self.settle_what_is_left()?;
         let idle = millis(room.settings.idle);
         swept.evicted += room.evict_unused_since(room.now().saturating_sub(idle), u64::MAX)?;
+        room.catalogue.give_back(LEFT_FREE)?;
         if search {
             for shard in 0..=255 {
                 room.compare(shard, &mut swept)?;
@@ -186,9 +188,11 @@ impl Room {
         let (mut from, mut to) = ([0; 32], [0xff; 32]);
         (from[0], to[0]) = (shard, shard);
         let rows: Vec<[u8; 32]> = self.catalogue.read(|sql| {
-            sql.prepare_cached("SELECT digest FROM objects WHERE digest BETWEEN ?1 AND ?2")?
-                .query_map(params![from, to], |row| row.get(0))?
-                .collect()
+            sql.prepare_cached(
+                "SELECT digest FROM objects WHERE digest BETWEEN ?1 AND ?2 AND content IS NULL",
+            )?
+            .query_map(params![from, to], |row| row.get(0))?
+            .collect()
         })?;
         for digest in rows.into_iter().filter(|row| !there.contains(&Digest::Sha256(*row))) {
             let path = self.object_path(&Digest::Sha256(digest));
@@ -197,16 +201,18 @@ impl Room {
                 if path.exists() {
                     return Ok(0);
                 }
-                sql.prepare_cached("DELETE FROM objects WHERE digest = ?1")?.execute([digest])
+                sql.prepare_cached("DELETE FROM objects WHERE digest = ?1 AND content IS NULL")?
+                    .execute([digest])
             })?;
             swept.missing += forgotten as u64;
         }
         Ok(())
     }
 
+    /// Whether there is a row of such a file.
     fn knows(&self, digest: &Digest) -> Result<bool, PoolError> {
         self.catalogue.read(|sql| {
-            sql.prepare_cached("SELECT 1 FROM objects WHERE digest = ?1")?
+            sql.prepare_cached("SELECT 1 FROM objects WHERE digest = ?1 AND content IS NULL")?
                 .exists([digest.as_bytes()])
         })
     }

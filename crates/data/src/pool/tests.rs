@@ -10,6 +10,8 @@ use tempfile::TempDir;
 use super::*;
 use crate::{GrantRequest, Lease};
 
+mod small;
+
 /// A clock that stands until it is moved.
 struct Still(AtomicI64);
 
@@ -34,6 +36,8 @@ impl Bed {
         let directory = tempfile::tempdir().unwrap();
         let mut settings = PoolSettings::new(directory.path().join("pool"));
         settings.disk_reserve = 0;
+        // The texts of these tests are short: as if they were large.
+        settings.largest_in_row = 0;
         set(&mut settings);
         let clock = Arc::new(Still(AtomicI64::new(1_000_000)));
         let pool = Pool::open(settings, clock.clone()).unwrap();

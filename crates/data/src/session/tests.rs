@@ -136,8 +136,9 @@ fn a_file_that_is_read_does_not_change_when_it_is_replaced() {
 fn a_lease_of_the_pool_is_shared_with_it() {
     let bed = Bed::new();
     let settings = PoolSettings::new(bed.directory.path().join("pool"));
+    let text = "data".repeat(usize::try_from(settings.largest_in_row).unwrap());
     let pool = Pool::open(settings, bed.clock.clone()).unwrap();
-    let lease = pool.store(&alice(), &["data".into()], None, false).unwrap();
+    let lease = pool.store(&alice(), &[text.clone().into()], None, false).unwrap();
     let id = bed.open();
     let placing = bed.sessions.put_held(&alice(), &id, "mesh", &lease).unwrap();
     let held = bed.sessions.get(&alice(), &id, "mesh").unwrap();
@@ -146,7 +147,15 @@ fn a_lease_of_the_pool_is_shared_with_it() {
     assert_ne!(placing, Placing::Copy, "this file system has links");
     pool.remove(&lease.digest().unwrap()).unwrap_err();
     drop(lease);
-    assert_eq!(fs::read_to_string(held.path()).unwrap(), "data");
+    assert_eq!(fs::read_to_string(held.path()).unwrap(), text);
+    // What is small has no file: it is copied.
+    let lease = pool.store(&alice(), &["small".into()], None, false).unwrap();
+    assert_eq!(bed.sessions.put_held(&alice(), &id, "tiny", &lease).unwrap(), Placing::Copy);
+    drop(lease);
+    let held = bed.sessions.get(&alice(), &id, "tiny").unwrap();
+    assert_eq!(fs::read_to_string(held.path()).unwrap(), "small");
+    let about = fs::symlink_metadata(held.path()).unwrap();
+    assert_eq!((about.is_file(), about.mode() & 0o7777), (true, 0o444));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fishplate_contract::{Clock, Digest, Held as _, SystemClock, Timestamp};
+use fishplate_data::pool::Verified;
 use fishplate_data::session::SessionSettings;
 use fishplate_data::{
     Adoption, GrantRequest, Incoming, Lease, Pool, PoolError, PoolSettings, Sessions,
@@ -34,10 +35,15 @@ impl Clock for Later {
 }
 
 fn open(place: &Path, later: Duration) -> Pool {
+    open_with(place, later, PoolSettings::new(place).largest_in_row)
+}
+
+fn open_with(place: &Path, later: Duration, largest_in_row: u64) -> Pool {
     let mut settings = PoolSettings::new(place.join("pool"));
     settings.quota = Some(12 << 20);
     settings.disk_reserve = 0;
     settings.grant_life = Duration::from_hours(1000);
+    settings.largest_in_row = largest_in_row;
     Pool::open(settings, Arc::new(Later(later))).unwrap()
 }
 
@@ -80,8 +86,10 @@ fn wrong(lease: &Lease) -> Option<String> {
 #[ignore = "runs as a child of the test below"]
 fn writer() {
     let place = place();
-    let pool = open(&place, Duration::ZERO);
     let mut dice = Dice(u64::from(std::process::id()).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    // The same data has a file with one process and none with another.
+    let largest_in_row = [0, 2000, 16 << 10][dice.roll(3)];
+    let pool = open_with(&place, Duration::ZERO, largest_in_row);
     let mut grants: Vec<String> = Vec::new();
     let mut leases: Vec<Lease> = Vec::new();
     say("ready");
@@ -112,7 +120,7 @@ fn step(
 ) -> Result<Option<Lease>, PoolError> {
     let owner = owner(dice.roll(3));
     let request = GrantRequest { origin: "http://a".to_owned(), ..GrantRequest::default() };
-    match dice.roll(10) {
+    match dice.roll(12) {
         0..=2 => {
             let pieces = [content(dice.roll(40))];
             pool.store(&owner, &pieces, None, dice.roll(8) == 0).map(Some)
@@ -126,6 +134,11 @@ fn step(
             Ok(None)
         }
         4 | 8 => receive(pool, dice).map(Some),
+        9 | 10 => {
+            let mut incoming = pool.receive(&owner, None, None)?;
+            incoming.append(content(dice.roll(40)))?;
+            incoming.commit(None, dice.roll(8) == 0).map(Some)
+        }
         5 => {
             let bytes = content(dice.roll(60));
             let file = place.join(format!("output-{}-{}", std::process::id(), dice.roll(1000)));
@@ -357,10 +370,15 @@ fn check_pool(place: &Path, granted: &HashMap<String, String>) {
 
     let mut there: Vec<_> = files(&directory.join("objects")).iter().map(|it| whole(it)).collect();
     let objects = pool.objects().unwrap();
-    let mut known: Vec<_> = objects.iter().map(|object| object.digest.unwrap()).collect();
+    let has_file = objects.iter().filter(|object| !object.in_row);
+    let mut known: Vec<_> = has_file.map(|object| object.digest.unwrap()).collect();
     there.sort();
     known.sort();
     assert_eq!(there, known, "files and rows agree");
+    for object in &objects {
+        let digest = object.digest.unwrap();
+        assert_eq!(pool.verify(&digest, |_| {}).unwrap(), Verified::Sound);
+    }
     assert_eq!(files(&directory.join("adopted")), Vec::<std::path::PathBuf>::new());
     for left in files(&directory.join("incoming")) {
         let name = left.file_name().unwrap().to_str().unwrap().to_owned();

@@ -125,3 +125,47 @@ fn what_was_adopted_survives_its_process() {
         assert_eq!(fs::read(granted.lease.path()).unwrap(), [3; 90_000]);
     }
 }
+
+#[test]
+#[ignore = "runs as a child of the test below"]
+fn small_holder() {
+    let pool = open(&place());
+    let lease = pool.store(&owner(0), &bytes(1, 1000), None, true).unwrap();
+    println!("\n@ holds");
+    std::io::stdout().flush().unwrap();
+    std::io::stdin().lines().next().unwrap().unwrap();
+    let grant = pool.grant(&lease, &owner(0), GrantRequest::default()).unwrap();
+    println!("\n@ {}", grant.url);
+    std::io::stdout().flush().unwrap();
+    std::io::stdin().lines().for_each(drop);
+}
+
+#[test]
+fn small_data_that_goes_while_another_process_uses_it_can_be_granted() {
+    for with_file in [false, true] {
+        let bed = tempfile::tempdir().unwrap();
+        let mut holder =
+            child("sharing::small_holder", bed.path()).stdin(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(holder.stdout.take().unwrap()).lines();
+        assert!(lines.by_ref().map_while(Result::ok).any(|line| line == "@ holds"));
+        let pool = open(bed.path());
+        let digest = sha256(&bytes(1, 1000)[0]);
+        assert_eq!(files(&bed.path().join("pool/objects")).len(), 0);
+        assert!(pool.find(&owner(1), &digest).unwrap().is_none());
+        assert_eq!(pool.remove(&digest).unwrap(), 1000);
+        // Its number is another's, and it may be a file by now.
+        pool.store(&owner(1), &bytes(2, 1000), None, true).unwrap();
+        if with_file {
+            let mut incoming = pool.receive(&owner(1), None, None).unwrap();
+            incoming.append(vec![1; 1000]).unwrap();
+            incoming.commit(None, false).unwrap();
+        }
+        holder.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        let granted = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("@ "));
+        let granted = pool.redeem(&granted.unwrap()[2..]).unwrap().unwrap();
+        kill(&mut holder);
+        assert_eq!(fs::read(granted.lease.path()).unwrap(), [1; 1000]);
+        assert_eq!(files(&bed.path().join("pool/objects")).len(), usize::from(with_file));
+        assert_eq!(pool.total().unwrap(), 2000);
+    }
+}

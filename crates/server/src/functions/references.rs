@@ -257,7 +257,13 @@ impl OutputFile {
     fn pooled(&self, data: &Data, owner: &Principal) -> Result<Lease, PoolError> {
         match &self.payload {
             Payload::Spooled(held) if held.is_shared() => {
-                data.pool.adopt(owner, held.path(), Adoption::Copy)
+                // By what is open: what the pool has in memory has no name of its own.
+                let file = File::open(held.path()).map_err(|source| PoolError::Io {
+                    what: "opening",
+                    path: held.path().to_owned(),
+                    source,
+                })?;
+                data.pool.adopt_open(owner, &file)
             }
             // The file is another name of it when the function's own goes.
             Payload::Spooled(held) => data.pool.adopt(owner, held.path(), Adoption::Link),
