@@ -167,6 +167,21 @@ async fn limits_hold_when_the_worker_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_request_to_end_a_job_is_not_lost_with_its_worker() {
+    let bed = Bed::new();
+    for round in 0..40 {
+        let order = bed.order(": > up; sleep 1000", |_| {});
+        let handle = bed.start(&order).await;
+        up(&order).await;
+        bed.kill_workers();
+        // The request comes before, while and after it is seen that the worker is dead.
+        tokio::time::sleep(Duration::from_micros(round * 20)).await;
+        bed.executor.cancel(&handle).await;
+        assert!(end(&bed.executor, &handle).await.unwrap().cancelled, "round {round}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn workers_go_on_without_a_keeper_and_a_new_one_starts() {
     let bed = Bed::new();
     let order = bed.order(": > up; while [ ! -e go ]; do sleep 0.01; done; exit 9", |_| {});

@@ -281,7 +281,9 @@ impl LocalExecutor {
             } else {
                 // The worker was killed; from now on the journal is all there is.
                 shared.near().remove(&name);
-                if cancelled {
+                // Whoever asked for its end just before may not have been heard yet.
+                let asked = std::pin::pin!(cancel.notified()).enable();
+                if cancelled || asked {
                     shared.end(&name).await;
                 }
                 shared.follow(&name);
