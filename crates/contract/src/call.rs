@@ -131,6 +131,11 @@ impl Principal {
         Self(name.into())
     }
 
+    /// Nobody in particular.
+    pub fn is_anonymous(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Its name; empty if it is anonymous.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -82,7 +82,7 @@ fn list() -> Operation {
     ];
     operation(
         "list",
-        "The caller's sessions, the last used first.",
+        "The caller's sessions, the last used first, where callers are known by name.",
         vec![],
         vec![Parameter::new("session", DataType::Record(fields)).repeated().help("A session.")],
     )
@@ -167,6 +167,12 @@ pub(crate) async fn answer(
             "close" => {
                 sessions.close(&owner, &given.session()?)?;
                 Ok(vec![Argument::text("closed", "true")])
+            }
+            "list" if owner.is_anonymous() => {
+                // Its ID is all that keeps a session from others who have no name.
+                let what = "this server does not know its callers by name, and without one a \
+                            session is theirs who have its ID: none is listed";
+                Err(Fault::new(FaultCode::NotSupported, what))
             }
             "list" => {
                 let told = |session: Session| {

@@ -87,6 +87,8 @@ struct FilesArgs {
 }
 
 /// List your sessions on a server: ID, last use, and when each would end
+///
+/// Only where the server knows its callers by name: without one, a session is theirs who have its ID.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   fishplate session list http://somewhere.com")]

@@ -102,8 +102,8 @@ fn files_stay_in_the_session_until_it_is_closed() {
 fn what_is_removed_from_a_session_is_gone_and_so_is_its_address() {
     let (server, user) = (server(&[]), User::new());
     let (base, make) = (base(&server), format!("{}/make", base(&server)));
-    let ids: Vec<String> = (0..2).map(|_| user.succeed(&["session", "open", &base])).collect();
-    let [id, other] = [ids[0].trim(), ids[1].trim()];
+    let id = user.succeed(&["session", "open", &base]);
+    let id = id.trim();
     let said = user.succeed(&["call", &make, "bytes=1000", "--session", id]);
     let url = said.strip_prefix("mesh: ").unwrap().trim();
     assert_eq!(curl(&[url]).status, 200);
@@ -115,12 +115,25 @@ fn what_is_removed_from_a_session_is_gone_and_so_is_its_address() {
         let gone = fault(&user, &["session", "remove", &base, id, name]);
         assert_eq!((&gone["code"], &gone["parameter"]), (&json!(code), &json!("name")), "{gone}");
     }
-    // The one that was used last comes first.
-    let listed = user.json(&["session", "list", &base]);
-    let of = |nth: usize, field: &str| listed["sessions"][nth][field].as_str().unwrap().to_owned();
-    assert_eq!([of(0, "session"), of(1, "session")], [id, other], "{listed}");
-    assert!(of(0, "opened") <= of(0, "used") && of(0, "used") < of(0, "expires"), "{listed}");
-    assert!(user.succeed(&["session", "list", &base]).starts_with(&format!("{id}  used ")));
+    // Nobody finds out others' sessions where all are nobody.
+    let refused = fault(&user, &["session", "list", &base]);
+    assert_eq!(refused["code"], "NotSupported", "{refused}");
+}
+
+#[test]
+fn a_caller_with_a_name_lists_their_sessions_and_no_others() {
+    let server = server(&["--user-header", "X-User"]);
+    let ask = |user: &str, operation: &str, children: &str| {
+        session(&server, &format!("X-User: {user}\r\n"), operation, children)
+    };
+    let open = |user: &str| ask(user, "open", "").text("session").unwrap().to_owned();
+    let ids = [open("ada"), open("ada")];
+    let others = open("bob");
+    assert_eq!(ask("ada", "touch", &format!("<session>{}</session>", ids[0])).status, 200);
+    let listed = ask("ada", "list", "").body;
+    let at = |id: &str| listed.find(id);
+    assert!(at(&ids[0]).unwrap() < at(&ids[1]).unwrap(), "the last used first: {listed}");
+    assert_eq!(at(&others), None, "{listed}");
 }
 
 #[test]
