@@ -75,17 +75,22 @@ impl Sessions {
     /// # Errors
     /// See [`Error`]; [`Error::NoSessions`] if it has none.
     pub async fn find(url: &str, settings: Settings) -> Result<Self, Error> {
+        let mut refused = None;
         for candidate in location::beside(&location::parse(url)?, "session")? {
             let found = Service::connect_with(&candidate.to_string(), settings.clone()).await;
             match found {
                 Ok(service) if service.description().namespace == NAMESPACE => {
                     return Ok(Self { service });
                 }
+                // There may be sessions, though not for everybody.
+                Err(error @ Error::Http { status: 401 | 403 | 407 | 429 | 500.., .. }) => {
+                    refused.get_or_insert(error);
+                }
                 Ok(_) | Err(Error::Http { .. } | Error::NotWsdl { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        Err(Error::NoSessions { url: url.to_owned() })
+        Err(refused.unwrap_or_else(|| Error::NoSessions { url: url.to_owned() }))
     }
 
     /// Opens a session; it ends when nobody has used it for `idle`, or for as long as the server

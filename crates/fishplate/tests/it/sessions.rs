@@ -134,6 +134,9 @@ fn a_caller_with_a_name_lists_their_sessions_and_no_others() {
     let at = |id: &str| listed.find(id);
     assert!(at(&ids[0]).unwrap() < at(&ids[1]).unwrap(), "the last used first: {listed}");
     assert_eq!(at(&others), None, "{listed}");
+    // Who is not let in is told so, and not that there are no sessions.
+    let said = User::new().run(&["session", "open", &base(&server)]);
+    assert!(said.code != 0 && said.stderr.contains("401"), "{said:?}");
 }
 
 #[test]
