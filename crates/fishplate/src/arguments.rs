@@ -69,6 +69,10 @@ impl Wanted {
         self.to.clone().unwrap_or_else(|| PathBuf::from(&self.name))
     }
 
+    fn choice(&self) -> OutputChoice {
+        OutputChoice { name: self.name.clone(), form: self.form, to: self.deliver_to.clone() }
+    }
+
     /// It may go into a file.
     pub(crate) fn may_be_file(&self) -> bool {
         self.form != OutputForm::Reference
@@ -293,19 +297,20 @@ pub(crate) fn outputs_only(words: &[String]) -> Result<Vec<Wanted>, WordError> {
     parse_all(words).map(|(_, outputs)| outputs)
 }
 
-/// What the server is told of the outputs. By value is what it does anyway, unless the call is in a
-/// session or has a choice for all.
+/// What the server is told of the outputs of a call. By value is what it does anyway, unless the call
+/// is in a session or has a choice for all.
 pub(crate) fn choices(wanted: &[Wanted], in_session: bool) -> Vec<OutputChoice> {
     let all = wanted.iter().any(|wanted| wanted.name == OutputChoice::ALL);
     let told = wanted.iter().filter(|wanted| {
         in_session || all || wanted.form != OutputForm::Value || wanted.deliver_to.is_some()
     });
-    let choice = |wanted: &Wanted| OutputChoice {
-        name: wanted.name.clone(),
-        form: wanted.form,
-        to: wanted.deliver_to.clone(),
-    };
-    told.map(choice).collect()
+    told.map(Wanted::choice).collect()
+}
+
+/// What the server is told of the outputs of a job that has ended: all of it, because the call may have
+/// chosen otherwise.
+pub(crate) fn choices_again(wanted: &[Wanted]) -> Vec<OutputChoice> {
+    wanted.iter().map(Wanted::choice).collect()
 }
 
 /// The values of the inputs: a file's bytes for a file input, the numbers in it for an array, a file's
@@ -493,6 +498,9 @@ mod tests {
         let choice = |name: &str, form| (name.to_owned(), form);
         assert_eq!(told(&["out:a", "ref:b"], false), [choice("b", "reference")]);
         assert_eq!(told(&["out:a"], true), [choice("a", "value")]);
+        let again = choices_again(&wanted(&["out:a", "ref:b"]));
+        let again: Vec<_> = again.iter().map(|it| (&*it.name, it.form.name())).collect();
+        assert_eq!(again, [("a", "value"), ("b", "reference")]);
         let all = [choice("a", "value"), choice("*", "auto")];
         assert_eq!(told(&["out:a", "auto:*"], false), all);
         assert_eq!(

@@ -61,12 +61,27 @@ impl Answer {
         named(name).or_else(|| named(OutputChoice::ALL))
     }
 
-    /// Whether a file or array output of so many bytes goes by reference.
-    pub fn by_reference(&self, name: &str, len: u64, reference_size: u64) -> bool {
+    /// By value, by reference, or as the server likes.
+    pub(crate) fn form(&self, name: &str) -> OutputForm {
         let form = self.choice(name).and_then(|choice| OutputForm::from_name(&choice.form));
         let unchosen =
             if self.session.is_some() { OutputForm::Reference } else { OutputForm::Value };
-        match form.unwrap_or(unchosen) {
+        form.unwrap_or(unchosen)
+    }
+
+    /// The same with choices that were made later: what they do not name stays as it was chosen.
+    pub(crate) fn chosen_again(&self, mut again: Vec<Choice>) -> Self {
+        if !again.iter().any(|choice| choice.name == OutputChoice::ALL) {
+            let stays = |earlier: &&Choice| again.iter().all(|it| it.name != earlier.name);
+            let earlier: Vec<_> = self.choices.iter().filter(stays).cloned().collect();
+            again.extend(earlier);
+        }
+        Self { session: self.session.clone(), choices: again }
+    }
+
+    /// Whether a file or array output of so many bytes goes by reference.
+    pub fn by_reference(&self, name: &str, len: u64, reference_size: u64) -> bool {
+        match self.form(name) {
             OutputForm::Value => false,
             OutputForm::Reference => true,
             OutputForm::Auto => len >= reference_size,
@@ -184,6 +199,27 @@ mod tests {
         assert!(answer.by_reference("grid", 1, 1) && !answer.by_reference("grid", 0, 1));
         assert_eq!(answer.destination("mesh"), Some("mailto:ann@example.org"));
         assert_eq!(answer.destination("grid"), None);
+    }
+
+    #[test]
+    fn a_later_choice_overrides_the_earlier_one_of_what_it_names() {
+        let (value, reference) = (OutputForm::Value, OutputForm::Reference);
+        let rules = [rule("mesh", "raw"), rule("grid", "double[]")];
+        let chosen = |wanted: &[OutputChoice]| choices(&rules, wanted).unwrap();
+        let to = Some("mailto:ann@example.org");
+        let earlier = Answer {
+            choices: chosen(&[wanted("mesh", reference, None), wanted("grid", reference, to)]),
+            ..Answer::default()
+        };
+        let one = earlier.chosen_again(chosen(&[wanted("mesh", value, None)]));
+        assert_eq!((one.form("mesh"), one.form("grid")), (value, reference));
+        assert_eq!(one.destination("grid"), to);
+        let all = earlier.chosen_again(chosen(&[wanted("*", OutputForm::Auto, None)]));
+        assert_eq!((all.form("mesh"), all.form("grid")), (OutputForm::Auto, OutputForm::Auto));
+        assert_eq!(all.destination("grid"), None);
+        let all = Answer { choices: chosen(&[wanted("*", reference, to)]), ..Answer::default() };
+        let but_one = all.chosen_again(chosen(&[wanted("mesh", value, None)]));
+        assert_eq!((but_one.destination("mesh"), but_one.destination("grid")), (None, to));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::call::Shown;
 use super::client::{Connection, job, run_interruptible, session};
-use crate::arguments::{check_outputs, choices, outputs_only};
+use crate::arguments::{check_outputs, choices_again, outputs_only};
 use crate::deliver::{Fetch, check_directories, check_targets, spool_dir};
 use crate::exit::Exit;
 use crate::output::{Output, json, progress};
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         let meter = Arc::new(Meter::default());
         let options = Options {
             session: args.session,
-            outputs: choices(&wanted, args.session.is_some()),
+            outputs: choices_again(&wanted),
             spool_dir: spool_dir(&wanted, outputs),
             meter: Some(Arc::clone(&meter)),
             ..Options::default()

@@ -222,6 +222,39 @@ fn a_session_is_its_owners_and_has_a_quota() {
 }
 
 #[test]
+fn what_a_full_session_or_pool_refuses_can_be_had_by_value() {
+    let limits = ["--limit", "session_quota=1MB", "--limit", "pool_owner_quota=1MB"];
+    let limits = [&limits[..], &["--limit", "reference_size=1KiB"]].concat();
+    let (server, user) = (server(&limits), User::new());
+    let base = base(&server);
+    let make = format!("{base}/make");
+    let id = user.succeed(&["session", "open", &base]);
+    let id = id.trim();
+    let full = fault(&user, &["call", &make, "bytes=2000000", "--session", id]);
+    assert_eq!(full["code"], json!("QuotaExceeded"), "{full}");
+    let jobs = user.json(&["jobs", &make]);
+    let in_session = jobs["jobs"][0]["job"].as_str().unwrap().to_owned();
+    let chosen = user.succeed(&["spawn", &make, "bytes=2000000", "ref:mesh"]);
+    user.succeed(&["wait", &make, chosen.trim()]);
+    let size = |name: &str| fs::metadata(user.path(name)).unwrap().len();
+    for (at, job) in [&*in_session, chosen.trim()].into_iter().enumerate() {
+        let refused = fault(&user, &["results", &make, job, "ref:mesh"]);
+        assert_eq!(refused["code"], json!("QuotaExceeded"), "{refused}");
+        for form in ["out", "auto"] {
+            let to = format!("{form}{at}");
+            user.succeed(&["results", &make, job, &format!("{form}:mesh={to}")]);
+            assert_eq!(size(&to), 2_000_000, "{to}");
+        }
+    }
+    for words in [&["--session", id][..], &[]] {
+        let call = ["call", &make, "bytes=2000001", "auto:mesh=called"];
+        user.succeed(&[&call[..], words].concat());
+        assert_eq!(size("called"), 2_000_001, "{words:?}");
+        fs::remove_file(user.path("called")).unwrap();
+    }
+}
+
+#[test]
 fn the_services_of_the_server_itself_have_their_names_and_can_be_left_out() {
     let user = User::new();
     let mut server = Server::prepare();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::{
-    Argument, Array, DataRef, Element, Fault, FaultCode, JobId, OutputChoice, Payload, Principal,
-    Value,
+    Argument, Array, DataRef, Element, Fault, FaultCode, JobId, OutputChoice, OutputForm, Payload,
+    Principal, Value,
 };
 
 use super::output::{self, OutputHeld, Remembered};
@@ -56,7 +56,9 @@ impl Engine {
         self.outcome(owner, job, &conclusion, again).await
     }
 
-    /// What a conclusion means to its owner: every output as it was chosen with the call, or `again`.
+    /// What a conclusion means to its owner: every output as it was chosen `again`, else with the
+    /// call. What the server may choose, or was not chosen again, goes by value where a quota or the
+    /// disk has no room for it.
     ///
     /// # Errors
     /// The fault that the job ended with, unless that is only that an output could not be sent and
@@ -81,12 +83,29 @@ impl Engine {
         for (at, output) in outputs.iter().enumerate() {
             let sent = conclusion.sent_as(output).filter(|_| {
                 let to = conclusion.answer.destination(&output.name).is_some();
-                if to { rechosen.is_none() } else { shared.refers(answer, output) }
+                if to {
+                    answer.destination(&output.name).is_some()
+                } else {
+                    shared.refers(answer, output)
+                }
             });
             let value = match sent {
                 Some(sent) => refer(sent.reference()),
                 None if shared.refers(answer, output) => {
-                    refer(shared.adopt(owner, job, answer, outputs, at).await?)
+                    let insisted = match rechosen {
+                        Some(_) => again
+                            .iter()
+                            .any(|it| it.name == output.name || it.name == OutputChoice::ALL),
+                        None => true,
+                    };
+                    let by_value = !insisted || answer.form(&output.name) == OutputForm::Auto;
+                    match shared.adopt(owner, job, answer, outputs, at).await {
+                        Ok(reference) => refer(reference),
+                        Err(fault) if by_value && lacks_room(&fault) => {
+                            shared.value(job, output)?
+                        }
+                        Err(fault) => return Err(fault),
+                    }
                 }
                 None => shared.value(job, output)?,
             };
@@ -110,7 +129,7 @@ impl Engine {
             return Err(Fault::new(FaultCode::NotSupported, what).parameter(&choice.name).job(job));
         }
         let choices = answer::choices(&self.plan(job)?.outputs, again)?;
-        Ok(Some(Answer { choices, session: conclusion.answer.session.clone() }))
+        Ok(Some(conclusion.answer.chosen_again(choices)))
     }
 }
 
@@ -215,6 +234,11 @@ impl Shared {
 
 fn held(root: &Path, path: &str, len: u64) -> Value {
     Value::Data(Payload::Spooled(Arc::new(OutputHeld::new(root.join(path), len))))
+}
+
+/// The pool or the session has no room: by value it can be had all the same.
+pub(super) fn lacks_room(fault: &Fault) -> bool {
+    matches!(fault.code, FaultCode::QuotaExceeded | FaultCode::StorageFull)
 }
 
 /// This server moves no data by reference.

@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fishplate_contract::{DataRef, Fault, FaultCode, JobId, JobState, TransferState};
+use fishplate_contract::{DataRef, Fault, FaultCode, JobId, JobState, OutputForm, TransferState};
 use tokio::task::JoinSet;
 
-use super::outcome::no_references;
+use super::outcome::{lacks_room, no_references};
 use super::output::{self, Remembered};
 use super::transfers::Move;
 use super::{Shared, lock};
@@ -97,19 +97,24 @@ impl Shared {
         };
         let outputs: Arc<[Output]> = conclusion.outputs().into();
         let record = Arc::new(record);
-        let session = conclusion.answer.session();
+        let answer = Arc::new(conclusion.answer.clone());
+        let session = answer.session();
         let mut tasks = JoinSet::new();
         for parcel in parcels {
-            let (shared, outputs, record) =
-                (Arc::clone(self), Arc::clone(&outputs), Arc::clone(&record));
+            let (shared, outputs, record, answer) =
+                (Arc::clone(self), Arc::clone(&outputs), Arc::clone(&record), Arc::clone(&answer));
             tasks.spawn(async move {
                 let name = outputs[parcel.at].name.clone();
-                let sent = shared.send(&record, &outputs, parcel, session).await;
-                sent.map_err(|fault| fault.parameter(name))
+                // What the server may choose goes by value then.
+                let by_value = parcel.to.is_none() && answer.form(&name) == OutputForm::Auto;
+                match shared.send(&record, &outputs, parcel, session).await {
+                    Err(fault) if by_value && lacks_room(&fault) => Ok(None),
+                    sent => sent.map(Some).map_err(|fault| fault.parameter(name)),
+                }
             });
         }
         while let Some(one) = tasks.join_next().await {
-            sent.push(one.unwrap_or_else(|error| {
+            sent.extend(one.unwrap_or_else(|error| {
                 tracing::error!(%job, %error, "sending an output failed");
                 Err(Fault::new(FaultCode::Internal, "the output was not sent"))
             })?);

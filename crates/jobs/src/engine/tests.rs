@@ -56,11 +56,14 @@ struct Fixture {
     directory: tempfile::TempDir,
     store: Arc<dyn Store>,
     executor: Arc<FakeExecutor>,
+    /// What the server may choose goes by reference from so many bytes on.
+    reference_size: u64,
 }
 
 impl Fixture {
     fn on(store: impl Store + 'static, directory: tempfile::TempDir, seed: u64) -> Self {
-        Self { directory, store: Arc::new(store), executor: Arc::new(FakeExecutor::new(seed)) }
+        let executor = Arc::new(FakeExecutor::new(seed));
+        Self { directory, store: Arc::new(store), executor, reference_size: 1 << 20 }
     }
 
     fn each(seed: u64) -> [Self; 2] {
@@ -71,6 +74,7 @@ impl Fixture {
 
     fn engine(&self) -> Engine {
         let settings = Settings {
+            reference_size: self.reference_size,
             observe_every: Duration::from_millis(2),
             lease: Duration::from_millis(300),
             max_queued: 100,

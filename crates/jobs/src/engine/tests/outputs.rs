@@ -69,7 +69,12 @@ impl Bed {
         let fetcher = Arc::new(FakeFetcher::default());
         hold.iter().for_each(|url| fetcher.hold(url));
         for url in fail {
-            fetcher.fail(url, Fault::new(FaultCode::TransferFailed, "nobody there"));
+            // What is no address is an output that has no room in the pool or the session.
+            let fault = match url.contains(':') {
+                true => Fault::new(FaultCode::TransferFailed, "nobody there"),
+                false => Fault::new(FaultCode::QuotaExceeded, "full"),
+            };
+            fetcher.fail(url, fault);
         }
         let moves: Arc<dyn Fetcher> = Arc::<FakeFetcher>::clone(&fetcher);
         let engine = fixture.engine().fetched_by(moves);
@@ -263,8 +268,48 @@ async fn a_full_session_fails_the_job() {
         let chosen = CallOptions { session, ..CallOptions::default() };
         let mut bed = Bed::new(fixture, &chosen, &[], &["mesh"]).await;
         let end = bed.end().await;
-        assert_eq!(end.fault(bed.job).unwrap().parameter.as_deref(), Some("mesh"));
+        let fault = end.fault(bed.job).unwrap();
+        assert_eq!(
+            (fault.code, fault.parameter.as_deref()),
+            (FaultCode::QuotaExceeded, Some("mesh"))
+        );
         assert!(end.unsent);
+        let insisted = [choice("mesh", OutputForm::Reference, None)];
+        assert_eq!(bed.results(&insisted).await.unwrap_err().code, FaultCode::QuotaExceeded);
+        for (name, form) in
+            [("mesh", OutputForm::Value), ("mesh", OutputForm::Auto), ("n", OutputForm::Value)]
+        {
+            let shown = bed.shown(&[choice(name, form, None)]).await;
+            assert_eq!(shown[0], "value", "{name} {form:?}");
+            assert!(shown[3].contains("/session/"), "{shown:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_server_may_choose_goes_by_value_where_there_is_no_room() {
+    for mut fixture in Fixture::each(4) {
+        let session = Some(SessionId::from_bytes([5; 16]));
+        let auto = options(&[choice("mesh", OutputForm::Auto, None)]);
+        fixture.reference_size = 0;
+        let in_session = CallOptions { session, ..auto };
+        let mut bed = Bed::new(fixture, &in_session, &[], &["mesh"]).await;
+        assert_eq!(bed.end().await.state(), JobState::Done);
+        let shown = bed.shown(&[]).await;
+        assert_eq!(shown[0], "value");
+        assert!(shown[1].contains("/session/"), "{shown:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_pool_keeps_nobody_from_the_outputs_by_value() {
+    for fixture in Fixture::each(3) {
+        let reference = options(&[choice("mesh", OutputForm::Reference, None)]);
+        let mut bed = Bed::new(fixture, &reference, &[], &["mesh.frd"]).await;
+        assert_eq!(bed.end().await.state(), JobState::Done);
+        assert_eq!(bed.results(&[]).await.unwrap_err().code, FaultCode::QuotaExceeded);
+        assert_eq!(bed.shown(&[choice("mesh", OutputForm::Value, None)]).await, ["value"; 5]);
+        assert_eq!(bed.shown(&[choice("grid", OutputForm::Value, None)]).await, ["value"; 5]);
     }
 }
 
