@@ -88,7 +88,7 @@ def empty_pool(tools: Tools, server: Server) -> None:
                             stdout=subprocess.PIPE, text=True)
     digests = [entry["digest"] for entry in json.loads(listed.stdout)["objects"]]
     if digests:
-        subprocess.run([tools.binary, "pool", "remove", "--data", server.data, *digests], check=True,
+        subprocess.run([tools.binary, "pool", "remove", "--force", "--data", server.data, *digests], check=True,
                        stdout=subprocess.DEVNULL)
 
 

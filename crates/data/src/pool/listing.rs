@@ -29,6 +29,15 @@ pub struct Object {
     pub used: Timestamp,
 }
 
+/// Files that will go because their content is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Duplicates {
+    /// How many they are.
+    pub count: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
 /// What verifying found of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verified {
@@ -71,7 +80,23 @@ impl Pool {
         })
     }
 
-    /// Bytes of all objects together.
+    /// Adopted files that were found to be the same as an object, and stand beside it until the next
+    /// sweep, or until nobody reads them.
+    ///
+    /// # Errors
+    /// If the catalogue can't be read.
+    pub fn duplicates(&self) -> Result<Duplicates, PoolError> {
+        self.0.catalogue.read(|sql| {
+            sql.prepare_cached(
+                "SELECT count(*), coalesce(sum(size), 0) FROM objects WHERE same IS NOT NULL",
+            )?
+            .query_row([], |row| {
+                Ok(Duplicates { count: unsigned(row.get(0)?), bytes: unsigned(row.get(1)?) })
+            })
+        })
+    }
+
+    /// Bytes of all objects together, of duplicates too, and of what rests in part.
     ///
     /// # Errors
     /// If the catalogue can't be read.
@@ -106,7 +131,16 @@ impl Pool {
     /// [`PoolError::NoSuchData`]; [`PoolError::InUse`] if somebody has it leased.
     pub fn remove(&self, digest: &Digest) -> Result<u64, PoolError> {
         let Found { row, .. } = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
-        self.0.remove_by_force(&row)?.ok_or(PoolError::InUse)
+        self.0.remove_object(&row, true)?.ok_or(PoolError::InUse)
+    }
+
+    /// Removes an object that is neither pinned nor granted. Gives its length.
+    ///
+    /// # Errors
+    /// As [`Pool::remove`]; [`PoolError::InUse`] also if it is pinned or granted.
+    pub fn remove_unheld(&self, digest: &Digest) -> Result<u64, PoolError> {
+        let Found { row, .. } = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
+        self.0.remove_object(&row, false)?.ok_or(PoolError::InUse)
     }
 
     /// Hashes an object again, and sets it aside if it is damaged; tells after each piece how many bytes it had.

@@ -47,7 +47,7 @@ pub(crate) use error::is_full;
 pub use error::{PoolError, Shortage};
 pub use incoming::Incoming;
 pub(crate) use incoming::WHOLE;
-pub use listing::{Object, Verified};
+pub use listing::{Duplicates, Object, Verified};
 pub(crate) use object::{Found, Registered, Row};
 pub use partial::Partial;
 pub(crate) use room::{free_on_disk, kept_free};

@@ -324,10 +324,14 @@ impl Room {
         }
     }
 
-    /// Removes an object whatever holds it but a lease of its file. `None`: it is in use.
-    pub(super) fn remove_by_force(&self, row: &Row) -> Result<Option<u64>, PoolError> {
+    /// Removes an object; by force whatever holds it but a lease of its file. `None`: it is in use.
+    pub(super) fn remove_object(
+        &self,
+        row: &Row,
+        by_force: bool,
+    ) -> Result<Option<u64>, PoolError> {
         let (its, now) = (row.clone(), self.now());
-        let remove = move |sql: &Connection| remove_row(sql, &its, now, true);
+        let remove = move |sql: &Connection| remove_row(sql, &its, now, by_force);
         if row.is_small {
             // Unless it has become a file meanwhile.
             return Ok(self.catalogue.write(false, remove)?.then_some(row.size));

@@ -228,15 +228,37 @@ fn an_adopted_duplicate_becomes_the_file_that_is_there() {
     }
     bed.pool.sweep().unwrap();
     assert_eq!(bed.names("adopted").len(), 1, "it is still read by that name");
+    assert_eq!(bed.pool.duplicates().unwrap(), Duplicates { count: 1, bytes: 8 });
     assert_eq!(text(&second), "the same");
     drop(second);
     bed.pool.sweep().unwrap();
     assert_eq!(bed.names("adopted").len(), 0);
     assert_eq!(bed.pool.objects().unwrap().len(), 1);
     assert_eq!(bed.pool.total().unwrap(), 8);
+    assert_eq!(bed.pool.duplicates().unwrap(), Duplicates { count: 0, bytes: 0 });
     for owner in [alice(), bob()] {
         assert_eq!(bed.pool.charged(&owner).unwrap(), 8);
     }
+}
+
+#[test]
+fn what_is_pinned_or_granted_goes_by_force_only() {
+    let bed = Bed::new();
+    let digest = bed.store(&alice(), "held").digest().unwrap();
+    let lease = bed.pool.find(&alice(), &digest).unwrap().unwrap();
+    let grant = bed.pool.grant(&lease, &alice(), GrantRequest::default()).unwrap();
+    drop(lease);
+    bed.pool.pin(&digest, true).unwrap();
+    assert!(bed.pool.revoke(&alice(), &grant.url).unwrap());
+    assert!(matches!(bed.pool.remove_unheld(&digest), Err(PoolError::InUse)), "it is pinned");
+    bed.pool.pin(&digest, false).unwrap();
+    let lease = bed.pool.find(&alice(), &digest).unwrap().unwrap();
+    bed.pool.grant(&lease, &alice(), GrantRequest::default()).unwrap();
+    drop(lease);
+    assert!(matches!(bed.pool.remove_unheld(&digest), Err(PoolError::InUse)), "it is granted");
+    assert_eq!(bed.pool.remove(&digest).unwrap(), 4);
+    let other = bed.store(&alice(), "not held").digest().unwrap();
+    assert_eq!(bed.pool.remove_unheld(&other).unwrap(), 8);
 }
 
 #[test]

@@ -19,8 +19,9 @@ use crate::output::{Output, progress};
 /// Show, pin, remove and verify what a server's pool holds
 ///
 /// For the operator, on the server's machine, while it runs or not. The pool keeps each file once,
-/// by the SHA-256 of its bytes; wherever DIGEST stands, its first digits do. What came only in part
-/// (a broken upload or fetch) has a name that begins with k-; `remove` takes that, whole.
+/// by the SHA-256 of its bytes; wherever DIGEST stands, its first digits do (six at least where
+/// something is changed). What came only in part (a broken upload or fetch) has a name that begins with
+/// k-; `remove` takes that, whole.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   fishplate pool list --data /var/lib/fishplate
@@ -38,7 +39,7 @@ enum Verb {
     List(ListArgs),
     Pin(SomeArgs),
     Unpin(SomeArgs),
-    Remove(SomeArgs),
+    Remove(RemoveArgs),
     Verify(VerifyArgs),
     Revoke(RevokeArgs),
 }
@@ -61,10 +62,20 @@ struct ListArgs {
     which: Which,
 }
 
+/// Remove objects, and what came only in part; what is pinned or granted by force only
+#[derive(Debug, clap::Args)]
+struct RemoveArgs {
+    #[command(flatten)]
+    objects: SomeArgs,
+    /// Remove also what is pinned or granted; its references are good for nothing then
+    #[arg(long)]
+    force: bool,
+}
+
 /// Objects by their digests
 #[derive(Debug, clap::Args)]
 struct SomeArgs {
-    /// SHA-256 in hexadecimal digits; the first ones do
+    /// SHA-256 in hexadecimal digits; the first six do
     #[arg(value_name = "DIGEST", required = true)]
     digests: Vec<String>,
     #[command(flatten)]
@@ -132,37 +143,57 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
 }
 
 fn list(pool: &Pool, output: Output) -> Result<Exit> {
-    let objects = pool.objects()?;
+    let (objects, partials, duplicates) = (pool.objects()?, pool.partials()?, pool.duplicates()?);
+    // Of what is listed: the catalogue may have gone on meanwhile.
+    let total = objects.iter().map(|of| of.len).sum::<u64>()
+        + partials.iter().map(|of| of.len).sum::<u64>()
+        + duplicates.bytes;
     if output.json {
         let told: Vec<Value> = objects.iter().map(object).collect();
-        let partials: Vec<Value> = pool.partials()?.iter().map(partial).collect();
-        output.value(&json!({ "objects": told, "partials": partials, "size": pool.total()? }))?;
+        let in_part: Vec<Value> = partials.iter().map(partial).collect();
+        output.value(&json!({
+            "objects": told,
+            "partials": in_part,
+            "duplicates": { "count": duplicates.count, "size": duplicates.bytes },
+            "size": total,
+        }))?;
         return Ok(Exit::Success);
     }
     for of in &objects {
-        let mut facts = Vec::new();
-        if of.pinned {
-            facts.push("pinned".to_owned());
-        }
-        match of.grants.len() {
-            0 => {}
-            1 => facts.push("1 grant".to_owned()),
-            many => facts.push(format!("{many} grants")),
-        }
+        let mut facts = holds(of);
         let owners = of.owners.iter().map(Principal::as_str);
         facts.extend(owners.filter(|name| !name.is_empty()).map(|name| format!("of {name}")));
         let (size, used) = (bytes(of.len), moment(of.used));
         let line = format!("{:64}  {size:>10}  {used}  {}", hex(of), facts.join(", "));
         output.line(harmless(&line).trim_end())?;
     }
-    for of in pool.partials()? {
+    if duplicates.count > 0 {
+        let (what, size) = ("(duplicates)", bytes(duplicates.bytes));
+        let told = format!("{what:64}  {size:>10}  {} being merged", duplicates.count);
+        output.line(&told)?;
+    }
+    for of in partials {
         let (size, written) = (bytes(of.len), moment(of.written));
         let owner = of.owner.filter(|owner| !owner.as_str().is_empty());
         let owner = owner.map_or_else(String::new, |owner| format!(", of {}", owner.as_str()));
         output.line(&harmless(&format!("{}  {size:>10}  {written}  in part{owner}", of.name)))?;
     }
-    output.note(&format!("{} in all", bytes(pool.total()?)));
+    output.note(&format!("{} in all", bytes(total)));
     Ok(Exit::Success)
+}
+
+/// What keeps an object.
+fn holds(of: &Object) -> Vec<String> {
+    let mut facts = Vec::new();
+    if of.pinned {
+        facts.push("pinned".to_owned());
+    }
+    match of.grants.len() {
+        0 => {}
+        1 => facts.push("1 grant".to_owned()),
+        many => facts.push(format!("{many} grants")),
+    }
+    facts
 }
 
 fn partial(of: &Partial) -> Value {
@@ -200,11 +231,15 @@ fn hex(of: &Object) -> String {
     of.digest.map_or_else(|| "(being hashed)".to_owned(), |digest| digest.hex())
 }
 
-/// Removes objects, and what came only in part.
-fn remove(args: &SomeArgs, output: Output) -> Result<Exit> {
+/// Removes objects, and what came only in part; nothing at all if something of it is held.
+fn remove(args: &RemoveArgs, output: Output) -> Result<Exit> {
+    let RemoveArgs { objects: SomeArgs { digests, which }, force } = args;
     let (partials, digests): (Vec<_>, Vec<_>) =
-        args.digests.iter().cloned().partition(|told| told.starts_with(PARTIAL));
-    let pool = args.which.open()?;
+        digests.iter().cloned().partition(|told| told.starts_with(PARTIAL));
+    let pool = which.open()?;
+    if !force {
+        unheld(&pool.objects()?, &digests)?;
+    }
     for name in partials {
         pool.remove_partial(&name).with_context(|| name.clone())?;
         if output.json {
@@ -213,11 +248,40 @@ fn remove(args: &SomeArgs, output: Output) -> Result<Exit> {
             output.line(&harmless(&format!("{name} removed")))?;
         }
     }
-    each(&pool, &digests, output, "removed", |pool, of| Ok(pool.remove(of).map(drop)?))
+    each(&pool, &digests, output, "removed", |pool, of| {
+        let removed = if *force { pool.remove(of) } else { pool.remove_unheld(of) };
+        Ok(removed.map(drop)?)
+    })
+}
+
+/// None of these objects is pinned or granted.
+fn unheld(objects: &[Object], digests: &[String]) -> Result<(), Usage> {
+    let all: Vec<Digest> = objects.iter().filter_map(|object| object.digest).collect();
+    for told in digests {
+        let digest = meant(&all, told, CHANGED)?;
+        let Some(of) = objects.iter().find(|of| of.digest == Some(digest)) else { continue };
+        let mut holds = holds(of);
+        if let (Some(last), Some(until)) =
+            (holds.last_mut(), of.grants.iter().map(|grant| grant.expires).max())
+        {
+            last.push_str(&format!(" until {}", moment(until)));
+        }
+        if !holds.is_empty() {
+            let (hex, holds) = (digest.hex(), holds.join(", "));
+            return Err(Usage(format!(
+                "{hex} is kept ({holds}), and nothing was removed: --force removes it all the same"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// How names of what came only in part begin.
 const PARTIAL: &str = "k-";
+
+/// How many digits must be told of what is changed, and of what is only looked at.
+const CHANGED: usize = 6;
+const READ: usize = 1;
 
 /// Does the same to several objects and tells of each.
 fn each(
@@ -227,7 +291,7 @@ fn each(
     done: &str,
     what: impl Fn(&Pool, &Digest) -> Result<()>,
 ) -> Result<Exit> {
-    for digest in found(pool, digests)? {
+    for digest in found(pool, digests, CHANGED)? {
         what(pool, &digest).with_context(|| digest.hex())?;
         if output.json {
             output.value(&json!({ "digest": digest.hex(), done: true }))?;
@@ -247,7 +311,7 @@ fn verify(args: &VerifyArgs, output: Output) -> Result<Exit> {
     let digests = if args.digests.is_empty() {
         objects.iter().filter_map(|object| object.digest).collect()
     } else {
-        found(&pool, &args.digests)?
+        found(&pool, &args.digests, READ)?
     };
     let total = digests.iter().filter_map(|digest| lengths.get(digest)).sum();
     let bar = progress::of_bytes(output, "hashing", total);
@@ -287,13 +351,18 @@ fn revoke(args: &RevokeArgs, output: Output) -> Result<Exit> {
 }
 
 /// The objects that are meant, each by its first digits.
-fn found(pool: &Pool, told: &[String]) -> Result<Vec<Digest>> {
+fn found(pool: &Pool, told: &[String], least: usize) -> Result<Vec<Digest>> {
     let all: Vec<Digest> = pool.objects()?.iter().filter_map(|object| object.digest).collect();
-    told.iter().map(|digits| meant(&all, digits).map_err(Into::into)).collect()
+    told.iter().map(|digits| meant(&all, digits, least).map_err(Into::into)).collect()
 }
 
-fn meant(all: &[Digest], told: &str) -> Result<Digest, Usage> {
+fn meant(all: &[Digest], told: &str, least: usize) -> Result<Digest, Usage> {
     let digits = told.trim().to_ascii_lowercase();
+    if !digits.is_empty() && digits.len() < least {
+        return Err(Usage(format!(
+            "{told:?} may be a slip: write at least {least} digits of the SHA-256"
+        )));
+    }
     let matching: Vec<_> = all.iter().filter(|digest| digest.hex().starts_with(&digits)).collect();
     match matching[..] {
         [one] if !digits.is_empty() => Ok(*one),
@@ -312,12 +381,15 @@ mod tests {
     #[test]
     fn the_first_digits_do_if_they_are_of_one_only() {
         let (a, b) = (Digest::Sha256([0xaa; 32]), Digest::Sha256([0xab; 32]));
-        assert_eq!(meant(&[a, b], "AAA").unwrap(), a);
-        assert_eq!(meant(&[a], &a.hex()).unwrap(), a);
+        assert_eq!(meant(&[a, b], "AAA", READ).unwrap(), a);
+        assert_eq!(meant(&[a], &a.hex(), CHANGED).unwrap(), a);
         for (told, message) in [("a", "write more digits"), ("", "write more"), ("c", "pool list")]
         {
-            let error = meant(&[a, b], told).unwrap_err().to_string();
+            let error = meant(&[a, b], told, READ).unwrap_err().to_string();
             assert!(error.contains(message), "{told}: {error}");
         }
+        let few = meant(&[a], "aaaaa", CHANGED).unwrap_err().to_string();
+        assert!(few.contains("at least 6 digits"), "{few}");
+        assert_eq!(meant(&[a], "aaaaaa", CHANGED).unwrap(), a);
     }
 }

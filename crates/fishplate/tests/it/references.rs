@@ -316,7 +316,7 @@ fn the_operator_sees_pins_verifies_revokes_and_removes_what_the_pool_holds() {
     // FIPS 180-4 of "a" and of "b".
     let digest_of_a = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb";
     let digest_of_b = "3e23e8160039594a33894f6564e1b1348bbd7a0088d42c4acb73eeaed59c009d";
-    assert_eq!(pool(&["pin", "ca97"]).stdout, format!("{digest_of_a} pinned\n"));
+    assert_eq!(pool(&["pin", "ca9781"]).stdout, format!("{digest_of_a} pinned\n"));
     let list = pool(&["list"]);
     assert!(list.stderr == "2 B in all\n" && list.stdout.lines().count() == 2, "{list:?}");
     let line = list.stdout.lines().find(|line| line.starts_with(digest_of_a)).unwrap();
@@ -333,19 +333,29 @@ fn the_operator_sees_pins_verifies_revokes_and_removes_what_the_pool_holds() {
     assert_eq!(verified.code, 1);
     assert!(verified.stdout.contains(&format!("{digest_of_a} sound\n")), "{verified:?}");
     assert!(verified.stdout.contains(&format!("{digest_of_b} damaged\n")), "{verified:?}");
-    assert_eq!(pool(&["remove", "3e23"]).code, 0);
+    assert_eq!(pool(&["remove", "3e23e", "--force"]).code, 2);
+    for (held, by) in [("3e23e8", "(1 grant until 2"), ("ca9781", "(pinned, 1 grant until 2")] {
+        let refused = pool(&["remove", held]);
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.stderr.contains(by) && refused.stderr.contains("--force"), "{refused:?}");
+    }
+    assert_eq!(pool(&["remove", "3e23e8", "--force"]).code, 0);
     assert_eq!(user.run(&["get", b]).code, 3);
 
     assert_eq!(user.succeed(&["get", a, "-o", "-"]), "a");
     assert_eq!(pool(&["revoke", a]).code, 0);
     assert_eq!(user.run(&["get", a, "-o", "-"]).code, 3);
     assert_eq!(pool(&["revoke", a]).code, 2);
-    assert_eq!(pool(&["remove", "00"]).code, 2);
+    assert_eq!(pool(&["remove", "000000"]).code, 2);
+    assert!(pool(&["remove", "ca9781"]).stderr.contains("(pinned)"));
+    assert_eq!(pool(&["unpin", "ca9781"]).code, 0);
+    assert_eq!(pool(&["remove", "ca9781"]).stdout, format!("{digest_of_a} removed\n"));
 
     let partial = data.join("pool/incoming/k-00");
     fs::write(&partial, "part").unwrap();
     let list = pool(&["list"]).stdout;
     assert!(list.lines().any(|line| line.starts_with("k-00 ") && line.contains("4 B")), "{list}");
+    assert_eq!(pool(&["list"]).stderr, "4 B in all\n");
     assert_eq!(pool(&["remove", "k-00"]).stdout, "k-00 removed\n");
     assert!(!partial.exists());
 }
