@@ -1,5 +1,6 @@
 //! Progress on standard error, for whoever looks at a terminal for longer than a second.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +33,18 @@ pub(crate) async fn transfer<T>(
     meter: &Arc<Meter>,
     work: impl Future<Output = T>,
 ) -> T {
-    shown(output, meter, "", "waiting for the program", work).await
+    transfer_of_job(output, meter, &Fetching::default(), work).await
+}
+
+/// The same, and how the job's data comes to the server, as `fetching` tells.
+pub(crate) async fn transfer_of_job<T>(
+    output: Output,
+    meter: &Arc<Meter>,
+    fetching: &Fetching,
+    work: impl Future<Output = T>,
+) -> T {
+    let bar = ExchangeBar::new(output, "", "waiting for the program");
+    shown(bar, meter, fetching, work).await
 }
 
 /// Shows how data moves while `work` goes on.
@@ -51,17 +63,32 @@ pub(crate) async fn moving_file<T>(
     name: &str,
     work: impl Future<Output = T>,
 ) -> T {
-    shown(output, meter, name, "waiting for the server", work).await
+    let bar = ExchangeBar::new(output, name, "waiting for the server");
+    shown(bar, meter, &Fetching::default(), work).await
+}
+
+/// The last report of a job that is waited for, as long as its data comes to the server.
+#[derive(Debug, Default)]
+pub(crate) struct Fetching(RefCell<Option<JobReport>>);
+
+impl Fetching {
+    /// What is known by now.
+    pub(crate) fn tell(&self, report: JobReport) {
+        *self.0.borrow_mut() = (report.state == JobState::Fetching).then_some(report);
+    }
+}
+
+/// Whether anybody looks at bars.
+pub(crate) fn is_watched(output: Output) -> bool {
+    !hidden_unless_terminal(output).is_hidden()
 }
 
 async fn shown<T>(
-    output: Output,
+    mut exchange: ExchangeBar,
     meter: &Arc<Meter>,
-    name: &str,
-    waiting: &'static str,
+    fetching: &Fetching,
     work: impl Future<Output = T>,
 ) -> T {
-    let mut exchange = ExchangeBar::new(output, name, waiting);
     let started = Instant::now();
     let mut ticks = interval(TICK);
     tokio::pin!(work);
@@ -71,7 +98,7 @@ async fn shown<T>(
             _ = ticks.tick() => {
                 exchange.pace.note(meter.moved());
                 if started.elapsed() > PATIENCE {
-                    exchange.show(meter);
+                    exchange.show(meter, fetching.0.borrow().as_ref());
                 }
             }
         }
@@ -83,6 +110,8 @@ async fn shown<T>(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Sending,
+    /// By the server.
+    Fetching,
     Waiting,
     Receiving,
     Growing,
@@ -108,6 +137,8 @@ struct ExchangeBar {
     waiting: &'static str,
     phase: Option<Phase>,
     pace: Pace,
+    /// Of what the server fetches.
+    fetched: Pace,
     /// The last trouble that was told in a line of its own.
     told: Option<String>,
 }
@@ -116,18 +147,35 @@ impl ExchangeBar {
     fn new(output: Output, name: &str, waiting: &'static str) -> Self {
         let name = if name.is_empty() { String::new() } else { format!(" {}", harmless(name)) };
         let bar = hidden_unless_terminal(output);
-        Self { bar, output, name, waiting, phase: None, pace: Pace::default(), told: None }
+        Self {
+            bar,
+            output,
+            name,
+            waiting,
+            phase: None,
+            pace: Pace::default(),
+            fetched: Pace::default(),
+            told: None,
+        }
     }
 
-    fn show(&mut self, meter: &Meter) {
+    fn show(&mut self, meter: &Meter, fetching: Option<&JobReport>) {
         let trouble = meter.trouble();
         self.tell(trouble.as_deref());
-        let phase = if trouble.is_some() { Phase::Waiting } else { Phase::of(meter) };
-        let (template, doing, at, of) = match phase {
-            Phase::Sending => (TRANSFER, "sending", meter.sent(), meter.to_send()),
-            Phase::Receiving => (TRANSFER, "receiving", meter.received(), meter.to_receive()),
-            Phase::Growing => (GROWING, "receiving", meter.received(), 0),
-            Phase::Waiting => (WAITING, self.waiting, 0, 0),
+        let fetched = fetching.and_then(fetched);
+        let phase = match Phase::of(meter) {
+            _ if trouble.is_some() => Phase::Waiting,
+            Phase::Waiting if fetched.is_some() => Phase::Fetching,
+            phase => phase,
+        };
+        let (template, at, of) = match phase {
+            Phase::Sending => (TRANSFER, meter.sent(), meter.to_send()),
+            Phase::Fetching => {
+                (TRANSFER, fetched.unwrap_or_default().0, fetched.unwrap_or_default().1)
+            }
+            Phase::Receiving => (TRANSFER, meter.received(), meter.to_receive()),
+            Phase::Growing => (GROWING, meter.received(), 0),
+            Phase::Waiting => (WAITING, 0, 0),
         };
         let is_new = self.phase != Some(phase);
         if is_new {
@@ -135,12 +183,19 @@ impl ExchangeBar {
             self.bar.reset();
             self.phase = Some(phase);
         }
+        if phase == Phase::Fetching {
+            self.fetched.note(at);
+        }
+        let pace = if phase == Phase::Fetching { &self.fetched } else { &self.pace };
         self.bar.set_length(of);
         self.bar.set_position(at);
-        self.bar.set_prefix(self.pace.told(of.saturating_sub(at)));
-        self.bar.set_message(match trouble {
-            Some(trouble) => harmless(&trouble),
-            None => format!("{doing}{}", self.name),
+        self.bar.set_prefix(pace.told(of.saturating_sub(at)));
+        self.bar.set_message(match (phase, trouble, fetching) {
+            (_, Some(trouble), _) => harmless(&trouble),
+            (Phase::Waiting | Phase::Fetching, None, Some(report)) => of_job(report),
+            (Phase::Sending, ..) => format!("sending{}", self.name),
+            (Phase::Receiving | Phase::Growing, ..) => format!("receiving{}", self.name),
+            _ => format!("{}{}", self.waiting, self.name),
         });
         if is_new {
             self.bar.set_style(style(template));
@@ -217,11 +272,7 @@ impl JobBar {
             }
             _ => {}
         }
-        let message = match report.message.is_empty() {
-            true => report.state.name().to_owned(),
-            false => format!("{}: {}", report.state.name(), harmless(&report.message)),
-        };
-        self.bar.set_message(message);
+        self.bar.set_message(of_job(report));
         if is_new {
             self.bar.set_style(style(match shows {
                 Shows::Fetching => TRANSFER,
@@ -230,6 +281,14 @@ impl JobBar {
             }));
         }
         self.bar.tick();
+    }
+}
+
+/// Its state, and what is said of it.
+fn of_job(report: &JobReport) -> String {
+    match report.message.is_empty() {
+        true => report.state.name().to_owned(),
+        false => format!("{}: {}", report.state.name(), harmless(&report.message)),
     }
 }
 
