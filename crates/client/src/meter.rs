@@ -1,6 +1,7 @@
 //! How much of an exchange was transferred: written by the exchange, read by whoever shows it.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 /// Counters of one exchange; a further try starts them anew.
 #[derive(Debug, Default)]
@@ -10,6 +11,8 @@ pub struct Meter {
     to_send: AtomicU64,
     received: AtomicU64,
     to_receive: AtomicU64,
+    moved: AtomicU64,
+    trouble: Mutex<Option<String>>,
 }
 
 const UNKNOWN: u64 = u64::MAX;
@@ -38,6 +41,21 @@ impl Meter {
         self.to_receive.load(Relaxed)
     }
 
+    /// Bytes that went over the connection, either way and in all tries: never those that were there
+    /// before. Only its growth tells anything.
+    pub fn moved(&self) -> u64 {
+        self.moved.load(Relaxed)
+    }
+
+    /// What went wrong last, while it is waited to try again.
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_trouble(&self, trouble: Option<String>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    }
+
     pub(crate) fn start(&self, to_send: Option<u64>) {
         self.sent.store(0, Relaxed);
         self.received.store(0, Relaxed);
@@ -62,10 +80,12 @@ impl Meter {
 
     pub(crate) fn add_sent(&self, bytes: usize) {
         self.sent.fetch_add(bytes as u64, Relaxed);
+        self.moved.fetch_add(bytes as u64, Relaxed);
     }
 
     pub(crate) fn add_received(&self, bytes: usize) {
         self.received.fetch_add(bytes as u64, Relaxed);
+        self.moved.fetch_add(bytes as u64, Relaxed);
     }
 
     pub(crate) fn expect(&self, to_receive: u64) {

@@ -1,18 +1,28 @@
 //! `fishplate call URL x=1 y:two out:result`: runs an operation and waits for its results.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use fishplate_client::data::Offer;
 use fishplate_client::{Error, Meter, Options, Service, new_key};
-use fishplate_contract::{Parameter, SessionId};
+use fishplate_contract::{Argument, JobState, Parameter, Payload, SessionId, Value};
 use serde_json::json;
+use tokio::time::sleep;
 
 use super::client::{Connection, operation_of, run_interruptible, session};
 use crate::arguments::{Wanted, Word, check_outputs, choices, load, parse_all};
 use crate::deliver::{Delivered, Fetch, check_directories, check_targets, deliver, spool_dir};
 use crate::exit::Exit;
+use crate::output::progress::Fetching;
 use crate::output::{Output, json, progress, text};
+
+/// How long a call lasts before it is worth asking what it waits for.
+const WORTH_ASKING: Duration = Duration::from_secs(2);
+const BETWEEN_QUESTIONS: Duration = Duration::from_secs(1);
+/// A message of more bytes is not sent again to find the call's job.
+const LARGEST_QUESTION: u64 = 256 << 10;
 
 /// Run an operation and wait for its results
 ///
@@ -133,8 +143,17 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             meter: Some(Arc::clone(&meter)),
             timeout: None,
         };
+        let fetching = Fetching::default();
+        let watched = Watched { service: &service, operation: &name, options: &options };
+        let watching = watched.watch(watched.referring(output, &arguments), &fetching);
         let calling = service.call(&name, arguments, &options);
-        let reply = progress::transfer(output, &meter, calling).await?;
+        let both = async {
+            tokio::select! {
+                reply = calling => reply,
+                never = watching => match never {},
+            }
+        };
+        let reply = progress::transfer_of_job(output, &meter, &fetching, both).await?;
         drop(offer);
         let url = &args.connection.url;
         let command = match reply.job {
@@ -153,6 +172,60 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         }
         Ok(Exit::Success)
     })
+}
+
+/// A call that is waited for.
+struct Watched<'w> {
+    service: &'w Service,
+    operation: &'w str,
+    options: &'w Options,
+}
+
+impl Watched<'_> {
+    /// The arguments, if they refer to data and anybody looks at how it comes to the server.
+    fn referring(&self, output: Output, arguments: &[Argument]) -> Option<Vec<Argument>> {
+        let refers =
+            |argument: &Argument| matches!(&argument.value, Value::Data(Payload::Reference(_)));
+        let asked = self.options.key.is_some()
+            && self.service.description().ours
+            && arguments.iter().any(refers)
+            && progress::is_watched(output);
+        asked.then(|| arguments.to_vec())
+    }
+
+    /// Tells how the data that the call refers to comes to the server. It does not end, whatever
+    /// fails: only the call matters.
+    async fn watch(&self, referring: Option<Vec<Argument>>, fetching: &Fetching) -> Infallible {
+        if let Some(arguments) = referring {
+            // Why nothing can be told is of no interest.
+            let _ = self.follow(arguments, fetching).await;
+        }
+        std::future::pending().await
+    }
+
+    async fn follow(&self, arguments: Vec<Argument>, fetching: &Fetching) -> Result<(), Error> {
+        sleep(WORTH_ASKING).await;
+        let meter = self.options.meter.clone().unwrap_or_default();
+        while meter.to_send() == 0 || meter.sent() < meter.to_send() {
+            sleep(BETWEEN_QUESTIONS).await;
+        }
+        // What is large is not sent again for this.
+        if meter.to_send() > LARGEST_QUESTION {
+            return Ok(());
+        }
+        // With the key of the call this finds its job.
+        let options = Options { meter: None, ..self.options.clone() };
+        let job = self.service.spawn(self.operation, arguments, &options).await?;
+        loop {
+            let report = self.service.status(job).await?;
+            let comes = report.state == JobState::Fetching;
+            fetching.tell(report);
+            if !comes {
+                return Ok(());
+            }
+            sleep(BETWEEN_QUESTIONS).await;
+        }
+    }
 }
 
 /// How to find a job whose call was interrupted.
@@ -184,7 +257,7 @@ impl Shown<'_> {
     /// Writes the wanted outputs into files; prints the others, unless JSON will.
     pub(crate) async fn deliver(
         &self,
-        outputs: Vec<fishplate_contract::Argument>,
+        outputs: Vec<Argument>,
         output: Output,
     ) -> Result<Vec<Delivered>> {
         let (delivered, missing) = deliver(outputs, self.outputs, self.wanted, &self.fetch).await?;

@@ -49,7 +49,8 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         for file in &args.files {
             let meter = Arc::new(Meter::default());
             let putting = target.put(file, &meter);
-            let reference = progress::moving(output, &meter, putting).await?;
+            let name = if args.files.len() > 1 { file.to_string_lossy() } else { "".into() };
+            let reference = progress::moving_file(output, &meter, &name, putting).await?;
             if output.json {
                 output.value(&json::reference(&reference))?;
             } else {

@@ -3,6 +3,7 @@
 pub(crate) mod diagnostics;
 pub(crate) mod failure;
 pub(crate) mod json;
+mod pace;
 pub(crate) mod progress;
 pub(crate) mod text;
 

@@ -1,5 +1,6 @@
 //! Progress on standard error, for whoever looks at a terminal for longer than a second.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,16 +10,22 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::{Instant, interval};
 
 use crate::output::Output;
+use crate::output::pace::Pace;
 use crate::output::text::harmless;
 
 /// Nothing is shown before.
 const PATIENCE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(100);
 
-const TRANSFER: &str = "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
-const GROWING: &str = "{spinner} {msg} {bytes}, {bytes_per_sec}";
+/// The prefix is the rate: indicatif's own takes bytes that were there before for moved ones.
+const TRANSFER: &str = "{msg} [{bar:30}] {bytes} of {total_bytes}{prefix}";
+const GROWING: &str = "{spinner} {msg} {bytes}{prefix}";
 const WAITING: &str = "{spinner} {msg} {elapsed}";
 const JOB: &str = "{msg} [{bar:30}] {percent} %, {elapsed}";
+/// All of these bytes are moved here.
+const OF_BYTES: &str = "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+/// Between two others, while a bar has the length of neither.
+const PLAIN: &str = "{msg}";
 
 /// Shows what a call transfers while `work` goes on.
 pub(crate) async fn transfer<T>(
@@ -26,7 +33,18 @@ pub(crate) async fn transfer<T>(
     meter: &Arc<Meter>,
     work: impl Future<Output = T>,
 ) -> T {
-    shown(output, meter, "waiting for the program", work).await
+    transfer_of_job(output, meter, &Fetching::default(), work).await
+}
+
+/// The same, and how the job's data comes to the server, as `fetching` tells.
+pub(crate) async fn transfer_of_job<T>(
+    output: Output,
+    meter: &Arc<Meter>,
+    fetching: &Fetching,
+    work: impl Future<Output = T>,
+) -> T {
+    let bar = ExchangeBar::new(output, "", "waiting for the program");
+    shown(bar, meter, fetching, work).await
 }
 
 /// Shows how data moves while `work` goes on.
@@ -35,68 +53,174 @@ pub(crate) async fn moving<T>(
     meter: &Arc<Meter>,
     work: impl Future<Output = T>,
 ) -> T {
-    shown(output, meter, "waiting for the server", work).await
+    moving_file(output, meter, "", work).await
+}
+
+/// Shows how this file moves, one of several, while `work` goes on.
+pub(crate) async fn moving_file<T>(
+    output: Output,
+    meter: &Arc<Meter>,
+    name: &str,
+    work: impl Future<Output = T>,
+) -> T {
+    let bar = ExchangeBar::new(output, name, "waiting for the server");
+    shown(bar, meter, &Fetching::default(), work).await
+}
+
+/// The last report of a job that is waited for, as long as its data comes to the server.
+#[derive(Debug, Default)]
+pub(crate) struct Fetching(RefCell<Option<JobReport>>);
+
+impl Fetching {
+    /// What is known by now.
+    pub(crate) fn tell(&self, report: JobReport) {
+        *self.0.borrow_mut() = (report.state == JobState::Fetching).then_some(report);
+    }
+}
+
+/// Whether anybody looks at bars.
+pub(crate) fn is_watched(output: Output) -> bool {
+    !hidden_unless_terminal(output).is_hidden()
 }
 
 async fn shown<T>(
-    output: Output,
+    mut exchange: ExchangeBar,
     meter: &Arc<Meter>,
-    waiting: &'static str,
+    fetching: &Fetching,
     work: impl Future<Output = T>,
 ) -> T {
-    let bar = hidden_unless_terminal(output);
     let started = Instant::now();
     let mut ticks = interval(TICK);
-    let mut phase = Phase::Quiet;
     tokio::pin!(work);
     let done = loop {
         tokio::select! {
             done = &mut work => break done,
-            _ = ticks.tick() => if started.elapsed() > PATIENCE { phase = show(&bar, meter, waiting, phase) },
+            _ = ticks.tick() => {
+                exchange.pace.note(meter.moved());
+                if started.elapsed() > PATIENCE {
+                    exchange.show(meter, fetching.0.borrow().as_ref());
+                }
+            }
         }
     };
-    bar.finish_and_clear();
+    exchange.bar.finish_and_clear();
     done
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    Quiet,
     Sending,
+    /// By the server.
+    Fetching,
     Waiting,
     Receiving,
     Growing,
 }
 
-fn show(bar: &ProgressBar, meter: &Meter, waiting: &'static str, before: Phase) -> Phase {
-    let (received, to_receive) = (meter.received(), meter.to_receive());
-    let phase = match () {
-        () if received > 0 && to_receive > 0 => Phase::Receiving,
-        () if received > 0 => Phase::Growing,
-        () if meter.sent() < meter.to_send() => Phase::Sending,
-        () => Phase::Waiting,
-    };
-    let (template, message, at, of) = match phase {
-        Phase::Sending => (TRANSFER, "sending", meter.sent(), meter.to_send()),
-        Phase::Receiving => (TRANSFER, "receiving", received, to_receive),
-        Phase::Growing => (GROWING, "receiving", received, 0),
-        Phase::Waiting | Phase::Quiet => (WAITING, waiting, 0, 0),
-    };
-    if phase != before {
-        bar.set_style(style(template));
-        bar.set_message(message);
-        bar.set_length(of);
-        bar.reset();
+impl Phase {
+    fn of(meter: &Meter) -> Self {
+        match (meter.received(), meter.to_receive()) {
+            (1.., 1..) => Self::Receiving,
+            (1.., 0) => Self::Growing,
+            _ if meter.sent() < meter.to_send() => Self::Sending,
+            _ => Self::Waiting,
+        }
     }
-    bar.set_position(at);
-    bar.tick();
-    phase
+}
+
+/// What one exchange transfers.
+struct ExchangeBar {
+    bar: ProgressBar,
+    output: Output,
+    /// With a blank before it; empty if there is only one.
+    name: String,
+    waiting: &'static str,
+    phase: Option<Phase>,
+    pace: Pace,
+    /// Of what the server fetches.
+    fetched: Pace,
+    /// The last trouble that was told in a line of its own.
+    told: Option<String>,
+}
+
+impl ExchangeBar {
+    fn new(output: Output, name: &str, waiting: &'static str) -> Self {
+        let name = if name.is_empty() { String::new() } else { format!(" {}", harmless(name)) };
+        let bar = hidden_unless_terminal(output);
+        Self {
+            bar,
+            output,
+            name,
+            waiting,
+            phase: None,
+            pace: Pace::default(),
+            fetched: Pace::default(),
+            told: None,
+        }
+    }
+
+    fn show(&mut self, meter: &Meter, fetching: Option<&JobReport>) {
+        let trouble = meter.trouble();
+        self.tell(trouble.as_deref());
+        let fetched = fetching.and_then(fetched);
+        let phase = match Phase::of(meter) {
+            _ if trouble.is_some() => Phase::Waiting,
+            Phase::Waiting if fetched.is_some() => Phase::Fetching,
+            phase => phase,
+        };
+        let (template, at, of) = match phase {
+            Phase::Sending => (TRANSFER, meter.sent(), meter.to_send()),
+            Phase::Fetching => {
+                (TRANSFER, fetched.unwrap_or_default().0, fetched.unwrap_or_default().1)
+            }
+            Phase::Receiving => (TRANSFER, meter.received(), meter.to_receive()),
+            Phase::Growing => (GROWING, meter.received(), 0),
+            Phase::Waiting => (WAITING, 0, 0),
+        };
+        let is_new = self.phase != Some(phase);
+        if is_new {
+            self.bar.set_style(style(PLAIN));
+            self.bar.reset();
+            self.phase = Some(phase);
+        }
+        if phase == Phase::Fetching {
+            self.fetched.note(at);
+        }
+        let pace = if phase == Phase::Fetching { &self.fetched } else { &self.pace };
+        self.bar.set_length(of);
+        self.bar.set_position(at);
+        self.bar.set_prefix(pace.told(of.saturating_sub(at)));
+        self.bar.set_message(match (phase, trouble, fetching) {
+            (_, Some(trouble), _) => harmless(&trouble),
+            (Phase::Waiting | Phase::Fetching, None, Some(report)) => of_job(report),
+            (Phase::Sending, ..) => format!("sending{}", self.name),
+            (Phase::Receiving | Phase::Growing, ..) => format!("receiving{}", self.name),
+            _ => format!("{}{}", self.waiting, self.name),
+        });
+        if is_new {
+            self.bar.set_style(style(template));
+        }
+        self.bar.tick();
+    }
+
+    /// Who looks at no bar is told in lines.
+    fn tell(&mut self, trouble: Option<&str>) {
+        if let Some(trouble) = trouble
+            && self.told.as_deref() != Some(trouble)
+            && self.bar.is_hidden()
+            && !self.output.json
+        {
+            self.output.note(trouble);
+            self.told = Some(trouble.to_owned());
+        }
+    }
 }
 
 /// Shows how a job goes on.
 pub(crate) struct JobBar {
     bar: ProgressBar,
     shows: Option<Shows>,
+    pace: Pace,
 }
 
 /// What of a job is shown.
@@ -113,7 +237,7 @@ enum Shows {
 impl JobBar {
     /// A bar that is shown on a terminal only.
     pub(crate) fn new(output: Output) -> Self {
-        Self { bar: hidden_unless_terminal(output), shows: None }
+        Self { bar: hidden_unless_terminal(output), shows: None, pace: Pace::default() }
     }
 
     /// Shows this report.
@@ -124,25 +248,19 @@ impl JobBar {
             _ if report.progress.is_some() => Shows::Share,
             _ => Shows::Time,
         };
-        if self.shows != Some(shows) {
-            self.bar.set_style(style(match shows {
-                Shows::Fetching => TRANSFER,
-                Shows::Share => JOB,
-                Shows::Time => WAITING,
-            }));
+        let is_new = self.shows != Some(shows);
+        if is_new {
+            self.bar.set_style(style(PLAIN));
             self.bar.set_length(1000);
             self.bar.reset();
             self.shows = Some(shows);
         }
-        let message = match report.message.is_empty() {
-            true => report.state.name().to_owned(),
-            false => format!("{}: {}", report.state.name(), harmless(&report.message)),
-        };
-        self.bar.set_message(message);
         match (shows, fetched, report.progress) {
             (Shows::Fetching, Some((bytes, total)), _) => {
                 self.bar.set_length(total);
                 self.bar.set_position(bytes);
+                self.pace.note(bytes);
+                self.bar.set_prefix(self.pace.told(total.saturating_sub(bytes)));
             }
             (Shows::Share, _, Some(share)) => {
                 #[expect(
@@ -154,7 +272,23 @@ impl JobBar {
             }
             _ => {}
         }
+        self.bar.set_message(of_job(report));
+        if is_new {
+            self.bar.set_style(style(match shows {
+                Shows::Fetching => TRANSFER,
+                Shows::Share => JOB,
+                Shows::Time => WAITING,
+            }));
+        }
         self.bar.tick();
+    }
+}
+
+/// Its state, and what is said of it.
+fn of_job(report: &JobReport) -> String {
+    match report.message.is_empty() {
+        true => report.state.name().to_owned(),
+        false => format!("{}: {}", report.state.name(), harmless(&report.message)),
     }
 }
 
@@ -162,7 +296,8 @@ impl JobBar {
 fn fetched(report: &JobReport) -> Option<(u64, u64)> {
     let totals = report.transfers.iter().map(|of| of.total).collect::<Option<Vec<u64>>>()?;
     let bytes = report.transfers.iter().map(|of| of.bytes).sum();
-    (!totals.is_empty()).then(|| (bytes, totals.iter().sum()))
+    let total = totals.iter().sum();
+    (total > 0).then_some((bytes, total))
 }
 
 impl Drop for JobBar {
@@ -174,9 +309,10 @@ impl Drop for JobBar {
 /// A bar for so many bytes, moved by who handles them.
 pub(crate) fn of_bytes(output: Output, doing: &'static str, total: u64) -> ProgressBar {
     let bar = hidden_unless_terminal(output);
-    bar.set_style(style(TRANSFER));
+    bar.set_style(style(PLAIN));
     bar.set_message(doing);
     bar.set_length(total);
+    bar.set_style(style(OF_BYTES));
     bar
 }
 
@@ -184,7 +320,7 @@ fn hidden_unless_terminal(output: Output) -> ProgressBar {
     // Indicatif itself hides a bar whose target is no terminal.
     let target =
         if output.json { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    ProgressBar::with_draw_target(None, target)
+    ProgressBar::with_draw_target(None, target).with_style(style(PLAIN))
 }
 
 fn style(template: &str) -> ProgressStyle {
@@ -197,7 +333,7 @@ mod tests {
 
     #[test]
     fn all_templates_are_understood() {
-        for template in [TRANSFER, GROWING, WAITING, JOB] {
+        for template in [TRANSFER, GROWING, WAITING, JOB, OF_BYTES, PLAIN] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }
