@@ -101,10 +101,10 @@ pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<St
                     let dimensions = shape.iter().copied().map(Dimension::Fixed).collect();
                     let array = ArrayType { element: *element, dimensions };
                     remarks.push(format!(
-                        "{name}: {array}, {}, not written; {command} out:{}=FILE writes it (as text, \
-                         or as FILE's suffix says: .npy, .csv, .bin)",
+                        "{name}: {array}, {}, not written; {} writes it (as text, or as FILE's suffix \
+                         says: .npy, .csv, .bin)",
                         self::bytes(*size),
-                        output.name
+                        with_word(command, &format!("out:{}=FILE", output.name))
                     ));
                 }
             },
@@ -113,13 +113,21 @@ pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<St
             Fate::NotAsked { size } => {
                 let size = size.map_or_else(|| "data".to_owned(), bytes);
                 remarks.push(format!(
-                    "{name}: {size}, not written; {command} out:{} writes it",
-                    output.name
+                    "{name}: {size}, not written; {} writes it",
+                    with_word(command, &format!("out:{}", output.name))
                 ));
             }
         }
     }
     (text, remarks)
+}
+
+/// A command, in backticks or described, with one word more.
+fn with_word(command: &str, word: &str) -> String {
+    match command.strip_suffix('`') {
+        Some(command) => format!("{command} {word}`"),
+        None => format!("{command} {word}"),
+    }
 }
 
 /// All there is to tell of a job, a line each.
