@@ -20,14 +20,12 @@ impl Attempts {
         Self { output, done: Vec::new(), failed: Vec::new() }
     }
 
-    /// Notes what became of one. Its failure is told at once, but as JSON with the others.
+    /// Notes what became of one. Its failure is told at once.
     pub(crate) fn note(&mut self, name: &str, became: Result<(), Error>, about: About<'_>) {
         let Err(error) = became else { return self.done.push(name.to_owned()) };
         let mut failure = Failure::of(&error, about);
         failure.message = format!("{name}: {}", failure.message);
-        if !self.output.json {
-            self.output.note(failure.text().trim_end());
-        }
+        super::tell(&failure, self.output);
         self.failed.push((name.to_owned(), failure));
     }
 

@@ -41,9 +41,10 @@ use fishplate_contract::SessionId;
 
 pub(crate) use client::Interruption;
 
+use crate::arguments::asks_for_stdout;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::output::failure::{About, Failure};
+use crate::output::failure::{About, Failure, Usage};
 
 /// Exit code of wrong usage.
 const USAGE: u8 = Exit::Usage.code();
@@ -167,6 +168,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
     let under_cgi = std::env::var_os("GATEWAY_INTERFACE").is_some();
     let words = names::rewritten(arguments, under_cgi);
     let in_json = words.iter().take_while(|word| *word != "--").any(|word| word == "--json");
+    let in_stdout = words.iter().any(|word| word.to_str().is_some_and(asks_for_stdout));
     let parsed = grammar().try_get_matches_from(words).and_then(|matches| {
         let session = session_among(&matches);
         Cli::from_arg_matches(&matches).map(|cli| (cli, session))
@@ -183,6 +185,11 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
         }
     };
     let output = Output { json: cli.json };
+    if output.json && in_stdout {
+        let reason = "standard output cannot have both JSON and an output: leave --json out, or \
+                      write out:NAME=FILE";
+        return tell(&Failure::of(&Usage(reason.to_owned()).into(), About::default()), output);
+    }
     let url = cli.command.url().map(str::to_owned);
     let ended = catch_unwind(AssertUnwindSafe(|| cli.command.run(output)));
     match ended {

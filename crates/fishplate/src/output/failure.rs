@@ -129,6 +129,10 @@ impl Failure {
                     None => format!("there are {}", known.join(", ")),
                 });
             }
+            Error::NoService { server, known, .. } => self.hints.push(match known.is_empty() {
+                true => format!("{server} has no services"),
+                false => format!("its services are {server}{}", known.join(&format!(", {server}"))),
+            }),
             Error::MissingParameter { name, .. } => self.hints.push(format!(
                 "add {name}=VALUE or {name}:FILE; `fishplate usage {url}` lists the inputs"
             )),

@@ -1,11 +1,14 @@
 //! Text for people and for their pipes.
 
+use std::path::Path;
+
 use fishplate_client::{Description, JobPage};
 use fishplate_contract::{
     ArrayType, DataType, Dimension, JobReport, Parameter, Timestamp, Transfer, TransferState,
 };
 use fishplate_wire::wsdl::DescribedOperation;
 
+use crate::arguments::STDOUT;
 use crate::array::as_text;
 use crate::deliver::{Delivered, Fate};
 
@@ -118,6 +121,11 @@ pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<St
                 ));
             }
         }
+    }
+    // Standard output is the data's.
+    let is_data = |output: &Delivered| matches!(&output.fate, Fate::Saved { path, .. } if path == Path::new(STDOUT));
+    if delivered.iter().any(is_data) {
+        remarks.extend(std::mem::take(&mut text).lines().map(str::to_owned));
     }
     (text, remarks)
 }
