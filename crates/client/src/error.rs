@@ -63,6 +63,16 @@ pub enum Error {
         /// Why not.
         source: WsdlError,
     },
+    /// There is a server of ours, but no such service.
+    #[error("{}", no_service(url, server))]
+    NoService {
+        /// Where it was looked for.
+        url: String,
+        /// The server's address.
+        server: String,
+        /// Names of its services.
+        known: Vec<String>,
+    },
     /// The description gives no address that we can call.
     #[error("the description of {service} gives no address for SOAP {version}")]
     NoAddress {
@@ -186,6 +196,17 @@ impl Error {
             Self::Transfer(TransferError::Broken { .. } | TransferError::Busy { .. }) => true,
             _ => false,
         }
+    }
+}
+
+fn no_service(url: &str, server: &str) -> String {
+    let bare = |url: &str| {
+        let url = url.split(['?', '#']).next().unwrap_or_default().trim_end_matches('/');
+        url.rsplit_once("://").map_or(url, |(_, rest)| rest).to_owned()
+    };
+    match bare(url) == bare(server) {
+        true => format!("{url} is a server, not a service"),
+        false => format!("there is no service at {url}"),
     }
 }
 

@@ -31,6 +31,7 @@
 //! - [`report`]: what the verbs on jobs answer
 //! - [`input`], [`save`](mod@save): values from files and into files
 //! - [`session`]: spaces in which programs share files
+//! - [`listing`]: the services of a server
 //! - [`data`]: data that moves by reference
 //! - [`meter`]: how much of an exchange was transferred
 //! - `location`, `transport`, `body`, `spool`, `exchange`, `retry`: the inside
@@ -40,6 +41,7 @@ pub mod data;
 pub mod error;
 mod exchange;
 pub mod input;
+pub mod listing;
 mod location;
 pub mod meter;
 pub mod report;

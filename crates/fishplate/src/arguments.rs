@@ -2,7 +2,7 @@
 //! `y@URL`, `y@FILE`, `ref:result`, `auto:result` for data by reference (section 4.5).
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use fishplate_client::data::Offer;
@@ -79,6 +79,8 @@ impl Wanted {
     }
 }
 
+/// Where `out:NAME=-` goes.
+pub(crate) const STDOUT: &str = "/dev/stdout";
 /// Schemes of references to inputs.
 const SOURCES: [&str; 6] = ["http", "https", "ftp", "s3", "file", "session"];
 /// Schemes of destinations of outputs.
@@ -164,6 +166,9 @@ pub(crate) enum WordError {
     /// An output twice.
     #[error("the output {0} is asked for more than once")]
     OutTwice(String),
+    /// `out:x=- out:y=-`.
+    #[error("only one output can go to standard output, not {0} as well")]
+    StdoutTwice(String),
     /// An output where inputs are given only.
     #[error("spawn gives no outputs: fetch {0} with `fishplate results URL JOB out:{0}`")]
     OutOfSpawn(String),
@@ -233,6 +238,7 @@ fn wanted(
         (_, Some(to)) if to.contains("://") || to.starts_with("mailto:") => {
             return Err(WordError::UrlAsFile { word: word.to_owned(), name: name.to_owned() });
         }
+        (_, Some("-")) => wanted.to = Some(PathBuf::from(STDOUT)),
         (_, to) => wanted.to = to.map(PathBuf::from),
     }
     Ok(wanted)
@@ -270,12 +276,24 @@ pub(crate) fn parse_all(words: &[String]) -> Result<(Vec<Word>, Vec<Wanted>), Wo
                 if !seen.insert(wanted.name.clone()) {
                     return Err(WordError::OutTwice(wanted.name));
                 }
+                if to_stdout(&wanted) && outputs.iter().any(to_stdout) {
+                    return Err(WordError::StdoutTwice(wanted.name));
+                }
                 outputs.push(wanted);
             }
             input => inputs.push(input),
         }
     }
     Ok((inputs, outputs))
+}
+
+fn to_stdout(wanted: &Wanted) -> bool {
+    wanted.to.as_deref() == Some(Path::new(STDOUT))
+}
+
+/// Whether a word is `out:NAME=-`.
+pub(crate) fn asks_for_stdout(word: &str) -> bool {
+    matches!(parse(word), Ok(Word::Out(wanted)) if to_stdout(&wanted))
 }
 
 /// The words of `spawn`: inputs, and how outputs are wanted, but none into a file of ours.
@@ -554,6 +572,9 @@ mod tests {
             |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let twice = parse_all(&words(&["out:r", "x=1", "out:r=f"]));
         assert_eq!(twice, Err(WordError::OutTwice("r".to_owned())));
+        let streams = parse_all(&words(&["out:r=-", "out:q=-"]));
+        assert_eq!(streams, Err(WordError::StdoutTwice("q".to_owned())));
+        assert!(asks_for_stdout("out:r=-") && !asks_for_stdout("out:r=./-"));
         let spawn = without_files(&words(&["x=1", "ref:q", "out:r"]));
         assert_eq!(spawn, Err(WordError::OutOfSpawn("r".to_owned())));
         let results = outputs_only(&words(&["out:r", "x=1"]));

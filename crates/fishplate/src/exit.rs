@@ -61,6 +61,7 @@ impl Exit {
             | Error::TimedOut { .. }
             | Error::Http { .. }
             | Error::NotWsdl { .. }
+            | Error::NoService { .. }
             | Error::NoAddress { .. }
             | Error::NoSessions { .. }
             | Error::BadAnswer { .. } => Self::Unreachable,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypedDict, Unpack
+from typing import Any, Literal, Never, Protocol, TypedDict, Unpack
 
 from . import _native, _show
 from ._flow import Flow, awaiting, blocking
@@ -116,6 +116,13 @@ class BaseOperation:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.__qualname__}{self.__signature__}>"
 
+    def _no(self, unnamed: tuple[object, ...]) -> None:
+        """Inputs have names: their order is the service file's, which may change."""
+        if unnamed:
+            names = ", ".join(f"{_show.identifier(input.name)}=..." for input in self.inputs)
+            name = self._remote.name if self.__name__ == "call" else self.__name__
+            raise TypeError(f"use names: {name}({names})")
+
     def _call(self, arguments: Mapping[str, Any]) -> Flow[Result]:
         described = self._described
         options = self._options
@@ -150,13 +157,15 @@ class BaseOperation:
 class Operation(BaseOperation):
     """Something a service can do; call it, or `spawn` it as a job."""
 
-    def __call__(self, /, **arguments: Any) -> Result:
+    def __call__(self, /, *unnamed: Never, **arguments: Any) -> Result:
         """Runs it and waits for its outputs. Ctrl-C ends the waiting; the program may go on at the
         server, where `jobs()` finds it."""
+        self._no(unnamed)
         return blocking(self._call(arguments))
 
-    def spawn(self, /, **arguments: Any) -> Job:
+    def spawn(self, /, *unnamed: Never, **arguments: Any) -> Job:
         """Starts it as a job, which is there as soon as this returns."""
+        self._no(unnamed)
         id = blocking(self._spawn(arguments))
         choices = self._options.choices(self._remote, self._described)
         return Job(self._remote, self._described, id, choices)
@@ -167,12 +176,14 @@ class AsyncOperation(BaseOperation):
 
     _awaited = True
 
-    async def __call__(self, /, **arguments: Any) -> Result:
+    async def __call__(self, /, *unnamed: Never, **arguments: Any) -> Result:
         """See `Operation.__call__`; cancelling ends the waiting."""
+        self._no(unnamed)
         return await awaiting(self._call(arguments))
 
-    async def spawn(self, /, **arguments: Any) -> AsyncJob:
+    async def spawn(self, /, *unnamed: Never, **arguments: Any) -> AsyncJob:
         """See `Operation.spawn`."""
+        self._no(unnamed)
         id = await awaiting(self._spawn(arguments))
         choices = self._options.choices(self._remote, self._described)
         return AsyncJob(self._remote, self._described, id, choices)
@@ -313,13 +324,13 @@ class Service(BaseService):
         same._init(self._remote, options)
         return same
 
-    def __call__(self, /, **arguments: Any) -> Result:
+    def __call__(self, /, *unnamed: Never, **arguments: Any) -> Result:
         """Runs the service's only operation and waits for its outputs."""
-        return self[None](**arguments)
+        return self[None](*unnamed, **arguments)
 
-    def spawn(self, /, **arguments: Any) -> Job:
+    def spawn(self, /, *unnamed: Never, **arguments: Any) -> Job:
         """Starts the service's only operation as a job."""
-        return self[None].spawn(**arguments)
+        return self[None].spawn(*unnamed, **arguments)
 
     def __getitem__(self, name: str | None) -> Operation:
         """The operation of that name."""
@@ -377,13 +388,13 @@ class AsyncService(BaseService):
         chosen: Outputs = dict.fromkeys(outputs, "reference") if outputs else "reference"
         return self.options(outputs=chosen)
 
-    async def __call__(self, /, **arguments: Any) -> Result:
+    async def __call__(self, /, *unnamed: Never, **arguments: Any) -> Result:
         """See `Service.__call__`."""
-        return await self[None](**arguments)
+        return await self[None](*unnamed, **arguments)
 
-    async def spawn(self, /, **arguments: Any) -> AsyncJob:
+    async def spawn(self, /, *unnamed: Never, **arguments: Any) -> AsyncJob:
         """See `Service.spawn`."""
-        return await self[None].spawn(**arguments)
+        return await self[None].spawn(*unnamed, **arguments)
 
     def __getitem__(self, name: str | None) -> AsyncOperation:
         """The operation of that name."""

@@ -230,6 +230,12 @@ impl Getting<'_> {
         {
             return Err(self.other_length(opened, expected));
         }
+        if let (Some(is), Some(expected)) = (opened.digest, self.from.digest)
+            && std::mem::discriminant(&is) == std::mem::discriminant(&expected)
+            && is != expected
+        {
+            return Err(self.other_digest(is, expected));
+        }
         if sink.at == 0 {
             sink.digesting = Digesting::new(told.as_ref());
         }
@@ -253,12 +259,8 @@ impl Getting<'_> {
         {
             Some(self.other_length(len, expected))
         } else {
-            let differs = |is: Digest, told: Digest| {
-                (is != told).then(|| Error::DataMismatch {
-                    url: self.from.url.clone(),
-                    reason: format!("its digest is {is}, not {told}"),
-                })
-            };
+            let differs =
+                |is: Digest, told: Digest| (is != told).then(|| self.other_digest(is, told));
             match of.digest {
                 Some(told @ Digest::Sha256(_)) => differs(sha256, told),
                 Some(told @ Digest::Sha512(_)) => sha512.and_then(|is| differs(is, told)),
@@ -285,6 +287,15 @@ impl Getting<'_> {
         Error::DataMismatch {
             url: self.from.url.clone(),
             reason: format!("it has {is} bytes, not {expected}"),
+        }
+    }
+
+    /// In the digits that `sha256sum` prints.
+    fn other_digest(&self, is: Digest, expected: Digest) -> Error {
+        let (is, expected) = (is.hex(), expected.hex());
+        Error::DataMismatch {
+            url: self.from.url.clone(),
+            reason: format!("its digest is {is}, not {expected}"),
         }
     }
 

@@ -7,6 +7,7 @@
 //! - [`put`]: a file to a server, which gives a reference to it
 //! - `upload`: uploads that go on where they broke
 //! - [`get`]: what a reference refers to into a file
+//! - [`revoke`](mod@revoke): a reference made good for nothing
 //! - [`sources`]: a transport for each scheme
 //! - `part`: half files, and what tells how to go on with them
 //! - [`offer`], `answer`: files that we serve ourselves
@@ -17,12 +18,14 @@ pub mod get;
 pub mod offer;
 mod part;
 pub mod put;
+pub mod revoke;
 pub mod sources;
 mod upload;
 
 pub use get::{Got, Into, get};
 pub use offer::Offer;
 pub use put::Target;
+pub use revoke::revoke;
 pub use sources::Sources;
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use fishplate_client::listing::{self, Listing};
 use fishplate_client::{ArrayForm, Error, Packaging, Retry, Service, Settings, SoapVersion};
 use fishplate_contract::{JobId, SessionId};
 use tokio::signal::unix::{SignalKind, signal};
@@ -114,7 +115,17 @@ impl Connection {
 
     /// The service.
     pub(crate) async fn connect(&self) -> Result<Service, Error> {
-        Service::connect_with(&self.url, self.settings()).await
+        let connected = Service::connect_with(&self.url, self.settings()).await;
+        let Err(error @ (Error::Http { status: 404, .. } | Error::NotWsdl { .. })) = connected
+        else {
+            return connected;
+        };
+        match listing::list(&self.url, &self.settings()).await {
+            Ok(Some(Listing { server, services: known })) => {
+                Err(Error::NoService { url: self.url.clone(), server, known })
+            }
+            Ok(None) | Err(_) => Err(error),
+        }
     }
 }
 

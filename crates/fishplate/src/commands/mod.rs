@@ -1,5 +1,6 @@
 //! The commands, one a file.
 
+mod attempts;
 mod call;
 mod cgi;
 mod check;
@@ -18,6 +19,7 @@ mod pool;
 mod put;
 mod remove;
 mod results;
+mod revoke;
 mod running;
 mod serve;
 mod session;
@@ -34,13 +36,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use fishplate_contract::SessionId;
 
 pub(crate) use client::Interruption;
 
+use crate::arguments::asks_for_stdout;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::output::failure::Failure;
+use crate::output::failure::{About, Failure, Usage};
 
 /// Exit code of wrong usage.
 const USAGE: u8 = Exit::Usage.code();
@@ -81,6 +85,7 @@ enum Command {
     Results(results::Args),
     Put(put::Args),
     Get(get::Args),
+    Revoke(revoke::Args),
     Session(session::Args),
     Pool(pool::Args),
     Kill(kill::Args),
@@ -110,6 +115,7 @@ impl Command {
             Self::Results(args) => results::run(&args, output),
             Self::Put(args) => put::run(&args, output),
             Self::Get(args) => get::run(&args, output),
+            Self::Revoke(args) => revoke::run(&args, output),
             Self::Session(args) => session::run(&args, output),
             Self::Pool(args) => pool::run(&args, output),
             Self::Kill(args) => kill::run(&args, output),
@@ -145,6 +151,7 @@ impl Command {
             Self::Serve(_)
             | Self::Cgi(_)
             | Self::Check(_)
+            | Self::Revoke(_)
             | Self::Pool(_)
             | Self::Supervise(_)
             | Self::Engine(_)
@@ -159,8 +166,18 @@ impl Command {
 /// Runs what the command line asks for and tells how it ended.
 pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
     let under_cgi = std::env::var_os("GATEWAY_INTERFACE").is_some();
-    let cli = match Cli::try_parse_from(names::rewritten(arguments, under_cgi)) {
-        Ok(cli) => cli,
+    let words = names::rewritten(arguments, under_cgi);
+    let in_json = words.iter().take_while(|word| *word != "--").any(|word| word == "--json");
+    let in_stdout = words.iter().any(|word| word.to_str().is_some_and(asks_for_stdout));
+    let parsed = grammar().try_get_matches_from(words).and_then(|matches| {
+        let session = session_among(&matches);
+        Cli::from_arg_matches(&matches).map(|cli| (cli, session))
+    });
+    let (cli, session) = match parsed {
+        Ok(parsed) => parsed,
+        Err(error) if error.use_stderr() && in_json => {
+            return tell(&Failure::of_words(&error), Output { json: true });
+        }
         Err(error) => {
             // Whether anybody reads it is no concern of ours.
             let _ = error.print();
@@ -168,14 +185,27 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
         }
     };
     let output = Output { json: cli.json };
+    if output.json && in_stdout {
+        let reason = "standard output cannot have both JSON and an output: leave --json out, or \
+                      write out:NAME=FILE";
+        return tell(&Failure::of(&Usage(reason.to_owned()).into(), About::default()), output);
+    }
     let url = cli.command.url().map(str::to_owned);
     let ended = catch_unwind(AssertUnwindSafe(|| cli.command.run(output)));
     match ended {
         Ok(Ok(code)) => code,
-        Ok(Err(error)) => tell(&Failure::of(&error, url.as_deref()), output),
+        Ok(Err(error)) => {
+            tell(&Failure::of(&error, About { url: url.as_deref(), session }), output)
+        }
         // The panic's message has been printed already.
         Err(_) => tell(&Failure::of_ourselves(), output),
     }
+}
+
+/// The session that a command is about or runs in, for hints.
+fn session_among(matches: &ArgMatches) -> Option<SessionId> {
+    let here = matches.try_get_one("session").ok().flatten().copied();
+    here.or_else(|| session_among(matches.subcommand()?.1))
 }
 
 fn tell(failure: &Failure, output: Output) -> ExitCode {

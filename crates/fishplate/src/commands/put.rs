@@ -1,11 +1,13 @@
 //! `fishplate put FILE... --to URL`: brings files to a server and prints references to them.
 
-use std::path::PathBuf;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
-use fishplate_client::Meter;
 use fishplate_client::data::Target;
+use fishplate_client::{Error, Meter};
 
 use super::client::{Reach, run_interruptible};
 use crate::exit::Exit;
@@ -40,6 +42,9 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
+    for file in &args.files {
+        readable(file)?;
+    }
     let hint = "the same command goes on where it stopped".to_owned();
     run_interruptible(&[hint], async {
         let mut target = Target::find(&args.to, args.reach.settings()).await?;
@@ -59,6 +64,20 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         }
         Ok(Exit::Success)
     })
+}
+
+/// Before the first is sent: none of them is missing.
+fn readable(file: &Path) -> Result<(), Error> {
+    let failed = |source| Error::File { doing: "read", path: file.to_owned(), source };
+    // To open a pipe would wait for its writer.
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_dir() {
+        return Err(failed(io::ErrorKind::IsADirectory.into()));
+    }
+    if metadata.is_file() {
+        File::open(file).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// Where it is noted how far uploads are (XDG Base Directory Specification); nowhere without a home.

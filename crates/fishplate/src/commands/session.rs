@@ -5,12 +5,14 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Subcommand;
 use fishplate_client::{OpenSession, Session, SessionFile, Sessions};
-use fishplate_contract::SessionId;
+use fishplate_contract::{Clock as _, SessionId, SystemClock, Timestamp};
 use serde_json::{Value, json};
 
+use super::attempts::Attempts;
 use super::client::{Reach, duration, run_interruptible, session};
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::output::failure::About;
 use crate::output::text::{bytes, harmless, moment};
 
 /// Open a session on a server, close it, and see what is in it
@@ -100,6 +102,8 @@ struct ListArgs {
 }
 
 /// Remove files from a session; their URLs are good for nothing then
+///
+/// All are tried, and each that could not be removed is told.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   fishplate session remove http://somewhere.com $SESSION mesh")]
@@ -155,7 +159,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             }
             Verb::List(args) => list(args, output).await?,
             Verb::Files(FilesArgs { which }) => files(&which.find().await?, output).await?,
-            Verb::Remove(args) => remove(args, output).await?,
+            Verb::Remove(args) => return remove(args, output).await,
             Verb::Touch(TouchArgs { which }) => {
                 let expires = moment(which.find().await?.touch().await?);
                 if output.json {
@@ -173,6 +177,12 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
 async fn open(args: &OpenArgs, output: Output) -> Result<()> {
     let sessions = Sessions::find(&args.url, args.reach.settings()).await?;
     let session = sessions.open(args.idle).await?;
+    if let (Some(idle), Some(expires)) = (args.idle, session.expires)
+        && let Some(granted) = cut(idle, SystemClock.now(), expires)
+    {
+        let end = moment(expires);
+        output.note(&format!("the server lets it idle {granted} at most: it ends at {end}"));
+    }
     if output.json {
         output.value(&json!({
             "session": session.id.to_string(),
@@ -182,6 +192,18 @@ async fn open(args: &OpenArgs, output: Output) -> Result<()> {
         output.line(&session.id.to_string())?;
     }
     Ok(())
+}
+
+/// How long a session may idle if that is clearly less than was asked for: clocks differ somewhat.
+fn cut(asked: Duration, now: Timestamp, expires: Timestamp) -> Option<String> {
+    let granted = expires.since(now);
+    let minutes = (granted.as_secs() + 30) / 60;
+    let is_less = granted + granted / 20 + Duration::from_secs(60) < asked;
+    is_less.then(|| match (minutes / 60, minutes % 60) {
+        (0, minutes) => format!("{minutes} min"),
+        (hours, 0) => format!("{hours} h"),
+        (hours, minutes) => format!("{hours} h {minutes} min"),
+    })
 }
 
 async fn list(args: &ListArgs, output: Output) -> Result<()> {
@@ -206,15 +228,19 @@ fn listed(session: &OpenSession) -> Value {
     })
 }
 
-async fn remove(args: &RemoveArgs, output: Output) -> Result<()> {
+async fn remove(args: &RemoveArgs, output: Output) -> Result<Exit> {
     let session = args.which.find().await?;
+    let about = About { url: Some(&args.which.url), session: Some(session.id) };
+    let mut attempts = Attempts::new(output);
     for name in &args.names {
-        session.remove(name).await?;
+        attempts.note(name, session.remove(name).await.map_err(Into::into), about);
     }
     if output.json {
-        output.value(&json!({ "session": session.id.to_string(), "removed": args.names }))?;
+        let (removed, failed) = attempts.told("name");
+        let session = session.id.to_string();
+        output.value(&json!({ "session": session, "removed": removed, "failed": failed }))?;
     }
-    Ok(())
+    Ok(attempts.exit())
 }
 
 async fn files(session: &Session, output: Output) -> Result<()> {
@@ -234,4 +260,22 @@ async fn files(session: &Session, output: Output) -> Result<()> {
 
 fn file(file: &SessionFile) -> Value {
     json!({ "name": file.name, "url": file.reference.url, "size": file.reference.len })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_ends_earlier_than_asked_is_noticed_but_not_a_clock_that_differs() {
+        let (now, hour) = (Timestamp(1_000_000), 3_600_000);
+        let cut = |asked: u64, granted| {
+            cut(Duration::from_secs(asked * 3600), now, Timestamp(now.0 + granted))
+        };
+        assert_eq!(cut(2400, 24 * hour - 2000).as_deref(), Some("24 h"));
+        assert_eq!(cut(24, 90 * 60_000).as_deref(), Some("1 h 30 min"));
+        assert_eq!(cut(1, 60_000).as_deref(), Some("1 min"));
+        assert_eq!(cut(8, 8 * hour - 30_000), None);
+        assert_eq!(cut(8, 9 * hour), None);
+    }
 }

@@ -3,7 +3,7 @@
 use std::io;
 
 use fishplate_client::Error;
-use fishplate_contract::{Fault, FaultCode};
+use fishplate_contract::{Fault, FaultCode, SessionId};
 use fishplate_data::transfer::TransferError;
 use serde_json::{Value, json};
 
@@ -14,11 +14,22 @@ use crate::deliver::DeliveryError;
 use crate::exit::Exit;
 use crate::output::text::harmless;
 
+/// What a command is about, for hints.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct About<'a> {
+    /// The service, the server or the reference.
+    pub(crate) url: Option<&'a str>,
+    /// The session.
+    pub(crate) session: Option<SessionId>,
+}
+
 /// A failure, ready to be told.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Failure {
     /// How the command ends.
     pub(crate) exit: Exit,
+    /// What kind of failure it is, if faults have a name for it.
+    pub(crate) code: Option<FaultCode>,
     /// The service's fault, if it is one.
     pub(crate) fault: Option<Fault>,
     /// What went wrong, in a sentence.
@@ -30,11 +41,11 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// What this error means to the user of a command about the service at `url`.
-    pub(crate) fn of(error: &anyhow::Error, url: Option<&str>) -> Self {
-        let url = url.unwrap_or("URL");
+    /// What this error means to the user of a command.
+    pub(crate) fn of(error: &anyhow::Error, about: About<'_>) -> Self {
         let mut failure = Self {
             exit: Exit::Other,
+            code: None,
             fault: None,
             message: error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": "),
             details: Vec::new(),
@@ -46,7 +57,7 @@ impl Failure {
                 failure.hints.clone_from(&interruption.hints);
             } else if let Some(error) = cause.downcast_ref::<Error>() {
                 failure.exit = Exit::of_error(error);
-                failure.tell(error, url);
+                failure.tell(error, about);
             } else if let Some(source) = cause.downcast_ref::<io::Error>() {
                 failure.exit = match source.kind() {
                     io::ErrorKind::BrokenPipe => Exit::BrokenPipe,
@@ -70,6 +81,7 @@ impl Failure {
     pub(crate) fn of_ourselves() -> Self {
         Self {
             exit: Exit::Other,
+            code: None,
             fault: None,
             message: "fishplate stopped at a fault of its own".to_owned(),
             details: Vec::new(),
@@ -77,9 +89,38 @@ impl Failure {
         }
     }
 
-    fn tell(&mut self, error: &Error, url: &str) {
+    /// Words that the grammar does not allow.
+    pub(crate) fn of_words(error: &clap::Error) -> Self {
+        let text = error.to_string();
+        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let first = lines.next().unwrap_or_default();
+        let mut failure = Self {
+            exit: Exit::Usage,
+            code: None,
+            fault: None,
+            message: first.strip_prefix("error: ").unwrap_or(first).to_owned(),
+            details: Vec::new(),
+            hints: Vec::new(),
+        };
+        for line in lines {
+            match line.strip_prefix("tip: ") {
+                Some(tip) => failure.hints.push(tip.to_owned()),
+                None if line.starts_with("Usage: ") => failure.hints.push(line.to_owned()),
+                // What the first line announces: the arguments that are missing, the values there are.
+                None if failure.hints.is_empty() => {
+                    failure.message = format!("{} {line}", failure.message);
+                }
+                None => {}
+            }
+        }
+        failure
+    }
+
+    fn tell(&mut self, error: &Error, about: About<'_>) {
+        let url = about.url.unwrap_or("URL");
+        self.code = code_of(error);
         match error {
-            Error::Fault(fault) => self.tell_fault(fault, url),
+            Error::Fault(fault) => self.tell_fault(fault, about),
             Error::UnknownOperation { closest, known, .. }
             | Error::UnknownParameter { closest, known, .. } => {
                 self.hints.push(match closest {
@@ -88,6 +129,10 @@ impl Failure {
                     None => format!("there are {}", known.join(", ")),
                 });
             }
+            Error::NoService { server, known, .. } => self.hints.push(match known.is_empty() {
+                true => format!("{server} has no services"),
+                false => format!("its services are {server}{}", known.join(&format!(", {server}"))),
+            }),
             Error::MissingParameter { name, .. } => self.hints.push(format!(
                 "add {name}=VALUE or {name}:FILE; `fishplate usage {url}` lists the inputs"
             )),
@@ -121,7 +166,9 @@ impl Failure {
         }
     }
 
-    fn tell_fault(&mut self, fault: &Fault, url: &str) {
+    fn tell_fault(&mut self, fault: &Fault, about: About<'_>) {
+        let url = about.url.unwrap_or("URL");
+        let session = about.session.map_or_else(|| "SESSION".to_owned(), |id| id.to_string());
         self.fault = Some(fault.clone());
         let job = fault.job.map(|job| job.to_string());
         let details = [
@@ -155,7 +202,7 @@ impl Failure {
             }
             FaultCode::NoSuchData if fault.message.contains("session has no file") => self
                 .hints
-                .push(format!("`fishplate session files {url} SESSION` lists what it has")),
+                .push(format!("`fishplate session files {url} {session}` lists what it has")),
             FaultCode::NoSuchData => self.hints.push(
                 "a reference expires, and its owner can revoke it: ask the service for a new one"
                     .to_owned(),
@@ -163,6 +210,15 @@ impl Failure {
             FaultCode::AddressForbidden => {
                 let rule = fault.limit.as_ref().map_or("", |limit| &limit.name);
                 self.hints.push(way_around(rule).to_owned());
+            }
+            FaultCode::QuotaExceeded => {
+                let quota = fault.limit.as_ref().map_or("", |limit| &limit.name);
+                self.hints.push(if quota == "session_quota" {
+                    format!("`fishplate session remove {url} {session} NAME` makes room")
+                } else {
+                    "`fishplate revoke REF` gives up a reference of yours, and with it its data"
+                        .to_owned()
+                });
             }
             FaultCode::NoSuchSession => {
                 self.hints.push(format!("`fishplate session open {url}` opens one"));
@@ -205,7 +261,7 @@ impl Failure {
         let limit = fault.and_then(|fault| fault.limit.as_ref());
         json!({ "error": {
             "exit": self.exit.code(),
-            "code": fault.map(|fault| fault.code.name()),
+            "code": self.code.map(FaultCode::name),
             "message": self.message,
             "parameter": fault.and_then(|fault| fault.parameter.as_deref()),
             "limit": limit.map(|limit| json!({ "name": limit.name, "value": limit.value })),
@@ -233,6 +289,20 @@ fn limit(fault: &Fault) -> Option<String> {
     (!told).then(|| format!("{} = {}", limit.name, limit.value))
 }
 
+/// The name that faults have for an error.
+fn code_of(error: &Error) -> Option<FaultCode> {
+    Some(match error {
+        Error::Fault(fault) => fault.code,
+        Error::DataMismatch { .. } => FaultCode::DataMismatch,
+        Error::Transfer(TransferError::Refused { .. }) => FaultCode::NoSuchData,
+        Error::Transfer(TransferError::Forbidden { .. }) => FaultCode::AddressForbidden,
+        Error::Transfer(TransferError::Unsupported(_)) => FaultCode::NotSupported,
+        Error::Transfer(TransferError::Local { .. }) => return None,
+        Error::Transfer(_) => FaultCode::TransferFailed,
+        _ => return None,
+    })
+}
+
 /// What to do about an address that a rule forbids. Some rules nobody can lift.
 fn way_around(rule: &str) -> &'static str {
     match rule {
@@ -244,6 +314,13 @@ fn way_around(rule: &str) -> &'static str {
             "write the address that it leads to in the end; NAME:FILE sends a file by value"
         }
         "schemes" => "write an address of a scheme that is named above",
+        "transfer.s3" => "only the server's operator can make a store known to it",
+        "transfer.mail" => {
+            "only the server's operator can set up mail; out:NAME brings the output here"
+        }
+        "mail_to" | "transfer.s3.write" | "transfer.ftp.write" => {
+            "only the server's operator can allow that address; out:NAME brings the output here"
+        }
         _ => "only the server's operator can allow that address; NAME:FILE sends a file by value",
     }
 }
@@ -263,7 +340,7 @@ mod tests {
     use super::*;
 
     fn of(error: impl Into<anyhow::Error>) -> Failure {
-        Failure::of(&error.into(), Some("http://h/s"))
+        Failure::of(&error.into(), About { url: Some("http://h/s"), session: None })
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Text for people and for their pipes.
 
+use std::path::Path;
+
 use fishplate_client::{Description, JobPage};
 use fishplate_contract::{
     ArrayType, DataType, Dimension, JobReport, Parameter, Timestamp, Transfer, TransferState,
 };
 use fishplate_wire::wsdl::DescribedOperation;
 
+use crate::arguments::STDOUT;
 use crate::array::as_text;
 use crate::deliver::{Delivered, Fate};
 
@@ -101,10 +104,10 @@ pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<St
                     let dimensions = shape.iter().copied().map(Dimension::Fixed).collect();
                     let array = ArrayType { element: *element, dimensions };
                     remarks.push(format!(
-                        "{name}: {array}, {}, not written; {command} out:{}=FILE writes it (as text, \
-                         or as FILE's suffix says: .npy, .csv, .bin)",
+                        "{name}: {array}, {}, not written; {} writes it (as text, or as FILE's suffix \
+                         says: .npy, .csv, .bin)",
                         self::bytes(*size),
-                        output.name
+                        with_word(command, &format!("out:{}=FILE", output.name))
                     ));
                 }
             },
@@ -113,13 +116,26 @@ pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<St
             Fate::NotAsked { size } => {
                 let size = size.map_or_else(|| "data".to_owned(), bytes);
                 remarks.push(format!(
-                    "{name}: {size}, not written; {command} out:{} writes it",
-                    output.name
+                    "{name}: {size}, not written; {} writes it",
+                    with_word(command, &format!("out:{}", output.name))
                 ));
             }
         }
     }
+    // Standard output is the data's.
+    let is_data = |output: &Delivered| matches!(&output.fate, Fate::Saved { path, .. } if path == Path::new(STDOUT));
+    if delivered.iter().any(is_data) {
+        remarks.extend(std::mem::take(&mut text).lines().map(str::to_owned));
+    }
     (text, remarks)
+}
+
+/// A command, in backticks or described, with one word more.
+fn with_word(command: &str, word: &str) -> String {
+    match command.strip_suffix('`') {
+        Some(command) => format!("{command} {word}`"),
+        None => format!("{command} {word}"),
+    }
 }
 
 /// All there is to tell of a job, a line each.

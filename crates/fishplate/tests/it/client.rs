@@ -65,6 +65,10 @@ fn a_file_that_nobody_asked_for_is_named_on_standard_error() {
     let said = user.run(&["call", server.url(), "deck=abc"]);
     assert_eq!((said.code, &*said.stdout), (0, "size: 3\n"));
     assert!(said.stderr.starts_with("copy: 3 B, not written; `fishplate results "), "{said:?}");
+    assert!(said.stderr.contains(" out:copy` writes it"), "{said:?}");
+    // Standard output is the data's then.
+    let said = user.run(&["call", server.url(), "deck=abc", "out:copy=-"]);
+    assert_eq!((said.code, &*said.stdout, &*said.stderr), (0, "abc", "size: 3\n"));
     let value = user.json(&["call", server.url(), "deck=abc", "out:copy=dir/"]);
     assert_eq!(
         value["outputs"],
@@ -149,7 +153,8 @@ fn every_kind_of_failure_has_its_exit_code_and_says_what_to_do() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         format!("http://{}/s", listener.local_addr().unwrap())
     };
-    let cases: [(i32, &[&str], &str); 12] = [
+    let server_url = &*format!("http://{}", server.address());
+    let cases: [(i32, &[&str], &str); 17] = [
         (2, &["call", url, "x"], "NAME=VALUE"),
         (2, &["call", url, "xx=1"], "hint: did you mean x?"),
         (2, &["call", url], "needs the input x"),
@@ -160,7 +165,12 @@ fn every_kind_of_failure_has_its_exit_code_and_says_what_to_do() {
         (3, &["call", url, "x=one"], "error: InvalidValue:"),
         (5, &["call", url, "x=0"], "bad deck"),
         (6, &["call", &gone, "x=1"], "cannot reach"),
-        (6, &["usage", &format!("{url}x")], "404"),
+        (6, &["usage", &format!("{url}x")], "there is no service at"),
+        (6, &["usage", &format!("{url}x")], &format!("{server_url}/session, {url}")),
+        (6, &["usage", server_url], "is a server, not a service"),
+        (2, &["call", url, "x=1", "out:y=-", "--json"], "cannot have both"),
+        (2, &["put", "--to", url, "/dev/null", "nofile"], "cannot read nofile"),
+        (3, &["revoke", &format!("{server_url}/data/none")], "hint: a reference expires"),
         (8, &["status", url, NO_JOB], "error: NoSuchJob:"),
     ];
     for (code, words, message) in cases {
@@ -168,6 +178,10 @@ fn every_kind_of_failure_has_its_exit_code_and_says_what_to_do() {
         assert_eq!((said.code, &*said.stdout), (code, ""), "{words:?}: {said:?}");
         assert!(said.stderr.contains(message), "{words:?}: {said:?}");
     }
+    let said = user.run(&["status", url, "--json"]);
+    let error: serde_json::Value = serde_json::from_str(&said.stderr).unwrap();
+    assert_eq!((said.code, error["error"]["exit"].as_i64()), (2, Some(2)));
+    assert!(error["error"]["message"].as_str().unwrap().contains("<JOB>"), "{error}");
     let said = user.run(&["call", url, "x=0", "--json"]);
     let error: serde_json::Value = serde_json::from_str(&said.stderr).unwrap();
     assert_eq!(error["error"]["code"], "ProgramFailed");

@@ -108,13 +108,25 @@ fn what_is_removed_from_a_session_is_gone_and_so_is_its_address() {
     let url = said.strip_prefix("mesh: ").unwrap().trim();
     assert_eq!(curl(&[url]).status, 200);
     let removed = user.json(&["session", "remove", &base, id, "mesh"]);
-    assert_eq!(removed, json!({ "session": id, "removed": ["mesh"] }));
+    assert_eq!(removed, json!({ "session": id, "removed": ["mesh"], "failed": [] }));
     assert_eq!(curl(&[url]).status, 404);
     assert_eq!(user.json(&["session", "files", &base, id])["files"], json!([]));
     for (name, code) in [("mesh", "NoSuchData"), ("../mesh", "InvalidValue")] {
         let gone = fault(&user, &["session", "remove", &base, id, name]);
         assert_eq!((&gone["code"], &gone["parameter"]), (&json!(code), &json!("name")), "{gone}");
     }
+    // All are tried, and the first failure tells the exit code.
+    user.succeed(&["call", &make, "bytes=1000", "--session", id]);
+    let said = user.run(&["session", "remove", &base, id, "none", "mesh", "nil", "--json"]);
+    let told: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!((said.code, &told["removed"]), (3, &json!(["mesh"])), "{said:?}");
+    assert_eq!(told["failed"][0]["name"], "none");
+    assert_eq!(told["failed"][1]["error"]["code"], "NoSuchData");
+    assert_eq!(said.stderr.lines().count(), 2, "{said:?}");
+    let said = user.run(&["session", "remove", &base, id, "none"]);
+    assert!(said.stderr.contains(&format!("`fishplate session files {base} {id}`")), "{said:?}");
+    let said = user.run(&["session", "open", &base, "--idle", "100d"]);
+    assert!(said.stderr.starts_with("the server lets it idle 24 h at most"), "{said:?}");
     // Nobody finds out others' sessions where all are nobody.
     let refused = fault(&user, &["session", "list", &base]);
     assert_eq!(refused["code"], "NotSupported", "{refused}");

@@ -1,7 +1,10 @@
 //! Resumable uploads (draft-ietf-httpbis-resumable-upload-12), by curl, over a server that is killed.
 
+use std::fs;
 use std::io::Write as _;
 use std::process::Stdio;
+
+use serde_json::{Value, json};
 
 use crate::curl::{Got, command, curl};
 use crate::run::User;
@@ -213,4 +216,26 @@ fn an_owner_has_so_many_uploads_under_way_and_those_that_failed_do_not_count() {
     assert!(refused.text().contains("uploads_open: 2"), "{refused:?}");
     assert_eq!(append(&user, &upload, 0, b"hello", true).status, 201);
     assert_eq!(one_more(&[]).status, 201);
+}
+
+#[test]
+fn who_has_a_reference_can_revoke_it() {
+    let (server, user) = (server(), User::new());
+    fs::write(user.path("a"), "abc").unwrap();
+    let put = |name: &str| user.succeed(&["put", name, "--to", &data(&server)]).trim().to_owned();
+    let (first, second) = (put("a"), put("a"));
+    let wrong = "ab".repeat(32);
+    let said = user.run(&["get", &first, "-o", "b", "--sha256", &wrong, "--json"]);
+    let error: Value = serde_json::from_str(&said.stderr).unwrap();
+    assert_eq!(error["error"]["code"], "DataMismatch");
+    assert!(error["error"]["message"].as_str().unwrap().ends_with(&wrong), "{error}");
+    let told = user.json(&["revoke", &first]);
+    assert_eq!(told, json!({ "revoked": [first], "failed": [] }));
+    let said = user.run(&["get", &first, "--json"]);
+    let error: Value = serde_json::from_str(&said.stderr).unwrap();
+    assert_eq!((said.code, &error["error"]["code"]), (3, &json!("NoSuchData")));
+    let said = user.run(&["revoke", &first, &second]);
+    assert_eq!((said.code, &*said.stdout), (3, ""));
+    assert!(said.stderr.contains(&first) && !said.stderr.contains(&second), "{said:?}");
+    assert_eq!(curl(&[&second]).status, 404);
 }

@@ -13,6 +13,7 @@ use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
+use serde_json::json;
 
 use super::body::Incoming;
 use super::reply::{Reply, ReplyBody};
@@ -34,7 +35,7 @@ where
         return data::answer(host, place, &parts, &mut body, &principal).await;
     }
     match (name, host.service(name)) {
-        ("", _) if read => page(200, html::index(host)),
+        ("", _) if read => index(host, &parts.headers),
         ("metrics", None) if read => {
             text(200, "application/openmetrics-text; version=1.0.0; charset=utf-8", host.metrics())
         }
@@ -180,6 +181,23 @@ fn packed(status: u16, packed: fishplate_wire::Packed, fault: Option<&Fault>) ->
     {
         reply.headers_mut().insert(header::RETRY_AFTER, seconds);
     }
+    reply
+}
+
+/// The services there are: a page, or JSON for who asks for it.
+fn index(host: &Host, asked: &HeaderMap) -> Reply {
+    let mut reply = if joined(asked, &header::ACCEPT).is_some_and(|accept| accept.contains("json"))
+    {
+        let service = |hosted: &Arc<Hosted>| {
+            let service = hosted.service();
+            json!({ "name": service.name, "title": service.title, "url": hosted.url })
+        };
+        let services: Vec<_> = host.services().map(service).collect();
+        text(200, "application/json", json!({ "services": services }).to_string())
+    } else {
+        page(200, html::index(host))
+    };
+    reply.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     reply
 }
 

@@ -196,9 +196,11 @@ async fn a_wrong_digest_or_length_is_an_error_and_leaves_neither_file_nor_half()
         assert_eq!(fs::read(&to).unwrap(), b"old");
         assert_eq!(names(&dir).iter().filter(|name| name.ends_with(".json")).count(), 0);
     }
-    // What the reference tells stands above what its origin tells.
+    // What its origin tells beforehand saves reading it.
     let reference = DataRef { url: url(), len: Some(1000), digest: Some(right) };
-    assert!(fetch(&from, &reference, &to).await.unwrap().verified);
+    let error = fetch(&from, &reference, &to).await.unwrap_err().to_string();
+    assert!(error.ends_with(&format!("not {}", right.hex())), "{error}");
+    assert!(fetch(&plain, &reference, &to).await.unwrap().verified);
     assert_eq!(names(&dir), ["mesh"]);
 }
 

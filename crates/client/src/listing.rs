@@ -1,0 +1,54 @@
+//! The services of a server, as its index lists them.
+
+use http::{Request, Uri, header};
+use http_body_util::{BodyExt as _, Limited};
+use serde_json::Value;
+
+use crate::body::SegmentBody;
+use crate::error::Error;
+use crate::location;
+use crate::settings::Settings;
+use crate::transport::Transport;
+
+/// Largest index that is read.
+const INDEX_SIZE: usize = 4 << 20;
+
+/// The services of a server of ours.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The server's address.
+    pub server: String,
+    /// Names of its services.
+    pub services: Vec<String>,
+}
+
+/// The services beside the address `url`, or below it if it is the server's own. `None` if nobody
+/// there lists any.
+///
+/// # Errors
+/// See [`Error`]: the URL, the transport.
+pub async fn list(url: &str, settings: &Settings) -> Result<Option<Listing>, Error> {
+    let transport = Transport::new(settings);
+    for server in location::beside(&location::parse(url)?, "")? {
+        if let Some(services) = listed_at(&transport, &server).await? {
+            return Ok(Some(Listing { server: server.to_string(), services }));
+        }
+    }
+    Ok(None)
+}
+
+async fn listed_at(transport: &Transport, server: &Uri) -> Result<Option<Vec<String>>, Error> {
+    let mut request = Request::new(SegmentBody::empty());
+    *request.uri_mut() = server.clone();
+    let accept = header::HeaderValue::from_static("application/json");
+    request.headers_mut().insert(header::ACCEPT, accept);
+    let answer = transport.send(request).await?;
+    if !answer.status().is_success() {
+        return Ok(None);
+    }
+    let body = Limited::new(answer.into_body(), INDEX_SIZE).collect().await;
+    let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let told: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let name = |service: &Value| service["name"].as_str().map(str::to_owned);
+    Ok(told["services"].as_array().and_then(|services| services.iter().map(name).collect()))
+}
