@@ -27,6 +27,12 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         running.send_signal(signal.SIGTERM)
 
 
+def test_inputs_have_names(url: str) -> None:
+    statistics = fishplate.Service(url)
+    with pytest.raises(TypeError, match=r"use names: mean\(values=...\)"):
+        statistics.mean([1, 2, 6])  # type: ignore[arg-type]
+
+
 def test_operations_are_attributes(url: str, tmp_path: Path) -> None:
     statistics = fishplate.Service(url)
     assert statistics.operations == ["mean", "columns", "lines"]

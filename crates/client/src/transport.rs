@@ -242,6 +242,9 @@ fn first_line(body: &[u8]) -> String {
     const MOST: usize = 200;
     let text = String::from_utf8_lossy(body);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
+    // How a page begins tells nothing.
+    let is_page = line.get(..9).is_some_and(|start| start.eq_ignore_ascii_case("<!doctype"));
+    let line = if is_page { "" } else { line };
     line.chars().filter(|c| !c.is_control()).take(MOST).collect()
 }
 
@@ -253,6 +256,7 @@ mod tests {
     fn the_first_line_of_a_body_is_short_and_harmless() {
         assert_eq!(first_line(b"\r\n  <h1>no\x1b[31m</h1>  \nmore"), "<h1>no[31m</h1>");
         assert_eq!(first_line(b""), "");
+        assert_eq!(first_line(b"<!DOCTYPE html>\n<html>"), "");
         assert_eq!(first_line(&[b'x'; 1000]).len(), 200);
     }
 }

@@ -321,7 +321,13 @@ fn way_around(rule: &str) -> &'static str {
         "mail_to" | "transfer.s3.write" | "transfer.ftp.write" => {
             "only the server's operator can allow that address; out:NAME brings the output here"
         }
-        _ => "only the server's operator can allow that address; NAME:FILE sends a file by value",
+        "transfer.s3.read" | "transfer.ftp.read" => {
+            "only the server's operator can allow that address; NAME:FILE sends a file by value"
+        }
+        _ => {
+            "only the server's operator can allow that address; NAME:FILE sends a file by value, \
+             out:NAME brings an output here"
+        }
     }
 }
 
@@ -386,7 +392,7 @@ mod tests {
         };
         insta::assert_snapshot!(forbidden("10.0.0.7 is private", "allow_private").text(), @r"
         error: AddressForbidden: 10.0.0.7 is private: the rule allow_private does not allow that
-        hint: only the server's operator can allow that address; NAME:FILE sends a file by value
+        hint: only the server's operator can allow that address; NAME:FILE sends a file by value, out:NAME brings an output here
         ");
         let json = forbidden("10.0.0.7 is private", "allow_private").json();
         assert_eq!(json["error"]["limit"]["name"], "allow_private");
@@ -397,6 +403,8 @@ mod tests {
             ("https_downgrade", "write the address that it leads to"),
             ("schemes", "a scheme that is named above"),
             ("file_roots", "only the server's operator"),
+            ("transfer.mail", "out:NAME brings the output here"),
+            ("transfer.s3", "a store known to it"),
         ] {
             let hints = forbidden("x", rule).hints;
             assert!(hints.len() == 1 && hints[0].contains(hint), "{rule}: {hints:?}");
@@ -408,6 +416,28 @@ mod tests {
         let fault = Fault::new(FaultCode::NoSuchData, "the session has no file \"mesh\"");
         let hints = of(Error::Fault(fault)).hints;
         assert!(hints[0].contains("fishplate session files"), "{hints:?}");
+    }
+
+    #[test]
+    fn a_full_quota_says_what_a_caller_can_give_up() {
+        let id = "000102030405060708090a0b0c0d0e0f";
+        let about = About { url: Some("http://h/s"), session: Some(id.parse().unwrap()) };
+        for (quota, hint) in [
+            ("session_quota", format!("`fishplate session remove http://h/s {id} NAME`")),
+            ("pool_owner_quota", "`fishplate revoke REF`".to_owned()),
+        ] {
+            let fault = Fault::new(FaultCode::QuotaExceeded, "no room").limit(quota, "1 bytes");
+            let hints = Failure::of(&Error::Fault(fault).into(), about).hints;
+            assert!(hints.len() == 1 && hints[0].starts_with(&hint), "{hints:?}");
+        }
+    }
+
+    #[test]
+    fn words_that_nobody_understands_are_told_as_json_with_the_usage() {
+        let words = clap::Command::new("get").arg(clap::Arg::new("REF").required(true));
+        let failure = Failure::of_words(&words.try_get_matches_from(["get"]).unwrap_err());
+        assert!(failure.message.ends_with("were not provided: <REF>"), "{failure:?}");
+        assert_eq!((failure.exit.code(), &*failure.hints[0]), (2, "Usage: get <REF>"));
     }
 
     #[test]

@@ -85,7 +85,7 @@ fn an_upload_in_parts_is_one_file() {
     assert_eq!((got.status, got.field("Upload-Offset")), (204, Some("5000000")), "{got:?}");
     let wrong = append(&user, &upload, 4_999_999, &all[..10], false);
     assert_eq!((wrong.status, wrong.field("Upload-Offset")), (409, Some("5000000")));
-    let problem: serde_json::Value = serde_json::from_slice(&wrong.body).unwrap();
+    let problem: Value = serde_json::from_slice(&wrong.body).unwrap();
     assert!(problem["type"].as_str().unwrap().ends_with("#mismatching-upload-offset"));
     assert_eq!(problem["expected-offset"], 5_000_000);
     let long = append(&user, &upload, 5_000_000, &all[..7_000_001], true);
@@ -152,7 +152,7 @@ fn an_upload_over_a_server_that_is_killed_goes_on_from_what_is_there() {
     pipe.flush().unwrap();
     let incoming = server.data().join("pool/incoming");
     let there = || {
-        let files = std::fs::read_dir(&incoming).unwrap().flatten();
+        let files = fs::read_dir(&incoming).unwrap().flatten();
         files.filter_map(|file| file.metadata().ok()).map(|about| about.len()).sum::<u64>()
     };
     until("most of it is there", || there() >= 6_000_000);
@@ -184,7 +184,7 @@ fn who_comes_back_drives_away_the_request_that_hangs() {
     pipe.flush().unwrap();
     let incoming = server.data().join("pool/incoming");
     until("some of it is there", || {
-        let files = std::fs::read_dir(&incoming).unwrap().flatten();
+        let files = fs::read_dir(&incoming).unwrap().flatten();
         files.filter_map(|file| file.metadata().ok()).any(|about| about.len() >= 2_000_000)
     });
     let at = offset(&upload);
