@@ -11,6 +11,7 @@ mod tests;
 
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fishplate_contract::{DataRef, Digest, Fault, FaultCode, Held as _, Principal, TransferState};
 use tokio::time::Instant;
@@ -27,6 +28,11 @@ use futures_util::stream::FuturesUnordered;
 use patience::Patience;
 use places::Places;
 use shelf::Shelf;
+
+/// How often, and how long after, what came of a stopped fetch is tried to be removed: who writes it
+/// may still be about to end.
+const DISCARD_TRIES: u32 = 40;
+const DISCARD_PAUSE: Duration = Duration::from_millis(50);
 
 /// Gets what references stand for into the pool, and delivers. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -106,6 +112,28 @@ impl Resolver {
         self.here(reference, &url, owner).await
     }
 
+    /// Removes what has come of a fetch that was stopped for good, unless somebody else fetches the
+    /// same. What was stopped may take a moment to end.
+    pub async fn discard(&self, reference: &DataRef, owner: &Principal) {
+        let Ok(url) = address(&reference.url) else { return };
+        let key = fetch::key(reference, &url);
+        let among_owners = among_owners(owner, &key);
+        for _ in 0..DISCARD_TRIES {
+            if !self.0.flights.is_wanted(&among_owners) {
+                let (pool, owner, key) = (self.0.pool.clone(), owner.clone(), key.clone());
+                match blocking(move || pool.discard_partial(&owner, &key)).await {
+                    Ok(true) => return,
+                    Ok(false) => {}
+                    Err(fault) => {
+                        tracing::warn!(%fault, "what came of a fetch could not be removed");
+                        return;
+                    }
+                }
+            }
+            tokio::time::sleep(DISCARD_PAUSE).await;
+        }
+    }
+
     /// All of these, several at once; each one's result is at its place.
     pub async fn resolve_all(
         &self,
@@ -178,8 +206,7 @@ impl Resolver {
             return Ok(lease);
         }
         let key = fetch::key(reference, &url);
-        // Other owners' fetches are others.
-        let among_owners = format!("{} {} {key}", owner.as_str().len(), owner.as_str());
+        let among_owners = among_owners(owner, &key);
         let fetch = fetch::Fetch { inner: &self.0, reference, url, key, owner, progress };
         self.0.flights.join(among_owners, progress, fetch.run()).await
     }
@@ -240,6 +267,11 @@ impl Resolver {
         let (digest, len) = (parcel.digest, parcel.payload.len());
         Ok(DataRef { url: at.map_or_else(|| to.to_owned(), String::from), len, digest })
     }
+}
+
+/// Other owners' fetches are others.
+fn among_owners(owner: &Principal, key: &str) -> String {
+    format!("{} {} {key}", owner.as_str().len(), owner.as_str())
 }
 
 /// Data that is here must be what the reference says too.

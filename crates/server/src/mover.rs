@@ -61,6 +61,14 @@ impl Fetcher for Mover {
         })
     }
 
+    fn discard<'a>(&'a self, from: &'a DataRef, owner: &'a Principal) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            if !from.url.starts_with(SESSION) {
+                self.0.resolver.discard(from, owner).await;
+            }
+        })
+    }
+
     fn accepts(&self, to: &str) -> Result<(), Fault> {
         self.0.resolver.accepts(to)
     }

@@ -351,7 +351,7 @@ impl std::fmt::Debug for Incoming {
 }
 
 /// The name of what comes under a key; another owner's key is another.
-fn key_name(owner: &Principal, key: &str) -> String {
+pub(super) fn key_name(owner: &Principal, key: &str) -> String {
     let owner = owner.as_str().as_bytes();
     let len = (owner.len() as u64).to_be_bytes();
     format!("k-{}", hash::of_bytes([&len[..], owner, key.as_bytes()]).hex())

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use fishplate_contract::{Principal, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::incoming::open_alone;
+use super::incoming::{key_name, open_alone};
 use super::sweep::{files, millis, remove_dead};
 use super::{Pool, PoolError, Room, signed, unsigned};
 use crate::grant::principal;
@@ -54,6 +54,21 @@ impl Pool {
         let found = partials.iter().find(|partial| partial.name == name);
         let found = found.ok_or(PoolError::NoSuchData)?;
         if self.0.give_up(found)? { Ok(found.len) } else { Err(PoolError::InUse) }
+    }
+}
+
+impl Pool {
+    /// Removes what came in part under a key. `false`: somebody is writing it.
+    ///
+    /// # Errors
+    /// If it can't be removed.
+    pub(crate) fn discard_partial(&self, owner: &Principal, key: &str) -> Result<bool, PoolError> {
+        let name = key_name(owner, key);
+        match self.remove_partial(&name) {
+            Ok(_) | Err(PoolError::NoSuchData) => Ok(true),
+            Err(PoolError::InUse) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }
 

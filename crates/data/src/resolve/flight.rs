@@ -18,7 +18,14 @@ type Landing = Option<Result<Lease, Fault>>;
 
 /// Who fetches what.
 #[derive(Debug, Default)]
-pub(super) struct Flights(Mutex<HashMap<String, Flight>>);
+pub(super) struct Flights(Mutex<Board>);
+
+#[derive(Debug, Default)]
+struct Board {
+    flights: HashMap<String, Flight>,
+    /// How many want what stands for a key, whoever of them fetches it.
+    wanted: HashMap<String, usize>,
+}
 
 enum Found {
     Other(Flight),
@@ -40,6 +47,7 @@ impl Flights {
         progress: &Progress,
         fetch: impl Future<Output = Result<Lease, Fault>>,
     ) -> Result<Lease, Fault> {
+        let _wanting = Wanting::new(self, &key);
         loop {
             let other = match self.find_or_lead(&key, progress) {
                 Found::Other(flight) => flight,
@@ -57,7 +65,7 @@ impl Flights {
     }
 
     fn find_or_lead(&self, key: &str, progress: &Progress) -> Found {
-        let mut flights = self.lock();
+        let flights = &mut self.lock().flights;
         if let Some(flight) = flights.get(key) {
             return Found::Other(flight.clone());
         }
@@ -66,7 +74,12 @@ impl Flights {
         Found::Ours(landed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Flight>> {
+    /// Whether somebody in this process fetches what stands for a key, or waits for who does.
+    pub(super) fn is_wanted(&self, key: &str) -> bool {
+        self.lock().wanted.contains_key(key)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Board> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -91,6 +104,31 @@ struct Leading<'f> {
 
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
-        self.flights.lock().remove(self.key);
+        self.flights.lock().flights.remove(self.key);
+    }
+}
+
+/// Whoever wants what is fetched, until they have it or are dropped.
+struct Wanting<'f> {
+    flights: &'f Flights,
+    key: &'f str,
+}
+
+impl<'f> Wanting<'f> {
+    fn new(flights: &'f Flights, key: &'f str) -> Self {
+        *flights.lock().wanted.entry(key.to_owned()).or_default() += 1;
+        Self { flights, key }
+    }
+}
+
+impl Drop for Wanting<'_> {
+    fn drop(&mut self) {
+        let wanted = &mut self.flights.lock().wanted;
+        if let Some(count) = wanted.get_mut(self.key) {
+            *count -= 1;
+            if *count == 0 {
+                wanted.remove(self.key);
+            }
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Data that moves between servers, and data that must not.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
@@ -214,9 +215,9 @@ fn a_redirect_leads_nowhere_that_could_not_be_asked_itself() {
 fn files_are_read_below_named_roots_only() {
     let user = User::new();
     let mut server = Server::prepare();
-    std::fs::create_dir(server.path("open")).unwrap();
-    std::fs::write(server.path("open/deck"), bytes(1000)).unwrap();
-    std::fs::write(server.path("closed"), "secret").unwrap();
+    fs::create_dir(server.path("open")).unwrap();
+    fs::write(server.path("open/deck"), bytes(1000)).unwrap();
+    fs::write(server.path("closed"), "secret").unwrap();
     std::os::unix::fs::symlink("../closed", server.path("open/way-out")).unwrap();
     start_copying(&mut server, &["--file-root", "open"]);
     let at = |name: &str| format!("deck@file://{}", server.path(name).display());
@@ -306,6 +307,28 @@ fn a_fetch_goes_on_after_kill_9_from_what_was_there() {
     user.succeed(&["results", server.url(), &job, "out:copy"]);
     assert!(user.read("copy") == bytes(SIZE));
     assert_eq!(status(&server)["transfers"][0]["bytes"], SIZE);
+}
+
+#[test]
+fn a_fetch_that_is_killed_leaves_nothing_unless_another_job_fetches_the_same() {
+    let user = User::new();
+    let server = copying(&["--allow-private"]);
+    let slow = Slow::new(bytes(32 << 20));
+    let deck = format!("deck@http://{}/deck", slow.address);
+    let spawn = || user.succeed(&["spawn", server.url(), &deck]).trim().to_owned();
+    let incoming = server.data().join("pool/incoming");
+    let parts = || fs::read_dir(&incoming).unwrap().count();
+    let come = |job: &str| {
+        let status = user.json(&["status", server.url(), job]);
+        status["transfers"][0]["bytes"].as_u64().unwrap_or(0)
+    };
+    let (one, other) = (spawn(), spawn());
+    until("some of it is there for both", || come(&one) > 1 << 20 && come(&other) > 1 << 20);
+    user.succeed(&["kill", server.url(), &one]);
+    until("the other goes on with it", || slow.asked_from.load(SeqCst) > 1 << 20);
+    assert_eq!(parts(), 1);
+    user.succeed(&["kill", server.url(), &other]);
+    until("nothing is left", || parts() == 0);
 }
 
 #[test]

@@ -136,7 +136,7 @@ impl Engine {
         service: &str,
         job: JobId,
     ) -> Result<(JobState, String), Fault> {
-        self.record(owner, service, job)?;
+        let record = self.record(owner, service, job)?;
         let shared = &self.shared;
         let at = shared.clock.now();
         let request = shared.commit.write(true, move |t| t.request_kill(job, at)).await;
@@ -150,6 +150,9 @@ impl Engine {
             KillRequest::Dequeued => {
                 lock(&shared.plans).remove(&job);
                 shared.stop_transfers(job);
+                if record.state == JobState::Fetching {
+                    self.discard_fetches(owner, job);
+                }
                 if let Some(conclusion) = shared.find(job)?.and_then(|record| record.conclusion) {
                     let conclusion = Arc::new(conclusion);
                     shared.announce(job, &Ended { conclusion, kept: true });
@@ -168,6 +171,17 @@ impl Engine {
             shared.executor.cancel(&handle).await;
         }
         self.after_kill(owner, service, job).await
+    }
+
+    /// What has come of a killed job's data is nobody's, beside the answer.
+    fn discard_fetches(&self, owner: &Principal, job: JobId) {
+        let (Ok(plan), Some(fetcher)) = (self.plan(job), self.shared.fetcher.get()) else { return };
+        let (fetcher, owner) = (Arc::clone(fetcher), owner.clone());
+        tokio::spawn(async move {
+            for fetch in plan.fetches() {
+                fetcher.discard(&fetch.reference(), &owner).await;
+            }
+        });
     }
 
     async fn after_kill(

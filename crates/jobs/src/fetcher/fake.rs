@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fishplate_contract::{DataRef, Fault, FaultCode, Placing};
+use fishplate_contract::{DataRef, Fault, FaultCode, Placing, Principal};
 use fishplate_data::Progress;
 use tokio::sync::Notify;
 
@@ -28,6 +28,7 @@ struct State {
     adoptions: Vec<AdoptOrder>,
     /// Transfers that were given up before their end.
     stopped: Vec<String>,
+    discarded: Vec<String>,
 }
 
 impl FakeFetcher {
@@ -76,6 +77,11 @@ impl FakeFetcher {
     /// Addresses of transfers that were given up before their end.
     pub fn stopped(&self) -> Vec<String> {
         self.state().stopped.clone()
+    }
+
+    /// Addresses of fetches of which nothing is to stay.
+    pub fn discarded(&self) -> Vec<String> {
+        self.state().discarded.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -128,6 +134,11 @@ impl Fetcher for FakeFetcher {
             let linked = !order.private && bytes.len() as u64 >= order.link_size;
             Ok(if linked { Placing::Link } else { Placing::Copy })
         })
+    }
+
+    fn discard<'a>(&'a self, from: &'a DataRef, _: &'a Principal) -> BoxFuture<'a, ()> {
+        self.state().discarded.push(from.url.clone());
+        Box::pin(std::future::ready(()))
     }
 
     fn accepts(&self, to: &str) -> Result<(), Fault> {

@@ -27,6 +27,10 @@ pub trait Fetcher: Send + Sync {
         progress: &'a Progress,
     ) -> BoxFuture<'a, Result<Placing, Fault>>;
 
+    /// Forgets what has come of a fetch that was stopped for good, unless somebody else fetches the
+    /// same.
+    fn discard<'a>(&'a self, from: &'a DataRef, owner: &'a Principal) -> BoxFuture<'a, ()>;
+
     /// Whether a delivery to an address may be tried at all: asked before the job is accepted, so
     /// that nothing is computed for nothing. The other end is not asked.
     ///

@@ -79,6 +79,10 @@ impl Fetcher for Near {
         Box::pin(async move { self.bring(order, progress) })
     }
 
+    fn discard<'a>(&'a self, _: &'a DataRef, _: &'a Principal) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
     fn accepts(&self, _: &str) -> Result<(), Fault> {
         Ok(())
     }

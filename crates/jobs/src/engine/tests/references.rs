@@ -155,6 +155,7 @@ async fn a_kill_stops_the_transfer_at_once() {
         let end = engine.wait(accepted).await.unwrap().conclusion;
         assert_eq!(end.fault(job).unwrap().code, FaultCode::JobKilled);
         until("its stop", || fetcher.stopped() == [MESH]).await;
+        until("nothing is to stay", || fetcher.discarded().len() == 2).await;
         assert_eq!(fixture.executor.starts(), []);
         run.abort();
     }
