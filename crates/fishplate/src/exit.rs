@@ -73,6 +73,7 @@ impl Exit {
     fn of_transfer(error: &TransferError) -> Self {
         match error {
             TransferError::Broken { .. }
+            | TransferError::Unreachable { .. }
             | TransferError::Busy { .. }
             | TransferError::Strange { .. }
             | TransferError::Unresolved { .. } => Self::Unreachable,
