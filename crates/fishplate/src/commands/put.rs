@@ -7,7 +7,7 @@ use anyhow::Result;
 use fishplate_client::Meter;
 use fishplate_client::data::Target;
 
-use super::client::{Reach, run_interruptible};
+use super::client::{Reach, going_on, run_interruptible};
 use crate::exit::Exit;
 use crate::output::{Output, json, progress};
 
@@ -40,8 +40,8 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
-    let hint = "the same command goes on where it stopped".to_owned();
-    run_interruptible(&[hint], async {
+    let hints = ["the same command goes on where it stopped".to_owned()];
+    run_interruptible(&hints, async {
         let mut target = Target::find(&args.to, args.reach.settings()).await?;
         if let Some(dir) = state_dir() {
             target = target.remembering(dir);
@@ -50,7 +50,8 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             let meter = Arc::new(Meter::default());
             let putting = target.put(file, &meter);
             let name = if args.files.len() > 1 { file.to_string_lossy() } else { "".into() };
-            let reference = progress::moving_file(output, &meter, &name, putting).await?;
+            let reference = progress::moving_file(output, &meter, &name, putting).await;
+            let reference = reference.map_err(|error| going_on(error, &hints, &meter))?;
             if output.json {
                 output.value(&json::reference(&reference))?;
             } else {
