@@ -193,9 +193,34 @@ impl Error {
         match self {
             Self::Unreachable { .. } | Self::ConnectionLost { .. } => true,
             Self::Http { status, .. } => matches!(status, 502..=504),
-            Self::Transfer(TransferError::Broken { .. } | TransferError::Busy { .. }) => true,
+            Self::Transfer(
+                TransferError::Broken { .. }
+                | TransferError::Unreachable { .. }
+                | TransferError::Busy { .. },
+            ) => true,
             _ => false,
         }
+    }
+
+    /// No connection came about, and the next one will hardly do so.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Transfer(TransferError::Unreachable { .. }))
+    }
+
+    /// What is said of it while it is waited for another try.
+    pub(crate) fn trouble(&self, wait: Duration, attempt: u32, attempts: u32) -> String {
+        let what = match self {
+            Self::Unreachable { url, reason } | Self::ConnectionLost { url, reason } => {
+                format!("{url}: {reason}")
+            }
+            Self::Transfer(
+                TransferError::Broken { peer, reason }
+                | TransferError::Unreachable { peer, reason },
+            ) => format!("{peer}: {reason}"),
+            other => other.to_string(),
+        };
+        let wait = seconds(wait);
+        format!("{what}; trying again in {wait} (attempt {attempt} of {attempts})")
     }
 }
 

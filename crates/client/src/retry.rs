@@ -31,8 +31,22 @@ pub(crate) async fn retrying<T, F: Future<Output = Result<T, Error>>>(
         if !was_connected || failures >= retry.attempts {
             return Err(error);
         }
-        sleep(retry.wait(failures)).await;
+        pause(retry, meter, &error, failures, retry.attempts).await;
     }
+}
+
+/// Waits after so many failures in a row, and tells why.
+pub(crate) async fn pause(
+    retry: Retry,
+    meter: &Meter,
+    error: &Error,
+    failures: u32,
+    attempts: u32,
+) {
+    let wait = retry.wait(failures);
+    meter.set_trouble(Some(error.trouble(wait, failures + 1, attempts)));
+    sleep(wait).await;
+    meter.set_trouble(None);
 }
 
 #[cfg(test)]

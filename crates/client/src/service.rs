@@ -87,6 +87,16 @@ impl Service {
         })
     }
 
+    /// Calls go to where its description was found, for services whose description stands at their
+    /// address: the description may name one that can't be reached from here.
+    pub(crate) fn called_where_described(mut self) -> Result<Self, Error> {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            let url = inner.wsdl_url.split(['?', '#']).next().unwrap_or_default();
+            inner.address = location::parse(url)?;
+        }
+        Ok(self)
+    }
+
     /// What the service offers.
     pub fn description(&self) -> &Description {
         &self.inner.description

@@ -80,6 +80,10 @@ impl Sessions {
             let found = Service::connect_with(&candidate.to_string(), settings.clone()).await;
             match found {
                 Ok(service) if service.description().namespace == NAMESPACE => {
+                    let service = match settings.address {
+                        Some(_) => service,
+                        None => service.called_where_described()?,
+                    };
                     return Ok(Self { service });
                 }
                 // There may be sessions, though not for everybody.

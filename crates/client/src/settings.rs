@@ -78,10 +78,19 @@ impl Default for Retry {
     }
 }
 
+/// Tries in a row to get data from where nobody was ever reached: its address is more likely wrong
+/// than its server away for a moment.
+const UNREACHED_ATTEMPTS: u32 = 3;
+
 impl Retry {
     /// Never.
     pub const NEVER: Self =
         Self { attempts: 1, first_wait: Duration::ZERO, longest_wait: Duration::ZERO };
+
+    /// Tries in a row that may fail; fewer if there never was a connection.
+    pub(crate) fn attempts(&self, reached: bool) -> u32 {
+        if reached { self.attempts } else { self.attempts.min(UNREACHED_ATTEMPTS) }
+    }
 
     /// The wait after so many failures in a row (at least one).
     pub(crate) fn wait(&self, failures: u32) -> Duration {

@@ -181,7 +181,7 @@ fn no_such(host: &str, error: &io::Error) -> TransferError {
     let (host, reason) = (host.to_owned(), error.to_string());
     if reason.contains("emporary") {
         let reason = format!("its name can't be resolved: {reason}");
-        TransferError::Broken { peer: host, reason }
+        TransferError::Unreachable { peer: host, reason }
     } else {
         TransferError::Unresolved { host, reason }
     }

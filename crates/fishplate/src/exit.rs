@@ -74,6 +74,7 @@ impl Exit {
     fn of_transfer(error: &TransferError) -> Self {
         match error {
             TransferError::Broken { .. }
+            | TransferError::Unreachable { .. }
             | TransferError::Busy { .. }
             | TransferError::Strange { .. }
             | TransferError::Unresolved { .. } => Self::Unreachable,

@@ -12,7 +12,6 @@ use fishplate_contract::{DataRef, Digest};
 use fishplate_data::transfer::{Body, Opened, Transport, Want};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
 use url::Url;
 
 use crate::data::digesting::{self, Digesting};
@@ -20,6 +19,7 @@ use crate::data::part::{Part, PartOf};
 use crate::error::Error;
 use crate::input::blocking;
 use crate::meter::Meter;
+use crate::retry::pause;
 use crate::save::{is_special, target_of};
 use crate::settings::Retry;
 
@@ -140,17 +140,19 @@ impl Getting<'_> {
     /// Opens, reads, and opens again where it broke. Tries are counted anew whenever one brought
     /// something.
     async fn run(&self, mut sink: Sink, retry: Retry) -> Result<Sink, Error> {
-        let mut failures = 0;
+        let (mut failures, mut reached) = (0, false);
         loop {
             let before = sink.at;
             let tried = self.go_on(sink).await;
             sink = tried.0;
             let Err(error) = tried.1 else { return Ok(sink) };
             failures = if sink.at > before { 1 } else { failures + 1 };
-            if !error.is_transient() || failures >= retry.attempts {
+            reached |= !error.is_unreachable() || sink.at > before;
+            let attempts = retry.attempts(reached);
+            if !error.is_transient() || failures >= attempts {
                 return Err(error);
             }
-            sleep(retry.wait(failures)).await;
+            pause(retry, self.meter, &error, failures, attempts).await;
         }
     }
 

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use fishplate_contract::{DataRef, Digest};
 use http::{HeaderMap, HeaderValue, Method, Uri, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use tokio::time::sleep;
 
 use crate::body::SegmentBody;
 use crate::data::digesting::{self, Digesting, StopOnDrop};
@@ -20,7 +19,7 @@ use crate::error::Error;
 use crate::input::blocking;
 use crate::location;
 use crate::meter::Meter;
-use crate::retry::retrying;
+use crate::retry::{pause, retrying};
 use crate::settings::Settings;
 use crate::transport::Transport;
 
@@ -155,6 +154,15 @@ impl Target {
         self.reference(stored, url, source, digest).await
     }
 
+    /// Where we ask for what the server says to be at `url`: at the address that it was reached at,
+    /// which need not be its public one (through a tunnel, say).
+    fn reached(&self, url: &Uri) -> Result<Uri, Error> {
+        match &self.place {
+            Place::Resumable(place) => at_host_of(place, url),
+            Place::Plain(_) => Ok(url.clone()),
+        }
+    }
+
     /// The reference that the last answer tells, verified.
     async fn reference(
         &self,
@@ -165,15 +173,16 @@ impl Target {
     ) -> Result<DataRef, Error> {
         let url = stored.url.unwrap_or_else(|| asked.clone());
         let mut arrived = stored.digest;
+        let at = self.reached(&url)?;
         if arrived.is_none() && matches!(self.place, Place::Resumable(_)) {
-            arrived = upload::digest_of(&self.transport, &url).await?;
+            arrived = upload::digest_of(&self.transport, &at).await?;
         }
         if let Some(Digest::Sha256(_)) = arrived
             && arrived != Some(digest)
         {
             // It is of no use to anybody; if it stays, it expires.
             let empty = (HeaderMap::new(), SegmentBody::empty());
-            let _ = upload::sent(&self.transport, Method::DELETE, &url, empty.0, empty.1).await;
+            let _ = upload::sent(&self.transport, Method::DELETE, &at, empty.0, empty.1).await;
             return Err(Error::DataMismatch {
                 url: url.to_string(),
                 reason: format!(
@@ -184,6 +193,18 @@ impl Target {
         }
         Ok(DataRef { url: url.to_string(), len: Some(source.len), digest: Some(digest) })
     }
+}
+
+/// The same path at another's scheme, host and port, if it lies below that one.
+fn at_host_of(place: &Uri, url: &Uri) -> Result<Uri, Error> {
+    if !url.path().starts_with(place.path()) {
+        return Ok(url.clone());
+    }
+    let mut parts = url.clone().into_parts();
+    parts.scheme = place.scheme().cloned();
+    parts.authority = place.authority().cloned();
+    Uri::from_parts(parts)
+        .map_err(|error| Error::BadUrl { url: url.to_string(), reason: error.to_string() })
 }
 
 /// An upload in parts on its way.
@@ -217,7 +238,7 @@ impl Uploading<'_> {
             if !error.is_transient() || !reached || failures >= retry.attempts {
                 return Err(error);
             }
-            sleep(retry.wait(failures)).await;
+            pause(retry, self.meter, &error, failures, retry.attempts).await;
         }
     }
 
@@ -233,6 +254,7 @@ impl Uploading<'_> {
             Some(at) => (at.clone(), upload::standing(transport, at).await?),
             None => {
                 let at = upload::create(transport, self.url, self.source.len).await?;
+                let at = self.target.reached(&at)?;
                 if let Some(note) = self.note {
                     note.write(&at).await;
                 }
@@ -384,4 +406,22 @@ fn told(digest: &Digest) -> HeaderMap {
 /// A file's URL under one that ends with a slash.
 fn under(url: &Uri, name: &str) -> Result<Uri, Error> {
     location::parse(&format!("{url}{}", utf8_percent_encode(name, SEGMENT)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_names_publicly_is_asked_for_where_it_was_reached() {
+        let place: Uri = "http://localhost:9000/p/data/".parse().unwrap();
+        for (url, expected) in [
+            ("https://public/p/data/uploads/7?x", "http://localhost:9000/p/data/uploads/7?x"),
+            ("http://localhost:9000/p/data/t/a", "http://localhost:9000/p/data/t/a"),
+            ("https://public/elsewhere/7", "https://public/elsewhere/7"),
+        ] {
+            let found = at_host_of(&place, &url.parse().unwrap()).unwrap();
+            assert_eq!(found.to_string(), expected);
+        }
+    }
 }

@@ -22,6 +22,11 @@ const WAITS: [Duration; 8] = [
     Duration::from_secs(8),
     Duration::from_secs(15),
 ];
+/// Attempts in a row, if nobody listens at the address or its name can't be resolved, and there never
+/// was a connection: it is more likely wrong than away for a moment.
+const UNREACHED_ATTEMPTS: u32 = 3;
+/// Between those.
+const UNREACHED_WAIT: Duration = Duration::from_secs(1);
 /// The longest that the other end may ask us to wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
@@ -31,12 +36,14 @@ pub(super) struct Patience {
     settings: TransferSettings,
     until: Instant,
     fruitless: u32,
+    /// There was a connection, or somebody who may have one.
+    reached: bool,
 }
 
 impl Patience {
     pub(super) fn new(settings: &TransferSettings) -> Self {
         let until = Instant::now() + settings.time;
-        Self { settings: settings.clone(), until, fruitless: 0 }
+        Self { settings: settings.clone(), until, fruitless: 0, reached: false }
     }
 
     /// Waits until it is worth trying again after an error; `gained`, if bytes came before it.
@@ -46,6 +53,7 @@ impl Patience {
     pub(super) async fn endure(&mut self, error: TransferError, gained: bool) -> Result<(), Fault> {
         let asked = match &error {
             TransferError::Broken { .. } => None,
+            TransferError::Unreachable { .. } => (!self.reached).then_some(UNREACHED_WAIT),
             TransferError::Busy { retry_after, .. } => *retry_after,
             _ => return Err(error.into()),
         };
@@ -53,8 +61,12 @@ impl Patience {
             return Err(self.too_long(Fault::from(error)));
         }
         self.fruitless = if gained { 1 } else { self.fruitless + 1 };
-        if self.fruitless >= self.settings.attempts {
-            let attempts = self.settings.attempts;
+        self.reached |= gained || !matches!(error, TransferError::Unreachable { .. });
+        let attempts = match self.reached {
+            true => self.settings.attempts,
+            false => self.settings.attempts.min(UNREACHED_ATTEMPTS),
+        };
+        if self.fruitless >= attempts {
             return Err(Fault::from(error).limit("transfer_attempts", attempts));
         }
         let nth = usize::try_from(self.fruitless - 1).unwrap_or(WAITS.len());
@@ -163,6 +175,28 @@ mod tests {
         let (limit, message) = told(&mut ends, error).await;
         assert_eq!(limit, "transfer_time");
         assert!(message.contains("not done within 10 s"), "{message}");
+    }
+
+    /// Attempts and seconds until these errors, the last again and again, are too many.
+    async fn endured(errors: &[fn() -> TransferError]) -> (usize, u64) {
+        let mut patience = Patience::new(&TransferSettings::default());
+        let begun = Instant::now();
+        for nth in 0.. {
+            let error = errors[nth.min(errors.len() - 1)]();
+            if patience.endure(error, false).await.is_err() {
+                return (nth + 1, begun.elapsed().as_secs());
+            }
+        }
+        unreachable!()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_was_never_reached_is_not_tried_as_often_as_who_went_away() {
+        let away = || TransferError::Unreachable { peer: String::new(), reason: String::new() };
+        let broken = || TransferError::Broken { peer: String::new(), reason: String::new() };
+        assert_eq!(endured(&[away]).await, (3, 2));
+        assert_eq!(endured(&[broken, away]).await, (10, 45));
+        assert_eq!(endured(&[away, away, broken, away]).await.0, 10);
     }
 
     #[tokio::test(start_paused = true)]

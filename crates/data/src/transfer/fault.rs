@@ -21,6 +21,7 @@ impl From<TransferError> for Fault {
                 }
             }
             TransferError::Broken { .. }
+            | TransferError::Unreachable { .. }
             | TransferError::Strange { .. }
             | TransferError::Unresolved { .. } => Self::new(FaultCode::TransferFailed, message),
             TransferError::Local { .. } => Self::new(FaultCode::Internal, message),
@@ -40,6 +41,10 @@ mod tests {
         let retry_after = Some(Duration::from_secs(3));
         for (error, code) in [
             (TransferError::Broken { peer: text(), reason: text() }, FaultCode::TransferFailed),
+            (
+                TransferError::Unreachable { peer: text(), reason: text() },
+                FaultCode::TransferFailed,
+            ),
             (TransferError::Strange { peer: text(), reason: text() }, FaultCode::TransferFailed),
             (TransferError::Unresolved { host: text(), reason: text() }, FaultCode::TransferFailed),
             (

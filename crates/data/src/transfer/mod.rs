@@ -147,6 +147,15 @@ pub enum TransferError {
         /// What happened.
         reason: String,
     },
+    /// Nobody listens at its address, or its name can't be resolved for now: worth trying again,
+    /// though not as often if there never was a connection.
+    #[error("the connection to {peer} failed: {reason}")]
+    Unreachable {
+        /// Scheme and authority.
+        peer: String,
+        /// What happened.
+        reason: String,
+    },
     /// The other end refuses for now: worth trying again after a while.
     #[error("{peer} answers {answer}; it may do better later")]
     Busy {

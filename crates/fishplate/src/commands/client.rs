@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use fishplate_client::listing::{self, Listing};
-use fishplate_client::{ArrayForm, Error, Packaging, Retry, Service, Settings, SoapVersion};
+use fishplate_client::{ArrayForm, Error, Meter, Packaging, Retry, Service, Settings, SoapVersion};
 use fishplate_contract::{JobId, SessionId};
+use fishplate_data::transfer::TransferError;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Exit;
-use crate::output::failure::Usage;
+use crate::output::failure::{GoesOn, Usage};
 
 /// How to reach a service.
 #[derive(Clone, Debug, clap::Args)]
@@ -46,7 +47,7 @@ pub(crate) struct Reach {
         help_heading = "Connection"
     )]
     connect_timeout: Duration,
-    /// Tries before a broken connection is given up
+    /// Tries before a broken connection is given up; for data at most 3 if there never was one
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Connection",
           value_parser = clap::value_parser!(u32).range(1..))]
     attempts: u32,
@@ -188,6 +189,22 @@ pub(crate) struct Interruption {
     message: &'static str,
     /// How to find what goes on at the server.
     pub(crate) hints: Vec<String>,
+}
+
+/// Tells how to go on after an error that another run may not meet, if there is anything to go on
+/// with.
+pub(crate) fn going_on(error: Error, hints: &[String], meter: &Meter) -> anyhow::Error {
+    let begun = meter.moved() > 0 || meter.received() > 0;
+    let passes = match error {
+        Error::Unreachable { .. } | Error::Transfer(TransferError::Unreachable { .. }) => begun,
+        Error::ConnectionLost { .. }
+        | Error::TimedOut { .. }
+        | Error::Http { status: 502..=504, .. }
+        | Error::Transfer(TransferError::Broken { .. } | TransferError::Busy { .. }) => true,
+        _ => false,
+    };
+    let error = anyhow::Error::from(error);
+    if passes && !hints.is_empty() { error.context(GoesOn(hints.to_vec())) } else { error }
 }
 
 /// Runs a client's command. A signal stops it so that its temporary files are removed; the hints

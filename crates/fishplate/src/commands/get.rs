@@ -10,7 +10,7 @@ use fishplate_contract::{DataRef, Digest};
 use fishplate_data::settings::TransportSettings;
 use serde_json::json;
 
-use super::client::{Reach, run_interruptible};
+use super::client::{Reach, going_on, run_interruptible};
 use crate::exit::Exit;
 use crate::output::failure::Usage;
 use crate::output::{Output, progress};
@@ -60,7 +60,8 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         let from = DataRef { digest: args.sha256, ..DataRef::new(&*args.reference) };
         let meter = Arc::new(Meter::default());
         let getting = sources.get(&from, &to, &meter);
-        let got = progress::moving(output, &meter, getting).await?;
+        let got = progress::moving(output, &meter, getting).await;
+        let got = got.map_err(|error| going_on(error, &hints, &meter))?;
         match &to {
             // Standard output is the data's.
             Into::Stdout => {}

@@ -9,7 +9,7 @@ use anyhow::Result;
 use fishplate_client::data::Target;
 use fishplate_client::{Error, Meter};
 
-use super::client::{Reach, run_interruptible};
+use super::client::{Reach, going_on, run_interruptible};
 use crate::exit::Exit;
 use crate::output::{Output, json, progress};
 
@@ -45,8 +45,8 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     for file in &args.files {
         readable(file)?;
     }
-    let hint = "the same command goes on where it stopped".to_owned();
-    run_interruptible(&[hint], async {
+    let hints = ["the same command goes on where it stopped".to_owned()];
+    run_interruptible(&hints, async {
         let mut target = Target::find(&args.to, args.reach.settings()).await?;
         if let Some(dir) = state_dir() {
             target = target.remembering(dir);
@@ -55,7 +55,8 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             let meter = Arc::new(Meter::default());
             let putting = target.put(file, &meter);
             let name = if args.files.len() > 1 { file.to_string_lossy() } else { "".into() };
-            let reference = progress::moving_file(output, &meter, &name, putting).await?;
+            let reference = progress::moving_file(output, &meter, &name, putting).await;
+            let reference = reference.map_err(|error| going_on(error, &hints, &meter))?;
             if output.json {
                 output.value(&json::reference(&reference))?;
             } else {

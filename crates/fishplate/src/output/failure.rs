@@ -47,7 +47,7 @@ impl Failure {
             exit: Exit::Other,
             code: None,
             fault: None,
-            message: error.chain().map(ToString::to_string).collect::<Vec<_>>().join(": "),
+            message: message(error),
             details: Vec::new(),
             hints: Vec::new(),
         };
@@ -56,7 +56,14 @@ impl Failure {
                 failure.exit = interruption.exit;
                 failure.hints.clone_from(&interruption.hints);
             } else if let Some(error) = cause.downcast_ref::<Error>() {
-                failure.exit = Exit::of_error(error);
+                failure.exit = match error {
+                    Error::File { doing: "write", source, .. }
+                        if source.kind() == io::ErrorKind::BrokenPipe =>
+                    {
+                        Exit::BrokenPipe
+                    }
+                    error => Exit::of_error(error),
+                };
                 failure.tell(error, about);
             } else if let Some(source) = cause.downcast_ref::<io::Error>() {
                 failure.exit = match source.kind() {
@@ -73,6 +80,9 @@ impl Failure {
                 continue;
             }
             break;
+        }
+        if let Some(GoesOn(hints)) = error.downcast_ref() {
+            failure.hints.extend_from_slice(hints);
         }
         failure
     }
@@ -147,6 +157,9 @@ impl Failure {
                 self.hints
                     .push("is it the URL of a service? `curl URL` shows what is there".to_owned());
             }
+            Error::Transfer(
+                TransferError::Unreachable { .. } | TransferError::Unresolved { .. },
+            ) => self.hints.push("is the address right, and does its server run?".to_owned()),
             Error::Transfer(TransferError::Refused { .. }) => self.hints.push(
                 "a reference expires, and its owner can revoke it: ask the service for a new one"
                     .to_owned(),
@@ -230,6 +243,13 @@ impl Failure {
                     "`fishplate results {url} {job} out:{output}` gets the output all the same"
                 ));
             }
+            FaultCode::TransferFailed if fault.parameter.is_some() && fault.exit_code.is_none() => {
+                self.hints.push(
+                    "is its address right, and can the server reach it? NAME:FILE sends a file by \
+                     value"
+                        .to_owned(),
+                );
+            }
             FaultCode::KeyConflict => self.hints.push(
                 "a key belongs to one call with its arguments: leave --key out for a new call"
                     .to_owned(),
@@ -279,6 +299,16 @@ impl Failure {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
+
+/// How to go on after a failure; a context that adds nothing to its message.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("")]
+pub(crate) struct GoesOn(pub(crate) Vec<String>);
+
+fn message(error: &anyhow::Error) -> String {
+    let said = error.chain().map(ToString::to_string).filter(|text| !text.is_empty());
+    said.collect::<Vec<_>>().join(": ")
+}
 
 /// The limit that was met, unless the message has told all of it: a rule is broken by an address.
 fn limit(fault: &Fault) -> Option<String> {
@@ -409,6 +439,34 @@ mod tests {
             let hints = forbidden("x", rule).hints;
             assert!(hints.len() == 1 && hints[0].contains(hint), "{rule}: {hints:?}");
         }
+    }
+
+    #[test]
+    fn nobody_reads_what_is_written_or_the_connection_is_lost() {
+        let unread = Error::File {
+            doing: "write",
+            path: "standard output".into(),
+            source: io::ErrorKind::BrokenPipe.into(),
+        };
+        assert_eq!(of(unread).exit.code(), 141);
+        let lost = Error::ConnectionLost { url: "http://h/data/x".into(), reason: "reset".into() };
+        let lost = anyhow::Error::from(lost).context(GoesOn(vec!["run it again".to_owned()]));
+        insta::assert_snapshot!(of(lost).text(), @r"
+        error: lost the connection to http://h/data/x: reset
+        hint: run it again
+        ");
+    }
+
+    #[test]
+    fn an_input_that_cannot_be_fetched_has_a_hint() {
+        let error =
+            TransferError::Unreachable { peer: "http://h:1".into(), reason: "refused".into() };
+        let failure = of(Error::Fault(Fault::from(error).parameter("mesh")));
+        insta::assert_snapshot!(failure.text(), @r"
+        error: TransferFailed: the connection to http://h:1 failed: refused
+          parameter: mesh
+        hint: is its address right, and can the server reach it? NAME:FILE sends a file by value
+        ");
     }
 
     #[test]

@@ -216,3 +216,41 @@ fn the_wsdl_completions_help_and_version_are_printed() {
     let version = concat!("fishplate ", env!("CARGO_PKG_VERSION"), "\n");
     assert_eq!(user.succeed(&["--version"]), version);
 }
+
+#[test]
+fn put_and_session_need_only_the_address_that_was_typed() {
+    let (mut server, user) = (Server::prepare(), User::new());
+    server.serve_behind("http://127.0.0.1:1/", &["--builtin", "matrix"]);
+    let typed = format!("http://{}", server.address());
+    user.write("large", vec![7; 1_000_000]);
+    let public = user.succeed(&["put", "large", "--to", &typed]);
+    let path = public.trim().strip_prefix("http://127.0.0.1:1/").unwrap();
+    user.succeed(&["get", &format!("{typed}/{path}"), "-o", "back"]);
+    assert_eq!(user.read("back"), user.read("large"));
+    let session = user.succeed(&["session", "open", &typed]);
+    user.succeed(&["session", "files", &typed, session.trim()]);
+    user.succeed(&["session", "close", &typed, session.trim()]);
+}
+
+#[test]
+fn where_nobody_listens_is_told_and_given_up_soon() {
+    let user = User::new();
+    let said = user.run(&["get", "http://127.0.0.1:1/x"]);
+    assert_eq!(said.code, 6, "{said:?}");
+    let hint = "hint: is the address right, and does its server run?";
+    assert!(said.stderr.contains("refused") && said.stderr.contains(hint), "{said:?}");
+    assert!(!said.stderr.contains("goes on where it stopped"), "{said:?}");
+}
+
+#[test]
+fn who_reads_only_the_beginning_is_told_nothing() {
+    let (mut server, user) = (Server::prepare(), User::new());
+    server.serve(&["--builtin", "matrix"]);
+    user.write("large", vec![b'\n'; 12_000_000]);
+    let typed = format!("http://{}", server.address());
+    let url = user.succeed(&["put", "large", "--to", &typed]);
+    let mut child = user.start(&["get", url.trim(), "-o", "-"]);
+    drop(child.stdout.take());
+    let said = ended(child);
+    assert_eq!((said.code, &*said.stderr), (141, ""), "{said:?}");
+}

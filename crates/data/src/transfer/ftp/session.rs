@@ -48,6 +48,7 @@ impl Session {
         time: Duration,
     ) -> Result<Self, TransferError> {
         let mut reason = "its name has no address".to_owned();
+        let mut refused = false;
         for address in addresses {
             match tokio::time::timeout(time, TcpStream::connect(address)).await {
                 Ok(Ok(tcp)) => {
@@ -56,9 +57,18 @@ impl Session {
                     let peer = place.peer.clone();
                     return Ok(Self { stream, extended: true, peer, stall_time: time });
                 }
-                Ok(Err(error)) => reason = error.to_string(),
-                Err(_) => reason = format!("it did not answer within {time:?}"),
+                Ok(Err(error)) => {
+                    refused = error.kind() == io::ErrorKind::ConnectionRefused;
+                    reason = error.to_string();
+                }
+                Err(_) => {
+                    refused = false;
+                    reason = format!("it did not answer within {time:?}");
+                }
             }
+        }
+        if refused {
+            return Err(TransferError::Unreachable { peer: place.peer.clone(), reason });
         }
         Err(broken(&place.peer, reason))
     }

@@ -46,7 +46,13 @@ async fn dial_at_leisure(
         |reason: &str| TransferError::Strange { peer: peer(url), reason: reason.to_owned() };
     let host = url.host_str().ok_or_else(|| strange("its address names no host"))?;
     let port = url.port_or_known_default().ok_or_else(|| strange("its address names no port"))?;
-    let stream = connect(&addresses.resolve(host, port).await?).await.map_err(broken)?;
+    let stream = connect(&addresses.resolve(host, port).await?).await.map_err(|error| {
+        if error.kind() == io::ErrorKind::ConnectionRefused {
+            TransferError::Unreachable { peer: peer(url), reason: super::root_cause(&error) }
+        } else {
+            broken(error)
+        }
+    })?;
     stream.set_nodelay(true).map_err(broken)?;
     let Some(tls) = tls else { return Ok(Box::new(stream)) };
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
