@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(100);
 
 /// The prefix is the rate: indicatif's own takes bytes that were there before for moved ones.
-const TRANSFER: &str = "{msg} [{bar:30}] {bytes} of {total_bytes}{prefix}";
+const TRANSFER: &str = "{msg} [{wide_bar}] {bytes} of {total_bytes}{prefix}";
 const GROWING: &str = "{spinner} {msg} {bytes}{prefix}";
 const WAITING: &str = "{spinner} {msg} {elapsed}";
 const JOB: &str = "{msg} [{bar:30}] {percent} %, {elapsed}";
@@ -69,12 +69,18 @@ pub(crate) async fn moving_file<T>(
 
 /// The last report of a job that is waited for, as long as its data comes to the server.
 #[derive(Debug, Default)]
-pub(crate) struct Fetching(RefCell<Option<JobReport>>);
+pub(crate) struct Fetching {
+    report: RefCell<Option<JobReport>>,
+    pace: RefCell<Pace>,
+}
 
 impl Fetching {
     /// What is known by now.
     pub(crate) fn tell(&self, report: JobReport) {
-        *self.0.borrow_mut() = (report.state == JobState::Fetching).then_some(report);
+        if let Some((bytes, _)) = fetched(&report) {
+            self.pace.borrow_mut().note(bytes);
+        }
+        *self.report.borrow_mut() = (report.state == JobState::Fetching).then_some(report);
     }
 }
 
@@ -98,7 +104,7 @@ async fn shown<T>(
             _ = ticks.tick() => {
                 exchange.pace.note(meter.moved());
                 if started.elapsed() > PATIENCE {
-                    exchange.show(meter, fetching.0.borrow().as_ref());
+                    exchange.show(meter, fetching);
                 }
             }
         }
@@ -137,8 +143,6 @@ struct ExchangeBar {
     waiting: &'static str,
     phase: Option<Phase>,
     pace: Pace,
-    /// Of what the server fetches.
-    fetched: Pace,
     /// The last trouble that was told in a line of its own.
     told: Option<String>,
 }
@@ -147,19 +151,13 @@ impl ExchangeBar {
     fn new(output: Output, name: &str, waiting: &'static str) -> Self {
         let name = if name.is_empty() { String::new() } else { format!(" {}", harmless(name)) };
         let bar = hidden_unless_terminal(output);
-        Self {
-            bar,
-            output,
-            name,
-            waiting,
-            phase: None,
-            pace: Pace::default(),
-            fetched: Pace::default(),
-            told: None,
-        }
+        Self { bar, output, name, waiting, phase: None, pace: Pace::default(), told: None }
     }
 
-    fn show(&mut self, meter: &Meter, fetching: Option<&JobReport>) {
+    fn show(&mut self, meter: &Meter, fetching: &Fetching) {
+        let server = fetching.pace.borrow();
+        let report = fetching.report.borrow();
+        let fetching = report.as_ref();
         let trouble = meter.trouble();
         self.tell(trouble.as_deref());
         let fetched = fetching.and_then(fetched);
@@ -183,10 +181,7 @@ impl ExchangeBar {
             self.bar.reset();
             self.phase = Some(phase);
         }
-        if phase == Phase::Fetching {
-            self.fetched.note(at);
-        }
-        let pace = if phase == Phase::Fetching { &self.fetched } else { &self.pace };
+        let pace = if phase == Phase::Fetching { &*server } else { &self.pace };
         self.bar.set_length(of);
         self.bar.set_position(at);
         self.bar.set_prefix(pace.told(of.saturating_sub(at)));
