@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_client::Meter;
-use fishplate_contract::{JobReport, JobState};
+use fishplate_contract::{JobReport, JobState, Transfer};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::{Instant, interval};
 
@@ -281,6 +281,14 @@ impl JobBar {
 
 /// Its state, and what is said of it.
 fn of_job(report: &JobReport) -> String {
+    if report.state == JobState::Fetching {
+        let comes = |of: &&Transfer| of.total.is_none_or(|total| of.bytes < total);
+        let names = report.transfers.iter().filter(comes).map(|of| harmless(&of.parameter));
+        let names = names.collect::<Vec<_>>().join(", ");
+        if !names.is_empty() {
+            return format!("fetching {names}");
+        }
+    }
     match report.message.is_empty() {
         true => report.state.name().to_owned(),
         false => format!("{}: {}", report.state.name(), harmless(&report.message)),
