@@ -123,10 +123,11 @@ impl S3 {
         let name = url.host_str().filter(|_| url.port().is_none());
         let name = name.ok_or_else(|| unusable("it is s3://STORE/KEY"))?;
         let forbidden = |rule| TransferError::Forbidden { address: format!("s3://{name}"), rule };
-        let store = self.stores.get(name).ok_or_else(|| TransferError::Forbidden {
+        let unknown = |rule| TransferError::Forbidden {
             address: format!("s3://{name}: this server knows no store {name}"),
-            rule: "transfer.s3",
-        })?;
+            rule,
+        };
+        let store = self.stores.get(name).ok_or_else(|| unknown("transfer.s3"))?;
         match deliver {
             false if !store.read => return Err(forbidden("transfer.s3.read")),
             true if !store.write => return Err(forbidden("transfer.s3.write")),

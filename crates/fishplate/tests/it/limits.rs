@@ -10,10 +10,10 @@ use crate::run::User;
 use crate::server::{Server, until};
 use crate::soap::{Version, ask};
 
-/// What a server may take at most while files of 50 MB pass through it in either direction; a debug
-/// build takes some 44 MiB, because the allocator gives back what was freed only after a while. Whoever
-/// holds such a file in memory takes more than this.
-const PEAK: u64 = 56 << 20;
+/// What a server may take at most while files of 50 MB pass through it in either direction: some
+/// 25 MiB are usual, because the allocator gives back what was freed only after a while. Whoever holds
+/// such a file in memory takes more than this.
+const PEAK: u64 = 44 << 20;
 
 fn limited(script: &str, limits: &str) -> Server {
     let description = format!(

@@ -95,9 +95,13 @@ fn living(pid: i32) -> Option<Process> {
     Some(Process { pid, name, parent, session, line: String::from_utf8_lossy(&line).into_owned() })
 }
 
-/// The largest resident size of a process so far, in bytes.
+/// The largest resident size of a process so far, in bytes, without the program itself and other files
+/// that it has mapped: of a debug build those are half of it.
 pub(crate) fn peak_memory(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
-    line.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    let field = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_ascii_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+    };
+    field("VmHWM:") - field("RssFile:")
 }
