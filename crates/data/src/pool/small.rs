@@ -1,5 +1,5 @@
 //! Small data: what is not worth a file of its own rests in its row of the catalogue. To make a file
-//! and to remove it costs some hundred times what such a row does.
+//! and to remove it costs many times what such a row does (`docs/decisions/0007-data-by-reference.md`).
 //!
 //! A row either has content or there is a file of its digest's name; these rules keep it so, however
 //! many processes store and remove the same:

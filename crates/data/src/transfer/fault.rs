@@ -4,27 +4,30 @@ use fishplate_contract::{Fault, FaultCode};
 
 use super::TransferError;
 
+impl TransferError {
+    /// The code of its fault.
+    pub fn code(&self) -> FaultCode {
+        match self {
+            Self::Refused { .. } => FaultCode::NoSuchData,
+            Self::Forbidden { .. } => FaultCode::AddressForbidden,
+            Self::Unsupported(_) => FaultCode::NotSupported,
+            Self::Busy { .. }
+            | Self::Broken { .. }
+            | Self::Unreachable { .. }
+            | Self::Strange { .. }
+            | Self::Unresolved { .. } => FaultCode::TransferFailed,
+            Self::Local { .. } => FaultCode::Internal,
+        }
+    }
+}
+
 impl From<TransferError> for Fault {
     fn from(error: TransferError) -> Self {
-        let message = error.to_string();
+        let fault = Self::new(error.code(), error.to_string());
         match error {
-            TransferError::Refused { .. } => Self::new(FaultCode::NoSuchData, message),
-            TransferError::Forbidden { address, rule } => {
-                Self::new(FaultCode::AddressForbidden, message).limit(rule, address)
-            }
-            TransferError::Unsupported(_) => Self::new(FaultCode::NotSupported, message),
-            TransferError::Busy { retry_after, .. } => {
-                let fault = Self::new(FaultCode::TransferFailed, message);
-                match retry_after {
-                    Some(wait) => fault.retry_after(wait),
-                    None => fault,
-                }
-            }
-            TransferError::Broken { .. }
-            | TransferError::Unreachable { .. }
-            | TransferError::Strange { .. }
-            | TransferError::Unresolved { .. } => Self::new(FaultCode::TransferFailed, message),
-            TransferError::Local { .. } => Self::new(FaultCode::Internal, message),
+            TransferError::Forbidden { address, rule } => fault.limit(rule, address),
+            TransferError::Busy { retry_after: Some(wait), .. } => fault.retry_after(wait),
+            _ => fault,
         }
     }
 }

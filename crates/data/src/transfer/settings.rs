@@ -8,7 +8,8 @@ use std::time::Duration;
 pub struct TransferSettings {
     /// `transfer_size`: bytes of one fetched payload; else what the pool takes.
     pub size: Option<u64>,
-    /// `transfer_attempts`: attempts in a row that bring nothing, until a transfer is given up.
+    /// `transfer_attempts`: attempts in a row that bring nothing, until a transfer is given up; at
+    /// most 3 if there never was a connection.
     pub attempts: u32,
     /// `transfer_stall`: how long the other end may bring, or take, nothing; then the connection
     /// counts as broken.

@@ -324,11 +324,9 @@ fn code_of(error: &Error) -> Option<FaultCode> {
     Some(match error {
         Error::Fault(fault) => fault.code,
         Error::DataMismatch { .. } => FaultCode::DataMismatch,
-        Error::Transfer(TransferError::Refused { .. }) => FaultCode::NoSuchData,
-        Error::Transfer(TransferError::Forbidden { .. }) => FaultCode::AddressForbidden,
-        Error::Transfer(TransferError::Unsupported(_)) => FaultCode::NotSupported,
+        // What is wrong on this machine is no fault of a server.
         Error::Transfer(TransferError::Local { .. }) => return None,
-        Error::Transfer(_) => FaultCode::TransferFailed,
+        Error::Transfer(error) => error.code(),
         _ => return None,
     })
 }
