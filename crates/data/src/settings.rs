@@ -1,7 +1,7 @@
 //! What the operator says of transfers: one TOML file, whose tables are those of the transports.
 //! See `docs/reference/transfers.md`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -114,31 +114,36 @@ impl TransportSettings {
             .with(Mailto::new(self.mail.as_ref(), bounds)?))
     }
 
+    /// The names of the variables in which its secrets are.
+    pub fn secret_variables(&self) -> BTreeSet<String> {
+        let mut settings = self.clone();
+        let names = settings.secrets().filter_map(|secret| match secret {
+            Secret::Env(name) => Some(name.clone()),
+            Secret::File(_) => None,
+        });
+        names.collect()
+    }
+
     fn resolve_paths(&mut self, base: &Path) {
-        for ftp in self.ftp.values_mut() {
-            relative_to(base, [ftp.password.as_mut()], ftp.ca_file.as_mut());
+        let files = (self.ftp.values_mut().map(|ftp| &mut ftp.ca_file))
+            .chain(self.s3.values_mut().map(|s3| &mut s3.ca_file))
+            .chain(self.mail.iter_mut().map(|mail| &mut mail.ca_file));
+        for file in files.flatten() {
+            *file = base.join(&*file);
         }
-        for s3 in self.s3.values_mut() {
-            let secrets = [s3.access_key.as_mut(), s3.secret_key.as_mut(), s3.token.as_mut()];
-            relative_to(base, secrets, s3.ca_file.as_mut());
-        }
-        if let Some(mail) = &mut self.mail {
-            relative_to(base, [mail.password.as_mut()], mail.ca_file.as_mut());
+        for secret in self.secrets() {
+            if let Secret::File(path) = secret {
+                *path = base.join(&*path);
+            }
         }
     }
-}
 
-fn relative_to<const N: usize>(
-    base: &Path,
-    secrets: [Option<&mut Secret>; N],
-    file: Option<&mut PathBuf>,
-) {
-    let of_secrets = secrets.into_iter().flatten().filter_map(|secret| match secret {
-        Secret::File(path) => Some(path),
-        Secret::Env(_) => None,
-    });
-    for path in of_secrets.chain(file) {
-        *path = base.join(&*path);
+    fn secrets(&mut self) -> impl Iterator<Item = &mut Secret> {
+        let of_ftp = self.ftp.values_mut().map(|ftp| &mut ftp.password);
+        let of_s3 = self.s3.values_mut();
+        let of_s3 = of_s3.flat_map(|s3| [&mut s3.access_key, &mut s3.secret_key, &mut s3.token]);
+        let of_mail = self.mail.iter_mut().map(|mail| &mut mail.password);
+        of_ftp.chain(of_s3).chain(of_mail).flatten()
     }
 }
 

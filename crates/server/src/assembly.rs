@@ -19,7 +19,7 @@ use fishplate_jobs::executor::local::{CgroupUse, LocalExecutor, LocalSettings};
 use fishplate_jobs::function::Functions;
 use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_jobs::program::Program;
-use fishplate_jobs::program::environment::{self, EnvironmentError};
+use fishplate_jobs::program::environment::{self, EnvironmentError, Inheritance};
 use fishplate_jobs::store::StoreError;
 use fishplate_jobs::store::sqlite::SqliteStore;
 
@@ -117,7 +117,12 @@ pub fn data(limits: &Limits) -> Result<Arc<Data>, AssemblyError> {
         Sessions::new(settings, Arc::new(SystemClock))
     });
     let sessions = sessions.transpose().map_err(AssemblyError::Sessions)?;
-    let resolver = Resolver::new(pool.clone(), transports(settings)?, settings.transfer.clone());
+    let told = match &settings.transfers {
+        Some(file) => TransportSettings::read(file).map_err(AssemblyError::Transfers)?,
+        None => TransportSettings::default(),
+    };
+    let transports = transports(settings, &told)?;
+    let resolver = Resolver::new(pool.clone(), transports, settings.transfer.clone());
     Ok(Arc::new(Data {
         pool,
         resolver,
@@ -127,16 +132,16 @@ pub fn data(limits: &Limits) -> Result<Arc<Data>, AssemblyError> {
         figures: DataFigures::default(),
         origin: limits.faces.public_url.clone(),
         digest_wait: settings.digest_wait,
+        secrets: told.secret_variables(),
     }))
 }
 
 /// The ways in which data comes and goes, within the policy.
-fn transports(settings: &DataSettings) -> Result<Transports, AssemblyError> {
+fn transports(
+    settings: &DataSettings,
+    told: &TransportSettings,
+) -> Result<Transports, AssemblyError> {
     let failed = AssemblyError::Transfers;
-    let told = match &settings.transfers {
-        Some(file) => TransportSettings::read(file).map_err(failed)?,
-        None => TransportSettings::default(),
-    };
     let networks = [settings.networks.clone(), told.networks().map_err(failed)?].concat();
     let policy = PolicySettings { allow_private: settings.allow_private, networks };
     let policy: Arc<dyn Addresses> = Arc::new(Policy::new(policy));
@@ -192,7 +197,7 @@ pub fn host(
     for mut description in descriptions {
         let name = description.service.name.clone();
         description.limits.disk_reserve = limits.jobs.disk_reserve;
-        let program = Program::load(description, &directory.join("environments"))
+        let program = Program::load(description, &directory.join("environments"), &data.secrets)
             .map_err(|source| AssemblyError::Service { name, source })?;
         for (operation, missing) in program.missing() {
             let service = &program.service().name;
@@ -217,17 +222,21 @@ pub fn host(
             return Err(AssemblyError::Twice(name.clone()));
         }
     }
-    let worker = worker(directory)?;
+    let worker = worker(directory, &data.secrets)?;
     let spool = SpoolDirectory::open(directory, limits.jobs.disk_reserve)
         .map_err(|source| AssemblyError::Data { path: directory.join("spool"), source })?;
     Ok(Arc::new(Host::new(limits.faces, place, engine, data, spool, worker, handlers)))
 }
 
-/// How jobs of functions are started: by this binary, in this process's environment.
-fn worker(data: &Path) -> Result<WorkerProgram, AssemblyError> {
+/// How jobs of functions are started: by this binary, in this process's environment, because they are
+/// its own code.
+fn worker(data: &Path, secrets: &BTreeSet<String>) -> Result<WorkerProgram, AssemblyError> {
     let program = std::env::current_exe()
         .map_err(|source| AssemblyError::Data { path: data.to_owned(), source })?;
-    let environment = environment::keep(&environment::own(), &data.join("environments"))
+    let whole = Inheritance { pass: vec!["*".to_owned()], secrets: secrets.clone() };
+    let environment = whole
+        .own()
+        .and_then(|variables| environment::keep(&variables, &data.join("environments")))
         .map_err(|source| AssemblyError::Service { name: WORKER.to_owned(), source })?;
     Ok(WorkerProgram { program, arguments: vec![WORKER.to_owned()], environment })
 }

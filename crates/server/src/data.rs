@@ -1,7 +1,7 @@
 //! Data by reference as this server has it: its pool, its uploads, its sessions, and the resolver
 //! that fetches from others.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,6 +44,8 @@ pub struct Data {
     pub origin: String,
     /// How long somebody waits for a digest that is being computed.
     pub digest_wait: Duration,
+    /// Names of the variables that hold secrets of transfers: no program gets them.
+    pub(crate) secrets: BTreeSet<String>,
 }
 
 impl Data {

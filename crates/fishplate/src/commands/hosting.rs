@@ -80,6 +80,10 @@ pub(crate) struct ServiceArgs {
     /// File or directory to copy into each job's workspace (with a command line after --)
     #[arg(long, value_name = "FILE")]
     stage: Vec<PathBuf>,
+    /// Variable of this environment that the program gets too, such as FOAM_ETC, FOAM_* or *; may stand
+    /// several times (with a command line after --)
+    #[arg(long, value_name = "NAME")]
+    pass_environment: Vec<String>,
 }
 
 impl ServiceArgs {
@@ -114,6 +118,7 @@ impl ServiceArgs {
             &directory,
         );
         if let Some(description) = &mut checked.description {
+            description.pass_environment.clone_from(&self.pass_environment);
             for file in &self.stage {
                 let from = directory.join(file);
                 let Some(to) = file.file_name() else {

@@ -13,6 +13,7 @@ mod client;
 mod curl;
 mod data;
 mod disk;
+mod environment;
 mod forms;
 mod full_disk;
 mod functions;

@@ -67,6 +67,12 @@ impl User {
         said(self.command("fishplate", words).output().unwrap())
     }
 
+    /// Runs `fishplate` with these words, and these variables in its environment.
+    pub(crate) fn run_in(&self, variables: &[(&str, &str)], words: &[&str]) -> Said {
+        let mut command = self.command("fishplate", words);
+        said(command.envs(variables.iter().copied()).output().unwrap())
+    }
+
     /// Runs a command that succeeds; gives its largest resident memory in KiB, as last seen while
     /// it ran.
     pub(crate) fn peak(&self, words: &[&str]) -> u64 {

@@ -27,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Server {
     dir: TempDir,
     arguments: Vec<String>,
+    /// Variables of its environment.
+    environment: Vec<(String, String)>,
     called: Option<String>,
     child: Option<Child>,
     /// Its data directory, if that is another server's.
@@ -45,6 +47,7 @@ impl Server {
         Self {
             dir: TempDir::new().unwrap(),
             arguments: Vec::new(),
+            environment: Vec::new(),
             called: None,
             child: None,
             data: None,
@@ -52,6 +55,13 @@ impl Server {
             expected: 1,
             services: Vec::new(),
         }
+    }
+
+    /// With these variables in its environment.
+    pub(crate) fn in_environment(mut self, variables: &[(&str, &str)]) -> Self {
+        let owned = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        self.environment.extend(owned);
+        self
     }
 
     /// The same on the data directory of another server.
@@ -130,6 +140,7 @@ impl Server {
         }
         command.args(["--listen", listen, "--data"]).arg(self.data());
         command.args(&self.arguments).current_dir(self.dir.path()).env_remove("GATEWAY_INTERFACE");
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

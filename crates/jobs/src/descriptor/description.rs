@@ -23,6 +23,9 @@ pub struct Description {
     pub staged: Vec<Staged>,
     /// Variables set on top of the environment.
     pub environment: BTreeMap<String, String>,
+    /// Variables of the server's environment that its programs get too; a `*` at the end stands for
+    /// anything.
+    pub pass_environment: Vec<String>,
     /// Environment modules to load.
     pub modules: Vec<String>,
     /// The container to run in.

@@ -37,6 +37,7 @@ pub(super) fn read(
     let operations = operations(&mut table, report);
     let (staged, staged_files) = staged(&mut table, directory, report);
     let environment = environment(&mut table, report);
+    let pass_environment = pass_environment(&mut table, report);
     let modules = modules(&mut table, report);
     let (container, image) = match container(&mut table, directory, report) {
         Some((container, image)) => (Some(container), image),
@@ -49,6 +50,7 @@ pub(super) fn read(
     let mut made = assemble(identity, operations, staged_files, directory, report);
     made.0.staged = staged;
     made.0.environment = environment;
+    made.0.pass_environment = pass_environment;
     made.0.modules = modules;
     made.0.container = container;
     made.0.max_running = max_running;
@@ -111,6 +113,7 @@ pub(super) fn assemble(
         invocations,
         staged: Vec::new(),
         environment: BTreeMap::new(),
+        pass_environment: Vec::new(),
         modules: Vec::new(),
         container: None,
         max_running: None,
@@ -288,6 +291,19 @@ fn environment(table: &mut Table<'_>, report: &mut Report<'_>) -> BTreeMap<Strin
         }
     }
     environment
+}
+
+fn pass_environment(table: &mut Table<'_>, report: &mut Report<'_>) -> Vec<String> {
+    let texts = table.strings("pass_environment", report);
+    for text in &texts {
+        let name = text.value.strip_suffix('*').unwrap_or(&text.value);
+        if text.value.is_empty() || name.contains(['=', '*', '\0']) {
+            report
+                .error(text.span.clone(), format!("{:?} is no name of a variable", text.value))
+                .hint("write a name, or how names begin and a `*`, such as FOAM_*");
+        }
+    }
+    texts.into_iter().map(|text| text.value).collect()
 }
 
 fn modules(table: &mut Table<'_>, report: &mut Report<'_>) -> Vec<String> {

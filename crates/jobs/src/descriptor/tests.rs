@@ -30,6 +30,7 @@ documentation = "Static linear elasticity."
 command = ["ccx", "-i", "[in file deck:raw]", "2>", "[out file errors:string]"]
 stage = ["materials.dat", { from = "lib/mesh.tab", to = "mesh.tab" }]
 environment = { OMP_NUM_THREADS = "2" }
+pass_environment = ["FOAM_*", "LM_LICENSE_FILE"]
 modules = ["gcc/12.2", "openmpi"]
 container = { image = "ccx.sif", runtime = "apptainer" }
 max_running = 2
@@ -102,6 +103,7 @@ fn everything_a_file_can_say_is_read() {
         ]
     );
     assert_eq!(description.environment["OMP_NUM_THREADS"], "2");
+    assert_eq!(description.pass_environment, ["FOAM_*", "LM_LICENSE_FILE"]);
     assert_eq!(description.modules, ["gcc/12.2", "openmpi"]);
     let container = description.container.as_ref().unwrap();
     assert_eq!([&container.image, &container.runtime], ["/owner/ccx.sif", "apptainer"]);

@@ -1,7 +1,11 @@
-//! The environment in which a service was started, kept for its jobs: a job may start when the
-//! server has long ended, or under another one.
+//! The environment of a service's programs, kept for its jobs: a job may start when the server has
+//! long ended, or under another one.
+//!
+//! Of the server's own environment programs get what any program needs to run here ([`INHERITED`]) and
+//! what their service names (`pass_environment`): what else is there, an operator's credentials
+//! among it, is not theirs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, OpenOptions};
 use std::hash::Hasher;
 use std::io::{self, Read, Write};
@@ -29,6 +33,12 @@ pub enum EnvironmentError {
     /// The login shell for modules cannot be started.
     #[error("cannot start a login shell (bash) to load modules")]
     Shell(#[source] io::Error),
+    /// A service asks for what the server keeps to itself.
+    #[error(
+        "the variable {0} holds a secret of the server's transfers, and no program gets it; \
+         take it out of pass_environment"
+    )]
+    Secret(String),
     /// The file cannot be written.
     #[error("cannot keep the environment in {}", path.display())]
     Keep {
@@ -45,12 +55,85 @@ const MODULES_TIMEOUT: Duration = Duration::from_secs(120);
 /// Stands between what a login shell's start-up files print and the environment.
 const MARK: &[u8] = b"\0fishplate environment\0";
 
-/// The environment of this process, as far as it is the owner's and goes for its jobs too.
-/// Variables that are not UTF-8 are left out.
-pub fn own() -> Variables {
-    let variables = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    handed_on(variables.collect())
+/// Variables that every program gets if the server has them: who runs it, where programs, libraries
+/// and temporary files are, the language, and what environment modules and OpenMP go by. A `*` at
+/// the end stands for anything.
+pub const INHERITED: [&str; 23] = [
+    "CONDA_DEFAULT_ENV",
+    "CONDA_PREFIX",
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LC_*",
+    "LD_LIBRARY_PATH",
+    "LMOD_*",
+    "LOADEDMODULES",
+    "LOGNAME",
+    "MODULEPATH*",
+    "MODULESHOME",
+    "MODULES_*",
+    "OMP_*",
+    "PATH",
+    "PYTHONPATH",
+    "SHELL",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "VIRTUAL_ENV",
+    "_LMFILES_",
+    "__MODULES_*",
+];
+
+/// What is handed on of the server's environment.
+#[derive(Clone, Debug, Default)]
+pub struct Inheritance {
+    /// Names beyond [`INHERITED`]; a `*` at the end stands for anything.
+    pub pass: Vec<String>,
+    /// Names of secrets, which nobody gets.
+    pub secrets: BTreeSet<String>,
+}
+
+impl Inheritance {
+    /// The environment of this process, as far as it goes for its jobs too. Variables that are not
+    /// UTF-8 are left out.
+    ///
+    /// # Errors
+    /// If a secret is asked for by its name.
+    pub fn own(&self) -> Result<Variables, EnvironmentError> {
+        let variables = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.into_string().ok()?))
+        });
+        self.of(variables.collect())
+    }
+
+    /// Leaves out our own variables too (a server that was itself started by a job must not hand on
+    /// that job's name), those of the place, and in a CGI script those of the request: they come from
+    /// callers, and no caller may reach a program's environment.
+    fn of(&self, mut variables: Variables) -> Result<Variables, EnvironmentError> {
+        if let Some(secret) = self.pass.iter().find(|name| self.secrets.contains(*name)) {
+            return Err(EnvironmentError::Secret(secret.clone()));
+        }
+        let is_cgi = variables.contains_key("GATEWAY_INTERFACE");
+        let of_the_request =
+            |name: &str| OF_THE_REQUEST.iter().any(|known| name.starts_with(known));
+        variables.retain(|name, _| {
+            let withheld = name.starts_with("FISHPLATE_")
+                || OF_THE_PLACE.contains(&name.as_str())
+                || self.secrets.contains(name)
+                || (is_cgi && of_the_request(name));
+            let mut inherited = INHERITED.into_iter().chain(self.pass.iter().map(String::as_str));
+            !withheld && inherited.any(|pattern| matches(pattern, name))
+        });
+        Ok(variables)
+    }
+}
+
+/// Whether a pattern, a name or how names begin and a `*`, is true of a name.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
+    }
 }
 
 /// Variables about the directory and the shell in which a process was started.
@@ -81,20 +164,6 @@ const OF_THE_REQUEST: [&str; 21] = [
     "UNIQUE_ID",
     "proxy-",
 ];
-
-/// Leaves out our own variables (a server that was itself started by a job must not hand on that
-/// job's name), those of the place, and in a CGI script those of the request: they come from
-/// callers, and no caller may reach a program's environment.
-fn handed_on(mut variables: Variables) -> Variables {
-    let is_cgi = variables.contains_key("GATEWAY_INTERFACE");
-    variables.retain(|name, _| {
-        !name.starts_with("FISHPLATE_") && !OF_THE_PLACE.contains(&name.as_str())
-    });
-    if is_cgi {
-        variables.retain(|name, _| !OF_THE_REQUEST.iter().any(|known| name.starts_with(known)));
-    }
-    variables
-}
 
 /// An environment with these modules loaded by a login shell. The names come from the service's
 /// owner, and are arguments of a fixed script.
@@ -217,19 +286,57 @@ mod tests {
 
     use super::*;
 
+    fn handed_on(pass: &[&str], variables: &[&str]) -> Result<Vec<String>, EnvironmentError> {
+        let inheritance = Inheritance {
+            pass: pass.iter().map(|name| (*name).to_owned()).collect(),
+            secrets: BTreeSet::from(["MESHES_SECRET_KEY".to_owned()]),
+        };
+        let all = variables.iter().map(|name| ((*name).to_owned(), String::new()));
+        Ok(inheritance.of(all.collect())?.into_keys().collect())
+    }
+
+    #[test]
+    fn a_program_gets_what_any_needs_and_what_its_service_names() {
+        let variables = [
+            "AWS_SECRET_ACCESS_KEY",
+            "FISHPLATE_JOB",
+            "FOAM_ETC",
+            "FOAM_TUTORIALS",
+            "HOME",
+            "LC_ALL",
+            "MESHES_SECRET_KEY",
+            "PATH",
+            "PATHS",
+            "PWD",
+            "_",
+        ];
+        assert_eq!(handed_on(&[], &variables).unwrap(), ["HOME", "LC_ALL", "PATH"]);
+        assert_eq!(
+            handed_on(&["FOAM_ETC", "LICENCE"], &variables).unwrap(),
+            ["FOAM_ETC", "HOME", "LC_ALL", "PATH"]
+        );
+        let foam = ["FOAM_ETC", "FOAM_TUTORIALS", "HOME", "LC_ALL", "PATH"];
+        assert_eq!(handed_on(&["FOAM_*"], &variables).unwrap(), foam);
+    }
+
+    #[test]
+    fn no_program_gets_a_secret_of_transfers() {
+        let variables = ["MESHES_SECRET_KEY", "OTHER"];
+        assert_eq!(handed_on(&["*"], &variables).unwrap(), ["OTHER"]);
+        let named = handed_on(&["MESHES_SECRET_KEY"], &variables).unwrap_err();
+        assert!(named.to_string().contains("MESHES_SECRET_KEY"), "{named}");
+    }
+
     #[test]
     fn callers_do_not_reach_the_environment_through_cgi() {
-        let names = |variables: &[&str]| {
-            let all = variables.iter().map(|name| ((*name).to_owned(), String::new()));
-            handed_on(all.collect()).into_keys().collect::<Vec<_>>()
-        };
         let variables = ["PATH", "HTTP_PROXY", "QUERY_STRING", "REMOTE_PORT", "SSL_CERT_FILE"];
         assert_eq!(
-            names(&variables),
+            handed_on(&["*"], &variables).unwrap(),
             ["HTTP_PROXY", "PATH", "QUERY_STRING", "REMOTE_PORT", "SSL_CERT_FILE"]
         );
-        assert_eq!(names(&[&variables[..], &["GATEWAY_INTERFACE"]].concat()), ["PATH"]);
-        assert_eq!(names(&["PWD", "_", "FISHPLATE_JOB", "HOME"]), ["HOME"]);
+        let request = [&variables[..], &["GATEWAY_INTERFACE"]].concat();
+        assert_eq!(handed_on(&["*"], &request).unwrap(), ["PATH"]);
+        assert_eq!(handed_on(&["HTTP_PROXY"], &request).unwrap(), ["PATH"]);
     }
 
     #[test]
@@ -273,7 +380,7 @@ mod tests {
         std::fs::create_dir(directory.path().join("demo")).unwrap();
         let file = "#%Module1.0\nsetenv DEMO_ROOT /opt/demo\nprepend-path PATH /opt/demo/bin\n";
         std::fs::write(directory.path().join("demo/1.2"), file).unwrap();
-        let mut start = own();
+        let mut start = Inheritance::default().own().unwrap();
         start.insert("MODULEPATH".to_owned(), directory.path().to_str().unwrap().to_owned());
         start.insert("HOME".to_owned(), directory.path().to_str().unwrap().to_owned());
         assert!(with_modules(&[name.to_owned()], &start).is_err());
@@ -290,7 +397,11 @@ mod tests {
 
     #[test]
     fn a_module_that_does_not_exist_is_an_error_that_names_it() {
-        let error = with_modules(&["fishplate-no-such-module/0".to_owned()], &own()).unwrap_err();
+        let error = with_modules(
+            &["fishplate-no-such-module/0".to_owned()],
+            &Inheritance::default().own().unwrap(),
+        )
+        .unwrap_err();
         let EnvironmentError::Modules { reason, .. } = &error else { panic!("{error}") };
         assert!(!reason.is_empty());
         assert!(error.to_string().contains("fishplate-no-such-module/0"), "{error}");

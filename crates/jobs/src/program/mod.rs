@@ -4,13 +4,14 @@
 //!
 //! - [`Program`]: a description with its environment, loaded once
 //! - `fill`: a call's arguments into words and files
-//! - [`environment`]: the environment in which the service was started, and its modules
+//! - [`environment`]: what programs get of the server's environment, and its modules
 //! - [`locate`]: where a program is
 
 pub mod environment;
 mod fill;
 pub mod locate;
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
@@ -20,7 +21,7 @@ use fishplate_contract::{Argument, Array, Fault, FaultCode, Payload, Service};
 use crate::array_file::Format;
 use crate::descriptor::{Description, Invocation};
 use crate::plan::{Plan, ProgressRule};
-use environment::EnvironmentError;
+use environment::{EnvironmentError, Inheritance};
 use locate::Missing;
 
 /// A program that is offered as a service.
@@ -60,17 +61,23 @@ pub enum Placed {
 const CONTAINER_WORKSPACE: &str = "/workspace";
 
 impl Program {
-    /// Takes a description and the environment of this process, with the description's modules
-    /// loaded. The environment is kept in a file below `environments`, for jobs that run after
-    /// this process has ended.
+    /// Takes a description and what its programs get of this process's environment, with the
+    /// description's modules loaded. The environment is kept in a file below `environments`, for jobs
+    /// that run after this process has ended. Nobody gets `secrets`, names of variables.
     ///
     /// # Errors
-    /// If the modules cannot be loaded or the environment cannot be kept.
-    pub fn load(description: Description, environments: &Path) -> Result<Self, EnvironmentError> {
+    /// If the modules cannot be loaded or the environment cannot be kept; if it asks for a secret.
+    pub fn load(
+        description: Description,
+        environments: &Path,
+        secrets: &BTreeSet<String>,
+    ) -> Result<Self, EnvironmentError> {
+        let pass = description.pass_environment.clone();
+        let own = Inheritance { pass, secrets: secrets.clone() }.own()?;
         let variables = if description.modules.is_empty() {
-            environment::own()
+            own
         } else {
-            environment::with_modules(&description.modules, &environment::own())?
+            environment::with_modules(&description.modules, &own)?
         };
         let search = variables.get("PATH").map(OsString::from).unwrap_or_default();
         let environment = environment::keep(&variables, environments)?;

@@ -30,7 +30,7 @@ fn load(text: &str, directory: &TempDir) -> Program {
     let checked = check_text(&source, directory.path());
     assert!(!checked.has_errors(), "{:#?}", checked.diagnostics);
     let environments = directory.path().join("environments");
-    Program::load(checked.description.unwrap(), &environments).unwrap()
+    Program::load(checked.description.unwrap(), &environments, &BTreeSet::new()).unwrap()
 }
 
 impl Fixture {
@@ -344,7 +344,7 @@ fn example(path: &str) -> (Program, TempDir) {
     let checked = crate::descriptor::check_file(&examples.join(path)).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let description = checked.description.expect("no mistakes");
-    (Program::load(description, directory.path()).unwrap(), directory)
+    (Program::load(description, directory.path(), &BTreeSet::new()).unwrap(), directory)
 }
 
 #[test]

@@ -421,6 +421,11 @@ fn mistakes_about_the_rest() {
              does not begin with `FISHPLATE_`",
         ),
         (
+            "pass_environment = ['A=1']",
+            "2:21 \"'A=1'\" \"A=1\" is no name of a variable | write a name, or how names begin \
+             and a `*`, such as FOAM_*",
+        ),
+        (
             "modules = ['a; rm']",
             "2:12 \"'a; rm'\" \"a; rm\" is no name of a module | write a name as `module load` \
              takes it, such as gcc/12.2",
