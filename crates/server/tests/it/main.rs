@@ -1,0 +1,21 @@
+//! The server in this process: real connections, real jobs, no binary.
+
+mod assembly;
+mod bed;
+mod pages;
+mod release;
+mod uploads;
+
+/// The keeper of jobs is this same binary: before the test harness starts its threads, it looks
+/// whether it was started as one.
+#[expect(unsafe_code, reason = "code before main")]
+#[used]
+// SAFETY: an entry of .init_array is a function without arguments that matter; the runtime of std
+// needs no initialisation for what the keeper uses.
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = {
+    extern "C" fn become_keeper() {
+        fishplate_server::functions::run_if_child(Vec::new);
+    }
+    become_keeper
+};
