@@ -67,6 +67,11 @@ impl Interface {
     pub fn find(&self, name: &str) -> Option<&Exposed> {
         self.exposed.iter().find(|exposed| exposed.name == name)
     }
+
+    /// The place of the verb that callers know by this name; no two have the same.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.exposed.iter().position(|exposed| exposed.name == name)
+    }
 }
 
 fn verbs_of(operation: &Operation) -> [Exposed; 3] {

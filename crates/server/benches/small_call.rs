@@ -18,8 +18,9 @@ use fishplate_jobs::executor::fake::FakeExecutor;
 use fishplate_jobs::function::builtin;
 use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_jobs::store::memory::MemoryStore;
-use fishplate_server::host::{Handler, Host, Place};
+use fishplate_server::host::{Host, Place};
 use fishplate_server::http::respond;
+use fishplate_server::providers::functions::FunctionProvider;
 use fishplate_server::settings::{Limits, Settings};
 use fishplate_server::spool::SpoolDirectory;
 use http_body_util::{BodyExt as _, Full};
@@ -74,7 +75,7 @@ fn host(data: &std::path::Path) -> Arc<Host> {
         arguments: Vec::new(),
         environment: data.join("environment.json"),
     };
-    let handlers = builtin::NAMES.iter().filter_map(|name| builtin::named(name));
+    let functions = builtin::NAMES.iter().filter_map(|name| builtin::named(name));
     Arc::new(Host::new(
         Settings::new("http://localhost"),
         Place::Below,
@@ -82,6 +83,6 @@ fn host(data: &std::path::Path) -> Arc<Host> {
         fishplate_server::assembly::data(&Limits::new(data.to_owned(), "")).expect("a pool"),
         SpoolDirectory::open(data, 0).expect("a spool"),
         worker,
-        handlers.map(Handler::Functions).collect(),
+        functions.map(|functions| Box::new(FunctionProvider::new(functions)) as _).collect(),
     ))
 }

@@ -24,14 +24,16 @@ use fishplate_jobs::store::StoreError;
 use fishplate_jobs::store::sqlite::SqliteStore;
 
 use crate::data::Data;
+use crate::dispatch::provider::Provider;
 use crate::faces::data::Uploads;
 use crate::faces::metrics::DataFigures;
-use crate::functions::WORKER;
-use crate::host::{Handler, Host, Place};
+use crate::host::{Host, Place};
 use crate::mover::Mover;
-use crate::sessions;
+use crate::providers::functions::FunctionProvider;
+use crate::providers::session::{self, SessionProvider};
 use crate::settings::{DataSettings, Limits};
 use crate::spool::SpoolDirectory;
+use crate::worker::WORKER;
 
 /// Why a server cannot be put together.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +82,7 @@ pub enum AssemblyError {
     /// A service has a name that the server needs.
     #[error(
         "no service may be called {0}: data of the server is at that address; rename it{hint}",
-        hint = if *.0 == sessions::NAME { ", or leave sessions out (--no-sessions)" } else { "" }
+        hint = if *.0 == session::NAME { ", or leave sessions out (--no-sessions)" } else { "" }
     )]
     Taken(&'static str),
     /// Two services have one name.
@@ -193,7 +195,7 @@ pub fn host(
     functions: Vec<Functions>,
 ) -> Result<Arc<Host>, AssemblyError> {
     let directory = &limits.jobs.data;
-    let mut handlers = Vec::new();
+    let mut providers: Vec<Box<dyn Provider>> = Vec::new();
     for mut description in descriptions {
         let name = description.service.name.clone();
         description.limits.disk_reserve = limits.jobs.disk_reserve;
@@ -203,21 +205,23 @@ pub fn host(
             let service = &program.service().name;
             tracing::warn!(service, operation, "{missing}; calls fault until it is installed");
         }
-        handlers.push(Handler::Program(Box::new(program)));
+        providers.push(Box::new(program));
     }
-    handlers.extend(functions.into_iter().map(Handler::Functions));
+    for functions in functions {
+        providers.push(Box::new(FunctionProvider::new(functions)));
+    }
     let sessions = data.sessions.is_some();
-    for taken in sessions.then_some(sessions::NAME).into_iter().chain(["data"]) {
-        if handlers.iter().any(|handler| handler.service().name == taken) {
+    for taken in sessions.then_some(session::NAME).into_iter().chain(["data"]) {
+        if providers.iter().any(|provider| provider.service().name == taken) {
             return Err(AssemblyError::Taken(taken));
         }
     }
     if sessions {
-        handlers.push(Handler::Sessions(Box::new(sessions::service())));
+        providers.push(Box::new(SessionProvider::default()));
     }
     let mut names = BTreeSet::new();
-    for handler in &handlers {
-        let name = &handler.service().name;
+    for provider in &providers {
+        let name = &provider.service().name;
         if !names.insert(name.clone()) {
             return Err(AssemblyError::Twice(name.clone()));
         }
@@ -225,7 +229,7 @@ pub fn host(
     let worker = worker(directory, &data.secrets)?;
     let spool = SpoolDirectory::open(directory, limits.jobs.disk_reserve)
         .map_err(|source| AssemblyError::Data { path: directory.join("spool"), source })?;
-    Ok(Arc::new(Host::new(limits.faces, place, engine, data, spool, worker, handlers)))
+    Ok(Arc::new(Host::new(limits.faces, place, engine, data, spool, worker, providers)))
 }
 
 /// How jobs of functions are started: by this binary, in this process's environment, because they are

@@ -5,18 +5,17 @@ use std::sync::{Arc, OnceLock};
 
 use fishplate_contract::{Interface, Service};
 use fishplate_jobs::engine::Engine;
-use fishplate_jobs::function::Functions;
 use fishplate_jobs::function::context::Scratch;
 use fishplate_jobs::function::plan::WorkerProgram;
-use fishplate_jobs::program::Program;
 use fishplate_wire::wsdl::{self, View};
 use fishplate_wire::{Expected, WireLimits};
 
 use crate::data::Data;
+use crate::dispatch::authorise::{Authoriser, Everybody};
+use crate::dispatch::provider::Provider;
 use crate::faces::metrics::{Counters, Metrics};
-use crate::functions::Gate;
 use crate::memory::MessageMemory;
-use crate::sessions;
+use crate::providers::functions::Gate;
 use crate::settings::Settings;
 use crate::spool::SpoolDirectory;
 
@@ -39,6 +38,8 @@ pub struct Host {
     pub worker: WorkerProgram,
     /// Memory for messages that take more than a little.
     pub memory: MessageMemory,
+    /// Decides who may do what.
+    pub authoriser: Box<dyn Authoriser>,
     /// What it counts.
     pub metrics: Metrics,
     services: BTreeMap<String, Arc<Hosted>>,
@@ -48,7 +49,7 @@ pub struct Host {
 #[derive(Debug)]
 pub struct Hosted {
     /// What runs its operations.
-    pub handler: Handler,
+    pub provider: Box<dyn Provider>,
     /// Its verbs.
     pub interface: Interface,
     /// What its messages should hold.
@@ -59,45 +60,6 @@ pub struct Hosted {
     pub(crate) counters: Vec<OnceLock<Counters>>,
     /// Limits on its messages, if they are not much longer than what may stay in memory.
     limits: WireLimits,
-}
-
-/// What runs the operations of a service.
-#[derive(Debug)]
-pub enum Handler {
-    /// A program, whose every call is a job.
-    Program(Box<Program>),
-    /// Functions of this process.
-    Functions(Functions),
-    /// The built-in service `session`, which has no jobs.
-    Sessions(Box<Service>),
-}
-
-impl Handler {
-    /// How many of its jobs run at once; `None`: as many as the server allows.
-    pub fn max_running(&self) -> Option<u32> {
-        match self {
-            Self::Program(program) => program.max_running(),
-            Self::Functions(functions) => functions.most_running(),
-            Self::Sessions(_) => None,
-        }
-    }
-
-    /// What it offers.
-    pub fn service(&self) -> &Service {
-        match self {
-            Self::Program(program) => program.service(),
-            Self::Functions(functions) => functions.service(),
-            Self::Sessions(service) => service,
-        }
-    }
-
-    /// Its verbs.
-    fn interface(&self) -> Interface {
-        match self {
-            Self::Program(_) | Self::Functions(_) => Interface::of(self.service()),
-            Self::Sessions(service) => sessions::interface(service),
-        }
-    }
 }
 
 /// Where services are.
@@ -119,23 +81,22 @@ impl Host {
         data: Arc<Data>,
         spool: Arc<SpoolDirectory>,
         worker: WorkerProgram,
-        handlers: Vec<Handler>,
+        providers: Vec<Box<dyn Provider>>,
     ) -> Self {
-        let hosted = handlers.into_iter().map(|handler| {
-            let service = handler.service();
-            let interface = handler.interface();
+        let hosted = providers.into_iter().map(|provider| {
+            let service = provider.service();
+            let interface = provider.interface();
             let hosted = Hosted {
                 expected: Arc::new(Expected::requests(&service.namespace, &interface)),
-                url: match (place, &handler) {
-                    (Place::Below, _) | (_, Handler::Sessions(_)) => {
-                        format!("{}/{}", settings.public_url, service.name)
-                    }
-                    (Place::At, _) => settings.public_url.clone(),
+                url: if place == Place::Below || provider.is_built_in() {
+                    format!("{}/{}", settings.public_url, service.name)
+                } else {
+                    settings.public_url.clone()
                 },
                 counters: interface.exposed.iter().map(|_| OnceLock::new()).collect(),
-                limits: limits_of(&handler, &settings),
+                limits: provider.limits(&settings),
                 interface,
-                handler,
+                provider,
             };
             (hosted.service().name.clone(), Arc::new(hosted))
         });
@@ -151,8 +112,16 @@ impl Host {
             settings,
             spool,
             memory,
+            authoriser: Box::new(Everybody),
             services,
         }
+    }
+
+    /// One in which this decides who may do what.
+    #[must_use]
+    pub fn authorised_by(mut self, authoriser: Box<dyn Authoriser>) -> Self {
+        self.authoriser = authoriser;
+        self
     }
 
     /// The service of that name.
@@ -173,26 +142,15 @@ impl Host {
     }
 }
 
-/// Limits on a service's messages: what goes to a function may stay in memory, because it is read
-/// there; what goes to a program is a file in the end.
-fn limits_of(handler: &Handler, settings: &Settings) -> WireLimits {
-    let mut limits = settings.wire.clone();
-    if let Handler::Functions(_) = handler {
-        limits.inline_size = limits.inline_size.max(settings.function_memory);
-        limits.inline_total = limits.inline_total.max(settings.function_memory);
-    }
-    limits
-}
-
 impl Hosted {
     /// Whether it is the server's own, and not one that somebody serves with it.
     pub fn is_built_in(&self) -> bool {
-        matches!(self.handler, Handler::Sessions(_))
+        self.provider.is_built_in()
     }
 
     /// What the service offers.
     pub fn service(&self) -> &Service {
-        self.handler.service()
+        self.provider.service()
     }
 
     /// Limits on a message that tells this length. One that is much longer than what may stay in

@@ -4,26 +4,28 @@
 //!
 //! - [`settings`]: what an administrator may set
 //! - [`host`]: the services of one server, joined with their jobs
-//! - [`functions`]: functions of this process as services
+//! - [`dispatch`]: what every face asks for, done in one place
+//! - [`providers`]: what runs the operations of services: programs, functions, the service `session`
 //! - [`data`]: data by reference: pool, uploads, sessions
 //! - [`mover`]: data by reference, as the engine needs it moved
-//! - [`sessions`]: the built-in service `session`
 //! - [`spool`]: payloads on their way in
 //! - [`memory`]: what all messages together may hold
 //! - [`http`]: connections, bodies and their limits
 //! - [`faces`]: SOAP, pages for people, metrics; each enters at a call and leaves at an outcome
 //! - [`assembly`]: the only place that joins the rooms
+//! - [`worker`]: processes of this same program that a server starts
 //! - [`cgi`]: one request of a web server's CGI interface (RFC 3875)
 
 pub mod assembly;
 pub mod cgi;
 pub mod data;
+pub mod dispatch;
 pub mod faces;
-pub mod functions;
 pub mod host;
 pub mod http;
 pub mod memory;
 pub mod mover;
-pub mod sessions;
+pub mod providers;
 pub mod settings;
 pub mod spool;
+pub mod worker;

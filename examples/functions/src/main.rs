@@ -18,7 +18,7 @@ use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_jobs::function::{Context, Entry, Functions, Matrix, PayloadReader};
 use fishplate_server::host::Place;
 use fishplate_server::settings::Limits;
-use fishplate_server::{assembly, functions, http};
+use fishplate_server::{assembly, http, worker};
 
 /// What callers see. Made anew in each process: a job of a function is a process of this program.
 fn statistics() -> Functions {
@@ -85,7 +85,7 @@ fn lines(context: &Context, file: &Payload) -> Result<i64, Fault> {
 
 fn main() -> Result<(), Box<dyn Error>> {
     // First of all: the keeper of jobs, and jobs of functions, are processes of this program.
-    functions::run_if_child(|| vec![statistics()]);
+    worker::run_if_child(|| vec![statistics()]);
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [address, data] = &arguments[..] else {
         return Err("usage: statistics ADDRESS DATA".into());

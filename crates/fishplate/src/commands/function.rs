@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use fishplate_jobs::function::builtin;
-use fishplate_server::functions;
+use fishplate_server::worker;
 
 /// Runs a function in the workspace of its job.
 #[derive(Debug, Args)]
@@ -19,6 +19,6 @@ pub(crate) struct FunctionArgs {
 pub(crate) fn run(arguments: &FunctionArgs) -> ExitCode {
     let FunctionArgs { service, operation } = arguments;
     let services: Vec<_> = builtin::named(service).into_iter().collect();
-    let code = functions::run_worker(&services, service, operation);
+    let code = worker::run_worker(&services, service, operation);
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }

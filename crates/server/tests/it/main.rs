@@ -15,7 +15,7 @@ mod uploads;
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = {
     extern "C" fn become_keeper() {
-        fishplate_server::functions::run_if_child(Vec::new);
+        fishplate_server::worker::run_if_child(Vec::new);
     }
     become_keeper
 };

@@ -61,6 +61,9 @@ fn a_call_whose_caller_hung_up_goes_on_and_can_be_found() {
     connection.send(&server.request("POST", "/copy", fields, envelope.as_bytes()));
     until("the program runs", || begun.exists());
     drop(connection);
+    // The one that asks is the only one left.
+    let alone = "\nfishplate_connections 1\n";
+    until("it is seen that the caller is gone", || server.get("/metrics").text().contains(alone));
     std::fs::write(&gate, "").unwrap();
     let [job] = &server.names("jobs")[..] else { panic!("one job") };
     let about = format!("<job>{job}</job>");

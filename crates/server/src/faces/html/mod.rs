@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use fishplate_contract::{Operation, Parameter, Verb};
 
-use crate::host::{Handler, Host, Hosted};
+use crate::host::{Host, Hosted};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -84,14 +84,7 @@ pub fn service(hosted: &Hosted) -> String {
     for operation in &service.operations {
         describe(&mut body, hosted, operation);
     }
-    let jobs = match &hosted.handler {
-        Handler::Sessions(_) => return framed(&service.title, &body),
-        Handler::Program(_) => "Every call is a job.",
-        Handler::Functions(_) => {
-            "A call is answered by the server itself. What is spawned is a job, and so is a call \
-             with an idempotency key, unless the function may as well run twice."
-        }
-    };
+    let Some(jobs) = hosted.provider.about_jobs() else { return framed(&service.title, &body) };
     let _ = writeln!(body, "<h2>Jobs</h2>\n<p>{jobs} These verbs are about jobs:</p>\n<dl>");
     for exposed in &hosted.interface.exposed {
         if !matches!(exposed.verb, Verb::Call) {

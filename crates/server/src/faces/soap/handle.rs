@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Argument, Fault, FaultCode, JobId, Principal};
+use fishplate_contract::{Fault, FaultCode, JobId, Principal};
 use fishplate_wire::{
     Head, Packed, Parcel, ReplyForm, Unpacker, bind, http_status, pack_reply, read, write_fault,
     write_reply,
 };
 use hyper::body::Body;
 
-use super::verbs;
+use crate::dispatch::perform::perform;
+use crate::dispatch::request::Request;
 use crate::host::{Host, Hosted};
 use crate::http::body::{Incoming, ReadError};
 use crate::memory::{self, Reading, Reserved, RoomError};
@@ -32,15 +33,6 @@ pub struct Answer {
     pub release: Option<JobId>,
 }
 
-/// What a verb gave.
-#[derive(Debug, Default)]
-pub(super) struct Given {
-    pub(super) outputs: Vec<Argument>,
-    /// The job behind it, for our header.
-    pub(super) job: Option<JobId>,
-    pub(super) release: Option<JobId>,
-}
-
 /// Answers one SOAP request.
 pub async fn handle<B>(
     host: &Arc<Host>,
@@ -60,20 +52,21 @@ where
         let parcel = unpack(host, hosted, head, body, &mut form, &mut memory).await?;
         let request = read(parcel)?;
         let exposed = request.verb(namespace, &hosted.interface)?;
-        verb = hosted.interface.exposed.iter().position(|other| std::ptr::eq(other, exposed));
+        verb = hosted.interface.position(&exposed.name);
         let arguments = bind(&exposed.name, &exposed.signature.inputs, request.children)?;
         // The XML is gone by now, and what was spooled is not in memory.
         memory.shrink(memory::held_by(&arguments));
-        let call = verbs::Asked { exposed, arguments, options: request.options, principal };
-        Ok((exposed, verbs::perform(host, hosted, call, &mut memory).await?))
+        let options = request.options;
+        let request = Request { service: hosted, exposed, arguments, options, principal };
+        Ok((exposed, perform(host, request, &mut memory).await?))
     };
     let outcome = outcome.await;
     // A body that was never begun to be read told nothing.
     let form = form.unwrap_or_else(|| ReplyForm::of_head(head));
     let (status, envelope, fault, release) = match outcome {
-        Ok((exposed, given)) => {
-            let reply = write_reply(&form, namespace, exposed, &given.outputs, given.job);
-            (200, reply, None, given.release)
+        Ok((exposed, reply)) => {
+            let envelope = write_reply(&form, namespace, exposed, &reply.outputs, reply.job);
+            (200, envelope, None, reply.release)
         }
         Err(fault) => {
             memory = Reserved::default();

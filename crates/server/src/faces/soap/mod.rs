@@ -1,7 +1,5 @@
 //! SOAP 1.1 and 1.2. [`handle`] is the data's way through the rooms, one function an arrow.
 
-mod fields;
 mod handle;
-mod verbs;
 
 pub use handle::{Answer, handle};

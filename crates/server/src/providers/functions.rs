@@ -1,72 +1,26 @@
 //! Functions of this process behind the same faces as programs: a call runs here, within bounds of
-//! its own, and leaves no record; a job runs in a process of the same binary.
-//!
-//! A program that offers functions of its own begins with [`run_if_child`];
-//! `examples/functions` is one.
+//! its own, and leaves no record; a job runs in a process of the same binary ([`crate::worker`]).
 
-pub(crate) mod references;
+mod references;
 
-use std::ffi::OsString;
-use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fishplate_contract::{Argument, CallOptions, Fault, FaultCode, Outcome, Principal};
-use fishplate_jobs::executor::local::keeper_main;
+use fishplate_contract::{Argument, Call, Fault, FaultCode, Outcome, Service};
 use fishplate_jobs::function::context::Context;
-use fishplate_jobs::function::worker::{self, Ended};
-use fishplate_jobs::function::{Entry, Functions};
+use fishplate_jobs::function::{self, Entry, Functions};
+use fishplate_wire::WireLimits;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::host::{Handler, Host, Hosted};
+use crate::dispatch::provider::{Planned, Provider, Work};
+use crate::host::Host;
 use crate::memory::{Reserved, held_by};
 use crate::settings::Settings;
 
-/// First argument of a process that runs a function as a job.
-pub const WORKER: &str = "function";
-
-/// First argument of the process that keeps a data directory's jobs.
-const KEEPER: &str = "supervise";
-
-/// Set in the environment of every job.
-const JOB_VARIABLE: &str = "FISHPLATE_JOB";
-
 /// When it is worth trying again after a full queue.
 const RETRY_FULL_QUEUE: Duration = Duration::from_secs(1);
-
-/// If this process was started by a server of this program, to keep its jobs (`supervise --data
-/// DIR`) or as a job of a function (`function SERVICE OPERATION`), does that and does not return.
-/// To be called first in the `main` of a program that offers functions of its own, before there is
-/// a second thread; the functions are made only if they are needed.
-pub fn run_if_child(functions: impl FnOnce() -> Vec<Functions>) {
-    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let [command, first, second] = &arguments[..] else { return };
-    if command == KEEPER && first == "--data" {
-        keeper_main(second.as_ref());
-    }
-    if command == WORKER
-        && std::env::var_os(JOB_VARIABLE).is_some()
-        && let (Some(service), Some(operation)) = (first.to_str(), second.to_str())
-    {
-        process::exit(run_worker(&functions(), service, operation));
-    }
-}
-
-/// Runs a function in the workspace that is the current directory, as a job; gives the process's
-/// exit code.
-#[expect(clippy::print_stderr, reason = "standard error is the job's log")]
-pub fn run_worker(functions: &[Functions], service: &str, operation: &str) -> i32 {
-    match worker::run(functions, service, operation, ".".as_ref()) {
-        Ok(Ended::Well) => 0,
-        Ok(Ended::WithFault) => 1,
-        Err(error) => {
-            eprintln!("the function {operation} of {service} could not be run: {error}");
-            2
-        }
-    }
-}
 
 /// How many functions run at once, and how many wait for that.
 #[derive(Debug)]
@@ -132,23 +86,80 @@ impl Drop for Cancel {
     }
 }
 
-/// Whether a call is answered here. One with an idempotency key is a job, whose record keeps the
-/// key's promise, unless the function keeps it by itself.
-pub(crate) fn answers(hosted: &Hosted, operation: &str, options: &CallOptions) -> bool {
-    match (&hosted.handler, &options.key) {
-        (Handler::Program(_) | Handler::Sessions(_), _) => false,
-        (Handler::Functions(_), None) => true,
-        (Handler::Functions(functions), Some(_)) => {
-            functions.entry(operation).is_ok_and(Entry::is_repeatable)
-        }
+/// A service of functions.
+#[derive(Clone, Debug)]
+pub struct FunctionProvider(Arc<Functions>);
+
+impl FunctionProvider {
+    /// Of these functions.
+    pub fn new(functions: Functions) -> Self {
+        Self(Arc::new(functions))
     }
 }
 
-/// Who calls a function, and what they want beside its answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Caller<'c> {
-    pub(crate) owner: &'c Principal,
-    pub(crate) options: &'c CallOptions,
+impl Provider for FunctionProvider {
+    fn service(&self) -> &Service {
+        self.0.service()
+    }
+
+    fn about_jobs(&self) -> Option<&str> {
+        Some(
+            "A call is answered by the server itself. What is spawned is a job, and so is a call \
+             with an idempotency key, unless the function may as well run twice.",
+        )
+    }
+
+    /// What goes to a function may stay in memory, because it is read there; what goes to a program
+    /// is a file in the end.
+    fn limits(&self, settings: &Settings) -> WireLimits {
+        let mut limits = settings.wire.clone();
+        limits.inline_size = limits.inline_size.max(settings.function_memory);
+        limits.inline_total = limits.inline_total.max(settings.function_memory);
+        limits
+    }
+
+    fn max_running(&self) -> Option<u32> {
+        self.0.most_running()
+    }
+
+    /// One with an idempotency key is a job, whose record keeps the key's promise, unless the
+    /// function keeps it by itself.
+    fn answers(&self, call: &Call) -> bool {
+        let repeatable = || self.0.entry(&call.operation).is_ok_and(Entry::is_repeatable);
+        call.options.key.is_none() || repeatable()
+    }
+
+    fn answer<'a>(
+        &'a self,
+        host: &'a Host,
+        call: Call,
+        memory: &'a mut Reserved,
+    ) -> Work<'a, Vec<Argument>> {
+        Box::pin(answer(&self.0, host, call, memory))
+    }
+
+    fn plan<'a>(&'a self, host: &'a Host, call: &'a mut Call) -> Work<'a, Planned> {
+        Box::pin(async move {
+            let entry = self.0.entry(&call.operation)?;
+            fetch(host, entry, call).await?;
+            let arguments = entry.accept(call.arguments.clone())?;
+            let planned = function::plan::plan(&self.0, &call.operation, &arguments, &host.worker);
+            let (mut plan, placements) = planned?;
+            plan.limits.disk_reserve = host.engine.settings().disk_reserve;
+            Ok((plan, placements))
+        })
+    }
+}
+
+/// Brings what the arguments refer to here.
+async fn fetch(host: &Host, entry: &Entry, call: &mut Call) -> Result<(), Fault> {
+    if references::refers(&call.arguments) {
+        let given = std::mem::take(&mut call.arguments);
+        let (owner, session) = (&call.principal, call.options.session);
+        call.arguments =
+            references::fetched(host, entry.operation(), given, owner, session).await?;
+    }
+    Ok(())
 }
 
 /// Runs a function here.
@@ -156,39 +167,33 @@ pub(crate) struct Caller<'c> {
 /// # Errors
 /// The faults of programs for arguments that are wrong; `QueueFull`; `LimitExceeded` if it takes
 /// too long; `TimedOut` if there is no memory for its outputs; the function's own.
-pub(crate) async fn call(
+async fn answer(
+    functions: &Arc<Functions>,
     host: &Host,
-    hosted: &Arc<Hosted>,
-    operation: &str,
-    arguments: Vec<Argument>,
-    by: Caller<'_>,
+    mut call: Call,
     memory: &mut Reserved,
 ) -> Outcome {
-    let (entry, _) = entry(hosted, operation)?;
-    let arguments = match references::refers(&arguments) {
-        true => {
-            let session = by.options.session;
-            references::fetched(host, entry.operation(), arguments, by.owner, session).await?
-        }
-        false => arguments,
-    };
-    let outputs = run(host, hosted, operation, arguments, memory).await?;
-    if by.options.outputs.is_empty() && by.options.session.is_none() {
+    let entry = functions.entry(&call.operation)?;
+    fetch(host, entry, &mut call).await?;
+    let Call { operation, arguments, options, principal, .. } = call;
+    let outputs = run(functions, host, &operation, arguments, memory).await?;
+    if options.outputs.is_empty() && options.session.is_none() {
         return Ok(outputs);
     }
-    let outputs = references::sent(host, entry.operation(), outputs, by.options, by.owner).await?;
+    let outputs = references::sent(host, entry.operation(), outputs, &options, &principal).await?;
     memory.shrink(held_by(&outputs));
     Ok(outputs)
 }
 
 async fn run(
+    functions: &Arc<Functions>,
     host: &Host,
-    hosted: &Arc<Hosted>,
     operation: &str,
     arguments: Vec<Argument>,
     memory: &mut Reserved,
 ) -> Outcome {
-    let (entry, index) = entry(hosted, operation)?;
+    let index = functions.index_of(operation)?;
+    let entry = functions.at(index);
     let arguments = entry.accept(arguments)?;
     let most = host.settings.function_memory as u64;
     let mut context = Context::new(&host.scratch).with_most_in_memory(most);
@@ -203,15 +208,10 @@ async fn run(
     };
     let place = host.gate.enter().await?;
     let cancel = Cancel(context.cancellation());
-    let hosted = Arc::clone(hosted);
-    let running = tokio::task::spawn_blocking(move || {
-        // It keeps its place for as long as it runs, wanted or not.
-        let outcome = match &hosted.handler {
-            Handler::Functions(functions) => functions.at(index).run(arguments, &context),
-            Handler::Program(_) | Handler::Sessions(_) => Err(not_functions()),
-        };
-        (outcome, place)
-    });
+    let functions = Arc::clone(functions);
+    // It keeps its place for as long as it runs, wanted or not.
+    let running =
+        tokio::task::spawn_blocking(move || (functions.at(index).run(arguments, &context), place));
     match timeout(most, running).await {
         Ok(Ok((outcome, _place))) => {
             // It keeps its place until there is memory for its outputs, so that those who wait for
@@ -239,20 +239,6 @@ async fn run(
 /// Reserves memory for outputs until they are sent. The arguments are gone by now.
 async fn hold(host: &Host, outputs: &[Argument], memory: &mut Reserved) -> Result<(), Fault> {
     host.memory.resize(memory, held_by(outputs), host.settings.body_stall).await
-}
-
-fn entry<'h>(hosted: &'h Hosted, operation: &str) -> Result<(&'h Entry, usize), Fault> {
-    match &hosted.handler {
-        Handler::Functions(functions) => {
-            let index = functions.index_of(operation)?;
-            Ok((functions.at(index), index))
-        }
-        Handler::Program(_) | Handler::Sessions(_) => Err(not_functions()),
-    }
-}
-
-fn not_functions() -> Fault {
-    Fault::new(FaultCode::Internal, "a service of functions that is none")
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ fn cut_character(bytes: &[u8]) -> usize {
 }
 
 /// `xs:dateTime` in UTC.
-pub(super) fn date_time(at: Timestamp) -> String {
+pub(crate) fn date_time(at: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(at.0).unwrap_or_default().to_string()
 }
 

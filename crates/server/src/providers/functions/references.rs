@@ -22,7 +22,7 @@ use crate::host::Host;
 use crate::spool::SpoolDirectory;
 
 /// Whether there is a reference among these.
-pub(crate) fn refers(arguments: &[Argument]) -> bool {
+pub(super) fn refers(arguments: &[Argument]) -> bool {
     arguments.iter().any(|argument| reference(&argument.value).is_some())
 }
 
@@ -38,7 +38,7 @@ fn reference(value: &Value) -> Option<&DataRef> {
 ///
 /// # Errors
 /// Those of a transfer, which name the parameter; `InvalidValue` if what is there is no such array.
-pub(crate) async fn fetched(
+pub(super) async fn fetched(
     host: &Host,
     operation: &Operation,
     mut arguments: Vec<Argument>,
@@ -137,7 +137,7 @@ fn array(
 ///
 /// # Errors
 /// What the pool, the session or the other end says; it names the output.
-pub(crate) async fn sent(
+pub(super) async fn sent(
     host: &Host,
     operation: &Operation,
     outputs: Vec<Argument>,

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
-use fishplate_contract::{SystemClock, Value};
+use fishplate_contract::{CallOptions, Principal, SystemClock, Value};
 use fishplate_jobs::engine::{self, Engine};
 use fishplate_jobs::executor::fake::FakeExecutor;
 use fishplate_jobs::function::plan::WorkerProgram;
@@ -42,7 +42,7 @@ fn thread_name() -> String {
 fn host(
     data: &Path,
     set: impl FnOnce(&mut Settings),
-) -> (Arc<Host>, Arc<Hosted>, mpsc::Sender<()>) {
+) -> (Arc<Host>, Arc<Functions>, mpsc::Sender<()>) {
     let mut settings = Settings::new("http://localhost");
     set(&mut settings);
     let engine = Engine::new(
@@ -54,26 +54,24 @@ fn host(
     .unwrap();
     let worker = WorkerProgram {
         program: "/bin/false".into(),
-        arguments: vec![WORKER.to_owned()],
+        arguments: vec![crate::worker::WORKER.to_owned()],
         environment: data.join("environment.json"),
     };
     let (tell, told) = mpsc::channel();
     let spool = SpoolDirectory::open(data, 0).unwrap();
     let data = assembly::data(&Limits::new(data.to_owned(), "http://localhost")).unwrap();
-    let handlers = vec![Handler::Functions(functions(told))];
-    let host = Arc::new(Host::new(settings, Place::Below, engine, data, spool, worker, handlers));
-    let hosted = Arc::clone(host.service("test").unwrap());
-    (host, hosted, tell)
+    let host = Host::new(settings, Place::Below, engine, data, spool, worker, Vec::new());
+    (Arc::new(host), Arc::new(functions(told)), tell)
 }
 
 fn start(
     host: &Arc<Host>,
-    hosted: &Arc<Hosted>,
+    functions: &Arc<Functions>,
     operation: &'static str,
 ) -> tokio::task::JoinHandle<Outcome> {
-    let (host, hosted) = (Arc::clone(host), Arc::clone(hosted));
+    let (host, functions) = (Arc::clone(host), Arc::clone(functions));
     tokio::spawn(async move {
-        run(&host, &hosted, operation, Vec::new(), &mut Reserved::default()).await
+        run(&functions, &host, operation, Vec::new(), &mut Reserved::default()).await
     })
 }
 
@@ -93,25 +91,25 @@ fn text(outcome: &Outcome) -> &str {
 #[tokio::test]
 async fn beyond_those_that_run_calls_wait_and_beyond_those_they_are_refused() {
     let data = tempfile::tempdir().unwrap();
-    let (host, hosted, tell) = host(data.path(), |settings| {
+    let (host, functions, tell) = host(data.path(), |settings| {
         settings.functions_running = 1;
         settings.functions_queued = 1;
     });
-    let running = start(&host, &hosted, "wait");
+    let running = start(&host, &functions, "wait");
     until(|| host.gate.places.available_permits() == 0).await;
-    let waiting = start(&host, &hosted, "wait");
+    let waiting = start(&host, &functions, "wait");
     until(|| host.gate.waiting.load(Ordering::Relaxed) == 1).await;
     let fault =
-        run(&host, &hosted, "slow", Vec::new(), &mut Reserved::default()).await.unwrap_err();
+        run(&functions, &host, "slow", Vec::new(), &mut Reserved::default()).await.unwrap_err();
     assert_eq!(fault.code, FaultCode::QueueFull);
     assert_eq!(fault.limit.unwrap().name, "functions_queued");
     assert!(fault.retry_after.is_some());
     // A quick one needs no place.
-    assert!(run(&host, &hosted, "quick", Vec::new(), &mut Reserved::default()).await.is_ok());
+    assert!(run(&functions, &host, "quick", Vec::new(), &mut Reserved::default()).await.is_ok());
     // One who hangs up waits no more.
     waiting.abort();
     until(|| host.gate.waiting.load(Ordering::Relaxed) == 0).await;
-    let waiting = start(&host, &hosted, "wait");
+    let waiting = start(&host, &functions, "wait");
     until(|| host.gate.waiting.load(Ordering::Relaxed) == 1).await;
     tell.send(()).unwrap();
     tell.send(()).unwrap();
@@ -123,12 +121,12 @@ async fn beyond_those_that_run_calls_wait_and_beyond_those_they_are_refused() {
 #[tokio::test]
 async fn a_function_that_takes_too_long_is_given_up_and_told_so() {
     let data = tempfile::tempdir().unwrap();
-    let (host, hosted, _tell) = host(data.path(), |settings| {
+    let (host, functions, _tell) = host(data.path(), |settings| {
         settings.functions_running = 1;
         settings.function_time = Duration::from_millis(20);
     });
     let fault =
-        run(&host, &hosted, "watch", Vec::new(), &mut Reserved::default()).await.unwrap_err();
+        run(&functions, &host, "watch", Vec::new(), &mut Reserved::default()).await.unwrap_err();
     assert_eq!(fault.code, FaultCode::LimitExceeded);
     assert_eq!(fault.limit.unwrap().name, "function_time");
     // It saw that nobody waits, and gave its place back.
@@ -138,8 +136,8 @@ async fn a_function_that_takes_too_long_is_given_up_and_told_so() {
 #[tokio::test]
 async fn a_function_whose_caller_hangs_up_is_told_so() {
     let data = tempfile::tempdir().unwrap();
-    let (host, hosted, _tell) = host(data.path(), |settings| settings.functions_running = 1);
-    let calling = start(&host, &hosted, "watch");
+    let (host, functions, _tell) = host(data.path(), |settings| settings.functions_running = 1);
+    let calling = start(&host, &functions, "watch");
     until(|| host.gate.places.available_permits() == 0).await;
     calling.abort();
     until(|| host.gate.places.available_permits() == 1).await;
@@ -148,14 +146,14 @@ async fn a_function_whose_caller_hangs_up_is_told_so() {
 #[tokio::test]
 async fn only_what_is_declared_quick_runs_where_its_message_was_read() {
     let data = tempfile::tempdir().unwrap();
-    let (host, hosted, _tell) = host(data.path(), |_| ());
+    let (host, functions, _tell) = host(data.path(), |_| ());
     let here = thread_name();
     assert_eq!(
-        text(&run(&host, &hosted, "quick", Vec::new(), &mut Reserved::default()).await),
+        text(&run(&functions, &host, "quick", Vec::new(), &mut Reserved::default()).await),
         here
     );
     assert_ne!(
-        text(&run(&host, &hosted, "slow", Vec::new(), &mut Reserved::default()).await),
+        text(&run(&functions, &host, "slow", Vec::new(), &mut Reserved::default()).await),
         here
     );
 }
@@ -163,26 +161,36 @@ async fn only_what_is_declared_quick_runs_where_its_message_was_read() {
 #[tokio::test]
 async fn a_key_makes_a_job_of_a_call_unless_it_may_run_twice() {
     let data = tempfile::tempdir().unwrap();
-    let (_host, hosted, _tell) = host(data.path(), |_| ());
-    let keyed = CallOptions { key: Some("k".to_owned()), ..CallOptions::default() };
-    assert!(answers(&hosted, "slow", &CallOptions::default()));
-    assert!(!answers(&hosted, "slow", &keyed));
-    assert!(answers(&hosted, "quick", &keyed));
+    let (_host, functions, _tell) = host(data.path(), |_| ());
+    let provider = FunctionProvider(functions);
+    let answers = |operation: &str, key: Option<&str>| {
+        let options = CallOptions { key: key.map(str::to_owned), ..CallOptions::default() };
+        provider.answers(&Call {
+            service: "test".to_owned(),
+            operation: operation.to_owned(),
+            arguments: Vec::new(),
+            options,
+            principal: Principal::anonymous(),
+        })
+    };
+    assert!(answers("slow", None));
+    assert!(!answers("slow", Some("k")));
+    assert!(answers("quick", Some("k")));
 }
 
 #[tokio::test(start_paused = true)]
 async fn outputs_have_memory_until_they_are_sent_and_those_who_wait_for_it_keep_their_place() {
     let data = tempfile::tempdir().unwrap();
-    let (host, hosted, _tell) = host(data.path(), |settings| {
+    let (host, functions, _tell) = host(data.path(), |settings| {
         settings.functions_running = 1;
         settings.message_memory = 12 << 20;
     });
     let many = |memory: Reserved| {
-        let (host, hosted) = (Arc::clone(&host), Arc::clone(&hosted));
+        let (host, functions) = (Arc::clone(&host), Arc::clone(&functions));
         tokio::spawn(async move {
             let mut memory = memory;
             let count = vec![Argument::text("count", (1 << 20).to_string())];
-            let outcome = run(&host, &hosted, "many", count, &mut memory).await;
+            let outcome = run(&functions, &host, "many", count, &mut memory).await;
             (outcome, memory)
         })
     };

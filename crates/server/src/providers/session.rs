@@ -6,18 +6,68 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::{
-    Argument, DataType, Exposed, Fault, FaultCode, Interface, Operation, Outcome, Parameter,
-    Principal, Service, SessionId, Signature, Timestamp, Value, Verb, lexical,
+    Argument, Call, DataType, Exposed, Fault, FaultCode, Interface, Operation, Outcome, Parameter,
+    Service, SessionId, Signature, Value, Verb, lexical,
 };
 use fishplate_data::session::{Session, SessionError, SessionFile};
 
 use crate::data::{Data, blocking};
+use crate::dispatch::provider::{Provider, Work, no_operation};
+use crate::dispatch::report::date_time;
+use crate::dispatch::scalars::Scalars;
+use crate::host::Host;
+use crate::memory::Reserved;
 
 /// Its name: no other service of a server that offers sessions may have it.
 pub const NAME: &str = "session";
 
-/// What it offers.
-pub fn service() -> Service {
+/// The service, which every server has unless it offers no sessions.
+#[derive(Debug)]
+pub struct SessionProvider(Service);
+
+impl Default for SessionProvider {
+    fn default() -> Self {
+        Self(service())
+    }
+}
+
+impl Provider for SessionProvider {
+    fn service(&self) -> &Service {
+        &self.0
+    }
+
+    fn interface(&self) -> Interface {
+        interface(&self.0)
+    }
+
+    fn is_built_in(&self) -> bool {
+        true
+    }
+
+    fn about_jobs(&self) -> Option<&str> {
+        None
+    }
+
+    fn answers(&self, _: &Call) -> bool {
+        true
+    }
+
+    fn answer<'a>(
+        &'a self,
+        host: &'a Host,
+        call: Call,
+        _: &'a mut Reserved,
+    ) -> Work<'a, Vec<Argument>> {
+        Box::pin(async move {
+            match self.0.operation(&call.operation) {
+                Some(operation) => answer(&host.data, operation, call).await,
+                None => Err(no_operation(&call)),
+            }
+        })
+    }
+}
+
+fn service() -> Service {
     Service {
         name: NAME.to_owned(),
         namespace: "urn:fishplate:session:1".to_owned(),
@@ -33,7 +83,7 @@ pub fn service() -> Service {
 }
 
 /// Its operations under their own names, and no verbs about jobs.
-pub fn interface(service: &Service) -> Interface {
+fn interface(service: &Service) -> Interface {
     let exposed = service.operations.iter().map(|operation| Exposed {
         name: operation.name.clone(),
         verb: Verb::Call,
@@ -139,33 +189,29 @@ fn expires() -> Parameter {
 ///
 /// # Errors
 /// `NoSuchSession`, `InvalidValue`, what the disk says.
-pub(crate) async fn answer(
-    data: &Arc<Data>,
-    operation: &Operation,
-    arguments: Vec<Argument>,
-    owner: Principal,
-) -> Outcome {
+async fn answer(data: &Arc<Data>, operation: &Operation, call: Call) -> Outcome {
     let Some(sessions) = data.sessions.clone() else {
         return Err(Fault::new(FaultCode::NotSupported, "this server offers no sessions"));
     };
-    let given = Given::check(operation, arguments)?;
+    let Call { arguments, principal: owner, .. } = call;
+    let given = Scalars::accept(&operation.signature, arguments)?;
     let data = Arc::clone(data);
     let name = operation.name.clone();
     blocking(move || -> Outcome {
         match name.as_str() {
             "open" => {
-                let session = sessions.open(&owner, given.idle()?)?;
+                let session = sessions.open(&owner, idle(&given)?)?;
                 Ok(vec![
                     Argument::text("session", session.id.to_string()),
                     Argument::text("expires", date_time(session.expires)),
                 ])
             }
             "touch" => {
-                let session = sessions.touch(&owner, &given.session()?)?;
+                let session = sessions.touch(&owner, &session_of(&given)?)?;
                 Ok(vec![Argument::text("expires", date_time(session.expires))])
             }
             "close" => {
-                sessions.close(&owner, &given.session()?)?;
+                sessions.close(&owner, &session_of(&given)?)?;
                 Ok(vec![Argument::text("closed", "true")])
             }
             "list" if owner.is_anonymous() => {
@@ -187,7 +233,7 @@ pub(crate) async fn answer(
                 Ok(sessions.list(&owner)?.into_iter().map(told).collect())
             }
             "removeFile" => {
-                let (id, name) = (given.session()?, given.text("name").unwrap_or_default());
+                let (id, name) = (session_of(&given)?, given.text("name").unwrap_or_default());
                 let removed = sessions.remove_file(&owner, &id, name);
                 let removed = removed.map_err(|error| of_name(error.into()))?;
                 if !removed {
@@ -197,7 +243,7 @@ pub(crate) async fn answer(
                 Ok(vec![Argument::text("removed", "true")])
             }
             _ => {
-                let id = given.session()?;
+                let id = session_of(&given)?;
                 let files = sessions.files(&owner, &id)?;
                 let record = |file: SessionFile| {
                     let url = data.session_file_url(&sessions, &id, &file.name)?;
@@ -223,48 +269,22 @@ fn of_name(fault: Fault) -> Fault {
     }
 }
 
-/// Arguments that their parameters have accepted.
-struct Given(Vec<(String, String)>);
-
-impl Given {
-    fn check(operation: &Operation, arguments: Vec<Argument>) -> Result<Self, Fault> {
-        let mut given = Vec::new();
-        for argument in arguments {
-            let parameter = operation.signature.input(&argument.name);
-            if let (Value::Text(text), Some(parameter)) = (&argument.value, parameter) {
-                let text = parameter.accept(text)?.to_owned();
-                given.push((argument.name, text));
-            }
-        }
-        Ok(Self(given))
-    }
-
-    fn text(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(its, _)| its == name).map(|(_, text)| text.as_str())
-    }
-
-    fn session(&self) -> Result<SessionId, Fault> {
-        let text = self.text("session").unwrap_or_default();
-        text.parse().map_err(|error| {
-            let shown = lexical::shortened(text);
-            let what = format!("there is no session {shown:?}: {error}");
-            Fault::new(FaultCode::NoSuchSession, what).parameter("session")
-        })
-    }
-
-    fn idle(&self) -> Result<Option<Duration>, Fault> {
-        let seconds = self.text("idle").map(str::parse).transpose();
-        let seconds = seconds.map_err(|_| {
-            let what = "idle is a number of seconds";
-            Fault::new(FaultCode::InvalidValue, what).parameter("idle")
-        })?;
-        Ok(seconds.map(Duration::from_secs))
-    }
+fn session_of(given: &Scalars) -> Result<SessionId, Fault> {
+    let text = given.text("session").unwrap_or_default();
+    text.parse().map_err(|error| {
+        let shown = lexical::shortened(text);
+        let what = format!("there is no session {shown:?}: {error}");
+        Fault::new(FaultCode::NoSuchSession, what).parameter("session")
+    })
 }
 
-/// `xs:dateTime` in UTC.
-fn date_time(at: Timestamp) -> String {
-    jiff::Timestamp::from_millisecond(at.0).unwrap_or_default().to_string()
+fn idle(given: &Scalars) -> Result<Option<Duration>, Fault> {
+    let seconds = given.text("idle").map(str::parse).transpose();
+    let seconds = seconds.map_err(|_| {
+        let what = "idle is a number of seconds";
+        Fault::new(FaultCode::InvalidValue, what).parameter("idle")
+    })?;
+    Ok(seconds.map(Duration::from_secs))
 }
 
 #[cfg(test)]
@@ -282,11 +302,13 @@ mod tests {
     #[test]
     fn what_is_no_session_is_told() {
         let given = |text: &str| {
-            Given::check(&close(), vec![Argument::text("session", text)]).unwrap().session()
+            let arguments = vec![Argument::text("session", text)];
+            session_of(&Scalars::accept(&close().signature, arguments).unwrap())
         };
         let fault = given("../../etc").unwrap_err();
         assert_eq!(fault.code, FaultCode::NoSuchSession);
         assert!(given(&"0f".repeat(16)).is_ok());
-        assert!(Given::check(&open(), vec![Argument::text("idle", "0")]).is_err());
+        let idle = vec![Argument::text("idle", "0")];
+        assert!(Scalars::accept(&open().signature, idle).is_err());
     }
 }

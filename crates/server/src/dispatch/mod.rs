@@ -1,0 +1,21 @@
+//! What every face asks for, done in one place: a typed request in, a typed reply out, and no protocol
+//! in either.
+//!
+//! Reading order:
+//!
+//! - [`request`]: what is asked for, and what comes back
+//! - [`authorise`]: whether whoever asks may
+//! - [`provider`]: what runs the operations of a service
+//! - [`perform`]: what each verb does
+//! - [`report`]: what is told of jobs, as the fields that the interface declares
+//! - [`scalars`]: the arguments of what is asked of the server itself
+
+pub mod authorise;
+pub mod perform;
+pub mod provider;
+pub mod report;
+pub mod request;
+pub mod scalars;
+
+#[cfg(test)]
+mod tests;

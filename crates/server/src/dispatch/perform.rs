@@ -1,0 +1,264 @@
+//! What each verb does: from arguments to a job and back.
+
+use std::str::FromStr;
+
+use fishplate_contract::{
+    Argument, Call, CallOptions, Exposed, Fault, FaultCode, JobId, JobState, OutputChoice,
+    Principal, Verb,
+};
+use fishplate_jobs::engine::{Accepted, Delivery, Ended, Engine, InSession, NewWork, fingerprint};
+use fishplate_jobs::store::Filter;
+use fishplate_jobs::workspace::Stream;
+
+use super::authorise::Access;
+use super::report;
+use super::request::{Reply, Request};
+use super::scalars::Scalars;
+use crate::data::blocking;
+use crate::host::{Host, Hosted};
+use crate::memory::Reserved;
+
+/// The most jobs that one `jobs` answers.
+const JOBS_PAGE: usize = 1000;
+
+/// Does what is asked for. `memory` is what the arguments have; afterwards, what the outputs have.
+///
+/// # Errors
+/// Those of the verb; first that whoever asks may not.
+pub async fn perform(
+    host: &Host,
+    request: Request<'_>,
+    memory: &mut Reserved,
+) -> Result<Reply, Fault> {
+    let Request { service, exposed, arguments, options, principal } = request;
+    let name = service.service().name.as_str();
+    host.authoriser.authorise(&Access {
+        principal: &principal,
+        service: name,
+        operation: &exposed.operation,
+        verb: exposed.verb,
+    })?;
+    let (Verb::Call | Verb::Spawn) = exposed.verb else {
+        let given = Scalars::accept(&exposed.signature, arguments)?;
+        let about = About { engine: &host.engine, service: name, owner: &principal, exposed };
+        return about.perform(&given, &options.outputs).await.map(Reply::from);
+    };
+    let operation = exposed.operation.clone();
+    let call = Call { service: name.to_owned(), operation, arguments, options, principal };
+    check_key(host, &call.options)?;
+    check_session(host, &call.options, &call.principal).await?;
+    if exposed.verb == Verb::Spawn {
+        let job = submit(host, service, call, Delivery::Later).await?.job;
+        let outputs = vec![Argument::text("job", job.to_string())];
+        return Ok(Reply { outputs, job: Some(job), release: None });
+    }
+    if service.provider.answers(&call) {
+        return service.provider.answer(host, call, memory).await.map(Reply::from);
+    }
+    call_and_wait(host, service, call, memory).await
+}
+
+/// `call`: accepted as a job like any other, and waited for without a thread. If the caller hangs
+/// up, the job goes on.
+async fn call_and_wait(
+    host: &Host,
+    service: &Hosted,
+    call: Call,
+    memory: &mut Reserved,
+) -> Result<Reply, Fault> {
+    let keyed = call.options.key.is_some();
+    let delivery = if keyed { Delivery::Later } else { Delivery::Now };
+    let owner = call.principal.clone();
+    let accepted = submit(host, service, call, delivery).await?;
+    // What the job was given was written to files.
+    *memory = Reserved::default();
+    let job = accepted.job;
+    let ended = host.engine.wait(accepted).await?;
+    let release = (!keyed && is_over(&ended)).then_some(job);
+    match host.engine.outcome(&owner, job, &ended.conclusion, &[]).await {
+        Ok(outputs) => Ok(Reply { outputs, job: keyed.then_some(job), release }),
+        Err(fault) => {
+            if let Some(job) = release {
+                host.engine.release(job);
+            }
+            Err(fault)
+        }
+    }
+}
+
+/// Nobody asks for this job again once its end is told. Of one whose outputs could not be sent, they
+/// are there, and the job's ID in the fault leads to them.
+fn is_over(ended: &Ended) -> bool {
+    ended.kept && !ended.conclusion.unsent
+}
+
+async fn submit(
+    host: &Host,
+    service: &Hosted,
+    mut call: Call,
+    delivery: Delivery,
+) -> Result<Accepted, Fault> {
+    let (mut plan, placements) = service.provider.plan(host, &mut call).await?;
+    plan.choose(&call.options)?;
+    let fingerprint = match call.options.key {
+        Some(_) => digest(call.operation.clone(), call.arguments).await?,
+        None => 0,
+    };
+    let max_running = service.provider.max_running();
+    let work = NewWork {
+        service: call.service,
+        operation: call.operation,
+        owner: call.principal,
+        key: call.options.key,
+        fingerprint,
+        plan,
+        placements,
+        max_running: max_running.unwrap_or(host.engine.settings().max_running),
+        delivery,
+    };
+    let session = call.options.session;
+    let (owner, service) = (work.owner.clone(), work.service.clone());
+    let accepted = host.engine.submit(work).await?;
+    if let Some(session) = session {
+        host.data.works(InSession { session, owner, service, job: accepted.job });
+    }
+    Ok(accepted)
+}
+
+fn check_key(host: &Host, options: &CallOptions) -> Result<(), Fault> {
+    let most = host.settings.key_length;
+    match &options.key {
+        Some(key) if !(1..=most).contains(&key.chars().count()) => {
+            let what = format!("an idempotency key has 1 to {most} characters");
+            Err(Fault::new(FaultCode::InvalidValue, what)
+                .parameter("key")
+                .limit("key_length", format!("{most} characters")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether the session that a call names is there; it was used now.
+async fn check_session(host: &Host, options: &CallOptions, owner: &Principal) -> Result<(), Fault> {
+    let Some(session) = options.session else { return Ok(()) };
+    let Some(sessions) = host.data.sessions.clone() else {
+        let what = "this server offers no sessions; leave the header session out";
+        return Err(Fault::new(FaultCode::NotSupported, what));
+    };
+    let owner = owner.clone();
+    blocking(move || sessions.touch(&owner, &session)).await.map(drop)
+}
+
+async fn digest(operation: String, arguments: Vec<Argument>) -> Result<u64, Fault> {
+    let digest = tokio::task::spawn_blocking(move || fingerprint(&operation, &arguments));
+    match digest.await {
+        Ok(Ok(digest)) => Ok(digest),
+        _ => Err(Fault::new(FaultCode::Internal, "the message's data could not be read back")),
+    }
+}
+
+/// What is asked about jobs of a service.
+struct About<'a> {
+    engine: &'a Engine,
+    service: &'a str,
+    owner: &'a Principal,
+    exposed: &'a Exposed,
+}
+
+impl About<'_> {
+    async fn perform(
+        &self,
+        given: &Scalars,
+        again: &[OutputChoice],
+    ) -> Result<Vec<Argument>, Fault> {
+        let Self { engine, service, owner, exposed } = *self;
+        if exposed.verb == Verb::Jobs {
+            let filter = Filter {
+                owner: owner.clone(),
+                service: service.to_owned(),
+                state: given.text("state").and_then(JobState::from_name),
+                after: given.text("after").map(job_id).transpose()?,
+                limit: page(given.text("limit"))?,
+            };
+            let (reports, more) = engine.jobs(&filter)?;
+            return Ok(report::jobs(&reports, more));
+        }
+        let job = job_id(given.text("job").unwrap_or_default())?;
+        Ok(match exposed.verb {
+            Verb::Results => engine.results(owner, service, &exposed.operation, job, again).await?,
+            Verb::Running => {
+                let running = engine.running(owner, service, job)?;
+                vec![Argument::text("running", running.to_string())]
+            }
+            Verb::Kill => {
+                let (state, message) = engine.kill(owner, service, job).await?;
+                vec![Argument::text("state", state.name()), Argument::text("message", message)]
+            }
+            Verb::Status => report::report(&engine.status(owner, service, job)?),
+            Verb::Log => {
+                let stream = match given.text("stream") {
+                    Some("stderr") => Stream::Stderr,
+                    _ => Stream::Stdout,
+                };
+                let offset = offset(given.text("offset"))?;
+                report::log(&engine.log(owner, service, job, stream, offset)?)
+            }
+            Verb::Remove => {
+                engine.remove(owner, service, job).await?;
+                vec![Argument::text("removed", "true")]
+            }
+            Verb::Call | Verb::Spawn | Verb::Jobs => {
+                return Err(Fault::new(FaultCode::Internal, "a verb that is not about a job"));
+            }
+        })
+    }
+}
+
+fn job_id(text: &str) -> Result<JobId, Fault> {
+    JobId::from_str(text).map_err(|error| {
+        let shown = fishplate_contract::lexical::shortened(text);
+        Fault::new(FaultCode::NoSuchJob, format!("there is no job {shown:?}: {error}"))
+            .parameter("job")
+    })
+}
+
+fn page(limit: Option<&str>) -> Result<usize, Fault> {
+    let limit = limit.map_or(Ok(100), str::parse::<usize>);
+    limit.ok().filter(|limit| (1..=JOBS_PAGE).contains(limit)).ok_or_else(|| {
+        Fault::new(FaultCode::ValueOutOfRange, format!("limit must be 1 to {JOBS_PAGE}"))
+            .parameter("limit")
+            .limit("jobs_page", JOBS_PAGE)
+    })
+}
+
+fn offset(text: Option<&str>) -> Result<u64, Fault> {
+    text.map_or(Ok(0), str::parse).map_err(|_| {
+        Fault::new(FaultCode::ValueOutOfRange, "offset must be 0 or more").parameter("offset")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fishplate_contract::Timestamp;
+    use fishplate_jobs::conclusion::Conclusion;
+
+    use super::*;
+
+    #[test]
+    fn a_job_whose_outputs_could_not_be_sent_is_kept_and_named() {
+        let (failed, code) = (JobState::Failed, FaultCode::TransferFailed);
+        let mut conclusion = Conclusion::without_ending(failed, code, "nobody there", Timestamp(0));
+        let ended = |conclusion: &Conclusion, kept| Ended {
+            conclusion: Arc::new(conclusion.clone()),
+            kept,
+        };
+        assert!(is_over(&ended(&conclusion, true)));
+        assert!(!is_over(&ended(&conclusion, false)), "it is gone already");
+        conclusion.unsent = true;
+        assert!(!is_over(&ended(&conclusion, true)));
+        let job = JobId::from_bytes([1; 16]);
+        assert_eq!(conclusion.fault(job).unwrap().job, Some(job));
+    }
+}

@@ -1,0 +1,76 @@
+//! What runs the operations of a service. A new kind of service is one of these, in a file of
+//! [`crate::providers`], and one line in [`crate::assembly`].
+
+use std::fmt::Debug;
+use std::pin::Pin;
+
+use fishplate_contract::{Argument, Call, Fault, FaultCode, Interface, Service};
+use fishplate_jobs::plan::Plan;
+use fishplate_jobs::program::Placement;
+use fishplate_wire::WireLimits;
+
+use crate::host::Host;
+use crate::memory::Reserved;
+use crate::settings::Settings;
+
+/// What a provider is busy with.
+pub type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
+
+/// How to run a call as a job, and what is put into its workspace when it is accepted.
+pub type Planned = (Plan, Vec<Placement>);
+
+/// What runs the operations of a service: in this process, or as jobs.
+pub trait Provider: Debug + Send + Sync {
+    /// What it offers.
+    fn service(&self) -> &Service;
+
+    /// Its verbs.
+    fn interface(&self) -> Interface {
+        Interface::of(self.service())
+    }
+
+    /// Whether it is the server's own, and not one that somebody serves with it.
+    fn is_built_in(&self) -> bool {
+        false
+    }
+
+    /// Which of its calls are jobs, in words; `None`: there are no jobs of it.
+    fn about_jobs(&self) -> Option<&str>;
+
+    /// Limits on its messages.
+    fn limits(&self, settings: &Settings) -> WireLimits {
+        settings.wire.clone()
+    }
+
+    /// How many of its jobs run at once; `None`: as many as the server allows.
+    fn max_running(&self) -> Option<u32> {
+        None
+    }
+
+    /// Whether this process answers a call, which then is no job.
+    fn answers(&self, _: &Call) -> bool {
+        false
+    }
+
+    /// Answers a call that it [answers](Self::answers). `memory` is what the arguments have, and is for
+    /// the outputs afterwards.
+    fn answer<'a>(
+        &'a self,
+        _: &'a Host,
+        call: Call,
+        _: &'a mut Reserved,
+    ) -> Work<'a, Vec<Argument>> {
+        Box::pin(async move { Err(no_operation(&call)) })
+    }
+
+    /// Plans a call as a job. Its arguments may be replaced by what they refer to.
+    fn plan<'a>(&'a self, _: &'a Host, call: &'a mut Call) -> Work<'a, Planned> {
+        Box::pin(async move { Err(no_operation(call)) })
+    }
+}
+
+/// The fault of a call that nothing here can do.
+pub fn no_operation(call: &Call) -> Fault {
+    let what = format!("the service {} can't do {} so", call.service, call.operation);
+    Fault::new(FaultCode::UnknownOperation, what)
+}
