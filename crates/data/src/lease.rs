@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -35,6 +36,17 @@ pub(crate) enum Leasable {
     File(File, PathBuf),
     /// Bytes in memory.
     Memory(InMemory),
+}
+
+impl Drop for Leased {
+    /// Gives the lock back at once. Closing the file would not: a process that is just being forked
+    /// has all files of its parent open until it is executed, and so would keep the lock.
+    fn drop(&mut self) {
+        if let Leasable::File(file, _) = &self.data {
+            // What can't be unlocked is unlocked when it is closed.
+            let _ = file.unlock();
+        }
+    }
 }
 
 /// Where the path of what could not be opened leads: nowhere.
@@ -81,6 +93,17 @@ impl Lease {
             Leasable::File(file, _) => Ok(file),
             Leasable::Memory(data) => data.file().map(|(file, _)| file),
         }
+    }
+
+    /// The file opened once more, for somebody who reads it after this lease has ended: it is in use
+    /// until that is closed.
+    ///
+    /// # Errors
+    /// As [`Self::file`], and if there is no descriptor left.
+    pub fn reopened(&self) -> io::Result<File> {
+        let file = File::open(format!("/proc/self/fd/{}", self.file()?.as_raw_fd()))?;
+        file.lock_shared()?;
+        Ok(file)
     }
 
     /// The bytes, if they are in memory.

@@ -347,6 +347,21 @@ fn an_owner_has_a_quota_of_their_own() {
 }
 
 #[test]
+fn a_lease_that_ended_holds_nothing_though_its_file_is_open_elsewhere() {
+    let bed = Bed::new();
+    let lease = bed.store(&alice(), &"0".repeat(100_000));
+    let digest = lease.digest().unwrap();
+    // As in a process that is being forked.
+    let copy = lease.file().unwrap().try_clone().unwrap();
+    let reader = lease.reopened().unwrap();
+    drop(lease);
+    assert!(matches!(bed.pool.remove(&digest), Err(PoolError::InUse)), "somebody reads it");
+    drop(reader);
+    assert_eq!(bed.pool.remove(&digest).unwrap(), 100_000);
+    drop(copy);
+}
+
+#[test]
 fn an_upload_is_verified() {
     let bed = Bed::new();
     let abc = hash::of_bytes([&b"abc"[..]]);

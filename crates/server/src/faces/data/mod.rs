@@ -237,7 +237,7 @@ async fn digest_settles(pool: &Pool, lease: &Lease, most: Duration) {
 fn open(granted: Granted) -> Result<Representation, PoolError> {
     let lease = granted.lease;
     let digest = lease.digest();
-    let file = lease.file().and_then(std::fs::File::try_clone).map_err(|error| PoolError::Io {
+    let file = lease.reopened().map_err(|error| PoolError::Io {
         what: "opening",
         path: lease.path().to_owned(),
         source: error,
