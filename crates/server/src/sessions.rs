@@ -232,7 +232,7 @@ impl Given {
         for argument in arguments {
             let parameter = operation.signature.input(&argument.name);
             if let (Value::Text(text), Some(parameter)) = (&argument.value, parameter) {
-                let text = parameter.accept(text)?.to_owned();
+                let text = parameter.accept(text)?.into_owned();
                 given.push((argument.name, text));
             }
         }

@@ -127,6 +127,34 @@ fn what_xml_cannot_hold_does_not_break_a_fault_or_an_output() {
 }
 
 #[test]
+fn infinities_nan_and_fortrans_numbers_pass_both_ways() {
+    let server = Server::of_script(
+        "printf %s \"$1\" > got; printf %s \"${2#prints:}\"",
+        &[
+            "[in val x:double]",
+            "[in val prints:string]",
+            ">",
+            "[out file y:double]",
+            "[out file got:string]",
+        ],
+    );
+    for (sent, prints, comes_back) in [
+        ("Infinity", "inf", "INF"),
+        ("INF", "+INF", "INF"),
+        ("+INF", " Infinity\n", "INF"),
+        ("nan", "-nan", "NaN"),
+        ("-Inf", "-inf", "-INF"),
+        ("1e0", "1.0D+00", "1.0e+00"),
+    ] {
+        let arguments = format!("<x>{sent}</x><prints>prints:{prints}</prints>");
+        let answer = ask(&server, crate::soap::Version::V11, "call", &arguments);
+        assert_eq!(answer.text("y"), Some(comes_back), "{answer:#?}");
+        let got = answer.text("got").unwrap();
+        assert!(["INF", "-INF", "NaN", "1e0"].contains(&got), "{got}");
+    }
+}
+
+#[test]
 fn jobs_are_listed_newest_first_and_in_pages() {
     let server = Server::of_script("exit $1", &["[in val code:int]"]);
     let (user, url) = (User::new(), server.url());

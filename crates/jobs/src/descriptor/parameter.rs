@@ -1,5 +1,6 @@
 //! `[input.NAME]` and `[output.NAME]`.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use fishplate_contract::{DataType, Parameter};
@@ -285,13 +286,18 @@ fn values(parameter: &mut Parameter, table: &mut Table<'_>, report: &mut Report<
             report
                 .error(text.span, format!("a file of type `{type_name}` has no default"))
                 .hint("`optional = true` lets it be left out; `stage` puts a file of yours in");
-        } else if let Err(fault) = parameter.accept(&text.value) {
-            report
-                .error(text.span, format!("`default`: {}", fault.message))
-                .label("no caller could send this");
         } else {
-            parameter.default = Some(text.value.trim().to_owned());
-            parameter.optional = true;
+            match parameter.accept(&text.value).map(Cow::into_owned) {
+                Ok(default) => {
+                    parameter.default = Some(default);
+                    parameter.optional = true;
+                }
+                Err(fault) => {
+                    report
+                        .error(text.span, format!("`default`: {}", fault.message))
+                        .label("no caller could send this");
+                }
+            }
         }
     }
 }
@@ -311,12 +317,15 @@ fn choices(parameter: &Parameter, table: &mut Table<'_>, report: &mut Report<'_>
             let message = format!("`choices` are for values, not `{}`", parameter.data_type.name());
             report.error(text.span, message);
             break;
-        } else if let Err(fault) = parameter.accept(&text.value) {
-            report.error(text.span, format!("a choice: {}", fault.message));
-        } else if choices.contains(&text.value) {
-            report.warning(text.span, format!("the choice {:?} stands twice", text.value));
-        } else {
-            choices.push(text.value.trim().to_owned());
+        }
+        match parameter.accept(&text.value).map(Cow::into_owned) {
+            Ok(choice) if choices.contains(&choice) => {
+                report.warning(text.span, format!("the choice {choice:?} stands twice"));
+            }
+            Ok(choice) => choices.push(choice),
+            Err(fault) => {
+                report.error(text.span, format!("a choice: {}", fault.message));
+            }
         }
     }
     choices

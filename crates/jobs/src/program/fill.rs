@@ -122,7 +122,9 @@ pub(super) fn output_rules(invocation: &Invocation) -> Vec<OutputRule> {
 fn accepted(parameter: &Parameter, arguments: &[Argument]) -> Accepted {
     let argument = arguments.iter().find(|argument| argument.name == parameter.name);
     match argument.map(|argument| &argument.value) {
-        Some(Value::Text(text)) => Accepted::Text(lexical::trimmed(text).to_owned()),
+        Some(Value::Text(text)) => {
+            Accepted::Text(lexical::normal(&parameter.data_type, lexical::trimmed(text)).into())
+        }
         Some(Value::Data(Payload::Reference(reference))) => {
             Accepted::Refers(reference.clone(), None)
         }

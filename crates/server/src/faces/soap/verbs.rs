@@ -275,7 +275,7 @@ fn checked(exposed: &Exposed, arguments: Vec<Argument>) -> Result<Checked, Fault
     for argument in arguments {
         let parameter = exposed.signature.input(&argument.name);
         if let (Value::Text(text), Some(parameter)) = (&argument.value, parameter) {
-            let text = parameter.accept(text)?.to_owned();
+            let text = parameter.accept(text)?.into_owned();
             checked.push((argument.name, text));
         }
     }
