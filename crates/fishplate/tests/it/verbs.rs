@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::processes::is_alive;
 use crate::run::{User, ended};
 use crate::server::{Server, until};
-use crate::soap::{Version, ask};
+use crate::soap::{Version, ask, key_header, post, wrapper};
 
 #[test]
 fn kill_ends_a_double_forked_grandchild_in_a_session_of_its_own() {
@@ -147,11 +147,33 @@ fn infinities_nan_and_fortrans_numbers_pass_both_ways() {
         ("1e0", "1.0D+00", "1.0e+00"),
     ] {
         let arguments = format!("<x>{sent}</x><prints>prints:{prints}</prints>");
-        let answer = ask(&server, crate::soap::Version::V11, "call", &arguments);
+        let answer = ask(&server, Version::V11, "call", &arguments);
         assert_eq!(answer.text("y"), Some(comes_back), "{answer:#?}");
         let got = answer.text("got").unwrap();
         assert!(["INF", "-INF", "NaN", "1e0"].contains(&got), "{got}");
     }
+}
+
+#[test]
+fn an_answer_has_no_header_that_nobody_asked_for() {
+    let server = Server::of_script("echo 3", &[">", "[out file y:int]"]);
+    let spawned = ask(&server, Version::V11, "spawn", "");
+    let job = spawned.text("job").unwrap().to_owned();
+    let of_job = format!("<job>{job}</job>");
+    until("it has ended", || {
+        ask(&server, Version::V11, "running", &of_job).text("running") == Some("false")
+    });
+    let mut answers = vec![spawned, ask(&server, Version::V11, "call", "")];
+    for verb in ["results", "status", "log", "kill", "remove"] {
+        answers.push(ask(&server, Version::V11, verb, &of_job));
+    }
+    for answer in answers {
+        assert_eq!(answer.status, 200, "{answer:#?}");
+        assert!(!answer.body.contains("Header"), "{answer:#?}");
+    }
+    let keyed = Version::V11.envelope(&key_header("k"), &wrapper("call", ""));
+    let answer = post(&server, Version::V11, &keyed);
+    assert!(answer.body.contains("<job xmlns=\"urn:fishplate:options:1\">"), "{answer:#?}");
 }
 
 #[test]

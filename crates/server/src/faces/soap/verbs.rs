@@ -73,10 +73,9 @@ pub(super) async fn perform(
                 options,
                 principal,
             };
-            let accepted = submit(host, hosted, call, Delivery::Later).await?;
-            let job = accepted.job;
-            let outputs = vec![Argument::text("job", job.to_string())];
-            return Ok(Given { outputs, job: Some(job), release: None });
+            let job = submit(host, hosted, call, Delivery::Later).await?.job;
+            // In the body alone: some toolkits refuse a header that no WSDL declares.
+            vec![Argument::text("job", job.to_string())]
         }
         verb => {
             let given = checked(exposed, arguments)?;
