@@ -73,13 +73,19 @@ pub fn number(text: &str) -> Option<f64> {
 }
 
 impl Parameter {
-    /// The caller's text for this parameter as the program gets it: [`normal`], and checked.
+    /// The caller's text for this parameter as the program gets it, right or wrong: see [`normal`].
+    pub fn normal<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let trims = self.trim || !self.choices.is_empty();
+        normal(&self.data_type, if trims { trimmed(text) } else { text })
+    }
+
+    /// The caller's text for this parameter as the program gets it ([`Parameter::normal`]), checked.
     ///
     /// # Errors
     /// [`FaultCode::InvalidValue`] or [`FaultCode::ValueOutOfRange`], naming the parameter and
     /// what would be right.
     pub fn accept<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, Fault> {
-        let accepted = normal(&self.data_type, trimmed(text));
+        let accepted = self.normal(text);
         let text = &*accepted;
         let invalid =
             |what: String| Fault::new(FaultCode::InvalidValue, what).parameter(&self.name);
@@ -92,7 +98,9 @@ impl Parameter {
             ))
         })?;
         self.accept_range(text)?;
-        if self.data_type == DataType::String && text.starts_with('-') && !self.allow_leading_dash {
+        // A script that does not quote it makes an option of what stands behind blanks too.
+        let dashed = trimmed(text).starts_with('-');
+        if self.data_type == DataType::String && dashed && !self.allow_leading_dash {
             return Err(invalid(format!(
                 "parameter {} may not begin with '-': {:?} could pass for an option of the program; \
                  the service's owner can allow it (allow_leading_dash)",
@@ -221,6 +229,20 @@ mod tests {
         assert_eq!(parameter.accept("inf").unwrap(), "INF");
         parameter.data_type = DataType::Int;
         assert_eq!(code(&parameter, "inf"), Some(FaultCode::InvalidValue));
+    }
+
+    #[test]
+    fn a_string_keeps_its_blanks_unless_it_is_to_be_trimmed_or_chosen() {
+        let mut parameter = Parameter::new("s", DataType::String);
+        for text in [" \t as it is\n", "   ", "", "\u{a0}"] {
+            assert_eq!(parameter.accept(text).unwrap(), text);
+        }
+        parameter.trim = true;
+        assert_eq!(parameter.accept(" \t as it is\n").unwrap(), "as it is");
+        assert_eq!(parameter.accept("\u{a0}").unwrap(), "\u{a0}");
+        parameter.trim = false;
+        parameter.choices = vec!["linear".to_owned()];
+        assert_eq!(parameter.accept("\n linear ").unwrap(), "linear");
     }
 
     #[test]

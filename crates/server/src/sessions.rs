@@ -245,7 +245,7 @@ impl Given {
 
     fn session(&self) -> Result<SessionId, Fault> {
         let text = self.text("session").unwrap_or_default();
-        text.parse().map_err(|error| {
+        lexical::trimmed(text).parse().map_err(|error| {
             let shown = lexical::shortened(text);
             let what = format!("there is no session {shown:?}: {error}");
             Fault::new(FaultCode::NoSuchSession, what).parameter("session")
@@ -286,7 +286,7 @@ mod tests {
         };
         let fault = given("../../etc").unwrap_err();
         assert_eq!(fault.code, FaultCode::NoSuchSession);
-        assert!(given(&"0f".repeat(16)).is_ok());
+        assert!(given(&format!(" {} ", "0f".repeat(16))).is_ok());
         assert!(Given::check(&open(), vec![Argument::text("idle", "0")]).is_err());
     }
 }

@@ -85,7 +85,7 @@ pub(super) fn file_input(
     if data_type.is_some() {
         values(&mut parameter, &mut table, report);
     } else {
-        for key in ["default", "choices", "min", "max", "allow_leading_dash"] {
+        for key in ["default", "choices", "min", "max", "allow_leading_dash", "trim"] {
             table.get(key);
         }
     }
@@ -249,10 +249,14 @@ fn presence(
 /// Which values are allowed, and which stands in for none.
 fn values(parameter: &mut Parameter, table: &mut Table<'_>, report: &mut Report<'_>) {
     let type_name = parameter.data_type.name();
-    if let Some((allow, span)) = table.boolean("allow_leading_dash", report) {
-        parameter.allow_leading_dash = allow;
+    for key in ["allow_leading_dash", "trim"] {
+        let Some((value, span)) = table.boolean(key, report) else { continue };
         if parameter.data_type != DataType::String {
-            report.error(span, format!("`allow_leading_dash` is for `string`, not `{type_name}`"));
+            report.error(span, format!("`{key}` is for `string`, not `{type_name}`"));
+        } else if key == "trim" {
+            parameter.trim = value;
+        } else {
+            parameter.allow_leading_dash = value;
         }
     }
     let mut bounds = Vec::new();

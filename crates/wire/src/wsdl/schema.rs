@@ -340,6 +340,9 @@ fn annotate_parameter(to: &mut Markup, parameter: &Parameter, view: View) {
     if parameter.allow_leading_dash {
         info.push(("allowLeadingDash", "true"));
     }
+    if parameter.trim {
+        info.push(("trim", "true"));
+    }
     if parameter.repeated && parameter.optional {
         info.push(("optional", "true"));
     }

@@ -279,7 +279,7 @@ fn parameter(names: impl Strategy<Value = String>) -> impl Strategy<Value = Para
         )
         .prop_map(|name| DataType::from_name(name).unwrap()),
     ];
-    let marks = (any::<bool>(), any::<bool>(), any::<bool>());
+    let marks = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     let texts = (text(), text(), text());
     let options = (
         proptest::option::of(text()),
@@ -294,6 +294,7 @@ fn parameter(names: impl Strategy<Value = String>) -> impl Strategy<Value = Para
             parameter.optional = marks.0 || default.is_some();
             parameter.repeated = marks.1;
             parameter.allow_leading_dash = marks.2;
+            parameter.trim = marks.3;
             (parameter.default, parameter.min, parameter.max) = (default, min, max);
             parameter.choices = choices;
             parameter

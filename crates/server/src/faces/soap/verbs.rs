@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fishplate_contract::{
     Argument, Call, CallOptions, Exposed, Fault, FaultCode, JobId, JobState, OutputChoice,
-    Principal, Value, Verb,
+    Principal, Value, Verb, lexical,
 };
 use fishplate_jobs::engine::{Accepted, Delivery, Ended, Engine, InSession, NewWork, fingerprint};
 use fishplate_jobs::function;
@@ -282,8 +282,8 @@ fn checked(exposed: &Exposed, arguments: Vec<Argument>) -> Result<Checked, Fault
 }
 
 fn job_id(text: &str) -> Result<JobId, Fault> {
-    JobId::from_str(text).map_err(|error| {
-        let shown = fishplate_contract::lexical::shortened(text);
+    JobId::from_str(lexical::trimmed(text)).map_err(|error| {
+        let shown = lexical::shortened(text);
         Fault::new(FaultCode::NoSuchJob, format!("there is no job {shown:?}: {error}"))
             .parameter("job")
     })
