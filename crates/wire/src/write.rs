@@ -414,7 +414,9 @@ mod tests {
                 form.addressing.action = Some("urn:s#call".to_owned());
                 let text = answered(&form, *code);
                 let document = roxmltree::Document::parse(&text).unwrap();
-                let fault = document.descendants().find(|node| node.has_tag_name((FAULT, "fault")));
+                let fault = document
+                    .descendants()
+                    .find(|node| node.has_tag_name((FAULT, detail::FAULT_ELEMENT)));
                 let in_header = fault.is_some_and(|fault| {
                     fault.parent().is_some_and(|parent| parent.has_tag_name((SOAP_11, "Header")))
                 });
