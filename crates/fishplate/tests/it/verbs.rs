@@ -157,14 +157,15 @@ fn infinities_nan_and_fortrans_numbers_pass_both_ways() {
 #[test]
 fn a_string_keeps_its_blanks_unless_the_service_trims_it() {
     let server = Server::of_file(
-        "printf '[%s][%s][%s]' \"$1\" \"$2\" \"$3\"; cat text",
+        "printf '[%s][%s][%s][%s]' \"$1\" \"$2\" \"$3\" \"$4\"; cat text",
         "name = 'test'\nnamespace = 'urn:fishplate:test'\n\
-         command = './program [in val kept:string] [in val trimmed:string] [in val n:int] > [out file y:string]'\n\
+         command = './program [in val kept:string] [in val trimmed:string] [in val too:string trim] [in val n:int] > [out file y:string]'\n\
          [input.trimmed]\ntrim = true\n[input.text]\ntype = 'string'\nfilename = 'text'\n",
     );
-    let arguments = "<kept>  a b\t</kept><trimmed>\n c </trimmed><n> 7 </n><text> d \n</text>";
+    let arguments =
+        "<kept>  a b\t</kept><trimmed>\n c </trimmed><too> d </too><n> 7 </n><text> d \n</text>";
     let answer = ask(&server, Version::V11, "call", arguments);
-    assert_eq!(answer.text("y"), Some("[  a b\t][c][7] d \n"), "{answer:#?}");
+    assert_eq!(answer.text("y"), Some("[  a b\t][c][d][7] d \n"), "{answer:#?}");
     let dashed = arguments.replace("  a b", " -rf");
     ask(&server, Version::V11, "call", &dashed).assert_fault(Version::V11, "InvalidValue");
 }

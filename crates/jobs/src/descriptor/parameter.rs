@@ -37,7 +37,10 @@ pub(super) fn slot_input(
 ) -> Input {
     let in_file = slot.passing == Passing::File || standing == Standing::Redirected;
     let mut input = Input {
-        parameter: Parameter::new(&slot.name, slot.data_type.clone()),
+        parameter: Parameter {
+            trim: slot.trim,
+            ..Parameter::new(&slot.name, slot.data_type.clone())
+        },
         filename: in_file.then(|| slot.name.clone()),
         prefix: None,
         flag: None,
