@@ -21,6 +21,25 @@ class Zeep(Toolkit):
         return [str(preparation.zeep(place.cache)), str(HERE / "zeep/client.py")]
 
 
+class Reader(Toolkit):
+    """An older library for Python that reads the WSDL when it is started."""
+
+    requirement = {"suds": "suds-community==1.2.0", "pysimplesoap": "PySimpleSOAP==1.16.2"}
+
+    def missing_packages(self) -> list[str]:
+        return preparation.venv_packages()
+
+    def prepare(self, place: Place) -> None:
+        self.python(place)
+
+    def python(self, place: Place) -> Path:
+        requirement = self.requirement[self.name]
+        return preparation.venv(place.cache / requirement.replace("==", "-"), requirement)
+
+    def command(self, place: Place) -> list[str]:
+        return [str(self.python(place)), str(HERE / self.name / "client.py")]
+
+
 class Node(Toolkit):
     version = "1.13.0"
 
@@ -181,6 +200,8 @@ TOOLKITS = [
                 "key"),
          descriptions=("arithmetic-test", "echo-file", "matrix", "matrix-binary", "echo-file-xdescr",
                        "session")),
+    *(Reader(name, {}, {}, extra=("call", "spawn", "missing-job"), descriptions=("arithmetic-test",))
+      for name in Reader.requirement),
     Node("node", {"node": "nodejs", "npm": "npm"}, {"": LARGE},
          extra=(*SERVICE_CHECKS, "soap12", "bad-value")),
     Php("php", {"php": "php-cli"}, {"": LARGE},

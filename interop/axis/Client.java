@@ -32,7 +32,7 @@ import org.apache.axis.types.URI;
 
 import echofileswa.EchoFileLocator;
 import echofileswa.EchoFilePortType;
-import echofileswa.Fault;
+import echofileswa.FaultDetail;
 
 public final class Client {
     private static final int[] SIZES = {0, 1, 8191, 8192, 8193, 1 << 20};
@@ -212,7 +212,7 @@ public final class Client {
         String job = "0".repeat(32);
         try {
             port.results(job);
-        } catch (Fault fault) {
+        } catch (FaultDetail fault) {
             expect(!fault.getFaultString().isEmpty(), "the fault has no sentence");
             expect("NoSuchJob".equals(fault.getCode()), fault.getCode());
             expect(job.equals(fault.getJob()), "the job is not named");

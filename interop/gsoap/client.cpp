@@ -203,9 +203,9 @@ void missing_job(const std::string& url) {
     expect(echo.soap_fault_string() && *echo.soap_fault_string(), "the fault has no sentence");
     expect(echo.soap->fault, "no SOAP fault");
     const SOAP_ENV__Detail* detail = echo.soap->fault->SOAP_ENV__Detail;
-    expect(detail && detail->ns2__fault, "the fault has no detail");
-    expect(detail->ns2__fault->code == "NoSuchJob", "code " + detail->ns2__fault->code);
-    expect(detail->ns2__fault->job && *detail->ns2__fault->job == request.job, "the job is not named");
+    expect(detail && detail->ns2__faultDetail, "the fault has no detail");
+    expect(detail->ns2__faultDetail->code == "NoSuchJob", "code " + detail->ns2__faultDetail->code);
+    expect(detail->ns2__faultDetail->job && *detail->ns2__faultDetail->job == request.job, "the job is not named");
 }
 
 }  // namespace

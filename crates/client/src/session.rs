@@ -211,3 +211,26 @@ fn records<'o>(outputs: &'o [Argument], name: &str) -> impl Iterator<Item = Fiel
         _ => None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_those_of_the_name_alone() {
+        let record = |name: &str, of: &str| {
+            Argument::new(name, Value::Record(vec![Argument::text("name", of)]))
+        };
+        let outputs = [
+            record("folder", "no file"),
+            record("file", "one"),
+            Argument::text("file", "no record"),
+            record("file", "two"),
+            record("files", "another"),
+        ];
+        let names: Vec<&str> =
+            records(&outputs, "file").map(|fields| fields.text("name").unwrap()).collect();
+        assert_eq!(names, ["one", "two"]);
+        assert_eq!(records(&outputs, "fil").count(), 0);
+    }
+}

@@ -147,11 +147,13 @@ fault_codes! {
     TimedOut Sender,
     /// A header marked mustUnderstand is not understood.
     MustUnderstand Sender,
+    /// A part of the message is encoded (encodingStyle) in a way that is not understood.
+    DataEncodingUnknown Sender,
     /// A WS-Addressing header is not acceptable.
     InvalidAddressing Sender,
     /// The service has no such operation.
     UnknownOperation Sender,
-    /// SOAPAction names another operation than the body.
+    /// SOAPAction or wsa:Action names another operation than the body.
     ActionMismatch Sender,
     /// No such service here.
     UnknownService Sender,

@@ -1,14 +1,30 @@
 //! Which texts a data type takes (XML Schema part 2, section 3.2), and what a parameter refuses.
 
+use std::borrow::Cow;
+
 use crate::fault::{Fault, FaultCode};
+use crate::number;
 use crate::service::{DataType, Parameter};
 
-/// The text as the program gets it: white space around it removed.
+/// The text without the white space around it.
 pub fn trimmed(text: &str) -> &str {
     text.trim_matches(XML_SPACE)
 }
 
 const XML_SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
+
+/// A value as it is passed on: of any type but `string` without the white space around it, and a real
+/// number as XML Schema has it, whichever language wrote it. What is not of the type stays as it is.
+pub fn normal<'t>(data_type: &DataType, text: &'t str) -> Cow<'t, str> {
+    match data_type {
+        DataType::String => Cow::Borrowed(text),
+        DataType::Float | DataType::Double => {
+            let text = trimmed(text);
+            number::real_text(text).unwrap_or(Cow::Borrowed(text))
+        }
+        _ => Cow::Borrowed(trimmed(text)),
+    }
+}
 
 /// Why a text is not of a type: what would be right.
 pub fn check(data_type: &DataType, text: &str) -> Result<(), &'static str> {
@@ -51,27 +67,26 @@ fn integer(text: &str) -> Option<&str> {
     (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())).then_some(text)
 }
 
-/// The value of an `xs:double` (or `xs:float`) text, or `None` if it is none. Rust's own parser
-/// takes more (`infinity`, `nan`), so the form is checked first.
+/// The number that a text is, if it is one.
 pub fn number(text: &str) -> Option<f64> {
-    match text {
-        "INF" | "+INF" => return Some(f64::INFINITY),
-        "-INF" => return Some(f64::NEG_INFINITY),
-        "NaN" => return Some(f64::NAN),
-        _ => {}
-    }
-    let only = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E');
-    if text.bytes().all(only) { text.parse().ok() } else { None }
+    number::double(text.as_bytes())
 }
 
 impl Parameter {
-    /// The caller's text for this parameter, trimmed and checked, as the program gets it.
+    /// The caller's text for this parameter as the program gets it, right or wrong: see [`normal`].
+    pub fn normal<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let trims = self.trim || !self.choices.is_empty();
+        normal(&self.data_type, if trims { trimmed(text) } else { text })
+    }
+
+    /// The caller's text for this parameter as the program gets it ([`Parameter::normal`]), checked.
     ///
     /// # Errors
     /// [`FaultCode::InvalidValue`] or [`FaultCode::ValueOutOfRange`], naming the parameter and
     /// what would be right.
-    pub fn accept<'t>(&self, text: &'t str) -> Result<&'t str, Fault> {
-        let text = trimmed(text);
+    pub fn accept<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, Fault> {
+        let accepted = self.normal(text);
+        let text = &*accepted;
         let invalid =
             |what: String| Fault::new(FaultCode::InvalidValue, what).parameter(&self.name);
         check(&self.data_type, text).map_err(|expected| {
@@ -83,7 +98,9 @@ impl Parameter {
             ))
         })?;
         self.accept_range(text)?;
-        if self.data_type == DataType::String && text.starts_with('-') && !self.allow_leading_dash {
+        // A script that does not quote it makes an option of what stands behind blanks too.
+        let dashed = trimmed(text).starts_with('-');
+        if self.data_type == DataType::String && dashed && !self.allow_leading_dash {
             return Err(invalid(format!(
                 "parameter {} may not begin with '-': {:?} could pass for an option of the program; \
                  the service's owner can allow it (allow_leading_dash)",
@@ -91,7 +108,7 @@ impl Parameter {
                 shortened(text),
             )));
         }
-        Ok(text)
+        Ok(accepted)
     }
 
     fn accept_range(&self, text: &str) -> Result<(), Fault> {
@@ -176,7 +193,7 @@ mod tests {
             (
                 DataType::Double,
                 &["1", "1.5", ".5", "5.", "-2e-3", "1E10", "INF", "-INF", "NaN"],
-                &["", "inf", "nan", "infinity", "1,5", "0x1p3", "e", "."],
+                &["", "infinit", "1,5", "0x1p3", "e", "."],
             ),
             (DataType::Bool, &["true", "false", "1", "0"], &["TRUE", "yes", ""]),
             (
@@ -196,9 +213,36 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_trims_and_keeps_the_callers_lexical_text() {
-        let parameter = Parameter::new("x", DataType::Double);
-        assert_eq!(parameter.accept(" \n1.50e0\t").unwrap(), "1.50e0");
+    fn a_number_keeps_the_callers_lexical_text_where_it_is_one_of_xsd() {
+        let mut parameter = Parameter::new("x", DataType::Double);
+        for (sent, passed_on) in [
+            (" \n1.50e0\t", "1.50e0"),
+            ("Infinity", "INF"),
+            ("+INF", "INF"),
+            ("-Inf", "-INF"),
+            (" NAN ", "NaN"),
+            ("1.0D+00", "1.0e+00"),
+        ] {
+            assert_eq!(parameter.accept(sent).unwrap(), passed_on);
+        }
+        parameter.choices = vec!["INF".to_owned()];
+        assert_eq!(parameter.accept("inf").unwrap(), "INF");
+        parameter.data_type = DataType::Int;
+        assert_eq!(code(&parameter, "inf"), Some(FaultCode::InvalidValue));
+    }
+
+    #[test]
+    fn a_string_keeps_its_blanks_unless_it_is_to_be_trimmed_or_chosen() {
+        let mut parameter = Parameter::new("s", DataType::String);
+        for text in [" \t as it is\n", "   ", "", "\u{a0}"] {
+            assert_eq!(parameter.accept(text).unwrap(), text);
+        }
+        parameter.trim = true;
+        assert_eq!(parameter.accept(" \t as it is\n").unwrap(), "as it is");
+        assert_eq!(parameter.accept("\u{a0}").unwrap(), "\u{a0}");
+        parameter.trim = false;
+        parameter.choices = vec!["linear".to_owned()];
+        assert_eq!(parameter.accept("\n linear ").unwrap(), "linear");
     }
 
     #[test]

@@ -1,4 +1,9 @@
 //! Numbers in the lexical forms of XML Schema part 2, section 3.2, quickly: an array has millions.
+//!
+//! Reals are read as other languages print them too: `inf`, `Infinity` and `nan` in any letter case and
+//! with any sign; Fortran's `1.0D+00` and `1.0-100`. They are written as XML Schema has them.
+
+use std::borrow::Cow;
 
 /// An `xs:int`.
 pub fn int(text: &[u8]) -> Option<i32> {
@@ -41,25 +46,53 @@ fn whole<N: std::str::FromStr>(text: &[u8]) -> Option<N> {
 
 /// An `xs:float`: the number nearest to the text.
 pub fn float(text: &[u8]) -> Option<f32> {
-    real(text, [f32::INFINITY, f32::NEG_INFINITY, f32::NAN])
+    real(text).map(|number: f32| if number.is_nan() { f32::NAN } else { number })
 }
 
 /// An `xs:double`: the number nearest to the text.
 pub fn double(text: &[u8]) -> Option<f64> {
-    real(text, [f64::INFINITY, f64::NEG_INFINITY, f64::NAN])
+    real(text).map(|number: f64| if number.is_nan() { f64::NAN } else { number })
 }
 
-fn real<N: fast_float2::FastFloat>(text: &[u8], [inf, minus_inf, nan]: [N; 3]) -> Option<N> {
-    // The library also takes `inf`, `infinity` and `nan` in any letter case, which XSD does not.
-    match text.last()? {
-        b'0'..=b'9' | b'.' => fast_float2::parse(text).ok(),
-        _ => match text {
-            b"INF" | b"+INF" => Some(inf),
-            b"-INF" => Some(minus_inf),
-            b"NaN" => Some(nan),
-            _ => None,
-        },
+/// The library takes `inf`, `infinity` and `nan` in any letter case.
+fn real<N: fast_float2::FastFloat>(text: &[u8]) -> Option<N> {
+    match fast_float2::parse(text) {
+        Ok(number) => Some(number),
+        Err(_) => fast_float2::parse(with_exponent(text)?).ok(),
     }
+}
+
+/// `1.0D+00` and `1.0-100`, in which Fortran leaves out the letter, with an `e`.
+fn with_exponent(text: &[u8]) -> Option<Vec<u8>> {
+    const LONGEST: usize = 512;
+    if text.len() > LONGEST {
+        return None;
+    }
+    let mut changed = text.to_vec();
+    if let Some(at) = text.iter().position(|byte| matches!(byte, b'd' | b'D' | b'q' | b'Q')) {
+        changed[at] = b'e';
+        return (at > 0).then_some(changed);
+    }
+    let at = text.iter().skip(1).position(|byte| matches!(byte, b'+' | b'-'))? + 1;
+    // A real number of Fortran's has a point; `2026-11` is none.
+    let (before, letter) = (&text[..at], text[at - 1]);
+    (before.contains(&b'.') && matches!(letter, b'0'..=b'9' | b'.')).then(|| {
+        changed.insert(at, b'e');
+        changed
+    })
+}
+
+/// A real number's text as XML Schema has it: the same text if it is, so that its digits stay. `None`
+/// if it is no number.
+pub fn real_text(text: &str) -> Option<Cow<'_, str>> {
+    let number = double(text.as_bytes())?;
+    if text.bytes().any(|byte| byte.is_ascii_digit()) {
+        return Some(match fast_float2::parse::<f64, _>(text) {
+            Ok(_) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8(with_exponent(text.as_bytes())?).ok()?.into(),
+        });
+    }
+    Some(Cow::Borrowed(special(number.is_nan(), number > 0.0)))
 }
 
 /// Prints an `xs:int`.
@@ -76,7 +109,7 @@ pub fn print_long(number: i64, to: &mut Vec<u8>) {
 pub fn print_float(number: f32, to: &mut Vec<u8>) {
     match number.is_finite() {
         true => to.extend_from_slice(zmij::Buffer::new().format_finite(number).as_bytes()),
-        false => print_special(number.is_nan(), number > 0.0, to),
+        false => to.extend_from_slice(special(number.is_nan(), number > 0.0).as_bytes()),
     }
 }
 
@@ -84,16 +117,16 @@ pub fn print_float(number: f32, to: &mut Vec<u8>) {
 pub fn print_double(number: f64, to: &mut Vec<u8>) {
     match number.is_finite() {
         true => to.extend_from_slice(zmij::Buffer::new().format_finite(number).as_bytes()),
-        false => print_special(number.is_nan(), number > 0.0, to),
+        false => to.extend_from_slice(special(number.is_nan(), number > 0.0).as_bytes()),
     }
 }
 
-fn print_special(nan: bool, positive: bool, to: &mut Vec<u8>) {
-    to.extend_from_slice(match (nan, positive) {
-        (true, _) => b"NaN",
-        (_, true) => b"INF",
-        (_, false) => b"-INF",
-    });
+fn special(nan: bool, positive: bool) -> &'static str {
+    match (nan, positive) {
+        (true, _) => "NaN",
+        (_, true) => "INF",
+        (_, false) => "-INF",
+    }
 }
 
 #[cfg(test)]
@@ -101,19 +134,52 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reals_are_read_in_the_forms_of_xsd_only() {
-        for good in ["1", "1.5", ".5", "5.", "-2e-3", "1E10", "+4", "007"] {
+    fn reals_are_read_as_xsd_and_other_languages_write_them() {
+        for good in ["1", "1.5", ".5", "5.", "-2e-3", "1E10", "+4", "007", "1e400"] {
             assert_eq!(double(good.as_bytes()), good.parse().ok(), "{good}");
             assert_eq!(float(good.as_bytes()), good.parse().ok(), "{good}");
+            assert_eq!(real_text(good).as_deref(), Some(good));
         }
-        for bad in
-            ["", "inf", "nan", "infinity", "Inf", "+NaN", "1,5", "0x1", "e", ".", "1 2", "-", "1e"]
+        for (fortran, text) in
+            [("1.0D+00", "1.0e+00"), ("-.5d3", "-.5e3"), ("1.5-100", "1.5e-100"), ("2.Q1", "2.e1")]
         {
-            assert_eq!(double(bad.as_bytes()), None, "{bad}");
+            assert_eq!(double(fortran.as_bytes()), text.parse().ok(), "{fortran}");
+            assert_eq!(real_text(fortran).as_deref(), Some(text));
         }
-        assert_eq!(double(b"INF"), Some(f64::INFINITY));
-        assert_eq!(float(b"-INF"), Some(f32::NEG_INFINITY));
-        assert!(float(b"NaN").is_some_and(f32::is_nan));
+        for bad in [
+            "", "infinit", "in", "1,5", "0x1", "e", ".", "1 2", "-", "1e", "D", "1D", "-D+1",
+            "--inf", "2026-11", "1-2", "1.0-", "\u{661}",
+        ] {
+            assert_eq!(double(bad.as_bytes()), None, "{bad}");
+            assert_eq!(real_text(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn infinities_and_nan_are_read_in_every_spelling_and_written_in_one() {
+        for name in ["INF", "inf", "Inf", "infinity", "Infinity", "INFINITY"] {
+            for (sign, number) in
+                [("", f64::INFINITY), ("+", f64::INFINITY), ("-", f64::NEG_INFINITY)]
+            {
+                let text = format!("{sign}{name}");
+                assert_eq!(double(text.as_bytes()), Some(number), "{text}");
+                let written = if number > 0.0 { "INF" } else { "-INF" };
+                assert_eq!(real_text(&text).as_deref(), Some(written));
+            }
+        }
+        for text in ["NaN", "nan", "NAN", "-nan", "+NaN"] {
+            assert_eq!(
+                double(text.as_bytes()).map(f64::to_bits),
+                Some(f64::NAN.to_bits()),
+                "{text}"
+            );
+            assert_eq!(
+                float(text.as_bytes()).map(f32::to_bits),
+                Some(f32::NAN.to_bits()),
+                "{text}"
+            );
+            assert_eq!(real_text(text).as_deref(), Some("NaN"));
+        }
     }
 
     #[test]

@@ -85,6 +85,9 @@ pub struct Parameter {
     pub max: Option<String>,
     /// A string may begin with `-` (refused otherwise: it could pass for an option).
     pub allow_leading_dash: bool,
+    /// The program gets a string without the white space around it; else as it was sent, which is what
+    /// `xs:string` means. (Values of other types and of `choices` are always trimmed.)
+    pub trim: bool,
 }
 
 impl Parameter {
@@ -103,6 +106,7 @@ impl Parameter {
             min: None,
             max: None,
             allow_leading_dash: false,
+            trim: false,
         }
     }
 
@@ -137,7 +141,7 @@ impl Parameter {
 }
 
 /// The type of a parameter. A scalar is the XSD type of its name; a caller's lexical text
-/// reaches the program as it was sent, trimmed.
+/// reaches the program as it was sent, trimmed unless it is a string.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DataType {
     /// `xs:int`, 32 bits.

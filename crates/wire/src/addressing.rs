@@ -21,6 +21,20 @@ pub struct Addressing {
     pub to: Option<String>,
     /// `Action`.
     pub action: Option<String>,
+    /// Results are for nobody: `ReplyTo` is `none`.
+    pub no_reply: bool,
+    /// Faults are for nobody: `FaultTo` is `none`, or is missing and `ReplyTo` is.
+    pub no_fault: bool,
+    /// What is wrong with them.
+    pub(crate) invalid: Option<Invalid>,
+}
+
+/// Why addressing headers are not acceptable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Invalid {
+    /// WS-Addressing 1.0 SOAP binding, section 6.4.1.
+    pub(crate) subcode: &'static str,
+    pub(crate) message: String,
 }
 
 /// Headers of either version that we understand.
@@ -30,10 +44,19 @@ const UNDERSTOOD: [&str; 7] =
 /// The addressing headers among these.
 pub(crate) fn read(headers: &[HeaderBlock]) -> Addressing {
     let mut addressing = Addressing::default();
+    let mut faults = None;
     for HeaderBlock { element, .. } in headers {
         let Some(namespace) = version(element) else { continue };
         addressing.namespace = namespace;
         let slot = match element.name.local.as_str() {
+            "ReplyTo" => {
+                addressing.no_reply = is_none(address(element));
+                continue;
+            }
+            "FaultTo" => {
+                faults = Some(is_none(address(element)));
+                continue;
+            }
             "MessageID" => &mut addressing.message_id,
             "RelatesTo" => &mut addressing.relates_to,
             "To" => &mut addressing.to,
@@ -45,7 +68,14 @@ pub(crate) fn read(headers: &[HeaderBlock]) -> Addressing {
             *slot = Some(text.to_owned());
         }
     }
+    addressing.no_fault = faults.unwrap_or(addressing.no_reply);
+    addressing.invalid = check(headers).err();
     addressing
+}
+
+/// The address in an endpoint reference; empty if it has none.
+fn address(reference: &Element) -> &str {
+    reference.child("Address").map_or("", |address| trimmed(&address.text))
 }
 
 /// The version of WS-Addressing that an element is of.
@@ -54,11 +84,7 @@ fn version(element: &Element) -> Option<&'static str> {
 }
 
 /// Checks what would make us answer to somebody else, and what is ambiguous.
-///
-/// # Errors
-/// `InvalidAddressing`.
-pub(crate) fn check(headers: &[HeaderBlock]) -> Result<(), Fault> {
-    let invalid = |message: String| Fault::new(FaultCode::InvalidAddressing, message);
+fn check(headers: &[HeaderBlock]) -> Result<(), Invalid> {
     let mut seen = Vec::new();
     for HeaderBlock { element, .. } in headers {
         if version(element).is_none() {
@@ -66,27 +92,47 @@ pub(crate) fn check(headers: &[HeaderBlock]) -> Result<(), Fault> {
         }
         let local = element.name.local.as_str();
         if local != "RelatesTo" && seen.contains(&&element.name) {
-            return Err(invalid(format!("the addressing header {local} stands twice")));
+            let message = format!("the addressing header {local} stands twice");
+            return Err(Invalid { subcode: "InvalidCardinality", message });
         }
         seen.push(&element.name);
         if matches!(local, "ReplyTo" | "FaultTo") {
-            let address = element.child("Address").map_or("", |address| trimmed(&address.text));
-            if !is_anonymous(address) {
-                return Err(invalid(format!(
+            let address = address(element);
+            if !is_anonymous(address) && !is_none(address) {
+                let message = format!(
                     "{local} names {:?}; answers go back on the connection of their request only: \
-                     leave {local} out or give {WSA}/anonymous",
+                     leave {local} out or give {WSA}/anonymous, or {WSA}/none for no answer",
                     shortened(address)
-                )));
+                );
+                let subcode = match address {
+                    "" => "MissingAddressInEPR",
+                    _ => "OnlyAnonymousAddressSupported",
+                };
+                return Err(Invalid { subcode, message });
             }
         }
     }
     Ok(())
 }
 
+impl Invalid {
+    /// The fault that it is.
+    pub(crate) fn fault(&self) -> Fault {
+        Fault::new(FaultCode::InvalidAddressing, &*self.message)
+    }
+}
+
+fn is_none(address: &str) -> bool {
+    address.strip_prefix(WSA) == Some("/none")
+}
+
 fn is_anonymous(address: &str) -> bool {
     let after = |namespace: &str| address.strip_prefix(namespace);
-    after(WSA) == Some("/anonymous") || after(WSA_2004) == Some("/role/anonymous")
+    after(WSA) == Some("/anonymous") || after(WSA_2004) == Some(ANONYMOUS_2004)
 }
+
+/// What follows the namespace in the address of whoever is at the other end.
+const ANONYMOUS_2004: &str = "/role/anonymous";
 
 /// Names of headers that are for us, must be understood, and are not.
 pub(crate) fn not_understood(version: SoapVersion, headers: &[HeaderBlock]) -> Vec<QName> {
@@ -124,11 +170,15 @@ pub(crate) fn answer(request: &Addressing, action: impl FnOnce() -> String) -> V
         role: None,
         element: Element::with_text(QName::new(request.namespace, local), text),
     };
-    vec![
+    // The submission wants it of every message; later it has a default.
+    let to =
+        (request.namespace == WSA_2004).then(|| block("To", format!("{WSA_2004}{ANONYMOUS_2004}")));
+    let related = [
         block("Action", action()),
         block("MessageID", message_id_urn()),
         block("RelatesTo", message_id.clone()),
-    ]
+    ];
+    related.into_iter().chain(to).collect()
 }
 
 /// The action of a fault (WS-Addressing 1.0 SOAP binding, section 6).
@@ -171,6 +221,8 @@ mod tests {
             assert_eq!(request.to, None);
             let answer = read(&answer(&request, || "urn:a#callResponse".to_owned()));
             assert_eq!(answer.namespace, namespace);
+            let to = (namespace == WSA_2004).then(|| format!("{WSA_2004}/role/anonymous"));
+            assert_eq!(answer.to, to);
             assert_eq!(answer.relates_to.as_deref(), Some("urn:uuid:1"));
             assert_eq!(answer.action.as_deref(), Some("urn:a#callResponse"));
             let id = answer.message_id.unwrap();
@@ -185,18 +237,35 @@ mod tests {
         let older = format!("{WSA_2004}/role/anonymous");
         assert_eq!(check(&[reply_to(WSA, "ReplyTo", &anonymous)]), Ok(()));
         assert_eq!(check(&[reply_to(WSA_2004, "FaultTo", &older)]), Ok(()));
-        for (local, address) in [
-            ("ReplyTo", "http://10.0.0.1/".to_owned()),
-            ("FaultTo", "mailto:a@b".to_owned()),
-            ("ReplyTo", format!("{WSA}/none")),
-            ("ReplyTo", String::new()),
+        for (local, address, subcode) in [
+            ("ReplyTo", "http://10.0.0.1/", "OnlyAnonymousAddressSupported"),
+            ("FaultTo", "mailto:a@b", "OnlyAnonymousAddressSupported"),
+            ("ReplyTo", "", "MissingAddressInEPR"),
         ] {
-            let fault = check(&[reply_to(WSA, local, &address)]).unwrap_err();
-            assert_eq!(fault.code, FaultCode::InvalidAddressing, "{address}");
-            assert!(fault.message.contains(local));
+            let invalid = read(&[reply_to(WSA, local, address)]).invalid.unwrap();
+            assert_eq!(invalid.subcode, subcode, "{address}");
+            assert_eq!(invalid.fault().code, FaultCode::InvalidAddressing);
+            assert!(invalid.message.contains(local));
         }
         let twice = [header(WSA, "MessageID", "a"), header(WSA, "MessageID", "b")];
-        assert!(check(&twice).is_err());
+        assert_eq!(read(&twice).invalid.unwrap().subcode, "InvalidCardinality");
+    }
+
+    #[test]
+    fn answers_to_nobody_are_told_apart() {
+        let (none, anonymous) = (format!("{WSA}/none"), format!("{WSA}/anonymous"));
+        let told = |headers: &[(&str, &String)]| {
+            let headers: Vec<_> =
+                headers.iter().map(|(local, address)| reply_to(WSA, local, address)).collect();
+            let Addressing { no_reply, no_fault, invalid, .. } = read(&headers);
+            assert_eq!(invalid, None);
+            (no_reply, no_fault)
+        };
+        assert_eq!(told(&[]), (false, false));
+        assert_eq!(told(&[("ReplyTo", &none)]), (true, true));
+        assert_eq!(told(&[("FaultTo", &none)]), (false, true));
+        assert_eq!(told(&[("FaultTo", &anonymous), ("ReplyTo", &none)]), (true, false));
+        assert_eq!(told(&[("ReplyTo", &anonymous), ("FaultTo", &none)]), (false, true));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use fishplate_contract::{
 };
 
 use crate::detail;
-use crate::envelope::{Body, Child, Content, Numbers, SoapFault};
+use crate::envelope::{Body, Child, Content, HeaderBlock, Numbers, SoapFault};
 use crate::options;
 use crate::unpack::Parcel;
 
@@ -200,7 +200,7 @@ pub fn bind_reply(parcel: Parcel, outputs: &[Parameter]) -> Result<Reply, Fault>
     let job = options::read_job(&parcel.envelope.headers);
     let chosen = options::of_answer(&parcel.envelope.headers);
     let children = match parcel.envelope.body {
-        Body::Fault(fault) => return Err(fault_of(&fault)),
+        Body::Fault(fault) => return Err(fault_of(&fault, &parcel.envelope.headers)),
         Body::Wrapper { children, .. } => children,
         Body::Empty => Vec::new(),
     };
@@ -213,9 +213,11 @@ pub fn bind_reply(parcel: Parcel, outputs: &[Parameter]) -> Result<Reply, Fault>
     Ok(Reply { outputs: values, job, chosen })
 }
 
-/// The fault that a SOAP fault means: ours from its detail, a foreign one by its code.
-fn fault_of(fault: &SoapFault) -> Fault {
-    if let Some(ours) = fault.detail.iter().find_map(detail::read) {
+/// The fault that a SOAP fault means: ours from its detail, or from a header if it is about those; a
+/// foreign one by its code.
+fn fault_of(fault: &SoapFault, headers: &[HeaderBlock]) -> Fault {
+    let headers = headers.iter().map(|header| &header.element);
+    if let Some(ours) = fault.detail.iter().chain(headers).find_map(detail::read) {
         return ours;
     }
     let mut codes = fault.subcodes.iter().rev().chain([&fault.code]);
@@ -286,10 +288,18 @@ mod tests {
     }
 
     #[test]
+    fn a_fault_of_headers_is_read_from_its_header() {
+        let told = Fault::new(FaultCode::MustUnderstand, "no such header");
+        let element = detail::write(crate::name::FAULT, &told);
+        let header = HeaderBlock { must_understand: false, role: None, element };
+        assert_eq!(fault_of(&SoapFault::default(), &[header]), told);
+    }
+
+    #[test]
     fn a_foreign_fault_is_told_by_its_code_and_reason() {
         let foreign = |code: &str| {
             let code = QName::new("", code);
-            fault_of(&SoapFault { code, reason: "no".to_owned(), ..SoapFault::default() })
+            fault_of(&SoapFault { code, reason: "no".to_owned(), ..SoapFault::default() }, &[])
         };
         assert_eq!(foreign("Client").code, FaultCode::InvalidValue);
         assert_eq!(foreign("Client.Authentication").code, FaultCode::InvalidValue);

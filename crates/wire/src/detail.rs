@@ -8,8 +8,8 @@ use fishplate_contract::{Fault, FaultCode};
 use crate::envelope::Element;
 use crate::name::QName;
 
-/// Local name of the element.
-pub const FAULT_ELEMENT: &str = "fault";
+/// Local name of the element. (Stubs for Go have a type `Fault` already, which is SOAP's.)
+pub const FAULT_ELEMENT: &str = "faultDetail";
 
 /// The detail of a fault.
 pub(crate) fn write(namespace: &str, fault: &Fault) -> Element {
@@ -71,6 +71,6 @@ mod tests {
             fault.retry_after = Some(Duration::from_millis(1500));
             assert_eq!(read(&write("urn:a", &fault)), Some(fault));
         }
-        assert_eq!(read(&Element::with_text(QName::new("", "fault"), "x")), None);
+        assert_eq!(read(&Element::with_text(QName::new("", FAULT_ELEMENT), "x")), None);
     }
 }

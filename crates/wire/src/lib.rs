@@ -43,6 +43,7 @@ pub mod options;
 pub mod outgoing;
 pub mod pack;
 pub mod packaging;
+mod quoted;
 pub mod read;
 pub mod spool;
 pub mod unpack;

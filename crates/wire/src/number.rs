@@ -83,28 +83,6 @@ pub(crate) fn width(element: Element) -> usize {
     }
 }
 
-/// Appends the bytes of the number that a text is, white space around it allowed; `false` if it is
-/// none.
-pub(crate) fn parse(element: Element, text: &str, to: &mut Vec<u8>) -> bool {
-    let text = fishplate_contract::lexical::trimmed(text).as_bytes();
-    match element {
-        Element::Int => whole_of::<i32>(text, to),
-        Element::Long => whole_of::<i64>(text, to),
-        Element::Float => whole_of::<f32>(text, to),
-        Element::Double => whole_of::<f64>(text, to),
-    }
-}
-
-fn whole_of<N: Number>(text: &[u8], to: &mut Vec<u8>) -> bool {
-    match N::begin(text) {
-        Some((number, len)) if len == text.len() => {
-            number.push(to);
-            true
-        }
-        _ => false,
-    }
-}
-
 /// Digits of which no `i64` has too many.
 const SAFE_DIGITS: usize = 18;
 
@@ -190,7 +168,7 @@ mod tests {
 
     fn float(text: &str) -> Option<f32> {
         let mut bytes = Vec::new();
-        parse(Element::Float, text, &mut bytes).then(|| f32::of(&bytes))
+        Element::Float.parse(text.as_bytes(), &mut bytes).then(|| f32::of(&bytes))
     }
 
     #[test]
@@ -219,20 +197,20 @@ mod tests {
         let mut to = Vec::new();
         for good in ["0", "-2147483648", "2147483647", "+7", "-007", "0000000000000000000000012"] {
             to.clear();
-            assert!(parse(Element::Int, good, &mut to), "{good}");
+            assert!(Element::Int.parse(good.as_bytes(), &mut to), "{good}");
             assert_eq!(Ok(i32::of(&to)), good.parse(), "{good}");
         }
         for good in ["9223372036854775807", "-9223372036854775808", "999999999999999999"] {
             to.clear();
-            assert!(parse(Element::Long, good, &mut to), "{good}");
+            assert!(Element::Long.parse(good.as_bytes(), &mut to), "{good}");
             assert_eq!(Ok(i64::of(&to)), good.parse(), "{good}");
         }
         for bad in
             ["2147483648", "-2147483649", "", "-", "1.0", "1e3", "--1", "99999999999999999999"]
         {
-            assert!(!parse(Element::Int, bad, &mut to), "{bad}");
+            assert!(!Element::Int.parse(bad.as_bytes(), &mut to), "{bad}");
         }
-        assert!(!parse(Element::Long, "9223372036854775808", &mut to));
+        assert!(!Element::Long.parse(b"9223372036854775808", &mut to));
     }
 
     #[test]

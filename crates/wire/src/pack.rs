@@ -31,6 +31,18 @@ pub struct Packed {
     pub len: Option<u64>,
 }
 
+impl Packed {
+    /// No message at all.
+    pub fn nothing() -> Self {
+        Self {
+            content_type: Cow::Borrowed(""),
+            soap_action: None,
+            segments: Vec::new(),
+            len: Some(0),
+        }
+    }
+}
+
 /// Packs the envelope of an answer.
 pub fn pack_reply(envelope: &Envelope, form: &ReplyForm) -> Packed {
     pack_by(envelope, reply_writer(form), form.data, None)
@@ -421,7 +433,8 @@ fn write_fault_12(fault: &SoapFault, root: &mut Composer) {
     root.push("</soap:Fault>");
 }
 
-/// A small element as the top of a tree: its namespace becomes the default one.
+/// A small element as the top of a tree: its namespace becomes the default one, unless it is SOAP's,
+/// so that a qualified name without a prefix in one of SOAP's is in no namespace.
 fn write_element(element: &Element, extra: &[(QName, String)], soap: &str, out: &mut Vec<u8>) {
     write_nested(element, extra, soap, "", out);
 }
@@ -434,9 +447,12 @@ fn write_nested(
     out: &mut Vec<u8>,
 ) {
     let namespace = element.name.namespace.as_str();
+    let of_soap = namespace == soap;
+    let tag = if of_soap { "soap:" } else { "" };
     out.push(b'<');
+    out.extend_from_slice(tag.as_bytes());
     out.extend_from_slice(element.name.local.as_bytes());
-    if namespace != default {
+    if namespace != default && !of_soap {
         out.extend_from_slice(b" xmlns=\"");
         push_attribute(namespace, out);
         out.push(b'"');
@@ -463,9 +479,10 @@ fn write_nested(
     out.push(b'>');
     push_text(&element.text, out);
     for child in &element.children {
-        write_nested(child, &[], soap, namespace, out);
+        write_nested(child, &[], soap, if of_soap { default } else { namespace }, out);
     }
     out.extend_from_slice(b"</");
+    out.extend_from_slice(tag.as_bytes());
     out.extend_from_slice(element.name.local.as_bytes());
     out.push(b'>');
 }

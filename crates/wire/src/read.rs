@@ -2,7 +2,7 @@
 
 use fishplate_contract::{CallOptions, Exposed, Fault, FaultCode, Interface};
 
-use crate::addressing::{self, Addressing};
+use crate::addressing::Addressing;
 use crate::envelope::{Body, Child, SoapVersion};
 use crate::name::QName;
 use crate::options;
@@ -39,7 +39,9 @@ pub fn read(parcel: Parcel) -> Result<Request, Fault> {
         let message = format!("the header {name} is marked mustUnderstand, but is not understood");
         return Err(Fault::new(FaultCode::MustUnderstand, message));
     }
-    addressing::check(headers)?;
+    if let Some(invalid) = &parcel.reply_form.addressing.invalid {
+        return Err(invalid.fault());
+    }
     let options = options::read(headers, parcel.reply_form.data)?;
     let Body::Wrapper { name: wrapper, children } = parcel.envelope.body else {
         let message = "the Body holds no call: it should hold one element named as an operation";
@@ -79,7 +81,7 @@ impl Request {
     /// The verb that is asked for.
     ///
     /// # Errors
-    /// `UnknownOperation`, with the operations there are; `UnexpectedParameter` or `InvalidValue` for
+    /// `UnknownOperation`, with the operations there are; `ActionMismatch`; `UnexpectedParameter` or `InvalidValue` for
     /// an output that it was asked to give otherwise than by value and can't.
     pub fn verb<'i>(
         &self,
@@ -105,9 +107,40 @@ impl Request {
             );
             Fault::new(FaultCode::UnknownOperation, message)
         })?;
+        self.check_action(exposed, interface)?;
         options::check_outputs(&self.options.outputs, exposed, interface)?;
         Ok(exposed)
     }
+
+    /// Whether `wsa:Action` asks for something else than the body (WS-Addressing 1.0 SOAP binding,
+    /// section 6.4.1.6). Toolkits call the same operation in several ways, so one that names none here
+    /// is let pass.
+    fn check_action(&self, exposed: &Exposed, interface: &Interface) -> Result<(), Fault> {
+        let Some(action) = &self.addressing.action else { return Ok(()) };
+        let namespace = self.wrapper.namespace.as_str();
+        let acts = |exposed: &Exposed| acts(action, namespace, &exposed.name);
+        let other = interface.exposed.iter().find(|other| acts(other));
+        match other.filter(|_| !acts(exposed)) {
+            None => Ok(()),
+            Some(other) => {
+                let message = format!(
+                    "wsa:Action is {action:?}, which is {}, but the body asks for {}: give the \
+                     soapAction of the WSDL",
+                    other.name, exposed.name
+                );
+                Err(Fault::new(FaultCode::ActionMismatch, message))
+            }
+        }
+    }
+}
+
+/// Whether a `wsa:Action` is an operation's: its soapAction, or `NAMESPACE/PORTTYPE/NAMERequest` where
+/// a toolkit makes one itself (WS-Addressing 1.0 Metadata, section 4.4.4).
+fn acts(action: &str, namespace: &str, name: &str) -> bool {
+    let made = action.strip_suffix("Request").and_then(|made| made.strip_suffix(name));
+    let made = made.and_then(|made| made.strip_suffix(['/', ':']));
+    names(action, &QName::new(namespace, name))
+        || made.is_some_and(|made| made.starts_with(namespace))
 }
 
 #[cfg(test)]
@@ -122,6 +155,10 @@ mod tests {
         }
         for bad in ["urn:test#kill", "urn:other#call", "urn:test", "urn:test#recall", "#call"] {
             assert!(!names(bad, &urn), "{bad}");
+        }
+        for good in ["urn:test/testPortType/callRequest", "urn:test:PortType:callRequest"] {
+            assert!(acts(good, "urn:test", "call"), "{good}");
+            assert!(!acts(good, "urn:test", "all"), "{good}");
         }
         let url = QName::new("http://a.example/b/", "call");
         for good in ["http://a.example/b/call", "http://a.example/b/#call"] {

@@ -75,6 +75,18 @@ impl ReplyForm {
     }
 }
 
+impl ReplyForm {
+    /// Nobody is to get this answer, results or a fault: the address for it is `none` (WS-Addressing
+    /// 1.0 core, section 2.1). A fault of the headers is answered nevertheless, because what they say is
+    /// not to be relied on.
+    pub fn is_unwanted(&self, fault: Option<&Fault>) -> bool {
+        match fault {
+            None => self.addressing.no_reply,
+            Some(fault) => self.addressing.no_fault && !is_about_headers(self, fault.code),
+        }
+    }
+}
+
 /// The envelope of results. Characters that XML cannot hold become U+FFFD.
 pub fn write_reply(
     form: &ReplyForm,
@@ -127,13 +139,25 @@ pub fn write_fault(form: &ReplyForm, namespace: Option<&str>, fault: &Fault) -> 
         SoapVersion::V11 => (code_11(form, fault.code), Vec::new()),
         SoapVersion::V12 => codes_12(form, fault.code),
     };
-    let body = Body::Fault(SoapFault {
-        code,
-        subcodes,
-        reason: fault.message.clone(),
-        detail: vec![detail::write(namespace.unwrap_or(FAULT), fault)],
-    });
+    let mut detail = Vec::new();
+    // SOAP 1.1 section 4.4: what is wrong with headers is told in a header.
+    if form.version == SoapVersion::V11 && is_about_headers(form, fault.code) {
+        let element = detail::write(FAULT, fault);
+        headers.push(HeaderBlock { must_understand: false, role: None, element });
+    } else {
+        detail.push(detail::write(namespace.unwrap_or(FAULT), fault));
+    }
+    let body = Body::Fault(SoapFault { code, subcodes, reason: fault.message.clone(), detail });
     Envelope { version: form.version, headers, body }
+}
+
+/// A fault of what SOAP and WS-Addressing themselves say of headers.
+fn is_about_headers(form: &ReplyForm, code: FaultCode) -> bool {
+    match code {
+        FaultCode::MustUnderstand | FaultCode::InvalidAddressing => true,
+        FaultCode::ActionMismatch => form.addressing.action.is_some(),
+        _ => false,
+    }
 }
 
 /// SOAP 1.1 section 4.4.1. No codes with dots: WS-I Basic Profile 1.1, R1031.
@@ -142,6 +166,9 @@ fn code_11(form: &ReplyForm, code: FaultCode) -> QName {
         (FaultCode::MustUnderstand, _) => "MustUnderstand",
         (FaultCode::VersionMismatch, _) => "VersionMismatch",
         (FaultCode::InvalidAddressing, _) => return addressing_code(form),
+        (FaultCode::ActionMismatch, _) if is_about_headers(form, code) => {
+            return addressing_code(form);
+        }
         (_, Blame::Sender) => "Client",
         (_, Blame::Receiver) => "Server",
     };
@@ -153,7 +180,14 @@ fn codes_12(form: &ReplyForm, code: FaultCode) -> (QName, Vec<QName>) {
     let (local, subcodes) = match (code, code.blame()) {
         (FaultCode::MustUnderstand, _) => ("MustUnderstand", Vec::new()),
         (FaultCode::VersionMismatch, _) => ("VersionMismatch", Vec::new()),
-        (FaultCode::InvalidAddressing, _) => ("Sender", vec![addressing_code(form)]),
+        (FaultCode::DataEncodingUnknown, _) => ("DataEncodingUnknown", Vec::new()),
+        (FaultCode::InvalidAddressing, _) => {
+            let invalid = form.addressing.invalid.as_ref().map(|invalid| invalid.subcode);
+            ("Sender", addressing_codes(form, invalid))
+        }
+        (FaultCode::ActionMismatch, _) if is_about_headers(form, code) => {
+            ("Sender", addressing_codes(form, Some("ActionMismatch")))
+        }
         (_, Blame::Sender) => ("Sender", vec![QName::new(FAULT, code.name())]),
         (_, Blame::Receiver) => ("Receiver", vec![QName::new(FAULT, code.name())]),
     };
@@ -168,18 +202,24 @@ fn addressing_code(form: &ReplyForm) -> QName {
     }
 }
 
+/// The same and what is behind it, which the submission knows nothing of.
+fn addressing_codes(form: &ReplyForm, inner: Option<&str>) -> Vec<QName> {
+    let inner = inner.filter(|_| form.addressing.namespace != WSA_2004);
+    [addressing_code(form)].into_iter().chain(inner.map(|inner| QName::new(WSA, inner))).collect()
+}
+
 /// The headers that explain a fault of SOAP 1.2: part 1, sections 5.4.7 and 5.4.8.
 fn explanations(form: &ReplyForm, code: FaultCode) -> Vec<HeaderBlock> {
     let named = |local: &str, of: &QName| {
-        let qname = format!("q:{}", of.local);
-        Element {
-            name: QName::new(SOAP_12, local),
-            attributes: vec![
-                (QName::new(XMLNS, "q"), of.namespace.clone()),
-                (QName::new("", "qname"), qname),
-            ],
-            ..Element::default()
-        }
+        let mut attributes = Vec::new();
+        let qname = if of.namespace.is_empty() {
+            of.local.clone()
+        } else {
+            attributes.push((QName::new(XMLNS, "q"), of.namespace.clone()));
+            format!("q:{}", of.local)
+        };
+        attributes.push((QName::new("", "qname"), qname));
+        Element { name: QName::new(SOAP_12, local), attributes, ..Element::default() }
     };
     let block = |element| HeaderBlock { must_understand: false, role: None, element };
     match code {
@@ -205,7 +245,11 @@ fn explanations(form: &ReplyForm, code: FaultCode) -> Vec<HeaderBlock> {
 pub fn http_status(version: SoapVersion, fault: &Fault) -> u16 {
     match (version, fault.code, fault.code.blame()) {
         (_, FaultCode::UnsupportedMediaType, _) => 415,
-        (SoapVersion::V12, FaultCode::MustUnderstand | FaultCode::VersionMismatch, _) => 500,
+        (
+            SoapVersion::V12,
+            FaultCode::MustUnderstand | FaultCode::VersionMismatch | FaultCode::DataEncodingUnknown,
+            _,
+        ) => 500,
         (SoapVersion::V12, _, Blame::Sender) => 400,
         _ => 500,
     }
@@ -318,10 +362,99 @@ mod tests {
                 continue;
             }
             assert_eq!(older, 500, "{code:?}");
-            let general = matches!(code, FaultCode::MustUnderstand | FaultCode::VersionMismatch);
+            let general = matches!(
+                code,
+                FaultCode::MustUnderstand
+                    | FaultCode::VersionMismatch
+                    | FaultCode::DataEncodingUnknown
+            );
             let sender = code.blame() == Blame::Sender && !general;
             assert_eq!(newer, if sender { 400 } else { 500 }, "{code:?}");
         }
+    }
+
+    /// The answer to a fault, as it is sent.
+    fn answered(form: &ReplyForm, code: FaultCode) -> String {
+        let fault = Fault::new(code, "no");
+        let packed = crate::pack_reply(&write_fault(form, Some("urn:s"), &fault), form);
+        let bytes = |segment: &crate::Segment| match segment {
+            crate::Segment::Bytes(bytes) => bytes.clone(),
+            other => panic!("{other:?}"),
+        };
+        let bytes: Vec<_> = packed.segments.iter().map(bytes).collect();
+        String::from_utf8(bytes.concat()).unwrap()
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named_with_or_without_a_namespace() {
+        let mut form = head("application/soap+xml", None);
+        form.not_understood = vec![QName::new("urn:a", "b"), QName::new("", "c")];
+        let text = answered(&form, FaultCode::MustUnderstand);
+        let document = roxmltree::Document::parse(&text).unwrap();
+        let told: Vec<_> = document
+            .descendants()
+            .filter(|node| node.has_tag_name((SOAP_12, "NotUnderstood")))
+            .map(|node| {
+                let name = node.attribute("qname").unwrap();
+                let (prefix, local) = name
+                    .split_once(':')
+                    .map_or((None, name), |(prefix, local)| (Some(prefix), local));
+                (node.lookup_namespace_uri(prefix), local)
+            })
+            .collect();
+        assert_eq!(told, [(Some("urn:a"), "b"), (None, "c")], "{text}");
+    }
+
+    #[test]
+    fn in_soap_11_a_fault_of_headers_is_told_in_a_header() {
+        for code in FaultCode::ALL {
+            for newer in [false, true] {
+                let mut form = head(if newer { "application/soap+xml" } else { "text/xml" }, None);
+                form.addressing.namespace = WSA;
+                form.addressing.action = Some("urn:s#call".to_owned());
+                let text = answered(&form, *code);
+                let document = roxmltree::Document::parse(&text).unwrap();
+                let fault = document
+                    .descendants()
+                    .find(|node| node.has_tag_name((FAULT, detail::FAULT_ELEMENT)));
+                let in_header = fault.is_some_and(|fault| {
+                    fault.parent().is_some_and(|parent| parent.has_tag_name((SOAP_11, "Header")))
+                });
+                let detailed = document
+                    .descendants()
+                    .any(|node| matches!(node.tag_name().name(), "detail" | "Detail"));
+                let headers = [
+                    FaultCode::MustUnderstand,
+                    FaultCode::InvalidAddressing,
+                    FaultCode::ActionMismatch,
+                ];
+                let expected = !newer && headers.contains(code);
+                assert_eq!((in_header, detailed), (expected, !expected), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn addressing_faults_have_their_code_within_the_code() {
+        let mut form = head("application/soap+xml", None);
+        form.addressing.namespace = WSA;
+        form.addressing.invalid = Some(addressing::Invalid {
+            subcode: "OnlyAnonymousAddressSupported",
+            message: String::new(),
+        });
+        let wsa = |local: &str| QName::new(WSA, local);
+        let (_, codes) = codes_12(&form, FaultCode::InvalidAddressing);
+        assert_eq!(codes, ["InvalidAddressingHeader", "OnlyAnonymousAddressSupported"].map(wsa));
+        form.addressing.action = Some(String::new());
+        let (_, codes) = codes_12(&form, FaultCode::ActionMismatch);
+        assert_eq!(codes, ["InvalidAddressingHeader", "ActionMismatch"].map(wsa));
+        form.addressing.namespace = WSA_2004;
+        let (_, codes) = codes_12(&form, FaultCode::InvalidAddressing);
+        assert_eq!(codes, [QName::new(WSA_2004, "InvalidMessageInformationHeader")]);
+        assert_eq!(
+            codes_12(&form, FaultCode::DataEncodingUnknown),
+            (QName::new(SOAP_12, "DataEncodingUnknown"), Vec::new())
+        );
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub(crate) async fn of(
         answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         return answer;
     }
-    let range = range(asked, file);
+    // RFC 9110, section 14.2: a Range is for GET only.
+    let range = if *method == Method::GET { range(asked, file) } else { Range::Whole };
     let (status, from, to) = match range {
         Range::Whole => (StatusCode::OK, 0, file.len),
         Range::Part(from, to) => (StatusCode::PARTIAL_CONTENT, from, to),

@@ -87,6 +87,20 @@ async fn every_verb_asks_and_understands() {
 }
 
 #[tokio::test]
+async fn whether_a_job_runs_is_what_the_server_says() {
+    for (said, runs) in [("true", true), ("1", true), ("false", false), ("0", false)] {
+        let server =
+            Server::start(move |_, _| Reaction::Outputs(vec![Argument::text("running", said)]))
+                .await;
+        assert_eq!(service(&server).await.running(job()).await.unwrap(), runs, "{said}");
+    }
+    for said in [vec![], vec![Argument::text("running", "perhaps")]] {
+        let server = Server::start(move |_, _| Reaction::Outputs(said.clone())).await;
+        assert!(service(&server).await.running(job()).await.is_err());
+    }
+}
+
+#[tokio::test]
 async fn waiting_tells_every_report_until_the_last_and_survives_a_restart() {
     let server = Server::start(|at, _| match at {
         0 => Reaction::Outputs(report("queued")),

@@ -69,12 +69,14 @@ fn files_left(server: &Server) -> Vec<String> {
 fn arguments_that_are_wrong_are_refused_by_name() {
     let server = server(&[]);
     let unknown_job = format!("<job>{NO_JOB}</job>");
-    let cases: [(&str, &str, &str, Option<&str>); 17] = [
+    let cases: [(&str, &str, &str, Option<&str>); 18] = [
         ("call", "<x>a</x>", "InvalidValue", Some("x")),
         ("call", "<x>99999999999</x>", "InvalidValue", Some("x")),
         ("call", "<x></x>", "InvalidValue", Some("x")),
         ("call", "", "MissingParameter", Some("x")),
         ("spawn", "", "MissingParameter", Some("x")),
+        // A toolkit that leaves out zeros: nobody but the caller knows that it is one.
+        ("call", "<mode>fast</mode>", "MissingParameter", Some("x")),
         ("call", "<x>1</x><z>1</z>", "UnexpectedParameter", Some("z")),
         ("call", "<x>1</x><x>2</x>", "UnexpectedParameter", Some("x")),
         ("call", "<x>10</x>", "ValueOutOfRange", Some("x")),
@@ -116,6 +118,8 @@ fn messages_that_are_wrong_are_refused_in_the_shape_of_their_version() {
         };
         let addressed = "<e:Header><a:ReplyTo xmlns:a=\"http://www.w3.org/2005/08/addressing\">\
              <a:Address>http://127.0.0.1:1/</a:Address></a:ReplyTo></e:Header>";
+        let acts = "<e:Header><a:Action xmlns:a=\"http://www.w3.org/2005/08/addressing\">\
+             urn:fishplate:test#spawn</a:Action></e:Header>";
         let many: String = (0..70).map(|n| format!(" a{n}=\"\"")).collect();
         let cases = [
             ("not XML", "solve this".to_owned(), "MalformedMessage", None),
@@ -170,7 +174,15 @@ fn messages_that_are_wrong_are_refused_in_the_shape_of_their_version() {
                 None,
             ),
             ("ReplyTo", envelope(addressed, &good), "InvalidAddressing", None),
+            ("Action", envelope(acts, &good), "ActionMismatch", None),
+            ("a bare attribute", whole.replacen(' ', " id=\"1\" ", 1), "MalformedMessage", None),
         ];
+        let encoded =
+            "<call xmlns=\"urn:fishplate:test\" e:encodingStyle=\"urn:mine\"><x>1</x></call>";
+        if version == Version::V12 {
+            post(&server, version, &envelope("", encoded))
+                .assert_fault(version, "DataEncodingUnknown");
+        }
         for (what, message, code, limit) in cases {
             let refused = post(&server, version, &message);
             refused.assert_fault(version, code);
@@ -206,6 +218,40 @@ fn what_http_says_is_held_against_the_message() {
     assert_eq!(get(&server, "/nothing").status, 404);
     assert_eq!(get(&server, "/test?wsdl&data=nothing").status, 404);
     assert_unharmed(&server, "wrong HTTP");
+}
+
+#[test]
+fn who_wants_no_answer_gets_none() {
+    let server = server(&[]);
+    let wsa = "http://www.w3.org/2005/08/addressing";
+    let ask = |version: Version, headers: &[(&str, &str)], x: &str| {
+        let headers: String = headers
+            .iter()
+            .map(|(name, address)| {
+                format!("<a:{name}><a:Address>{wsa}/{address}</a:Address></a:{name}>")
+            })
+            .collect();
+        let header = format!("<e:Header xmlns:a=\"{wsa}\">{headers}</e:Header>");
+        let body = wrapper("call", &format!("<x>{x}</x>"));
+        post(&server, version, &version.envelope(&header, &body))
+    };
+    for version in VERSIONS {
+        for (headers, result, fault) in [
+            (&[("ReplyTo", "none")][..], false, false),
+            (&[("FaultTo", "none")], true, false),
+            (&[("ReplyTo", "none"), ("FaultTo", "anonymous")], false, true),
+        ] {
+            for (x, wanted) in [("7", result), ("seven", fault)] {
+                let answer = ask(version, headers, x);
+                assert_eq!(answer.status != 202, wanted, "{headers:?} {answer:#?}");
+                assert_eq!(answer.body.is_empty(), !wanted, "{answer:#?}");
+            }
+        }
+    }
+    let away = ask(Version::V12, &[("ReplyTo", "elsewhere")], "7");
+    away.assert_fault(Version::V12, "InvalidAddressing");
+    assert!(away.body.contains(":OnlyAnonymousAddressSupported<"), "{away:#?}");
+    assert_unharmed(&server, "calls without answers");
 }
 
 #[test]

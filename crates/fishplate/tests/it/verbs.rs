@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::processes::is_alive;
 use crate::run::{User, ended};
 use crate::server::{Server, until};
-use crate::soap::{Version, ask};
+use crate::soap::{Version, ask, key_header, post, wrapper};
 
 #[test]
 fn kill_ends_a_double_forked_grandchild_in_a_session_of_its_own() {
@@ -124,6 +124,72 @@ fn what_xml_cannot_hold_does_not_break_a_fault_or_an_output() {
         assert!(!controls(&invalid.body), "{invalid:#?}");
         assert_eq!(invalid.text("parameter"), Some("y"));
     }
+}
+
+#[test]
+fn infinities_nan_and_fortrans_numbers_pass_both_ways() {
+    let server = Server::of_script(
+        "printf %s \"$1\" > got; printf %s \"${2#prints:}\"",
+        &[
+            "[in val x:double]",
+            "[in val prints:string]",
+            ">",
+            "[out file y:double]",
+            "[out file got:string]",
+        ],
+    );
+    for (sent, prints, comes_back) in [
+        ("Infinity", "inf", "INF"),
+        ("INF", "+INF", "INF"),
+        ("+INF", " Infinity\n", "INF"),
+        ("nan", "-nan", "NaN"),
+        ("-Inf", "-inf", "-INF"),
+        ("1e0", "1.0D+00", "1.0e+00"),
+    ] {
+        let arguments = format!("<x>{sent}</x><prints>prints:{prints}</prints>");
+        let answer = ask(&server, Version::V11, "call", &arguments);
+        assert_eq!(answer.text("y"), Some(comes_back), "{answer:#?}");
+        let got = answer.text("got").unwrap();
+        assert!(["INF", "-INF", "NaN", "1e0"].contains(&got), "{got}");
+    }
+}
+
+#[test]
+fn a_string_keeps_its_blanks_unless_the_service_trims_it() {
+    let server = Server::of_file(
+        "printf '[%s][%s][%s][%s]' \"$1\" \"$2\" \"$3\" \"$4\"; cat text",
+        "name = 'test'\nnamespace = 'urn:fishplate:test'\n\
+         command = './program [in val kept:string] [in val trimmed:string] [in val too:string trim] [in val n:int] > [out file y:string]'\n\
+         [input.trimmed]\ntrim = true\n[input.text]\ntype = 'string'\nfilename = 'text'\n",
+    );
+    let arguments =
+        "<kept>  a b\t</kept><trimmed>\n c </trimmed><too> d </too><n> 7 </n><text> d \n</text>";
+    let answer = ask(&server, Version::V11, "call", arguments);
+    assert_eq!(answer.text("y"), Some("[  a b\t][c][d][7] d \n"), "{answer:#?}");
+    let dashed = arguments.replace("  a b", " -rf");
+    ask(&server, Version::V11, "call", &dashed).assert_fault(Version::V11, "InvalidValue");
+}
+
+#[test]
+fn an_answer_has_no_header_that_nobody_asked_for() {
+    let server = Server::of_script("echo 3", &[">", "[out file y:int]"]);
+    let spawned = ask(&server, Version::V11, "spawn", "");
+    let job = spawned.text("job").unwrap().to_owned();
+    let of_job = format!("<job>{job}</job>");
+    until("it has ended", || {
+        ask(&server, Version::V11, "running", &of_job).text("running") == Some("false")
+    });
+    let mut answers = vec![spawned, ask(&server, Version::V11, "call", "")];
+    for verb in ["results", "status", "log", "kill", "remove"] {
+        answers.push(ask(&server, Version::V11, verb, &of_job));
+    }
+    for answer in answers {
+        assert_eq!(answer.status, 200, "{answer:#?}");
+        assert!(!answer.body.contains("Header"), "{answer:#?}");
+    }
+    let keyed = Version::V11.envelope(&key_header("k"), &wrapper("call", ""));
+    let answer = post(&server, Version::V11, &keyed);
+    assert!(answer.body.contains("<job xmlns=\"urn:fishplate:options:1\">"), "{answer:#?}");
 }
 
 #[test]

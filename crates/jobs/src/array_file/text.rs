@@ -210,7 +210,7 @@ impl TextReader {
             let what = format!("row {} has more than {} numbers", self.rows + 1, self.in_row);
             return Err(self.error(at, what));
         }
-        if !self.element.parse(token, to) && !as_programs_print(self.element, token, to) {
+        if !self.element.parse(token, to) && !is_whole(self.element, token, to) {
             return Err(self.no_number(token, at));
         }
         self.after = After::Number;
@@ -313,15 +313,10 @@ impl TextReader {
     }
 }
 
-/// Reads a number in a form that is not XML Schema's but a program's.
-fn as_programs_print(element: Element, token: &[u8], to: &mut Vec<u8>) -> bool {
-    match element {
-        Element::Int | Element::Long => whole(token).is_some_and(|text| element.parse(&text, to)),
-        Element::Float | Element::Double => match fortran(token) {
-            Some(text) => element.parse(&text, to),
-            None => special(token).is_some_and(|text| element.parse(text, to)),
-        },
-    }
+/// Reads a whole number that is printed as a real one.
+fn is_whole(element: Element, token: &[u8], to: &mut Vec<u8>) -> bool {
+    let integer = matches!(element, Element::Int | Element::Long);
+    integer && whole(token).is_some_and(|text| element.parse(&text, to))
 }
 
 /// The digits of a whole number that is printed as a real one, `3.0` or `-2e1`. It is never made a
@@ -355,35 +350,6 @@ fn whole(token: &[u8]) -> Option<Vec<u8>> {
     digits.resize(point, b'0');
     digits.splice(..0, sign);
     Some(digits)
-}
-
-/// `1.0D+00` and `1.0-100`, in which Fortran leaves out the letter, with an `e`.
-fn fortran(token: &[u8]) -> Option<Vec<u8>> {
-    let mut text = token.to_vec();
-    if let Some(at) = token.iter().position(|byte| matches!(byte, b'd' | b'D' | b'q' | b'Q')) {
-        text[at] = b'e';
-        return (at > 0).then_some(text);
-    }
-    let at = token.iter().skip(1).position(|byte| matches!(byte, b'+' | b'-'))? + 1;
-    matches!(token[at - 1], b'0'..=b'9' | b'.').then(|| {
-        text.insert(at, b'e');
-        text
-    })
-}
-
-/// Infinities and NaN in any letter case and with any sign.
-fn special(token: &[u8]) -> Option<&'static [u8]> {
-    let (negative, name) = match token {
-        [b'-', name @ ..] => (true, name),
-        [b'+', name @ ..] => (false, name),
-        name => (false, name),
-    };
-    match (name.to_ascii_lowercase().as_slice(), negative) {
-        (b"inf" | b"infinity", false) => Some(b"INF"),
-        (b"inf" | b"infinity", true) => Some(b"-INF"),
-        (b"nan", _) => Some(b"NaN"),
-        _ => None,
-    }
 }
 
 /// From an array's bytes to text.

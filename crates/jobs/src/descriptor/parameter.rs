@@ -1,5 +1,6 @@
 //! `[input.NAME]` and `[output.NAME]`.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use fishplate_contract::{DataType, Parameter};
@@ -36,7 +37,10 @@ pub(super) fn slot_input(
 ) -> Input {
     let in_file = slot.passing == Passing::File || standing == Standing::Redirected;
     let mut input = Input {
-        parameter: Parameter::new(&slot.name, slot.data_type.clone()),
+        parameter: Parameter {
+            trim: slot.trim,
+            ..Parameter::new(&slot.name, slot.data_type.clone())
+        },
         filename: in_file.then(|| slot.name.clone()),
         prefix: None,
         flag: None,
@@ -84,7 +88,7 @@ pub(super) fn file_input(
     if data_type.is_some() {
         values(&mut parameter, &mut table, report);
     } else {
-        for key in ["default", "choices", "min", "max", "allow_leading_dash"] {
+        for key in ["default", "choices", "min", "max", "allow_leading_dash", "trim"] {
             table.get(key);
         }
     }
@@ -248,10 +252,14 @@ fn presence(
 /// Which values are allowed, and which stands in for none.
 fn values(parameter: &mut Parameter, table: &mut Table<'_>, report: &mut Report<'_>) {
     let type_name = parameter.data_type.name();
-    if let Some((allow, span)) = table.boolean("allow_leading_dash", report) {
-        parameter.allow_leading_dash = allow;
+    for key in ["allow_leading_dash", "trim"] {
+        let Some((value, span)) = table.boolean(key, report) else { continue };
         if parameter.data_type != DataType::String {
-            report.error(span, format!("`allow_leading_dash` is for `string`, not `{type_name}`"));
+            report.error(span, format!("`{key}` is for `string`, not `{type_name}`"));
+        } else if key == "trim" {
+            parameter.trim = value;
+        } else {
+            parameter.allow_leading_dash = value;
         }
     }
     let mut bounds = Vec::new();
@@ -285,13 +293,18 @@ fn values(parameter: &mut Parameter, table: &mut Table<'_>, report: &mut Report<
             report
                 .error(text.span, format!("a file of type `{type_name}` has no default"))
                 .hint("`optional = true` lets it be left out; `stage` puts a file of yours in");
-        } else if let Err(fault) = parameter.accept(&text.value) {
-            report
-                .error(text.span, format!("`default`: {}", fault.message))
-                .label("no caller could send this");
         } else {
-            parameter.default = Some(text.value.trim().to_owned());
-            parameter.optional = true;
+            match parameter.accept(&text.value).map(Cow::into_owned) {
+                Ok(default) => {
+                    parameter.default = Some(default);
+                    parameter.optional = true;
+                }
+                Err(fault) => {
+                    report
+                        .error(text.span, format!("`default`: {}", fault.message))
+                        .label("no caller could send this");
+                }
+            }
         }
     }
 }
@@ -311,12 +324,15 @@ fn choices(parameter: &Parameter, table: &mut Table<'_>, report: &mut Report<'_>
             let message = format!("`choices` are for values, not `{}`", parameter.data_type.name());
             report.error(text.span, message);
             break;
-        } else if let Err(fault) = parameter.accept(&text.value) {
-            report.error(text.span, format!("a choice: {}", fault.message));
-        } else if choices.contains(&text.value) {
-            report.warning(text.span, format!("the choice {:?} stands twice", text.value));
-        } else {
-            choices.push(text.value.trim().to_owned());
+        }
+        match parameter.accept(&text.value).map(Cow::into_owned) {
+            Ok(choice) if choices.contains(&choice) => {
+                report.warning(text.span, format!("the choice {choice:?} stands twice"));
+            }
+            Ok(choice) => choices.push(choice),
+            Err(fault) => {
+                report.error(text.span, format!("a choice: {}", fault.message));
+            }
         }
     }
     choices

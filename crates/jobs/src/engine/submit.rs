@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fishplate_contract::lexical::trimmed;
 use fishplate_contract::{Argument, Fault, FaultCode, Held, JobId, Payload, Principal, Value};
 use nix::sys::statvfs::statvfs;
 use tokio::sync::oneshot;
@@ -382,7 +381,7 @@ pub fn fingerprint(operation: &str, arguments: &[Argument]) -> io::Result<u64> {
         argument.name.hash(&mut digest);
         argument.label.hash(&mut digest);
         match &argument.value {
-            Value::Text(text) => trimmed(text).hash(&mut digest),
+            Value::Text(text) => text.hash(&mut digest),
             Value::Data(payload) => digest_payload(payload, &mut digest)?,
             Value::Array(array) => {
                 array.shape.hash(&mut digest);

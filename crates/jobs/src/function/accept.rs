@@ -1,10 +1,12 @@
 //! A call's arguments as a function gets them.
 
-use fishplate_contract::{Argument, DataType, Fault, FaultCode, Parameter, Value, lexical};
+use std::borrow::Cow;
+
+use fishplate_contract::{Argument, DataType, Fault, FaultCode, Parameter, Value};
 
 use crate::arguments::check;
 
-/// The arguments in the caller's order, texts trimmed, defaults at the end.
+/// The arguments in the caller's order, texts as [`Parameter::normal`] has them, defaults at the end.
 pub(super) fn accept(
     operation: &str,
     parameters: &[Parameter],
@@ -13,9 +15,10 @@ pub(super) fn accept(
     check(operation, parameters.iter(), &arguments)?;
     for argument in &mut arguments {
         if let Value::Text(text) = &mut argument.value {
-            let trimmed = lexical::trimmed(text);
-            if trimmed.len() != text.len() {
-                *text = trimmed.to_owned();
+            let parameter = parameters.iter().find(|parameter| parameter.name == argument.name);
+            let normal = parameter.map(|it| it.normal(text)).filter(|normal| *normal != **text);
+            if let Some(normal) = normal.map(Cow::into_owned) {
+                *text = normal;
             }
         }
     }

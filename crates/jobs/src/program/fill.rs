@@ -1,8 +1,9 @@
 //! A call's arguments into words and files. What a caller sends becomes text within one word, or
 //! a file's bytes; it can add no word, name no file and begin no option.
 
+use fishplate_contract::lexical::trimmed;
 use fishplate_contract::{
-    Argument, Array, DataRef, DataType, Fault, FaultCode, Parameter, Payload, Value, lexical,
+    Argument, Array, DataRef, DataType, Fault, FaultCode, Parameter, Payload, Value,
 };
 
 use super::{Placed, Placement};
@@ -122,7 +123,7 @@ pub(super) fn output_rules(invocation: &Invocation) -> Vec<OutputRule> {
 fn accepted(parameter: &Parameter, arguments: &[Argument]) -> Accepted {
     let argument = arguments.iter().find(|argument| argument.name == parameter.name);
     match argument.map(|argument| &argument.value) {
-        Some(Value::Text(text)) => Accepted::Text(lexical::trimmed(text).to_owned()),
+        Some(Value::Text(text)) => Accepted::Text(parameter.normal(text).into()),
         Some(Value::Data(Payload::Reference(reference))) => {
             Accepted::Refers(reference.clone(), None)
         }
@@ -161,7 +162,7 @@ impl Values<'_> {
                 Part::Slot(slot) => slot,
             };
             let Some(value) = self.text(slot) else { return Ok(Vec::new()) };
-            if text.is_empty() && value.is_empty() {
+            if text.is_empty() && trimmed(&value).is_empty() {
                 led_by_nothing = Some(&slot.name);
             }
             text.push_str(&value);
@@ -171,7 +172,7 @@ impl Values<'_> {
                 words.extend(input.prefix.clone());
             }
         }
-        if let Some(name) = led_by_nothing.filter(|_| text.starts_with('-')) {
+        if let Some(name) = led_by_nothing.filter(|_| trimmed(&text).starts_with('-')) {
             let message = format!(
                 "parameter {name} may not be empty: what follows it begins with '-' and could \
                  pass for an option of the program"

@@ -426,7 +426,7 @@ proptest! {
         let service = fixture(&format!("command = {words}"));
         match service.plan(&texts(&[("v", &text)])) {
             Ok(plan) => {
-                let text = fishplate_contract::lexical::trimmed(&text);
+                let text = fishplate_contract::lexical::normal(&data_type, &text);
                 let filled = format!("{before}{text}{after}");
                 prop_assert_eq!(&plan.arguments, &["first", &filled, "last"]);
                 let number = !matches!(data_type, DataType::String);

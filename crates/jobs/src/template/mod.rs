@@ -71,6 +71,8 @@ pub struct Slot {
     pub name: String,
     /// Type of the parameter.
     pub data_type: DataType,
+    /// A string goes to the program without the white space around it.
+    pub trim: bool,
 }
 
 /// Which way a slot's value goes.
@@ -256,11 +258,12 @@ impl fmt::Display for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "[{} {} {}:{}]",
+            "[{} {} {}:{}{}]",
             self.direction.name(),
             self.passing.name(),
             self.name,
             self.data_type.name(),
+            if self.trim { " trim" } else { "" },
         )
     }
 }

@@ -1,4 +1,5 @@
-//! One slot: `[DIRECTION PASSING NAME:TYPE]`.
+//! One slot: `[DIRECTION PASSING NAME:TYPE]`, with `trim` after the type if a string is to lose its
+//! blanks.
 
 use std::ops::Range;
 
@@ -70,8 +71,13 @@ pub(super) fn read(
     let name = reader.name(&tokens, content, passing.is_some());
     let passing = passing?;
     let name = name?;
+    let mut trim = None;
     let data_type = match type_part {
-        Some(start) => reader.data_type(&content[start..], start),
+        Some(start) => {
+            let (type_name, span) = without_trim(&content[start..], start);
+            trim = span;
+            reader.data_type(type_name, start)
+        }
         None => {
             let end = content.trim_end().len();
             reader.error(end..end, format!("`{name}` has no type")).hint = Some(format!(
@@ -85,7 +91,22 @@ pub(super) fn read(
     };
     let data_type = data_type.unwrap_or(DataType::String);
     reader.combination(direction, passing, &data_type, content, &name);
-    Some(Slot { direction, passing, name, data_type })
+    if let Some(span) = trim.clone().filter(|_| data_type != DataType::String || !direction.takes())
+    {
+        let message = "`trim` is for a `string` that goes to the program".to_owned();
+        reader.error(span, message).hint = Some("leave `trim` out".to_owned());
+    }
+    Some(Slot { direction, passing, name, data_type, trim: trim.is_some() })
+}
+
+/// What stands before the word `trim`, if a type does, and where `trim` stands.
+fn without_trim(text: &str, start: usize) -> (&str, Option<Range<usize>>) {
+    match text.trim_end().strip_suffix("trim") {
+        Some(before) if before.trim_end() != before && !before.trim().is_empty() => {
+            (before, Some(start + before.len()..start + before.len() + "trim".len()))
+        }
+        _ => (text, None),
+    }
 }
 
 /// The types, for messages.

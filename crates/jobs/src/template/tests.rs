@@ -22,7 +22,7 @@ fn described(problem: &Problem) -> String {
 }
 
 fn slot(direction: Direction, passing: Passing, name: &str, data_type: DataType) -> Slot {
-    Slot { direction, passing, name: name.to_owned(), data_type }
+    Slot { direction, passing, name: name.to_owned(), data_type, trim: false }
 }
 
 #[test]
@@ -134,6 +134,14 @@ fn every_mistake_in_a_slot_says_what_would_be_right() {
         (
             "-q[in val x:itn]",
             format!("1:12..15 `itn` is no type of a slot | one of {types} | `int` is one"),
+        ),
+        (
+            "[in val x:int trim]",
+            "1:14..18 `trim` is for a `string` that goes to the program | leave `trim` out".to_owned(),
+        ),
+        (
+            "[out file x:string trim ]",
+            "1:19..23 `trim` is for a `string` that goes to the program | leave `trim` out".to_owned(),
         ),
         (
             "[in val x:integer]",
@@ -401,17 +409,20 @@ fn name() -> impl Strategy<Value = String> {
 fn any_slot() -> impl Strategy<Value = Slot> {
     let arrays = ["int[]", "float[][]", "double[n,m]", "long[n,]", "float[in,3]"];
     let types = [&DataType::NAMES[..], &arrays].concat();
-    (0..4, name(), prop::sample::select(types)).prop_map(|(kind, name, type_name)| {
-        let data_type = DataType::from_name(type_name).unwrap();
-        let in_file = data_type.is_binary() || data_type.as_array().is_some();
-        let (direction, passing) = match kind {
-            0 if !in_file => (Direction::In, Passing::Val),
-            0 | 1 => (Direction::In, Passing::File),
-            2 => (Direction::Out, Passing::File),
-            _ => (Direction::InOut, Passing::File),
-        };
-        Slot { direction, passing, name, data_type }
-    })
+    (0..4, name(), prop::sample::select(types), any::<bool>()).prop_map(
+        |(kind, name, type_name, trim)| {
+            let data_type = DataType::from_name(type_name).unwrap();
+            let in_file = data_type.is_binary() || data_type.as_array().is_some();
+            let (direction, passing) = match kind {
+                0 if !in_file => (Direction::In, Passing::Val),
+                0 | 1 => (Direction::In, Passing::File),
+                2 => (Direction::Out, Passing::File),
+                _ => (Direction::InOut, Passing::File),
+            };
+            let trim = trim && data_type == DataType::String && direction.takes();
+            Slot { direction, passing, name, data_type, trim }
+        },
+    )
 }
 
 fn any_word() -> impl Strategy<Value = Word> {

@@ -1,5 +1,6 @@
 //! After the end: the outputs, and what the logs say of success.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -163,9 +164,9 @@ fn content(
         return Err(format!("{path} is larger than {most} bytes (value_size)"));
     }
     let text = String::from_utf8(bytes).map_err(|_| format!("{path} is not UTF-8 text"))?;
-    let text = match data_type {
-        DataType::String => text,
-        _ => lexical::trimmed(&text).to_owned(),
+    let text = match lexical::normal(&data_type, &text) {
+        Cow::Borrowed(same) if same == text => text,
+        other => other.into_owned(),
     };
     lexical::check(&data_type, &text).map_err(|expected| {
         format!("{path} holds {:?}, which is not {expected}", lexical::shortened(&text))

@@ -99,6 +99,10 @@ fn numbers_are_trimmed_and_checked_and_strings_are_kept() {
     let cases = [
         ("int", " 42\n", Ok("42")),
         ("double", "\t1.5e3 ", Ok("1.5e3")),
+        ("double", "inf", Ok("INF")),
+        ("float", "-nan", Ok("NaN")),
+        ("double", " 1.0D+00\n", Ok("1.0e+00")),
+        ("float", "+INF", Ok("INF")),
         ("bool", "true\n", Ok("true")),
         ("string", " as it is \n", Ok(" as it is \n")),
         ("int", "4.2", Err("whole number")),

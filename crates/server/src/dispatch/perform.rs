@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use fishplate_contract::{
     Argument, Call, CallOptions, Exposed, Fault, FaultCode, JobId, JobState, OutputChoice,
-    Principal, Verb,
+    Principal, Verb, lexical,
 };
 use fishplate_jobs::engine::{Accepted, Delivery, Ended, Engine, InSession, NewWork, fingerprint};
 use fishplate_jobs::store::Filter;
@@ -49,8 +49,7 @@ pub async fn perform(
     check_session(host, &call.options, &call.principal).await?;
     if exposed.verb == Verb::Spawn {
         let job = submit(host, service, call, Delivery::Later).await?.job;
-        let outputs = vec![Argument::text("job", job.to_string())];
-        return Ok(Reply { outputs, job: Some(job), release: None });
+        return Ok(Reply::from(vec![Argument::text("job", job.to_string())]));
     }
     if service.provider.answers(&call) {
         return service.provider.answer(host, call, memory).await.map(Reply::from);
@@ -215,8 +214,8 @@ impl About<'_> {
 }
 
 fn job_id(text: &str) -> Result<JobId, Fault> {
-    JobId::from_str(text).map_err(|error| {
-        let shown = fishplate_contract::lexical::shortened(text);
+    JobId::from_str(lexical::trimmed(text)).map_err(|error| {
+        let shown = lexical::shortened(text);
         Fault::new(FaultCode::NoSuchJob, format!("there is no job {shown:?}: {error}"))
             .parameter("job")
     })

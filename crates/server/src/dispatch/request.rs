@@ -26,7 +26,7 @@ pub struct Request<'h> {
 pub struct Reply {
     /// What the verb gives, in the order of its signature.
     pub outputs: Vec<Argument>,
-    /// The job behind it, for who asked for it with a key.
+    /// The job behind a call with a key, for who may want to ask for it again.
     pub job: Option<JobId>,
     /// The job that nobody can ask for again: it is to be released once the answer was sent.
     pub release: Option<JobId>,

@@ -16,7 +16,7 @@ impl Scalars {
         for argument in arguments {
             let parameter = signature.input(&argument.name);
             if let (Value::Text(text), Some(parameter)) = (&argument.value, parameter) {
-                let text = parameter.accept(text)?.to_owned();
+                let text = parameter.accept(text)?.into_owned();
                 accepted.push((argument.name, text));
             }
         }

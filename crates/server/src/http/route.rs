@@ -172,6 +172,7 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
 
 fn packed(status: u16, packed: fishplate_wire::Packed, fault: Option<&Fault>) -> Reply {
     let content_type = match packed.content_type {
+        Cow::Borrowed("") => None,
         Cow::Borrowed(fixed) => Some(HeaderValue::from_static(fixed)),
         Cow::Owned(ref made) => HeaderValue::from_str(made).ok(),
     };

@@ -271,7 +271,7 @@ fn of_name(fault: Fault) -> Fault {
 
 fn session_of(given: &Scalars) -> Result<SessionId, Fault> {
     let text = given.text("session").unwrap_or_default();
-    text.parse().map_err(|error| {
+    lexical::trimmed(text).parse().map_err(|error| {
         let shown = lexical::shortened(text);
         let what = format!("there is no session {shown:?}: {error}");
         Fault::new(FaultCode::NoSuchSession, what).parameter("session")
@@ -307,7 +307,7 @@ mod tests {
         };
         let fault = given("../../etc").unwrap_err();
         assert_eq!(fault.code, FaultCode::NoSuchSession);
-        assert!(given(&"0f".repeat(16)).is_ok());
+        assert!(given(&format!(" {} ", "0f".repeat(16))).is_ok());
         let idle = vec![Argument::text("idle", "0")];
         assert!(Scalars::accept(&open().signature, idle).is_err());
     }

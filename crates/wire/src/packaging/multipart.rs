@@ -3,7 +3,7 @@
 //!
 //! The boundary holds no line ends, so the delimiter `CRLF -- boundary` can begin only at its CR:
 //! what a chunk ends with is the beginning of a delimiter or it is not, and `matched` says how much
-//! of one.
+//! of one. A message whose first boundary is followed by a bare LF has such line ends throughout.
 
 use bytes::Bytes;
 use fishplate_contract::Fault;
@@ -13,6 +13,7 @@ use super::{malformed, unsupported};
 use crate::base64::Base64Decoder;
 use crate::limits::{WireLimits, exceeded};
 use crate::media::{MediaType, unbracketed};
+use crate::quoted::QuotedDecoder;
 
 /// What is found, in the order of the bytes.
 #[derive(Debug, PartialEq)]
@@ -33,8 +34,10 @@ pub(super) struct PartHead {
 }
 
 pub(super) struct Multipart {
-    /// `CRLF -- boundary`.
+    /// A line end, `--` and the boundary.
     delimiter: Vec<u8>,
+    /// What lines end with: LF until the first boundary's has come.
+    line_end: &'static [u8],
     finder: memmem::Finder<'static>,
     state: State,
     limits: WireLimits,
@@ -42,8 +45,14 @@ pub(super) struct Multipart {
     /// So many bytes of the delimiter at hand were never sent: the first one may stand at the very
     /// start of the message, and that of an empty part right after its header.
     unsent: usize,
-    /// Decodes the part at hand, if its transfer encoding is base64.
-    base64: Option<Base64Decoder>,
+    /// Decodes the part at hand, if its transfer encoding is not what it is.
+    decoder: Option<Decoder>,
+}
+
+/// What undoes a transfer encoding.
+enum Decoder {
+    Base64(Base64Decoder),
+    Quoted(QuotedDecoder),
 }
 
 enum State {
@@ -65,19 +74,33 @@ enum State {
     Ended,
 }
 
-/// Length of CRLF.
-const LINE_END: usize = 2;
+const LF: &[u8] = b"\n";
+const CRLF: &[u8] = b"\r\n";
 
 impl Multipart {
     pub(super) fn new(boundary: &str, limits: &WireLimits) -> Result<Self, Fault> {
         if boundary.is_empty() || boundary.len() > 200 || boundary.contains(['\r', '\n']) {
             return Err(malformed("the content type tells no usable boundary"));
         }
-        let delimiter = format!("\r\n--{boundary}").into_bytes();
-        let finder = memmem::Finder::new(&delimiter).into_owned();
-        let state = State::Content { matched: LINE_END, in_part: false };
-        let limits = limits.clone();
-        Ok(Self { delimiter, finder, state, limits, parts: 0, unsent: LINE_END, base64: None })
+        let delimiter = format!("\n--{boundary}").into_bytes();
+        Ok(Self {
+            finder: memmem::Finder::new(&delimiter).into_owned(),
+            delimiter,
+            line_end: LF,
+            // As if a line had ended before the message.
+            state: State::Content { matched: LF.len(), in_part: false },
+            limits: limits.clone(),
+            parts: 0,
+            unsent: LF.len(),
+            decoder: None,
+        })
+    }
+
+    /// The first boundary's line has ended, so all others do.
+    fn end_lines_with_crlf(&mut self) {
+        self.line_end = CRLF;
+        self.delimiter.insert(0, b'\r');
+        self.finder = memmem::Finder::new(&self.delimiter).into_owned();
     }
 
     pub(super) fn feed(
@@ -106,7 +129,10 @@ impl Multipart {
                 "the message ends before its first part: the boundary of the content type was not \
                  found",
             )),
-            _ => Err(malformed("the message ends within a part: the last boundary is missing")),
+            _ => Err(malformed(
+                "the message ends within a part: the last boundary is missing, or is not on a line of \
+                 its own; lines end with CR LF",
+            )),
         }
     }
 
@@ -141,7 +167,7 @@ impl Multipart {
             return self.data(data, in_part, found);
         }
         let tail = chunk.len().saturating_sub(self.delimiter.len() - 1);
-        let begun = memrchr(b'\r', &chunk[tail..]).map(|at| tail + at);
+        let begun = memrchr(self.line_end[0], &chunk[tail..]).map(|at| tail + at);
         let begun = begun.filter(|at| self.delimiter.starts_with(&chunk[*at..]));
         let data = chunk.split_to(begun.unwrap_or(chunk.len()));
         self.state = State::Content { matched: chunk.len(), in_part };
@@ -159,13 +185,17 @@ impl Multipart {
         let State::Delimited { seen, in_part } = &mut self.state else { return Ok(()) };
         let in_part = *in_part;
         let byte = chunk[0];
+        let bare = self.line_end == LF;
         match (seen.last(), byte) {
             (Some(b'-'), b'-') => {
                 chunk.clear();
                 self.state = State::Ended;
                 if in_part { self.end_part(found) } else { Ok(()) }
             }
-            (Some(b'\r'), b'\n') => {
+            (last, b'\n') if last == Some(&b'\r') || bare && last != Some(&b'-') => {
+                if self.parts == 0 && seen.last() == Some(&b'\r') {
+                    self.end_lines_with_crlf();
+                }
                 drop(chunk.split_to(1));
                 self.state = State::Header { fields: Vec::new(), line: Vec::new() };
                 if in_part {
@@ -217,10 +247,10 @@ impl Multipart {
         let text = text.trim_end_matches(['\r', '\n']);
         if text.is_empty() {
             let head = part_head(fields);
-            self.state = State::Content { matched: LINE_END, in_part: true };
-            self.unsent = LINE_END;
-            let (head, base64) = head?;
-            self.base64 = base64.then(Base64Decoder::default);
+            self.state = State::Content { matched: self.line_end.len(), in_part: true };
+            self.unsent = self.line_end.len();
+            let (head, decoder) = head?;
+            self.decoder = decoder;
             return found(Found::Head(head));
         }
         match fields.last_mut() {
@@ -254,16 +284,16 @@ impl Multipart {
         if data.is_empty() || !in_part {
             return Ok(());
         }
-        let Some(decoder) = &mut self.base64 else { return found(Found::Data(data)) };
+        let Some(decoder) = &mut self.decoder else { return found(Found::Data(data)) };
         let mut decoded = Vec::new();
-        decoder.decode(&data, &mut decoded).map_err(|error| malformed(error.to_string()))?;
+        decoder.decode(&data, &mut decoded)?;
         if decoded.is_empty() { Ok(()) } else { found(Found::Data(decoded.into())) }
     }
 
     fn end_part(&mut self, found: &mut dyn FnMut(Found) -> Result<(), Fault>) -> Result<(), Fault> {
-        if let Some(mut decoder) = self.base64.take() {
+        if let Some(decoder) = self.decoder.take() {
             let mut decoded = Vec::new();
-            decoder.finish(&mut decoded).map_err(|error| malformed(error.to_string()))?;
+            decoder.finish(&mut decoded)?;
             if !decoded.is_empty() {
                 found(Found::Data(decoded.into()))?;
             }
@@ -272,10 +302,30 @@ impl Multipart {
     }
 }
 
-/// What the header fields tell, and whether the content is base64.
-fn part_head(fields: &[String]) -> Result<(PartHead, bool), Fault> {
+impl Decoder {
+    fn decode(&mut self, data: &[u8], to: &mut Vec<u8>) -> Result<(), Fault> {
+        match self {
+            Self::Base64(decoder) => decoder.decode(data, to).map_err(|error| undecoded(&error)),
+            Self::Quoted(decoder) => decoder.decode(data, to).map_err(|error| undecoded(&error)),
+        }
+    }
+
+    fn finish(self, to: &mut Vec<u8>) -> Result<(), Fault> {
+        match self {
+            Self::Base64(mut decoder) => decoder.finish(to).map_err(|error| undecoded(&error)),
+            Self::Quoted(decoder) => decoder.finish().map_err(|error| undecoded(&error)),
+        }
+    }
+}
+
+fn undecoded(error: &dyn std::error::Error) -> Fault {
+    malformed(error.to_string())
+}
+
+/// What the header fields tell, and what decodes the content.
+fn part_head(fields: &[String]) -> Result<(PartHead, Option<Decoder>), Fault> {
     let mut head = PartHead::default();
-    let mut base64 = false;
+    let mut decoder = None;
     for field in fields {
         let Some((name, value)) = field.split_once(':') else {
             return Err(malformed(format!(
@@ -290,17 +340,19 @@ fn part_head(fields: &[String]) -> Result<(PartHead, bool), Fault> {
             "content-type" => head.media = Some(MediaType::parse(value)),
             "content-transfer-encoding" => match value.to_ascii_lowercase().as_str() {
                 "" | "binary" | "8bit" | "7bit" => {}
-                "base64" => base64 = true,
+                "base64" => decoder = Some(Decoder::Base64(Base64Decoder::default())),
+                "quoted-printable" => decoder = Some(Decoder::Quoted(QuotedDecoder::default())),
                 _ => {
                     return Err(unsupported(format!(
-                        "cannot read a part with Content-Transfer-Encoding {value}: use binary"
+                        "cannot read a part with Content-Transfer-Encoding {value}: use binary, base64 \
+                         or quoted-printable"
                     )));
                 }
             },
             _ => {}
         }
     }
-    Ok((head, base64))
+    Ok((head, decoder))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::value::{Binary, Within as WithinBinary};
 use crate::envelope::{ArrayForm, Content, Numbers};
 use crate::limits::{WireLimits, exceeded};
 use crate::name::{XDESCR, XOP};
-use crate::number::{self, Number};
+use crate::number::Number;
 use crate::spool::SpoolSink;
 use crate::xml::{Leaves, Run, StartTag, is_space};
 
@@ -178,7 +178,7 @@ impl ArrayDraft {
         sink: &mut dyn SpoolSink,
     ) -> Result<(), Fault> {
         if self.items.depth == self.of.rank() {
-            if !number::parse(self.of.element, &self.items.text, &mut self.items.bytes) {
+            if !self.of.element.parse(self.items.text.as_bytes(), &mut self.items.bytes) {
                 return Err(self.no_number(&self.items.text));
             }
             self.items.pass_on(room, sink);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fishplate_contract::lexical::shortened;
 use fishplate_contract::{DataType, Fault, FaultCode, Parameter, Payload};
 
 use super::Expect;
@@ -16,11 +17,20 @@ use crate::envelope::{
     ArrayForm, Body, Child, Content, Element, Envelope, HeaderBlock, SoapFault, SoapVersion,
 };
 use crate::limits::{WireLimits, exceeded};
-use crate::name::{OPTIONS, QName, SOAP_11, SOAP_12, WSA, WSA_2004, WSCTX};
+use crate::name::{FAULT, OPTIONS, QName, SOAP_11, SOAP_12, WSA, WSA_2004, WSCTX};
 use crate::options;
 use crate::spool::SpoolSink;
 use crate::write::ReplyForm;
 use crate::xml::{Handler, Run, StartTag, end_tag_len, is_space, unfit};
+
+/// How an element is encoded: an attribute of SOAP 1.2 (part 1 section 5.1.1).
+const ENCODING_STYLE: &str = "encodingStyle";
+
+/// Of simple values this is what the schema says.
+const SOAP_ENCODING_12: &str = "http://www.w3.org/2003/05/soap-encoding";
+
+/// No claim is made.
+const NO_ENCODING_12: &str = "http://www.w3.org/2003/05/soap-envelope/encoding/none";
 
 /// What was read so far.
 pub(super) struct Draft {
@@ -30,6 +40,8 @@ pub(super) struct Draft {
     elements: usize,
     frames: Vec<Frame>,
     version: Option<SoapVersion>,
+    /// There was a Header.
+    headed: bool,
     headers: Vec<HeaderBlock>,
     wrapper: Option<QName>,
     body: Option<Body>,
@@ -129,6 +141,7 @@ impl Draft {
             elements: 0,
             frames: Vec::new(),
             version: None,
+            headed: false,
             headers: Vec::new(),
             wrapper: None,
             body: None,
@@ -186,7 +199,45 @@ impl Draft {
                 return Err(malformed(format!("the root element is {name}, not an Envelope")));
             }
         });
+        // SOAP 1.1 section 4.1.1, SOAP 1.2 part 1 section 5.1.
+        if let Some(bare) = tag.attributes.iter().find(|attribute| attribute.namespace.is_empty()) {
+            let message = format!(
+                "the Envelope has the attribute {}, which is in no namespace: leave it out",
+                bare.raw
+            );
+            return Err(malformed(message));
+        }
+        self.reject_encoding(tag)?;
         Ok(Frame::Envelope)
+    }
+
+    /// SOAP 1.2 part 1 section 5.1.1: an element of SOAP itself has no encodingStyle. (SOAP 1.1 allows
+    /// it anywhere, and SOAP::Lite puts it on each Envelope.)
+    fn reject_encoding(&self, tag: &StartTag<'_>) -> Result<(), Fault> {
+        match tag.attribute(SOAP_12, ENCODING_STYLE) {
+            Some(_) if self.version == Some(SoapVersion::V12) => Err(malformed(format!(
+                "encodingStyle may not stand on {}: it belongs to the elements in Body and Header",
+                tag.local
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether an element is encoded as it is understood here, which is as its schema says.
+    fn check_encoding(&self, tag: &StartTag<'_>) -> Result<(), Fault> {
+        let style = tag.attribute(SOAP_12, ENCODING_STYLE).map(str::trim);
+        match style.filter(|_| self.version == Some(SoapVersion::V12)) {
+            None | Some("" | SOAP_ENCODING_12 | NO_ENCODING_12) => Ok(()),
+            Some(other) => {
+                let message = format!(
+                    "the element {} is encoded as {:?}, which is not understood here: leave \
+                     encodingStyle out",
+                    tag.name(),
+                    shortened(other)
+                );
+                Err(Fault::new(FaultCode::DataEncodingUnknown, message))
+            }
+        }
     }
 
     fn start_in_envelope(&mut self, tag: &StartTag<'_>) -> Result<Frame, Fault> {
@@ -195,27 +246,49 @@ impl Draft {
             if std::mem::replace(&mut self.bodied, true) {
                 return Err(malformed("the envelope has two bodies"));
             }
+            self.reject_encoding(tag)?;
             return Ok(Frame::Body);
         }
-        if self.bodied {
-            return Ok(Frame::Skipped);
-        }
         if tag.is(soap, "Header") {
+            if self.bodied {
+                return Err(malformed("the envelope has its Header after its Body"));
+            }
+            if std::mem::replace(&mut self.headed, true) {
+                return Err(malformed("the envelope has two Headers"));
+            }
+            self.reject_encoding(tag)?;
             return Ok(Frame::Header);
         }
-        Err(malformed(format!("the envelope holds {} before its Body", tag.name())))
+        // SOAP 1.1 has room for more there (section 4.1.1), SOAP 1.2 has none.
+        if self.bodied && self.version == Some(SoapVersion::V11) {
+            return Ok(Frame::Skipped);
+        }
+        let side = if self.bodied { "after" } else { "before" };
+        Err(malformed(format!("the envelope holds {} {side} its Body", tag.name())))
     }
 
     /// A header block. Only those that we understand are kept whole.
     fn start_header(&mut self, tag: &StartTag<'_>) -> Result<Frame, Fault> {
         let soap = self.version.unwrap_or(SoapVersion::V11);
         let role = if soap == SoapVersion::V11 { "actor" } else { "role" };
-        let must = tag.attribute(soap.namespace(), "mustUnderstand").unwrap_or_default();
-        let whole = [WSA, WSA_2004, OPTIONS, WSCTX].contains(&tag.namespace);
+        let must_understand = match tag.attribute(soap.namespace(), "mustUnderstand").map(str::trim)
+        {
+            Some("1" | "true") => true,
+            None | Some("" | "0" | "false") => false,
+            Some(other) => {
+                return Err(malformed(format!(
+                    "mustUnderstand of the header {} is {:?}; it is 0 or 1",
+                    tag.name(),
+                    shortened(other)
+                )));
+            }
+        };
+        self.check_encoding(tag)?;
+        let whole = [WSA, WSA_2004, OPTIONS, WSCTX, FAULT].contains(&tag.namespace);
         Ok(Frame::Element {
             element: self.element(tag, whole)?,
             role: tag.attribute(soap.namespace(), role).map(str::to_owned),
-            must_understand: matches!(must.trim(), "1" | "true"),
+            must_understand,
             whole,
         })
     }
@@ -247,6 +320,7 @@ impl Draft {
             let element = self.element(tag, true)?;
             return Ok(Frame::Element { element, role: None, must_understand: false, whole: true });
         }
+        self.check_encoding(tag)?;
         let parameters = self.expect.parameters(&name);
         Ok(Frame::Values(Values {
             namespace: name.namespace.clone(),
@@ -259,6 +333,7 @@ impl Draft {
 
     /// An element among the values.
     fn start_value(&mut self, tag: &StartTag<'_>) -> Result<Frame, Fault> {
+        self.check_encoding(tag)?;
         let Some(Frame::Values(values)) = self.frames.last_mut() else {
             return Ok(Frame::Skipped);
         };
@@ -506,7 +581,7 @@ impl Handler for Feeding<'_> {
             _ if text.bytes().all(is_space) => Ok(()),
             _ => Err(malformed(format!(
                 "text where only elements may stand: {:?}",
-                fishplate_contract::lexical::shortened(text.trim())
+                shortened(text.trim())
             ))),
         }
     }

@@ -1,5 +1,10 @@
 //! The schema of a service: a wrapper element for each request and response, named types for
-//! records, one element for faults.
+//! records and choices, one element for faults.
+//!
+//! An annotation stands in a type, or in an element whose type has a name: PySimpleSOAP takes one in an
+//! element with a type of its own for that type. A wrapper has none, because Axis does not unwrap it
+//! then: what an operation does is told in the port type. No element's simple type is without a name: Mono's
+//! svcutil stops at one.
 
 use fishplate_contract::{ArrayType, DataType, Exposed, FaultCode, Interface, Parameter};
 
@@ -86,6 +91,7 @@ pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, vie
         view,
         file,
         labelled: Vec::new(),
+        choices: Vec::new(),
         arrays: ArrayTypes::of(file, view.data),
         data_used: false,
     };
@@ -97,6 +103,7 @@ pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, vie
             schema.records(to, &exposed.name, parameters);
         }
     }
+    schema.choice_types(to);
     schema.labelled_types(to);
     schema.arrays.write(to);
     if schema.data_used {
@@ -120,6 +127,8 @@ struct Schema {
     file: FileType,
     /// Types that a repeated element of it is of, in the order of their use.
     labelled: Vec<DataType>,
+    /// Types of texts of which only some are allowed: name and texts, in the order of their use.
+    choices: Vec<(String, Vec<String>)>,
     arrays: ArrayTypes,
     data_used: bool,
 }
@@ -127,11 +136,9 @@ struct Schema {
 impl Schema {
     fn wrappers(&mut self, to: &mut Markup, exposed: &Exposed) {
         let name = &exposed.name;
-        let request = format!("Request of the operation {name}. {}", exposed.documentation);
-        self.wrapper(to, name, name, request.trim_end(), &exposed.signature.inputs);
-        let response = format!("Results of the operation {name}.");
-        let element = format!("{name}Response");
-        self.wrapper(to, &element, name, &response, &exposed.signature.outputs);
+        self.wrapper(to, name, name, &exposed.signature.inputs);
+        let response = format!("{name}Response");
+        self.wrapper(to, &response, name, &exposed.signature.outputs);
     }
 
     fn wrapper(
@@ -139,11 +146,9 @@ impl Schema {
         to: &mut Markup,
         element: &str,
         operation: &str,
-        documentation: &str,
         parameters: &[Parameter],
     ) {
         to.open("xs:element", &[("name", element)]);
-        annotate(to, documentation, &[], &[]);
         to.open("xs:complexType", &[]);
         self.sequence(to, operation, parameters);
         to.close();
@@ -163,12 +168,8 @@ impl Schema {
     }
 
     fn element(&mut self, to: &mut Markup, within: &str, parameter: &Parameter) {
-        let mut attributes = vec![("name", parameter.name.as_str())];
-        let enumerated = is_enumerated(parameter);
         let type_name = self.type_name(within, parameter);
-        if !enumerated {
-            attributes.push(("type", &type_name));
-        }
+        let mut attributes = vec![("name", parameter.name.as_str()), ("type", &*type_name)];
         if parameter.optional || parameter.repeated || parameter.default.is_some() {
             attributes.push(("minOccurs", "0"));
         }
@@ -184,15 +185,6 @@ impl Schema {
         }
         to.open("xs:element", &attributes);
         annotate_parameter(to, parameter, self.view);
-        if enumerated {
-            to.open("xs:simpleType", &[]);
-            to.open("xs:restriction", &[("base", &type_name)]);
-            for choice in &parameter.choices {
-                to.empty("xs:enumeration", &[("value", choice)]);
-            }
-            to.close();
-            to.close();
-        }
         to.close();
     }
 
@@ -213,7 +205,36 @@ impl Schema {
                 }
                 format!("tns:{}", labelled_name(data_type))
             }
+            _ if is_enumerated(parameter) => {
+                format!("tns:{}", self.choice_name(within, parameter))
+            }
             (data_type, _) => self.simple_name(data_type),
+        }
+    }
+
+    /// The type of a choice of texts; the same choice has the same type everywhere.
+    fn choice_name(&mut self, within: &str, parameter: &Parameter) -> String {
+        let same = self.choices.iter().find(|(_, choices)| *choices == parameter.choices);
+        if let Some((name, _)) = same {
+            return name.clone();
+        }
+        let mut name = format!("{within}_{}", parameter.name);
+        while self.choices.iter().any(|(taken, _)| *taken == name) {
+            name.push('_');
+        }
+        self.choices.push((name.clone(), parameter.choices.clone()));
+        name
+    }
+
+    fn choice_types(&self, to: &mut Markup) {
+        for (name, choices) in &self.choices {
+            to.open("xs:simpleType", &[("name", name)]);
+            to.open("xs:restriction", &[("base", "xs:string")]);
+            for choice in choices {
+                to.empty("xs:enumeration", &[("value", choice)]);
+            }
+            to.close();
+            to.close();
         }
     }
 
@@ -340,6 +361,9 @@ fn annotate_parameter(to: &mut Markup, parameter: &Parameter, view: View) {
     if parameter.allow_leading_dash {
         info.push(("allowLeadingDash", "true"));
     }
+    if parameter.trim {
+        info.push(("trim", "true"));
+    }
     if parameter.repeated && parameter.optional {
         info.push(("optional", "true"));
     }
@@ -391,8 +415,8 @@ fn parameter_text(parameter: &Parameter) -> String {
 /// The one declared fault: what [`crate::detail`] writes.
 fn write_fault(to: &mut Markup) {
     to.open("xs:element", &[("name", FAULT_ELEMENT)]);
-    annotate(to, "What went wrong, in the detail of a SOAP fault.", &[], &[]);
     to.open("xs:complexType", &[]);
+    annotate(to, "What went wrong, in the detail of a SOAP fault.", &[], &[]);
     to.open("xs:sequence", &[]);
     let codes: Vec<&str> = FaultCode::ALL.iter().map(|code| code.name()).collect();
     let code = format!("What kind of fault: {}.", codes.join(", "));
@@ -415,9 +439,10 @@ fn write_fault(to: &mut Markup) {
             attributes.push(("minOccurs", "0"));
         }
         to.open("xs:element", &attributes);
-        annotate(to, text, &[], &[]);
         if xsd.is_empty() {
-            write_limit(to);
+            write_limit(to, text);
+        } else {
+            annotate(to, text, &[], &[]);
         }
         to.close();
     }
@@ -426,8 +451,9 @@ fn write_fault(to: &mut Markup) {
     to.close();
 }
 
-fn write_limit(to: &mut Markup) {
+fn write_limit(to: &mut Markup, text: &str) {
     to.open("xs:complexType", &[]);
+    annotate(to, text, &[], &[]);
     to.open("xs:sequence", &[]);
     for (name, text) in [("name", "The limit's name."), ("value", "Its value, with its unit.")] {
         to.open("xs:element", &[("name", name), ("type", "xs:string")]);

@@ -81,7 +81,7 @@ fn round_trip_in(service: &Service, view: View, address: &str) {
         assert!(operation.request.is(&service.namespace, name));
         assert!(operation.response.is(&service.namespace, &format!("{name}Response")));
         assert!(operation.qualified);
-        assert_eq!(operation.fault, Some(QName::new(&*service.namespace, "fault")));
+        assert_eq!(operation.fault, Some(QName::new(&*service.namespace, "faultDetail")));
     }
     let versions = match view.binding {
         Binding::Soap => &[SoapVersion::V11, SoapVersion::V12][..],
@@ -129,12 +129,60 @@ fn what_toolkits_need_is_there() {
                 || node.attribute(attribute).is_none()
         }));
     }
-    for element in nodes("element").chain(
-        nodes("operation")
-            .filter(|n| n.parent().is_some_and(|parent| parent.tag_name().name() == "portType")),
-    ) {
+    let within = |node: &roxmltree::Node<'_, '_>, name: &str| {
+        node.parent().is_some_and(|parent| parent.tag_name().name() == name)
+    };
+    // A wrapper is told of where its operation is.
+    let told = nodes("element").filter(|node| !within(node, "schema"));
+    for element in told.chain(nodes("operation").filter(|node| within(node, "portType"))) {
         let told = element.descendants().any(|node| node.tag_name().name() == "documentation");
         assert!(told, "{:?} is documented", element.attribute("name"));
+    }
+}
+
+/// What each of these was seen to stop at is in `schema`.
+#[test]
+fn what_older_readers_stop_at_is_not_there() {
+    let mut service = rich();
+    let mut method = Parameter::new("b_method", DataType::String);
+    method.choices = vec!["direct".to_owned()];
+    let operation = |name: &str, inputs: Vec<Parameter>| Operation {
+        name: name.to_owned(),
+        documentation: "It does.".to_owned(),
+        signature: Signature { inputs, outputs: Vec::new() },
+    };
+    service.operations.push(operation("a", vec![method.clone()]));
+    // `a` and `b_method`, `a_b` and `method`: their types have names of their own.
+    method.name = "method".to_owned();
+    method.choices.push("iterative".to_owned());
+    service.operations.push(operation("a_b", vec![method]));
+    round_trip(&service);
+    for data in [DataView::Plain, DataView::Xdescr] {
+        let view = View { data, ..View::default() };
+        let text = write(&service, &Interface::of(&service), view, ADDRESS);
+        let document = roxmltree::Document::parse(&text).unwrap();
+        let mut names = std::collections::HashSet::new();
+        for node in document.descendants().filter(roxmltree::Node::is_element) {
+            let parent = node.parent_element().map_or("", |parent| parent.tag_name().name());
+            let name = node.attribute("name");
+            match node.tag_name().name() {
+                "simpleType" if parent != "attribute" => assert!(names.insert(name.unwrap())),
+                "complexType" if parent == "schema" => assert!(names.insert(name.unwrap())),
+                "element" if parent == "schema" => assert_ne!(name, Some("fault")),
+                "annotation" if parent == "element" => {
+                    let own = node.next_siblings().any(|it| it.tag_name().name() == "complexType");
+                    assert!(!own, "{:?}", node.parent().unwrap().attribute("name"));
+                }
+                "annotation" if parent == "complexType" => {
+                    let element = node.parent_element().and_then(|it| it.parent_element()).unwrap();
+                    let name = element.attribute("name").unwrap_or_default();
+                    let wraps = Interface::of(&service).find(name).is_some();
+                    assert!(!wraps && !name.ends_with("Response"), "{name}");
+                }
+                _ => {}
+            }
+        }
+        assert!(names.contains("a_b_method") && names.contains("a_b_method_"), "{names:?}");
     }
 }
 
@@ -279,7 +327,7 @@ fn parameter(names: impl Strategy<Value = String>) -> impl Strategy<Value = Para
         )
         .prop_map(|name| DataType::from_name(name).unwrap()),
     ];
-    let marks = (any::<bool>(), any::<bool>(), any::<bool>());
+    let marks = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     let texts = (text(), text(), text());
     let options = (
         proptest::option::of(text()),
@@ -294,6 +342,7 @@ fn parameter(names: impl Strategy<Value = String>) -> impl Strategy<Value = Para
             parameter.optional = marks.0 || default.is_some();
             parameter.repeated = marks.1;
             parameter.allow_leading_dash = marks.2;
+            parameter.trim = marks.3;
             (parameter.default, parameter.min, parameter.max) = (default, min, max);
             parameter.choices = choices;
             parameter

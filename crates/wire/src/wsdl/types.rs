@@ -254,6 +254,7 @@ fn annotated(parameter: &mut Parameter, annotation: Node<'_, '_>) {
     parameter.min = told("min");
     parameter.max = told("max");
     parameter.allow_leading_dash = told("allowLeadingDash").is_some();
+    parameter.trim = told("trim").is_some();
     parameter.optional |= told("optional").is_some();
     let known = told("type").as_deref().and_then(DataType::from_name);
     if let Some(known) = known.filter(|known| known.is_binary() || known.as_array().is_some()) {

@@ -20,7 +20,10 @@ use crate::name::{OPTIONS, WSDL, WSDL_SOAP_11, WSDL_SOAP_12};
 /// Transport of a binding (WSDL 1.1 section 3.3).
 const HTTP: &str = "http://schemas.xmlsoap.org/soap/http";
 
-/// Local name of the fault's message.
+/// Name of the fault.
+const FAULT: &str = "fault";
+
+/// Local name of its message.
 const FAULT_MESSAGE: &str = "FaultMessage";
 
 /// The WSDL of a service at a public address.
@@ -51,7 +54,7 @@ pub fn write(service: &Service, interface: &Interface, view: View, address: &str
     for exposed in &interface.exposed {
         write_messages(&mut to, &exposed.name);
     }
-    write_message(&mut to, FAULT_MESSAGE, FAULT_ELEMENT, FAULT_ELEMENT);
+    write_message(&mut to, FAULT_MESSAGE, FAULT, FAULT_ELEMENT);
     if !headers.is_empty() {
         write_headers(&mut to, headers);
     }
@@ -107,7 +110,7 @@ fn write_port_type(to: &mut Markup, service: &Service, interface: &Interface) {
         to.empty("wsdl:input", &[("message", &format!("tns:{name}Request"))]);
         to.empty("wsdl:output", &[("message", &format!("tns:{name}Response"))]);
         let message = format!("tns:{FAULT_MESSAGE}");
-        to.empty("wsdl:fault", &[("name", FAULT_ELEMENT), ("message", &message)]);
+        to.empty("wsdl:fault", &[("name", FAULT), ("message", &message)]);
         to.close();
     }
     to.close();
@@ -133,8 +136,8 @@ fn write_binding(
             bound.write_message(to, headers);
             to.close();
         }
-        to.open("wsdl:fault", &[("name", FAULT_ELEMENT)]);
-        to.empty(bound.element("fault"), &[("name", FAULT_ELEMENT), ("use", "literal")]);
+        to.open("wsdl:fault", &[("name", FAULT)]);
+        to.empty(bound.element("fault"), &[("name", FAULT), ("use", "literal")]);
         to.close();
         to.close();
     }

@@ -101,8 +101,8 @@ fn write_values(to: &mut Markup, file: FileType) {
     annotate(to, "The bytes themselves.", &[], &[]);
     to.close();
     to.open("xs:element", &[("name", "XMLData")]);
-    annotate(to, "An XML file: its root element.", &[], &[]);
     to.open("xs:complexType", &[]);
+    annotate(to, "An XML file: its root element.", &[], &[]);
     to.open("xs:sequence", &[]);
     to.empty("xs:any", &[("namespace", "##any"), ("processContents", "lax")]);
     to.close();
@@ -127,8 +127,8 @@ fn write_options(to: &mut Markup) {
         to.close();
     }
     to.open("xs:element", &[("name", "outputs")]);
-    annotate(to, "How outputs are wanted; in an answer, how they came.", &[], &[]);
     to.open("xs:complexType", &[]);
+    annotate(to, "How outputs are wanted; in an answer, how they came.", &[], &[]);
     to.open("xs:sequence", &[]);
     let many = [("name", "output"), ("minOccurs", "0"), ("maxOccurs", "unbounded")];
     to.open("xs:element", &many);

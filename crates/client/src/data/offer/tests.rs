@@ -80,6 +80,11 @@ async fn the_whole_a_range_and_the_head_are_told_with_version_and_digest() {
         assert_eq!((told.status.as_u16(), &told.body[..]), (status, body), "{headers:?}");
         let range = told.head.get(header::CONTENT_RANGE).map(|range| range.to_str().unwrap());
         assert_eq!(range, content_range, "{headers:?}");
+        // RFC 9110, section 14.2.
+        let told = ask(url, "HEAD", headers).await.unwrap();
+        assert_eq!((told.status.as_u16(), &told.body[..]), (200, &b""[..]), "{headers:?}");
+        assert_eq!(told.head[header::CONTENT_LENGTH], "10");
+        assert!(!told.head.contains_key(header::CONTENT_RANGE));
     }
 }
 

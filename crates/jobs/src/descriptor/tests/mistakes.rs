@@ -84,6 +84,7 @@ fn mistakes_about_inputs() {
             "[input.n]\nallow_leading_dash = true",
             "3:22 \"true\" `allow_leading_dash` is for `string`, not `int`",
         ),
+        ("[input.n]\ntrim = true", "3:8 \"true\" `trim` is for `string`, not `int`"),
         (
             "[input.n]\noptional = false\ndefault = 1",
             "3:12 \"false\" an input with a `default` may be left out | leave out `optional`, or \

@@ -63,7 +63,7 @@ where
     let outcome = outcome.await;
     // A body that was never begun to be read told nothing.
     let form = form.unwrap_or_else(|| ReplyForm::of_head(head));
-    let (status, envelope, fault, release) = match outcome {
+    let (mut status, envelope, fault, release) = match outcome {
         Ok((exposed, reply)) => {
             let envelope = write_reply(&form, namespace, exposed, &reply.outputs, reply.job);
             (200, envelope, None, reply.release)
@@ -74,7 +74,12 @@ where
             (status, write_fault(&form, Some(namespace), &fault), Some(fault), None)
         }
     };
-    let packed = pack_reply(&envelope, &form);
+    let packed = if form.is_unwanted(fault.as_ref()) {
+        (status, memory) = (202, Reserved::default());
+        Packed::nothing()
+    } else {
+        pack_reply(&envelope, &form)
+    };
     Answer { status, packed, fault, verb, memory, release }
 }
 

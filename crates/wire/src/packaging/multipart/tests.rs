@@ -107,8 +107,45 @@ fn data_are_slices_of_their_chunk() {
 fn a_part_in_base64_is_decoded() {
     let message = b"--B\r\nContent-Transfer-Encoding: BASE64\r\n\r\naGVs\r\nbG8=\r\n--B--";
     assert_eq!(read_all("B", message).unwrap(), vec![(None, b"hello".to_vec())]);
-    let printable = b"--B\r\nContent-Transfer-Encoding: quoted-printable\r\n\r\n=3D\r\n--B--";
-    assert!(read_all("B", printable).unwrap_err().message.contains("quoted-printable"));
+}
+
+#[test]
+fn a_part_in_quoted_printable_is_decoded() {
+    let of = |content: &str| {
+        let encoding = "Content-Transfer-Encoding: Quoted-Printable";
+        let text = format!("--B\r\n{encoding}\r\n\r\n{content}\r\n--B\r\n\r\n=3D\r\n--B--");
+        let pieces: Vec<&[u8]> = text.as_bytes().chunks(1).collect();
+        read("B", &pieces, &WireLimits::default())
+    };
+    let parts = of("a=3D=\r\nb\r\nc=").unwrap();
+    assert_eq!(parts, vec![(None, b"a=b\r\nc".to_vec()), (None, b"=3D".to_vec())]);
+    assert!(of("=3").unwrap_err().message.contains("hexadecimal"));
+    let other = b"--B\r\nContent-Transfer-Encoding: x-uuencode\r\n\r\nx\r\n--B--";
+    let fault = read_all("B", other).unwrap_err();
+    assert!(fault.message.contains("x-uuencode") && fault.message.contains("base64"), "{fault}");
+}
+
+#[test]
+fn lines_may_end_as_the_first_boundarys_does() {
+    // What looks like a boundary with CR LF can be one with LF.
+    let bare = |text: &[u8]| -> Vec<u8> {
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        text.replace("--B\r\r\n", "--Bx\r\n").replace("\r\n", "\n").into()
+    };
+    for preamble in ["", "\r\n", "preamble\r\n--B-\r\n"] {
+        let message = bare(&tricky_message(preamble));
+        let expected: Parts =
+            tricky_parts().into_iter().map(|(id, content)| (id, bare(&content))).collect();
+        for size in [1, 2, 3, 7, usize::MAX] {
+            let chunks: Vec<&[u8]> = message.chunks(size).collect();
+            assert_eq!(read("B", &chunks, &WireLimits::default()).unwrap(), expected);
+        }
+    }
+    // With CR LF a bare line end is content, and a message of both is told.
+    let both = b"--B\r\n\r\nx\n--B--\r\n--B--";
+    assert_eq!(read_all("B", both).unwrap(), vec![(None, b"x\n--B--".to_vec())]);
+    let fault = read_all("B", b"--B\r\n\r\nx\n--B--\n").unwrap_err();
+    assert!(fault.message.contains("CR LF"), "{fault}");
 }
 
 #[test]

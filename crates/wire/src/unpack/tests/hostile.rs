@@ -295,6 +295,43 @@ fn envelopes_are_envelopes() {
 }
 
 #[test]
+fn envelopes_are_as_strict_as_their_specification() {
+    use FaultCode::{DataEncodingUnknown as Encoding, MalformedMessage as Malformed};
+    let must = |told: &str| format!("<e:Header><w:h xmlns:w='urn:w' e:mustUnderstand='{told}'/>");
+    let encoded = |tag: &str, style: &str| format!("<{tag} e:encodingStyle='{style}'");
+    let section_5 = "http://www.w3.org/2003/05/soap-encoding";
+    let none = "http://www.w3.org/2003/05/soap-envelope/encoding/none";
+    for (from, to, older, newer) in [
+        ("<e:Header>", must("wrong"), Some(Malformed), Some(Malformed)),
+        ("<e:Header>", must("9"), Some(Malformed), Some(Malformed)),
+        ("<e:Header>", must("false"), None, None),
+        ("<e:Header>", must(" 0 "), None, None),
+        ("<e:Envelope", "<e:Envelope id='1'".to_owned(), Some(Malformed), Some(Malformed)),
+        ("<e:Envelope", "<e:Envelope xml:lang='en'".to_owned(), None, None),
+        ("<e:Envelope", encoded("e:Envelope", section_5), None, Some(Malformed)),
+        ("<e:Header", encoded("e:Header", section_5), None, Some(Malformed)),
+        ("<e:Body", encoded("e:Body", none), None, Some(Malformed)),
+        ("<s:call", encoded("s:call", "urn:mine"), None, Some(Encoding)),
+        ("<data", encoded("data", "urn:mine"), None, Some(Encoding)),
+        ("<s:call", encoded("s:call", section_5), None, None),
+        ("<data", encoded("data", none), None, None),
+        ("</e:Body>", "</e:Body><w:x xmlns:w='urn:w'/>".to_owned(), None, Some(Malformed)),
+        ("</e:Body>", "</e:Body><e:Header/>".to_owned(), Some(Malformed), Some(Malformed)),
+        ("<e:Header>", "<e:Header/><e:Header>".to_owned(), Some(Malformed), Some(Malformed)),
+    ] {
+        for (version, code) in [(SoapVersion::V11, older), (SoapVersion::V12, newer)] {
+            let text = envelope(version, "", "<data/>").replacen(from, &to, 1);
+            let read = Message::plain(&*text).both();
+            assert_eq!(read.err().map(|fault| fault.code), code, "{version:?} {to}");
+        }
+    }
+    let header = "<h xmlns='urn:w' e:encodingStyle='urn:mine'/>";
+    let fault = refused(&Message::plain(envelope(SoapVersion::V12, header, "<data/>")));
+    assert_eq!(fault.code, Encoding);
+    assert!(fault.message.contains("urn:mine"), "{fault}");
+}
+
+#[test]
 fn actions_and_headers_are_checked() {
     let message = |action: &'static str| Message { soap_action: Some(action), ..call("<data/>") };
     assert!(message("\"urn:test#call\"").both().is_ok());
@@ -316,6 +353,26 @@ fn actions_and_headers_are_checked() {
                   http://10.0.0.1/</a:Address></a:ReplyTo>";
     let fault = refused(&Message::plain(envelope(SoapVersion::V12, header, "<data/>")));
     assert_eq!(fault.code, FaultCode::InvalidAddressing);
+    let acts = |action: &str| {
+        let wsa = "http://www.w3.org/2005/08/addressing";
+        let header = format!("<a:Action xmlns:a='{wsa}'>{action}</a:Action>");
+        let message = Message::plain(envelope(SoapVersion::V12, &header, "<data/>"));
+        let interface = interface();
+        message
+            .request(&[usize::MAX])
+            .0
+            .unwrap()
+            .verb(NS, &interface)
+            .map(|found| found.name.clone())
+    };
+    for good in ["urn:test#call", "urn:test/port/callRequest", "urn:elsewhere"] {
+        assert_eq!(acts(good).unwrap(), "call", "{good}");
+    }
+    for bad in ["urn:test#spawn", "urn:test/port/spawnRequest"] {
+        let fault = acts(bad).unwrap_err();
+        assert_eq!(fault.code, FaultCode::ActionMismatch);
+        assert!(fault.message.contains("spawn") && fault.message.contains("call"), "{fault}");
+    }
     let header = "<o:key xmlns:o='urn:fishplate:options:1'> k-1 </o:key>";
     let (request, _) = Message::plain(envelope(SoapVersion::V11, header, "<data/>")).request(&[9]);
     assert_eq!(request.unwrap().options.key.as_deref(), Some("k-1"));
