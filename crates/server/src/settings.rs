@@ -445,6 +445,7 @@ limits! {
     transfer_time Time data.transfer.time, "How long a transfer may take, all its attempts together.";
     transfer_connect Time data.transfer.connect, "How long a transfer's connection may take to be made.";
     transfer_redirects Count data.transfer.redirects, "Redirects that a transfer follows.";
+    transfer_interim Count data.transfer.interim, "Interim answers (1xx) to one request of a transfer.";
     transfer_connections Count data.transfer.connections, "Connections over which one large payload comes.";
     transfers_running Count data.transfer.running, "Fetches that run at once; more wait.";
     transfers_per_owner Count data.transfer.per_owner, "Fetches of one caller that run at once; more wait.";
