@@ -116,6 +116,10 @@ pub struct DataSettings {
     pub session_quota: Option<u64>,
     /// How many files one session may have.
     pub session_files: usize,
+    /// Sessions that all owners have together.
+    pub sessions_open: usize,
+    /// Sessions that one owner has.
+    pub sessions_per_owner: usize,
     /// How long a session may idle, unless its owner asks for less.
     pub session_idle: Duration,
 }
@@ -140,6 +144,8 @@ impl Default for DataSettings {
             transfer: TransferSettings::default(),
             session_quota: Some(100 << 30),
             session_files: 10_000,
+            sessions_open: 100_000,
+            sessions_per_owner: 10_000,
             session_idle: Duration::from_secs(24 * 3600),
         }
     }
@@ -166,6 +172,8 @@ impl DataSettings {
         SessionSettings {
             quota: self.session_quota,
             files: self.session_files,
+            open: self.sessions_open,
+            per_owner: self.sessions_per_owner,
             idle: self.session_idle,
             disk_reserve,
             ..SessionSettings::new(directory)
@@ -395,7 +403,7 @@ limits! {
     retention Time jobs.retention, "How long an ended job is kept.";
     keep_jobs Count jobs.keep_jobs, "Ended jobs that are kept; the oldest go first.";
     disk_quota Bytes jobs.disk_quota, "What ended jobs may occupy before new ones are refused.";
-    disk_reserve Bytes jobs.disk_reserve, "What must stay free on the disk; new jobs are refused and running ones stopped below it.";
+    disk_reserve Bytes jobs.disk_reserve, "What must stay free on the disk, and as large a part of the files (inodes) that it can hold; new jobs are refused below it, and running ones stopped if it is bytes that are missing.";
     lease Time jobs.lease, "How long a claim on a job lasts if its holder does not renew it.";
     max_fetching Count jobs.max_fetching, "Jobs that one process fetches data for at once.";
     owner_fetching Count jobs.owner_fetching, "Jobs of one owner that one process fetches data for at once.";
@@ -436,6 +444,8 @@ limits! {
     reference_size Bytes jobs.reference_size, "Outputs from this size on are references where the caller leaves it to the server.";
     session_quota Bytes data.session_quota, "What the files of one session may occupy.";
     session_files Count data.session_files, "Files of one session.";
+    sessions_open Count data.sessions_open, "Sessions that are open at once.";
+    sessions_per_owner Count data.sessions_per_owner, "Sessions of one owner that are open at once; callers without a name are one owner.";
     session_idle Time data.session_idle, "How long a session may idle.";
     pool_idle Time data.pool_idle, "How long data stays in the pool that nobody granted, pinned or used.";
     transfer_size Bytes data.transfer.size, "One payload that is fetched.";
