@@ -34,8 +34,10 @@ pub struct Settings {
     pub function_time: Duration,
     /// Bytes of payloads that a message to a function may hold in memory; what is more is spooled.
     pub function_memory: usize,
-    /// Connections at once; more wait to be accepted.
+    /// Connections at once; the one that has idled longest makes room for another.
     pub max_connections: usize,
+    /// Connections of one peer's address at once.
+    pub connections_per_peer: usize,
     /// How long a connection may take to send a request's header, and may idle between requests.
     pub header_timeout: Duration,
     /// How long a body may stall.
@@ -69,6 +71,7 @@ impl Settings {
             function_time: Duration::from_secs(300),
             function_memory: 256 << 20,
             max_connections: 8192,
+            connections_per_peer: 1024,
             header_timeout: Duration::from_secs(75),
             body_stall: Duration::from_secs(30),
             body_rate: 1024,
@@ -272,6 +275,7 @@ const NEVER_ZERO: &[&str] = &[
     "max_running",
     "lease",
     "max_connections",
+    "connections_per_peer",
     "header_timeout",
     "body_stall",
     "answer_stall",
@@ -414,7 +418,8 @@ limits! {
     functions_queued Count faces.functions_queued, "Calls of functions that wait; one more is refused.";
     function_time Time faces.function_time, "How long a call of a function may take, unless the function says otherwise.";
     function_memory Bytes faces.function_memory, "Payloads of a message to a function that are kept in memory; the rest is spooled. Arrays that a function takes into memory may have as much together.";
-    max_connections Count faces.max_connections, "Connections at once; more wait to be accepted.";
+    max_connections Count faces.max_connections, "Connections at once; the one that has idled longest makes room for another.";
+    connections_per_peer Count faces.connections_per_peer, "Connections of one address at once; its own that has idled longest makes room, and if none idles, one more is refused. A proxy has one address.";
     header_timeout Time faces.header_timeout, "How long a request's header may take, and a connection may idle.";
     body_stall Time faces.body_stall, "How long a body may stall.";
     body_rate Bytes faces.body_rate, "What a body must bring a second on average, once body_stall has passed.";

@@ -21,6 +21,7 @@ mod names;
 mod papers;
 mod processes;
 mod proxy;
+mod readers;
 mod references;
 mod restart;
 mod run;

@@ -1,10 +1,12 @@
 //! HTTP/1.1: connections, bodies and their limits. What a request means is the faces' affair.
 
 pub mod body;
+mod connections;
 mod direct;
 mod file;
 mod linger;
 mod listen;
+mod message;
 mod reply;
 mod route;
 mod stall;

@@ -1,0 +1,118 @@
+//! A server of this process, and requests to it by hand.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use fishplate_contract::SystemClock;
+use fishplate_jobs::engine::{self, Engine};
+use fishplate_jobs::executor::fake::FakeExecutor;
+use fishplate_jobs::function::builtin;
+use fishplate_jobs::function::plan::WorkerProgram;
+use fishplate_jobs::store::memory::MemoryStore;
+use fishplate_server::host::{Handler, Host, Place};
+use fishplate_server::settings::Limits;
+use fishplate_server::spool::SpoolDirectory;
+use fishplate_server::{assembly, http, sessions};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+/// Serves the functions `matrix`, sessions and data until it is dropped.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    serving: JoinHandle<()>,
+    _data: TempDir,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Self {
+        Self::with(|_| ()).await
+    }
+
+    pub(crate) async fn with(change: impl FnOnce(&mut Limits)) -> Self {
+        let data = TempDir::new().unwrap();
+        let listening = http::bind("127.0.0.1:0").await.unwrap();
+        let address = listening.address();
+        let mut limits = Limits::new(data.path().to_owned(), format!("http://{address}"));
+        limits.jobs.disk_reserve = 0;
+        change(&mut limits);
+        let host = host(&limits);
+        let serving = tokio::spawn(listening.serve(host));
+        Self { address, serving, _data: data }
+    }
+
+    /// What comes back, to the end of the connection.
+    pub(crate) async fn ask(&self, request: &str) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        read(&mut stream).await
+    }
+
+    pub(crate) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// What comes to the end of the connection.
+pub(crate) async fn read(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).await.unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The status of an answer.
+pub(crate) fn status(answer: &str) -> u16 {
+    answer.split(' ').nth(1).and_then(|code| code.parse().ok()).expect("a status")
+}
+
+/// A call of a function with these children of its element.
+pub(crate) fn call(function: &str, children: &str) -> String {
+    format!(
+        "<S:Envelope xmlns:S=\"http://schemas.xmlsoap.org/soap/envelope/\"><S:Body>\
+         <t:{function} xmlns:t=\"urn:fishplate:matrix\">{children}</t:{function}>\
+         </S:Body></S:Envelope>"
+    )
+}
+
+/// A request with these fields and this body, after which the connection ends.
+pub(crate) fn request(line: &str, fields: &str, body: &str) -> String {
+    let length = body.len();
+    format!(
+        "{line} HTTP/1.1\r\n{fields}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+}
+
+fn host(limits: &Limits) -> Arc<Host> {
+    let data = limits.jobs.data.clone();
+    let settings = engine::Settings { disk_reserve: 0, ..engine::Settings::new(data.clone()) };
+    let engine = Engine::new(
+        settings,
+        Arc::new(MemoryStore::default()),
+        Arc::new(FakeExecutor::new(1)),
+        Arc::new(SystemClock),
+    );
+    let worker = WorkerProgram {
+        program: "/bin/false".into(),
+        arguments: Vec::new(),
+        environment: data.join("environment.json"),
+    };
+    let functions = builtin::NAMES.iter().filter_map(|name| builtin::named(name));
+    let mut handlers: Vec<Handler> = functions.map(Handler::Functions).collect();
+    handlers.push(Handler::Sessions(Box::new(sessions::service())));
+    Arc::new(Host::new(
+        limits.faces.clone(),
+        Place::Below,
+        engine.unwrap(),
+        assembly::data(limits).unwrap(),
+        SpoolDirectory::open(&data, 0).unwrap(),
+        worker,
+        handlers,
+    ))
+}
