@@ -20,6 +20,10 @@ pub struct Settings {
     /// The header in which a trusted proxy in front of us names the caller; `None`: everybody is
     /// anonymous.
     pub user_header: Option<String>,
+    /// Names of this server beside those of its listener and its public URL; `*`: any.
+    pub allow_hosts: Vec<String>,
+    /// Origins whose pages may send to this server beside its own; `*`: any.
+    pub allow_origins: Vec<String>,
     /// Limits on messages.
     pub wire: WireLimits,
     /// Bytes of memory that all messages being read may hold together; more wait for their turn.
@@ -63,6 +67,8 @@ impl Settings {
         Self {
             public_url,
             user_header: None,
+            allow_hosts: Vec::new(),
+            allow_origins: Vec::new(),
             wire: WireLimits::default(),
             message_memory: 1 << 30,
             key_length: 256,

@@ -23,9 +23,10 @@ use tokio::time::timeout;
 use super::connections::{Connections, Place};
 use super::direct::{Direct, Outlet};
 use super::linger::{Lingering, Wanted};
+use super::origin::Boundary;
 use super::reply::Reply;
 use super::respond;
-use super::route::{is_open, unnamed};
+use super::route::{is_open, not_for_us, unnamed};
 use super::stall::Unstalled;
 use super::timer::ConnectionTimer;
 use crate::host::Host;
@@ -55,6 +56,8 @@ const TELLING: Duration = Duration::from_secs(1);
 pub struct Listening {
     listener: TcpListener,
     address: SocketAddr,
+    /// The host that it was told to bind.
+    name: String,
 }
 
 /// Binds an address such as `127.0.0.1:8080` or `localhost:8080`; port 0 picks a free one.
@@ -62,11 +65,12 @@ pub struct Listening {
 /// # Errors
 /// What the system says: in use, not ours, not allowed.
 pub async fn bind(address: &str) -> io::Result<Listening> {
+    let name = address.rsplit_once(':').map_or("", |(name, _)| name).to_owned();
     let listener = TcpListener::bind(address).await?;
     // Those that are accepted have it from the listener. Where there is no such bound, memory is lost only.
     let _ = SockRef::from(&listener).set_tcp_notsent_lowat(UNSENT);
     let address = listener.local_addr()?;
-    Ok(Listening { listener, address })
+    Ok(Listening { listener, address, name })
 }
 
 impl Listening {
@@ -81,6 +85,8 @@ impl Listening {
         let most = allowed_connections(settings.max_connections);
         let connections = Connections::new(most, settings.connections_per_peer);
         let telling = Arc::new(Semaphore::new(TOLD_AT_ONCE));
+        let boundary = Boundary::of_listener(self.address.ip(), &self.name, settings);
+        let boundary = Arc::new(boundary);
         loop {
             let (stream, peer) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
@@ -103,17 +109,17 @@ impl Listening {
                 }
                 continue;
             };
-            let host = Arc::clone(&host);
+            let (host, boundary) = (Arc::clone(&host), Arc::clone(&boundary));
             tokio::spawn(async move {
                 host.metrics.connected();
-                connection(&host, stream, Arc::new(place)).await;
+                connection(&host, &boundary, stream, Arc::new(place)).await;
                 host.metrics.disconnected();
             });
         }
     }
 }
 
-async fn connection(host: &Arc<Host>, stream: TcpStream, place: Arc<Place>) {
+async fn connection(host: &Arc<Host>, boundary: &Boundary, stream: TcpStream, place: Arc<Place>) {
     // Small answers must not wait for more to come.
     let _ = stream.set_nodelay(true);
     let (outlet, linger, place) = (&Outlet::default(), &Wanted::default(), &place);
@@ -122,7 +128,7 @@ async fn connection(host: &Arc<Host>, stream: TcpStream, place: Arc<Place>) {
     let stream = Lingering::new(stream, host.settings.drain_time, linger.clone());
     let service = service_fn(|request: Request<HyperBody>| async move {
         let busy = place.busy();
-        let mut reply = answer(host, request).await;
+        let mut reply = answer(host, boundary, request).await;
         if reply.headers().contains_key(header::CONNECTION) {
             // Not all of the request was read.
             linger.ask();
@@ -149,7 +155,12 @@ async fn connection(host: &Arc<Host>, stream: TcpStream, place: Arc<Place>) {
     }
 }
 
-async fn answer(host: &Arc<Host>, request: Request<HyperBody>) -> Reply {
+async fn answer(host: &Arc<Host>, boundary: &Boundary, request: Request<HyperBody>) -> Reply {
+    let (parts, body) = request.into_parts();
+    if let Err(refusal) = boundary.check(&parts) {
+        return not_for_us(&refusal);
+    }
+    let request = Request::from_parts(parts, body);
     match principal(host, request.headers()) {
         Ok(principal) => respond(host, request, principal).await,
         // Other servers fetch data here, and nobody in front of us knows them.

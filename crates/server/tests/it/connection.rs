@@ -65,9 +65,10 @@ async fn a_sender_who_waits_is_told_to_go_on_if_the_body_is_wanted() {
     stream.read_exact(&mut said[..12]).await.unwrap();
     assert_eq!(&said[..12], b"HTTP/1.1 201");
     // Who is refused is not asked for what nobody wants.
-    for (line, fields, expected) in
-        [("PUT /data/a", "Host: localhost\r\nContent-Range: bytes 0-3/9\r\n", "400")]
-    {
+    for (line, fields, expected) in [
+        ("PUT /data/a", "Host: localhost\r\nContent-Range: bytes 0-3/9\r\n", "400"),
+        ("PUT /data/a", "Host: evil.example\r\n", "421"),
+    ] {
         let mut stream = server.connect().await;
         stream.write_all(head(line, fields).as_bytes()).await.unwrap();
         stream.read_exact(&mut said[..12]).await.unwrap();
