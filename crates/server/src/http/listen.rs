@@ -9,7 +9,7 @@ use std::time::Duration;
 use fishplate_contract::Principal;
 use hyper::Request;
 use hyper::body::Incoming as HyperBody;
-use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::header::{HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 use super::connections::{Connections, Place};
 use super::direct::{Direct, Outlet};
-use super::linger::{Lingering, Wanted};
+use super::linger::Lingering;
 use super::origin::Boundary;
 use super::reply::Reply;
 use super::respond;
@@ -122,17 +122,13 @@ impl Listening {
 async fn connection(host: &Arc<Host>, boundary: &Boundary, stream: TcpStream, place: Arc<Place>) {
     // Small answers must not wait for more to come.
     let _ = stream.set_nodelay(true);
-    let (outlet, linger, place) = (&Outlet::default(), &Wanted::default(), &place);
+    let (outlet, place) = (&Outlet::default(), &place);
     let stream = Direct::new(stream, outlet.clone());
     let stream = Unstalled::new(stream, host.settings.answer_stall, Some(Arc::clone(place)));
-    let stream = Lingering::new(stream, host.settings.drain_time, linger.clone());
+    let stream = Lingering::new(stream, host.settings.drain_time);
     let service = service_fn(|request: Request<HyperBody>| async move {
         let busy = place.busy();
         let mut reply = answer(host, boundary, request).await;
-        if reply.headers().contains_key(header::CONNECTION) {
-            // Not all of the request was read.
-            linger.ask();
-        }
         reply.body_mut().through(outlet);
         reply.body_mut().keep_busy(busy);
         Ok::<_, Infallible>(reply)
