@@ -16,6 +16,7 @@ mod disk;
 mod forms;
 mod full_disk;
 mod functions;
+mod hosts;
 mod limits;
 mod names;
 mod papers;
