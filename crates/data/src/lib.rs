@@ -7,11 +7,13 @@
 //! - [`place`](mod@place): bringing one into a directory
 //! - [`session`]: directories of files that jobs share
 //! - [`progress`]: how far a transfer is
+//! - [`disk`]: what a file system has left
 //! - [`settings`]: what the operator says of them
 //! - [`transfer`]: the trait of transports, and one file a transport
 //! - [`policy`]: which addresses may be asked
 //! - [`resolve`]: from a reference to data that is here
 
+pub mod disk;
 pub mod grant;
 pub mod lease;
 pub mod place;

@@ -2,7 +2,9 @@
 //! and on standard input, the answer goes to standard output.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,14 +18,15 @@ use hyper::{Request, Uri};
 use tokio::sync::mpsc;
 
 use crate::host::Host;
-use crate::http::respond;
+use crate::http::origin::Boundary;
+use crate::http::{not_for_us, respond};
 
 /// What is read of standard input at once.
 const CHUNK: usize = 256 << 10;
 
-/// The variables of a CGI request.
+/// The variables of a CGI request. They hold what the caller sent, which need not be UTF-8.
 #[derive(Clone, Debug, Default)]
-pub struct Variables(BTreeMap<String, String>);
+pub struct Variables(BTreeMap<String, OsString>);
 
 /// A request that is none.
 #[derive(Debug, thiserror::Error)]
@@ -45,20 +48,27 @@ pub enum CgiError {
 impl Variables {
     /// Those of this process.
     pub fn of_process() -> Self {
-        Self(std::env::vars().collect())
+        Self::new(std::env::vars_os())
     }
 
     /// These.
-    pub fn new(variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        Self(variables.into_iter().collect())
+    pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        // No variable of CGI has a name that is not UTF-8.
+        let told = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
+        Self(variables.into_iter().filter_map(told).collect())
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    fn get(&self, name: &'static str) -> Result<Option<&str>, CgiError> {
+        let Some(value) = self.0.get(name).filter(|value| !value.is_empty()) else {
+            return Ok(None);
+        };
+        let text = value.to_str();
+        text.map(Some)
+            .ok_or_else(|| CgiError::Unusable(name, format!("{} (not UTF-8)", value.display())))
     }
 
     fn need(&self, name: &'static str) -> Result<&str, CgiError> {
-        self.get(name).ok_or(CgiError::NotCgi(name))
+        self.get(name)?.ok_or(CgiError::NotCgi(name))
     }
 
     /// The address by which the caller reached this script, without the query: what we publish
@@ -67,19 +77,22 @@ impl Variables {
     /// # Errors
     /// If this is no CGI request.
     pub fn script_url(&self) -> Result<String, CgiError> {
-        let secure = self.get("HTTPS").is_some_and(|on| on.eq_ignore_ascii_case("on"))
-            || self.get("REQUEST_SCHEME") == Some("https");
+        let secure = self.get("HTTPS")?.is_some_and(|on| on.eq_ignore_ascii_case("on"))
+            || self.get("REQUEST_SCHEME")? == Some("https");
         let (scheme, usual) = if secure { ("https", "443") } else { ("http", "80") };
         // Whose idea of the name this is depends on the web server (Apache's `UseCanonicalName`).
         let name = self.need("SERVER_NAME")?;
-        let port = self.get("SERVER_PORT").filter(|port| *port != usual);
+        let port = self.get("SERVER_PORT")?.filter(|port| *port != usual);
         let port = port.map_or_else(String::new, |port| format!(":{port}"));
         Ok(format!("{scheme}://{name}{port}{}", self.need("SCRIPT_NAME")?))
     }
 
     /// Who calls, if the web server has authenticated somebody.
-    pub fn principal(&self) -> Principal {
-        self.get("REMOTE_USER").map_or_else(Principal::anonymous, Principal::named)
+    ///
+    /// # Errors
+    /// If the name is not UTF-8: nobody else's name stands for it.
+    pub fn principal(&self) -> Result<Principal, CgiError> {
+        Ok(self.get("REMOTE_USER")?.map_or_else(Principal::anonymous, Principal::named))
     }
 
     /// The request for the service of that name, with its body on `input`.
@@ -89,9 +102,9 @@ impl Variables {
         input: R,
     ) -> Result<Request<InputBody>, CgiError> {
         let method = self.need("REQUEST_METHOD")?;
-        let query = self.get("QUERY_STRING").map_or_else(String::new, |query| format!("?{query}"));
+        let query = self.get("QUERY_STRING")?.map_or_else(String::new, |query| format!("?{query}"));
         // What is behind the script's name is the data's face, or the service of sessions.
-        let behind = self.get("PATH_INFO").filter(|path| !path.trim_matches('/').is_empty());
+        let behind = self.get("PATH_INFO")?.filter(|path| !path.trim_matches('/').is_empty());
         let path = match behind {
             Some(path) => path.split('/').map(encoded).collect::<Vec<_>>().join("/"),
             None => format!("/{service}"),
@@ -99,9 +112,9 @@ impl Variables {
         let uri: Uri = format!("{path}{query}")
             .parse()
             .map_err(|_| CgiError::Unusable("PATH_INFO", format!("{path}{query}")))?;
-        let length = match self.get("CONTENT_LENGTH") {
+        let length = match self.get("CONTENT_LENGTH")? {
             // A web server that takes chunked messages leaves it out and closes the input.
-            None if self.get("HTTP_TRANSFER_ENCODING").is_some() => None,
+            None if self.0.contains_key("HTTP_TRANSFER_ENCODING") => None,
             None => Some(0),
             Some(text) => Some(
                 text.parse().map_err(|_| CgiError::Unusable("CONTENT_LENGTH", text.to_owned()))?,
@@ -114,7 +127,7 @@ impl Variables {
                 name => name.strip_prefix("HTTP_").map(|name| name.replace('_', "-")),
             };
             let header = header.and_then(|name| name.parse::<HeaderName>().ok());
-            if let (Some(header), Ok(value)) = (header, HeaderValue::from_str(value)) {
+            if let (Some(header), Ok(value)) = (header, HeaderValue::from_bytes(value.as_bytes())) {
                 request = request.header(header, value);
             }
         }
@@ -137,7 +150,11 @@ pub async fn answer(
 ) -> Result<(), CgiError> {
     let request = variables.request(service, input)?;
     let head_only = request.method() == hyper::Method::HEAD;
-    let reply = respond(host, request, variables.principal()).await;
+    let (asked, input) = request.into_parts();
+    let reply = match Boundary::of_script(&host.settings).check(&asked) {
+        Ok(()) => respond(host, Request::from_parts(asked, input), variables.principal()?).await,
+        Err(refusal) => not_for_us(&refusal),
+    };
     let (parts, mut body) = reply.into_parts();
     let mut write = |bytes: &[u8]| output.write_all(bytes).map_err(CgiError::Write);
     let reason = parts.status.canonical_reason().unwrap_or("");
@@ -145,7 +162,7 @@ pub async fn answer(
     for (name, value) in &parts.headers {
         // How connections are kept is the web server's affair.
         if *name != hyper::header::CONNECTION {
-            write(name.as_str().as_bytes())?;
+            write(title_case(name.as_str()).as_bytes())?;
             write(b": ")?;
             write(value.as_bytes())?;
             write(b"\r\n")?;
@@ -166,6 +183,17 @@ pub async fn answer(
     output.flush().map_err(CgiError::Write)?;
     host.engine.settle().await;
     Ok(())
+}
+
+/// A field's name as the specifications write it, and as a listener of ours does.
+fn title_case(name: &str) -> String {
+    let mut begins = true;
+    let cased = name.chars().map(|c| {
+        let c = if begins { c.to_ascii_uppercase() } else { c };
+        begins = c == '-';
+        c
+    });
+    cased.collect()
 }
 
 /// A segment of a path, which the web server has decoded, as it stands in an address.
@@ -226,6 +254,8 @@ impl Body for InputBody {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStringExt as _;
+
     use super::*;
 
     fn variables(more: &[(&str, &str)]) -> Variables {
@@ -236,8 +266,7 @@ mod tests {
             ("SERVER_PORT", "80"),
             ("SCRIPT_NAME", "/cgi-bin/sample.cgi"),
         ];
-        let all =
-            usual.iter().chain(more).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let all = usual.iter().chain(more).map(|(name, value)| ((*name).into(), (*value).into()));
         Variables::new(all)
     }
 
@@ -272,6 +301,31 @@ mod tests {
         let variables = variables(&[("CONTENT_LENGTH", "50")]);
         let request = variables.request("s", &b"short"[..]).unwrap();
         assert!(request.into_body().collect().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn what_is_not_utf8_harms_only_what_needs_text() {
+        let broken = || OsString::from_vec(b"J\xf6rg".to_vec());
+        let with = |name: &str| {
+            let mut variables = variables(&[]);
+            variables.0.insert(name.to_owned(), broken());
+            variables
+        };
+        let passed = with("HTTP_X_NAME").request("s", io::empty()).unwrap();
+        assert_eq!(passed.headers()["x-name"].as_bytes(), b"J\xf6rg");
+        let mut unnamed = variables(&[]);
+        unnamed.0.extend(Variables::new([(broken(), broken())]).0);
+        assert!(unnamed.request("s", io::empty()).is_ok());
+        // Who was authenticated is not taken for anybody else.
+        let error = with("REMOTE_USER").principal().unwrap_err();
+        assert!(error.to_string().contains("REMOTE_USER"), "{error}");
+        assert!(with("QUERY_STRING").request("s", io::empty()).is_err());
+    }
+
+    #[test]
+    fn names_of_fields_are_written_as_specifications_do() {
+        assert_eq!(title_case("x-content-type-options"), "X-Content-Type-Options");
+        assert_eq!(title_case("etag"), "Etag");
     }
 
     #[test]

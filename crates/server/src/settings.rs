@@ -20,6 +20,10 @@ pub struct Settings {
     /// The header in which a trusted proxy in front of us names the caller; `None`: everybody is
     /// anonymous.
     pub user_header: Option<String>,
+    /// Names of this server beside those of its listener and its public URL; `*`: any.
+    pub allow_hosts: Vec<String>,
+    /// Origins whose pages may send to this server beside its own; `*`: any.
+    pub allow_origins: Vec<String>,
     /// Limits on messages.
     pub wire: WireLimits,
     /// Bytes of memory that all messages being read may hold together; more wait for their turn.
@@ -34,8 +38,10 @@ pub struct Settings {
     pub function_time: Duration,
     /// Bytes of payloads that a message to a function may hold in memory; what is more is spooled.
     pub function_memory: usize,
-    /// Connections at once; more wait to be accepted.
+    /// Connections at once; the one that has idled longest makes room for another.
     pub max_connections: usize,
+    /// Connections of one peer's address at once.
+    pub connections_per_peer: usize,
     /// How long a connection may take to send a request's header, and may idle between requests.
     pub header_timeout: Duration,
     /// How long a body may stall.
@@ -61,6 +67,8 @@ impl Settings {
         Self {
             public_url,
             user_header: None,
+            allow_hosts: Vec::new(),
+            allow_origins: Vec::new(),
             wire: WireLimits::default(),
             message_memory: 1 << 30,
             key_length: 256,
@@ -69,6 +77,7 @@ impl Settings {
             function_time: Duration::from_secs(300),
             function_memory: 256 << 20,
             max_connections: 8192,
+            connections_per_peer: 1024,
             header_timeout: Duration::from_secs(75),
             body_stall: Duration::from_secs(30),
             body_rate: 1024,
@@ -116,6 +125,10 @@ pub struct DataSettings {
     pub session_quota: Option<u64>,
     /// How many files one session may have.
     pub session_files: usize,
+    /// Sessions that all owners have together.
+    pub sessions_open: usize,
+    /// Sessions that one owner has.
+    pub sessions_per_owner: usize,
     /// How long a session may idle, unless its owner asks for less.
     pub session_idle: Duration,
 }
@@ -140,6 +153,8 @@ impl Default for DataSettings {
             transfer: TransferSettings::default(),
             session_quota: Some(100 << 30),
             session_files: 10_000,
+            sessions_open: 100_000,
+            sessions_per_owner: 10_000,
             session_idle: Duration::from_secs(24 * 3600),
         }
     }
@@ -166,6 +181,8 @@ impl DataSettings {
         SessionSettings {
             quota: self.session_quota,
             files: self.session_files,
+            open: self.sessions_open,
+            per_owner: self.sessions_per_owner,
             idle: self.session_idle,
             disk_reserve,
             ..SessionSettings::new(directory)
@@ -264,6 +281,7 @@ const NEVER_ZERO: &[&str] = &[
     "max_running",
     "lease",
     "max_connections",
+    "connections_per_peer",
     "header_timeout",
     "body_stall",
     "answer_stall",
@@ -395,7 +413,7 @@ limits! {
     retention Time jobs.retention, "How long an ended job is kept.";
     keep_jobs Count jobs.keep_jobs, "Ended jobs that are kept; the oldest go first.";
     disk_quota Bytes jobs.disk_quota, "What ended jobs may occupy before new ones are refused.";
-    disk_reserve Bytes jobs.disk_reserve, "What must stay free on the disk; new jobs are refused and running ones stopped below it.";
+    disk_reserve Bytes jobs.disk_reserve, "What must stay free on the disk, and as large a part of the files (inodes) that it can hold; new jobs are refused below it, and running ones stopped if it is bytes that are missing.";
     lease Time jobs.lease, "How long a claim on a job lasts if its holder does not renew it.";
     max_fetching Count jobs.max_fetching, "Jobs that one process fetches data for at once.";
     owner_fetching Count jobs.owner_fetching, "Jobs of one owner that one process fetches data for at once.";
@@ -406,7 +424,8 @@ limits! {
     functions_queued Count faces.functions_queued, "Calls of functions that wait; one more is refused.";
     function_time Time faces.function_time, "How long a call of a function may take, unless the function says otherwise.";
     function_memory Bytes faces.function_memory, "Payloads of a message to a function that are kept in memory; the rest is spooled. Arrays that a function takes into memory may have as much together.";
-    max_connections Count faces.max_connections, "Connections at once; more wait to be accepted.";
+    max_connections Count faces.max_connections, "Connections at once; the one that has idled longest makes room for another.";
+    connections_per_peer Count faces.connections_per_peer, "Connections of one address at once; its own that has idled longest makes room, and if none idles, one more is refused. A proxy has one address.";
     header_timeout Time faces.header_timeout, "How long a request's header may take, and a connection may idle.";
     body_stall Time faces.body_stall, "How long a body may stall.";
     body_rate Bytes faces.body_rate, "What a body must bring a second on average, once body_stall has passed.";
@@ -436,6 +455,8 @@ limits! {
     reference_size Bytes jobs.reference_size, "Outputs from this size on are references where the caller leaves it to the server.";
     session_quota Bytes data.session_quota, "What the files of one session may occupy.";
     session_files Count data.session_files, "Files of one session.";
+    sessions_open Count data.sessions_open, "Sessions that are open at once.";
+    sessions_per_owner Count data.sessions_per_owner, "Sessions of one owner that are open at once; callers without a name are one owner.";
     session_idle Time data.session_idle, "How long a session may idle.";
     pool_idle Time data.pool_idle, "How long data stays in the pool that nobody granted, pinned or used.";
     transfer_size Bytes data.transfer.size, "One payload that is fetched.";
@@ -445,6 +466,7 @@ limits! {
     transfer_time Time data.transfer.time, "How long a transfer may take, all its attempts together.";
     transfer_connect Time data.transfer.connect, "How long a transfer's connection may take to be made.";
     transfer_redirects Count data.transfer.redirects, "Redirects that a transfer follows.";
+    transfer_interim Count data.transfer.interim, "Interim answers (1xx) to one request of a transfer.";
     transfer_connections Count data.transfer.connections, "Connections over which one large payload comes.";
     transfers_running Count data.transfer.running, "Fetches that run at once; more wait.";
     transfers_per_owner Count data.transfer.per_owner, "Fetches of one caller that run at once; more wait.";

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use fishplate_contract::Held;
+use fishplate_data::disk::Free;
 use fishplate_jobs::function::context::Scratch;
 use fishplate_wire::SpoolSink;
-use nix::sys::statvfs::statvfs;
 use tokio::task::JoinHandle;
 
 /// What is queued before it is written.
@@ -59,9 +59,7 @@ impl SpoolDirectory {
     /// # Errors
     /// If there is no room, or it cannot be made.
     pub(crate) fn file(self: &Arc<Self>) -> io::Result<(NewFile, File)> {
-        if let Ok(found) = statvfs(&self.path)
-            && found.blocks_available() * found.fragment_size() < self.reserve
-        {
+        if Free::at(&self.path).is_ok_and(|free| free.room() < self.reserve) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let held = self.spooled();
@@ -217,9 +215,8 @@ impl Spooler {
     async fn write_queue(&mut self) -> io::Result<()> {
         self.settle().await?;
         // If the file system cannot be asked, the write that fails will say so.
-        if let Ok(found) = statvfs(&self.directory.path)
-            && found.blocks_available() * found.fragment_size() < self.directory.reserve
-        {
+        let directory = &self.directory;
+        if Free::at(&directory.path).is_ok_and(|free| free.room() < directory.reserve) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         let batch = std::mem::take(&mut self.queue);

@@ -17,8 +17,16 @@ const SERVER: [(&str, &str); 3] = [
 const JOB: (&str, &str) = ("crates/jobs/src/plan.rs", "JobLimits");
 
 /// Settings beside them that bound nothing.
-const NO_LIMITS: [&str; 6] =
-    ["data", "public_url", "user_header", "wire", "observe_every", "directories"];
+const NO_LIMITS: [&str; 8] = [
+    "data",
+    "public_url",
+    "user_header",
+    "allow_hosts",
+    "allow_origins",
+    "wire",
+    "observe_every",
+    "directories",
+];
 
 /// Has the table `limits! { ... }` of what `--limit` sets.
 const SETTABLE: &str = "crates/server/src/settings.rs";

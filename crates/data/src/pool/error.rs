@@ -7,6 +7,7 @@ use std::sync::Arc;
 use fishplate_contract::{Digest, Fault, FaultCode};
 
 use super::room::kept_free;
+use crate::disk::Free;
 
 /// Why the pool could not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -103,7 +104,7 @@ pub struct Shortage {
     /// What was to be written.
     pub needed: u64,
     /// What was free.
-    pub free: u64,
+    pub free: Free,
     /// The setting `disk_reserve`; data leaves twice as much free.
     pub disk_reserve: u64,
 }
@@ -131,7 +132,7 @@ impl std::fmt::Display for Shortage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { needed, free, disk_reserve } = self;
         let reserve = kept_free(*disk_reserve);
-        write!(f, "{needed} bytes are needed, {free} are free, {reserve} are reserved")
+        write!(f, "{needed} bytes are needed, {free}, {reserve} are reserved")
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) use incoming::WHOLE;
 pub use listing::{Duplicates, Object, Verified};
 pub(crate) use object::{Found, Registered, Row};
 pub use partial::Partial;
-pub(crate) use room::{free_on_disk, kept_free};
+pub(crate) use room::kept_free;
 pub(crate) use small::InMemory;
 pub use sweep::Swept;
 

@@ -2,19 +2,18 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use fishplate_contract::{Digest, Principal};
-use nix::sys::statvfs::statvfs;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::catalogue::LARGEST_LOG;
 use super::object::{OWNER_QUOTA, QUOTA, Row, owner_bytes, total_bytes};
 use super::partial::Partial;
 use super::{PoolError, Room, Shortage, lock, remove_file};
+use crate::disk::Free;
 use crate::lease::{is_at, open_exclusive};
 
 /// Bytes that owners are writing and that the catalogue does not know yet.
@@ -75,16 +74,17 @@ impl Room {
     pub(super) fn make_room_on_disk(&self, bytes: u64) -> Result<(), PoolError> {
         let disk_reserve = self.settings.disk_reserve;
         let wanted = bytes.saturating_add(kept_free(disk_reserve));
-        let mut free = self.free_on_disk()?;
+        let mut left = self.free_on_disk()?;
         let mut tries = TRIES;
         while tries > 0 {
+            let mut free = left.room();
             // What is in the log is written a second time before the log can be emptied.
             let ample = wanted.saturating_add(LARGEST_LOG);
             if free >= ample || free >= wanted.saturating_add(self.catalogue.log_len()) {
                 return Ok(());
             }
             if self.catalogue.give_back(GIVEN_BACK)? {
-                free = self.free_on_disk()?;
+                free = self.free_on_disk()?.room();
             }
             if free >= wanted {
                 return Ok(());
@@ -98,15 +98,15 @@ impl Room {
                 std::thread::sleep(MOMENT);
                 tries -= 1;
             }
-            free = self.free_on_disk()?;
+            left = self.free_on_disk()?;
         }
-        let shortage = Some(Shortage { needed: bytes, free, disk_reserve });
+        let shortage = Some(Shortage { needed: bytes, free: left, disk_reserve });
         Err(PoolError::Full { directory: self.directory().to_owned(), shortage })
     }
 
-    fn free_on_disk(&self) -> Result<u64, PoolError> {
+    fn free_on_disk(&self) -> Result<Free, PoolError> {
         let directory = self.directory();
-        free_on_disk(directory).map_err(PoolError::io("asking the disk of", directory))
+        Free::at(directory).map_err(PoolError::io("asking the disk of", directory))
     }
 
     /// Sees to it that the quotas have room for so many bytes more, those included that are on
@@ -476,7 +476,7 @@ impl Room {
 
     /// Makes what the settings promise true again: the reserve of the disk.
     pub(super) fn restore_reserve(&self) -> Result<u64, PoolError> {
-        let free = self.free_on_disk()?;
+        let free = self.free_on_disk()?.room();
         self.evict(kept_free(self.settings.disk_reserve).saturating_sub(free))
     }
 }
@@ -485,12 +485,6 @@ impl Room {
 /// before a job is stopped for want of room.
 pub(crate) fn kept_free(disk_reserve: u64) -> u64 {
     disk_reserve.saturating_mul(2)
-}
-
-/// Bytes that the file system has for us.
-pub(crate) fn free_on_disk(directory: &Path) -> io::Result<u64> {
-    let disk = statvfs(directory)?;
-    Ok(disk.blocks_available().saturating_mul(disk.fragment_size()))
 }
 
 /// Removes a row with its holdings and grants, unless its data rests elsewhere by now; unless

@@ -42,6 +42,17 @@ pub enum SessionError {
         /// How much more was wanted.
         wanted: u64,
     },
+    /// There are as many sessions as there may be.
+    #[error(
+        "there are {value} sessions, which is all that {limit} allows: close some, or wait until some \
+         expire"
+    )]
+    TooMany {
+        /// The limit, by the name of its setting.
+        limit: &'static str,
+        /// Its value.
+        value: usize,
+    },
     /// No room on the file system.
     #[error("the disk of {} is full{}: close sessions, or lower disk_reserve", .directory.display(),
         Shortage::told(.shortage))]
@@ -98,7 +109,7 @@ impl From<SessionError> for Fault {
             SessionError::NoSuchSession => FaultCode::NoSuchSession,
             SessionError::NoSuchFile { .. } | SessionError::NoSuchAddress => FaultCode::NoSuchData,
             SessionError::BadName { .. } => FaultCode::InvalidValue,
-            SessionError::Quota { .. } => FaultCode::QuotaExceeded,
+            SessionError::Quota { .. } | SessionError::TooMany { .. } => FaultCode::QuotaExceeded,
             SessionError::Full { .. } => FaultCode::StorageFull,
             SessionError::Io { .. } => FaultCode::Internal,
         };
@@ -111,6 +122,7 @@ impl From<SessionError> for Fault {
         let fault = Self::new(code, message);
         match error {
             SessionError::Quota { limit, value, .. } => fault.limit(limit, value),
+            SessionError::TooMany { limit, value } => fault.limit(limit, value),
             SessionError::Full { shortage: Some(shortage), .. } => shortage.limit(fault),
             _ => fault,
         }

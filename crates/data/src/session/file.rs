@@ -9,9 +9,10 @@ use std::sync::Arc;
 use fishplate_contract::{Held, Placing, Principal, SessionId, Timestamp, lexical};
 
 use super::{SessionError, Sessions, names_in, random, timestamp};
+use crate::disk::Free;
 use crate::lease::{open_exclusive, open_leased};
 use crate::place::{self, Wish};
-use crate::pool::{Adoption, Shortage, WHOLE, free_on_disk, kept_free, link_unwritable};
+use crate::pool::{Adoption, Shortage, WHOLE, kept_free, link_unwritable};
 
 /// How often a name that is turned while we look is looked at again.
 const TRIES: usize = 100;
@@ -298,11 +299,11 @@ impl Sessions {
     }
 
     /// Whether so many bytes more have room on the disk.
-    fn check_disk(&self, needed: u64) -> Result<(), SessionError> {
+    pub(super) fn check_disk(&self, needed: u64) -> Result<(), SessionError> {
         let directory = &self.settings().directory;
         let disk_reserve = self.settings().disk_reserve;
-        let free = free_on_disk(directory).map_err(SessionError::io("asking", directory))?;
-        if free >= kept_free(disk_reserve).saturating_add(needed) {
+        let free = Free::at(directory).map_err(SessionError::io("asking", directory))?;
+        if free.room() >= kept_free(disk_reserve).saturating_add(needed) {
             return Ok(());
         }
         let shortage = Some(Shortage { needed, free, disk_reserve });

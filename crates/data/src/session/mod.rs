@@ -15,6 +15,7 @@
 //! no half one is ever seen.
 
 mod address;
+mod census;
 mod error;
 mod file;
 mod sweep;
@@ -24,12 +25,13 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use fishplate_contract::{Clock, Principal, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use census::Census;
 pub use error::SessionError;
 pub use file::{SessionFile, SessionHeld};
 pub use sweep::SessionsSwept;
@@ -43,6 +45,10 @@ pub struct SessionSettings {
     pub quota: Option<u64>,
     /// How many files one session has (`session_files`).
     pub files: usize,
+    /// Sessions that all owners have together (`sessions_open`).
+    pub open: usize,
+    /// Sessions that one owner has (`sessions_per_owner`).
+    pub per_owner: usize,
     /// How long a session lives unused, at the most and if nobody asks for less (`session_idle`).
     pub idle: Duration,
     /// What jobs need free on the file system (`disk_reserve`); sessions leave twice as much.
@@ -56,6 +62,8 @@ impl SessionSettings {
             directory: directory.into(),
             quota: Some(100 << 30),
             files: 10_000,
+            open: 100_000,
+            per_owner: 10_000,
             idle: Duration::from_hours(24),
             disk_reserve: 256 << 20,
         }
@@ -69,6 +77,7 @@ pub struct Sessions {
     settings: Arc<SessionSettings>,
     clock: Arc<dyn Clock>,
     seal: Arc<address::Seal>,
+    census: Arc<Mutex<Census>>,
 }
 
 /// What is known of a session.
@@ -102,7 +111,8 @@ impl Sessions {
     pub fn new(settings: SessionSettings, clock: Arc<dyn Clock>) -> Result<Self, SessionError> {
         make_private(&settings.directory)?;
         let seal = Arc::new(address::Seal::of(&settings.directory)?);
-        Ok(Self { settings: Arc::new(settings), clock, seal })
+        let census = Arc::default();
+        Ok(Self { settings: Arc::new(settings), clock, seal, census })
     }
 
     /// Where they are and what is allowed.
@@ -113,8 +123,11 @@ impl Sessions {
     /// Opens a session that expires when it was not used for so long.
     ///
     /// # Errors
-    /// If it can't be written.
+    /// [`SessionError::TooMany`], [`SessionError::Full`], or if it can't be written.
     pub fn open(&self, owner: &Principal, idle: Option<Duration>) -> Result<Session, SessionError> {
+        self.check_disk(0)?;
+        // As long as it is held nobody else of this process opens one, and so none is too many.
+        let mut census = self.census_for(owner)?;
         let id = SessionId::from_bytes(random()?);
         let most = self.settings.idle;
         let idle = idle.map_or(most, |idle| idle.min(most));
@@ -128,6 +141,7 @@ impl Sessions {
             let _ = fs::remove_dir_all(&new);
             return Err(error);
         }
+        census.add(id, owner);
         Ok(session(id, &record, now))
     }
 
@@ -209,6 +223,7 @@ impl Sessions {
         let closed = self.settings.directory.join(format!(".closed-{id}"));
         let directory = self.directory(id);
         fs::rename(&directory, &closed).map_err(SessionError::gone_or("closing", &directory))?;
+        self.forget(id);
         fs::remove_dir_all(&closed).map_err(SessionError::io("removing", &closed))
     }
 

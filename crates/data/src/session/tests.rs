@@ -305,3 +305,40 @@ fn an_address_gives_one_file_and_is_no_use_of_the_session() {
     bed.pass(Duration::from_secs(8));
     assert!(matches!(read(&token, "mesh"), Err(SessionError::NoSuchAddress)), "nobody used it");
 }
+
+#[test]
+fn sessions_are_counted_for_each_owner_and_in_all() {
+    let bed = Bed::with(|settings| (settings.per_owner, settings.open) = (2, 3));
+    let (bob, carol) = (Principal::named("bob"), Principal::named("carol"));
+    let open = |owner: &Principal| bed.sessions.open(owner, None).map(|session| session.id);
+    let limit = |result: Result<SessionId, SessionError>| {
+        let fault = Fault::from(result.unwrap_err());
+        assert_eq!(fault.code, FaultCode::QuotaExceeded);
+        fault.limit.unwrap().name
+    };
+    // Another process.
+    let other = Sessions::new(bed.sessions.settings().clone(), bed.clock.clone()).unwrap();
+    let first = other.open(&alice(), None).unwrap().id;
+    let second = bed.open();
+    assert_eq!(limit(open(&alice())), "sessions_per_owner");
+    let third = open(&bob).unwrap();
+    assert_eq!(limit(open(&carol)), "sessions_open");
+    // What others close makes room at once, and so does what expires.
+    other.close(&alice(), &first).unwrap();
+    open(&carol).unwrap();
+    assert_eq!(limit(open(&alice())), "sessions_open");
+    bed.pass(Duration::from_hours(48));
+    bed.sessions.sweep_idle(&|id| *id == third).unwrap();
+    bed.open();
+    bed.open();
+    assert_eq!(limit(open(&bob)), "sessions_open");
+    assert!(bed.sessions.find(&alice(), &second).is_err());
+}
+
+#[test]
+fn a_session_is_opened_within_the_reserve_of_the_disk_only() {
+    let bed = Bed::with(|settings| settings.disk_reserve = u64::MAX / 2);
+    let error = bed.sessions.open(&alice(), None).unwrap_err();
+    assert!(matches!(error, SessionError::Full { .. }), "{error}");
+    assert!(names_in(&bed.sessions.settings().directory).unwrap().len() <= 1, "something is left");
+}

@@ -23,6 +23,8 @@ pub struct TransferSettings {
     pub connect: Duration,
     /// `transfer_redirects`: redirects that are followed, one after the other.
     pub redirects: u32,
+    /// `transfer_interim`: interim answers (1xx) to one request.
+    pub interim: u32,
     /// `transfer_connections`: connections over which one large payload comes.
     pub connections: u32,
     /// `transfers_running`: fetches and deliveries that run at once; more wait.
@@ -45,6 +47,7 @@ impl Default for TransferSettings {
             time: Duration::from_secs(24 * 60 * 60),
             connect: Duration::from_secs(10),
             redirects: 5,
+            interim: 100,
             connections: 1,
             running: 32,
             per_owner: 16,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode, Held as _, SystemClock};
+use fishplate_data::disk::Free;
 use fishplate_data::session::{SessionError, SessionSettings};
 use fishplate_data::{Adoption, GrantRequest, Pool, PoolError, PoolSettings, Sessions, Shortage};
 use nix::sys::resource::{Resource, setrlimit};
@@ -97,7 +98,7 @@ fn the_reserve_of_the_disk_stays_free() {
     let PoolError::Full { shortage: Some(Shortage { free, .. }), .. } = error else {
         panic!("{error:?}");
     };
-    let told = format!("8388608 bytes are needed, {free} are free, 12582912 are reserved");
+    let told = format!("8388608 bytes are needed, {free}, 12582912 are reserved");
     let fault = Fault::from(error);
     assert_eq!(fault.code, FaultCode::StorageFull);
     assert_eq!(fault.message, format!("the server's disk is full: {told}"));
@@ -110,9 +111,10 @@ fn the_reserve_of_the_disk_stays_free() {
     assert_eq!(pool.sweep().unwrap().evicted, 1 << 20);
 
     let mut settings = SessionSettings::new(disk.join("sessions"));
-    settings.disk_reserve = 7 << 20;
+    settings.disk_reserve = 5 << 20;
     let sessions = Sessions::new(settings, Arc::new(SystemClock)).unwrap();
     let session = sessions.open(&owner(0), None).unwrap();
+    fs::write(disk.join("more"), vec![0; 3 << 20]).unwrap();
     let file = bed.path().join("file");
     fs::write(&file, "x").unwrap();
     let error = sessions.put(&owner(0), &session.id, "x", &file, Adoption::Copy).unwrap_err();
@@ -257,4 +259,31 @@ fn leases_of_small_data_take_no_descriptors() {
     let ended = child("full::with_few_descriptors", bed.path()).output().unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
     assert!(String::from_utf8_lossy(&ended.stdout).contains("1 passed"));
+}
+
+#[test]
+fn a_disk_without_room_for_files_is_full() {
+    if !may_mount() {
+        return;
+    }
+    let bed = tempfile::tempdir().unwrap();
+    let disk = bed.path().join("disk");
+    let options = "size=64m,nr_inodes=400";
+    let Some(_mount) = Mount::new(&["-t", "tmpfs", "-o", options, "tmpfs"], &disk) else {
+        return;
+    };
+    let pool = open(&disk, 8 << 20);
+    let mut settings = SessionSettings::new(disk.join("sessions"));
+    // Leaves twice as much: a quarter of the disk, or of its files.
+    settings.disk_reserve = 8 << 20;
+    let sessions = Sessions::new(settings, Arc::new(SystemClock)).unwrap();
+    let error = (0..400).find_map(|_| sessions.open(&owner(0), None).err());
+    let fault = Fault::from(error.expect("the disk is full at last"));
+    assert_eq!(fault.code, FaultCode::StorageFull);
+    assert_eq!(fault.limit.unwrap().name, "disk_reserve");
+    assert!(fault.message.contains("files (inodes) are free"), "{}", fault.message);
+    // There are some left for everybody else.
+    let left = Free::at(&disk).unwrap();
+    assert!(left.bytes > 60 << 20 && left.room() > 15 << 20, "{left}");
+    assert!(is_full(pool.receive(&owner(0), None, Some(1 << 20)).unwrap_err()));
 }

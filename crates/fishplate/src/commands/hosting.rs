@@ -45,6 +45,10 @@ pub(crate) struct HostingArgs {
     /// Settings of transfers: credentials for FTP and S3, the mail server
     #[arg(long, value_name = "FILE")]
     transfers: Option<PathBuf>,
+    /// Let pages of this origin, such as https://portal.example.org, send to this server; may stand
+    /// several times
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
     /// Where control groups for jobs are made: `auto` (where delegated), `off`, or a directory
     #[arg(long, value_name = "WHERE", default_value = "auto")]
     cgroup: String,
@@ -173,6 +177,7 @@ impl HostingArgs {
         for setting in &self.limits {
             limits.set(setting).context("--limit")?;
         }
+        limits.faces.allow_origins.clone_from(&self.allow_origin);
         self.set_data(&mut limits.data)?;
         Ok(limits)
     }

@@ -56,6 +56,10 @@ pub(crate) struct ServeArgs {
     /// Header in which a trusted proxy in front of us names the caller
     #[arg(long, value_name = "HEADER")]
     user_header: Option<String>,
+    /// Another name of this server; requests for hosts that it is not are refused. `*`: any; may stand
+    /// several times
+    #[arg(long, value_name = "HOST")]
+    allow_host: Vec<String>,
     #[command(flatten)]
     hosting: HostingArgs,
     /// The program's command line with typed slots
@@ -90,6 +94,7 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         };
         let mut limits = arguments.hosting.limits(public_url)?;
         limits.faces.user_header = arguments.user_header;
+        limits.faces.allow_hosts = arguments.allow_host;
         let data = assembly::data(&limits)?;
         let engine = assembly::engine(&limits, arguments.hosting.cgroup(), &data)?;
         let functions = arguments.builtin.iter().filter_map(|name| builtin::named(name)).collect();

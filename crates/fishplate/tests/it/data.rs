@@ -241,7 +241,7 @@ fn who_waits_to_be_asked_for_data_that_is_refused_is_not_asked() {
     let mut stream = connect(&server);
     stream
         .write_all(
-            b"PUT /data/a HTTP/1.1\r\nHost: test\r\nContent-Length: 5\r\n\
+            b"PUT /data/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\
               Expect: 100-continue\r\nContent-Range: bytes 5-9/10\r\n\r\n",
         )
         .unwrap();
@@ -261,7 +261,7 @@ fn whole_answer(stream: &mut TcpStream) -> String {
 fn who_sends_all_of_what_is_refused_sees_the_answer() {
     let server = server(&["--limit", "drain_size=64KiB"]);
     let mut stream = connect(&server);
-    let head = "PUT /data/a HTTP/1.1\r\nHost: test\r\nContent-Length: 40000000\r\n\
+    let head = "PUT /data/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 40000000\r\n\
                 Content-Range: bytes 5-9/10\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
     stream.write_all(&vec![0; 40_000_000]).expect("all of it is taken");

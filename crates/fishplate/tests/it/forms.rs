@@ -11,7 +11,7 @@ fn get_matrix(server: &Server, http: &str, query: &str, header: &str, n: u32) ->
     let body = format!("<getMatrix xmlns=\"urn:fishplate:matrix\"><n>{n}</n></getMatrix>");
     let message = Version::V11.envelope(header, &body);
     let head = format!(
-        "POST /matrix{query} HTTP/{http}\r\nHost: test\r\nContent-Type: text/xml\r\n\
+        "POST /matrix{query} HTTP/{http}\r\nHost: localhost\r\nContent-Type: text/xml\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n",
         message.len()
     );

@@ -48,7 +48,7 @@ fn session(server: &Server, fields: &str, operation: &str, children: &str) -> An
     );
     let length = format!("{fields}Content-Length: {}\r\n", message.len());
     let head = format!(
-        "POST /session HTTP/1.1\r\nHost: test\r\nContent-Type: text/xml\r\n{length}\
+        "POST /session HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/xml\r\n{length}\
          Connection: close\r\n\r\n{message}"
     );
     let mut stream = connect(server);
@@ -217,7 +217,7 @@ fn a_session_is_its_owners_and_has_a_quota() {
         );
         let mut stream = connect(&server);
         let head = format!(
-            "POST /make HTTP/1.1\r\nHost: test\r\nContent-Type: text/xml\r\n{ada}\
+            "POST /make HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/xml\r\n{ada}\
              Content-Length: {}\r\nConnection: close\r\n\r\n{message}",
             message.len()
         );

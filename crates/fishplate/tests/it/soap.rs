@@ -137,7 +137,7 @@ pub(crate) fn connect(server: &Server) -> TcpStream {
 /// The head of a POST to the service `test`; `fields` are further lines.
 pub(crate) fn head(content_type: &str, fields: &str) -> String {
     format!(
-        "POST /test HTTP/1.1\r\nHost: test\r\nContent-Type: {content_type}\r\n{fields}\
+        "POST /test HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\n{fields}\
          Connection: close\r\n\r\n"
     )
 }
@@ -196,7 +196,7 @@ pub(crate) fn get(server: &Server, path: &str) -> Answer {
 pub(crate) fn get_at(address: impl ToSocketAddrs, path: &str) -> Answer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(ANSWER_TIME)).unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
     answer(&mut stream)
 }

@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fishplate_contract::Fault;
+use fishplate_data::disk::Free;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::stat::{Mode, SFlag, fstatat, futimens, mkdirat};
-use nix::sys::statvfs::fstatvfs;
 use nix::sys::time::TimeSpec;
 use nix::unistd::{UnlinkatFlags, linkat, symlinkat, unlinkat};
 
@@ -269,9 +269,8 @@ impl Made<'_> {
         }
         self.unlooked = 0;
         // A file system that can't be asked says so when it is full.
-        let Ok(found) = fstatvfs(file) else { return Ok(()) };
-        let free = found.blocks_available() * found.fragment_size();
-        if free < self.limits.reserve { Err(ArchiveError::Full) } else { Ok(()) }
+        let Ok(free) = Free::of(file) else { return Ok(()) };
+        if free.room() < self.limits.reserve { Err(ArchiveError::Full) } else { Ok(()) }
     }
 
     fn link(

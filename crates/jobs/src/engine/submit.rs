@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fishplate_contract::{Argument, Fault, FaultCode, Held, JobId, Payload, Principal, Value};
-use nix::sys::statvfs::statvfs;
+use fishplate_data::disk::Free;
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -326,13 +326,12 @@ impl Shared {
             .limit("disk_quota", format!("{quota} bytes")));
         }
         // If the file system cannot be asked, the write that fails will say so.
-        let Ok(found) = statvfs(&self.settings.data) else { return Ok(()) };
-        let free = found.blocks_available() * found.fragment_size();
-        if free < self.settings.disk_reserve {
+        let Ok(free) = Free::at(&self.settings.data) else { return Ok(()) };
+        if free.room() < self.settings.disk_reserve {
             let reserve = self.settings.disk_reserve;
             return Err(Fault::new(
                 FaultCode::StorageFull,
-                format!("the server's disk is full: {free} bytes are free, {reserve} are reserved"),
+                format!("the server's disk is full: {free}, {reserve} are reserved"),
             )
             .limit("disk_reserve", format!("{reserve} bytes")));
         }

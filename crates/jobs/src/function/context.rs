@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{Fault, FaultCode, Held, Payload};
-use nix::sys::statvfs::statvfs;
+use fishplate_data::disk::Free;
 
 /// How often progress is written down.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -129,9 +129,8 @@ impl ScratchFile {
 
     fn look(&mut self) -> io::Result<()> {
         // If the file system cannot be asked, the write that fails will say so.
-        if let Ok(found) = statvfs(&self.scratch.directory)
-            && found.blocks_available() * found.fragment_size() < self.scratch.reserve
-        {
+        let scratch = &self.scratch;
+        if Free::at(&scratch.directory).is_ok_and(|free| free.room() < scratch.reserve) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.until_look = LOOK_EVERY;

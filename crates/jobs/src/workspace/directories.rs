@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use nix::sys::statvfs::statvfs;
+use fishplate_data::disk::Free;
 
 use super::{beneath, work};
 use crate::archive::{self, ArchiveError};
@@ -67,6 +67,5 @@ fn make(target: &Path) -> io::Result<File> {
 
 /// Whether the disk keeps its reserve; one that can't be asked says so when it is full.
 fn has_room(directory: &Path, reserve: u64) -> bool {
-    statvfs(directory)
-        .map_or(true, |found| found.blocks_available() * found.fragment_size() >= reserve)
+    Free::at(directory).map_or(true, |free| free.room() >= reserve)
 }

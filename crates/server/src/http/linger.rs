@@ -1,10 +1,9 @@
-//! A connection that ends while its sender still sends. Closed with bytes unread it would be reset,
-//! and the sender's system may then throw away the answer before anybody has read it.
+//! The end of a connection (RFC 9112, section 9.6). Closed with bytes unread, or before its sender has
+//! sent the last of them, it would be reset, and the sender's system may then throw away the answer
+//! before anybody has read it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -14,30 +13,17 @@ use tokio::time::{Sleep, sleep};
 /// What is read at once and forgotten.
 const FORGOTTEN: usize = 16 << 10;
 
-/// A stream that is read to its end once it is shut down, if somebody asked for that; but no longer
-/// than a limit.
+/// A stream that is read to its end once it is shut down, but no longer than a limit.
 #[derive(Debug)]
 pub(super) struct Lingering<S> {
     stream: S,
     limit: Duration,
-    wanted: Wanted,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-/// Whether to linger.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Wanted(Arc<AtomicBool>);
-
-impl Wanted {
-    /// The sender was answered before all was read.
-    pub(super) fn ask(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 impl<S> Lingering<S> {
-    pub(super) fn new(stream: S, limit: Duration, wanted: Wanted) -> Self {
-        Self { stream, limit, wanted, waiting: None }
+    pub(super) fn new(stream: S, limit: Duration) -> Self {
+        Self { stream, limit, waiting: None }
     }
 }
 
@@ -80,9 +66,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
         let this = &mut *self;
         if this.waiting.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
-            if !this.wanted.0.load(Ordering::Relaxed) {
-                return Poll::Ready(Ok(()));
-            }
         }
         let limit = this.limit;
         let waiting = this.waiting.get_or_insert_with(|| Box::pin(sleep(limit)));
@@ -112,9 +95,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_sender_who_is_answered_early_can_send_all_and_read_the_answer() {
         let (ours, mut theirs) = duplex(16);
-        let wanted = Wanted::default();
-        let mut ours = Lingering::new(ours, LIMIT, wanted.clone());
-        wanted.ask();
+        let mut ours = Lingering::new(ours, LIMIT);
         let sending = tokio::spawn(async move {
             theirs.write_all(&[0; 100_000]).await.unwrap();
             theirs.shutdown().await.unwrap();
@@ -129,15 +110,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_is_waited_for_without_need_or_for_ever() {
-        let (ours, _theirs) = duplex(16);
+    async fn nobody_is_waited_for_who_has_gone_or_for_ever() {
+        let (ours, theirs) = duplex(16);
         let begun = tokio::time::Instant::now();
-        Lingering::new(ours, LIMIT, Wanted::default()).shutdown().await.unwrap();
+        drop(theirs);
+        Lingering::new(ours, LIMIT).shutdown().await.unwrap();
         assert_eq!(begun.elapsed(), Duration::ZERO);
         let (ours, _theirs) = duplex(16);
-        let wanted = Wanted::default();
-        wanted.ask();
-        Lingering::new(ours, LIMIT, wanted).shutdown().await.unwrap();
+        Lingering::new(ours, LIMIT).shutdown().await.unwrap();
         assert!(begun.elapsed() >= LIMIT);
     }
 }

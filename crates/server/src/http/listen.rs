@@ -9,18 +9,24 @@ use std::time::Duration;
 use fishplate_contract::Principal;
 use hyper::Request;
 use hyper::body::Incoming as HyperBody;
-use hyper::header::{self, HeaderValue};
+use hyper::header::{HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use socket2::SockRef;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
+use super::connections::{Connections, Place};
 use super::direct::{Direct, Outlet};
-use super::linger::{Lingering, Wanted};
+use super::linger::Lingering;
+use super::origin::Boundary;
+use super::reply::Reply;
 use super::respond;
-use super::route::{is_open, unnamed};
+use super::route::{is_open, not_for_us, unnamed};
 use super::stall::Unstalled;
 use super::timer::ConnectionTimer;
 use crate::host::Host;
@@ -31,11 +37,27 @@ const NO_DESCRIPTOR: Duration = Duration::from_millis(100);
 /// Descriptors left for everything that is no connection.
 const SPARE_DESCRIPTORS: u64 = 256;
 
+/// The most that a connection reads ahead of who reads a request's body, and has in memory of an
+/// answer, but for one piece of it. A request's header must fit in it.
+const BUFFER: usize = 128 << 10;
+
+/// Bytes of an answer that the system takes before it has sent them: else it keeps megabytes for each
+/// reader who takes nothing. What is on its way does not count, so nobody far away is slowed down.
+const UNSENT: u32 = 128 << 10;
+
+/// Peers who are told at once that they have too many connections; others are told nothing.
+const TOLD_AT_ONCE: usize = 64;
+
+/// How long somebody who has too many connections may take to hear it.
+const TELLING: Duration = Duration::from_secs(1);
+
 /// A bound address; nothing is accepted yet.
 #[derive(Debug)]
 pub struct Listening {
     listener: TcpListener,
     address: SocketAddr,
+    /// The host that it was told to bind.
+    name: String,
 }
 
 /// Binds an address such as `127.0.0.1:8080` or `localhost:8080`; port 0 picks a free one.
@@ -43,9 +65,12 @@ pub struct Listening {
 /// # Errors
 /// What the system says: in use, not ours, not allowed.
 pub async fn bind(address: &str) -> io::Result<Listening> {
+    let name = address.rsplit_once(':').map_or("", |(name, _)| name).to_owned();
     let listener = TcpListener::bind(address).await?;
+    // Those that are accepted have it from the listener. Where there is no such bound, memory is lost only.
+    let _ = SockRef::from(&listener).set_tcp_notsent_lowat(UNSENT);
     let address = listener.local_addr()?;
-    Ok(Listening { listener, address })
+    Ok(Listening { listener, address, name })
 }
 
 impl Listening {
@@ -56,12 +81,15 @@ impl Listening {
 
     /// Serves until it is dropped.
     pub async fn serve(self, host: Arc<Host>) {
-        let most = allowed_connections(host.settings.max_connections);
-        let places = Arc::new(Semaphore::new(most));
+        let settings = &host.settings;
+        let most = allowed_connections(settings.max_connections);
+        let connections = Connections::new(most, settings.connections_per_peer);
+        let telling = Arc::new(Semaphore::new(TOLD_AT_ONCE));
+        let boundary = Boundary::of_listener(self.address.ip(), &self.name, settings);
+        let boundary = Arc::new(boundary);
         loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, peer) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     if !is_of_the_connection(&error) {
                         tracing::warn!(%error, "a connection could not be accepted");
@@ -70,55 +98,100 @@ impl Listening {
                     continue;
                 }
             };
-            let host = Arc::clone(&host);
+            let Some(place) = connections.admit(peer.ip()).await else {
+                tracing::debug!(%peer, "refused: it has too many connections");
+                if let Ok(turn) = Arc::clone(&telling).try_acquire_owned() {
+                    let most = host.settings.connections_per_peer;
+                    tokio::spawn(async move {
+                        let _ = timeout(TELLING, tell_too_many(stream, most)).await;
+                        drop(turn);
+                    });
+                }
+                continue;
+            };
+            let (host, boundary) = (Arc::clone(&host), Arc::clone(&boundary));
             tokio::spawn(async move {
                 host.metrics.connected();
-                connection(&host, stream).await;
+                connection(&host, &boundary, stream, Arc::new(place)).await;
                 host.metrics.disconnected();
-                drop(place);
             });
         }
     }
 }
 
-async fn connection(host: &Arc<Host>, stream: TcpStream) {
+async fn connection(host: &Arc<Host>, boundary: &Boundary, stream: TcpStream, place: Arc<Place>) {
     // Small answers must not wait for more to come.
     let _ = stream.set_nodelay(true);
-    let (outlet, linger) = (&Outlet::default(), &Wanted::default());
+    let (outlet, place) = (&Outlet::default(), &place);
     let stream = Direct::new(stream, outlet.clone());
-    let stream = Unstalled::new(stream, host.settings.answer_stall);
-    let stream = Lingering::new(stream, host.settings.drain_time, linger.clone());
+    let stream = Unstalled::new(stream, host.settings.answer_stall, Some(Arc::clone(place)));
+    let stream = Lingering::new(stream, host.settings.drain_time);
     let service = service_fn(|request: Request<HyperBody>| async move {
-        let mut reply = match principal(host, &request) {
-            Ok(principal) => respond(host, request, principal).await,
-            // Other servers fetch data here, and nobody in front of us knows them.
-            Err(_) if is_open(host, &request) => {
-                respond(host, request, Principal::anonymous()).await
-            }
-            Err(header) => unnamed(header),
-        };
-        if reply.headers().contains_key(header::CONNECTION) {
-            // Not all of the request was read.
-            linger.ask();
-        }
+        let busy = place.busy();
+        let mut reply = answer(host, boundary, request).await;
         reply.body_mut().through(outlet);
+        reply.body_mut().keep_busy(busy);
         Ok::<_, Infallible>(reply)
     });
     let served = http1::Builder::new()
         .timer(ConnectionTimer::default())
         .header_read_timeout(host.settings.header_timeout)
+        .max_buf_size(BUFFER)
+        // Some readers look for names of fields as the specifications write them.
+        .title_case_headers(true)
         .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = served.await {
-        tracing::debug!(%error, "a connection ended early");
+    tokio::select! {
+        biased;
+        served = served => if let Err(error) = served {
+            tracing::debug!(%error, "a connection ended early");
+        },
+        () = place.told_to_leave() => {
+            tracing::debug!("an idle connection made room for another");
+        }
     }
 }
 
+async fn answer(host: &Arc<Host>, boundary: &Boundary, request: Request<HyperBody>) -> Reply {
+    let (parts, body) = request.into_parts();
+    if let Err(refusal) = boundary.check(&parts) {
+        return not_for_us(&refusal);
+    }
+    let request = Request::from_parts(parts, body);
+    match principal(host, request.headers()) {
+        Ok(principal) => respond(host, request, principal).await,
+        // Other servers fetch data here, and nobody in front of us knows them.
+        Err(_) if is_open(host, &request) => respond(host, request, Principal::anonymous()).await,
+        Err(header) => unnamed(header),
+    }
+}
+
+/// Tells somebody who has too many connections so, and lets them read it: what they send meanwhile
+/// is thrown away.
+async fn tell_too_many(mut stream: TcpStream, most: usize) -> io::Result<()> {
+    let what = format!(
+        "this address has {most} connections, and all of them are in use (limit \
+         connections_per_peer); wait for some of them\n"
+    );
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\n\
+         Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\r\n{what}",
+        what.len()
+    );
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await?;
+    while stream.read(&mut [0; 4096]).await? > 0 {}
+    Ok(())
+}
+
 /// Who calls, as a trusted proxy in front of us says. Where one was promised, a request in which it
-/// names nobody has come past it.
-fn principal<'h, B>(host: &'h Host, request: &Request<B>) -> Result<Principal, &'h str> {
+/// names nobody has come past it, and one that names two has been added to.
+fn principal<'h>(host: &'h Host, headers: &HeaderMap) -> Result<Principal, &'h str> {
     let Some(header) = &host.settings.user_header else { return Ok(Principal::anonymous()) };
-    let value = request.headers().get(header).map(HeaderValue::as_bytes);
-    let name = value.and_then(|value| std::str::from_utf8(value).ok()).map(str::trim);
+    let mut told = headers.get_all(header.as_str()).iter();
+    let name = told.next().filter(|_| told.next().is_none()).map(HeaderValue::as_bytes);
+    let name = name.and_then(|value| std::str::from_utf8(value).ok());
+    // What HTTP calls blanks (RFC 9110, 5.6.3); others are a part of the name.
+    let name = name.map(|name| name.trim_matches([' ', '\t']));
     name.filter(|name| !name.is_empty()).map(Principal::named).ok_or(header)
 }
 

@@ -2,33 +2,23 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
-use fishplate_contract::{Held, JobId};
+use fishplate_contract::JobId;
 use fishplate_jobs::engine::Engine;
-use fishplate_wire::{Outgoing, Packed, Segment, Step};
+use fishplate_wire::{Packed, Segment};
 use hyper::body::{Body, Frame, SizeHint};
-use tokio::sync::mpsc;
 
+use super::connections::Busy;
 use super::direct::Outlet;
 use super::file::{FileBody, Section, total};
+use super::message::MessageBody;
 use crate::memory::Reserved;
-
-/// What is read of a file at once.
-const CHUNK: usize = 512 << 10;
-
-/// What is encoded at once of a payload in memory: the runtime does it between two writes.
-const ENCODED: usize = 128 << 10;
 
 /// A body up to this length is joined into one piece.
 const JOINED: u64 = 64 << 10;
-
-/// Chunks read ahead of the connection.
-const READ_AHEAD: usize = 2;
 
 /// An answer to a request of HTTP.
 pub type Reply = hyper::Response<ReplyBody>;
@@ -41,15 +31,15 @@ pub struct ReplyBody {
     left: Option<u64>,
     sent: Option<Sent>,
     memory: Reserved,
+    /// The connection answers until this goes.
+    busy: Option<Busy>,
 }
 
 #[derive(Debug)]
 enum Content {
     Bytes(Option<Bytes>),
-    /// All of it is in memory.
-    Memory(Box<Outgoing>),
-    /// Some of it is in files, which a thread reads. An empty chunk is the last.
-    Stream(mpsc::Receiver<io::Result<Bytes>>),
+    /// Parts in memory and in files.
+    Message(Box<MessageBody>),
     /// Parts of one file, as it is.
     File(Box<FileBody>),
 }
@@ -62,61 +52,40 @@ struct Sent {
 }
 
 impl ReplyBody {
+    fn new(content: Content, left: Option<u64>) -> Self {
+        Self { content, left, sent: None, memory: Reserved::default(), busy: None }
+    }
+
     /// These bytes.
     pub fn bytes(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         let left = Some(bytes.len() as u64);
-        Self { content: Content::Bytes(Some(bytes)), left, sent: None, memory: Reserved::default() }
+        Self::new(Content::Bytes(Some(bytes)), left)
     }
 
-    /// A packed message. A small one is one piece; files are read beside the runtime while
-    /// what was read before is sent.
+    /// A packed message. A small one is one piece.
     pub fn packed(packed: Packed) -> Self {
         let left = packed.len;
         let bytes = packed.segments.iter().all(|segment| matches!(segment, Segment::Bytes(_)));
         let small = left.is_some_and(|left| left <= JOINED) || packed.segments.len() == 1;
-        if bytes && small {
-            return Self {
-                content: Content::Bytes(Some(joined(packed.segments))),
-                left,
-                sent: None,
-                memory: Reserved::default(),
-            };
-        }
-        let in_memory = packed.segments.iter().all(Segment::is_in_memory);
-        let content = if in_memory {
-            Content::Memory(Box::new(Outgoing::new(packed.segments, ENCODED)))
+        let content = if bytes && small {
+            Content::Bytes(Some(joined(packed.segments)))
         } else {
-            let (send, receive) = mpsc::channel(READ_AHEAD);
-            let outgoing = Outgoing::new(packed.segments, CHUNK);
-            tokio::task::spawn_blocking(move || {
-                // If nobody reads on, there is nobody to tell.
-                let _ = match stream(outgoing, &send) {
-                    Ok(()) => send.blocking_send(Ok(Bytes::new())),
-                    Err(error) => {
-                        tracing::error!(%error, "an output could not be read");
-                        // The connection is cut: what was announced does not come.
-                        send.blocking_send(Err(error))
-                    }
-                };
-            });
-            Content::Stream(receive)
+            Content::Message(Box::new(MessageBody::new(packed.segments)))
         };
-        Self { content, left, sent: None, memory: Reserved::default() }
+        Self::new(content, left)
     }
 
     /// Sections of a body; those that are no bytes are in this file. (As long as it is open, its lease
     /// lasts: a lock is the open file's.)
     pub fn file(file: File, sections: Vec<Section>) -> Self {
         let left = Some(total(&sections));
-        let content = Content::File(Box::new(FileBody::new(file, sections)));
-        Self { content, left, sent: None, memory: Reserved::default() }
+        Self::new(Content::File(Box::new(FileBody::new(file, sections))), left)
     }
 
     /// A body of this length for an answer to HEAD: nobody reads it.
     pub fn length_of(sections: &[Section]) -> Self {
-        let left = Some(total(sections));
-        Self { content: Content::Bytes(None), left, sent: None, memory: Reserved::default() }
+        Self::new(Content::Bytes(None), Some(total(sections)))
     }
 
     /// This connection sends files by itself.
@@ -124,6 +93,11 @@ impl ReplyBody {
         if let Content::File(body) = &mut self.content {
             body.through(outlet);
         }
+    }
+
+    /// The connection is busy as long as this body is being sent.
+    pub(super) fn keep_busy(&mut self, busy: Busy) {
+        self.busy = Some(busy);
     }
 
     /// Once all of it was handed to the connection, the job is released.
@@ -162,16 +136,7 @@ impl Body for ReplyBody {
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let next = match &mut self.content {
             Content::Bytes(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()).map(Ok),
-            Content::Memory(outgoing) => outgoing.step().map(|step| match step {
-                Step::Send(bytes) => Ok(bytes),
-                Step::Read { .. } => Err(io::Error::other("a file where all is in memory")),
-            }),
-            Content::Stream(receive) => match std::task::ready!(receive.poll_recv(context)) {
-                Some(Ok(last)) if last.is_empty() => None,
-                // The thread has gone without a word.
-                None => Some(Err(io::ErrorKind::Interrupted.into())),
-                chunk => chunk,
-            },
+            Content::Message(body) => std::task::ready!(body.poll_next(context)),
             Content::File(body) => std::task::ready!(body.poll_next(context)),
         };
         match &next {
@@ -203,28 +168,4 @@ fn joined(segments: Vec<Segment>) -> Bytes {
     all.extend_from_slice(&second);
     bytes.for_each(|bytes| all.extend_from_slice(&bytes));
     all.freeze()
-}
-
-/// Sends the body; files are read where they are.
-fn stream(mut outgoing: Outgoing, send: &mpsc::Sender<io::Result<Bytes>>) -> io::Result<()> {
-    let mut open: Option<(Arc<dyn Held>, File)> = None;
-    while let Some(step) = outgoing.step() {
-        let chunk = match step {
-            Step::Send(bytes) => bytes,
-            Step::Read { held, at, len } => {
-                let file = match &open {
-                    Some((of, file)) if Arc::ptr_eq(of, &held) => file,
-                    _ => &open.insert((held.clone(), File::open(held.path())?)).1,
-                };
-                let mut chunk = vec![0; len];
-                file.read_exact_at(&mut chunk, at)?;
-                outgoing.took(chunk)
-            }
-        };
-        if !chunk.is_empty() && send.blocking_send(Ok(chunk)).is_err() {
-            // Nobody reads on.
-            return Ok(());
-        }
-    }
-    Ok(())
 }

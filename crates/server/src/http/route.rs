@@ -16,6 +16,7 @@ use hyper::{Method, Request, Response};
 use serde_json::json;
 
 use super::body::Incoming;
+use super::origin::Refusal;
 use super::reply::{Reply, ReplyBody};
 use crate::faces::{data, html, soap};
 use crate::host::{Host, Hosted};
@@ -75,9 +76,18 @@ pub(super) fn is_open<B>(host: &Host, request: &Request<B>) -> bool {
 /// The answer to a request in which nobody is named, though somebody should be.
 pub(super) fn unnamed(header: &str) -> Reply {
     let what = format!(
-        "the proxy in front of this server did not name the caller in {header} (UTF-8, not empty)\n"
+        "the proxy in front of this server did not name the caller in {header} (once, in UTF-8, not \
+         empty)\n"
     );
     text(401, PLAIN, what)
+}
+
+/// The answer to a request that was meant for somebody else, unread.
+pub(crate) fn not_for_us(refusal: &Refusal) -> Reply {
+    tracing::debug!(status = refusal.status.as_u16(), what = refusal.what, "refused");
+    let mut reply = text(refusal.status.as_u16(), PLAIN, format!("{}\n", refusal.what));
+    reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    reply
 }
 
 const PLAIN: &str = "text/plain; charset=utf-8";

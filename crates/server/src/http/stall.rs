@@ -1,13 +1,16 @@
 //! A connection whose peer must take what it is sent: one that reads nothing would hold its job's
-//! results and a thread for ever.
+//! results for ever.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
+
+use super::connections::Place;
 
 /// A stream on which writing may not stall longer than a limit. Costs a timer only while the peer
 /// takes nothing.
@@ -16,11 +19,13 @@ pub(super) struct Unstalled<S> {
     stream: S,
     limit: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
+    /// Told when all was taken.
+    place: Option<Arc<Place>>,
 }
 
 impl<S> Unstalled<S> {
-    pub(super) fn new(stream: S, limit: Duration) -> Self {
-        Self { stream, limit, waiting: None }
+    pub(super) fn new(stream: S, limit: Duration, place: Option<Arc<Place>>) -> Self {
+        Self { stream, limit, waiting: None, place }
     }
 
     /// What a write came to: an error once the peer has taken nothing for too long.
@@ -76,6 +81,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Unstalled<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        if let (Poll::Ready(Ok(())), Some(place)) = (&flushed, &self.place) {
+            place.flushed();
+        }
         self.watched(context, flushed)
     }
 
@@ -93,7 +101,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_takes_nothing_is_given_up_by_name() {
         let (ours, _theirs) = duplex(16);
-        let mut ours = Unstalled::new(ours, Duration::from_secs(60));
+        let mut ours = Unstalled::new(ours, Duration::from_secs(60), None);
         ours.write_all(&[0; 16]).await.unwrap();
         let error = ours.write_all(&[0; 1]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -103,7 +111,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_peer_that_takes_something_is_served() {
         let (ours, mut theirs) = duplex(16);
-        let mut ours = Unstalled::new(ours, Duration::from_secs(60));
+        let mut ours = Unstalled::new(ours, Duration::from_secs(60), None);
         let taking = tokio::spawn(async move {
             let mut taken = 0;
             while taken < 160 {

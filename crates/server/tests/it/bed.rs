@@ -60,7 +60,8 @@ impl Setup {
         self.assemble().map(drop).expect_err("it can be served")
     }
 
-    fn assemble(self) -> Result<(TempDir, Engine, Arc<Host>), AssemblyError> {
+    /// Joins the rooms.
+    pub(crate) fn assemble(self) -> Result<(TempDir, Engine, Arc<Host>), AssemblyError> {
         let Self { directory, limits, files, functions } = self;
         let describe = |(name, text): (String, String)| {
             let source = Source { name: format!("{name}.toml"), text };

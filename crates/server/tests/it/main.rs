@@ -2,8 +2,11 @@
 
 mod assembly;
 mod bed;
+mod boundary;
+mod connection;
 mod pages;
 mod release;
+mod server;
 mod uploads;
 
 /// The keeper of jobs is this same binary: before the test harness starts its threads, it looks

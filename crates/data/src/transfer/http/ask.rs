@@ -8,11 +8,11 @@ use http::header::{CONTENT_ENCODING, HOST, LOCATION, RETRY_AFTER, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
 use tokio_rustls::TlsConnector;
 use url::Url;
 
 use super::body::Sending;
+use super::connect::Stream;
 use super::line::{Line, Lines};
 use super::{broken, connect, peer};
 use crate::transfer::{Addresses, TransferError, TransferSettings};
@@ -119,9 +119,18 @@ impl Asking {
         }
         let tls = if url.scheme() == "https" { Some(self.tls(url)?) } else { None };
         let stream = connect::dial(url, &*self.addresses, tls, self.settings.connect).await?;
-        let mut line = Line::new(TokioIo::new(stream), url).await?;
+        let mut line = self.line(stream, url).await?;
         let response = line.ask(request(url, question)?).await;
         Ok((response.map_err(|error| broken(&peer(url), &error))?, line))
+    }
+
+    /// A connection that takes requests.
+    pub(super) async fn line(
+        &self,
+        stream: Box<dyn Stream>,
+        url: &Url,
+    ) -> Result<Line, TransferError> {
+        Line::new(stream, self.settings.interim, url).await
     }
 
     fn tls(&self, url: &Url) -> Result<&TlsConnector, TransferError> {

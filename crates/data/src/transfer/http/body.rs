@@ -90,8 +90,8 @@ impl Reading {
         // All has come: its connection is for the next one.
         let line = match std::mem::replace(&mut self.from, Source::Ended) {
             Source::Hyper(_, line) => Some(*line),
-            Source::Raw { body, keep: true } => match body.into_wire() {
-                Some(wire) => Line::new(wire, &self.url).await.ok(),
+            Source::Raw { body, keep: true } => match body.into_stream() {
+                Some(stream) => self.asking.line(stream, &self.url).await.ok(),
                 None => None,
             },
             Source::Raw { .. } | Source::Ended => None,

@@ -5,16 +5,21 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::io;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body as _, Frame};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, Connection, Parts, SendRequest};
+use hyper::ext::on_informational;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use url::Url;
 
 use super::body::Sending;
@@ -27,27 +32,53 @@ const IDLE: Duration = Duration::from_secs(20);
 /// Idle connections that are kept to one peer.
 const KEPT: usize = 64;
 
-pub(super) type Wire = TokioIo<Box<dyn Stream>>;
+type Wire = TokioIo<Bounded>;
 
 /// A connection.
 pub(super) struct Line {
     send: SendRequest<Sending>,
     connection: Connection<Wire, Sending>,
     over: bool,
+    interim: Arc<Interim>,
+}
+
+/// Interim answers (1xx) since the last request. hyper skips them, as many as there are, and does not
+/// let others have their turn as long as there are more.
+struct Interim {
+    count: AtomicU32,
+    most: u32,
+}
+
+/// A stream that fails when there were too many interim answers.
+pub(super) struct Bounded {
+    stream: Box<dyn Stream>,
+    interim: Arc<Interim>,
 }
 
 impl Line {
-    pub(super) async fn new(wire: Wire, url: &Url) -> Result<Self, TransferError> {
-        let made = Builder::new().handshake(wire).await;
+    /// A connection on which so many interim answers may come before an answer.
+    pub(super) async fn new(
+        stream: Box<dyn Stream>,
+        most_interim: u32,
+        url: &Url,
+    ) -> Result<Self, TransferError> {
+        let interim = Arc::new(Interim { count: AtomicU32::new(0), most: most_interim });
+        let bounded = Bounded { stream, interim: Arc::clone(&interim) };
+        let made = Builder::new().handshake(TokioIo::new(bounded)).await;
         let (send, connection) = made.map_err(|error| broken(&peer(url), &error))?;
-        Ok(Self { send, connection, over: false })
+        Ok(Self { send, connection, over: false, interim })
     }
 
     /// Sends a request and waits for the head of the answer.
     pub(super) async fn ask(
         &mut self,
-        request: Request<Sending>,
+        mut request: Request<Sending>,
     ) -> Result<Response<Incoming>, hyper::Error> {
+        self.interim.count.store(0, Ordering::Relaxed);
+        let interim = Arc::clone(&self.interim);
+        on_informational(&mut request, move |_| {
+            interim.count.fetch_add(1, Ordering::Relaxed);
+        });
         let mut answering = pin!(self.send.send_request(request));
         let (connection, over) = (&mut self.connection, &mut self.over);
         std::future::poll_fn(|context| {
@@ -62,7 +93,7 @@ impl Line {
         &mut self,
         body: &mut Incoming,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<bytes::Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(context) {
             return Poll::Ready(frame);
         }
@@ -71,8 +102,9 @@ impl Line {
     }
 
     /// The connection alone: what was read of it and not yet given to the body comes with it.
-    pub(super) fn into_parts(self) -> Parts<Wire> {
-        self.connection.into_parts()
+    pub(super) fn into_parts(self) -> (Box<dyn Stream>, Bytes) {
+        let Parts { io, read_buf, .. } = self.connection.into_parts();
+        (io.into_inner().stream, read_buf)
     }
 
     /// Whether it takes another request.
@@ -90,6 +122,51 @@ fn drive(connection: &mut Connection<Wire, Sending>, over: &mut bool, context: &
     // Its error is told to whoever waits for the answer or the body.
     if !*over && Pin::new(connection).poll(context).is_ready() {
         *over = true;
+    }
+}
+
+impl AsyncRead for Bounded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let most = self.interim.most;
+        if self.interim.count.load(Ordering::Relaxed) > most {
+            let what = format!("it sends more than {most} interim answers (transfer_interim)");
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, what)));
+        }
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Bounded {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 

@@ -11,11 +11,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::Body as _;
 use hyper::body::Incoming;
-use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead as _, AsyncReadExt as _, ReadBuf};
 
 use super::connect::Stream;
-use super::line::{Line, Wire};
+use super::line::Line;
 
 /// From how many bytes on it is worth it.
 pub(super) const LARGE: u64 = 1 << 20;
@@ -51,14 +50,13 @@ impl RawBody {
                 first.push_back(piece);
             }
         }
-        let parts = line.into_parts();
-        let mut rest = parts.read_buf;
+        let (stream, mut rest) = line.into_parts();
         let too_much = rest.len() as u64 > left;
         rest.truncate(usize::try_from(left).unwrap_or(usize::MAX));
         left -= rest.len() as u64;
         first.push_back(rest);
         first.retain(|piece| !piece.is_empty());
-        Self { first, stream: parts.io.into_inner(), left, too_much, spare: Arc::default() }
+        Self { first, stream, left, too_much, spare: Arc::default() }
     }
 
     /// The next bytes; `None` when all have come.
@@ -77,9 +75,9 @@ impl RawBody {
     }
 
     /// The connection, once all has come.
-    pub(super) fn into_wire(self) -> Option<Wire> {
+    pub(super) fn into_stream(self) -> Option<Box<dyn Stream>> {
         let clean = self.left == 0 && !self.too_much;
-        clean.then(|| TokioIo::new(self.stream))
+        clean.then_some(self.stream)
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nix::sys::statvfs::statvfs;
+use fishplate_data::disk::Free;
 
 use super::procfs::Stat;
 use super::shortage::{self, Shortage, Taking};
@@ -201,8 +201,7 @@ pub(super) fn sizes(directory: &Path, plan: &Plan, at_the_end: bool) -> (u64, Op
 
 /// Bytes that may still be written where the job's directory is.
 pub(super) fn free_bytes(directory: &Path) -> Option<u64> {
-    let status = statvfs(directory).ok()?;
-    Some(status.blocks_available().saturating_mul(status.fragment_size()))
+    Free::at(directory).ok().map(|free| free.bytes)
 }
 
 fn page_size() -> u64 {

@@ -12,10 +12,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use fishplate_contract::Placing;
+use fishplate_data::disk::Free;
 use nix::sys::signalfd::SignalFd;
 
 use super::cgroup::JobGroup;
-use super::gauge::free_bytes;
 use super::guard::Guard;
 use super::journal::{Author, Journal, Record};
 use super::message::{Ask, Frames, ORDER_TIME, Posting, Refusal, Reply, put};
@@ -247,9 +247,11 @@ impl Worker<'_> {
             journal.write(&record).map_err(failed)
         };
         let reserve = plan.limits.disk_reserve;
-        if free_bytes(directory).is_some_and(|free| free < reserve) {
+        if let Ok(free) = Free::at(directory)
+            && free.room() < reserve
+        {
             return Err(Refusal::StorageFull(format!(
-                "less than {} are free on the file system of the jobs (disk_reserve)",
+                "{free} on the file system of the jobs, less than {} (disk_reserve)",
                 bytes(reserve)
             )));
         }

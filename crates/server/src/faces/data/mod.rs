@@ -18,7 +18,7 @@ mod uploads;
 
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode, Held as _, Principal, lexical};
@@ -26,6 +26,7 @@ use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
+use tokio::time::Instant;
 
 use fishplate_data::session::SessionError;
 use fishplate_data::{Granted, Lease, Pool, PoolError};
@@ -215,17 +216,25 @@ async fn granted(host: &Host, rest: &str, asked: &Parts) -> Result<Reply, Fault>
 /// Waits until a digest is known, but not for ever. The pool computes it beside; nobody is held up
 /// here, however many wait.
 async fn digest_settles(pool: &Pool, lease: &Lease, most: Duration) {
-    let (until, mut pause) = (Instant::now() + most, FIRST_LOOK);
     let (its, wanted) = (pool.clone(), lease.clone());
     // Who adopted it may have been killed.
     if let Err(fault) = blocking(move || its.hash_soon(&wanted)).await {
         tracing::warn!(%fault, "a digest is not computed");
     }
-    loop {
+    look_until(most, || {
         let looking = lease.clone();
-        let known = tokio::task::spawn_blocking(move || looking.digest().is_some()).await;
+        let known = tokio::task::spawn_blocking(move || looking.digest().is_some());
+        async { known.await.unwrap_or(true) }
+    })
+    .await;
+}
+
+/// Looks again and again, ever less often, until it is there or the time is over.
+async fn look_until<L: Future<Output = bool>>(most: Duration, mut look: impl FnMut() -> L) {
+    let (until, mut pause) = (Instant::now() + most, FIRST_LOOK);
+    while !look().await {
         let left = until.saturating_duration_since(Instant::now());
-        if known.unwrap_or(true) || left.is_zero() {
+        if left.is_zero() {
             return;
         }
         tokio::time::sleep(pause.min(left)).await;
@@ -350,6 +359,25 @@ mod tests {
         assert_eq!(lease.digest(), None, "nobody waits for the whole");
         digest_settles(&pool, &lease, Duration::from_secs(3600)).await;
         assert!(lease.digest().is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_waited_for_is_looked_for_ever_less_often() {
+        let (begun, looks) = (Instant::now(), std::cell::Cell::new(0_u32));
+        let looked = async |there_after: u32| {
+            looks.set(0);
+            look_until(Duration::from_secs(60), || {
+                looks.set(looks.get() + 1);
+                std::future::ready(looks.get() > there_after)
+            })
+            .await;
+        };
+        looked(3).await;
+        assert_eq!((looks.get(), begun.elapsed()), (4, FIRST_LOOK * 7), "5, 10 and 20 ms");
+        let begun = Instant::now();
+        looked(u32::MAX).await;
+        assert_eq!(begun.elapsed(), Duration::from_secs(60));
+        assert!((120..140).contains(&looks.get()), "{} looks in a minute", looks.get());
     }
 
     #[test]

@@ -70,6 +70,46 @@ async fn what_is_no_http_is_not_asked_for_again() {
 }
 
 #[tokio::test]
+async fn interim_answers_are_skipped_but_not_without_end() {
+    let few = "HTTP/1.1 102 Processing\n\n".repeat(99);
+    let answer = format!("HTTP/1.1 103 Early Hints\nLink: </y>\n\n{few}HTTP/1.1 200 OK\n\nhere");
+    let mut opened = opens(&[&answer], Want::default()).await.unwrap();
+    assert_eq!(rest(&mut opened).await.unwrap(), b"here");
+    // They come as fast as they are read, and somebody else has their turn meanwhile.
+    let (address, ended) = endless();
+    let http = http();
+    let url = at(address, "x");
+    let error = http.open(&url, Want::default()).await.unwrap_err();
+    assert!(matches!(error, TransferError::Strange { .. }), "{error:?}");
+    assert!(error.to_string().contains("transfer_interim"), "{error}");
+    let sent = ended.recv().unwrap();
+    assert!(sent < 8 << 20, "{sent} bytes were sent before it was given up");
+}
+
+/// Answers its first request with interim answers until nobody takes more; tells how many bytes went.
+fn endless() -> (SocketAddr, mpsc::Receiver<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (send, receive) = mpsc::channel();
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let _ = stream.read(&mut [0; 4096]).unwrap();
+        let some = "HTTP/1.1 102 Processing\r\n\r\n".repeat(1000);
+        let mut sent = 0;
+        // Much more than is taken by whoever gives it up.
+        while sent < 256 << 20 {
+            match stream.write(some.as_bytes()) {
+                Ok(written) if written > 0 => sent += written,
+                _ => break,
+            }
+        }
+        drop(stream);
+        send.send(sent).unwrap();
+    });
+    (address, receive)
+}
+
+#[tokio::test]
 async fn ranges_that_were_not_asked_for_are_refused() {
     let from_5 = || Want { offset: 5, ..Want::default() };
     for (answer, says) in [

@@ -1,0 +1,275 @@
+//! The connections of a listener: how many there are, of one peer and of all, and who makes room for
+//! a newcomer when there are too many.
+//!
+//! The connection that has idled longest does: no request of it is being answered, so its peer loses
+//! nothing but the way to ask the next one. One that was only begun, or whose header comes in drops,
+//! idles since it was accepted.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// Stands where others have the time since when they idle: a request is being answered.
+const BUSY: u64 = u64::MAX;
+/// An answer was made and is not yet all with the system.
+const ANSWERED: u64 = BUSY - 1;
+/// It was told to go.
+const LEAVING: u64 = BUSY - 2;
+
+/// The connections of one listener.
+#[derive(Debug)]
+pub(super) struct Connections {
+    most: usize,
+    most_of_peer: usize,
+    begun: Instant,
+    open: Mutex<Open>,
+    /// A newcomer waits for somebody to idle.
+    crowded: AtomicBool,
+    /// Somebody has gone, or idles where a newcomer waits.
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    connections: HashMap<u64, (IpAddr, Arc<Activity>)>,
+    peers: HashMap<IpAddr, usize>,
+    next: u64,
+}
+
+/// What a connection does.
+#[derive(Debug)]
+pub(super) struct Activity {
+    /// Milliseconds since the listener began, or one of the words above.
+    idle_since: AtomicU64,
+    leave: Notify,
+}
+
+/// A connection's place; it is free when this is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    id: u64,
+    peer: IpAddr,
+    activity: Arc<Activity>,
+    all: Arc<Connections>,
+}
+
+/// A request is being answered until this is dropped.
+#[derive(Debug)]
+pub(super) struct Busy(Arc<Activity>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.turn(BUSY, ANSWERED);
+    }
+}
+
+impl Connections {
+    pub(super) fn new(most: usize, most_of_peer: usize) -> Arc<Self> {
+        Arc::new(Self {
+            most,
+            most_of_peer,
+            begun: Instant::now(),
+            open: Mutex::default(),
+            crowded: AtomicBool::new(false),
+            changed: Notify::new(),
+        })
+    }
+
+    /// A place for a newcomer, as soon as there is one; `None` if its peer has as many connections as
+    /// it may have and all of them are busy.
+    pub(super) async fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let peer = peer(address);
+        loop {
+            // Made before looking, so that nothing that happens meanwhile is missed.
+            let changed = self.changed.notified();
+            let of_peer = self.open().peers.get(&peer).copied().unwrap_or_default();
+            if of_peer >= self.most_of_peer {
+                if !self.dismiss(|of| of == peer) {
+                    return None;
+                }
+            } else if self.open().connections.len() >= self.most {
+                self.crowded.store(true, Ordering::SeqCst);
+                self.dismiss(|_| true);
+            } else {
+                self.crowded.store(false, Ordering::SeqCst);
+                return Some(self.enter(peer));
+            }
+            changed.await;
+        }
+    }
+
+    fn enter(self: &Arc<Self>, peer: IpAddr) -> Place {
+        let activity =
+            Arc::new(Activity { idle_since: AtomicU64::new(self.now()), leave: Notify::new() });
+        let mut open = self.open();
+        let id = open.next;
+        open.next += 1;
+        open.connections.insert(id, (peer, Arc::clone(&activity)));
+        *open.peers.entry(peer).or_default() += 1;
+        Place { id, peer, activity, all: Arc::clone(self) }
+    }
+
+    /// Tells the connection that has idled longest among some to go; whether there is one that idles
+    /// or was already told.
+    fn dismiss(&self, among: impl Fn(IpAddr) -> bool) -> bool {
+        let open = self.open();
+        let candidates = || {
+            let among = open.connections.iter().filter(|(_, (peer, _))| among(*peer));
+            among.map(|(id, (_, activity))| {
+                (activity.idle_since.load(Ordering::SeqCst), *id, activity)
+            })
+        };
+        if candidates().any(|(since, ..)| since == LEAVING) {
+            return true;
+        }
+        let idle = || candidates().filter(|(since, ..)| *since < LEAVING);
+        while let Some((since, _, longest)) = idle().min_by_key(|(since, id, _)| (*since, *id)) {
+            // It may have been asked something since we looked.
+            if longest.turn(since, LEAVING) {
+                longest.leave.notify_one();
+                return true;
+            }
+        }
+        false
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or_default()
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Activity {
+    fn turn(&self, from: u64, to: u64) -> bool {
+        self.idle_since.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+}
+
+impl Place {
+    /// A request has come.
+    pub(super) fn busy(&self) -> Busy {
+        let before = self.activity.idle_since.load(Ordering::SeqCst);
+        if before != LEAVING {
+            // If it was told to go in between, the request goes with it.
+            self.activity.turn(before, BUSY);
+        }
+        Busy(Arc::clone(&self.activity))
+    }
+
+    /// All that was written is with the system.
+    pub(super) fn flushed(&self) {
+        // Most flushes have nothing to do with it.
+        if self.activity.idle_since.load(Ordering::Relaxed) == ANSWERED
+            && self.activity.turn(ANSWERED, self.all.now())
+            && self.all.crowded.load(Ordering::SeqCst)
+        {
+            self.all.changed.notify_one();
+        }
+    }
+
+    /// Waits until it is to make room for somebody.
+    pub(super) async fn told_to_leave(&self) {
+        self.activity.leave.notified().await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.all.open();
+        open.connections.remove(&self.id);
+        if let Some(count) = open.peers.get_mut(&self.peer) {
+            *count -= 1;
+            if *count == 0 {
+                open.peers.remove(&self.peer);
+            }
+        }
+        drop(open);
+        self.all.changed.notify_one();
+    }
+}
+
+/// Who is at an address: of IPv6 everybody has a network of 64 bits to choose from.
+fn peer(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64))
+        }
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::sleep;
+
+    use super::*;
+
+    fn at(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
+
+    /// Has a connection go when it is told to.
+    fn leaving(place: Place) -> tokio::task::JoinHandle<()> {
+        tokio::spawn(async move { place.told_to_leave().await })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_one_that_has_idled_longest_makes_room() {
+        let all = Connections::new(3, 3);
+        let busy = all.admit(at(1)).await.unwrap();
+        let answering = busy.busy();
+        sleep(Duration::from_secs(1)).await;
+        let second = leaving(all.admit(at(2)).await.unwrap());
+        sleep(Duration::from_secs(1)).await;
+        let third = leaving(all.admit(at(3)).await.unwrap());
+        let _fourth = all.admit(at(4)).await.unwrap();
+        assert!(second.is_finished() && !third.is_finished());
+        let _fifth = all.admit(at(5)).await.unwrap();
+        assert!(third.is_finished());
+        // An answer that is not all with the system is not cut.
+        drop(answering);
+        let newcomer = Arc::clone(&all);
+        let newcomer = tokio::spawn(async move { newcomer.admit(at(6)).await });
+        let _fourth = _fourth.busy();
+        let _fifth = _fifth.busy();
+        sleep(Duration::from_secs(100)).await;
+        assert!(!newcomer.is_finished());
+        busy.flushed();
+        leaving(busy).await.unwrap();
+        assert!(newcomer.await.unwrap().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_peer_has_a_bound_of_its_own() {
+        let all = Connections::new(10, 2);
+        let first = all.admit(at(1)).await.unwrap();
+        let second = leaving(all.admit(at(1)).await.unwrap());
+        let first_busy = first.busy();
+        let third = all.admit(at(1)).await.unwrap();
+        assert!(second.is_finished(), "its own idle one makes room");
+        let _third_busy = third.busy();
+        assert!(all.admit(at(1)).await.is_none());
+        assert!(all.admit(at(2)).await.is_some(), "others are not concerned");
+        drop((first, first_busy));
+        assert!(all.admit(at(1)).await.is_some());
+    }
+
+    #[test]
+    fn a_peer_is_an_address_or_a_network_of_ipv6() {
+        let same = |a: &str, b: &str| peer(a.parse().unwrap()) == peer(b.parse().unwrap());
+        assert!(same("192.0.2.1", "::ffff:192.0.2.1"));
+        assert!(!same("192.0.2.1", "192.0.2.2"));
+        assert!(same("2001:db8::1", "2001:db8::ffff:2"));
+        assert!(!same("2001:db8::1", "2001:db8:0:1::1"));
+        assert!(!same("::1", "::2"));
+    }
+}
