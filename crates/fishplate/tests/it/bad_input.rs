@@ -226,7 +226,7 @@ fn what_http_says_is_held_against_the_message() {
 fn who_wants_no_answer_gets_none() {
     let server = server(&[]);
     let wsa = "http://www.w3.org/2005/08/addressing";
-    let ask = |version: Version, headers: &[(&str, &str)], x: &str| {
+    let send = |version: Version, headers: &[(&str, &str)], x: &str| {
         let headers: String = headers
             .iter()
             .map(|(name, address)| {
@@ -244,16 +244,32 @@ fn who_wants_no_answer_gets_none() {
             (&[("ReplyTo", "none"), ("FaultTo", "anonymous")], false, true),
         ] {
             for (x, wanted) in [("7", result), ("seven", fault)] {
-                let answer = ask(version, headers, x);
+                let answer = send(version, headers, x);
                 assert_eq!(answer.status != 202, wanted, "{headers:?} {answer:#?}");
                 assert_eq!(answer.body.is_empty(), !wanted, "{answer:#?}");
             }
         }
     }
-    let away = ask(Version::V12, &[("ReplyTo", "elsewhere")], "7");
+    let away = send(Version::V12, &[("ReplyTo", "elsewhere")], "7");
     away.assert_fault(Version::V12, "InvalidAddressing");
     assert!(away.body.contains(":OnlyAnonymousAddressSupported<"), "{away:#?}");
     assert_unharmed(&server, "calls without answers");
+}
+
+/// It is forgotten as if its results had been sent.
+#[test]
+fn a_job_whose_results_nobody_wants_is_forgotten() {
+    let server = Server::of_script("echo 1", &[">", "[out file y:raw]"]);
+    let wsa = "http://www.w3.org/2005/08/addressing";
+    let header = format!(
+        "<e:Header xmlns:a=\"{wsa}\"><a:ReplyTo><a:Address>{wsa}/none</a:Address></a:ReplyTo></e:Header>"
+    );
+    let called = post(&server, Version::V11, &Version::V11.envelope(&header, &wrapper("call", "")));
+    assert_eq!(called.status, 202, "{called:#?}");
+    until("no job is left", || {
+        let listed = ask(&server, Version::V11, "jobs", "");
+        listed.status == 200 && listed.text("job").is_none()
+    });
 }
 
 #[test]

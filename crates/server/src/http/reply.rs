@@ -103,6 +103,10 @@ impl ReplyBody {
     /// Once all of it was handed to the connection, the job is released.
     pub fn then_release(&mut self, engine: Engine, job: JobId) {
         self.sent = Some(Sent { engine, job });
+        // Nobody polls an empty body.
+        if self.left == Some(0) {
+            self.ended();
+        }
     }
 
     /// Keeps the memory that the message has for as long as the body lives.
