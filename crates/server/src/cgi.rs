@@ -150,9 +150,8 @@ pub async fn answer(
 ) -> Result<(), CgiError> {
     let request = variables.request(service, input)?;
     let head_only = request.method() == hyper::Method::HEAD;
-    let (asked, input) = request.into_parts();
-    let reply = match Boundary::of_script(&host.settings).check(&asked) {
-        Ok(()) => respond(host, Request::from_parts(asked, input), variables.principal()?).await,
+    let reply = match Boundary::of_script(&host.settings).check(&request) {
+        Ok(()) => respond(host, request, variables.principal()?).await,
         Err(refusal) => not_for_us(&refusal),
     };
     let (parts, mut body) = reply.into_parts();

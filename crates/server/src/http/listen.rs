@@ -152,11 +152,9 @@ async fn connection(host: &Arc<Host>, boundary: &Boundary, stream: TcpStream, pl
 }
 
 async fn answer(host: &Arc<Host>, boundary: &Boundary, request: Request<HyperBody>) -> Reply {
-    let (parts, body) = request.into_parts();
-    if let Err(refusal) = boundary.check(&parts) {
+    if let Err(refusal) = boundary.check(&request) {
         return not_for_us(&refusal);
     }
-    let request = Request::from_parts(parts, body);
     match principal(host, request.headers()) {
         Ok(principal) => respond(host, request, principal).await,
         // Other servers fetch data here, and nobody in front of us knows them.

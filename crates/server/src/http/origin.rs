@@ -9,9 +9,8 @@
 use std::net::IpAddr;
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
-use hyper::{Method, StatusCode, Uri, Version};
+use hyper::{Method, Request, StatusCode, Uri, Version};
 
 use crate::settings::Settings;
 
@@ -72,13 +71,13 @@ impl Boundary {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub(crate) fn check(&self, asked: &Parts) -> Result<(), Refusal> {
-        framing(&asked.headers)?;
-        let host = asked_host(asked, self.hosts.is_some())?;
-        if let (Some(hosts), Some(host)) = (&self.hosts, &host)
-            && !hosts.include(host.host())
+    pub(crate) fn check<B>(&self, asked: &Request<B>) -> Result<(), Refusal> {
+        framing(asked.headers())?;
+        let asked_for = authority(asked, self.hosts.is_some())?;
+        if let (Some(hosts), Some((_, host))) = (&self.hosts, asked_for)
+            && !hosts.include(host)
         {
-            let name = host_name(host.host());
+            let name = host_name(host);
             let what = format!(
                 "this server is not {name:?}: it is {}; if it is to be reached by that name, start it \
                  with --allow-host {name}, or tell it its address with --public-url",
@@ -86,15 +85,15 @@ impl Boundary {
             );
             return Err(Refusal { status: StatusCode::MISDIRECTED_REQUEST, what });
         }
-        self.origin(asked, host.as_ref())
+        self.origin(asked, asked_for.map(|(authority, _)| authority))
     }
 
-    fn origin(&self, asked: &Parts, host: Option<&Authority>) -> Result<(), Refusal> {
+    fn origin<B>(&self, asked: &Request<B>, host: Option<&str>) -> Result<(), Refusal> {
         let refusal = |what: String| Err(Refusal { status: StatusCode::FORBIDDEN, what });
-        let mut told = asked.headers.get_all(header::ORIGIN).iter();
+        let mut told = asked.headers().get_all(header::ORIGIN).iter();
         let Some(from) = told.next() else {
-            let safe = matches!(asked.method, Method::GET | Method::HEAD | Method::OPTIONS);
-            let site = asked.headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
+            let safe = matches!(*asked.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+            let site = asked.headers().get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
             if safe || !matches!(site, Some(b"cross-site" | b"same-site")) {
                 return Ok(());
             }
@@ -122,8 +121,8 @@ impl Boundary {
 
 impl Hosts {
     fn include(&self, host: &str) -> bool {
-        let host = host_name(host);
-        if self.names.iter().any(|name| *name == host || name == ANY) {
+        let host = host.strip_suffix('.').unwrap_or(host);
+        if self.names.iter().any(|name| name.eq_ignore_ascii_case(host) || name == ANY) {
             return true;
         }
         match host.parse::<IpAddr>().map(|address| address.to_canonical()) {
@@ -135,7 +134,8 @@ impl Hosts {
                     || address.is_loopback() && self.listens.is_loopback()
             }
             Err(_) => {
-                host == "localhost" && (self.listens.is_loopback() || self.listens.is_unspecified())
+                host.eq_ignore_ascii_case("localhost")
+                    && (self.listens.is_loopback() || self.listens.is_unspecified())
             }
         }
     }
@@ -158,38 +158,45 @@ impl Hosts {
     }
 }
 
-/// The host that a request is for (RFC 9112, sections 3.2 and 3.2.2). One in HTTP/1.0 may tell none.
-fn asked_host(asked: &Parts, needed: bool) -> Result<Option<Authority>, Refusal> {
+/// The host and port that a request is for, and the host alone (RFC 9112, sections 3.2 and 3.2.2). A
+/// request in HTTP/1.0 may tell none.
+fn authority<B>(asked: &Request<B>, needed: bool) -> Result<Option<(&str, &str)>, Refusal> {
     let refusal =
         |what: &str| Err(Refusal { status: StatusCode::BAD_REQUEST, what: what.to_owned() });
-    let mut told = asked.headers.get_all(header::HOST).iter();
+    let mut told = asked.headers().get_all(header::HOST).iter();
     let host = told.next();
     if told.next().is_some() {
         return refusal("the request has more than one Host; send one");
     }
-    if let Some(authority) = asked.uri.authority() {
-        return Ok(Some(authority.clone()));
-    }
-    let Some(host) = host else {
-        if needed && asked.version >= Version::HTTP_11 {
+    let target = asked.uri().authority().map(Authority::as_str);
+    let Some(authority) = target.or_else(|| host.map(|host| host.to_str().unwrap_or_default()))
+    else {
+        if needed && asked.version() >= Version::HTTP_11 {
             return refusal(
                 "the request has no Host; send the host and port of this server's address",
             );
         }
         return Ok(None);
     };
-    match Authority::try_from(host.as_bytes()) {
-        Ok(host) if is_plain(&host) => Ok(Some(host)),
-        _ => refusal("Host is no host and port; send those of this server's address"),
+    match host_of(authority) {
+        Some(host) => Ok(Some((authority, host))),
+        None => refusal("Host is no host and port; send those of this server's address"),
     }
 }
 
-/// A host and perhaps a port; nobody's name.
-fn is_plain(host: &Authority) -> bool {
-    let rest = host.as_str().strip_prefix(host.host());
-    let port =
-        rest.and_then(|rest| if rest.is_empty() { Some("") } else { rest.strip_prefix(':') });
-    port.is_some_and(|port| port.is_empty() || port.parse::<u16>().is_ok())
+/// The host of a host and perhaps a port; nobody's name stands there.
+fn host_of(authority: &str) -> Option<&str> {
+    let (host, port, colons) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map(|(host, port)| (host, port, true))?,
+        None => {
+            let at = authority.find(':').unwrap_or(authority.len());
+            (&authority[..at], &authority[at..], false)
+        }
+    };
+    let good = |c: u8| c.is_ascii_alphanumeric() || b"-._~%".contains(&c) || c == b':' && colons;
+    let port = if port.is_empty() { port } else { port.strip_prefix(':')? };
+    let plain = !host.is_empty() && host.bytes().all(good);
+    (plain && port.len() <= 5 && port.bytes().all(|c| c.is_ascii_digit())).then_some(host)
 }
 
 /// The one transfer coding that is read (RFC 9112, section 6.1).
@@ -231,8 +238,6 @@ fn origin(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use hyper::Request;
-
     use super::*;
 
     fn boundary(listens: &str, name: &str, change: fn(&mut Settings)) -> Boundary {
@@ -246,8 +251,9 @@ mod tests {
         for (name, value) in fields {
             request = request.header(*name, *value);
         }
-        let (parts, ()) = request.body(()).unwrap().into_parts();
-        boundary.check(&parts).map_or_else(|refusal| refusal.status.as_u16(), |()| 200)
+        boundary
+            .check(&request.body(()).unwrap())
+            .map_or_else(|refusal| refusal.status.as_u16(), |()| 200)
     }
 
     fn host(boundary: &Boundary, host: &str) -> u16 {
@@ -289,7 +295,7 @@ mod tests {
     #[test]
     fn a_refusal_says_which_host_was_asked_for_and_what_to_set() {
         let request = Request::get("/").header("host", "evil.example:8080").body(()).unwrap();
-        let refusal = boundary("127.0.0.1", "", |_| ()).check(&request.into_parts().0).unwrap_err();
+        let refusal = boundary("127.0.0.1", "", |_| ()).check(&request).unwrap_err();
         for said in ["\"evil.example\"", "--allow-host evil.example", "--public-url", "localhost"] {
             assert!(refusal.what.contains(said), "{}", refusal.what);
         }
@@ -307,11 +313,11 @@ mod tests {
         // The target's own word counts more (RFC 9112, 3.2.2).
         let target = |uri: &str| {
             let request = Request::get(uri).header("host", "localhost").body(()).unwrap();
-            ours.check(&request.into_parts().0).is_ok()
+            ours.check(&request).is_ok()
         };
         assert!(target("http://127.0.0.1:8080/") && !target("http://evil.example/"));
         let old = Request::get("/").version(Version::HTTP_10).body(()).unwrap();
-        assert!(ours.check(&old.into_parts().0).is_ok());
+        assert!(ours.check(&old).is_ok());
     }
 
     #[test]
