@@ -122,8 +122,8 @@ impl Conclusion {
         }
     }
 
-    /// The end of a job whose data could not be moved.
-    pub fn of_transfer(fault: Fault, at: Timestamp) -> Self {
+    /// The end of a job whose data could not be moved, or whose program can't be started.
+    pub fn of_fault(fault: Fault, at: Timestamp) -> Self {
         let mut end = Self::without_ending(JobState::Failed, fault.code, &fault.message, at);
         end.parameter = fault.parameter;
         end.refused_by = fault.limit.map(|limit| (limit.name, limit.value));
@@ -143,9 +143,9 @@ impl Conclusion {
             .map_or(&[], |collected| collected.outputs.as_slice())
     }
 
-    /// Bytes that the job occupies.
-    pub fn disk(&self) -> u64 {
-        self.ending.as_ref().map_or(0, |ending| ending.usage().disk)
+    /// Bytes that the job's directory holds, if they were counted.
+    pub fn disk(&self) -> Option<u64> {
+        Some(self.ending.as_ref()?.collected.as_ref()?.disk)
     }
 
     /// The fault that callers get instead of results; `None` if it is done.

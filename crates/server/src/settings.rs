@@ -392,9 +392,10 @@ impl LimitValue for Option<u64> {
 limits! {
     max_running Count jobs.max_running, "Jobs that run at once in the data directory.";
     max_queued Count jobs.max_queued, "Jobs of a service that wait; one more is refused.";
+    plan_memory Bytes jobs.plan_memory, "Memory that the plans of waiting jobs hold; those of more are read from the disk when it is their turn.";
     retention Time jobs.retention, "How long an ended job is kept.";
     keep_jobs Count jobs.keep_jobs, "Ended jobs that are kept; the oldest go first.";
-    disk_quota Bytes jobs.disk_quota, "What ended jobs may occupy before new ones are refused.";
+    disk_quota Bytes jobs.disk_quota, "What jobs may occupy, those that wait and run among them, before new ones are refused.";
     disk_reserve Bytes jobs.disk_reserve, "What must stay free on the disk; new jobs are refused and running ones stopped below it.";
     lease Time jobs.lease, "How long a claim on a job lasts if its holder does not renew it.";
     max_fetching Count jobs.max_fetching, "Jobs that one process fetches data for at once.";

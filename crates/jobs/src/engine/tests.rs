@@ -3,6 +3,7 @@
 
 mod outputs;
 mod references;
+mod values;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -42,7 +42,8 @@ fn prepared_with(
         arguments: vec!["function".to_owned()],
         environment: "/nowhere".into(),
     };
-    let (mut plan, placements) = plan(&services()[0], operation, arguments, &worker).unwrap();
+    let (mut plan, placements) =
+        plan(&services()[0], operation, arguments.to_vec(), &worker).unwrap();
     assert_eq!(plan.fetches().count(), fetched.len());
     fs::create_dir_all(directory.path().join("fetched/1")).unwrap();
     let mut fetched = fetched.iter().enumerate();

@@ -144,13 +144,13 @@ async fn submit(
         let session = call.options.session;
         call.arguments = fetched(host, operation, given, &call.principal, session).await?;
     }
-    let (mut plan, placements) = plan(host, hosted, &call)?;
+    let mut fingerprint = 0;
+    if call.options.key.is_some() {
+        (fingerprint, call.arguments) = digest(call.operation.clone(), call.arguments).await?;
+    }
+    let (mut plan, placements) = plan(host, hosted, &call.operation, call.arguments)?;
     plan.choose(&call.options)?;
     let max_running = hosted.handler.max_running();
-    let fingerprint = match call.options.key {
-        Some(_) => digest(call.operation.clone(), call.arguments).await?,
-        None => 0,
-    };
     let max_running = max_running.unwrap_or(host.engine.settings().max_running);
     let work = NewWork {
         service: call.service,
@@ -173,14 +173,19 @@ async fn submit(
 }
 
 /// How to run a call as a job.
-fn plan(host: &Host, hosted: &Hosted, call: &Call) -> Result<(Plan, Vec<Placement>), Fault> {
+fn plan(
+    host: &Host,
+    hosted: &Hosted,
+    operation: &str,
+    arguments: Vec<Argument>,
+) -> Result<(Plan, Vec<Placement>), Fault> {
     match &hosted.handler {
-        Handler::Program(program) => program.plan(&call.operation, &call.arguments),
+        Handler::Program(program) => program.plan(operation, arguments),
         Handler::Sessions(_) => Err(no_operation()),
         Handler::Functions(service) => {
-            let entry = service.entry(&call.operation)?;
-            let arguments = entry.accept(call.arguments.clone())?;
-            let planned = function::plan::plan(service, &call.operation, &arguments, &host.worker);
+            let entry = service.entry(operation)?;
+            let arguments = entry.accept(arguments)?;
+            let planned = function::plan::plan(service, operation, arguments, &host.worker);
             let (mut plan, placements) = planned?;
             plan.limits.disk_reserve = host.engine.settings().disk_reserve;
             Ok((plan, placements))
@@ -203,10 +208,16 @@ fn no_operation() -> Fault {
     Fault::new(FaultCode::UnknownOperation, "the service has no such operation")
 }
 
-async fn digest(operation: String, arguments: Vec<Argument>) -> Result<u64, Fault> {
-    let digest = tokio::task::spawn_blocking(move || fingerprint(&operation, &arguments));
+/// The digest of a call, and its arguments again.
+async fn digest(
+    operation: String,
+    arguments: Vec<Argument>,
+) -> Result<(u64, Vec<Argument>), Fault> {
+    let digest = tokio::task::spawn_blocking(move || {
+        fingerprint(&operation, &arguments).map(|digest| (digest, arguments))
+    });
     match digest.await {
-        Ok(Ok(digest)) => Ok(digest),
+        Ok(Ok(digested)) => Ok(digested),
         _ => Err(Fault::new(FaultCode::Internal, "the message's data could not be read back")),
     }
 }

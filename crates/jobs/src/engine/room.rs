@@ -1,0 +1,161 @@
+//! Room on the disk: what jobs occupy of `disk_quota`, and what waits while less than `disk_reserve`
+//! is free.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use fishplate_contract::{Fault, FaultCode, JobId};
+use nix::sys::statvfs::statvfs;
+use tokio::time::Instant;
+
+use super::{Shared, lock, storage_fault};
+use crate::store::Totals;
+
+/// How long a job rests whose start found no room; twice as long after each further one,
+const FIRST_REST: Duration = Duration::from_secs(1);
+
+/// but no longer than this.
+const LONGEST_REST: Duration = Duration::from_secs(30);
+
+/// What all jobs occupy.
+#[derive(Debug, Default)]
+pub(super) struct Occupied {
+    /// As it was counted last.
+    counted: u64,
+    /// Jobs that were accepted here since.
+    since: HashMap<JobId, u64>,
+    /// What those occupy.
+    added: u64,
+}
+
+impl Occupied {
+    pub(super) fn bytes(&self) -> u64 {
+        self.counted.saturating_add(self.added)
+    }
+
+    /// A job occupies so much that the last count did not see.
+    pub(super) fn add(&mut self, job: JobId, bytes: u64) {
+        self.forget(job);
+        if bytes > 0 {
+            self.added += bytes;
+            self.since.insert(job, bytes);
+        }
+    }
+
+    /// A job is gone.
+    pub(super) fn forget(&mut self, job: JobId) {
+        self.added -= self.since.remove(&job).unwrap_or_default();
+    }
+
+    fn count(&mut self, counted: u64) {
+        *self = Self { counted, ..Self::default() };
+    }
+}
+
+/// Queued jobs whose start found no room, though as much as must be is free: what they bring along
+/// needs more.
+#[derive(Debug, Default)]
+pub(super) struct Resting(HashMap<JobId, Rest>);
+
+#[derive(Debug)]
+struct Rest {
+    why: String,
+    times: u32,
+    until: Instant,
+}
+
+impl Resting {
+    /// Has a job rest; tells for how long.
+    pub(super) fn rest(&mut self, job: JobId, why: String) -> Duration {
+        let times = self.0.get(&job).map_or(0, |rest| rest.times);
+        let pause = FIRST_REST.saturating_mul(1 << times.min(16)).min(LONGEST_REST);
+        let until = Instant::now() + pause;
+        self.0.insert(job, Rest { why, times: times + 1, until });
+        pause
+    }
+
+    /// A job does not wait for room any more.
+    pub(super) fn forget(&mut self, job: JobId) {
+        self.0.remove(&job);
+    }
+
+    /// Those that are to be left where they are.
+    pub(super) fn jobs(&self) -> Vec<JobId> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let now = Instant::now();
+        self.0.iter().filter(|(_, rest)| rest.until > now).map(|(job, _)| *job).collect()
+    }
+
+    fn why(&self, job: JobId) -> Option<&str> {
+        self.0.get(&job).map(|rest| rest.why.as_str())
+    }
+}
+
+impl Shared {
+    /// Whether there is room for one more job.
+    pub(super) fn check_room(&self) -> Result<(), Fault> {
+        if !self.working.load(std::sync::atomic::Ordering::Relaxed)
+            && self.settings.disk_quota.is_some()
+        {
+            // Nobody keeps house in this process.
+            let mut totals = Totals::default();
+            let read = self.store.read(&mut |t| t.totals().map(|found| totals = found));
+            read.map_err(|error| storage_fault(&error))?;
+            self.counted(totals);
+        }
+        self.check_quota(lock(&self.occupied).bytes().saturating_add(1))?;
+        let Some(free) = self.missing() else { return Ok(()) };
+        let reserve = self.settings.disk_reserve;
+        let what =
+            format!("the server's disk is full: {free} bytes are free, {reserve} are reserved");
+        Err(Fault::new(FaultCode::StorageFull, what)
+            .limit("disk_reserve", format!("{reserve} bytes")))
+    }
+
+    /// Takes what a new job has put into its directory, if the quota has room for it.
+    pub(super) fn occupy(&self, job: JobId, bytes: u64) -> Result<(), Fault> {
+        let mut occupied = lock(&self.occupied);
+        self.check_quota(occupied.bytes().saturating_add(bytes))?;
+        occupied.add(job, bytes);
+        Ok(())
+    }
+
+    /// All jobs were counted.
+    pub(super) fn counted(&self, totals: Totals) {
+        lock(&self.occupied).count(totals.disk);
+    }
+
+    fn check_quota(&self, bytes: u64) -> Result<(), Fault> {
+        let Some(quota) = self.settings.disk_quota.filter(|quota| bytes > *quota) else {
+            return Ok(());
+        };
+        let what = format!(
+            "jobs would occupy {bytes} bytes of {quota}; remove ended ones, or wait until they expire"
+        );
+        Err(Fault::new(FaultCode::QuotaExceeded, what)
+            .limit("disk_quota", format!("{quota} bytes")))
+    }
+
+    /// What is free, if it is less than must stay free. If the file system can't be asked, the write
+    /// that fails will say so.
+    pub(super) fn missing(&self) -> Option<u64> {
+        let disk = statvfs(&self.settings.data).ok()?;
+        let free = disk.blocks_available() * disk.fragment_size();
+        (free < self.settings.disk_reserve).then_some(free)
+    }
+
+    /// Why a queued job waits though it may be its turn.
+    pub(super) fn waits_for_room(&self, job: JobId) -> Option<String> {
+        if let Some(free) = self.missing() {
+            let reserve = self.settings.disk_reserve;
+            return Some(format!(
+                "waits for room on the server's disk: {free} bytes are free, {reserve} are reserved \
+                 (disk_reserve)"
+            ));
+        }
+        let resting = lock(&self.resting);
+        resting.why(job).map(|why| format!("waits for room on the server's disk: {why}"))
+    }
+}
