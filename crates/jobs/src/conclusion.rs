@@ -7,7 +7,7 @@ use fishplate_contract::{
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
-use crate::executor::{Ending, Output};
+use crate::executor::{ArrayBytes, Ending, Output, OutputContent};
 
 /// The end of a job. It is written once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -141,6 +141,19 @@ impl Conclusion {
             .as_ref()
             .and_then(|ending| ending.collected.as_ref())
             .map_or(&[], |collected| collected.outputs.as_slice())
+    }
+
+    /// Bytes of the outputs that are in memory when they go by value: those that are no files.
+    pub fn in_memory(&self) -> u64 {
+        let bytes = |output: &Output| match &output.content {
+            OutputContent::Text(text) => text.len() as u64,
+            OutputContent::TextFile { len, .. } => *len,
+            OutputContent::Array { bytes: ArrayBytes::Inline(bytes), .. } => bytes.len() as u64,
+            OutputContent::File { .. }
+            | OutputContent::Archive { .. }
+            | OutputContent::Array { .. } => 0,
+        };
+        self.outputs().iter().map(bytes).sum()
     }
 
     /// Bytes that the job's directory holds, if they were counted.

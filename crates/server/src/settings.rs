@@ -401,7 +401,7 @@ limits! {
     max_fetching Count jobs.max_fetching, "Jobs that one process fetches data for at once.";
     owner_fetching Count jobs.owner_fetching, "Jobs of one owner that one process fetches data for at once.";
     link_size Bytes jobs.link_size, "Inputs by reference from this size on are linked into the workspace; smaller ones are copied.";
-    message_memory Bytes faces.message_memory, "Memory that messages hold together while they are read, and functions' outputs until they are sent.";
+    message_memory Bytes faces.message_memory, "Memory that messages hold together while they are read, and outputs that are no files until they are sent.";
     key_length Count faces.key_length, "Characters of an idempotency key.";
     functions_running Count faces.functions_running, "Functions of the server that run at once; calls beyond it wait.";
     functions_queued Count faces.functions_queued, "Calls of functions that wait; one more is refused.";

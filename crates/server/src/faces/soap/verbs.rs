@@ -4,9 +4,9 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use fishplate_contract::{
-    Argument, Call, CallOptions, Exposed, Fault, FaultCode, JobId, JobState, OutputChoice,
-    Principal, Value, Verb,
+    Argument, Call, CallOptions, Exposed, Fault, FaultCode, JobId, JobState, Principal, Value, Verb,
 };
+use fishplate_jobs::conclusion::Conclusion;
 use fishplate_jobs::engine::{Accepted, Delivery, Ended, Engine, InSession, NewWork, fingerprint};
 use fishplate_jobs::function;
 use fishplate_jobs::plan::Plan;
@@ -78,9 +78,16 @@ pub(super) async fn perform(
             let outputs = vec![Argument::text("job", job.to_string())];
             return Ok(Given { outputs, job: Some(job), release: None });
         }
+        Verb::Results => {
+            let given = checked(exposed, arguments)?;
+            let job = job_id(given.text("job").unwrap_or_default())?;
+            let end = engine.conclusion(&principal, service, &exposed.operation, job)?;
+            hold(host, &end, memory).await?;
+            engine.outcome(&principal, job, &end, &options.outputs).await?
+        }
         verb => {
             let given = checked(exposed, arguments)?;
-            on_jobs(engine, service, &principal, exposed, verb, &given, &options.outputs).await?
+            on_jobs(engine, service, &principal, verb, &given).await?
         }
     };
     Ok(Given { outputs, ..Given::default() })
@@ -103,6 +110,10 @@ async fn call_and_wait(
     let job = accepted.job;
     let ended = host.engine.wait(accepted).await?;
     let release = (!keyed && is_over(&ended)).then_some(job);
+    if let Err(fault) = hold(host, &ended.conclusion, memory).await {
+        // Its outputs are there for whoever asks again.
+        return Err(if ended.kept { fault.job(job) } else { fault });
+    }
     match host.engine.outcome(&owner, job, &ended.conclusion, &[]).await {
         Ok(outputs) => Ok(Given { outputs, job: keyed.then_some(job), release }),
         Err(fault) => {
@@ -112,6 +123,11 @@ async fn call_and_wait(
             Err(fault)
         }
     }
+}
+
+/// Reserves memory for a job's outputs until they are sent, before they are read.
+async fn hold(host: &Host, end: &Conclusion, memory: &mut Reserved) -> Result<(), Fault> {
+    host.memory.resize(memory, end.in_memory(), host.settings.body_stall).await
 }
 
 /// Nobody asks for this job again once its end is told. Of one whose outputs could not be sent, they
@@ -226,10 +242,8 @@ async fn on_jobs(
     engine: &Engine,
     service: &str,
     owner: &Principal,
-    exposed: &Exposed,
     verb: Verb,
     given: &Checked,
-    again: &[OutputChoice],
 ) -> Result<Vec<Argument>, Fault> {
     if verb == Verb::Jobs {
         let filter = Filter {
@@ -244,7 +258,6 @@ async fn on_jobs(
     }
     let job = job_id(given.text("job").unwrap_or_default())?;
     Ok(match verb {
-        Verb::Results => engine.results(owner, service, &exposed.operation, job, again).await?,
         Verb::Running => {
             let running = engine.running(owner, service, job)?;
             vec![Argument::text("running", running.to_string())]
@@ -266,7 +279,7 @@ async fn on_jobs(
             engine.remove(owner, service, job).await?;
             vec![Argument::text("removed", "true")]
         }
-        Verb::Call | Verb::Spawn | Verb::Jobs => {
+        Verb::Call | Verb::Spawn | Verb::Jobs | Verb::Results => {
             return Err(Fault::new(FaultCode::Internal, "a verb that is not about a job"));
         }
     })
@@ -319,7 +332,6 @@ fn offset(text: Option<&str>) -> Result<u64, Fault> {
 #[cfg(test)]
 mod tests {
     use fishplate_contract::Timestamp;
-    use fishplate_jobs::conclusion::Conclusion;
 
     use super::*;
 
