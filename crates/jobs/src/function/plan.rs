@@ -130,7 +130,7 @@ pub fn plan(
 const MOST_IN_PLAN: usize = 64 << 10;
 
 /// Bytes of a text that stands among the arguments; a longer one has a file of its own.
-const SHORT_TEXT: usize = 4 << 10;
+const SHORT_TEXT: usize = 16 << 10;
 
 /// The files of the arguments.
 #[derive(Default)]
