@@ -243,7 +243,7 @@ impl Shared {
             // Whatever was in the way may need a moment to go.
             tokio::time::sleep(RETRY_START).await;
         }
-        loop {
+        let killed = loop {
             let at = self.clock.now();
             let write = self.commit.write(false, move |t| {
                 let _ = t.unclaim(job, fence)?;
@@ -257,18 +257,18 @@ impl Shared {
                 Ok(killed)
             });
             match write.await {
-                Ok(true) => self.tell_dequeued(job),
-                Ok(false) => {}
+                Ok(killed) => break killed,
                 Err(error) => {
                     tracing::error!(%job, %error, "a job was not put back");
                     // So may what is in the way of writing it.
                     tokio::time::sleep(RETRY_START).await;
-                    continue;
                 }
             }
-            break;
-        }
+        };
         self.tell(Event::Closed(job, fence));
+        if killed {
+            self.tell_dequeued(job);
+        }
         let _ = self.orders.send(Order::Claim);
         if let Some(rest) = rest {
             tokio::time::sleep(rest).await;

@@ -2,11 +2,10 @@
 //! is free.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fishplate_contract::{Fault, FaultCode, JobId};
 use nix::sys::statvfs::statvfs;
-use tokio::time::Instant;
 
 use super::{Shared, lock, storage_fault};
 use crate::store::Totals;
@@ -79,12 +78,8 @@ impl Resting {
         self.0.remove(&job);
     }
 
-    /// Those that are to be left where they are.
-    pub(super) fn jobs(&self) -> Vec<JobId> {
-        if self.0.is_empty() {
-            return Vec::new();
-        }
-        let now = Instant::now();
+    /// Those that are to be left where they are now.
+    pub(super) fn jobs(&self, now: Instant) -> Vec<JobId> {
         self.0.iter().filter(|(_, rest)| rest.until > now).map(|(job, _)| *job).collect()
     }
 
@@ -157,5 +152,45 @@ impl Shared {
         }
         let resting = lock(&self.resting);
         resting.why(job).map(|why| format!("waits for room on the server's disk: {why}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_rests_longer_each_time_but_not_for_ever() {
+        let (mut resting, job) = (Resting::default(), JobId::from_bytes([1; 16]));
+        let mut rest = || {
+            let pause = resting.rest(job, "full".to_owned());
+            assert_eq!(resting.jobs(Instant::now()), [job]);
+            pause.as_secs()
+        };
+        let pauses: Vec<u64> = (0..7).map(|_| rest()).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30]);
+        (0..40).for_each(|_| assert_eq!(rest(), 30));
+        assert_eq!(resting.jobs(Instant::now() + LONGEST_REST), []);
+        assert_eq!(resting.why(job), Some("full"), "it is told until it has started");
+        resting.forget(job);
+        assert_eq!(resting.why(job), None);
+        assert_eq!(resting.rest(job, String::new()), FIRST_REST);
+    }
+
+    #[test]
+    fn what_was_accepted_since_the_last_count_counts_until_the_next_or_until_it_is_gone() {
+        let (mut occupied, job) = (Occupied::default(), |n| JobId::from_bytes([n; 16]));
+        occupied.count(100);
+        occupied.add(job(1), 10);
+        occupied.add(job(2), 5);
+        // The same job again, with what it has come to.
+        occupied.add(job(1), 20);
+        assert_eq!(occupied.bytes(), 125);
+        occupied.forget(job(2));
+        occupied.forget(job(3));
+        assert_eq!(occupied.bytes(), 120);
+        occupied.count(130);
+        occupied.forget(job(1));
+        assert_eq!(occupied.bytes(), 130);
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fishplate_contract::lexical::trimmed;
 use fishplate_contract::{Argument, Fault, FaultCode, Held, JobId, Payload, Principal, Value};
@@ -279,7 +279,7 @@ impl Shared {
             max_running,
             dead: Vec::new(),
             take_over: false,
-            resting: lock(&self.resting).jobs(),
+            resting: lock(&self.resting).jobs(Instant::now()),
         }
     }
 
