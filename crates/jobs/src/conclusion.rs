@@ -7,7 +7,7 @@ use fishplate_contract::{
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
-use crate::executor::{Ending, Output};
+use crate::executor::{ArrayBytes, Ending, Output, OutputContent};
 
 /// The end of a job. It is written once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -122,8 +122,8 @@ impl Conclusion {
         }
     }
 
-    /// The end of a job whose data could not be moved.
-    pub fn of_transfer(fault: Fault, at: Timestamp) -> Self {
+    /// The end of a job whose data could not be moved, or whose program can't be started.
+    pub fn of_fault(fault: Fault, at: Timestamp) -> Self {
         let mut end = Self::without_ending(JobState::Failed, fault.code, &fault.message, at);
         end.parameter = fault.parameter;
         end.refused_by = fault.limit.map(|limit| (limit.name, limit.value));
@@ -143,9 +143,22 @@ impl Conclusion {
             .map_or(&[], |collected| collected.outputs.as_slice())
     }
 
-    /// Bytes that the job occupies.
-    pub fn disk(&self) -> u64 {
-        self.ending.as_ref().map_or(0, |ending| ending.usage().disk)
+    /// Bytes of the outputs that are in memory when they go by value: those that are no files.
+    pub fn in_memory(&self) -> u64 {
+        let bytes = |output: &Output| match &output.content {
+            OutputContent::Text(text) => text.len() as u64,
+            OutputContent::TextFile { len, .. } => *len,
+            OutputContent::Array { bytes: ArrayBytes::Inline(bytes), .. } => bytes.len() as u64,
+            OutputContent::File { .. }
+            | OutputContent::Archive { .. }
+            | OutputContent::Array { .. } => 0,
+        };
+        self.outputs().iter().map(bytes).sum()
+    }
+
+    /// Bytes that the job's directory holds, if they were counted.
+    pub fn disk(&self) -> Option<u64> {
+        Some(self.ending.as_ref()?.collected.as_ref()?.disk)
     }
 
     /// The fault that callers get instead of results; `None` if it is done.

@@ -4,9 +4,12 @@
 //! of its length, or leaves unsaid, takes nothing from others. Once it was read it keeps what its
 //! arguments hold, and its answer what the outputs hold, until the answer was sent.
 //!
-//! Nobody can wait for ever, though those who wait for more hold some already: a message whose
-//! payloads grow waits for [`GROWTH_PATIENCE`] and then spools them; what cannot be spooled, its XML
-//! or an answer, waits for `body_stall`, is then refused with a fault, and what it held is free.
+//! Those who wait for more hold some already, so all of them could wait for each other. Therefore a
+//! message whose payloads grow waits for [`GROWTH_PATIENCE`] only and then spools them; and of those
+//! that hold what cannot be spooled, their XML, one at a time goes on whatever the others hold, until
+//! it has ended. So does one of those whose answer is ready: not the same, because a message that was
+//! read may wait for the place of another whose answer waits for memory. Whoever waits for longer than
+//! `body_stall` is refused with a fault, and what it held is free.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,26 +40,37 @@ const UNIT: u64 = 64 << 10;
 #[derive(Debug)]
 pub struct MessageMemory {
     units: Arc<Semaphore>,
+    /// Of those who read a message, who goes on whatever the others hold.
+    reading: Arc<Semaphore>,
+    /// And of those who have an answer.
+    answering: Arc<Semaphore>,
     all: u32,
     bytes: u64,
 }
 
 /// Memory that a message has until this is dropped; none as long as it is small.
 #[derive(Debug, Default)]
-pub struct Reserved(Option<OwnedSemaphorePermit>);
+pub struct Reserved {
+    units: Option<OwnedSemaphorePermit>,
+    /// It may hold what it needs beside that.
+    turn: Option<OwnedSemaphorePermit>,
+}
 
 impl Reserved {
-    /// What may be held with it.
+    /// What may be held with it, without its turn.
     pub fn bytes(&self) -> u64 {
-        let units = self.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let units = self.units.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         (units as u64 * UNIT).max(SMALL)
     }
 
     /// Gives back what is not needed for so many bytes.
     pub fn shrink(&mut self, bytes: u64) {
-        let Some(permit) = &mut self.0 else { return };
+        if bytes <= self.bytes() {
+            self.turn = None;
+        }
+        let Some(permit) = &mut self.units else { return };
         if bytes <= SMALL {
-            self.0 = None;
+            self.units = None;
             return;
         }
         let needed = usize::try_from(bytes.div_ceil(UNIT)).unwrap_or(usize::MAX);
@@ -69,19 +83,31 @@ impl MessageMemory {
     pub fn new(bytes: u64) -> Self {
         let most = Semaphore::MAX_PERMITS as u64;
         let all = u32::try_from((bytes / UNIT).clamp(1, most)).unwrap_or(u32::MAX);
-        Self { units: Arc::new(Semaphore::new(all as usize)), all, bytes }
+        let one = || Arc::new(Semaphore::new(1));
+        let units = Arc::new(Semaphore::new(all as usize));
+        Self { units, reading: one(), answering: one(), all, bytes }
     }
 
-    /// Has it hold so many bytes: gives back what is more, waits for what is less. One that needs
-    /// more than there is at all gets all there is.
+    /// Has an answer hold so many bytes: gives back what is more, waits for what is less or for its
+    /// turn. One that needs more than there is at all gets all there is.
     ///
     /// # Errors
-    /// `TimedOut`, if others do not give back so much within `patience`; it keeps what it has.
+    /// `TimedOut`, if neither comes within `patience`; it keeps what it has.
     pub async fn resize(
         &self,
         reserved: &mut Reserved,
         bytes: u64,
         patience: Duration,
+    ) -> Result<(), Fault> {
+        self.wait(reserved, bytes, patience, Some(&self.answering)).await
+    }
+
+    async fn wait(
+        &self,
+        reserved: &mut Reserved,
+        bytes: u64,
+        patience: Duration,
+        turn: Option<&Arc<Semaphore>>,
     ) -> Result<(), Fault> {
         reserved.shrink(bytes);
         let missing = self.missing(reserved, bytes);
@@ -89,11 +115,21 @@ impl MessageMemory {
             return Ok(());
         }
         let more = Arc::clone(&self.units).acquire_many_owned(missing);
-        match timeout(patience, more).await {
-            Ok(Ok(more)) => {
-                add(reserved, more);
-                Ok(())
+        let turn = async {
+            match turn {
+                Some(turn) => Arc::clone(turn).acquire_owned().await,
+                None => std::future::pending().await,
             }
+        };
+        let waited = async {
+            tokio::select! {
+                biased;
+                more = more => more.map(|more| add(reserved, more)),
+                turn = turn => turn.map(|turn| reserved.turn = Some(turn)),
+            }
+        };
+        match timeout(patience, waited).await {
+            Ok(Ok(())) => Ok(()),
             _ => Err(self.refusal(bytes, patience)),
         }
     }
@@ -118,7 +154,7 @@ impl MessageMemory {
         }
         if !reading.spools {
             let wanted = step(held).min(reading.most).max(held);
-            if self.resize(reserved, wanted, GROWTH_PATIENCE).await.is_ok() {
+            if self.wait(reserved, wanted, GROWTH_PATIENCE, None).await.is_ok() {
                 return Ok(());
             }
             reading.spools = true;
@@ -129,9 +165,9 @@ impl MessageMemory {
         if self.fits(reserved, held) {
             return Ok(());
         }
-        self.resize(reserved, held.saturating_add(SMALL), reading.patience)
-            .await
-            .map_err(RoomError::Memory)
+        let wanted = held.saturating_add(SMALL);
+        let waited = self.wait(reserved, wanted, reading.patience, Some(&self.reading));
+        waited.await.map_err(RoomError::Memory)
     }
 
     fn fits(&self, reserved: &Reserved, bytes: u64) -> bool {
@@ -146,11 +182,11 @@ impl MessageMemory {
 
     /// Units that it has not and needs to hold so many bytes.
     fn missing(&self, reserved: &Reserved, bytes: u64) -> u32 {
-        if bytes <= SMALL {
+        if bytes <= SMALL || reserved.turn.is_some() {
             return 0;
         }
         let units = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).min(self.all);
-        let has = reserved.0.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let has = reserved.units.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         units.saturating_sub(u32::try_from(has).unwrap_or(u32::MAX))
     }
 
@@ -224,7 +260,7 @@ fn step(held: u64) -> u64 {
 }
 
 fn add(reserved: &mut Reserved, more: OwnedSemaphorePermit) {
-    match &mut reserved.0 {
+    match &mut reserved.units {
         Some(permit) => permit.merge(more),
         none => *none = Some(more),
     }

@@ -410,15 +410,16 @@ impl LimitValue for Option<u64> {
 limits! {
     max_running Count jobs.max_running, "Jobs that run at once in the data directory.";
     max_queued Count jobs.max_queued, "Jobs of a service that wait; one more is refused.";
+    plan_memory Bytes jobs.plan_memory, "Memory that the plans of waiting jobs hold; those of more are read from the disk when it is their turn.";
     retention Time jobs.retention, "How long an ended job is kept.";
     keep_jobs Count jobs.keep_jobs, "Ended jobs that are kept; the oldest go first.";
-    disk_quota Bytes jobs.disk_quota, "What ended jobs may occupy before new ones are refused.";
+    disk_quota Bytes jobs.disk_quota, "What jobs may occupy, those that wait and run among them, before new ones are refused.";
     disk_reserve Bytes jobs.disk_reserve, "What must stay free on the disk, and as large a part of the files (inodes) that it can hold; new jobs are refused below it, and running ones stopped if it is bytes that are missing.";
     lease Time jobs.lease, "How long a claim on a job lasts if its holder does not renew it.";
     max_fetching Count jobs.max_fetching, "Jobs that one process fetches data for at once.";
     owner_fetching Count jobs.owner_fetching, "Jobs of one owner that one process fetches data for at once.";
     link_size Bytes jobs.link_size, "Inputs by reference from this size on are linked into the workspace; smaller ones are copied.";
-    message_memory Bytes faces.message_memory, "Memory that messages hold together while they are read, and functions' outputs until they are sent.";
+    message_memory Bytes faces.message_memory, "Memory that messages hold together while they are read, and outputs that are no files until they are sent.";
     key_length Count faces.key_length, "Characters of an idempotency key.";
     functions_running Count faces.functions_running, "Functions of the server that run at once; calls beyond it wait.";
     functions_queued Count faces.functions_queued, "Calls of functions that wait; one more is refused.";

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use fishplate_contract::Held;
+use fishplate_contract::{Fault, FaultCode, Held};
 use fishplate_data::disk::Free;
 use fishplate_jobs::function::context::Scratch;
 use fishplate_wire::SpoolSink;
@@ -59,14 +59,20 @@ impl SpoolDirectory {
     /// # Errors
     /// If there is no room, or it cannot be made.
     pub(crate) fn file(self: &Arc<Self>) -> io::Result<(NewFile, File)> {
-        if Free::at(&self.path).is_ok_and(|free| free.room() < self.reserve) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
+        self.check_room()?;
         let held = self.spooled();
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
         let file = options.open(&held.path)?;
         Ok((NewFile(held), file))
+    }
+
+    /// If the file system cannot be asked, the write that fails will say so.
+    fn check_room(&self) -> io::Result<()> {
+        if Free::at(&self.path).is_ok_and(|free| free.room() < self.reserve) {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, ReserveMet(self.reserve)));
+        }
+        Ok(())
     }
 
     fn spooled(self: &Arc<Self>) -> Arc<Spooled> {
@@ -96,6 +102,25 @@ impl SpoolDirectory {
 impl Drop for SpoolDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// No more than so many bytes are free, which must stay free.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} bytes must stay free")]
+struct ReserveMet(u64);
+
+/// The fault of a payload that could not be spooled.
+pub(crate) fn spool_fault(error: &io::Error) -> Fault {
+    if !matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+        tracing::error!(%error, "a payload could not be spooled");
+        return Fault::new(FaultCode::Internal, "the message's data could not be stored");
+    }
+    let what = "the server's disk is full; the message was not accepted";
+    let fault = Fault::new(FaultCode::StorageFull, what);
+    match error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        Some(ReserveMet(reserve)) => fault.limit("disk_reserve", format!("{reserve} bytes")),
+        None => fault,
     }
 }
 
@@ -214,11 +239,7 @@ impl Spooler {
 
     async fn write_queue(&mut self) -> io::Result<()> {
         self.settle().await?;
-        // If the file system cannot be asked, the write that fails will say so.
-        let directory = &self.directory;
-        if Free::at(&directory.path).is_ok_and(|free| free.room() < directory.reserve) {
-            return Err(io::ErrorKind::StorageFull.into());
-        }
+        self.directory.check_room()?;
         let batch = std::mem::take(&mut self.queue);
         self.in_writing = std::mem::take(&mut self.queued);
         self.writing = Some(tokio::task::spawn_blocking(move || write_batch(&batch)));
@@ -299,6 +320,33 @@ mod tests {
         two.keep();
         drop((one, two));
         assert!(!gone.exists() && kept.exists());
+    }
+
+    #[tokio::test]
+    async fn what_must_stay_free_stays_free_while_a_message_is_spooled() {
+        let data = tempfile::tempdir().unwrap();
+        // More than any disk has: the disk itself is not full.
+        let directory = SpoolDirectory::open(data.path(), u64::MAX).unwrap();
+        let mut sink = directory.sink();
+        let payload = sink.create();
+        sink.write(&payload, Bytes::from(vec![1; BATCH - 1]));
+        sink.pace().await.unwrap();
+        sink.write(&payload, Bytes::from_static(b"x"));
+        for refused in [sink.pace().await, sink.finish().await, directory.file().map(drop)] {
+            let fault = spool_fault(&refused.unwrap_err());
+            assert_eq!(fault.code, FaultCode::StorageFull);
+            let limit = fault.limit.unwrap();
+            assert_eq!(
+                (limit.name.as_str(), limit.value),
+                ("disk_reserve", format!("{} bytes", u64::MAX))
+            );
+        }
+        assert!(!payload.path().exists(), "nothing was written");
+        // The end of the disk itself is no limit of ours.
+        let full = spool_fault(&io::ErrorKind::StorageFull.into());
+        assert_eq!((full.code, full.limit), (FaultCode::StorageFull, None));
+        let broken = spool_fault(&io::ErrorKind::PermissionDenied.into());
+        assert_eq!(broken.code, FaultCode::Internal);
     }
 
     #[tokio::test]

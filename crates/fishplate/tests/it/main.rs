@@ -34,4 +34,5 @@ mod spool;
 mod survival;
 mod transfers;
 mod uploads;
+mod values;
 mod verbs;

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::reactor::{Effect, End, Event, Reactor};
-use super::{Ended, Engine, Shared, holder, judge, lock};
+use super::{Ended, Engine, Shared, holder, judge, lock, record};
 use crate::conclusion::Conclusion;
 use crate::executor::{self, ArrayBytes, Handle, OutputContent};
 use crate::plan::Plan;
@@ -123,7 +123,7 @@ impl Driver {
     fn obey(&mut self, order: Order) {
         match order {
             Order::Claimed { claim, durable } => {
-                let at_hand = lock(&self.shared.plans).remove(&claim.id);
+                let at_hand = lock(&self.shared.plans).take(claim.id);
                 match at_hand {
                     Some(plan) => self.shared.confirm(claim, plan, durable),
                     None => self.shared.load_plan(claim, durable),
@@ -217,6 +217,7 @@ impl Shared {
             Effect::RecordStart(job, fence, handle) => {
                 let at = self.clock.now();
                 lock(&self.unrecorded).insert(job, Start { fence, handle, at });
+                lock(&self.resting).forget(job);
             }
             Effect::Observe(..) => {
                 let _ = self.orders.send(Order::Observe);
@@ -224,22 +225,64 @@ impl Shared {
             Effect::Cancel(handle) => self.beside(async move {
                 shared.executor.cancel(&handle).await;
             }),
-            Effect::Unclaim(job, fence) => self.beside(async move {
-                // Whatever was in the way may need a moment to go; so may what is in the way of
-                // writing it.
-                loop {
-                    tokio::time::sleep(RETRY_START).await;
-                    match shared.commit.write(false, move |t| t.unclaim(job, fence)).await {
-                        Ok(_) => break,
-                        Err(error) => tracing::error!(%job, %error, "a job was not put back"),
-                    }
-                }
-                shared.tell(Event::Closed(job, fence));
-                let _ = shared.orders.send(Order::Claim);
-            }),
+            Effect::Unclaim(job, fence, full) => {
+                // Before it can be claimed again.
+                let rest = full.map(|why| lock(&self.resting).rest(job, why));
+                self.beside(async move { shared.unclaim(job, fence, rest).await });
+            }
             Effect::Conclude(order, end) => self.beside(async move {
                 shared.conclude(order, end).await;
             }),
+        }
+    }
+
+    /// Puts a job back into the queue: for a while if there was no room for it, meanwhile others may
+    /// begin.
+    pub(super) async fn unclaim(self: &Arc<Self>, job: JobId, fence: u64, rest: Option<Duration>) {
+        if rest.is_none() {
+            // Whatever was in the way may need a moment to go.
+            tokio::time::sleep(RETRY_START).await;
+        }
+        let killed = loop {
+            let at = self.clock.now();
+            let write = self.commit.write(false, move |t| {
+                let _ = t.unclaim(job, fence)?;
+                // Its end may have been asked for while it was about to be started.
+                let record = t.find(job)?;
+                let killed =
+                    record.is_some_and(|it| it.kill_requested && it.state == JobState::Queued);
+                if killed {
+                    t.request_kill(job, at)?;
+                }
+                Ok(killed)
+            });
+            match write.await {
+                Ok(killed) => break killed,
+                Err(error) => {
+                    tracing::error!(%job, %error, "a job was not put back");
+                    // So may what is in the way of writing it.
+                    tokio::time::sleep(RETRY_START).await;
+                }
+            }
+        };
+        self.tell(Event::Closed(job, fence));
+        if killed {
+            self.tell_dequeued(job);
+        }
+        let _ = self.orders.send(Order::Claim);
+        if let Some(rest) = rest {
+            tokio::time::sleep(rest).await;
+            let _ = self.orders.send(Order::Claim);
+        }
+    }
+
+    /// Tells those who wait for it that a job was killed before it began.
+    pub(super) fn tell_dequeued(&self, job: JobId) {
+        lock(&self.plans).take(job);
+        lock(&self.resting).forget(job);
+        self.tell(Event::KillRequested(job));
+        if let Ok(Some(conclusion)) = self.find(job).map(|record| record?.conclusion) {
+            self.announce(job, &Ended { conclusion: Arc::new(conclusion), kept: true });
         }
     }
 
@@ -292,11 +335,11 @@ impl Shared {
     }
 
     pub(super) fn read_plan(&self, job: JobId) -> Result<Plan, String> {
-        let mut plan = None;
-        let read = self.store.read(&mut |t| t.plan(job).map(|found| plan = found));
+        let mut found = None;
+        let read = self.store.read(&mut |t| t.plan(job).map(|plan| found = plan));
         read.map_err(|error| error.to_string())?;
-        let text = plan.ok_or("its record has no plan")?;
-        serde_json::from_str(&text).map_err(|error| error.to_string())
+        let text = found.ok_or("its record has no plan")?;
+        record::read(&text, &self.directory(job)).map_err(|error| error.to_string())
     }
 
     /// Records the starts of jobs that still run. Short jobs end before and cost no write; a start
@@ -324,6 +367,7 @@ impl Shared {
     async fn conclude(self: &Arc<Self>, order: executor::Order, end: End) {
         let (job, fence) = (order.job, order.fence);
         lock(&self.unrecorded).remove(&job);
+        lock(&self.resting).forget(job);
         let conclusion = self.judge(order, end).await;
         let conclusion = self.send_outputs(job, fence, conclusion).await;
         self.write_end(job, fence, conclusion).await;
@@ -353,10 +397,13 @@ impl Shared {
                 Ok((fenced, claims)) => {
                     self.tell(Event::Closed(job, fence));
                     if fenced == Fenced::Accepted {
-                        let conclusion = Arc::clone(&conclusion);
-                        self.announce(job, &Ended { conclusion, kept: !deliver });
+                        let ended = Ended { conclusion: Arc::clone(&conclusion), kept: !deliver };
+                        self.announce(job, &ended);
                         if deliver {
+                            lock(&self.occupied).forget(job);
                             self.free_later(job);
+                        } else if let Some(disk) = conclusion.disk() {
+                            lock(&self.occupied).add(job, disk);
                         }
                     }
                     for claim in claims {
@@ -421,6 +468,7 @@ impl Shared {
         let now = self.clock.now();
         match end {
             End::Without(state, code, why) => Conclusion::without_ending(state, code, &why, now),
+            End::Refused(fault) => Conclusion::of_fault(*fault, now),
             End::Ended(mut ending) => {
                 if ending.collected.is_none() {
                     let plan = Arc::clone(&order.plan);

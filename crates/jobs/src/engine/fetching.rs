@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use super::driver::Order;
 use super::outcome::no_references;
+use super::record::PlanText;
 use super::transfers::Move;
 use super::{Shared, arrival, lock};
 use crate::conclusion::Conclusion;
@@ -60,7 +61,7 @@ impl Shared {
 
     /// Fetches the data of a claimed job, beside the driver.
     pub(super) fn begin_fetch(self: &Arc<Self>, claim: FetchClaim) {
-        let at_hand = lock(&self.plans).remove(&claim.id);
+        let at_hand = lock(&self.plans).take(claim.id);
         let plan = match at_hand {
             Some(plan) => plan,
             None => match self.read_plan(claim.id) {
@@ -95,7 +96,7 @@ impl Shared {
         // takes the job for lost while this process still has to hear that it may start it.
         let ending = tokio::spawn(async move {
             match fetched {
-                Ok(plan) => self.queue(&claim, plan).await,
+                Ok(arrived) => self.queue(&claim, arrived).await,
                 Err(fault) => self.fail(&claim, fault, &moves).await,
             }
             self.moved(claim.id, claim.fence);
@@ -109,7 +110,7 @@ impl Shared {
         claim: &FetchClaim,
         plan: &Plan,
         moves: &[Arc<Move>],
-    ) -> Result<Plan, Fault> {
+    ) -> Result<Arrived, Fault> {
         let place = make_place(&claim.directory, claim.fence).await?;
         let mut kept = Kept::new(place.clone());
         let mut tasks = JoinSet::new();
@@ -143,9 +144,9 @@ impl Shared {
         let arrive =
             Arriving { claim: claim.clone(), moves: moves.to_vec(), durable, limits, stop };
         match tokio::task::spawn_blocking(move || arrive.unless_stopped(plan, &place)).await {
-            Ok(plan) => {
+            Ok(arrived) => {
                 kept.wanted = true;
-                plan
+                arrived
             }
             Err(_) => Err(Fault::new(FaultCode::Internal, "the server is ending")),
         }
@@ -173,23 +174,24 @@ impl Shared {
     }
 
     /// All is here: the job waits for its turn.
-    async fn queue(self: &Arc<Self>, claim: &FetchClaim, plan: Plan) {
+    async fn queue(self: &Arc<Self>, claim: &FetchClaim, arrived: Arrived) {
         let (job, fence) = (claim.id, claim.fence);
-        let Ok(text) = serde_json::to_string(&plan) else { return };
-        let text: Arc<str> = text.into();
-        self.keep_at_hand(job, &Arc::new(plan));
+        let Arrived { plan, size, record, disk } = arrived;
+        lock(&self.plans).keep(job, &Arc::new(plan), size);
+        lock(&self.occupied).add(job, disk);
+        let record: Arc<str> = record.into();
         let mut pause = Duration::from_millis(50);
         loop {
-            let (text, request, more) =
-                (Arc::clone(&text), self.claim_request(), self.fetch_request());
+            let (record, request, more) =
+                (Arc::clone(&record), self.claim_request(), self.fetch_request());
             let write = self.commit.write(false, move |t| {
-                let fenced = t.fetched(job, fence, &text)?;
+                let fenced = t.fetched(job, fence, &record, disk)?;
                 Ok((fenced, t.claim(&request)?, t.claim_fetches(&more)?))
             });
             match write.await {
                 Ok((fenced, claims, fetches)) => {
                     if fenced == Fenced::Stale {
-                        lock(&self.plans).remove(&job);
+                        lock(&self.plans).take(job);
                         self.discard_fetched(claim).await;
                     }
                     for claim in claims {
@@ -216,7 +218,7 @@ impl Shared {
                 known.progress.enter(TransferState::Failed);
             }
         }
-        let mut end = Conclusion::of_transfer(fault, self.clock.now());
+        let mut end = Conclusion::of_fault(fault, self.clock.now());
         end.transfers = moves.iter().map(|known| known.moved()).collect();
         self.discard_fetched(claim).await;
         self.write_end(claim.id, claim.fence, end).await;
@@ -300,6 +302,17 @@ impl Drop for Kept {
     }
 }
 
+/// A job whose inputs are all here.
+struct Arrived {
+    plan: Plan,
+    /// Bytes of the plan.
+    size: u64,
+    /// What stands for it in the job's record.
+    record: String,
+    /// Bytes in the job's directory.
+    disk: u64,
+}
+
 /// From fetched files to inputs.
 struct Arriving {
     claim: FetchClaim,
@@ -311,7 +324,7 @@ struct Arriving {
 
 impl Arriving {
     /// The plan with its inputs. Stopped, it leaves nothing behind.
-    fn unless_stopped(self, plan: Plan, place: &Path) -> Result<Plan, Fault> {
+    fn unless_stopped(self, plan: Plan, place: &Path) -> Result<Arrived, Fault> {
         let stop = Arc::clone(&self.stop);
         let arrived = self.all(plan);
         if stop.load(Ordering::Relaxed) {
@@ -321,7 +334,7 @@ impl Arriving {
         arrived
     }
 
-    fn all(self, mut plan: Plan) -> Result<Plan, Fault> {
+    fn all(self, mut plan: Plan) -> Result<Arrived, Fault> {
         let place = format!("{PLACE}/{}", self.claim.fence);
         let mut dimensions = std::mem::take(&mut plan.dimensions);
         let to_fetch = plan.inputs.iter_mut().filter_map(|input| match &mut input.content {
@@ -363,10 +376,15 @@ impl Arriving {
             });
         }
         plan.dimensions = dimensions;
+        let stored = |error: io::Error| not_stored(&error);
+        let directory = &self.claim.directory;
+        let text = PlanText::new(&plan).map_err(stored)?;
+        let size = text.len();
+        let record = text.record(directory, &place, false).map_err(stored)?;
         if self.durable {
-            settle(&self.claim.directory.join(place)).map_err(|error| not_stored(&error))?;
+            settle(&directory.join(place)).map_err(stored)?;
         }
-        Ok(plan)
+        Ok(Arrived { plan, size, record, disk: workspace::disk_use(directory) })
     }
 }
 

@@ -60,6 +60,7 @@ impl Shared {
             }
         };
         let count = removed.len();
+        removed.iter().for_each(|job| lock(&self.occupied).forget(*job));
         let directories: Vec<_> = removed.into_iter().map(|job| self.directory(job)).collect();
         let free = move || directories.iter().for_each(|directory| remove(directory));
         let _ = tokio::task::spawn_blocking(free).await;
@@ -98,10 +99,20 @@ impl Shared {
             tracing::error!(%error, "the job store cannot be read");
             return;
         }
-        self.disk_used.store(totals.disk, Ordering::Relaxed);
+        self.counted(totals);
         if !expired.is_empty() {
             let removed = self.discard(expired).await;
             tracing::info!(removed, "removed expired jobs");
+        }
+        self.give_back().await;
+    }
+
+    /// Gives room back that removed jobs took in the store.
+    async fn give_back(&self) {
+        let store = Arc::clone(&self.store);
+        let given = tokio::task::spawn_blocking(move || store.give_back()).await;
+        if let Ok(Err(error)) = given {
+            tracing::warn!(%error, "the job store gives no room back");
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Reading order: [`reactor`] (the steps, no effects), [`driver`] (the effects and the clock),
 //! `fetching` and `arrival` (data by reference before the start), `sending` (and after the end),
-//! `transfers` (what moves just now),
+//! `transfers` (what moves just now), `record` and `plans` (plans of jobs that wait, on the disk and in
+//! memory), `room` (what jobs occupy, and what must stay free),
 //! [`judge`] (from a program's end to a job's), [`verbs`] (what callers ask of jobs), `outcome`
 //! (outputs as the caller wants them),
 //! [`housekeeping`] (retention and what kills left behind), [`holder`] (who holds a lease).
@@ -15,7 +16,10 @@ mod housekeeping;
 mod judge;
 mod outcome;
 mod output;
+mod plans;
 pub mod reactor;
+mod record;
+mod room;
 mod sending;
 mod submit;
 mod transfers;
@@ -23,7 +27,6 @@ mod verbs;
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -48,11 +51,13 @@ pub struct Settings {
     pub max_running: u32,
     /// How many jobs of one service may wait.
     pub max_queued: u32,
+    /// Bytes of plans of waiting jobs that are kept in memory; those of more are read from the store.
+    pub plan_memory: u64,
     /// How long an ended job is kept.
     pub retention: Duration,
     /// How many ended jobs are kept.
     pub keep_jobs: u64,
-    /// Bytes that ended jobs may occupy before new ones are refused.
+    /// Bytes that jobs may occupy, ended or not, before new ones are refused.
     pub disk_quota: Option<u64>,
     /// Bytes that must stay free on the file system of the data directory.
     pub disk_reserve: u64,
@@ -81,6 +86,7 @@ impl Settings {
             data,
             max_running: u32::try_from((2 * cores).max(4)).unwrap_or(4),
             max_queued: 1000,
+            plan_memory: 16 << 20,
             retention: Duration::from_secs(7 * 24 * 3600),
             keep_jobs: 100_000,
             disk_quota: None,
@@ -115,15 +121,17 @@ struct Shared {
     waiters: Mutex<HashMap<JobId, Vec<oneshot::Sender<Ended>>>>,
     waits_for: Mutex<HashMap<JobId, String>>,
     /// Plans of jobs that were accepted here and are not claimed yet.
-    plans: Mutex<HashMap<JobId, Arc<crate::plan::Plan>>>,
+    plans: Mutex<plans::Plans>,
     /// Starts that are not recorded yet.
     unrecorded: Mutex<HashMap<JobId, driver::Start>>,
     /// What moves for jobs in this process.
     underway: Mutex<HashMap<JobId, transfers::Underway>>,
     /// Jobs that nobody can ask for but the caller who waits here.
     passing: Mutex<HashSet<JobId>>,
-    /// Bytes that ended jobs occupied when last counted.
-    disk_used: AtomicU64,
+    /// What jobs occupy.
+    occupied: Mutex<room::Occupied>,
+    /// Queued jobs whose start found no room.
+    resting: Mutex<room::Resting>,
     /// Releases under way in a process that does not work on jobs.
     releasing: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     /// When ended jobs were last looked through, in milliseconds since 1970.
@@ -152,7 +160,6 @@ impl Engine {
         let (orders, inbox) = mpsc::unbounded_channel();
         Ok(Self {
             shared: Arc::new(Shared {
-                settings,
                 holder: holder::this_process(),
                 boot: holder::boot(),
                 commit: GroupCommit::new(Arc::clone(&store)),
@@ -163,16 +170,18 @@ impl Engine {
                 inbox: Mutex::new(Some(inbox)),
                 waiters: Mutex::default(),
                 waits_for: Mutex::default(),
-                plans: Mutex::default(),
+                plans: Mutex::new(plans::Plans::new(settings.plan_memory)),
                 unrecorded: Mutex::default(),
                 underway: Mutex::default(),
                 passing: Mutex::default(),
-                disk_used: AtomicU64::new(0),
+                occupied: Mutex::default(),
+                resting: Mutex::default(),
                 releasing: Mutex::default(),
                 kept_house: std::sync::atomic::AtomicI64::new(0),
                 worker: std::sync::OnceLock::new(),
                 fetcher: std::sync::OnceLock::new(),
                 working: std::sync::atomic::AtomicBool::new(false),
+                settings,
             }),
         })
     }

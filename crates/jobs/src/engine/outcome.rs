@@ -21,39 +21,28 @@ use crate::workspace;
 const SOON: Duration = Duration::from_secs(60);
 
 impl Engine {
-    /// The outcome of a job that has ended; `again` chooses outputs anew.
+    /// How a job ended.
     ///
     /// # Errors
-    /// `NoSuchJob`, `NotFinished`, the fault that the job ended with, or what is wrong with the
-    /// choices.
-    pub async fn results(
+    /// `NoSuchJob`, `NotFinished`.
+    pub fn conclusion(
         &self,
         owner: &Principal,
         service: &str,
         operation: &str,
         job: JobId,
-        again: &[OutputChoice],
-    ) -> Result<Vec<Argument>, Fault> {
+    ) -> Result<Conclusion, Fault> {
         let record = self.record(owner, service, job)?;
         if record.operation != operation {
-            return Err(Fault::new(
-                FaultCode::NoSuchJob,
-                format!("job {job} runs operation {}, not {operation}", record.operation),
-            )
-            .job(job));
+            let what = format!("job {job} runs operation {}, not {operation}", record.operation);
+            return Err(Fault::new(FaultCode::NoSuchJob, what).job(job));
         }
-        let Some(conclusion) = record.conclusion else {
-            return Err(Fault::new(
-                FaultCode::NotFinished,
-                format!(
-                    "job {job} is {}; ask for its results once it has ended",
-                    record.state.name()
-                ),
-            )
-            .job(job)
-            .retry_after(Duration::from_secs(1)));
-        };
-        self.outcome(owner, job, &conclusion, again).await
+        let state = record.state.name();
+        record.conclusion.ok_or_else(|| {
+            let what = format!("job {job} is {state}; ask for its results once it has ended");
+            let fault = Fault::new(FaultCode::NotFinished, what).job(job);
+            fault.retry_after(Duration::from_secs(1))
+        })
     }
 
     /// What a conclusion means to its owner: every output as it was chosen `again`, else with the

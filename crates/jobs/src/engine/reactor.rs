@@ -9,14 +9,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use fishplate_contract::{FaultCode, JobId, JobState};
+use fishplate_contract::{Fault, FaultCode, JobId, JobState};
 
 use super::holder;
 use crate::executor::{Ending, Handle, Located, Observation, Order, StartError};
 use crate::plan::Plan;
 use crate::store::Claim;
 
-/// How often a job that certainly did not start is tried, counted by its fence.
+/// How often a job that certainly did not start is tried, counted by its fence; starts that found no
+/// room on the disk do not count.
 pub const MOST_STARTS: u64 = 5;
 
 /// What happened.
@@ -49,8 +50,8 @@ pub enum Effect {
     Observe(JobId, u64, Handle),
     /// Ask for its end.
     Cancel(Handle),
-    /// Put it back into the queue.
-    Unclaim(JobId, u64),
+    /// Put it back into the queue; if there was no room for it, it rests there. What was missing.
+    Unclaim(JobId, u64, Option<String>),
     /// Judge its end and write it.
     Conclude(Order, End),
 }
@@ -62,6 +63,8 @@ pub enum End {
     Ended(Box<Ending>),
     /// There is no program's end to judge.
     Without(JobState, FaultCode, String),
+    /// The program can never start.
+    Refused(Box<Fault>),
 }
 
 #[derive(Debug)]
@@ -87,12 +90,14 @@ enum Phase {
 pub struct Reactor {
     boot: String,
     active: HashMap<JobId, Active>,
+    /// How many starts of a job found no room.
+    without_room: HashMap<JobId, u64>,
 }
 
 impl Reactor {
     /// An engine that holds nothing yet, on this boot of the machine.
     pub fn new(boot: String) -> Self {
-        Self { boot, active: HashMap::new() }
+        Self { boot, active: HashMap::new(), without_room: HashMap::new() }
     }
 
     /// Takes one step.
@@ -167,30 +172,47 @@ impl Reactor {
         fence: u64,
         answer: Result<Handle, StartError>,
     ) -> Vec<Effect> {
+        let without_room = self.without_room.get(&job).copied().unwrap_or(0);
         let Some(active) = self.under(job, fence) else { return Vec::new() };
         if !matches!(active.phase, Phase::Starting) {
             return Vec::new();
         }
-        match answer {
+        let effects = match answer {
             Ok(handle) => {
                 let mut effects = vec![Effect::RecordStart(job, fence, handle.clone())];
                 effects.extend(active.run(handle));
                 effects
             }
-            Err(StartError::NotStarted(_)) if fence < MOST_STARTS && !active.kill => {
+            Err(StartError::NotStarted(_))
+                if fence.saturating_sub(without_room) < MOST_STARTS && !active.kill =>
+            {
                 active.phase = Phase::Closing;
-                vec![Effect::Unclaim(job, fence)]
+                return vec![Effect::Unclaim(job, fence, None)];
+            }
+            Err(StartError::StorageFull(why)) if !active.kill => {
+                active.phase = Phase::Closing;
+                self.without_room.insert(job, without_room + 1);
+                return vec![Effect::Unclaim(job, fence, Some(why))];
+            }
+            Err(StartError::TooLong { message, limit }) => {
+                let limit = Some(limit);
+                let fault = Fault { limit, ..Fault::new(FaultCode::LimitExceeded, message) };
+                active.close(End::Refused(Box::new(fault)))
             }
             Err(error) => {
                 let (state, code) = match &error {
                     StartError::ProgramMissing(_) => (JobState::Failed, FaultCode::ProgramMissing),
                     StartError::StorageFull(_) => (JobState::Failed, FaultCode::StorageFull),
-                    StartError::NotStarted(_) => (JobState::Failed, FaultCode::Internal),
+                    StartError::NotStarted(_) | StartError::TooLong { .. } => {
+                        (JobState::Failed, FaultCode::Internal)
+                    }
                     StartError::Unproven(_) => (JobState::Unknown, FaultCode::OutcomeUnknown),
                 };
                 active.close(End::Without(state, code, error.to_string()))
             }
-        }
+        };
+        self.without_room.remove(&job);
+        effects
     }
 
     fn located(&mut self, job: JobId, fence: u64, located: Located) -> Vec<Effect> {
@@ -249,7 +271,10 @@ impl Reactor {
     }
 
     fn kill_requested(&mut self, job: JobId) -> Vec<Effect> {
-        let Some(active) = self.active.get_mut(&job) else { return Vec::new() };
+        let Some(active) = self.active.get_mut(&job) else {
+            self.without_room.remove(&job);
+            return Vec::new();
+        };
         active.kill = true;
         match &active.phase {
             // Told again while it still runs, it is asked again: a request can be lost with a

@@ -1,33 +1,31 @@
 //! Accepting work: from a plan to a durable job.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::hash::{Hash as _, Hasher as _};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fishplate_contract::{Argument, Fault, FaultCode, Held, JobId, Payload, Principal, Value};
-use fishplate_data::disk::Free;
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::driver::Order;
 use super::fetching::not_stored;
 use super::outcome::no_references;
-use super::{Engine, Shared, lock, storage_fault, write_fault};
+use super::record::PlanText;
+use super::{Engine, Shared, lock, write_fault};
 use crate::archive::{self, Limits};
 use crate::array_file;
 use crate::conclusion::Conclusion;
 use crate::function::payload::PayloadReader;
 use crate::plan::Plan;
 use crate::program::{Placed, Placement};
-use crate::store::{ClaimRequest, NewJob, Submission, Totals};
-
-/// Plans of waiting jobs that are kept in memory; those of more are read from the store.
-const PLANS_AT_HAND: usize = 1024;
+use crate::store::{ClaimRequest, NewJob, Submission};
+use crate::workspace;
 
 /// How long the end of a job may take from the store to those who wait for it.
 const DELIVERY_TIME: Duration = Duration::from_secs(5);
@@ -180,7 +178,14 @@ impl Shared {
         let job = new_id()?;
         let directory = shared.directory(job);
         let durable = work.delivery == Delivery::Later;
-        place(&directory, work.placements, durable, shared.directory_limits()).await?;
+        let text = PlanText::new(&work.plan).map_err(|error| not_stored(&error))?;
+        let size = text.len();
+        let (record, disk) =
+            place(&directory, work.placements, text, durable, shared.directory_limits()).await?;
+        if let Err(fault) = self.occupy(job, disk) {
+            let _ = fs::remove_dir_all(&directory);
+            return Err(fault);
+        }
         let plan = Arc::new(work.plan);
         let new = NewJob {
             id: job,
@@ -189,8 +194,8 @@ impl Shared {
             owner: work.owner,
             key: work.key,
             fingerprint: work.fingerprint,
-            plan: serde_json::to_string(&*plan)
-                .map_err(|error| Fault::new(FaultCode::Internal, error.to_string()))?,
+            plan: record,
+            disk,
             directory: directory.clone(),
             max_running: work.max_running,
             max_queued: shared.settings.max_queued,
@@ -202,7 +207,7 @@ impl Shared {
         if !durable {
             lock(&self.passing).insert(job);
         }
-        match shared.write_new(new, durable, &plan).await {
+        match shared.write_new(new, durable, &plan, size).await {
             Ok(Submission::Accepted) => {
                 if let Some(worker) = shared.worker.get() {
                     worker();
@@ -212,6 +217,7 @@ impl Shared {
             answer => {
                 lock(&shared.waiters).remove(&job);
                 lock(&shared.passing).remove(&job);
+                lock(&shared.occupied).forget(job);
                 let _ = fs::remove_dir_all(&directory);
                 let accepted = |job| Accepted { job, existing: true, waiter: None };
                 refusal(&answer?, shared.settings.max_queued).map(accepted)
@@ -226,13 +232,14 @@ impl Shared {
         new: NewJob,
         durable: bool,
         plan: &Arc<Plan>,
+        size: u64,
     ) -> Result<Submission, Fault> {
         let job = new.id;
         let working = self.working.load(Ordering::Relaxed);
         let request = working.then(|| (self.claim_request(), self.fetch_request()));
         // At hand before anybody can claim it.
         if request.is_some() {
-            self.keep_at_hand(job, plan);
+            lock(&self.plans).keep(job, plan, size);
         }
         let written = self.commit.write(durable, move |t| {
             let submission = t.submit(&new)?;
@@ -246,7 +253,7 @@ impl Shared {
             Ok((submission, claims, fetches))
         });
         let (submission, claims, fetches) = written.await.map_err(|error| {
-            lock(&self.plans).remove(&job);
+            lock(&self.plans).take(job);
             write_fault(&error)
         })?;
         for claim in fetches {
@@ -256,27 +263,22 @@ impl Shared {
             let _ = self.orders.send(Order::Claimed { claim, durable });
         }
         if submission != Submission::Accepted {
-            lock(&self.plans).remove(&job);
+            lock(&self.plans).take(job);
         }
         Ok(submission)
     }
 
-    /// Keeps the plan of a job that may be claimed soon.
-    pub(super) fn keep_at_hand(&self, job: JobId, plan: &Arc<Plan>) {
-        let mut plans = lock(&self.plans);
-        if plans.len() < PLANS_AT_HAND {
-            plans.insert(job, Arc::clone(plan));
-        }
-    }
-
+    /// Nothing is begun as long as the disk has no room.
     pub(super) fn claim_request(&self) -> ClaimRequest {
+        let max_running = if self.missing().is_none() { self.settings.max_running } else { 0 };
         ClaimRequest {
             holder: self.holder.clone(),
             now: self.clock.now(),
             lease: self.settings.lease,
-            max_running: self.settings.max_running,
+            max_running,
             dead: Vec::new(),
             take_over: false,
+            resting: lock(&self.resting).jobs(Instant::now()),
         }
     }
 
@@ -303,37 +305,6 @@ impl Shared {
                 fetcher.accepts(to)
             };
             accepted.map_err(named)?;
-        }
-        Ok(())
-    }
-
-    fn check_room(&self) -> Result<(), Fault> {
-        if !self.working.load(Ordering::Relaxed) && self.settings.disk_quota.is_some() {
-            // Nobody keeps house in this process.
-            let mut totals = Totals::default();
-            let read = self.store.read(&mut |t| t.totals().map(|found| totals = found));
-            read.map_err(|error| storage_fault(&error))?;
-            self.disk_used.store(totals.disk, Ordering::Relaxed);
-        }
-        let used = self.disk_used.load(Ordering::Relaxed);
-        if let Some(quota) = self.settings.disk_quota
-            && used >= quota
-        {
-            return Err(Fault::new(
-                FaultCode::QuotaExceeded,
-                format!("ended jobs occupy {used} bytes; remove some, or wait until they expire"),
-            )
-            .limit("disk_quota", format!("{quota} bytes")));
-        }
-        // If the file system cannot be asked, the write that fails will say so.
-        let Ok(free) = Free::at(&self.settings.data) else { return Ok(()) };
-        if free.room() < self.settings.disk_reserve {
-            let reserve = self.settings.disk_reserve;
-            return Err(Fault::new(
-                FaultCode::StorageFull,
-                format!("the server's disk is full: {free}, {reserve} are reserved"),
-            )
-            .limit("disk_reserve", format!("{reserve} bytes")));
         }
         Ok(())
     }
@@ -419,26 +390,39 @@ fn digest_payload(payload: &Payload, digest: &mut Xxh3) -> io::Result<()> {
 const DIGESTED_AT_ONCE: usize = 256 << 10;
 
 /// Puts inputs into the workspace: spooled ones are moved there at their last use, arrays written
-/// in their format, archives unpacked.
+/// in their format, archives unpacked; and a long plan beside it. Gives the plan's record, and what the
+/// job's directory holds now.
 async fn place(
     directory: &Path,
     placements: Vec<Placement>,
+    plan: PlanText,
     durable: bool,
     limits: Limits,
-) -> Result<(), Fault> {
-    if placements.is_empty() {
-        return Ok(());
+) -> Result<(String, u64), Fault> {
+    if placements.is_empty() && !plan.is_long() {
+        // A short call costs no file.
+        let record = plan.record(directory, "", durable).map_err(|error| not_stored(&error))?;
+        return Ok((record, 0));
     }
     let directory = directory.to_owned();
     let work = move || {
-        let placed = place_all(&directory, &placements, durable, &limits);
+        // Not one of the spare ones: those look as if a program had been started in them.
+        let mut private = DirBuilder::new();
+        let made = private.recursive(true).mode(0o700).create(workspace::work(&directory));
+        let placed = made
+            .and_then(|()| plan.record(&directory, "", durable))
+            .map_err(NotPlaced::from)
+            .and_then(|record| {
+                place_all(&directory, &placements, durable, &limits)?;
+                Ok((record, workspace::disk_use(&directory)))
+            });
         if placed.is_err() {
             let _ = fs::remove_dir_all(&directory);
         }
         placed
     };
     match tokio::task::spawn_blocking(work).await {
-        Ok(Ok(())) => Ok(()),
+        Ok(Ok(placed)) => Ok(placed),
         Ok(Err(NotPlaced::Refused(fault))) => Err(*fault),
         Ok(Err(NotPlaced::Io(error))) => Err(not_stored(&error)),
         Err(_) => Err(Fault::new(FaultCode::Internal, "the inputs could not be stored")),

@@ -3,6 +3,7 @@
 
 mod outputs;
 mod references;
+mod values;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -266,7 +267,7 @@ async fn only_the_owner_sees_a_job() {
         assert_eq!(engine.status(&other, "s", job).unwrap_err().code, FaultCode::NoSuchJob);
         assert_eq!(engine.kill(&other, "s", job).await.map_err(code), Err(FaultCode::NoSuchJob));
         assert_eq!(engine.remove(&other, "s", job).await.map_err(code), Err(FaultCode::NoSuchJob));
-        let results = engine.results(&other, "s", "call", job, &[]).await;
+        let results = engine.conclusion(&other, "s", "call", job);
         assert_eq!(results.unwrap_err().code, FaultCode::NoSuchJob);
         let log = engine.log(&other, "s", job, crate::workspace::Stream::Stdout, 0);
         assert_eq!(log.unwrap_err().code, FaultCode::NoSuchJob);

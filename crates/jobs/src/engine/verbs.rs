@@ -2,14 +2,13 @@
 //! it were not there.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fishplate_contract::{Fault, FaultCode, JobId, JobReport, JobState, Principal, SessionId};
 
 use super::driver::Order;
 use super::reactor::Event;
-use super::{Ended, Engine, lock, storage_fault, write_fault};
+use super::{Engine, lock, record, storage_fault, write_fault};
 use crate::conclusion::Conclusion;
 use crate::plan::Plan;
 use crate::store::{Backlog, Filter, KillRequest, Record};
@@ -68,10 +67,8 @@ impl Engine {
     }
 
     pub(super) fn plan(&self, job: JobId) -> Result<Plan, Fault> {
-        let mut plan = None;
-        let read = self.shared.store.read(&mut |t| t.plan(job).map(|found| plan = found));
-        read.map_err(|error| storage_fault(&error))?;
-        plan.as_deref().and_then(|text| serde_json::from_str(text).ok()).ok_or_else(|| {
+        self.shared.read_plan(job).map_err(|error| {
+            tracing::error!(%job, error, "a job's plan cannot be read");
             Fault::new(FaultCode::Internal, "the job's plan cannot be read").job(job)
         })
     }
@@ -89,20 +86,20 @@ impl Engine {
     /// # Errors
     /// If the records can't be read.
     pub fn in_sessions(&self) -> Result<Vec<InSession>, Fault> {
-        let mut found = Vec::new();
+        let mut jobs = Vec::new();
         let read = self.shared.store.read(&mut |t| {
             for job in t.unfinished()? {
-                let (Some(record), Some(plan)) = (t.find(job)?, t.plan(job)?) else { continue };
-                let plan: Option<Plan> = serde_json::from_str(&plan).ok();
+                let (Some(found), Some(plan)) = (t.find(job)?, t.plan(job)?) else { continue };
+                let plan = record::read(&plan, &found.directory).ok();
                 if let Some(session) = plan.and_then(|plan| plan.answer.session()) {
-                    let Record { owner, service, .. } = record;
-                    found.push(InSession { session, owner, service, job });
+                    let Record { owner, service, .. } = found;
+                    jobs.push(InSession { session, owner, service, job });
                 }
             }
             Ok(())
         });
         read.map_err(|error| storage_fault(&error))?;
-        Ok(found)
+        Ok(jobs)
     }
 
     /// All there is to tell of a job.
@@ -111,7 +108,7 @@ impl Engine {
     /// `NoSuchJob`.
     pub fn status(&self, owner: &Principal, service: &str, job: JobId) -> Result<JobReport, Fault> {
         let record = self.record(owner, service, job)?;
-        let mut report = report(&record);
+        let mut report = self.report(&record);
         let plan = self.plan(job)?;
         report.transfers = self.shared.transfers(&record, &plan);
         if record.state == JobState::Running {
@@ -148,15 +145,11 @@ impl Engine {
                 return Ok((state, format!("the job had ended already: {}", state.name())));
             }
             KillRequest::Dequeued => {
-                lock(&shared.plans).remove(&job);
                 shared.stop_transfers(job);
                 if record.state == JobState::Fetching {
                     self.discard_fetches(owner, job);
                 }
-                if let Some(conclusion) = shared.find(job)?.and_then(|record| record.conclusion) {
-                    let conclusion = Arc::new(conclusion);
-                    shared.announce(job, &Ended { conclusion, kept: true });
-                }
+                shared.tell_dequeued(job);
                 let _ = shared.orders.send(Order::Claim);
                 let why = "the job did not run yet; its program was never started";
                 return Ok((JobState::Killed, why.to_owned()));
@@ -254,7 +247,7 @@ impl Engine {
         read.map_err(|error| storage_fault(&error))?;
         let more = records.len() > filter.limit;
         records.truncate(filter.limit);
-        Ok((records.iter().map(report).collect(), more))
+        Ok((records.iter().map(|record| self.report(record)).collect(), more))
     }
 
     /// How many jobs wait and run; nothing if the store cannot be read.
@@ -264,9 +257,15 @@ impl Engine {
         backlog
     }
 
-    /// Bytes that ended jobs occupy, as counted some seconds ago.
+    /// Bytes that jobs occupy, as counted some seconds ago, and those of jobs accepted since.
     pub fn disk_used(&self) -> u64 {
-        self.shared.disk_used.load(Ordering::Relaxed)
+        lock(&self.shared.occupied).bytes()
+    }
+
+    fn report(&self, record: &Record) -> JobReport {
+        let queued = record.state == JobState::Queued;
+        let waits_for = queued.then(|| self.shared.waits_for_room(record.id)).flatten();
+        report(record, waits_for.as_deref())
     }
 
     /// Forgets an ended job and frees its space.
@@ -290,12 +289,12 @@ impl Engine {
     }
 }
 
-fn report(record: &Record) -> JobReport {
+fn report(record: &Record, waits_for: Option<&str>) -> JobReport {
     let ending = record.conclusion.as_ref().and_then(|end| end.ending.as_ref());
     let message = match (&record.conclusion, record.state) {
         (Some(conclusion), _) => conclusion.message().to_owned(),
         (None, JobState::Fetching) => "fetches its data".to_owned(),
-        (None, JobState::Queued) => "waits for its turn".to_owned(),
+        (None, JobState::Queued) => waits_for.unwrap_or("waits for its turn").to_owned(),
         (None, _) if record.kill_requested => "is being killed".to_owned(),
         (None, _) => String::new(),
     };

@@ -74,6 +74,14 @@ pub enum StartError {
     /// The disk is full.
     #[error("{0}")]
     StorageFull(String),
+    /// Its arguments and its environment are longer than the system takes.
+    #[error("{message}")]
+    TooLong {
+        /// What is too long.
+        message: String,
+        /// The limit.
+        limit: LimitHit,
+    },
     /// It certainly did not start; trying again may help.
     #[error("{0}")]
     NotStarted(String),

@@ -51,6 +51,8 @@ pub(super) struct Told {
 #[serde(rename_all = "camelCase")]
 pub(super) enum ToldValue {
     Text(String),
+    /// A long text: a file of the workspace.
+    TextFile(String),
     /// A file of the workspace.
     File(String),
     Array {
@@ -66,23 +68,28 @@ pub(super) enum ToldValue {
 }
 
 /// How to run this call as a job, and which inputs to put into its workspace. The arguments were
-/// accepted; what they hold inline becomes part of the plan, so it should be small.
+/// accepted.
 ///
 /// # Errors
 /// `UnknownOperation`; `NotSupported` for a value that no function takes.
 pub fn plan(
     functions: &Functions,
     operation: &str,
-    arguments: &[Argument],
+    arguments: Vec<Argument>,
     worker: &WorkerProgram,
 ) -> Result<(Plan, Vec<Placement>), Fault> {
     let entry = functions.entry(operation)?;
     let mut inputs = Inputs::default();
-    let told: Vec<Told> =
-        arguments.iter().map(|it| inputs.told(it, entry.operation())).collect::<Result<_, _>>()?;
+    let told = arguments.into_iter().map(|it| inputs.told(it, entry.operation()));
+    let told: Vec<Told> = told.collect::<Result<_, _>>()?;
     let told = serde_json::to_string(&told)
         .map_err(|error| Fault::new(FaultCode::Internal, error.to_string()))?;
-    inputs.files.push(InputFile { path: ARGUMENTS.to_owned(), content: InputContent::Text(told) });
+    if told.len() > MOST_IN_PLAN {
+        inputs.put(ARGUMENTS, Payload::Inline(told.into()));
+    } else {
+        let content = InputContent::Text(told);
+        inputs.files.push(InputFile { path: ARGUMENTS.to_owned(), content });
+    }
     let outputs = entry.operation().signature.outputs.iter();
     let outputs = outputs.map(|output| OutputRule {
         name: output.name.clone(),
@@ -118,41 +125,49 @@ pub fn plan(
     Ok((plan, inputs.placements))
 }
 
-/// Bytes of a file that are persisted in the plan; a larger one is put into its place when the job
+/// Bytes of all files that are persisted in the plan; what is more is put into its place when the job
 /// is accepted.
-const SMALL: usize = 64 << 10;
+const MOST_IN_PLAN: usize = 64 << 10;
+
+/// Bytes of a text that stands among the arguments; a longer one has a file of its own.
+const SHORT_TEXT: usize = 16 << 10;
 
 /// The files of the arguments.
 #[derive(Default)]
 struct Inputs {
     files: Vec<InputFile>,
     placements: Vec<Placement>,
+    /// Bytes of files that are in `files`.
+    in_plan: usize,
 }
 
 impl Inputs {
-    fn told(&mut self, argument: &Argument, operation: &Operation) -> Result<Told, Fault> {
-        let name = &argument.name;
-        let parameter = operation.signature.input(name);
+    fn told(&mut self, argument: Argument, operation: &Operation) -> Result<Told, Fault> {
+        let Argument { name, value, .. } = argument;
+        let parameter = operation.signature.input(&name);
         let array = parameter.and_then(|parameter| parameter.data_type.as_array());
-        let value = match &argument.value {
-            Value::Text(text) => ToldValue::Text(text.clone()),
+        let value = match value {
+            Value::Text(text) if text.len() <= SHORT_TEXT => ToldValue::Text(text),
+            Value::Text(text) => {
+                ToldValue::TextFile(self.file(&name, Payload::Inline(text.into()))?)
+            }
             Value::Data(Payload::Reference(reference)) => match array {
-                Some(array) => self.fetch_array(name, reference, array, None),
-                None => ToldValue::File(self.fetch(name, reference, Arrival::File)),
+                Some(array) => self.fetch_array(&name, &reference, array, None),
+                None => ToldValue::File(self.fetch(&name, &reference, Arrival::File)),
             },
             Value::Array(Array { data: Payload::Reference(reference), shape, .. }) => {
-                let array = array.ok_or_else(|| unfit(name))?;
-                self.fetch_array(name, reference, array, Some(shape.clone()))
+                let array = array.ok_or_else(|| unfit(&name))?;
+                self.fetch_array(&name, &reference, array, Some(shape))
             }
-            Value::Data(payload) => ToldValue::File(self.file(name, payload)?),
-            Value::Array(array) => ToldValue::Array {
-                element: array.element.name().to_owned(),
-                shape: array.shape.clone(),
-                file: self.file(name, &array.data)?,
+            Value::Data(payload) => ToldValue::File(self.file(&name, payload)?),
+            Value::Array(Array { element, shape, data }) => ToldValue::Array {
+                element: element.name().to_owned(),
+                shape,
+                file: self.file(&name, data)?,
             },
-            Value::Record(_) => return Err(unfit(name)),
+            Value::Record(_) => return Err(unfit(&name)),
         };
-        Ok(Told { name: name.clone(), value })
+        Ok(Told { name, value })
     }
 
     fn fetch_array(
@@ -175,19 +190,25 @@ impl Inputs {
         path
     }
 
-    fn file(&mut self, name: &str, payload: &Payload) -> Result<String, Fault> {
+    fn file(&mut self, name: &str, payload: Payload) -> Result<String, Fault> {
         let path = format!("in/{name}");
-        let content = match payload {
+        match payload {
             Payload::Reference(_) => return Err(unfit(name)),
-            Payload::Inline(bytes) if bytes.len() <= SMALL => InputContent::Bytes(bytes.to_vec()),
-            large => {
-                let content = Placed::Bytes(large.clone());
-                self.placements.push(Placement { path: path.clone(), content });
-                InputContent::InPlace
+            Payload::Inline(bytes) if bytes.len() <= MOST_IN_PLAN - self.in_plan => {
+                self.in_plan += bytes.len();
+                let content = InputContent::Bytes(bytes.to_vec());
+                self.files.push(InputFile { path: path.clone(), content });
             }
-        };
-        self.files.push(InputFile { path: path.clone(), content });
+            large => self.put(&path, large),
+        }
         Ok(path)
+    }
+
+    fn put(&mut self, path: &str, payload: Payload) {
+        let (path, content) = (path.to_owned(), Placed::Bytes(payload));
+        let in_place = InputFile { path: path.clone(), content: InputContent::InPlace };
+        self.files.push(in_place);
+        self.placements.push(Placement { path, content });
     }
 }
 

@@ -77,6 +77,7 @@ fn arguments(workspace: &Path) -> io::Result<Vec<Argument>> {
 fn argument(told: Told, workspace: &Path) -> io::Result<Argument> {
     let value = match told.value {
         ToldValue::Text(text) => Value::Text(text),
+        ToldValue::TextFile(path) => Value::Text(fs::read_to_string(workspace.join(path))?),
         ToldValue::File(path) => Value::Data(input(workspace.join(path))?),
         ToldValue::Array { element, shape, file } => Value::Array(Array {
             element: Element::from_name(&element).ok_or(io::ErrorKind::InvalidData)?,

@@ -1,12 +1,14 @@
 //! A call's arguments into words and files. What a caller sends becomes text within one word, or
 //! a file's bytes; it can add no word, name no file and begin no option.
 
+use std::borrow::Cow;
+
 use fishplate_contract::lexical::trimmed;
 use fishplate_contract::{
     Argument, Array, DataRef, DataType, Fault, FaultCode, Parameter, Payload, Value,
 };
 
-use super::{Placed, Placement};
+use super::{Placed, Placement, command_line};
 use crate::arguments;
 use crate::array_file::{self, Format};
 use crate::descriptor::{Input, Invocation};
@@ -24,6 +26,10 @@ pub(super) struct Filled {
     pub(super) inputs: Vec<InputFile>,
     pub(super) placements: Vec<Placement>,
     pub(super) dimensions: Dimensions,
+    /// The parameter whose text is the longest that stands in an argument.
+    pub(super) longest: Option<String>,
+    /// Bytes of files that are in `inputs`.
+    in_plan: usize,
 }
 
 /// A value that was accepted.
@@ -38,10 +44,10 @@ enum Accepted {
     Absent,
 }
 
-pub(super) fn fill(invocation: &Invocation, given: &[Argument]) -> Result<Filled, Fault> {
+pub(super) fn fill(invocation: &Invocation, mut given: Vec<Argument>) -> Result<Filled, Fault> {
     let parameters = invocation.inputs.iter().map(|input| &input.parameter);
-    arguments::check(&invocation.operation, parameters.clone(), given)?;
-    let accepted: Vec<Accepted> = parameters.map(|it| accepted(it, given)).collect();
+    arguments::check(&invocation.operation, parameters.clone(), &given)?;
+    let accepted: Vec<Accepted> = parameters.map(|it| accepted(it, &mut given)).collect();
     let dimensions = dimensions(invocation, &accepted)?;
     let mut filled = Filled { dimensions, ..Filled::default() };
     let values = Values { invocation, accepted: &accepted };
@@ -62,6 +68,12 @@ pub(super) fn fill(invocation: &Invocation, given: &[Argument]) -> Result<Filled
             }
         }
     }
+    let texts = invocation.inputs.iter().zip(&accepted).filter_map(|(input, value)| match value {
+        Accepted::Text(text) if input.filename.is_none() => Some((text.len(), input)),
+        _ => None,
+    });
+    let longest = texts.max_by_key(|(len, _)| *len);
+    filled.longest = longest.map(|(_, input)| input.parameter.name.clone());
     for (input, value) in invocation.inputs.iter().zip(accepted) {
         if let Some(path) = &input.filename {
             let private = input.private || invocation.changes(path);
@@ -119,21 +131,27 @@ pub(super) fn output_rules(invocation: &Invocation) -> Vec<OutputRule> {
     invocation.outputs.iter().map(rule).collect()
 }
 
-/// The value of a parameter; the arguments were checked.
-fn accepted(parameter: &Parameter, arguments: &[Argument]) -> Accepted {
-    let argument = arguments.iter().find(|argument| argument.name == parameter.name);
-    match argument.map(|argument| &argument.value) {
-        Some(Value::Text(text)) => Accepted::Text(parameter.normal(text).into()),
-        Some(Value::Data(Payload::Reference(reference))) => {
-            Accepted::Refers(reference.clone(), None)
-        }
+/// The value of a parameter, taken out of the arguments, which were checked.
+fn accepted(parameter: &Parameter, arguments: &mut Vec<Argument>) -> Accepted {
+    let at = arguments.iter().position(|argument| argument.name == parameter.name);
+    match at.map(|at| arguments.swap_remove(at).value) {
+        Some(Value::Text(text)) => Accepted::Text(normal(parameter, text)),
+        Some(Value::Data(Payload::Reference(reference))) => Accepted::Refers(reference, None),
         Some(Value::Array(Array { data: Payload::Reference(reference), shape, .. })) => {
-            Accepted::Refers(reference.clone(), Some(shape.clone()))
+            Accepted::Refers(reference, Some(shape))
         }
-        Some(Value::Data(payload)) => Accepted::Data(payload.clone()),
-        Some(Value::Array(array)) => Accepted::Array(array.clone()),
+        Some(Value::Data(payload)) => Accepted::Data(payload),
+        Some(Value::Array(array)) => Accepted::Array(array),
         Some(Value::Record(_)) => Accepted::Absent,
         None => parameter.default.clone().map_or(Accepted::Absent, Accepted::Text),
+    }
+}
+
+/// A text may be large: as a rule nothing of it is copied.
+fn normal(parameter: &Parameter, text: String) -> String {
+    match parameter.normal(&text) {
+        Cow::Borrowed(all) if all.len() == text.len() => text,
+        other => other.into_owned(),
     }
 }
 
@@ -152,7 +170,7 @@ impl Values<'_> {
     fn words(&self, word: &Word) -> Result<Vec<String>, Fault> {
         let mut words = Vec::new();
         let mut text = String::new();
-        let mut led_by_nothing = None;
+        let (mut led_by_nothing, mut last) = (None, None);
         for part in &word.parts {
             let slot = match part {
                 Part::Text(literal) => {
@@ -165,7 +183,9 @@ impl Values<'_> {
             if text.is_empty() && trimmed(&value).is_empty() {
                 led_by_nothing = Some(&slot.name);
             }
+            command_line::check_word(&slot.name, text.len() + value.len())?;
             text.push_str(&value);
+            last = Some(&slot.name);
             if slot.direction.takes()
                 && let Some((input, _)) = self.of(slot)
             {
@@ -179,21 +199,24 @@ impl Values<'_> {
             );
             return Err(Fault::new(FaultCode::InvalidValue, message).parameter(name));
         }
+        if let Some(name) = last {
+            command_line::check_word(name, text.len())?;
+        }
         words.push(text);
         Ok(words)
     }
 
     /// The text that a slot becomes; `None` leaves out its word.
-    fn text(&self, slot: &Slot) -> Option<String> {
+    fn text(&self, slot: &Slot) -> Option<Cow<'_, str>> {
         if slot.passing == Passing::File {
-            return self.file(slot);
+            return self.file(slot).map(Cow::Owned);
         }
         let (input, value) = self.of(slot)?;
         match (value, &input.flag) {
             (Accepted::Text(text), Some(flag)) => {
-                matches!(text.as_str(), "true" | "1").then(|| flag.clone())
+                matches!(text.as_str(), "true" | "1").then_some(Cow::Borrowed(flag.as_str()))
             }
-            (Accepted::Text(text), None) => Some(text.clone()),
+            (Accepted::Text(text), None) => Some(Cow::Borrowed(text)),
             (
                 Accepted::Data(_) | Accepted::Array(_) | Accepted::Refers(..) | Accepted::Absent,
                 _,
@@ -211,11 +234,14 @@ impl Values<'_> {
     }
 }
 
-/// Bytes of a file that are persisted in the plan; a larger one is put into its place when the job
-/// is accepted.
-const SMALL_FILE: usize = 64 << 10;
+/// Bytes of all files that are persisted in the plan; what is more is put into its place when the
+/// job is accepted, so that a plan stays small whatever a caller sends.
+const MOST_IN_PLAN: usize = 64 << 10;
 
-/// Bytes of an array whose file is persisted in the plan: as text it may be five times as long.
+/// How much longer an array's file may be than the array, as text.
+const ARRAY_AS_TEXT: usize = 5;
+
+/// Bytes of an array whose file is persisted in the plan.
 const SMALL_ARRAY: usize = 8 << 10;
 
 fn fetch(
@@ -233,13 +259,6 @@ fn fetch(
     Fetch::new(&parameter.name, reference, private, arrival)
 }
 
-fn in_plan(bytes: Vec<u8>) -> InputContent {
-    match String::from_utf8(bytes) {
-        Ok(text) => InputContent::Text(text),
-        Err(error) => InputContent::Bytes(error.into_bytes()),
-    }
-}
-
 impl Filled {
     fn place(
         &mut self,
@@ -249,6 +268,7 @@ impl Filled {
         private: bool,
     ) -> Result<(), Fault> {
         let format = &input.format;
+        let left = MOST_IN_PLAN - self.in_plan;
         let small = |data: &Payload, most: usize| {
             data.pieces().is_some() && data.len().is_some_and(|len| len <= most as u64)
         };
@@ -257,17 +277,19 @@ impl Filled {
             Accepted::Refers(reference, shape) => {
                 InputContent::Fetch(fetch(&input.parameter, &reference, shape, *format, private))
             }
-            Accepted::Text(text) => InputContent::Text(text),
+            Accepted::Text(text) if text.len() <= left => self.keep(text.into_bytes()),
+            Accepted::Text(text) => self.put(path, Placed::Bytes(Payload::Inline(text.into()))),
             Accepted::Data(data) if input.parameter.data_type == DataType::Dir => {
                 self.put(path, Placed::Directory(data, input.parameter.name.clone()))
             }
-            Accepted::Data(data) if small(&data, SMALL_FILE) => {
-                in_plan(data.pieces().unwrap_or_default().concat())
+            Accepted::Data(data) if small(&data, left) => {
+                self.keep(data.pieces().unwrap_or_default().concat())
             }
-            Accepted::Array(array) if small(&array.data, SMALL_ARRAY) => {
-                in_plan(array_file::to_bytes(&array, format).map_err(|error| {
+            Accepted::Array(array) if small(&array.data, SMALL_ARRAY.min(left / ARRAY_AS_TEXT)) => {
+                let bytes = array_file::to_bytes(&array, format).map_err(|error| {
                     Fault::new(FaultCode::Internal, format!("{path} can't be made: {error}"))
-                })?)
+                })?;
+                self.keep(bytes)
             }
             Accepted::Data(data) => self.put(path, Placed::Bytes(data)),
             Accepted::Array(Array { data, .. }) if *format == Format::PLAIN => {
@@ -277,6 +299,15 @@ impl Filled {
         };
         self.inputs.push(InputFile { path: path.to_owned(), content });
         Ok(())
+    }
+
+    fn keep(&mut self, bytes: Vec<u8>) -> InputContent {
+        // An array's file may be a little longer than was reckoned with.
+        self.in_plan = self.in_plan.saturating_add(bytes.len()).min(MOST_IN_PLAN);
+        match String::from_utf8(bytes) {
+            Ok(text) => InputContent::Text(text),
+            Err(error) => InputContent::Bytes(error.into_bytes()),
+        }
     }
 
     fn put(&mut self, path: &str, content: Placed) -> InputContent {

@@ -4,9 +4,11 @@
 //!
 //! - [`Program`]: a description with its environment, loaded once
 //! - `fill`: a call's arguments into words and files
+//! - [`command_line`]: how long the system lets words be
 //! - [`environment`]: what programs get of the server's environment, and its modules
 //! - [`locate`]: where a program is
 
+pub mod command_line;
 pub mod environment;
 mod fill;
 pub mod locate;
@@ -30,6 +32,8 @@ pub struct Program {
     description: Description,
     /// The environment of its jobs, in a file.
     environment: PathBuf,
+    /// What it takes of what the system allows to a command line.
+    environment_size: usize,
     /// `PATH` of that environment.
     search: OsString,
     /// Where each invocation's program was found last.
@@ -81,8 +85,11 @@ impl Program {
         };
         let search = variables.get("PATH").map(OsString::from).unwrap_or_default();
         let environment = environment::keep(&variables, environments)?;
+        let all = variables.iter().chain(&description.environment);
+        let environment_size = all.map(|(name, value)| name.len() + 1 + value.len());
+        let environment_size = environment_size.map(command_line::room_of).sum();
         let found = description.invocations.iter().map(|_| RwLock::new(None)).collect();
-        Ok(Self { description, environment, search, found })
+        Ok(Self { description, environment, environment_size, search, found })
     }
 
     /// What callers see.
@@ -119,7 +126,7 @@ impl Program {
     pub fn plan(
         &self,
         operation: &str,
-        arguments: &[Argument],
+        arguments: Vec<Argument>,
     ) -> Result<(Plan, Vec<Placement>), Fault> {
         let index = self.index_of(operation)?;
         let invocation = &self.description.invocations[index];
@@ -128,6 +135,8 @@ impl Program {
             .program_of(index)
             .map_err(|missing| Fault::new(FaultCode::ProgramMissing, missing.to_string()))?;
         let (program, arguments) = self.command(path, invocation, filled.arguments);
+        command_line::check_all(&program, &arguments, self.environment_size)
+            .map_err(|fault| Fault { parameter: filled.longest, ..fault })?;
         let plan = Plan {
             program,
             arguments,

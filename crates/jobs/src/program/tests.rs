@@ -2,7 +2,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{DataRef, DataType, Held, Payload, Value};
+use fishplate_contract::{Array, DataRef, DataType, Element, Held, Payload, Value};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
@@ -35,7 +35,7 @@ fn load(text: &str, directory: &TempDir) -> Program {
 
 impl Fixture {
     fn plan(&self, arguments: &[Argument]) -> Result<Plan, Fault> {
-        self.program.plan("call", arguments).map(|(plan, _)| plan)
+        self.program.plan("call", arguments.to_vec()).map(|(plan, _)| plan)
     }
 
     fn words(&self, arguments: &[(&str, &str)]) -> Vec<String> {
@@ -129,11 +129,102 @@ fn a_spooled_input_is_placed_not_read() {
     let service = fixture("command = './p [in file mesh:raw]'");
     let held = Arc::new(Spooled(PathBuf::from("/spool/1")));
     let argument = Argument::new("mesh", Value::Data(Payload::Spooled(held)));
-    let (plan, placements) = service.program.plan("call", &[argument]).unwrap();
+    let (plan, placements) = service.program.plan("call", vec![argument]).unwrap();
     assert_eq!(plan.inputs[0].content, InputContent::InPlace);
     assert_eq!(placements[0].path, "mesh");
     let Placed::Bytes(Payload::Spooled(held)) = &placements[0].content else { panic!() };
     assert_eq!(held.path(), Path::new("/spool/1"));
+}
+
+#[test]
+fn a_plan_stays_small_whatever_is_sent() {
+    let service = fixture(
+        "command = './p [in file a:string] [in file b:string] [in file c:raw] [in file d:int[n]]'",
+    );
+    let large = "x".repeat(40 << 10);
+    let data = Payload::Inline(Bytes::from(vec![0; 8000]));
+    let numbers = Array { element: Element::Int, shape: vec![2000], data };
+    let arguments = vec![
+        Argument::text("a", format!(" {large} ")),
+        Argument::text("b", &large),
+        Argument::new("c", Value::Data(Payload::Inline(Bytes::from(large.clone())))),
+        Argument::new("d", Value::Array(numbers)),
+    ];
+    let (plan, placements) = service.program.plan("call", arguments).unwrap();
+    assert_eq!(plan.inputs[0].content, InputContent::Text(large.clone()));
+    let placed: Vec<&str> = placements.iter().map(|placement| placement.path.as_str()).collect();
+    assert_eq!(placed, ["b", "c", "d"]);
+    assert!(plan.inputs[1..].iter().all(|input| input.content == InputContent::InPlace));
+    let Placed::Bytes(text) = &placements[0].content else { panic!("{placements:?}") };
+    assert_eq!(text.pieces().unwrap().concat(), large.as_bytes());
+    assert!(serde_json::to_string(&plan).unwrap().len() < 64 << 10);
+}
+
+#[test]
+fn a_long_text_is_moved_and_never_copied() {
+    let service = fixture("command = './p [in file a:string]'");
+    let text = "x".repeat(1 << 20);
+    let address = text.as_ptr();
+    let argument = Argument::new("a", Value::Text(text));
+    let (_, placements) = service.program.plan("call", vec![argument]).unwrap();
+    let Placed::Bytes(Payload::Inline(bytes)) = &placements[0].content else { panic!() };
+    assert_eq!(bytes.as_ptr(), address);
+}
+
+#[test]
+fn an_argument_that_the_system_does_not_take_is_refused() {
+    let most = command_line::longest_argument();
+    for (command, around) in [
+        ("./p [in val s:string]", 0),
+        ("./p -s[in val s:string]", 2),
+        ("./p [in val s:string]abc", 3),
+    ] {
+        let service = fixture(&format!("command = '{command}'"));
+        let with = |len: usize| service.plan(&texts(&[("s", &"x".repeat(len))]));
+        assert_eq!(with(most - around).unwrap().arguments[0].len(), most, "{command}");
+        let fault = with(most - around + 1).unwrap_err();
+        assert_eq!((fault.code, fault.parameter.as_deref()), (FaultCode::InvalidValue, Some("s")));
+        let limit = fault.limit.unwrap();
+        assert_eq!(limit.name, "argument_size");
+        assert_eq!(limit.value, format!("{most} bytes"));
+    }
+}
+
+#[test]
+fn arguments_that_the_system_does_not_take_together_are_refused() {
+    let most = usize::try_from(command_line::most_arguments()).unwrap();
+    let one = command_line::longest_argument();
+    let count = most / one + 1;
+    let names: Vec<String> = (0..count).map(|n| format!("s{n}")).collect();
+    let slots: Vec<String> = names.iter().map(|name| format!("[in val {name}:string]")).collect();
+    let service = fixture(&format!("command = './p {}'", slots.join(" ")));
+    let with = |lens: &[usize]| {
+        let texts =
+            names.iter().zip(lens).map(|(name, len)| Argument::text(name, "x".repeat(*len)));
+        service.plan(&texts.collect::<Vec<_>>())
+    };
+    let mut lens = vec![one - 1; count];
+    lens[1] = one;
+    let fault = with(&lens).unwrap_err();
+    assert_eq!((fault.code, fault.parameter.as_deref()), (FaultCode::InvalidValue, Some("s1")));
+    let limit = fault.limit.unwrap();
+    assert_eq!((limit.name, limit.value), ("arguments_size".to_owned(), format!("{most} bytes")));
+    lens.fill(0);
+    assert!(with(&lens).is_ok());
+    // What is accepted can be started.
+    let (mut low, mut high) = (0, one);
+    while low + 1 < high {
+        let middle = usize::midpoint(low, high);
+        lens.fill(middle);
+        if with(&lens).is_ok() { low = middle } else { high = middle }
+    }
+    lens.fill(low);
+    let plan = with(&lens).unwrap();
+    let environment = std::fs::read(plan.base_environment.unwrap()).unwrap();
+    let environment: environment::Variables = serde_json::from_slice(&environment).unwrap();
+    let mut command = std::process::Command::new(plan.program);
+    command.args(plan.arguments).env_clear().envs(environment);
+    assert!(command.status().unwrap().success());
 }
 
 #[test]
@@ -203,7 +294,7 @@ fn every_wrong_call_is_a_fault_that_says_what_would_be_right() {
     ] {
         assert_eq!(service.fault(&arguments), expected);
     }
-    let fault = service.program.plan("run", &[]).unwrap_err();
+    let fault = service.program.plan("run", Vec::new()).unwrap_err();
     assert_eq!(fault.code, FaultCode::UnknownOperation);
     assert_eq!(fault.message, "service test has no operation \"run\"; it has call");
 }
@@ -251,16 +342,16 @@ fn a_program_may_be_installed_later() {
     let path = directory.path().join("late");
     let expected = format!("the program {} does not exist", path.display());
     assert_eq!(program.missing()[0].1.to_string(), expected);
-    let fault = program.plan("call", &[]).unwrap_err();
+    let fault = program.plan("call", Vec::new()).unwrap_err();
     assert_eq!((fault.code, fault.message), (FaultCode::ProgramMissing, expected));
     std::fs::write(&path, "#!/bin/sh\n").unwrap();
-    let fault = program.plan("call", &[]).unwrap_err();
+    let fault = program.plan("call", Vec::new()).unwrap_err();
     assert_eq!(fault.message, format!("the program {} may not be executed", path.display()));
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(program.plan("call", &[]).unwrap().0.program, path);
+    assert_eq!(program.plan("call", Vec::new()).unwrap().0.program, path);
     assert_eq!(program.missing(), []);
     std::fs::remove_file(&path).unwrap();
-    assert_eq!(program.plan("call", &[]).unwrap_err().code, FaultCode::ProgramMissing);
+    assert_eq!(program.plan("call", Vec::new()).unwrap_err().code, FaultCode::ProgramMissing);
 }
 
 #[test]
@@ -350,7 +441,7 @@ fn example(path: &str) -> (Program, TempDir) {
 #[test]
 fn the_example_of_the_paper_adds() {
     let (program, _directory) = example("arithmetic/arithmetic.toml");
-    let (plan, _) = program.plan("call", &texts(&[("x", "1"), ("y", "2")])).unwrap();
+    let (plan, _) = program.plan("call", texts(&[("x", "1"), ("y", "2")])).unwrap();
     let workspace = run(&plan);
     assert_eq!(std::fs::read(workspace.path().join("result")).unwrap(), b"3\n");
 }
@@ -365,10 +456,10 @@ fn the_examples_of_files_sort_and_compress() {
         Argument::text("numeric", "true"),
         Argument::text("reverse", "true"),
     ];
-    let workspace = run(&program.plan("call", &arguments).unwrap().0);
+    let workspace = run(&program.plan("call", arguments.to_vec()).unwrap().0);
     assert_eq!(std::fs::read(workspace.path().join("sorted")).unwrap(), b"a,10\nb,2\n");
     let (program, _directory) = example("files/gzip.toml");
-    let workspace = run(&program.plan("call", &[data("plain", &[b'x'; 10_000])]).unwrap().0);
+    let workspace = run(&program.plan("call", vec![data("plain", &[b'x'; 10_000])]).unwrap().0);
     let packed = std::fs::read(workspace.path().join("packed")).unwrap();
     assert!(packed.starts_with(b"\x1f\x8b") && packed.len() < 1000, "{}", packed.len());
 }
@@ -377,7 +468,7 @@ fn the_examples_of_files_sort_and_compress() {
 fn the_example_of_progress_names_its_own_outputs() {
     let (program, _directory) = example("progress/countdown.toml");
     let arguments = texts(&[("steps", "3"), ("pause", "0")]);
-    let (plan, _) = program.plan("call", &arguments).unwrap();
+    let (plan, _) = program.plan("call", arguments.to_vec()).unwrap();
     let workspace = run(&plan);
     assert_eq!(std::fs::read(workspace.path().join("summary.txt")).unwrap(), b"3\n");
     assert!(workspace.path().join("steps/0003.txt").exists());
@@ -451,7 +542,7 @@ fn a_directory_is_unpacked_beside_the_other_inputs() {
          [output.log]\ntype = 'raw'\npath = 'case/log'\noptional = true\n",
     );
     let arguments = [data("case", b"an archive"), data("f", b"a file")];
-    let (plan, placements) = service.program.plan("call", &arguments).unwrap();
+    let (plan, placements) = service.program.plan("call", arguments.to_vec()).unwrap();
     assert_eq!(plan.arguments, ["case", "case/extra"]);
     assert_eq!(plan.inputs[0].content, InputContent::InPlace);
     let [Placement { path, content: Placed::Directory(_, parameter) }] = placements.as_slice()

@@ -37,6 +37,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("only ended jobs are removed", removal),
     ("ended jobs expire by age and by number", expiry),
     ("totals add up", totals),
+    ("jobs that rest are left where they are, and hide no others", resting),
     ("an error undoes the transaction", rollback),
 ];
 
@@ -94,6 +95,7 @@ fn job(n: u8, service: &str) -> NewJob {
         key: None,
         fingerprint: 0xdead_beef_dead_beef,
         plan: format!("{{\"n\":{n}}}"),
+        disk: 1000,
         directory: PathBuf::from(format!("/data/jobs/{n}")),
         max_running: 2,
         max_queued: 100,
@@ -129,6 +131,7 @@ fn request(holder: &str, now: i64) -> ClaimRequest {
         max_running: 3,
         dead: Vec::new(),
         take_over: true,
+        resting: Vec::new(),
     }
 }
 
@@ -359,10 +362,10 @@ fn fetches(store: &dyn Store) {
     with(store, |t| {
         assert_eq!(t.fetching("one")?, [number(1), number(2)]);
         assert_eq!(t.unfinished()?, [number(1), number(2), number(3), number(4)]);
-        assert_eq!(t.fetched(number(1), 7, "stale")?, Fenced::Stale);
-        assert_eq!(t.fetched(number(3), 0, "held by nobody")?, Fenced::Stale);
-        assert_eq!(t.fetched(number(1), 1, "{\"n\":\"fetched\"}")?, Fenced::Accepted);
-        assert_eq!(t.fetched(number(1), 1, "again")?, Fenced::Stale);
+        assert_eq!(t.fetched(number(1), 7, "stale", 0)?, Fenced::Stale);
+        assert_eq!(t.fetched(number(3), 0, "held by nobody", 0)?, Fenced::Stale);
+        assert_eq!(t.fetched(number(1), 1, "{\"n\":\"fetched\"}", 0)?, Fenced::Accepted);
+        assert_eq!(t.fetched(number(1), 1, "again", 0)?, Fenced::Stale);
         assert_eq!(t.plan(number(1))?.unwrap(), "{\"n\":\"fetched\"}");
         assert_eq!(t.find(number(1))?.unwrap().state, JobState::Queued);
         assert_eq!(t.find(number(2))?.unwrap().state, JobState::Fetching);
@@ -388,9 +391,9 @@ fn fetches_taken_over(store: &dyn Store) {
     let lapsed = claim_fetches(store, "three", 40_000, &[]);
     assert_eq!(lapsed.len(), 2);
     with(store, |t| {
-        assert_eq!(t.fetched(number(1), first[0].fence, "")?, Fenced::Stale);
-        assert_eq!(t.fetched(number(1), dead[0].fence, "")?, Fenced::Stale);
-        assert_eq!(t.fetched(number(1), lapsed[0].fence, "")?, Fenced::Accepted);
+        assert_eq!(t.fetched(number(1), first[0].fence, "", 0)?, Fenced::Stale);
+        assert_eq!(t.fetched(number(1), dead[0].fence, "", 0)?, Fenced::Stale);
+        assert_eq!(t.fetched(number(1), lapsed[0].fence, "", 0)?, Fenced::Accepted);
         assert_eq!(t.fetching("one")?, []);
         Ok(())
     });
@@ -426,7 +429,7 @@ fn fetching_ends(store: &dyn Store) {
         assert_eq!(t.request_kill(number(1), Timestamp(5))?, KillRequest::Dequeued);
         assert_eq!(t.request_kill(number(3), Timestamp(5))?, KillRequest::Dequeued);
         assert_eq!(t.fetching("one")?, [number(2)], "whoever fetches sees that it is not wanted");
-        assert_eq!(t.fetched(number(1), claims[0].fence, "")?, Fenced::Stale);
+        assert_eq!(t.fetched(number(1), claims[0].fence, "", 0)?, Fenced::Stale);
         assert_eq!(t.unfinished()?, [number(2)]);
         let record = t.find(number(1))?.unwrap();
         let conclusion = record.conclusion.unwrap();
@@ -500,11 +503,43 @@ fn totals(store: &dyn Store) {
     for n in 1..=4 {
         submit(store, &job(n, "s"));
     }
+    let occupied = || with(store, |t| Ok(t.totals()?.disk));
+    // What waits counts, and so do records.
+    let records = |jobs: u64| jobs..=jobs * 1000 - 1;
+    assert!(records(4).contains(&(occupied() - 4000)), "{}", occupied());
     claim(store, "h", 0);
+    // One whose files were not counted keeps what it had; one whose were has those.
+    let counted = |disk| {
+        let mut end = end(JobState::Done, 1);
+        let collected = crate::executor::Collected { disk, ..Default::default() };
+        let ending = crate::executor::Ending { collected: Some(collected), ..Default::default() };
+        end.ending = Some(ending);
+        end
+    };
     let _ = with(store, |t| t.conclude(number(1), 1, &end(JobState::Done, 1)));
+    let _ = with(store, |t| t.conclude(number(2), 1, &counted(50_000)));
     let (backlog, totals) = with(store, |t| Ok((t.backlog()?, t.totals()?)));
-    assert_eq!((backlog.queued, backlog.running), (2, 1));
-    assert_eq!((totals.ended, totals.disk), (1, 0));
+    assert_eq!((backlog.queued, backlog.running), (2, 0));
+    assert_eq!(totals.ended, 2);
+    assert!(records(4).contains(&(totals.disk - 53_000)), "{totals:?}");
+    with(store, |t| t.request_kill(number(3), Timestamp(1)));
+    assert!(records(4).contains(&(occupied() - 53_000)), "{}", occupied());
+    with(store, |t| t.remove(number(2)));
+    assert!(records(3).contains(&(occupied() - 3000)), "{}", occupied());
+}
+
+fn resting(store: &dyn Store) {
+    for n in 1..=4 {
+        submit(store, &job(n, "s"));
+    }
+    let request = ClaimRequest { resting: vec![number(1), number(2)], ..request("h", 0) };
+    let claimed = |request: &ClaimRequest| -> Vec<JobId> {
+        with(store, |t| t.claim(request)).iter().map(|claim| claim.id).collect()
+    };
+    assert_eq!(claimed(&request), [number(3), number(4)]);
+    assert_eq!(claimed(&request), []);
+    let _ = with(store, |t| t.discard(number(3), 1));
+    assert_eq!(claim(store, "h", 0).remove(0).id, number(1));
 }
 
 fn rollback(store: &dyn Store) {

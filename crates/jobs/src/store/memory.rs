@@ -178,6 +178,7 @@ impl Transaction for Jobs {
             let room = self.running(Some(&job.new.service)) < job.new.max_running as usize;
             if job.state == JobState::Queued
                 && room
+                && !request.resting.contains(&job.new.id)
                 && let Some(job) = self.by_number.get_mut(&number)
             {
                 claims.push(job.claim(request));
@@ -212,12 +213,19 @@ impl Transaction for Jobs {
         Ok(claims)
     }
 
-    fn fetched(&mut self, job: JobId, fence: u64, plan: &str) -> Result<Fenced, StoreError> {
+    fn fetched(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        plan: &str,
+        disk: u64,
+    ) -> Result<Fenced, StoreError> {
         let held = self.held_under(job, fence).filter(|job| job.state == JobState::Fetching);
         let Some(job) = held else { return Ok(Fenced::Stale) };
         job.state = JobState::Queued;
         job.holder.clear();
         plan.clone_into(&mut job.new.plan);
+        job.new.disk = disk;
         Ok(Fenced::Accepted)
     }
 
@@ -271,6 +279,7 @@ impl Transaction for Jobs {
         let Some(job) = self.held_under(job, fence) else { return Ok(Fenced::Stale) };
         job.state = conclusion.state();
         job.conclusion = Some(conclusion.clone());
+        job.new.disk = conclusion.disk().unwrap_or(job.new.disk);
         Ok(Fenced::Accepted)
     }
 
@@ -363,9 +372,9 @@ impl Transaction for Jobs {
     }
 
     fn totals(&mut self) -> Result<Totals, StoreError> {
-        let ends = self.by_number.values().filter_map(|job| job.conclusion.as_ref());
-        let disk = ends.clone().map(Conclusion::disk).sum();
-        Ok(Totals { ended: ends.count() as u64, disk })
+        let jobs = self.by_number.values();
+        let ended = jobs.clone().filter(|job| job.conclusion.is_some()).count() as u64;
+        Ok(Totals { ended, disk: jobs.map(|job| job.new.disk + job.new.plan.len() as u64).sum() })
     }
 }
 

@@ -51,6 +51,14 @@ pub trait Store: Send + Sync {
     fn keep_room(&self, _bytes: u64) -> std::io::Result<()> {
         Ok(())
     }
+
+    /// Gives room back to the disk that records took which are gone. Asked for again and again.
+    ///
+    /// # Errors
+    /// What the storage said.
+    fn give_back(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// The verbs on records.
@@ -66,8 +74,15 @@ pub trait Transaction {
     /// holds, and those whose lease has lapsed.
     fn claim_fetches(&mut self, request: &FetchRequest) -> Result<Vec<FetchClaim>, StoreError>;
 
-    /// Queues a job whose data was fetched; its plan tells where that is.
-    fn fetched(&mut self, job: JobId, fence: u64, plan: &str) -> Result<Fenced, StoreError>;
+    /// Queues a job whose data was fetched; its plan tells where that is. `disk`: what it occupies
+    /// now.
+    fn fetched(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        plan: &str,
+        disk: u64,
+    ) -> Result<Fenced, StoreError>;
 
     /// Jobs that this holder fetches data for.
     fn fetching(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError>;
@@ -110,7 +125,7 @@ pub trait Transaction {
     /// The record of a job.
     fn find(&mut self, job: JobId) -> Result<Option<Record>, StoreError>;
 
-    /// The plan of a job, as JSON.
+    /// The plan of a job, as it was submitted.
     fn plan(&mut self, job: JobId) -> Result<Option<String>, StoreError>;
 
     /// Records of an owner, newest first.
@@ -129,7 +144,7 @@ pub trait Transaction {
     /// How many jobs wait and run.
     fn backlog(&mut self) -> Result<Backlog, StoreError>;
 
-    /// How many jobs have ended and what they occupy. Reads every one of them.
+    /// How many jobs have ended, and what all jobs occupy, records included. Reads every one of them.
     fn totals(&mut self) -> Result<Totals, StoreError>;
 }
 
@@ -148,8 +163,10 @@ pub struct NewJob {
     pub key: Option<String>,
     /// A digest of operation and arguments: the same key with another one is a conflict.
     pub fingerprint: u64,
-    /// How to run it, as JSON.
+    /// How to run it ([`crate::plan::recorded`]).
     pub plan: String,
+    /// Bytes that it occupies on the disk, its record not counted.
+    pub disk: u64,
     /// Its directory.
     pub directory: PathBuf,
     /// How many jobs of its service may run at once.
@@ -192,6 +209,8 @@ pub struct ClaimRequest {
     pub dead: Vec<String>,
     /// Take over running jobs whose lease has lapsed, before any queued one is claimed.
     pub take_over: bool,
+    /// Queued jobs to be left where they are for now.
+    pub resting: Vec<JobId>,
 }
 
 /// Who fetches, and for how many jobs.
@@ -347,12 +366,12 @@ pub struct Backlog {
     pub running: u64,
 }
 
-/// Sums over the jobs that have ended.
+/// Sums over all jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Jobs that have ended and are kept.
     pub ended: u64,
-    /// Bytes that ended jobs occupy.
+    /// Bytes that jobs occupy, ended or not.
     pub disk: u64,
 }
 

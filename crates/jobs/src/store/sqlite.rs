@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fishplate_contract::{JobId, JobState, Principal, Timestamp};
+use fishplate_data::disk::Free;
 use nix::fcntl::{FallocateFlags, fallocate};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
@@ -31,7 +32,13 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 const PREPARED: usize = 64;
 
 /// Version of the schema, in `PRAGMA user_version`.
-const SCHEMA_VERSION: i32 = 2;
+const SCHEMA_VERSION: i32 = 3;
+
+/// Room that is kept for records to come when others have gone.
+const SPARE_ROOM: u64 = 1 << 20;
+
+/// Pages that are given back at once: others who write wait no longer than that takes.
+const GIVEN_BACK_AT_ONCE: u64 = 256;
 
 const SCHEMA: &str = "
 CREATE TABLE jobs (
@@ -69,6 +76,8 @@ CREATE INDEX jobs_listed ON jobs (owner, service, number);
 const MIGRATIONS: &[&str] = &[
     // 2: the state `fetching`.
     "CREATE INDEX jobs_fetching ON jobs (service, holder) WHERE state = 'fetching';",
+    // 3: `disk` counts jobs that have not ended, too, and a plan may stand in a file.
+    "",
 ];
 
 /// A store in one SQLite file.
@@ -91,6 +100,7 @@ impl SqliteStore {
     /// If the file cannot be opened, is no such store, or was written by a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let writer = connect(path)?;
+        make_shrinkable(&writer, path)?;
         migrate(&writer)?;
         let reader = connect(path)?;
         reader.pragma_update(None, "query_only", true)?;
@@ -115,6 +125,44 @@ fn connect(path: &Path) -> Result<Connection, StoreError> {
     // A write-ahead log that grew under load gives its space back.
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     Ok(connection)
+}
+
+/// Sees to it that pages without content can be given back: so it is once the whole store was
+/// written anew. A disk without room for that is no reason not to open it; another time there may be.
+fn make_shrinkable(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    const INCREMENTAL: i32 = 2;
+    let mode: i32 = connection.query_row("PRAGMA auto_vacuum", [], |row| row.get(0))?;
+    if mode == INCREMENTAL {
+        return Ok(());
+    }
+    let needed = std::fs::metadata(path).map_or(0, |metadata| metadata.len().saturating_mul(2));
+    let free = Free::at(path).map_or(u64::MAX, |free| free.bytes);
+    if free < needed {
+        tracing::warn!(needed, free, "the job store can't be made to shrink for want of room");
+        return Ok(());
+    }
+    connection.pragma_update(None, "auto_vacuum", INCREMENTAL)?;
+    let done = connection.execute_batch("VACUUM");
+    let empty_log = || connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    match done.and_then(|()| empty_log()) {
+        // Another process is at work on it.
+        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => {
+            Ok(())
+        }
+        done => match done.map_err(StoreError::from) {
+            Err(StoreError::Full) => Ok(()),
+            done => done,
+        },
+    }
+}
+
+/// Gives some pages back.
+fn vacuum(connection: &Connection) -> rusqlite::Result<()> {
+    let some = format!("PRAGMA incremental_vacuum({GIVEN_BACK_AT_ONCE})");
+    let mut vacuum = connection.prepare_cached(&some)?;
+    let mut pages = vacuum.query([])?;
+    while pages.next()?.is_some() {}
+    Ok(())
 }
 
 fn migrate(connection: &Connection) -> Result<(), StoreError> {
@@ -194,6 +242,25 @@ impl Store for SqliteStore {
             done => done.map_err(io::Error::from),
         }
     }
+
+    /// In small steps, the log emptied into the database after each: it keeps its length, and with it
+    /// the room that is kept for it.
+    fn give_back(&self) -> Result<(), StoreError> {
+        let mut before = u64::MAX;
+        loop {
+            let writer = lock(&self.writer);
+            let sql = &writer.connection;
+            let number = |pragma| sql.query_row(pragma, [], |row| row.get(0).map(unsigned));
+            let free = number("PRAGMA freelist_count")?;
+            // No fewer than before: somebody else takes as many as are given back.
+            if free.saturating_mul(number("PRAGMA page_size")?) <= SPARE_ROOM || free >= before {
+                return Ok(());
+            }
+            before = free;
+            vacuum(sql)?;
+            sql.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+        }
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -270,7 +337,11 @@ impl Sql<'_> {
         if room == 0 {
             return Ok(claims);
         }
-        for number in self.next_in_line(room)? {
+        let resting = request.resting.len() as u64;
+        for (number, job) in self.next_in_line(room.saturating_add(resting))? {
+            if request.resting.contains(&job) {
+                continue;
+            }
             let taken = self.row(
                 "UPDATE jobs SET state = 'running', holder = ?2, fence = fence + 1, lease_until = ?3
                  WHERE number = ?1
@@ -292,7 +363,7 @@ impl Sql<'_> {
 
     /// The oldest queued jobs, service by service, so that a service with a long queue and no room
     /// does not hide another's.
-    fn next_in_line(&mut self, most: u64) -> Result<Vec<i64>, StoreError> {
+    fn next_in_line(&mut self, most: u64) -> Result<Vec<(i64, JobId)>, StoreError> {
         let mut numbers = Vec::new();
         let mut after = String::new();
         loop {
@@ -304,10 +375,10 @@ impl Sql<'_> {
             )?;
             let Some(service) = service else { break };
             numbers.extend(self.rows(
-                "SELECT number FROM jobs WHERE state = 'queued' AND service = ?1
+                "SELECT number, id FROM jobs WHERE state = 'queued' AND service = ?1
                  ORDER BY number LIMIT ?2",
                 params![service, signed(most)],
-                |row| row.get::<_, i64>(0),
+                |row| Ok((row.get::<_, i64>(0)?, id(row, 1)?)),
             )?);
             after = service;
         }
@@ -343,8 +414,8 @@ impl Transaction for Sql<'_> {
         }
         self.execute(
             "INSERT INTO jobs (id, service, operation, owner, key, fingerprint, directory,
-               max_running, boot, submitted, plan, state)
-             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)",
+               max_running, boot, submitted, plan, state, disk)
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
             params![
                 job.id.as_bytes(),
                 job.service,
@@ -358,6 +429,7 @@ impl Transaction for Sql<'_> {
                 job.submitted.0,
                 job.plan,
                 if job.fetching { "fetching" } else { "queued" },
+                signed(job.disk),
             ],
         )?;
         Ok(Submission::Accepted)
@@ -407,11 +479,17 @@ impl Transaction for Sql<'_> {
         Ok(claims)
     }
 
-    fn fetched(&mut self, job: JobId, fence: u64, plan: &str) -> Result<Fenced, StoreError> {
+    fn fetched(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        plan: &str,
+        disk: u64,
+    ) -> Result<Fenced, StoreError> {
         self.fenced(
-            "UPDATE jobs SET state = 'queued', holder = '', plan = ?3
+            "UPDATE jobs SET state = 'queued', holder = '', plan = ?3, disk = ?4
              WHERE id = ?1 AND fence = ?2 AND state = 'fetching' AND holder <> ''",
-            params![job.as_bytes(), fence.cast_signed(), plan],
+            params![job.as_bytes(), fence.cast_signed(), plan, signed(disk)],
         )
     }
 
@@ -469,14 +547,14 @@ impl Transaction for Sql<'_> {
         conclusion: &Conclusion,
     ) -> Result<Fenced, StoreError> {
         self.fenced(
-            "UPDATE jobs SET state = ?3, ended = ?4, disk = ?5, conclusion = ?6
+            "UPDATE jobs SET state = ?3, ended = ?4, disk = coalesce(?5, disk), conclusion = ?6
              WHERE id = ?1 AND fence = ?2 AND holder <> '' AND state IN ('running', 'fetching')",
             params![
                 job.as_bytes(),
                 fence.cast_signed(),
                 conclusion.state,
                 conclusion.ended,
-                signed(conclusion.disk()),
+                conclusion.disk().map(signed),
                 json(conclusion)?,
             ],
         )
@@ -603,9 +681,12 @@ impl Transaction for Sql<'_> {
 
     fn totals(&mut self) -> Result<Totals, StoreError> {
         let (ended, disk) = self
-            .row("SELECT count(*), total(disk) FROM jobs WHERE ended IS NOT NULL", [], |row| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, f64>(1)?))
-            })?
+            .row(
+                "SELECT count(ended), total(disk + octet_length(plan)
+                   + coalesce(octet_length(conclusion), 0)) FROM jobs",
+                [],
+                |row| Ok((row.get::<_, i64>(0)?, row.get::<_, f64>(1)?)),
+            )?
             .unwrap_or_default();
         #[expect(
             clippy::cast_possible_truncation,
@@ -751,6 +832,90 @@ mod tests {
         let again = SqliteStore::open(&path).unwrap();
         again.keep_room(1 << 20).unwrap();
         assert!(matches!(kill([9; 16]), Some(KillRequest::Dequeued)));
+    }
+
+    fn new_job(n: u8, plan: &str) -> NewJob {
+        NewJob {
+            id: JobId::from_bytes([n; 16]),
+            service: "s".to_owned(),
+            operation: "c".to_owned(),
+            owner: Principal::anonymous(),
+            key: None,
+            fingerprint: 0,
+            plan: plan.to_owned(),
+            disk: 0,
+            directory: "/d".into(),
+            max_running: 1,
+            max_queued: 1000,
+            fetching: false,
+            submitted: Timestamp(0),
+            boot: None,
+        }
+    }
+
+    /// Bytes of the database, its log not among them.
+    fn size(path: &Path) -> u64 {
+        std::fs::metadata(path).unwrap().len()
+    }
+
+    #[test]
+    fn room_of_jobs_that_are_gone_is_given_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("jobs.sqlite");
+        let store = SqliteStore::open(&path).unwrap();
+        let another = SqliteStore::open(&path).unwrap();
+        let plan = "x".repeat(1 << 20);
+        for n in 1..=16 {
+            let job = new_job(n, &plan);
+            store.transact(true, &mut |t| t.submit(&job).map(drop)).unwrap();
+        }
+        store.give_back().unwrap();
+        assert!(size(&path) >= 16 << 20, "{}", size(&path));
+        for n in 1..=16 {
+            let job = JobId::from_bytes([n; 16]);
+            let remove = &mut |t: &mut dyn Transaction| {
+                t.request_kill(job, Timestamp(0))?;
+                t.remove(job).map(drop)
+            };
+            another.transact(true, remove).unwrap();
+        }
+        store.keep_room(4 << 20).unwrap();
+        store.give_back().unwrap();
+        assert!(size(&path) <= 2 * SPARE_ROOM, "{}", size(&path));
+        // What is kept for a full disk is still there.
+        let log = std::fs::metadata(&store.log).unwrap();
+        assert!(log.blocks() * 512 >= 4 << 20, "{log:?}");
+        another.transact(true, &mut |t| t.submit(&new_job(1, &plan)).map(drop)).unwrap();
+    }
+
+    #[test]
+    fn a_store_of_before_that_can_not_shrink_is_written_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("jobs.sqlite");
+        make_first_schema(&path);
+        let old = Connection::open(&path).unwrap();
+        old.pragma_update(None, "journal_mode", "WAL").unwrap();
+        let insert = "INSERT INTO jobs (id, service, operation, owner, fingerprint, directory,
+                        max_running, submitted, plan) VALUES (?1, 's', 'c', '', 0, '/d', 1, 1, ?2)";
+        for n in 10..20_u8 {
+            old.execute(insert, params![[n; 16], "x".repeat(1 << 20)]).unwrap();
+        }
+        old.execute("DELETE FROM jobs WHERE service = 's' AND id <> ?1", [[10_u8; 16]]).unwrap();
+        drop(old);
+        assert!(size(&path) >= 10 << 20);
+        let store = SqliteStore::open(&path).unwrap();
+        assert!(size(&path) <= 2 << 20, "{}", size(&path));
+        let mut plans = Vec::new();
+        let read = &mut |t: &mut dyn Transaction| {
+            plans.push(t.plan(JobId::from_bytes([9; 16]))?.map(|plan| plan.len()));
+            plans.push(t.plan(JobId::from_bytes([10; 16]))?.map(|plan| plan.len()));
+            Ok(())
+        };
+        store.read(read).unwrap();
+        assert_eq!(plans, [Some(0), Some(1 << 20)]);
+        let mode: i32 =
+            lock(&store.reader).query_row("PRAGMA auto_vacuum", [], |row| row.get(0)).unwrap();
+        assert_eq!(mode, 2);
     }
 
     fn make_first_job(store: &SqliteStore) {

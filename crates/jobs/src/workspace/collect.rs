@@ -69,7 +69,7 @@ fn collect_one(
         }
         OutputSource::Path(path) => match beneath::open_regular(&root, path) {
             Ok(file) => {
-                let content = content(plan, rule, path, file, arrays)?;
+                let content = content(plan, rule, path, file, arrays, left(outputs))?;
                 outputs.push(output(rule, None, content));
             }
             Err(error) if is_absent(&error) && !rule.required => {}
@@ -86,7 +86,7 @@ fn collect_one(
             for path in paths {
                 let file = beneath::open_regular(&root, &path)
                     .map_err(|error| format!("{path} {}", why_not(&error)))?;
-                let content = content(plan, rule, &path, file, arrays)?;
+                let content = content(plan, rule, &path, file, arrays, left(outputs))?;
                 outputs.push(output(rule, Some(path), content));
             }
         }
@@ -146,6 +146,7 @@ fn content(
     path: &str,
     file: File,
     arrays: &mut Arrays<'_>,
+    left: usize,
 ) -> Result<OutputContent, String> {
     let unreadable = |error: io::Error| format!("{path} can't be read: {error}");
     let data_type = DataType::from_name(&rule.data_type)
@@ -171,7 +172,7 @@ fn content(
     lexical::check(&data_type, &text).map_err(|expected| {
         format!("{path} holds {:?}, which is not {expected}", lexical::shortened(&text))
     })?;
-    if text.len() > LONGEST_RECORDED {
+    if text.len() > LONGEST_RECORDED || (data_type == DataType::String && text.len() > left) {
         return Ok(OutputContent::TextFile { path: path.to_owned(), len: text.len() as u64 });
     }
     Ok(OutputContent::Text(text))
@@ -179,6 +180,18 @@ fn content(
 
 /// Bytes of a text that is kept in the job's record; a longer one stays in its file.
 const LONGEST_RECORDED: usize = 16 << 10;
+
+/// Bytes of all texts that are kept there.
+const MOST_RECORDED: usize = 64 << 10;
+
+/// How long another text may be to be kept in the record.
+fn left(outputs: &[Output]) -> usize {
+    let recorded = outputs.iter().map(|output| match &output.content {
+        OutputContent::Text(text) => text.len(),
+        _ => 0,
+    });
+    MOST_RECORDED.saturating_sub(recorded.sum())
+}
 
 fn stderr_tail(plan: &Plan, directory: &Path) -> String {
     let path = stream_path(plan, directory, Stream::Stderr);

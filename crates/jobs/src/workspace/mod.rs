@@ -9,6 +9,7 @@
 //!   packed/          outputs that are directories, as archives
 //!   sent/            outputs that are arrays, as files that tell their shapes
 //!   addresses        which addresses outputs have; `delivered`: where they were brought
+//!   plan             its plan, if that is too long for its record
 //!   stdout, stderr   its log, where the plan does not redirect them into the workspace
 //!   run              the journal of the executor on this machine
 //! ```

@@ -60,9 +60,17 @@ pub fn prepare(plan: &Plan, directory: &Path) -> Result<(), PrepareError> {
             .and_then(|mut file| file.write_all(bytes))
             .map_err(failed(format!("write input file {}", input.path)))?;
     }
-    for staged in &plan.staged {
-        copy(&staged.from, &root, &staged.to, DEEPEST_STAGED)
-            .map_err(failed(format!("copy {} into the workspace", staged.from.display())))?;
+    for (at, staged) in plan.staged.iter().enumerate() {
+        if let Err(error) = copy(&staged.from, &root, &staged.to, DEEPEST_STAGED) {
+            if is_storage_full(&error) {
+                // The job waits for room, and must not take what there is meanwhile.
+                for staged in &plan.staged[..=at] {
+                    remove_copy(&staged.from, &root.join(&staged.to), DEEPEST_STAGED);
+                }
+            }
+            let what = format!("copy {} into the workspace", staged.from.display());
+            return Err(failed(what)(error));
+        }
     }
     Ok(())
 }
@@ -110,6 +118,22 @@ fn copy(from: &Path, root: &Path, to: &str, deepest: u32) -> io::Result<()> {
         copy(&entry.path(), root, &format!("{to}/{name}"), deepest - 1)?;
     }
     Ok(())
+}
+
+/// Removes as much of a copy as there is, and nothing else that is in the same directories.
+fn remove_copy(from: &Path, to: &Path, deepest: u32) {
+    let is_directory = std::fs::metadata(from).is_ok_and(|metadata| metadata.is_dir());
+    if !is_directory {
+        let _ = std::fs::remove_file(to);
+        return;
+    }
+    if deepest > 0 && std::fs::symlink_metadata(to).is_ok_and(|there| there.is_dir()) {
+        for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
+            remove_copy(&entry.path(), &to.join(entry.file_name()), deepest - 1);
+        }
+        // There may be more in it.
+        let _ = std::fs::remove_dir(to);
+    }
 }
 
 /// The original's mode, but its new owner may write.

@@ -9,14 +9,14 @@ use std::path::Path;
 use super::work;
 use crate::plan::Plan;
 
-/// Bytes in a job's workspace, its logs, and the arrays and archives made of its outputs. What
-/// vanishes during the count is not counted.
+/// Bytes in a job's workspace, its logs, what was fetched for it, the arrays and archives made of its
+/// outputs, and its plan if that is long. What vanishes during the count is not counted.
 pub fn disk_use(directory: &Path) -> u64 {
-    let logs = ["stdout", "stderr"].map(|log| {
-        std::fs::symlink_metadata(directory.join(log)).map_or(0, |metadata| bytes_of(&metadata))
+    let files = ["stdout", "stderr", "plan"].map(|file| {
+        std::fs::symlink_metadata(directory.join(file)).map_or(0, |metadata| bytes_of(&metadata))
     });
-    let mut sum = logs.iter().sum::<u64>() + workspace_use(directory);
-    for made in [super::arrays::DIRECTORY, super::directories::PLACE] {
+    let mut sum = files.iter().sum::<u64>() + workspace_use(directory);
+    for made in ["fetched", super::arrays::DIRECTORY, super::directories::PLACE] {
         walk(&directory.join(made), &mut |_, metadata| sum += bytes_of(metadata));
     }
     sum

@@ -191,7 +191,8 @@ impl Site {
         let ended = tokio::time::timeout(Duration::from_secs(60), self.engine.wait(accepted));
         ended.await.unwrap().unwrap();
         let report = self.engine.status(&owner, "s", job).unwrap();
-        (report, self.engine.results(&owner, "s", "call", job, &[]).await)
+        let conclusion = self.engine.conclusion(&owner, "s", "call", job).unwrap();
+        (report, self.engine.outcome(&owner, job, &conclusion, &[]).await)
     }
 }
 

@@ -197,3 +197,17 @@ fn run_tool(program: &str, arguments: &[&str], path: &Path) {
     let status = std::process::Command::new(program).args(arguments).arg(path).status().unwrap();
     assert!(status.success(), "{program} {}", path.display());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_longer_than_the_system_takes_are_told_by_the_limit() {
+    let bed = Bed::new();
+    let order = bed.order("exit 0", |plan| {
+        plan.environment.insert("GREW".to_owned(), "x".repeat(1 << 20));
+    });
+    let error = refusal(&bed, &order).await;
+    let StartError::TooLong { limit, .. } = &error else { panic!("{error:?}") };
+    assert_eq!(limit.name, "arguments_size");
+    let bytes: u64 = limit.value.strip_suffix(" bytes").unwrap().parse().unwrap();
+    assert!(bytes >= 128 << 10);
+    says(&error, "longer than the system takes");
+}

@@ -3,9 +3,9 @@
 use std::str::FromStr;
 
 use fishplate_contract::{
-    Argument, Call, CallOptions, Exposed, Fault, FaultCode, JobId, JobState, OutputChoice,
-    Principal, Verb, lexical,
+    Argument, Call, CallOptions, Fault, FaultCode, JobId, JobState, Principal, Verb, lexical,
 };
+use fishplate_jobs::conclusion::Conclusion;
 use fishplate_jobs::engine::{Accepted, Delivery, Ended, Engine, InSession, NewWork, fingerprint};
 use fishplate_jobs::store::Filter;
 use fishplate_jobs::workspace::Stream;
@@ -40,8 +40,15 @@ pub async fn perform(
     })?;
     let (Verb::Call | Verb::Spawn) = exposed.verb else {
         let given = Scalars::accept(&exposed.signature, arguments)?;
-        let about = About { engine: &host.engine, service: name, owner: &principal, exposed };
-        return about.perform(&given, &options.outputs).await.map(Reply::from);
+        if exposed.verb == Verb::Results {
+            let job = job_id(given.text("job").unwrap_or_default())?;
+            let end = host.engine.conclusion(&principal, name, &exposed.operation, job)?;
+            hold(host, &end, memory).await?;
+            let outputs = host.engine.outcome(&principal, job, &end, &options.outputs).await?;
+            return Ok(Reply::from(outputs));
+        }
+        let about = About { engine: &host.engine, service: name, owner: &principal };
+        return about.perform(exposed.verb, &given).await.map(Reply::from);
     };
     let operation = exposed.operation.clone();
     let call = Call { service: name.to_owned(), operation, arguments, options, principal };
@@ -74,6 +81,10 @@ async fn call_and_wait(
     let job = accepted.job;
     let ended = host.engine.wait(accepted).await?;
     let release = (!keyed && is_over(&ended)).then_some(job);
+    if let Err(fault) = hold(host, &ended.conclusion, memory).await {
+        // Its outputs are there for whoever asks again.
+        return Err(if ended.kept { fault.job(job) } else { fault });
+    }
     match host.engine.outcome(&owner, job, &ended.conclusion, &[]).await {
         Ok(outputs) => Ok(Reply { outputs, job: keyed.then_some(job), release }),
         Err(fault) => {
@@ -83,6 +94,11 @@ async fn call_and_wait(
             Err(fault)
         }
     }
+}
+
+/// Reserves memory for a job's outputs until they are sent, before they are read.
+async fn hold(host: &Host, end: &Conclusion, memory: &mut Reserved) -> Result<(), Fault> {
+    host.memory.resize(memory, end.in_memory(), host.settings.body_stall).await
 }
 
 /// Nobody asks for this job again once its end is told. Of one whose outputs could not be sent, they
@@ -97,12 +113,13 @@ async fn submit(
     mut call: Call,
     delivery: Delivery,
 ) -> Result<Accepted, Fault> {
-    let (mut plan, placements) = service.provider.plan(host, &mut call).await?;
+    service.provider.fetch(host, &mut call).await?;
+    let mut fingerprint = 0;
+    if call.options.key.is_some() {
+        (fingerprint, call.arguments) = digest(call.operation.clone(), call.arguments).await?;
+    }
+    let (mut plan, placements) = service.provider.plan(host, &call.operation, call.arguments)?;
     plan.choose(&call.options)?;
-    let fingerprint = match call.options.key {
-        Some(_) => digest(call.operation.clone(), call.arguments).await?,
-        None => 0,
-    };
     let max_running = service.provider.max_running();
     let work = NewWork {
         service: call.service,
@@ -148,10 +165,16 @@ async fn check_session(host: &Host, options: &CallOptions, owner: &Principal) ->
     blocking(move || sessions.touch(&owner, &session)).await.map(drop)
 }
 
-async fn digest(operation: String, arguments: Vec<Argument>) -> Result<u64, Fault> {
-    let digest = tokio::task::spawn_blocking(move || fingerprint(&operation, &arguments));
+/// The digest of a call, and its arguments again.
+async fn digest(
+    operation: String,
+    arguments: Vec<Argument>,
+) -> Result<(u64, Vec<Argument>), Fault> {
+    let digest = tokio::task::spawn_blocking(move || {
+        fingerprint(&operation, &arguments).map(|digest| (digest, arguments))
+    });
     match digest.await {
-        Ok(Ok(digest)) => Ok(digest),
+        Ok(Ok(digested)) => Ok(digested),
         _ => Err(Fault::new(FaultCode::Internal, "the message's data could not be read back")),
     }
 }
@@ -161,17 +184,12 @@ struct About<'a> {
     engine: &'a Engine,
     service: &'a str,
     owner: &'a Principal,
-    exposed: &'a Exposed,
 }
 
 impl About<'_> {
-    async fn perform(
-        &self,
-        given: &Scalars,
-        again: &[OutputChoice],
-    ) -> Result<Vec<Argument>, Fault> {
-        let Self { engine, service, owner, exposed } = *self;
-        if exposed.verb == Verb::Jobs {
+    async fn perform(&self, verb: Verb, given: &Scalars) -> Result<Vec<Argument>, Fault> {
+        let Self { engine, service, owner } = *self;
+        if verb == Verb::Jobs {
             let filter = Filter {
                 owner: owner.clone(),
                 service: service.to_owned(),
@@ -183,8 +201,7 @@ impl About<'_> {
             return Ok(report::jobs(&reports, more));
         }
         let job = job_id(given.text("job").unwrap_or_default())?;
-        Ok(match exposed.verb {
-            Verb::Results => engine.results(owner, service, &exposed.operation, job, again).await?,
+        Ok(match verb {
             Verb::Running => {
                 let running = engine.running(owner, service, job)?;
                 vec![Argument::text("running", running.to_string())]
@@ -206,7 +223,7 @@ impl About<'_> {
                 engine.remove(owner, service, job).await?;
                 vec![Argument::text("removed", "true")]
             }
-            Verb::Call | Verb::Spawn | Verb::Jobs => {
+            Verb::Call | Verb::Spawn | Verb::Jobs | Verb::Results => {
                 return Err(Fault::new(FaultCode::Internal, "a verb that is not about a job"));
             }
         })
@@ -241,7 +258,6 @@ mod tests {
     use std::sync::Arc;
 
     use fishplate_contract::Timestamp;
-    use fishplate_jobs::conclusion::Conclusion;
 
     use super::*;
 

@@ -60,17 +60,25 @@ pub trait Provider: Debug + Send + Sync {
         call: Call,
         _: &'a mut Reserved,
     ) -> Work<'a, Vec<Argument>> {
-        Box::pin(async move { Err(no_operation(&call)) })
+        Box::pin(async move { Err(no_operation(&call.operation)) })
     }
 
-    /// Plans a call as a job. Its arguments may be replaced by what they refer to.
-    fn plan<'a>(&'a self, _: &'a Host, call: &'a mut Call) -> Work<'a, Planned> {
-        Box::pin(async move { Err(no_operation(call)) })
+    /// Brings here what the arguments refer to, if that can't be done as a part of the job.
+    fn fetch<'a>(&'a self, _: &'a Host, _: &'a mut Call) -> Work<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
+    /// How to run a call as a job.
+    ///
+    /// # Errors
+    /// A fault that names the parameter and says what would be right.
+    fn plan(&self, _: &Host, operation: &str, _: Vec<Argument>) -> Result<Planned, Fault> {
+        Err(no_operation(operation))
     }
 }
 
 /// The fault of a call that nothing here can do.
-pub fn no_operation(call: &Call) -> Fault {
-    let what = format!("the service {} can't do {} so", call.service, call.operation);
+pub fn no_operation(operation: &str) -> Fault {
+    let what = format!("the service has no operation {operation} that can be asked for so");
     Fault::new(FaultCode::UnknownOperation, what)
 }

@@ -19,7 +19,7 @@ pub struct Incoming<B> {
     body: B,
     limits: BodyLimits,
     begun: Instant,
-    /// When something came last.
+    /// When something came last, or was asked for since.
     last: Instant,
     read: u64,
     ended: bool,
@@ -104,6 +104,8 @@ where
     /// # Errors
     /// [`ReadError`]; the body must not be read on.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ReadError> {
+        // While nobody asked, it was not the sender who was slow.
+        self.last = Instant::now();
         while !self.ended {
             // Whoever told a length need not be asked again for the end.
             if self.body.is_end_stream() {
@@ -240,6 +242,18 @@ mod tests {
         assert_eq!(stalled.limit.unwrap().name, "body_stall");
         let trickles = refusal(Slow::new(1, Duration::from_secs(1))).await;
         assert_eq!(trickles.limit.unwrap().name, "body_rate");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sender_is_not_to_blame_for_the_time_that_we_take() {
+        let settings = Settings::new("http://localhost");
+        let mut body = Incoming::new(Slow::new(1 << 20, Duration::from_millis(1)), &settings);
+        for _ in 0..3 {
+            assert!(matches!(body.next().await, Ok(Some(_))));
+            // The next chunk is not there at the first look.
+            body.body.wait = Box::pin(sleep(settings.body_stall * 2));
+            sleep(settings.body_stall * 2 - Duration::from_secs(1)).await;
+        }
     }
 
     #[tokio::test(start_paused = true)]

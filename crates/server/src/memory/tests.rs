@@ -104,9 +104,11 @@ fn payload(parcel: &Parcel) -> &Payload {
 #[tokio::test(start_paused = true)]
 async fn messages_together_hold_no_more_than_there_is() {
     let memory = MessageMemory::new(10 * MIB);
-    let [mut first, mut second, mut third] = [(); 3].map(|()| Reserved::default());
+    let [mut first, mut second, mut third, mut ahead] = [(); 4].map(|()| Reserved::default());
     memory.resize(&mut first, 6 * MIB, PATIENCE).await.unwrap();
     memory.resize(&mut second, 4 * MIB, PATIENCE).await.unwrap();
+    // One goes on whatever the others hold, and no more than one.
+    memory.resize(&mut ahead, 3 * MIB, PATIENCE).await.unwrap();
     // What is small needs nothing.
     memory.resize(&mut third, SMALL, PATIENCE).await.unwrap();
     let fault = memory.resize(&mut third, SMALL + 1, PATIENCE).await.unwrap_err();
@@ -124,6 +126,49 @@ async fn messages_together_hold_no_more_than_there_is() {
     assert_eq!(free(&memory), 0);
     all.shrink(0);
     assert_eq!(free(&memory), 10 * MIB);
+    // It needs its turn no longer when it holds no more than it has of what is everybody's.
+    assert!(ahead.turn.is_some());
+    ahead.shrink(SMALL);
+    assert!(ahead.turn.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_that_all_hold_some_do_not_wait_for_each_other() {
+    let memory = Arc::new(MessageMemory::new(4 * MIB));
+    let message = || {
+        let memory = Arc::clone(&memory);
+        async move {
+            let mut message = Message::in_its_payload(&memory).await;
+            let comment = format!("<!--{}-->", "x".repeat(60 << 10));
+            for _ in 0..40 {
+                message.feed(&memory, comment.clone()).await?;
+                // So that all of them hold as much.
+                tokio::task::yield_now().await;
+            }
+            message.finish(&memory).await;
+            Ok::<(), Fault>(())
+        }
+    };
+    let all: Vec<_> = (0..16).map(|_| tokio::spawn(message())).collect();
+    for message in all {
+        message.await.unwrap().unwrap();
+    }
+    assert_eq!(free(&memory), 4 * MIB);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_does_not_wait_for_a_message_that_waits_for_its_place() {
+    let memory = MessageMemory::new(MIB);
+    let mut other = Reserved::default();
+    memory.resize(&mut other, MIB, PATIENCE).await.unwrap();
+    let mut read = Message::new();
+    let comment = format!("<!--{}-->", "x".repeat(60 << 10));
+    for _ in 0..8 {
+        read.feed(&memory, comment.clone()).await.unwrap();
+    }
+    assert!(read.reserved.turn.is_some());
+    let mut answer = Reserved::default();
+    memory.resize(&mut answer, MIB, PATIENCE).await.unwrap();
 }
 
 #[test]
@@ -177,8 +222,12 @@ async fn xml_that_cannot_be_spooled_waits_and_is_refused() {
     let memory = MessageMemory::new(MIB);
     let mut other = Reserved::default();
     memory.resize(&mut other, MIB, PATIENCE).await.unwrap();
-    let mut message = Message::new();
     let comment = format!("<!--{}-->", "x".repeat(60 << 10));
+    let mut ahead = Message::new();
+    for _ in 0..8 {
+        ahead.feed(&memory, comment.clone()).await.unwrap();
+    }
+    let mut message = Message::new();
     let mut fed = 0;
     let fault = loop {
         match message.feed(&memory, comment.clone()).await {

@@ -138,16 +138,21 @@ impl Provider for FunctionProvider {
         Box::pin(answer(&self.0, host, call, memory))
     }
 
-    fn plan<'a>(&'a self, host: &'a Host, call: &'a mut Call) -> Work<'a, Planned> {
-        Box::pin(async move {
-            let entry = self.0.entry(&call.operation)?;
-            fetch(host, entry, call).await?;
-            let arguments = entry.accept(call.arguments.clone())?;
-            let planned = function::plan::plan(&self.0, &call.operation, &arguments, &host.worker);
-            let (mut plan, placements) = planned?;
-            plan.limits.disk_reserve = host.engine.settings().disk_reserve;
-            Ok((plan, placements))
-        })
+    fn fetch<'a>(&'a self, host: &'a Host, call: &'a mut Call) -> Work<'a, ()> {
+        Box::pin(async move { fetch(host, self.0.entry(&call.operation)?, call).await })
+    }
+
+    fn plan(
+        &self,
+        host: &Host,
+        operation: &str,
+        arguments: Vec<Argument>,
+    ) -> Result<Planned, Fault> {
+        let arguments = self.0.entry(operation)?.accept(arguments)?;
+        let planned = function::plan::plan(&self.0, operation, arguments, &host.worker);
+        let (mut plan, placements) = planned?;
+        plan.limits.disk_reserve = host.engine.settings().disk_reserve;
+        Ok((plan, placements))
     }
 }
 

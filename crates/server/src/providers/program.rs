@@ -1,9 +1,9 @@
 //! Programs: every call is a job.
 
-use fishplate_contract::{Call, Service};
+use fishplate_contract::{Argument, Fault, Service};
 use fishplate_jobs::program::Program;
 
-use crate::dispatch::provider::{Planned, Provider, Work};
+use crate::dispatch::provider::{Planned, Provider};
 use crate::host::Host;
 
 impl Provider for Program {
@@ -19,7 +19,7 @@ impl Provider for Program {
         self.max_running()
     }
 
-    fn plan<'a>(&'a self, _: &'a Host, call: &'a mut Call) -> Work<'a, Planned> {
-        Box::pin(async move { self.plan(&call.operation, &call.arguments) })
+    fn plan(&self, _: &Host, operation: &str, arguments: Vec<Argument>) -> Result<Planned, Fault> {
+        self.plan(operation, arguments)
     }
 }

@@ -61,7 +61,7 @@ impl Provider for SessionProvider {
         Box::pin(async move {
             match self.0.operation(&call.operation) {
                 Some(operation) => answer(&host.data, operation, call).await,
-                None => Err(no_operation(&call)),
+                None => Err(no_operation(&call.operation)),
             }
         })
     }

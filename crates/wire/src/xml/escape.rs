@@ -40,6 +40,7 @@ const SPECIAL: [bool; 256] = {
 /// take it for a line end; a character that XML cannot hold becomes U+FFFD.
 pub(crate) fn push_text(text: &str, out: &mut Vec<u8>) {
     let bytes = text.as_bytes();
+    out.reserve(bytes.len());
     let mut from = 0;
     for (at, byte) in bytes.iter().enumerate() {
         if !SPECIAL[usize::from(*byte)] {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
-use fishplate_contract::Timestamp;
+use fishplate_contract::{LimitHit, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
@@ -93,7 +93,7 @@ impl Watched {
             }
             Effect::RecordStart(job, fence, _)
             | Effect::Observe(job, fence, _)
-            | Effect::Unclaim(job, fence) => (*job, *fence),
+            | Effect::Unclaim(job, fence, _) => (*job, *fence),
             Effect::Cancel(_) => return,
         };
         assert!(!self.concluded.contains(&about), "{effect:?} after the conclusion");
@@ -115,6 +115,7 @@ fn name(effect: &Effect) -> String {
         Effect::Unclaim(..) => "unclaim".to_owned(),
         Effect::Conclude(_, End::Ended(_)) => "judge".to_owned(),
         Effect::Conclude(_, End::Without(state, ..)) => state.name().to_owned(),
+        Effect::Conclude(_, End::Refused(fault)) => fault.code.name().to_owned(),
     }
 }
 
@@ -187,12 +188,18 @@ fn a_call_of_an_earlier_boot_is_not_started_behind_its_callers_back() {
 
 #[test]
 fn only_a_start_that_certainly_did_not_happen_is_tried_again_and_not_for_ever() {
-    let failures: [(StartError, u64, &str); 5] = [
+    let too_long = StartError::TooLong {
+        message: "too long".to_owned(),
+        limit: LimitHit { name: "arguments_size".to_owned(), value: "1".to_owned() },
+    };
+    let failures: [(StartError, u64, &str); 7] = [
         (StartError::NotStarted("busy".to_owned()), 1, "unclaim"),
         (StartError::NotStarted("busy".to_owned()), MOST_STARTS, "failed"),
         (StartError::Unproven("lost".to_owned()), 1, "unknown"),
         (StartError::ProgramMissing("ccx".to_owned()), 1, "failed"),
-        (StartError::StorageFull("full".to_owned()), 1, "failed"),
+        (StartError::StorageFull("full".to_owned()), 1, "unclaim"),
+        (StartError::StorageFull("full".to_owned()), 100, "unclaim"),
+        (too_long, 1, "LimitExceeded"),
     ];
     for (error, fence, effect) in failures {
         let mut watched = Watched::new();
@@ -200,6 +207,26 @@ fn only_a_start_that_certainly_did_not_happen_is_tried_again_and_not_for_ever() 
         watched.step(Event::Claimed(job.clone(), plan()));
         assert_eq!(watched.step(Event::Started(job.id, fence, Err(error))), [effect]);
     }
+}
+
+#[test]
+fn starts_without_room_do_not_count_as_tries() {
+    let mut watched = Watched::new();
+    let id = claim(1, 1).id;
+    let mut start = |fence, error| {
+        watched.step(Event::Claimed(claim(1, fence), plan()));
+        let effects = watched.step(Event::Started(id, fence, Err(error)));
+        watched.step(Event::Closed(id, fence));
+        effects
+    };
+    for fence in 1..=MOST_STARTS {
+        assert_eq!(start(fence, StartError::StorageFull("full".to_owned())), ["unclaim"]);
+    }
+    let busy = || StartError::NotStarted("busy".to_owned());
+    for tries in 1..MOST_STARTS {
+        assert_eq!(start(MOST_STARTS + tries, busy()), ["unclaim"]);
+    }
+    assert_eq!(start(2 * MOST_STARTS, busy()), ["failed"]);
 }
 
 #[test]
@@ -231,7 +258,7 @@ fn why_a_batch_system_lets_a_job_wait_is_told() {
 fn any_event() -> impl Strategy<Value = Event> {
     let job = 1u8..4;
     let fence = 1u64..4;
-    (job, fence, 0u8..14, any::<bool>()).prop_map(|(n, fence, kind, flag)| {
+    (job, fence, 0u8..15, any::<bool>()).prop_map(|(n, fence, kind, flag)| {
         let id = JobId::from_bytes([n; 16]);
         match kind {
             0 => Event::Claimed(Claim { kill_requested: flag, ..claim(n, fence) }, plan()),
@@ -249,6 +276,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             10 => Event::Observed(id, fence, ended()),
             11 => Event::Observed(id, fence, Observation::Lost(String::new())),
             12 => Event::KillRequested(id),
+            13 => Event::Started(id, fence, Err(StartError::StorageFull(String::new()))),
             _ => Event::Closed(id, fence),
         }
     })

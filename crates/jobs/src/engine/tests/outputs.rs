@@ -110,7 +110,9 @@ impl Bed {
     }
 
     async fn results(&self, again: &[OutputChoice]) -> Result<Vec<Argument>, Fault> {
-        self.engine.results(&Principal::anonymous(), "s", "call", self.job, again).await
+        let owner = Principal::anonymous();
+        let conclusion = self.engine.conclusion(&owner, "s", "call", self.job)?;
+        self.engine.outcome(&owner, self.job, &conclusion, again).await
     }
 
     /// What each output came as: `value`, or the URL.

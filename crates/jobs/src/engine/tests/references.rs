@@ -39,7 +39,8 @@ fn with_fetcher(fixture: &Fixture) -> (Engine, Arc<FakeFetcher>) {
 fn plan_of(fixture: &Fixture, job: JobId) -> Plan {
     let mut plan = None;
     fixture.store.read(&mut |t| t.plan(job).map(|found| plan = found)).unwrap();
-    serde_json::from_str(&plan.unwrap()).unwrap()
+    let directory = fixture.directory.path().join("jobs").join(job.to_string());
+    record::read(&plan.unwrap(), &directory).unwrap()
 }
 
 /// What is at an input's place in the job's directory.
@@ -49,6 +50,26 @@ fn fetched(engine: &Engine, fixture: &Fixture, job: JobId, at: usize) -> Vec<u8>
         panic!("not fetched: {:?}", plan.inputs[at])
     };
     std::fs::read(engine.shared.directory(job).join(&fetched.at)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_plan_is_a_file_before_and_after_its_data_was_fetched() {
+    for fixture in Fixture::each(3) {
+        let (engine, fetcher) = with_fetcher(&fixture);
+        fetcher.hold(GRID);
+        let (engine, run) = run(engine);
+        let long = NewWork { max_running: 0, ..mesh_and_grid() };
+        let arguments = vec!["x".repeat(100 << 10)];
+        let plan = Plan { arguments, ..long.plan };
+        let job = engine.submit(NewWork { plan, ..long }).await.unwrap().job;
+        assert_eq!(plan_of(&fixture, job).fetches().count(), 2);
+        fetcher.let_go(GRID);
+        until("it is queued", || state(&engine, job) == JobState::Queued).await;
+        assert_eq!(plan_of(&fixture, job).fetches().count(), 0);
+        assert_eq!(fetched(&engine, &fixture, job, 0), b"a mesh");
+        assert_eq!(plan_of(&fixture, job), engine.plan(job).unwrap());
+        run.abort();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

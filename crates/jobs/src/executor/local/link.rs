@@ -13,6 +13,9 @@ use tokio::net::UnixStream;
 use super::address::Address;
 use super::message::{Frames, Reply, put};
 
+/// Bytes that a connection keeps for the next message.
+const MOST_KEPT: usize = 64 << 10;
+
 /// A connection to a worker.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -25,7 +28,11 @@ impl Link {
     pub(super) async fn send<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
         self.out.clear();
         put(message, &mut self.out)?;
-        self.stream.write_all(&self.out).await
+        let sent = self.stream.write_all(&self.out).await;
+        if self.out.capacity() > MOST_KEPT {
+            self.out = Vec::new();
+        }
+        sent
     }
 
     /// The next reply. If this future is dropped, nothing is lost.

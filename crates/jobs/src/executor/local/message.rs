@@ -5,15 +5,16 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use fishplate_contract::JobId;
+use fishplate_contract::{JobId, LimitHit};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::executor::{Ending, StartError};
 use crate::plan::Plan;
+use crate::program::command_line::ARGUMENTS_SIZE;
 
 /// The version of this protocol. It is part of the socket's name, so that servers of different
 /// versions on one data directory each have supervisors that understand them.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// An order that waited longer than this is not carried out, in milliseconds: whoever sent it may
 /// have been taken for dead since.
@@ -78,14 +79,20 @@ pub(super) enum Reply {
 pub(super) enum Refusal {
     ProgramMissing(String),
     StorageFull(String),
+    /// With the limit's value.
+    TooLong(String, String),
     NotStarted(String),
 }
 
 impl Refusal {
     /// The sentence in it.
     pub(super) fn message(&self) -> &str {
-        let (Self::ProgramMissing(text) | Self::StorageFull(text) | Self::NotStarted(text)) = self;
-        text
+        match self {
+            Self::ProgramMissing(text)
+            | Self::StorageFull(text)
+            | Self::TooLong(text, _)
+            | Self::NotStarted(text) => text,
+        }
     }
 }
 
@@ -94,6 +101,10 @@ impl From<Refusal> for StartError {
         match refusal {
             Refusal::ProgramMissing(text) => Self::ProgramMissing(text),
             Refusal::StorageFull(text) => Self::StorageFull(text),
+            Refusal::TooLong(message, value) => {
+                let limit = LimitHit { name: ARGUMENTS_SIZE.to_owned(), value };
+                Self::TooLong { message, limit }
+            }
             Refusal::NotStarted(text) => Self::NotStarted(text),
         }
     }

@@ -29,6 +29,7 @@ use super::guard::{Guard, UNGUARDED};
 use super::message::Refusal;
 use super::procfs::JOB_VARIABLE;
 use crate::plan::Plan;
+use crate::program::command_line::most_arguments;
 use crate::workspace::{self, Stream, is_storage_full};
 
 /// What a program is started with beside its plan.
@@ -326,6 +327,15 @@ fn explain(program: &Path, error: &io::Error) -> Refusal {
             missing(format!("is not executable: chmod +x {shown}"))
         }
         Some(libc::EACCES) => missing("may not be executed by this user".into()),
+        // They were short enough when they came: the environment has grown since, or the limit is lower.
+        Some(libc::E2BIG) => {
+            let most = format!("{} bytes", most_arguments());
+            let text = format!(
+                "the arguments and the environment of program {shown} are longer than the system \
+                 takes, {most} together"
+            );
+            Refusal::TooLong(text, most)
+        }
         Some(libc::ENOEXEC) => {
             missing("is neither for this machine nor begins with #! and an interpreter".into())
         }

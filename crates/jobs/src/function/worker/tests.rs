@@ -6,6 +6,7 @@ use super::*;
 use crate::executor::{ArrayBytes, Ending, OutputContent};
 use crate::function::PackedArray;
 use crate::plan::{Fetched, InputContent, Plan};
+use crate::program::{Placed, Placement};
 use crate::workspace;
 
 fn services() -> Vec<Functions> {
@@ -17,6 +18,7 @@ fn services() -> Vec<Functions> {
                 Ok((y.ok_or_else(fault)?, data))
             })
             .function("echo", ["m"], ["m"], |m: PackedArray<f32, 2>| Ok(m))
+            .function("join", ["a", "b"], ["text"], |a: String, b: String| Ok(a + &b))
             .with(Entry::with_context("write", [], ["data"], |context: &Context| {
                 context.progress(0.5);
                 let mut file = context.create().map_err(|error| storage_fault(&error))?;
@@ -42,7 +44,8 @@ fn prepared_with(
         arguments: vec!["function".to_owned()],
         environment: "/nowhere".into(),
     };
-    let (mut plan, placements) = plan(&services()[0], operation, arguments, &worker).unwrap();
+    let (mut plan, placements) =
+        plan(&services()[0], operation, arguments.to_vec(), &worker).unwrap();
     assert_eq!(plan.fetches().count(), fetched.len());
     fs::create_dir_all(directory.path().join("fetched/1")).unwrap();
     let mut fetched = fetched.iter().enumerate();
@@ -58,7 +61,12 @@ fn prepared_with(
             at: format!("fetched/1/{at}"),
         });
     }
-    assert!(placements.is_empty());
+    for Placement { path, content } in placements {
+        let Placed::Bytes(Payload::Inline(bytes)) = content else { panic!("{content:?}") };
+        let path = directory.path().join("work").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
     assert_eq!(plan.arguments, ["function", "test", operation]);
     workspace::prepare(&plan, directory.path()).unwrap();
     (directory, plan)
@@ -78,6 +86,19 @@ fn a_job_leaves_what_a_call_gives() {
     assert_eq!(run(&services(), "test", "write", &work).unwrap(), Ended::Well);
     assert_eq!(fs::read(work.join("out/data")).unwrap(), b"written");
     assert_eq!(workspace::progress(&plan, directory.path()), Some(0.5));
+}
+
+#[test]
+fn long_texts_are_files_and_the_plan_stays_small() {
+    for (a, b) in [(1, 2), (20_000, 1), (60_000, 60_000), (1 << 20, 1 << 20)] {
+        let (a, b) = ("a".repeat(a), "\n".repeat(b));
+        let arguments = [Argument::text("a", &*a), Argument::text("b", format!("{b}b"))];
+        let (directory, plan) = prepared("join", &arguments);
+        assert!(serde_json::to_string(&plan).unwrap().len() < 128 << 10);
+        let work = directory.path().join("work");
+        assert_eq!(run(&services(), "test", "join", &work).unwrap(), Ended::Well);
+        assert!(fs::read_to_string(work.join("out/text")).unwrap() == format!("{a}{b}b"));
+    }
 }
 
 #[test]

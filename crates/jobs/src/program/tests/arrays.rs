@@ -52,14 +52,14 @@ fn a_large_array_is_placed_and_not_kept_in_the_plan() {
     for (format, is_moved) in [("", false), ("format = 'npy'", false), ("format = 'raw'", true)] {
         let service =
             fixture(&format!("command = './p [in file m:float[][]]'\n[input.m]\n{format}"));
-        let (plan, placements) = service.program.plan("call", &[large()]).unwrap();
+        let (plan, placements) = service.program.plan("call", vec![large()]).unwrap();
         assert_eq!(plan.inputs[0].content, InputContent::InPlace);
         let as_it_is = matches!(placements[0].content, Placed::Bytes(Payload::Pieces(_)));
         assert_eq!((placements[0].path.as_str(), as_it_is), ("m", is_moved), "{format}");
     }
     let service = fixture("command = './p [in file m:raw]'");
     let data = Argument::new("m", Value::Data(pieces()));
-    let (plan, placements) = service.program.plan("call", &[data]).unwrap();
+    let (plan, placements) = service.program.plan("call", vec![data]).unwrap();
     assert_eq!(plan.inputs[0].content, InputContent::InPlace);
     assert!(matches!(&placements[0].content, Placed::Bytes(data) if data.len() == Some(200_000)));
 }

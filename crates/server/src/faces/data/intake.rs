@@ -189,3 +189,87 @@ fn write(idle: &mut Option<Sink>, writing: &mut Option<Writing>, batch: Vec<Byte
 fn gone() -> Fault {
     Fault::new(FaultCode::Internal, "the server is ending; try again")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Poll};
+
+    use fishplate_contract::{Principal, SystemClock};
+    use fishplate_data::{Pool, PoolSettings};
+    use hyper::body::Frame;
+
+    use super::*;
+    use crate::settings::Settings;
+
+    const CHUNK: usize = 16 << 10;
+    const CHUNKS: usize = 2048;
+
+    /// A chunk that is counted as long as anybody holds it.
+    struct Chunk {
+        bytes: Vec<u8>,
+        held: Arc<AtomicUsize>,
+    }
+
+    impl AsRef<[u8]> for Chunk {
+        fn as_ref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+
+    impl Drop for Chunk {
+        fn drop(&mut self) {
+            self.held.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A body that always has a chunk more.
+    struct Upload {
+        left: usize,
+        held: Arc<AtomicUsize>,
+        most_held: Arc<AtomicUsize>,
+    }
+
+    impl Body for Upload {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            if self.left == 0 {
+                return Poll::Ready(None);
+            }
+            self.left -= 1;
+            let held = self.held.fetch_add(1, Ordering::Relaxed) + 1;
+            self.most_held.fetch_max(held, Ordering::Relaxed);
+            let chunk = Chunk { bytes: vec![7; CHUNK], held: Arc::clone(&self.held) };
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(chunk)))))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_upload_is_written_in_batches_and_holds_no_more_than_a_few() {
+        let directory = tempfile::tempdir().unwrap();
+        let settings = PoolSettings::new(directory.path().to_owned());
+        let settings = PoolSettings { disk_reserve: 0, ..settings };
+        let pool = Pool::open(settings, Arc::new(SystemClock)).unwrap();
+        let whole = (CHUNK * CHUNKS) as u64;
+        let arriving = pool.receive(&Principal::anonymous(), None, Some(whole)).unwrap();
+        let most_held = Arc::new(AtomicUsize::new(0));
+        let upload =
+            Upload { left: CHUNKS, held: Arc::default(), most_held: Arc::clone(&most_held) };
+        let mut body = Incoming::new(upload, &Settings::new("http://localhost"));
+        let taken = take_in(&mut body, arriving, None, None).await.unwrap();
+        assert!(taken.ended.is_ok(), "{:?}", taken.ended);
+        assert_eq!(taken.arriving.len(), whole);
+        // A batch is gathered while another is written, and some of that is still to be hashed. Less
+        // than a batch, and each chunk would cost a turn of another thread.
+        let (most, batch) = (most_held.load(Ordering::Relaxed), BATCH / CHUNK);
+        assert!((batch..=3 * batch).contains(&most), "{most} chunks were held, a batch is {batch}");
+    }
+}

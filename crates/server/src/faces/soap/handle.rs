@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, FaultCode, JobId, Principal};
+use fishplate_contract::{Fault, JobId, Principal};
 use fishplate_wire::{
     Head, Packed, Parcel, ReplyForm, Unpacker, bind, http_status, pack_reply, read, write_fault,
     write_reply,
@@ -15,6 +15,7 @@ use crate::dispatch::request::Request;
 use crate::host::{Host, Hosted};
 use crate::http::body::{Incoming, ReadError};
 use crate::memory::{self, Reading, Reserved, RoomError};
+use crate::spool::spool_fault;
 
 /// An answer to be sent.
 #[derive(Debug)]
@@ -128,15 +129,4 @@ where
         Err(_) => unpacker.reply_form(),
     });
     parcel
-}
-
-fn spool_fault(error: &std::io::Error) -> Fault {
-    if matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded) {
-        return Fault::new(
-            FaultCode::StorageFull,
-            "the server's disk is full; the message was not accepted",
-        );
-    }
-    tracing::error!(%error, "a payload could not be spooled");
-    Fault::new(FaultCode::Internal, "the message's data could not be stored")
 }

@@ -1,0 +1,157 @@
+//! What callers send is kept in files, counted, and waits for room.
+
+use std::os::unix::fs::MetadataExt as _;
+
+use fishplate_contract::Payload;
+
+use super::*;
+use crate::plan::{InputContent, InputFile};
+use crate::program::{Placed, Placement};
+
+/// Work that brings a file of so many bytes along.
+fn bringing(bytes: usize) -> NewWork {
+    let content = Placed::Bytes(Payload::Inline(vec![b'x'; bytes].into()));
+    let placements = vec![Placement { path: "input".to_owned(), content }];
+    let input = InputFile { path: "input".to_owned(), content: InputContent::InPlace };
+    NewWork { plan: Plan { inputs: vec![input], ..plan() }, placements, ..work(None, 0) }
+}
+
+fn recorded(fixture: &Fixture, job: JobId) -> String {
+    let mut found = None;
+    fixture.store.read(&mut |t| t.plan(job).map(|plan| found = plan)).unwrap();
+    found.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_plan_is_a_file_of_its_job_and_is_read_again_from_there() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        let arguments = vec!["x".repeat(100 << 10)];
+        let long = Plan { arguments, ..plan() };
+        let job = engine.submit(NewWork { plan: long.clone(), ..work(None, 0) }).await.unwrap().job;
+        assert_eq!(recorded(&fixture, job), "@plan");
+        let file = engine.shared.directory(job).join("plan");
+        assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(engine.plan(job).unwrap(), long);
+        assert_eq!(state(&engine, job), JobState::Queued);
+        // A short one costs no file.
+        let job = engine.submit(work(None, 0)).await.unwrap().job;
+        assert!(!engine.shared.directory(job).exists());
+        assert_eq!(engine.plan(job).unwrap(), plan());
+        drop(engine);
+        // An engine that has it not at hand.
+        let (engine, run) = fixture.running();
+        until("the end", || state(&engine, job).is_final()).await;
+        assert_eq!(state(&engine, job), JobState::Done);
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_quota_counts_what_waits_from_the_moment_it_is_accepted() {
+    for fixture in Fixture::each(3) {
+        let settings =
+            Settings { disk_quota: Some(2 << 20), ..fixture.engine().settings().clone() };
+        let engine = || {
+            let executor: Arc<dyn Executor> = Arc::<FakeExecutor>::clone(&fixture.executor);
+            let store = Arc::clone(&fixture.store);
+            Engine::new(settings.clone(), store, executor, Arc::new(SystemClock)).unwrap()
+        };
+        let owner = Principal::anonymous();
+        // In a process that works, and in one that only accepts.
+        for works in [true, false] {
+            let engine = engine();
+            engine.shared.working.store(works, std::sync::atomic::Ordering::Relaxed);
+            // None of its service may run.
+            let bringing = |bytes| NewWork { max_running: 0, ..bringing(bytes) };
+            let first = engine.submit(bringing(1 << 20)).await.unwrap().job;
+            let refused = engine.submit(bringing((1 << 20) + 1)).await.unwrap_err();
+            assert_eq!(refused.code, FaultCode::QuotaExceeded);
+            assert_eq!(refused.limit.unwrap().name, "disk_quota");
+            let left = std::fs::read_dir(fixture.directory.path().join("jobs")).unwrap().count();
+            assert_eq!(left, 1, "nothing is left of what was refused");
+            assert!(engine.disk_used() >= 1 << 20);
+            // One that was killed while it waited holds what it brought along.
+            engine.kill(&owner, "s", first).await.unwrap();
+            assert!(engine.submit(bringing((1 << 20) + 1)).await.is_err());
+            engine.remove(&owner, "s", first).await.unwrap();
+            let second = engine.submit(bringing((1 << 20) + 1)).await.unwrap().job;
+            engine.kill(&owner, "s", second).await.unwrap();
+            engine.remove(&owner, "s", second).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_without_room_waits_says_so_and_starts_when_there_is() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        let waiting = engine.submit(work(None, 0)).await.unwrap();
+        let (job, owner) = (waiting.job, Principal::anonymous());
+        fixture.executor.refuse(job, StartError::StorageFull("no byte is free".to_owned()));
+        let killed = engine.submit(work(None, 0)).await.unwrap().job;
+        for _ in 0..100 {
+            fixture.executor.refuse(killed, StartError::StorageFull("no byte is free".to_owned()));
+        }
+        let (engine, run) = run(engine);
+        let rests = |job| {
+            let report = engine.status(&owner, "s", job).unwrap();
+            let told = report.message.contains("waits for room")
+                && report.message.contains("no byte is free");
+            report.state == JobState::Queued && told
+        };
+        until("it waits and says why", || rests(job) || state(&engine, job).is_final()).await;
+        until("the other does, too", || rests(killed)).await;
+        // Others are not in its way, nor it in theirs.
+        let other = engine.submit(work(None, 0)).await.unwrap();
+        assert_eq!(engine.wait(other).await.unwrap().conclusion.state(), JobState::Done);
+        let (state, _) = engine.kill(&owner, "s", killed).await.unwrap();
+        assert_eq!(state, JobState::Killed);
+        let ended = engine.wait(waiting).await.unwrap();
+        assert_eq!(ended.conclusion.state(), JobState::Done, "{ended:?}");
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_begins_as_long_as_the_disk_has_no_room() {
+    for fixture in Fixture::each(3) {
+        let accepting = fixture.engine();
+        let job = accepting.submit(work(None, 0)).await.unwrap().job;
+        drop(accepting);
+        let all = Settings { disk_reserve: u64::MAX, ..fixture.engine().settings().clone() };
+        let executor: Arc<dyn Executor> = Arc::<FakeExecutor>::clone(&fixture.executor);
+        let store = Arc::clone(&fixture.store);
+        let engine = Engine::new(all, store, executor, Arc::new(SystemClock)).unwrap();
+        let (engine, full) = run(engine);
+        engine.shared.claim_with(engine.shared.claim_request()).await;
+        let report = engine.status(&Principal::anonymous(), "s", job).unwrap();
+        assert_eq!(report.state, JobState::Queued);
+        assert!(report.message.contains("disk_reserve"), "{}", report.message);
+        assert!(fixture.executor.starts().is_empty());
+        full.abort();
+        let (engine, run) = fixture.running();
+        until("the end", || state(&engine, job).is_final()).await;
+        assert_eq!(state(&engine, job), JobState::Done);
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_killed_while_its_start_fails_does_not_wait_for_room_first() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        let accepted = engine.submit(work(None, 0)).await.unwrap();
+        let job = accepted.job;
+        // Claimed, and its end asked for, before the start is known to have failed.
+        let claimed = engine.shared.claim_request();
+        let claims = engine.shared.commit.write(true, move |t| t.claim(&claimed)).await.unwrap();
+        let at = engine.shared.clock.now();
+        let asked = engine.shared.commit.write(true, move |t| t.request_kill(job, at));
+        assert_eq!(asked.await.unwrap(), crate::store::KillRequest::Requested(None));
+        let rest = Some(Duration::ZERO);
+        engine.shared.unclaim(job, claims[0].fence, rest).await;
+        let ended = engine.wait(accepted).await.unwrap();
+        assert_eq!(ended.conclusion.state(), JobState::Killed);
+    }
+}
