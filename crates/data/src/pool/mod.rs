@@ -35,9 +35,8 @@ use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fishplate_contract::{Clock, Digest};
 
@@ -110,7 +109,7 @@ pub(crate) struct Room {
     used: Mutex<HashMap<i64, i64>>,
     arriving: Arc<room::Arriving>,
     /// When this process last looked for files without rows, and the other way round.
-    searched: AtomicI64,
+    searched: Mutex<Option<Instant>>,
     settler: settle::Settler,
 }
 
@@ -146,7 +145,7 @@ impl Pool {
             clock,
             used: Mutex::default(),
             arriving: Arc::default(),
-            searched: AtomicI64::new(i64::MIN),
+            searched: Mutex::default(),
             settler: settle::Settler::default(),
         }));
         pool.settle_what_is_left()?;
