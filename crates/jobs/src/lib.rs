@@ -17,6 +17,7 @@
 //! - [`function`]: functions of this process as services
 //! - [`store`]: where records live; leases and fences
 //! - [`workspace`]: a job's directory, before, during and after its run
+//! - [`lost`]: directories whose record was lost
 //! - [`engine`]: claims, starts, observes, concludes; the verbs on jobs
 
 pub mod answer;
@@ -30,6 +31,7 @@ pub mod engine;
 pub mod executor;
 pub mod fetcher;
 pub mod function;
+pub mod lost;
 pub mod plan;
 pub mod program;
 pub mod store;

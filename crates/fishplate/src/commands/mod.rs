@@ -14,6 +14,7 @@ mod hosting;
 mod jobs;
 mod kill;
 mod log;
+mod lost;
 mod names;
 mod pool;
 mod put;
@@ -88,6 +89,7 @@ enum Command {
     Revoke(revoke::Args),
     Session(session::Args),
     Pool(pool::Args),
+    Lost(lost::Args),
     Kill(kill::Args),
     Status(status::Args),
     Log(log::Args),
@@ -118,6 +120,7 @@ impl Command {
             Self::Revoke(args) => revoke::run(&args, output),
             Self::Session(args) => session::run(&args, output),
             Self::Pool(args) => pool::run(&args, output),
+            Self::Lost(args) => lost::run(&args, output),
             Self::Kill(args) => kill::run(&args, output),
             Self::Status(args) => status::run(&args, output),
             Self::Log(args) => log::run(&args, output),
@@ -153,6 +156,7 @@ impl Command {
             | Self::Check(_)
             | Self::Revoke(_)
             | Self::Pool(_)
+            | Self::Lost(_)
             | Self::Supervise(_)
             | Self::Engine(_)
             | Self::Function(_)

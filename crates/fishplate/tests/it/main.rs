@@ -17,6 +17,7 @@ mod forms;
 mod full_disk;
 mod functions;
 mod limits;
+mod lost;
 mod names;
 mod papers;
 mod processes;

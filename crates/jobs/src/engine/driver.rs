@@ -94,7 +94,6 @@ impl Driver {
         let mut look = every(LOOK_EVERY);
         let mut busy = Instant::now();
         let executor = Arc::clone(&self.shared.executor);
-        self.shared.sweep_orphans();
         loop {
             tokio::select! {
                 order = self.inbox.recv() => match order {
@@ -334,11 +333,15 @@ impl Shared {
         self: &Arc<Self>,
         job: JobId,
         fence: u64,
-        conclusion: Conclusion,
+        mut conclusion: Conclusion,
     ) {
+        conclusion.note(self.clock.now());
         let conclusion = Arc::new(conclusion);
         let (written, request) = (Arc::clone(&conclusion), self.claim_request());
         let deliver = self.delivers_whole(job, &conclusion);
+        if deliver {
+            workspace::mark(&self.directory(job));
+        }
         let mut pause = Duration::from_millis(50);
         loop {
             let (written, request) = (Arc::clone(&written), request.clone());

@@ -22,6 +22,7 @@ pub(super) fn judge(plan: &Plan, ending: Ending, now: Timestamp) -> Conclusion {
     Conclusion {
         state: state.name().to_owned(),
         ended,
+        noted: None,
         fault,
         parameter,
         refused_by: None,

@@ -126,8 +126,8 @@ struct Shared {
     disk_used: AtomicU64,
     /// Releases under way in a process that does not work on jobs.
     releasing: Mutex<Vec<tokio::task::JoinHandle<()>>>,
-    /// When ended jobs were last looked through, in milliseconds since 1970.
-    kept_house: std::sync::atomic::AtomicI64,
+    /// When ended jobs are looked through next, and directories.
+    house: Mutex<housekeeping::House>,
     /// Sees to it that another process works on accepted jobs, if this one does not.
     worker: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Moves data by reference; without one there is none.
@@ -169,7 +169,7 @@ impl Engine {
                 passing: Mutex::default(),
                 disk_used: AtomicU64::new(0),
                 releasing: Mutex::default(),
-                kept_house: std::sync::atomic::AtomicI64::new(0),
+                house: Mutex::default(),
                 worker: std::sync::OnceLock::new(),
                 fetcher: std::sync::OnceLock::new(),
                 working: std::sync::atomic::AtomicBool::new(false),
@@ -227,7 +227,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn storage_fault(error: &StoreError) -> Fault {
     match error {
         StoreError::Full => Fault::new(FaultCode::StorageFull, error.to_string()),
-        StoreError::Storage(source) => {
+        StoreError::Damaged(source) | StoreError::Storage(source) => {
             tracing::error!(%source, "the job store failed");
             Fault::new(FaultCode::Internal, "the job store failed; the server's log has more")
         }

@@ -26,6 +26,7 @@ use crate::function::payload::PayloadReader;
 use crate::plan::Plan;
 use crate::program::{Placed, Placement};
 use crate::store::{ClaimRequest, NewJob, Submission, Totals};
+use crate::workspace::{self, Hold, Manifest};
 
 /// Plans of waiting jobs that are kept in memory; those of more are read from the store.
 const PLANS_AT_HAND: usize = 1024;
@@ -181,7 +182,7 @@ impl Shared {
         let job = new_id()?;
         let directory = shared.directory(job);
         let durable = work.delivery == Delivery::Later;
-        place(&directory, work.placements, durable, shared.directory_limits()).await?;
+        let held = place(&directory, work.placements, durable, shared.directory_limits()).await?;
         let plan = Arc::new(work.plan);
         let new = NewJob {
             id: job,
@@ -203,8 +204,14 @@ impl Shared {
         if !durable {
             lock(&self.passing).insert(job);
         }
-        match shared.write_new(new, durable, &plan).await {
+        let manifest = durable.then(|| Manifest::of(&new));
+        let written = shared.write_new(new, durable, &plan).await;
+        drop(held);
+        match written {
             Ok(Submission::Accepted) => {
+                if let Some(manifest) = manifest {
+                    keep_manifest(directory, manifest).await;
+                }
                 if let Some(worker) = shared.worker.get() {
                     worker();
                 }
@@ -420,27 +427,43 @@ fn digest_payload(payload: &Payload, digest: &mut Xxh3) -> io::Result<()> {
 /// What is read of a payload at once.
 const DIGESTED_AT_ONCE: usize = 256 << 10;
 
+/// Notes beside a job's files what it is. After its record is written: a directory with a manifest
+/// is one of a job that was accepted.
+async fn keep_manifest(directory: PathBuf, manifest: Manifest) {
+    let write = move || {
+        if let Err(error) = manifest.write(&directory) {
+            let directory = directory.display();
+            tracing::warn!(%directory, %error, "a job's manifest was not written");
+        }
+    };
+    let _ = tokio::task::spawn_blocking(write).await;
+}
+
 /// Puts inputs into the workspace: spooled ones are moved there at their last use, arrays written
-/// in their format, archives unpacked.
+/// in their format, archives unpacked. The directory is held until the job has a record.
 async fn place(
     directory: &Path,
     placements: Vec<Placement>,
     durable: bool,
     limits: Limits,
-) -> Result<(), Fault> {
-    if placements.is_empty() {
-        return Ok(());
+) -> Result<Option<Hold>, Fault> {
+    if placements.is_empty() && !durable {
+        return Ok(None);
     }
     let directory = directory.to_owned();
     let work = move || {
+        let held = workspace::hold(&directory)?;
+        if placements.is_empty() {
+            return Ok(held);
+        }
         let placed = place_all(&directory, &placements, durable, &limits);
         if placed.is_err() {
             let _ = fs::remove_dir_all(&directory);
         }
-        placed
+        placed.map(|()| held)
     };
     match tokio::task::spawn_blocking(work).await {
-        Ok(Ok(())) => Ok(()),
+        Ok(Ok(held)) => Ok(Some(held)),
         Ok(Err(NotPlaced::Refused(fault))) => Err(*fault),
         Ok(Err(NotPlaced::Io(error))) => Err(not_stored(&error)),
         Err(_) => Err(Fault::new(FaultCode::Internal, "the inputs could not be stored")),

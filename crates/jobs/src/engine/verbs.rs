@@ -264,9 +264,14 @@ impl Engine {
         backlog
     }
 
-    /// Bytes that ended jobs occupy, as counted some seconds ago.
+    /// Bytes that ended jobs occupy, as counted some seconds ago; those of lost jobs among them.
     pub fn disk_used(&self) -> u64 {
         self.shared.disk_used.load(Ordering::Relaxed)
+    }
+
+    /// How many directories have no record and were set aside, as counted some seconds ago.
+    pub fn lost_jobs(&self) -> u64 {
+        lock(&self.shared.house).lost.count
     }
 
     /// Forgets an ended job and frees its space.
