@@ -179,6 +179,23 @@ pub(super) struct Start {
     at: Timestamp,
 }
 
+/// Removes what a job took when there was no room for others, so that they go on.
+async fn give_back(order: &executor::Order, ending: &mut executor::Ending) {
+    let (plan, directory) = (Arc::clone(&order.plan), order.directory.clone());
+    let strip = move || {
+        if let Err(error) = workspace::strip(&plan, &directory) {
+            let directory = directory.display();
+            tracing::warn!(%directory, %error, "not all that filled the disk was removed");
+        }
+        workspace::disk_use(&directory)
+    };
+    let left = tokio::task::spawn_blocking(strip).await;
+    if let (Some(collected), Ok(left)) = (&mut ending.collected, left) {
+        collected.outputs.clear();
+        collected.disk = left;
+    }
+}
+
 impl Event {
     fn job(&self) -> JobId {
         match self {
@@ -427,9 +444,12 @@ impl Shared {
             End::Ended(mut ending) => {
                 if ending.collected.is_none() {
                     let plan = Arc::clone(&order.plan);
-                    let seen = (*ending).clone();
-                    let collect = move || workspace::collect(&plan, &order.directory, &seen);
+                    let (seen, directory) = ((*ending).clone(), order.directory.clone());
+                    let collect = move || workspace::collect(&plan, &directory, &seen);
                     ending.collected = tokio::task::spawn_blocking(collect).await.ok();
+                }
+                if judge::took_too_much(&ending) {
+                    give_back(&order, &mut ending).await;
                 }
                 judge::judge(&order.plan, *ending, now)
             }

@@ -32,6 +32,7 @@ mod removal;
 mod size;
 mod spare;
 mod streams;
+mod strip;
 #[cfg(test)]
 mod tests;
 
@@ -51,6 +52,7 @@ pub use size::disk_use;
 pub(crate) use size::{taken_since, workspace_use};
 pub(crate) use spare::make_place as make_place_for_spares;
 pub use streams::{MOST_LOG_READ, Stream, progress, read_log};
+pub(crate) use strip::strip;
 
 use crate::plan::Plan;
 
