@@ -17,6 +17,7 @@
 //! - [`function`]: functions of this process as services
 //! - [`store`]: where records live; leases and fences
 //! - [`workspace`]: a job's directory, before, during and after its run
+//! - [`backup`]: jobs in another place
 //! - [`lost`]: directories whose record was lost
 //! - [`engine`]: claims, starts, observes, concludes; the verbs on jobs
 
@@ -24,6 +25,7 @@ pub mod answer;
 pub mod archive;
 mod arguments;
 pub mod array_file;
+pub mod backup;
 pub mod conclusion;
 pub mod descriptor;
 pub mod dimension;

@@ -17,6 +17,7 @@
 //! one has the exclusive lock; so nothing in use goes, whichever process uses it.
 
 mod adopt;
+mod backup;
 mod catalogue;
 mod damage;
 mod error;
@@ -52,6 +53,7 @@ pub use partial::Partial;
 pub(crate) use room::{free_on_disk, kept_free};
 pub(crate) use small::InMemory;
 pub use sweep::Swept;
+use sweep::millis;
 
 use catalogue::Catalogue;
 use small::LARGEST_IN_ROW;

@@ -1,6 +1,7 @@
 //! The commands, one a file.
 
 mod attempts;
+mod backup;
 mod call;
 mod cgi;
 mod check;
@@ -19,6 +20,7 @@ mod names;
 mod pool;
 mod put;
 mod remove;
+mod restore;
 mod results;
 mod revoke;
 mod running;
@@ -90,6 +92,8 @@ enum Command {
     Session(session::Args),
     Pool(pool::Args),
     Lost(lost::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
     Kill(kill::Args),
     Status(status::Args),
     Log(log::Args),
@@ -121,6 +125,8 @@ impl Command {
             Self::Session(args) => session::run(&args, output),
             Self::Pool(args) => pool::run(&args, output),
             Self::Lost(args) => lost::run(&args, output),
+            Self::Backup(args) => backup::run(&args, output),
+            Self::Restore(args) => restore::run(&args, output),
             Self::Kill(args) => kill::run(&args, output),
             Self::Status(args) => status::run(&args, output),
             Self::Log(args) => log::run(&args, output),
@@ -157,6 +163,8 @@ impl Command {
             | Self::Revoke(_)
             | Self::Pool(_)
             | Self::Lost(_)
+            | Self::Backup(_)
+            | Self::Restore(_)
             | Self::Supervise(_)
             | Self::Engine(_)
             | Self::Function(_)

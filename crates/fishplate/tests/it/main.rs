@@ -7,6 +7,7 @@
 )]
 
 mod arrays;
+mod backup;
 mod bad_input;
 mod cgi;
 mod client;
