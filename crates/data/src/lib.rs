@@ -5,6 +5,7 @@
 //! - [`pool`]: files named by their digest, and whose they are; [`lease`]: one that is in use
 //! - [`grant`]: who may read one
 //! - [`place`](mod@place): bringing one into a directory
+//! - [`backup`]: bringing all of it elsewhere
 //! - [`session`]: directories of files that jobs share
 //! - [`progress`]: how far a transfer is
 //! - [`settings`]: what the operator says of them
@@ -12,6 +13,7 @@
 //! - [`policy`]: which addresses may be asked
 //! - [`resolve`]: from a reference to data that is here
 
+pub mod backup;
 pub mod grant;
 pub mod lease;
 pub mod place;

@@ -13,9 +13,11 @@
 //! - [`http`]: connections, bodies and their limits
 //! - [`faces`]: SOAP, pages for people, metrics; each enters at a call and leaves at an outcome
 //! - [`assembly`]: the only place that joins the rooms
+//! - [`backup`]: a data directory in another place, and back
 //! - [`cgi`]: one request of a web server's CGI interface (RFC 3875)
 
 pub mod assembly;
+pub mod backup;
 pub mod cgi;
 pub mod data;
 pub mod faces;

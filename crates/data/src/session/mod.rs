@@ -15,6 +15,7 @@
 //! no half one is ever seen.
 
 mod address;
+mod backup;
 mod error;
 mod file;
 mod sweep;
@@ -30,6 +31,7 @@ use std::time::{Duration, SystemTime};
 use fishplate_contract::{Clock, Principal, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+pub use backup::{backup, shift_times};
 pub use error::SessionError;
 pub use file::{SessionFile, SessionHeld};
 pub use sweep::SessionsSwept;

@@ -7,6 +7,7 @@
 )]
 
 mod arrays;
+mod backup;
 mod bad_input;
 mod cgi;
 mod client;
@@ -17,6 +18,7 @@ mod forms;
 mod full_disk;
 mod functions;
 mod limits;
+mod lost;
 mod names;
 mod papers;
 mod processes;

@@ -35,7 +35,8 @@ async fn a_long_plan_is_a_file_of_its_job_and_is_read_again_from_there() {
         assert_eq!(engine.plan(job).unwrap(), long);
         assert_eq!(state(&engine, job), JobState::Queued);
         // A short one costs no file.
-        let job = engine.submit(work(None, 0)).await.unwrap().job;
+        let short = NewWork { delivery: Delivery::Now, ..work(None, 0) };
+        let job = engine.submit(short).await.unwrap().job;
         assert!(!engine.shared.directory(job).exists());
         assert_eq!(engine.plan(job).unwrap(), plan());
         drop(engine);
