@@ -156,3 +156,18 @@ async fn a_job_that_is_killed_while_its_start_fails_does_not_wait_for_room_first
         assert_eq!(ended.conclusion.state(), JobState::Killed);
     }
 }
+
+#[tokio::test]
+async fn a_long_plan_is_found_again_when_the_record_of_its_job_was_lost() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        let long = Plan { arguments: vec!["x".repeat(100 << 10)], ..plan() };
+        let job = engine.submit(NewWork { plan: long.clone(), ..work(None, 0) }).await.unwrap().job;
+        drop(engine);
+        let empty = MemoryStore::default();
+        crate::lost::adopt(fixture.directory.path(), &empty, job).unwrap();
+        let again = Fixture { store: Arc::new(empty), ..fixture };
+        assert_eq!(recorded(&again, job), "@plan");
+        assert_eq!(again.engine().plan(job).unwrap(), long);
+    }
+}
