@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -142,6 +142,19 @@ impl Held for Lease {
     }
 
     fn keep(&self) {}
+}
+
+/// Makes a file that nobody can take for one that a killed process left: it is locked as long as it
+/// is open, and what is swept between making and locking is made again.
+pub(crate) fn create_leased(path: &Path, mode: u32) -> io::Result<File> {
+    loop {
+        let mut options = File::options();
+        let file = options.read(true).write(true).create_new(true).mode(mode).open(path)?;
+        file.lock_shared()?;
+        if is_at(&file, path)? {
+            return Ok(file);
+        }
+    }
 }
 
 /// Opens a file for reading and locks it against eviction. `None` if it is not there, or goes

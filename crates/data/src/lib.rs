@@ -5,6 +5,7 @@
 //! - [`pool`]: files named by their digest, and whose they are; [`lease`]: one that is in use
 //! - [`grant`]: who may read one
 //! - [`place`](mod@place): bringing one into a directory
+//! - [`backup`]: bringing all of it elsewhere
 //! - [`session`]: directories of files that jobs share
 //! - [`progress`]: how far a transfer is
 //! - [`disk`]: what a file system has left
@@ -13,6 +14,7 @@
 //! - [`policy`]: which addresses may be asked
 //! - [`resolve`]: from a reference to data that is here
 
+pub mod backup;
 pub mod disk;
 pub mod grant;
 pub mod lease;

@@ -12,6 +12,8 @@ use fishplate_contract::Placing;
 use nix::errno::Errno;
 use nix::fcntl::copy_file_range;
 
+use crate::lease::create_leased;
+
 /// What the file is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Wish {
@@ -65,9 +67,9 @@ pub fn place(source: &Path, target: &Path, wish: Wish) -> io::Result<Placing> {
     Ok(Placing::Copy)
 }
 
-/// Makes a new file with the bytes of an open one.
+/// Makes a new file with the bytes of an open one, leased from its first byte on.
 pub(crate) fn copy_new(from: &File, target: &Path, mode: u32) -> io::Result<(File, Placing)> {
-    let to = create(target, mode)?;
+    let to = create_leased(target, mode)?;
     if may_reflink(&from.metadata()?) && undone_if_failed(reflink(from, &to), target)? {
         return Ok((to, Placing::Reflink));
     }

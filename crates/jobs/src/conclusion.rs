@@ -1,5 +1,7 @@
 //! How a job ended, as it is persisted.
 
+use std::time::Duration;
+
 use fishplate_contract::{
     DataRef, Digest, Fault, FaultCode, JobId, JobState, LimitHit, Placing, Timestamp, Transfer,
     TransferState,
@@ -9,6 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::answer::Answer;
 use crate::executor::{ArrayBytes, Ending, Output, OutputContent};
 
+/// An end that is written down so much later was reached while nobody worked on the job.
+const LATE: Duration = Duration::from_secs(60);
+
 /// The end of a job. It is written once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Conclusion {
@@ -16,6 +21,10 @@ pub struct Conclusion {
     pub state: String,
     /// When it was reached, in milliseconds since 1970.
     pub ended: i64,
+    /// When it was written down, if that was much later: nobody had seen it before. It is kept from
+    /// then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noted: Option<i64>,
     /// Why it is not `done`: name of the fault's code, and its sentence.
     pub fault: Option<(String, String)>,
     /// The parameter the fault is about.
@@ -111,6 +120,7 @@ impl Conclusion {
         Self {
             state: state.name().to_owned(),
             ended: at.0,
+            noted: None,
             fault: Some((code.name().to_owned(), message.to_owned())),
             parameter: None,
             refused_by: None,
@@ -128,6 +138,19 @@ impl Conclusion {
         end.parameter = fault.parameter;
         end.refused_by = fault.limit.map(|limit| (limit.name, limit.value));
         end
+    }
+
+    /// Notes that it is written down now, if it was reached long before: its owner could not ask for
+    /// it as long as no server worked on it.
+    pub(crate) fn note(&mut self, now: Timestamp) {
+        if now.since(Timestamp(self.ended)) >= LATE {
+            self.noted = Some(now.0);
+        }
+    }
+
+    /// From when on it is kept, in milliseconds since 1970.
+    pub fn kept_from(&self) -> i64 {
+        self.noted.unwrap_or(self.ended)
     }
 
     /// The final state.

@@ -17,12 +17,15 @@
 //! - [`function`]: functions of this process as services
 //! - [`store`]: where records live; leases and fences
 //! - [`workspace`]: a job's directory, before, during and after its run
+//! - [`backup`]: jobs in another place
+//! - [`lost`]: directories whose record was lost
 //! - [`engine`]: claims, starts, observes, concludes; the verbs on jobs
 
 pub mod answer;
 pub mod archive;
 mod arguments;
 pub mod array_file;
+pub mod backup;
 pub mod conclusion;
 pub mod descriptor;
 pub mod dimension;
@@ -30,6 +33,7 @@ pub mod engine;
 pub mod executor;
 pub mod fetcher;
 pub mod function;
+pub mod lost;
 pub mod plan;
 pub mod program;
 pub mod store;

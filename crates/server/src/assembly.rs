@@ -154,21 +154,34 @@ fn transports(
     told.add_to(transports, &settings.transfer, policy).map_err(failed)
 }
 
+/// How much of the job store is read before it is trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Check {
+    /// All of it: by a server, which works with it for long.
+    All,
+    /// What is needed: by a script that answers one call.
+    Some,
+}
+
 /// The engine of a data directory.
 ///
 /// # Errors
-/// If the directory cannot be made, is somebody else's, or its store cannot be opened.
+/// If the directory cannot be made, is somebody else's, or its store cannot be opened or is damaged.
 pub fn engine(
     limits: &Limits,
     cgroup: CgroupUse,
     references: &Arc<Data>,
+    check: Check,
 ) -> Result<Engine, AssemblyError> {
     let data = &limits.jobs.data;
     let failed = |source| AssemblyError::Data { path: data.clone(), source };
     own_directory(data)?;
     let path = data.join("jobs.sqlite");
-    let store = SqliteStore::open(&path)
-        .map_err(|source| AssemblyError::Store { path: path.clone(), source })?;
+    let unusable = |source| AssemblyError::Store { path: path.clone(), source };
+    let store = SqliteStore::open(&path).map_err(unusable)?;
+    if check == Check::All {
+        store.check().map_err(unusable)?;
+    }
     let executor =
         LocalExecutor::new(LocalSettings { cgroup, ..LocalSettings::new(data) }).map_err(failed)?;
     let engine = Engine::new(

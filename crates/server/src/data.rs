@@ -14,12 +14,16 @@ use tokio::task::spawn_blocking;
 
 use crate::faces::data::Uploads;
 use crate::faces::metrics::DataFigures;
+use crate::spool::SpoolDirectory;
 
 /// How often the sessions of jobs that run are used.
 const USE_EVERY: Duration = Duration::from_secs(1);
 
 /// How often the pool and the sessions are swept.
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
+
+/// How often the spool is: who was killed leaves large files there.
+const SWEEP_SPOOL_EVERY: Duration = Duration::from_secs(10);
 
 /// What of a name is written as it is in an address.
 pub(crate) const IN_A_SEGMENT: &AsciiSet =
@@ -97,11 +101,19 @@ impl Data {
         if let Err(error) = spawn_blocking(move || data.find_working(&before)).await {
             tracing::error!(%error, "what runs in sessions was not looked for");
         }
-        let mut swept: Option<Instant> = None;
+        let (mut swept, mut swept_spool): (Option<Instant>, Option<Instant>) = (None, None);
         loop {
             let due = swept.is_none_or(|at| at.elapsed() >= SWEEP_EVERY);
             if due {
                 swept = Some(Instant::now());
+            }
+            if swept_spool.is_none_or(|at| at.elapsed() >= SWEEP_SPOOL_EVERY) {
+                swept_spool = Some(Instant::now());
+                let directory = engine.settings().data.clone();
+                let sweep = move || SpoolDirectory::sweep(&directory);
+                if let Ok(Err(error)) = spawn_blocking(sweep).await {
+                    tracing::warn!(%error, "the spool can't be swept");
+                }
             }
             if due || !lock(&self.working).is_empty() {
                 let (data, engine) = (Arc::clone(&self), engine.clone());

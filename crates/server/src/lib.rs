@@ -13,10 +13,12 @@
 //! - [`http`]: connections, bodies and their limits
 //! - [`faces`]: SOAP, pages for people, metrics; each enters at a call and leaves at an outcome
 //! - [`assembly`]: the only place that joins the rooms
+//! - [`backup`]: a data directory in another place, and back
 //! - [`worker`]: processes of this same program that a server starts
 //! - [`cgi`]: one request of a web server's CGI interface (RFC 3875)
 
 pub mod assembly;
+pub mod backup;
 pub mod cgi;
 pub mod data;
 pub mod dispatch;

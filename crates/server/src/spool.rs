@@ -37,16 +37,29 @@ impl SpoolDirectory {
     pub fn open(data: &Path, reserve: u64) -> io::Result<Arc<Self>> {
         let spool = data.join("spool");
         fs::create_dir_all(&spool)?;
-        for entry in fs::read_dir(&spool)?.flatten() {
+        Self::sweep(data)?;
+        let holder = fishplate_jobs::engine::holder::this_process().replace('/', "_");
+        let path = spool.join(holder);
+        fs::create_dir(&path)?;
+        Ok(Arc::new(Self { path, reserve, next: AtomicU64::new(0) }))
+    }
+
+    /// Removes the directories whose process is gone.
+    ///
+    /// # Errors
+    /// If they can't be listed.
+    pub fn sweep(data: &Path) -> io::Result<()> {
+        let spool = match fs::read_dir(data.join("spool")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            listing => listing?,
+        };
+        for entry in spool.flatten() {
             let holder = entry.file_name().to_string_lossy().replace('_', "/");
             if fishplate_jobs::engine::holder::is_dead(&holder) {
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
-        let holder = fishplate_jobs::engine::holder::this_process().replace('/', "_");
-        let path = spool.join(holder);
-        fs::create_dir(&path)?;
-        Ok(Arc::new(Self { path, reserve, next: AtomicU64::new(0) }))
+        Ok(())
     }
 
     /// The same directory for functions' outputs.
@@ -357,6 +370,10 @@ mod tests {
         fs::write(dead.join("0"), "half a payload").unwrap();
         let living = SpoolDirectory::open(data.path(), 0).unwrap();
         let another = SpoolDirectory::open(data.path(), 0).unwrap();
+        assert!(!dead.exists() && living.path.exists() && another.path.exists());
+        // While it lives, too: others come and go.
+        fs::create_dir_all(&dead).unwrap();
+        SpoolDirectory::sweep(data.path()).unwrap();
         assert!(!dead.exists() && living.path.exists() && another.path.exists());
     }
 }

@@ -90,7 +90,6 @@ impl Room {
         let at = self.incoming_path(&format!("u-{}", random_name()?));
         let copy = || {
             let copy = place::copy_new(source, &at, WHOLE)?.0;
-            copy.lock_shared()?;
             fs::rename(&at, to)?;
             Ok(copy)
         };

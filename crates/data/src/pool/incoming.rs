@@ -13,7 +13,7 @@ use super::error::is_full;
 use super::exclusive::lock_bytes;
 use super::hash::{self, Algorithm, Hasher};
 use super::{Pool, PoolError, Room, random_name, remove_file};
-use crate::lease::{Lease, is_at, open_exclusive};
+use crate::lease::{Lease, create_leased, is_at, open_exclusive};
 
 /// How many bytes are written between two looks at quotas and disk.
 const STEP: u64 = 16 << 20;
@@ -394,13 +394,7 @@ fn write_whole(
     len: u64,
     durable: bool,
 ) -> Result<File, PoolError> {
-    let file = File::options()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(WHOLE)
-        .open(at)
-        .map_err(PoolError::io("making", room.directory()))?;
+    let file = create_leased(at, WHOLE).map_err(PoolError::io("making", room.directory()))?;
     let write = || {
         let mut offset = 0;
         for piece in pieces {
@@ -409,10 +403,10 @@ fn write_whole(
         }
         if durable { file.sync_all() } else { Ok(()) }
     };
-    let written = file.lock_shared().and_then(|()| match write() {
+    let written = match write() {
         Err(error) if is_full(&error) && room.evict(len + STEP).is_ok() => write(),
         written => written,
-    });
+    };
     written.map_err(|error| {
         let _ = fs::remove_file(at);
         PoolError::io("writing", room.directory())(error)

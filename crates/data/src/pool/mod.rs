@@ -17,6 +17,7 @@
 //! one has the exclusive lock; so nothing in use goes, whichever process uses it.
 
 mod adopt;
+mod backup;
 mod catalogue;
 mod damage;
 mod error;
@@ -35,9 +36,8 @@ use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fishplate_contract::{Clock, Digest};
 
@@ -53,6 +53,7 @@ pub use partial::Partial;
 pub(crate) use room::kept_free;
 pub(crate) use small::InMemory;
 pub use sweep::Swept;
+use sweep::millis;
 
 use catalogue::Catalogue;
 use small::LARGEST_IN_ROW;
@@ -110,7 +111,7 @@ pub(crate) struct Room {
     used: Mutex<HashMap<i64, i64>>,
     arriving: Arc<room::Arriving>,
     /// When this process last looked for files without rows, and the other way round.
-    searched: AtomicI64,
+    searched: Mutex<Option<Instant>>,
     settler: settle::Settler,
 }
 
@@ -146,7 +147,7 @@ impl Pool {
             clock,
             used: Mutex::default(),
             arriving: Arc::default(),
-            searched: AtomicI64::new(i64::MIN),
+            searched: Mutex::default(),
             settler: settle::Settler::default(),
         }));
         pool.settle_what_is_left()?;

@@ -3,20 +3,15 @@
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::path::Path;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use fishplate_contract::Digest;
 use rusqlite::params;
 
 use super::exclusive::lock_bytes;
 use super::room::LEFT_FREE;
-use super::{Pool, PoolError, Room, remove_file};
+use super::{Pool, PoolError, Room, lock, remove_file};
 use crate::lease::open_exclusive;
-
-/// How old a file without a key is before it can be one that its process left: between making it
-/// and locking it there is a moment.
-const MOMENT: Duration = Duration::from_secs(60);
 
 /// How often files and rows are compared.
 const SEARCH: Duration = Duration::from_hours(1);
@@ -43,13 +38,15 @@ impl Pool {
     /// # Errors
     /// If the directory or the catalogue can't be read or written.
     pub fn sweep(&self) -> Result<Swept, PoolError> {
-        let room = &self.0;
-        let now = room.now();
-        let before = room.searched.load(Ordering::Relaxed);
-        let due = now.saturating_sub(before) >= millis(SEARCH);
-        if due {
-            room.searched.store(now, Ordering::Relaxed);
-        }
+        let due = {
+            // By the monotonic clock: the other may be set back by a month.
+            let mut searched = lock(&self.0.searched);
+            let due = searched.is_none_or(|at| at.elapsed() >= SEARCH);
+            if due {
+                *searched = Some(Instant::now());
+            }
+            due
+        };
         self.sweep_and_search(due)
     }
 
@@ -95,8 +92,10 @@ impl Room {
         let mut given_up = 0;
         let directory = self.directory().join("incoming");
         for (name, path) in files(&directory)? {
-            let life = if name.starts_with("k-") { self.settings.incoming_life } else { MOMENT };
-            if self.is_older(&path, life)? && remove_dead(&path)? {
+            // What has no key is locked by whoever writes it, from its making on.
+            let waits =
+                name.starts_with("k-") && !self.is_older(&path, self.settings.incoming_life)?;
+            if !waits && remove_dead(&path)? {
                 given_up += 1;
                 self.forget_resting(&name)?;
             }

@@ -1,7 +1,7 @@
 //! One process: what goes in comes out, once, and what is in use stays.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
 use fishplate_contract::{Held as _, Principal, Timestamp};
@@ -573,6 +573,35 @@ fn a_file_that_is_copied_keeps_its_mode() {
     assert_eq!(fs::metadata(&file).unwrap().nlink(), 1, "it was copied");
     assert_eq!((mode(), text(&adopted)), (before, "text".to_owned()));
     drop(writer);
+}
+
+#[test]
+fn what_a_killed_process_left_goes_at_once_and_what_is_being_written_stays() {
+    let bed = Bed::new();
+    let mut living = bed.pool.receive(&alice(), None, None).unwrap();
+    living.append("some").unwrap();
+    let copying = bed.pool.0.incoming_path("u-copying");
+    let source = File::open(bed.file("source", "much")).unwrap();
+    let (_copy, _) = crate::place::copy_new(&source, &copying, WHOLE).unwrap();
+    fs::write(bed.pool.0.incoming_path("u-dead"), "half").unwrap();
+    // By a clock that was set back meanwhile, too.
+    bed.clock.0.store(5, Ordering::SeqCst);
+    assert_eq!(bed.pool.sweep().unwrap().incoming, 1);
+    assert_eq!(bed.names("incoming").len(), 2);
+    drop(living);
+}
+
+#[test]
+fn a_clock_that_is_set_back_does_not_stop_the_search() {
+    let bed = Bed::new();
+    bed.pool.sweep().unwrap();
+    let orphan = bed.pool.0.object_path(&Digest::Sha256([7; 32]));
+    fs::write(&orphan, "nobody's").unwrap();
+    bed.clock.0.store(5, Ordering::SeqCst);
+    assert_eq!(bed.pool.sweep().unwrap().orphans, 0);
+    let Some(long_ago) = Instant::now().checked_sub(Duration::from_hours(1)) else { return };
+    *lock(&bed.pool.0.searched) = Some(long_ago);
+    assert_eq!(bed.pool.sweep().unwrap().orphans, 1);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use ring::hmac::{self, HMAC_SHA256};
 use super::{SessionError, Sessions, random};
 
 /// The file of the key, among the sessions.
-const KEY: &str = ".key";
+pub(super) const KEY: &str = ".key";
 
 /// What the name of a key begins with that is being made.
 pub(super) const UNFINISHED: &str = ".key-";

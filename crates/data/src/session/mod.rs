@@ -15,6 +15,7 @@
 //! no half one is ever seen.
 
 mod address;
+mod backup;
 mod census;
 mod error;
 mod file;
@@ -32,6 +33,8 @@ use fishplate_contract::{Clock, Principal, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use census::Census;
+
+pub use backup::{backup, shift_times};
 pub use error::SessionError;
 pub use file::{SessionFile, SessionHeld};
 pub use sweep::SessionsSwept;

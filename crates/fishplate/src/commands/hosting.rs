@@ -14,6 +14,7 @@ use fishplate_jobs::plan::Staged;
 use fishplate_server::settings::{DataSettings, Limits};
 
 use crate::output::diagnostics;
+use crate::output::failure::Usage;
 
 /// Where state is kept and how much of anything is allowed.
 #[derive(Debug, Clone, Args)]
@@ -258,6 +259,21 @@ pub(crate) fn data_directory(told: Option<&Path>) -> anyhow::Result<PathBuf> {
         Some(home) if is_owned_by(&home, uid.as_raw()) => Ok(home.join(".local/state/fishplate")),
         _ => Ok(PathBuf::from(format!("/var/tmp/fishplate-{uid}"))),
     }
+}
+
+/// A data directory that is there, and is this user's: what others make in it, its server can't use.
+pub(crate) fn own_data_directory(told: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let data = data_directory(told)?;
+    let Ok(found) = fs::metadata(&data) else {
+        let what = "no server has kept state there; --data tells another place";
+        return Err(Usage(format!("there is no data directory {}: {what}", data.display())).into());
+    };
+    if found.uid() != nix::unistd::geteuid().as_raw() {
+        let (data, owner) = (data.display(), found.uid());
+        let what = format!("{data} belongs to the user with the ID {owner}: run this as that user");
+        return Err(Usage(what).into());
+    }
+    Ok(data)
 }
 
 fn is_owned_by(home: &Path, uid: u32) -> bool {

@@ -13,7 +13,9 @@ use crate::output::{Output, json, text};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   fishplate jobs http://somewhere.com/sample
-  fishplate jobs http://somewhere.com/sample --state running --json")]
+  fishplate jobs http://somewhere.com/sample --state running --json
+
+Jobs whose record the server has lost: `fishplate lost`, on the server's machine.")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) connection: Connection,

@@ -1,6 +1,7 @@
 //! The commands, one a file.
 
 mod attempts;
+mod backup;
 mod call;
 mod cgi;
 mod check;
@@ -14,10 +15,12 @@ mod hosting;
 mod jobs;
 mod kill;
 mod log;
+mod lost;
 mod names;
 mod pool;
 mod put;
 mod remove;
+mod restore;
 mod results;
 mod revoke;
 mod running;
@@ -88,6 +91,9 @@ enum Command {
     Revoke(revoke::Args),
     Session(session::Args),
     Pool(pool::Args),
+    Lost(lost::Args),
+    Backup(backup::Args),
+    Restore(restore::Args),
     Kill(kill::Args),
     Status(status::Args),
     Log(log::Args),
@@ -118,6 +124,9 @@ impl Command {
             Self::Revoke(args) => revoke::run(&args, output),
             Self::Session(args) => session::run(&args, output),
             Self::Pool(args) => pool::run(&args, output),
+            Self::Lost(args) => lost::run(&args, output),
+            Self::Backup(args) => backup::run(&args, output),
+            Self::Restore(args) => restore::run(&args, output),
             Self::Kill(args) => kill::run(&args, output),
             Self::Status(args) => status::run(&args, output),
             Self::Log(args) => log::run(&args, output),
@@ -153,6 +162,9 @@ impl Command {
             | Self::Check(_)
             | Self::Revoke(_)
             | Self::Pool(_)
+            | Self::Lost(_)
+            | Self::Backup(_)
+            | Self::Restore(_)
             | Self::Supervise(_)
             | Self::Engine(_)
             | Self::Function(_)

@@ -142,3 +142,23 @@ fn at_the_last_byte_each_job_has_its_end_and_nobody_elses() {
     std::fs::remove_file(&filler).unwrap();
     until("calls work again", || call(&server, 7).status == 200);
 }
+
+#[test]
+fn what_a_kept_job_took_of_the_disk_is_free_again_when_it_is_ended() {
+    let Some((server, _disk)) = server() else { return };
+    std::fs::write(server.path("go"), "").unwrap();
+    for x in [1, 2, 6] {
+        let spawned = ask(&server, Version::V11, "spawn", &format!("<x>{x}</x>"));
+        let job = format!("<job>{}</job>", spawned.text("job").unwrap());
+        let ask = |verb: &str| ask(&server, Version::V11, verb, &job);
+        until("it is ended", || ask("running").text("running") == Some("false"));
+        let status = ask("status");
+        let message = status.text("message").unwrap();
+        assert!(message.contains("disk_reserve"), "{x}: {message}");
+        assert!(message.contains("removed to make room for others"), "{x}: {message}");
+        ask("results").assert_fault(Version::V11, "LimitExceeded");
+        assert_eq!(ask("log").status, 200, "its log stays");
+        let others = call(&server, 7);
+        assert_eq!(others.status, 200, "{x}: {others:#?}");
+    }
+}

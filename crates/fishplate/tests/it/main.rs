@@ -7,6 +7,7 @@
 )]
 
 mod arrays;
+mod backup;
 mod bad_input;
 mod cgi;
 mod client;
@@ -19,6 +20,7 @@ mod full_disk;
 mod functions;
 mod hosts;
 mod limits;
+mod lost;
 mod names;
 mod papers;
 mod processes;

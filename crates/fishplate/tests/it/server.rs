@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
@@ -66,8 +67,13 @@ impl Server {
 
     /// The same on the data directory of another server.
     pub(crate) fn prepare_beside(other: &Self) -> Self {
+        Self::prepare_on(other.data())
+    }
+
+    /// The same on a data directory that is there.
+    pub(crate) fn prepare_on(data: PathBuf) -> Self {
         let mut server = Self::prepare();
-        server.data = Some(other.data());
+        server.data = Some(data);
         server
     }
 
@@ -126,7 +132,20 @@ impl Server {
         self.serve(words);
     }
 
+    /// Starts it, once its port is free: a process that a killed server was just making may still
+    /// have its socket.
     fn start(&mut self, listen: &str) {
+        let begun = Instant::now();
+        let told = self.log().len();
+        while !self.try_start(listen) {
+            let log = self.log();
+            let taken = log[told..].contains("cannot listen at") && begun.elapsed() < PATIENCE;
+            assert!(taken, "the server did not start: {log}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn try_start(&mut self, listen: &str) -> bool {
         assert!(self.child.is_none(), "the server runs already");
         let log = File::options().create(true).append(true).open(self.path("log")).unwrap();
         let mut command = Command::new(FISHPLATE);
@@ -146,8 +165,10 @@ impl Server {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut services = Vec::new();
         while services.len() < self.expected {
-            let line = lines.next().and_then(Result::ok);
-            let line = line.unwrap_or_else(|| panic!("the server did not start: {}", self.log()));
+            let Some(Ok(line)) = lines.next() else {
+                child.wait().unwrap();
+                return false;
+            };
             let (name, url) = line.split_once(' ').expect("NAME URL");
             services.push((name.to_owned(), url.to_owned()));
         }
@@ -155,6 +176,7 @@ impl Server {
         std::thread::spawn(move || lines.for_each(drop));
         self.services = services;
         self.child = Some(child);
+        true
     }
 
     /// The names it told, in that order.
@@ -243,12 +265,22 @@ impl Drop for Server {
 
 /// A free address at which a server can be started again. Its port is not one of those that the
 /// system gives to connections: else a caller who tries to reach a server that is being restarted
-/// may be given the server's own port, and connect to itself.
+/// may be given the server's own port, and connect to itself. Nor is it another test's, in whatever
+/// process: each port that is used has a file that is locked.
 fn free_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(0);
+    static MINE: Mutex<Vec<File>> = Mutex::new(Vec::new());
+    let ports =
+        std::env::temp_dir().join(format!("fishplate-test-ports-{}", nix::unistd::geteuid()));
+    fs::create_dir_all(&ports).unwrap();
     let first = u16::try_from(std::process::id() % 20_000).unwrap();
     loop {
         let port = 10_000 + (first + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
+        let mine = File::create(ports.join(port.to_string())).unwrap();
+        if mine.try_lock().is_err() {
+            continue;
+        }
+        MINE.lock().unwrap().push(mine);
         if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
             return listener.local_addr().unwrap();
         }

@@ -308,13 +308,9 @@ fn assert_nothing_left(server: &mut Server) {
         .iter()
         .map(|report| report["job"].as_str().unwrap().to_owned())
         .collect();
-    // Inputs that were being moved for a job to come stay for a while: it may still come.
-    let started =
-        |directory: &Path| ["run", "stdout", "stderr"].iter().any(|f| directory.join(f).exists());
     until("each directory has its job", || {
-        let entries = fs::read_dir(data.join("jobs")).unwrap().flatten();
-        let mut started = entries.filter(|entry| started(&entry.path()));
-        started.all(|entry| known.contains(entry.file_name().to_str().unwrap()))
+        let mut entries = fs::read_dir(data.join("jobs")).unwrap().flatten();
+        entries.all(|entry| known.contains(entry.file_name().to_str().unwrap()))
     });
     server.stop();
     until("the keeper has gone", || names(&processes::of_data(&data)).is_empty());

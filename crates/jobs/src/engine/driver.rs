@@ -94,7 +94,6 @@ impl Driver {
         let mut look = every(LOOK_EVERY);
         let mut busy = Instant::now();
         let executor = Arc::clone(&self.shared.executor);
-        self.shared.sweep_orphans();
         loop {
             tokio::select! {
                 order = self.inbox.recv() => match order {
@@ -178,6 +177,23 @@ pub(super) struct Start {
     fence: u64,
     handle: Handle,
     at: Timestamp,
+}
+
+/// Removes what a job took when there was no room for others, so that they go on.
+async fn give_back(order: &executor::Order, ending: &mut executor::Ending) {
+    let (plan, directory) = (Arc::clone(&order.plan), order.directory.clone());
+    let strip = move || {
+        if let Err(error) = workspace::strip(&plan, &directory) {
+            let directory = directory.display();
+            tracing::warn!(%directory, %error, "not all that filled the disk was removed");
+        }
+        workspace::disk_use(&directory)
+    };
+    let left = tokio::task::spawn_blocking(strip).await;
+    if let (Some(collected), Ok(left)) = (&mut ending.collected, left) {
+        collected.outputs.clear();
+        collected.disk = left;
+    }
 }
 
 impl Event {
@@ -378,11 +394,15 @@ impl Shared {
         self: &Arc<Self>,
         job: JobId,
         fence: u64,
-        conclusion: Conclusion,
+        mut conclusion: Conclusion,
     ) {
+        conclusion.note(self.clock.now());
         let conclusion = Arc::new(conclusion);
         let (written, request) = (Arc::clone(&conclusion), self.claim_request());
         let deliver = self.delivers_whole(job, &conclusion);
+        if deliver {
+            workspace::mark(&self.directory(job));
+        }
         let mut pause = Duration::from_millis(50);
         loop {
             let (written, request) = (Arc::clone(&written), request.clone());
@@ -472,9 +492,12 @@ impl Shared {
             End::Ended(mut ending) => {
                 if ending.collected.is_none() {
                     let plan = Arc::clone(&order.plan);
-                    let seen = (*ending).clone();
-                    let collect = move || workspace::collect(&plan, &order.directory, &seen);
+                    let (seen, directory) = ((*ending).clone(), order.directory.clone());
+                    let collect = move || workspace::collect(&plan, &directory, &seen);
                     ending.collected = tokio::task::spawn_blocking(collect).await.ok();
+                }
+                if judge::took_too_much(&ending) {
+                    give_back(&order, &mut ending).await;
                 }
                 judge::judge(&order.plan, *ending, now)
             }

@@ -1,15 +1,14 @@
 //! Retention, and what kills left behind: nothing grows without end.
 
-use std::fs;
-use std::path::Path;
-use std::str::FromStr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use fishplate_contract::{JobId, Timestamp};
+use tokio::time::Instant;
 
 use super::{Shared, lock};
+use crate::lost;
 use crate::store::Totals;
 use crate::workspace;
 
@@ -22,9 +21,17 @@ const SHARE_OF_STORE: u64 = 4;
 /// but no more than this: some hundred ends.
 const MOST_FOR_STORE: u64 = 8 << 20;
 
-/// Directories of no job known are left alone for this long if no program was started in them:
-/// their record may be on its way.
-const ORPHAN_AGE: Duration = Duration::from_secs(3600);
+/// Looking through the directories takes at most one part in so many of the time.
+const SWEEPING_SHARE: u32 = 100;
+
+/// What housekeeping remembers. By the monotonic clock: the other may be set back by a month.
+#[derive(Debug, Default)]
+pub(super) struct House {
+    kept: Option<Instant>,
+    sweep_at: Option<Instant>,
+    sweeping: bool,
+    pub(super) lost: lost::Lost,
+}
 
 impl Shared {
     /// Frees the files of a job whose record is gone.
@@ -40,9 +47,11 @@ impl Shared {
     }
 
     /// Removes ended jobs: first the records, then the files, so that a kill in between leaves
-    /// files without a record (swept later) and never a record without files.
+    /// files without a record, marked as such that are to go, and never a record without files.
     pub(super) async fn discard(&self, jobs: Vec<JobId>) -> usize {
-        let listed = jobs.clone();
+        let (listed, directories) = (jobs.clone(), self.directories(&jobs));
+        let mark = move || directories.iter().for_each(|directory| workspace::mark(directory));
+        let _ = tokio::task::spawn_blocking(mark).await;
         let removal = self.commit.write(false, move |t| {
             let mut removed = Vec::new();
             for job in listed {
@@ -56,15 +65,23 @@ impl Shared {
             Ok(removed) => removed,
             Err(error) => {
                 tracing::error!(%error, "ended jobs were not removed");
-                return 0;
+                Vec::new()
             }
         };
         let count = removed.len();
         removed.iter().for_each(|job| lock(&self.occupied).forget(*job));
-        let directories: Vec<_> = removed.into_iter().map(|job| self.directory(job)).collect();
-        let free = move || directories.iter().for_each(|directory| remove(directory));
+        let stay: Vec<_> = jobs.into_iter().filter(|job| !removed.contains(job)).collect();
+        let (free, keep) = (self.directories(&removed), self.directories(&stay));
+        let free = move || {
+            keep.iter().for_each(|directory| workspace::unmark(directory));
+            free.iter().for_each(|directory| remove(directory));
+        };
         let _ = tokio::task::spawn_blocking(free).await;
         count
+    }
+
+    fn directories(&self, jobs: &[JobId]) -> Vec<PathBuf> {
+        jobs.iter().map(|job| self.directory(*job)).collect()
     }
 
     /// Callers who hung up leave nothing behind.
@@ -78,16 +95,19 @@ impl Shared {
     }
 
     /// Removes what has expired and counts what is left.
-    pub(super) async fn keep_house(&self) {
-        let now = self.clock.now();
-        if now.since(Timestamp(self.kept_house.load(Ordering::Relaxed))) < KEEP_HOUSE_EVERY {
-            return;
+    pub(super) async fn keep_house(self: &Arc<Self>) {
+        {
+            let mut house = lock(&self.house);
+            if house.kept.is_some_and(|at| at.elapsed() < KEEP_HOUSE_EVERY) {
+                return;
+            }
+            house.kept = Some(Instant::now());
         }
-        self.kept_house.store(now.0, Ordering::Relaxed);
+        self.sweep();
         self.forget_those_who_left();
         self.keep_room().await;
         let retention = i64::try_from(self.settings.retention.as_millis()).unwrap_or(i64::MAX);
-        let before = Timestamp(now.0.saturating_sub(retention));
+        let before = Timestamp(self.clock.now().0.saturating_sub(retention));
         let keep = self.settings.keep_jobs;
         let (mut expired, mut totals) = (Vec::new(), Totals::default());
         let read = self.store.read(&mut |t| {
@@ -127,31 +147,51 @@ impl Shared {
         }
     }
 
-    /// Removes directories of jobs that have no record, left by a kill at the wrong moment.
-    pub(super) fn sweep_orphans(self: &Arc<Self>) {
+    /// Looks through the directories: removes what nobody accepted and whose end was decided,
+    /// and counts those whose record was lost. In a thread of its own, one at a time.
+    fn sweep(self: &Arc<Self>) {
+        {
+            let mut house = lock(&self.house);
+            let due = house.sweep_at.is_none_or(|at| at <= Instant::now());
+            if house.sweeping || !due {
+                return;
+            }
+            house.sweeping = true;
+        }
         let shared = Arc::clone(self);
         tokio::task::spawn_blocking(move || {
-            let Ok(entries) = fs::read_dir(shared.settings.data.join("jobs")) else { return };
-            for entry in entries.flatten() {
-                let job = entry.file_name().to_str().and_then(|name| JobId::from_str(name).ok());
-                let Some(job) = job else { continue };
-                let path = entry.path();
-                let old = entry.metadata().and_then(|data| data.modified()).is_ok_and(is_old);
-                if (old || was_started(&path)) && matches!(shared.find(job), Ok(None)) {
-                    remove(&path);
+            let begun = std::time::Instant::now();
+            let swept = lost::sweep(&shared.settings.data, &*shared.store);
+            let pause = (begun.elapsed() * SWEEPING_SHARE).max(KEEP_HOUSE_EVERY);
+            let mut house = lock(&shared.house);
+            (house.sweeping, house.sweep_at) = (false, Some(Instant::now() + pause));
+            match swept {
+                Ok(swept) => shared.note_lost(&mut house, swept),
+                Err(error) => {
+                    tracing::error!(%error, "directories of jobs were not looked through");
                 }
             }
         });
     }
-}
 
-/// An executor was here, and so there was a record.
-fn was_started(directory: &Path) -> bool {
-    ["run", "stdout", "stderr"].iter().any(|file| directory.join(file).exists())
-}
-
-fn is_old(modified: SystemTime) -> bool {
-    modified.elapsed().is_ok_and(|age| age > ORPHAN_AGE)
+    /// Says what was set aside, whenever it has become more.
+    fn note_lost(&self, house: &mut House, swept: lost::Swept) {
+        if swept.removed > 0 {
+            tracing::info!(removed = swept.removed, "removed directories that kills had left");
+        }
+        let data = self.settings.data.display();
+        if swept.lost.count > house.lost.count {
+            tracing::warn!(
+                directories = swept.lost.count,
+                bytes = swept.lost.bytes,
+                "directories of jobs have no record and are set aside; nothing of them was removed: \
+                 {}. `fishplate lost list --data {data}` lists them, adopts and discards them",
+                swept.lost.why,
+            );
+        }
+        lock(&self.occupied).set_lost(swept.lost.bytes);
+        house.lost = swept.lost;
+    }
 }
 
 fn remove(directory: &Path) {

@@ -6,6 +6,10 @@ use crate::conclusion::Conclusion;
 use crate::executor::{Collected, Ending};
 use crate::plan::Plan;
 
+/// What is told of a job that filled the disk.
+const GIVEN_BACK: &str = "; what it wrote was removed to make room for others, but for the beginning \
+                          of its log";
+
 /// Judges an end by the plan. `ending.collected` is set.
 pub(super) fn judge(plan: &Plan, ending: Ending, now: Timestamp) -> Conclusion {
     let nothing = Collected::default();
@@ -22,6 +26,7 @@ pub(super) fn judge(plan: &Plan, ending: Ending, now: Timestamp) -> Conclusion {
     Conclusion {
         state: state.name().to_owned(),
         ended,
+        noted: None,
         fault,
         parameter,
         refused_by: None,
@@ -31,6 +36,11 @@ pub(super) fn judge(plan: &Plan, ending: Ending, now: Timestamp) -> Conclusion {
         unsent: false,
         transfers: Vec::new(),
     }
+}
+
+/// Whether a job was ended because it took what must stay free for all.
+pub(super) fn took_too_much(ending: &Ending) -> bool {
+    ending.limit.as_ref().is_some_and(|(name, _)| name == "disk_reserve")
 }
 
 struct Verdict {
@@ -56,8 +66,9 @@ fn verdict(plan: &Plan, ending: &Ending, collected: &Collected) -> Option<Verdic
         return fault(
             FaultCode::LimitExceeded,
             format!(
-                "{program} was stopped: it ran into the limit {name} of {value}{}",
-                how(ending)
+                "{program} was stopped: it ran into the limit {name} of {value}{}{}",
+                how(ending),
+                if took_too_much(ending) { GIVEN_BACK } else { "" },
             ),
         );
     }

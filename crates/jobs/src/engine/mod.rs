@@ -18,7 +18,7 @@ mod outcome;
 mod output;
 mod plans;
 pub mod reactor;
-mod record;
+pub(crate) mod record;
 mod room;
 mod sending;
 mod submit;
@@ -134,8 +134,8 @@ struct Shared {
     resting: Mutex<room::Resting>,
     /// Releases under way in a process that does not work on jobs.
     releasing: Mutex<Vec<tokio::task::JoinHandle<()>>>,
-    /// When ended jobs were last looked through, in milliseconds since 1970.
-    kept_house: std::sync::atomic::AtomicI64,
+    /// When ended jobs are looked through next, and directories.
+    house: Mutex<housekeeping::House>,
     /// Sees to it that another process works on accepted jobs, if this one does not.
     worker: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Moves data by reference; without one there is none.
@@ -177,7 +177,7 @@ impl Engine {
                 occupied: Mutex::default(),
                 resting: Mutex::default(),
                 releasing: Mutex::default(),
-                kept_house: std::sync::atomic::AtomicI64::new(0),
+                house: Mutex::default(),
                 worker: std::sync::OnceLock::new(),
                 fetcher: std::sync::OnceLock::new(),
                 working: std::sync::atomic::AtomicBool::new(false),
@@ -236,7 +236,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn storage_fault(error: &StoreError) -> Fault {
     match error {
         StoreError::Full => Fault::new(FaultCode::StorageFull, error.to_string()),
-        StoreError::Storage(source) => {
+        StoreError::Damaged(source) | StoreError::Storage(source) => {
             tracing::error!(%source, "the job store failed");
             Fault::new(FaultCode::Internal, "the job store failed; the server's log has more")
         }

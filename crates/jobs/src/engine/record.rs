@@ -55,7 +55,7 @@ impl PlanText {
 }
 
 /// The plan in the record of the job in this directory.
-pub(super) fn read(record: &str, directory: &Path) -> io::Result<Plan> {
+pub(crate) fn read(record: &str, directory: &Path) -> io::Result<Plan> {
     Ok(match record.strip_prefix(IN_FILE) {
         Some(path) => serde_json::from_slice(&fs::read(directory.join(path))?)?,
         None => serde_json::from_str(record)?,

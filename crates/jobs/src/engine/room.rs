@@ -25,11 +25,13 @@ pub(super) struct Occupied {
     since: HashMap<JobId, u64>,
     /// What those occupy.
     added: u64,
+    /// What directories occupy that have no record.
+    lost: u64,
 }
 
 impl Occupied {
     pub(super) fn bytes(&self) -> u64 {
-        self.counted.saturating_add(self.added)
+        self.counted.saturating_add(self.added).saturating_add(self.lost)
     }
 
     /// A job occupies so much that the last count did not see.
@@ -46,8 +48,13 @@ impl Occupied {
         self.added -= self.since.remove(&job).unwrap_or_default();
     }
 
+    /// Directories without a record were counted.
+    pub(super) fn set_lost(&mut self, bytes: u64) {
+        self.lost = bytes;
+    }
+
     fn count(&mut self, counted: u64) {
-        *self = Self { counted, ..Self::default() };
+        *self = Self { counted, lost: self.lost, ..Self::default() };
     }
 }
 

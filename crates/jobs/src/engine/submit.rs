@@ -1,9 +1,9 @@
 //! Accepting work: from a plan to a durable job.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::hash::{Hash as _, Hasher as _};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ use crate::function::payload::PayloadReader;
 use crate::plan::Plan;
 use crate::program::{Placed, Placement};
 use crate::store::{ClaimRequest, NewJob, Submission};
-use crate::workspace;
+use crate::workspace::{self, Hold, Manifest};
 
 /// How long the end of a job may take from the store to those who wait for it.
 const DELIVERY_TIME: Duration = Duration::from_secs(5);
@@ -180,8 +180,9 @@ impl Shared {
         let durable = work.delivery == Delivery::Later;
         let text = PlanText::new(&work.plan).map_err(|error| not_stored(&error))?;
         let size = text.len();
-        let (record, disk) =
-            place(&directory, work.placements, text, durable, shared.directory_limits()).await?;
+        let limits = shared.directory_limits();
+        let (held, record, disk) =
+            place(&directory, work.placements, text, durable, limits).await?;
         if let Err(fault) = self.occupy(job, disk) {
             let _ = fs::remove_dir_all(&directory);
             return Err(fault);
@@ -207,8 +208,14 @@ impl Shared {
         if !durable {
             lock(&self.passing).insert(job);
         }
-        match shared.write_new(new, durable, &plan, size).await {
+        let manifest = durable.then(|| Manifest::of(&new));
+        let written = shared.write_new(new, durable, &plan, size).await;
+        drop(held);
+        match written {
             Ok(Submission::Accepted) => {
+                if let Some(manifest) = manifest {
+                    keep_manifest(directory, manifest).await;
+                }
                 if let Some(worker) = shared.worker.get() {
                     worker();
                 }
@@ -389,40 +396,52 @@ fn digest_payload(payload: &Payload, digest: &mut Xxh3) -> io::Result<()> {
 /// What is read of a payload at once.
 const DIGESTED_AT_ONCE: usize = 256 << 10;
 
+/// Notes beside a job's files what it is. After its record is written: a directory with a manifest
+/// is one of a job that was accepted.
+async fn keep_manifest(directory: PathBuf, manifest: Manifest) {
+    let write = move || {
+        if let Err(error) = manifest.write(&directory) {
+            let directory = directory.display();
+            tracing::warn!(%directory, %error, "a job's manifest was not written");
+        }
+    };
+    let _ = tokio::task::spawn_blocking(write).await;
+}
+
 /// Puts inputs into the workspace: spooled ones are moved there at their last use, arrays written
-/// in their format, archives unpacked; and a long plan beside it. Gives the plan's record, and what the
-/// job's directory holds now.
+/// in their format, archives unpacked; and a long plan beside it. The directory is held until the job
+/// has a record. Gives that too, for the plan, and what the directory holds now.
 async fn place(
     directory: &Path,
     placements: Vec<Placement>,
     plan: PlanText,
     durable: bool,
     limits: Limits,
-) -> Result<(String, u64), Fault> {
-    if placements.is_empty() && !plan.is_long() {
+) -> Result<(Option<Hold>, String, u64), Fault> {
+    if placements.is_empty() && !plan.is_long() && !durable {
         // A short call costs no file.
         let record = plan.record(directory, "", durable).map_err(|error| not_stored(&error))?;
-        return Ok((record, 0));
+        return Ok((None, record, 0));
     }
     let directory = directory.to_owned();
     let work = move || {
-        // Not one of the spare ones: those look as if a program had been started in them.
-        let mut private = DirBuilder::new();
-        let made = private.recursive(true).mode(0o700).create(workspace::work(&directory));
-        let placed = made
-            .and_then(|()| plan.record(&directory, "", durable))
-            .map_err(NotPlaced::from)
-            .and_then(|record| {
+        let held = workspace::hold(&directory)?;
+        let few = placements.is_empty() && !plan.is_long();
+        let placed =
+            plan.record(&directory, "", durable).map_err(NotPlaced::from).and_then(|record| {
+                if few {
+                    return Ok((record, 0));
+                }
                 place_all(&directory, &placements, durable, &limits)?;
                 Ok((record, workspace::disk_use(&directory)))
             });
         if placed.is_err() {
             let _ = fs::remove_dir_all(&directory);
         }
-        placed
+        placed.map(|(record, disk)| (held, record, disk))
     };
     match tokio::task::spawn_blocking(work).await {
-        Ok(Ok(placed)) => Ok(placed),
+        Ok(Ok((held, record, disk))) => Ok((Some(held), record, disk)),
         Ok(Err(NotPlaced::Refused(fault))) => Err(*fault),
         Ok(Err(NotPlaced::Io(error))) => Err(not_stored(&error)),
         Err(_) => Err(Fault::new(FaultCode::Internal, "the inputs could not be stored")),

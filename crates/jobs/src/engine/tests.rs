@@ -11,8 +11,8 @@ use std::time::Duration;
 use fishplate_contract::{JobState, Principal, SystemClock};
 
 use super::*;
-use crate::executor::StartError;
 use crate::executor::fake::FakeExecutor;
+use crate::executor::{Observation, StartError};
 use crate::plan::{JobLimits, Plan, SuccessRules};
 use crate::store::Filter;
 use crate::store::memory::MemoryStore;
@@ -209,7 +209,7 @@ async fn a_full_queue_says_when_to_try_again_and_leaves_nothing_behind() {
         assert_eq!(fault.limit.unwrap().name, "max_queued");
         assert!(fault.retry_after.is_some());
         let left = std::fs::read_dir(fixture.directory.path().join("jobs")).unwrap().count();
-        assert_eq!(left, 0, "only started jobs have directories here");
+        assert_eq!(left, 100, "those of jobs that were accepted");
     }
 }
 
@@ -277,6 +277,81 @@ async fn only_the_owner_sees_a_job() {
             Filter { owner: other, service: "s".to_owned(), state: None, after: None, limit: 10 };
         assert_eq!(engine.jobs(&filter).unwrap(), (Vec::new(), false));
         assert_eq!(engine.running(&Principal::anonymous(), "s", job).map_err(code), Ok(true));
+    }
+}
+
+/// A clock that is set by hand.
+#[derive(Default)]
+struct SetClock(std::sync::atomic::AtomicI64);
+
+impl Clock for SetClock {
+    fn now(&self) -> fishplate_contract::Timestamp {
+        fishplate_contract::Timestamp(self.0.load(std::sync::atomic::Ordering::Relaxed))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_does_not_stop_housekeeping() {
+    const DAY: i64 = 24 * 3600 * 1000;
+    let fixture = Fixture::on(MemoryStore::default(), tempfile::tempdir().unwrap(), 3);
+    let clock = Arc::new(SetClock(std::sync::atomic::AtomicI64::new(100 * DAY)));
+    let executor: Arc<dyn Executor> = Arc::<FakeExecutor>::clone(&fixture.executor);
+    let settings = Settings::new(fixture.directory.path().to_owned());
+    let store = Arc::clone(&fixture.store);
+    let engine = Engine::new(settings, store, executor, Arc::<SetClock>::clone(&clock)).unwrap();
+    engine.shared.keep_house().await;
+    clock.0.store(70 * DAY, std::sync::atomic::Ordering::Relaxed);
+    let job = engine.submit(work(None, 0)).await.unwrap().job;
+    engine.kill(&Principal::anonymous(), "s", job).await.unwrap();
+    clock.0.store(90 * DAY, std::sync::atomic::Ordering::Relaxed);
+    tokio::time::advance(Duration::from_secs(11)).await;
+    engine.shared.keep_house().await;
+    let gone = engine.running(&Principal::anonymous(), "s", job);
+    assert_eq!(gone.unwrap_err().code, FaultCode::NoSuchJob);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn directories_that_lost_their_record_are_kept_and_counted_and_others_go_at_once() {
+    let fixture = Fixture::on(MemoryStore::default(), tempfile::tempdir().unwrap(), 3);
+    let (engine, run) = fixture.running();
+    let lost = engine.submit(work(None, 0)).await.unwrap();
+    let lost_directory = engine.shared.directory(lost.job);
+    engine.wait(lost).await.unwrap();
+    std::fs::write(lost_directory.join("work/result"), vec![1; 4096]).unwrap();
+    run.abort();
+    // Another store in its place.
+    let fixture = Fixture { store: Arc::new(MemoryStore::default()), ..fixture };
+    let engine = fixture.engine();
+    let accepted = engine.submit(work(None, 0)).await.unwrap();
+    let half = engine.shared.directory(JobId::from_bytes([7; 16]));
+    std::fs::create_dir_all(half.join("work")).unwrap();
+    std::fs::write(half.join("work/input"), "half").unwrap();
+    let run = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.run(Until::Dropped).await }
+    });
+    until("they are counted", || engine.lost_jobs() == 1).await;
+    assert!(engine.disk_used() >= 4096);
+    until("what nobody accepted is gone", || !half.exists()).await;
+    engine.wait(accepted).await.unwrap();
+    assert!(lost_directory.join("work/result").exists());
+    run.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_that_was_seen_late_is_kept_from_then_on() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        let job = engine.submit(work(None, 0)).await.unwrap().job;
+        let ending = crate::executor::Ending { exit_code: Some(0), ended: 5, ..Default::default() };
+        fixture.executor.script(job, vec![Observation::Ended(Box::new(ending))]);
+        let (engine, run) = run(engine);
+        until("the end", || state(&engine, job).is_final()).await;
+        let engine = fixture.engine();
+        engine.shared.keep_house().await;
+        let record = engine.shared.find(job).unwrap().expect("it has not expired");
+        assert_eq!(record.conclusion.unwrap().ended, 5);
+        run.abort();
     }
 }
 

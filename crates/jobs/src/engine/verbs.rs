@@ -257,7 +257,8 @@ impl Engine {
         backlog
     }
 
-    /// Bytes that jobs occupy, as counted some seconds ago, and those of jobs accepted since.
+    /// Bytes that jobs occupy, as counted some seconds ago, and those of jobs accepted since; lost jobs
+    /// among them.
     pub fn disk_used(&self) -> u64 {
         lock(&self.shared.occupied).bytes()
     }
@@ -266,6 +267,11 @@ impl Engine {
         let queued = record.state == JobState::Queued;
         let waits_for = queued.then(|| self.shared.waits_for_room(record.id)).flatten();
         report(record, waits_for.as_deref())
+    }
+
+    /// How many directories have no record and were set aside, as counted some seconds ago.
+    pub fn lost_jobs(&self) -> u64 {
+        lock(&self.shared.house).lost.count
     }
 
     /// Forgets an ended job and frees its space.

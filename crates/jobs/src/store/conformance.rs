@@ -26,6 +26,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("a delivered job is discarded under its fence", discards),
     ("a lapsed lease is taken over, a live one is not", leases),
     ("a dead holder's lease lapses at once", dead_holder),
+    ("an adopted job is taken over, under a larger fence than before", adopted_are_taken_over),
     ("a job put back is claimed again under a larger fence", unclaim),
     ("killing dequeues, requests, or finds the end", kills),
     ("data is fetched by one, under a fence, and then the job is queued", fetches),
@@ -269,6 +270,18 @@ fn dead_holder(store: &dyn Store) {
     let taken = with(store, |t| t.claim(&request));
     assert_eq!(taken.len(), 2);
     assert!(taken.iter().all(|claim| claim.taken_from.is_some()));
+}
+
+fn adopted_are_taken_over(store: &dyn Store) {
+    let mut lost = job(1, "s");
+    lost.key = Some("k".to_owned());
+    assert_eq!(with(store, |t| t.newest()), None);
+    assert_eq!(with(store, |t| t.adopt(&lost, 3)), Submission::Accepted);
+    assert_eq!(with(store, |t| t.newest()), Some(Timestamp(1)));
+    assert_eq!(with(store, |t| t.adopt(&lost, 3)), Submission::Existing(lost.id));
+    let claimed = claim(store, "a", 100);
+    assert_eq!((claimed.len(), claimed[0].fence), (1, 4));
+    assert!(claimed[0].taken_from.is_some(), "whether it was started must be found out");
 }
 
 fn unclaim(store: &dyn Store) {

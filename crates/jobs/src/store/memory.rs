@@ -161,6 +161,16 @@ impl Transaction for Jobs {
         Ok(Submission::Accepted)
     }
 
+    fn adopt(&mut self, new: &NewJob, fence: u64) -> Result<Submission, StoreError> {
+        let submission = self.submit(new)?;
+        if submission == Submission::Accepted
+            && let Some(job) = self.job(new.id)
+        {
+            (job.state, job.fence) = (JobState::Running, fence);
+        }
+        Ok(submission)
+    }
+
     fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError> {
         let mut claims = Vec::new();
         for job in self.by_number.values_mut() {
@@ -349,7 +359,7 @@ impl Transaction for Jobs {
         let ended: Vec<&Job> =
             self.by_number.values().filter(|job| job.conclusion.is_some()).collect();
         let surplus = ended.len().saturating_sub(usize::try_from(keep).unwrap_or(usize::MAX));
-        let old = |job: &Job| job.conclusion.as_ref().is_some_and(|end| end.ended < before.0);
+        let old = |job: &Job| job.conclusion.as_ref().is_some_and(|end| end.kept_from() < before.0);
         let wanted = ended.iter().enumerate().filter(|(index, job)| *index < surplus || old(job));
         Ok(wanted.map(|(_, job)| job.new.id).take(1000).collect())
     }
@@ -369,6 +379,10 @@ impl Transaction for Jobs {
             queued: count(JobState::Queued),
             running: count(JobState::Running),
         })
+    }
+
+    fn newest(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        Ok(self.by_number.values().next_back().map(|job| job.new.submitted))
     }
 
     fn totals(&mut self) -> Result<Totals, StoreError> {

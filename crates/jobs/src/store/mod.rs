@@ -66,6 +66,10 @@ pub trait Transaction {
     /// Accepts a job, or finds the one that was accepted under the same key.
     fn submit(&mut self, job: &NewJob) -> Result<Submission, StoreError>;
 
+    /// Records a job whose record was lost after it may have been started: it runs, and whoever
+    /// claims next takes it over, under a larger fence than this.
+    fn adopt(&mut self, job: &NewJob, fence: u64) -> Result<Submission, StoreError>;
+
     /// Claims what this holder may work on: running jobs whose lease has lapsed, if asked for, and
     /// queued ones in the order of their submission, as far as there is room.
     fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError>;
@@ -143,6 +147,9 @@ pub trait Transaction {
 
     /// How many jobs wait and run.
     fn backlog(&mut self) -> Result<Backlog, StoreError>;
+
+    /// When the job was submitted that came last; `None` if there is none.
+    fn newest(&mut self) -> Result<Option<Timestamp>, StoreError>;
 
     /// How many jobs have ended, and what all jobs occupy, records included. Reads every one of them.
     fn totals(&mut self) -> Result<Totals, StoreError>;
@@ -381,6 +388,13 @@ pub enum StoreError {
     /// The disk is full.
     #[error("the disk that holds the job store is full; free some space there")]
     Full,
+    /// What is there is no store, or is damaged.
+    #[error(
+        "the job store is damaged: stop what uses it and restore a backup (fishplate restore), or \
+         move jobs.sqlite, jobs.sqlite-wal and jobs.sqlite-shm away; the directories of jobs stay, \
+         and `fishplate lost list` shows those without a record"
+    )]
+    Damaged(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// Anything else the storage said.
     #[error("the job store failed")]
     Storage(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -114,6 +114,18 @@ impl SqliteStore {
     }
 }
 
+impl SqliteStore {
+    /// Reads all of the store, to see whether it can be trusted. Takes about a second a gigabyte.
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`].
+    pub fn check(&self) -> Result<(), StoreError> {
+        let said: String =
+            lock(&self.reader).query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+        if said == "ok" { Ok(()) } else { Err(StoreError::Damaged(said.into())) }
+    }
+}
+
 fn connect(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
@@ -493,6 +505,17 @@ impl Transaction for Sql<'_> {
         )
     }
 
+    fn adopt(&mut self, job: &NewJob, fence: u64) -> Result<Submission, StoreError> {
+        let submission = self.submit(job)?;
+        if submission == Submission::Accepted {
+            self.execute(
+                "UPDATE jobs SET state = 'running', fence = ?2 WHERE id = ?1",
+                params![job.id.as_bytes(), fence.cast_signed()],
+            )?;
+        }
+        Ok(submission)
+    }
+
     fn fetching(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError> {
         let sql = "SELECT id FROM jobs WHERE state = 'fetching' AND holder = ?1";
         self.rows(sql, [holder], |row| id(row, 0))
@@ -553,7 +576,7 @@ impl Transaction for Sql<'_> {
                 job.as_bytes(),
                 fence.cast_signed(),
                 conclusion.state,
-                conclusion.ended,
+                conclusion.kept_from(),
                 conclusion.disk().map(signed),
                 json(conclusion)?,
             ],
@@ -679,6 +702,12 @@ impl Transaction for Sql<'_> {
         })
     }
 
+    fn newest(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        self.row("SELECT submitted FROM jobs ORDER BY number DESC LIMIT 1", [], |row| {
+            row.get(0).map(Timestamp)
+        })
+    }
+
     fn totals(&mut self) -> Result<Totals, StoreError> {
         let (ended, disk) = self
             .row(
@@ -778,9 +807,10 @@ fn unsigned(number: i64) -> u64 {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode::{DiskFull, SystemIoFailure};
+        use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase, SystemIoFailure};
         match error.sqlite_error_code() {
             Some(DiskFull) => Self::Full,
+            Some(DatabaseCorrupt | NotADatabase) => Self::Damaged(Box::new(error)),
             // A log that cannot grow shows as an IO error on some file systems.
             Some(SystemIoFailure) if is_out_of_space(&error) => Self::Full,
             _ => Self::Storage(Box::new(error)),

@@ -12,6 +12,7 @@
 //!   plan             its plan, if that is too long for its record
 //!   stdout, stderr   its log, where the plan does not redirect them into the workspace
 //!   run              the journal of the executor on this machine
+//!   manifest         what the job is, for when its record is lost
 //! ```
 //!
 //! Directories of removed jobs are kept for the next ones in `spare/` beside the jobs' common
@@ -20,16 +21,19 @@
 //! - [`prepare`]: inputs and staged files in
 //! - [`read_log`], [`progress`]: while it runs
 //! - [`collect`], [`open_output`]: outputs and the judgement of the logs
-//! - [`remove`]: all of it gone
+//! - [`remove`]: all of it gone; `removal`: what may go without a record
 
 mod arrays;
 mod beneath;
 mod collect;
 mod directories;
+mod manifest;
 mod prepare;
+mod removal;
 mod size;
 mod spare;
 mod streams;
+mod strip;
 #[cfg(test)]
 mod tests;
 
@@ -39,12 +43,17 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 pub use collect::collect;
+pub use manifest::Manifest;
 pub use prepare::{PrepareError, prepare};
 pub(crate) use prepare::{is_storage_full, make_directories};
+pub(crate) use removal::{
+    Hold, Unrecorded, hold, is_going, is_lost, listed, mark, remove_going, sweep, take_away, unmark,
+};
 pub use size::disk_use;
 pub(crate) use size::{taken_since, workspace_use};
 pub(crate) use spare::make_place as make_place_for_spares;
 pub use streams::{MOST_LOG_READ, Stream, progress, read_log};
+pub(crate) use strip::strip;
 
 use crate::plan::Plan;
 
@@ -93,6 +102,10 @@ pub fn remove(directory: &Path) -> io::Result<()> {
     if empty(&work(directory)).unwrap_or(false) && spare::put(directory) {
         return Ok(());
     }
+    remove_tree(directory)
+}
+
+fn remove_tree(directory: &Path) -> io::Result<()> {
     match std::fs::remove_dir_all(directory) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             // A program may have taken the right to write from its own directories.

@@ -11,7 +11,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::work;
+use super::{manifest, removal, work};
 
 /// Most directories kept.
 const MOST: usize = 64;
@@ -29,10 +29,16 @@ pub(super) fn take(directory: &Path) -> bool {
     let Some(place) = place(directory) else { return false };
     // Each process goes its own round, so that they seldom meet.
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    (0..TRIES).any(|_| {
+    for _ in 0..TRIES {
         let number = (start() + NEXT.fetch_add(1, Ordering::Relaxed)) % MOST;
-        fs::rename(place.join(number.to_string()), directory).is_ok()
-    })
+        match fs::rename(place.join(number.to_string()), directory) {
+            Ok(()) => return true,
+            // The job has one.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => return false,
+            Err(_) => {}
+        }
+    }
+    false
 }
 
 /// Turns the directory of a job into a spare one, if it can pass for new. The workspace in it is
@@ -43,6 +49,7 @@ pub(super) fn put(directory: &Path) -> bool {
     if !renew(directory).unwrap_or(false) {
         return false;
     }
+    removal::unmark(directory);
     (0..TRIES).any(|_| {
         let number = NEXT.fetch_add(1, Ordering::Relaxed) % MOST;
         // Fails if there is one: a directory replaces an empty one only.
@@ -52,7 +59,7 @@ pub(super) fn put(directory: &Path) -> bool {
 
 /// Makes a directory as if it were new; `false` if a program changed more of it than its contents.
 fn renew(directory: &Path) -> io::Result<bool> {
-    let mut logs = Vec::new();
+    let (mut logs, mut manifest) = (Vec::new(), None);
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let metadata = entry.metadata()?;
@@ -65,6 +72,9 @@ fn renew(directory: &Path) -> io::Result<bool> {
                 if metadata.len() > 0 {
                     logs.push(entry.path());
                 }
+            }
+            Some(name) if manifest::is_manifest(name) && metadata.is_file() => {
+                manifest = Some(entry.path());
             }
             _ => return Ok(false),
         }
@@ -79,7 +89,7 @@ fn renew(directory: &Path) -> io::Result<bool> {
             nix::unistd::truncate(&log, 0)?;
         }
     }
-    Ok(true)
+    manifest.map_or(Ok(true), |manifest| fs::remove_file(manifest).map(|()| true))
 }
 
 /// Cuts a journal to an empty line, which means nothing in it. Not to nothing: ext4 takes a file

@@ -47,6 +47,33 @@ fn problem(directory: &TempDir, rule: OutputRule) -> String {
 }
 
 #[test]
+fn what_filled_the_disk_goes_and_the_heads_of_the_log_stay() {
+    let directory = place();
+    let root = work(directory.path());
+    let plan = Plan { stdout: Some("logs/out".to_owned()), ..plan() };
+    for made in ["logs/more", "closed/below"] {
+        fs::create_dir_all(root.join(made)).unwrap();
+    }
+    for file in ["big", "logs/out", "logs/other", "closed/below/x"] {
+        fs::write(root.join(file), vec![b'x'; 100_000]).unwrap();
+    }
+    symlink("/etc/passwd", root.join("link")).unwrap();
+    fs::write(directory.path().join("stderr"), "short").unwrap();
+    fs::create_dir(directory.path().join("packed")).unwrap();
+    fs::write(directory.path().join("run"), "{}\n").unwrap();
+    strip(&plan, directory.path()).unwrap();
+    let mut left = Vec::new();
+    size::walk(directory.path(), &mut |path, metadata| {
+        left.push((path.to_str().unwrap().to_owned(), metadata.len()));
+    });
+    left.sort();
+    let expected = [("run", 3), ("stderr", 5), ("work/logs/out", 65536)];
+    assert_eq!(left, expected.map(|(path, len)| (path.to_owned(), len)));
+    assert!(!directory.path().join("packed").exists());
+    strip(&plan, directory.path()).unwrap();
+}
+
+#[test]
 fn a_workspace_can_be_prepared_again() {
     let directory = tempfile::tempdir().unwrap();
     let mut plan = plan();

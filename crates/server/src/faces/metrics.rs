@@ -52,6 +52,7 @@ pub struct Metrics {
     queued: Gauge<i64, AtomicI64>,
     running: Gauge<i64, AtomicI64>,
     disk: Gauge<i64, AtomicI64>,
+    lost: Gauge<i64, AtomicI64>,
     pool: Gauge<i64, AtomicI64>,
 }
 
@@ -143,14 +144,17 @@ impl Metrics {
         let disk = Gauge::default();
         registry.register_with_unit(
             "jobs_disk",
-            "What ended jobs occupy",
+            "What ended jobs occupy, and directories of jobs that lost their record",
             Unit::Bytes,
             disk.clone(),
         );
+        let lost = Gauge::default();
+        let help = "Directories of jobs that lost their record and are set aside";
+        registry.register("jobs_lost", help, lost.clone());
         data.register(&mut registry);
         let pool = Gauge::default();
         registry.register_with_unit("pool_size", "Data in the pool", Unit::Bytes, pool.clone());
-        Self { pool, registry, calls, durations, connections, queued, running, disk }
+        Self { pool, registry, calls, durations, connections, queued, running, disk, lost }
     }
 }
 
@@ -203,6 +207,7 @@ impl Host {
         self.metrics.queued.set(gauge(backlog.queued));
         self.metrics.running.set(gauge(backlog.running));
         self.metrics.disk.set(gauge(self.engine.disk_used()));
+        self.metrics.lost.set(gauge(self.engine.lost_jobs()));
         if let Ok(bytes) = self.data.pool.total() {
             self.metrics.pool.set(gauge(bytes));
         }

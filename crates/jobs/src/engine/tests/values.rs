@@ -35,7 +35,8 @@ async fn a_long_plan_is_a_file_of_its_job_and_is_read_again_from_there() {
         assert_eq!(engine.plan(job).unwrap(), long);
         assert_eq!(state(&engine, job), JobState::Queued);
         // A short one costs no file.
-        let job = engine.submit(work(None, 0)).await.unwrap().job;
+        let short = NewWork { delivery: Delivery::Now, ..work(None, 0) };
+        let job = engine.submit(short).await.unwrap().job;
         assert!(!engine.shared.directory(job).exists());
         assert_eq!(engine.plan(job).unwrap(), plan());
         drop(engine);
@@ -153,5 +154,20 @@ async fn a_job_that_is_killed_while_its_start_fails_does_not_wait_for_room_first
         engine.shared.unclaim(job, claims[0].fence, rest).await;
         let ended = engine.wait(accepted).await.unwrap();
         assert_eq!(ended.conclusion.state(), JobState::Killed);
+    }
+}
+
+#[tokio::test]
+async fn a_long_plan_is_found_again_when_the_record_of_its_job_was_lost() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        let long = Plan { arguments: vec!["x".repeat(100 << 10)], ..plan() };
+        let job = engine.submit(NewWork { plan: long.clone(), ..work(None, 0) }).await.unwrap().job;
+        drop(engine);
+        let empty = MemoryStore::default();
+        crate::lost::adopt(fixture.directory.path(), &empty, job).unwrap();
+        let again = Fixture { store: Arc::new(empty), ..fixture };
+        assert_eq!(recorded(&again, job), "@plan");
+        assert_eq!(again.engine().plan(job).unwrap(), long);
     }
 }

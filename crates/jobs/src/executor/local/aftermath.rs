@@ -142,6 +142,40 @@ fn running(started: i64) -> Observation {
     Observation::Running { started: Timestamp(started) }
 }
 
+/// What a job's directory tells of its program, without anybody being asked or ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Trail {
+    /// It was certainly not started.
+    NotStarted,
+    /// It runs, or is about to.
+    Running,
+    /// It has ended, and this was seen of it.
+    Ended(Box<Ending>),
+    /// It was started, or may have been, and nobody saw its end.
+    Unknown,
+}
+
+/// Reads the trail of a job, and the fence under which it was last worked on.
+///
+/// # Errors
+/// If its journal can't be read.
+pub fn trail(directory: &Path) -> std::io::Result<(Trail, u64)> {
+    let Some(Reading { run, held }) = journal::read(directory)? else {
+        return Ok((Trail::NotStarted, 0));
+    };
+    let Some(run) = run else {
+        return Ok((if held { Trail::Running } else { Trail::NotStarted }, 0));
+    };
+    let trail = match run.phase {
+        Phase::Ended(ending) => Trail::Ended(ending),
+        _ if held => Trail::Running,
+        Phase::Refused(_) | Phase::Preparing => Trail::NotStarted,
+        Phase::Started { program, .. } if program.is_alive() => Trail::Running,
+        Phase::Started { .. } | Phase::Intent => Trail::Unknown,
+    };
+    Ok((trail, run.author.fence))
+}
+
 /// Whether a job was started.
 #[derive(Debug, PartialEq)]
 pub(super) enum Trace {

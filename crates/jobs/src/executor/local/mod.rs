@@ -44,6 +44,7 @@ use self::message::{Ask, PostingRef, Reply};
 use self::witness::Witness;
 use super::{BoxFuture, Ending, Executor, Handle, Located, Observation, Order, StartError};
 
+pub use self::aftermath::{Trail, trail};
 pub use self::keeper::keeper_main;
 
 /// How a [`LocalExecutor`] works.

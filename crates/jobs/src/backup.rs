@@ -1,0 +1,315 @@
+//! The jobs of a data directory as they are at one moment, in another place; and there as jobs again.
+//!
+//! What has ended never changes, and goes in two steps, its record first: so a directory is whole if
+//! its record is still there after it was brought. What has not ended is none of a backup's: its
+//! files are being written, and to run it again where it was restored could run it twice. There it is
+//! `unknown`.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr as _;
+use std::time::Duration;
+
+use fishplate_contract::{FaultCode, JobId, JobState, Timestamp};
+use fishplate_data::backup::{Bringing, Sharing, close_whole, copy_database};
+use rusqlite::{Connection, params};
+
+use crate::conclusion::Conclusion;
+use crate::store::sqlite::SqliteStore;
+use crate::store::{Store as _, StoreError};
+use crate::workspace;
+
+/// Jobs that were brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Jobs {
+    /// Those that had ended.
+    pub ended: u64,
+    /// Those that had not, and are unknown in the copy.
+    pub unfinished: u64,
+}
+
+/// Why jobs were not brought.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The disk.
+    #[error("can't bring the files of a job to {}", path.display())]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl From<rusqlite::Error> for BackupError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// Brings the store of `data` and the directories of jobs that have ended into `to`, where neither is
+/// yet. Servers go on meanwhile.
+///
+/// # Errors
+/// If something can't be read or written.
+pub fn backup(
+    data: &Path,
+    to: &Path,
+    now: Timestamp,
+    bringing: &mut Bringing<'_>,
+) -> Result<Jobs, BackupError> {
+    let path = to.join("jobs.sqlite");
+    let failed = |source| BackupError::Io { path: to.to_owned(), source };
+    let live = SqliteStore::open(&data.join("jobs.sqlite"))?;
+    copy_database(&data.join("jobs.sqlite"), &path)?;
+    let copy = Connection::open(&path)?;
+    let ended = ended(&copy)?;
+    let mut jobs = Jobs { ended: 0, unfinished: conclude_unfinished(&copy, now)? };
+    fs::create_dir_all(to.join("jobs")).map_err(failed)?;
+    for job in ended {
+        let name = job.to_string();
+        let (from, target) = (data.join("jobs").join(&name), to.join("jobs").join(&name));
+        let before = bringing.brought;
+        let brought = bring(&from, &target, bringing);
+        let mut is_there = false;
+        live.read(&mut |t| t.find(job).map(|found| is_there = found.is_some()))?;
+        if is_there {
+            brought.map_err(failed)?;
+            jobs.ended += 1;
+        } else {
+            // Removed while we were at it, maybe in part.
+            bringing.brought = before;
+            let _ = fs::remove_dir_all(&target);
+            copy.execute("DELETE FROM jobs WHERE id = ?1", [job.as_bytes()])?;
+        }
+    }
+    close_whole(copy)?;
+    Ok(jobs)
+}
+
+/// How often a directory is begun anew in which something is renamed meanwhile: an output's file that
+/// is made when somebody asks for it.
+const TRIES: usize = 20;
+
+/// Brings a directory, if there is one.
+fn bring(from: &Path, to: &Path, bringing: &mut Bringing<'_>) -> io::Result<()> {
+    let before = bringing.brought;
+    for tries in 1.. {
+        match bringing.tree(from, to, |_: &Metadata| Sharing::Link) {
+            Ok(()) => {
+                // It may be about to go where it comes from.
+                workspace::unmark(to);
+                return Ok(());
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound || tries == TRIES => {
+                return Err(error);
+            }
+            Err(_) => {}
+        }
+        bringing.brought = before;
+        let _ = fs::remove_dir_all(to);
+        if !from.exists() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What has not ended is not run again from a copy.
+fn conclude_unfinished(copy: &Connection, now: Timestamp) -> Result<u64, BackupError> {
+    let why = "the server was restored from a backup that was made before the job had ended: \
+               whether it has ended since can't be told; send it again if its results are needed";
+    let end = Conclusion::without_ending(JobState::Unknown, FaultCode::OutcomeUnknown, why, now);
+    let text = serde_json::to_string(&end).map_err(|error| StoreError::Storage(error.into()))?;
+    let unfinished = copy.execute(
+        "UPDATE jobs SET state = ?1, ended = ?2, conclusion = ?3 WHERE ended IS NULL",
+        params![end.state, end.ended, text],
+    )?;
+    Ok(unfinished as u64)
+}
+
+fn ended(copy: &Connection) -> Result<Vec<JobId>, BackupError> {
+    let mut jobs = copy.prepare("SELECT id FROM jobs WHERE ended IS NOT NULL ORDER BY number")?;
+    let jobs = jobs.query_map([], |row| row.get(0).map(JobId::from_bytes))?;
+    Ok(jobs.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Makes jobs that were brought into a data directory ones of that: `data` is where they will be.
+/// What is kept for so long from its end on, is kept that much longer.
+///
+/// # Errors
+/// If the store is damaged or can't be written.
+pub fn settle(store: &Path, data: &Path, by: Duration) -> Result<(), BackupError> {
+    SqliteStore::open(store)?.check()?;
+    let store = Connection::open(store)?;
+    let directories = data.join("jobs");
+    let directories = directories.to_str().ok_or_else(|| BackupError::Io {
+        path: directories.clone(),
+        source: io::Error::other("its name is not UTF-8"),
+    })?;
+    store.execute(
+        "UPDATE jobs SET directory = ?1 || '/' || lower(hex(id)), ended = ended + ?2",
+        params![directories, i64::try_from(by.as_millis()).unwrap_or(i64::MAX)],
+    )?;
+    Ok(close_whole(store)?)
+}
+
+/// Brings the directories of a backup into a data directory.
+///
+/// # Errors
+/// If something can't be read or written.
+pub fn restore(from: &Path, to: &Path, bringing: &mut Bringing<'_>) -> Result<u64, BackupError> {
+    let failed = |source| BackupError::Io { path: to.to_owned(), source };
+    bringing
+        .file(&from.join("jobs.sqlite"), &to.join("jobs.sqlite"), Sharing::Copy)
+        .map_err(failed)?;
+    fs::create_dir_all(to.join("jobs")).map_err(failed)?;
+    let mut count = 0;
+    for entry in fs::read_dir(from.join("jobs")).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        let Some(name) = name.to_str().filter(|name| JobId::from_str(name).is_ok()) else {
+            continue;
+        };
+        let (from, to) = (from.join("jobs").join(name), to.join("jobs").join(name));
+        bringing.tree(&from, &to, |_: &Metadata| Sharing::Link).map_err(failed)?;
+        count += 1;
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use fishplate_contract::Principal;
+
+    use super::*;
+    use crate::store::{ClaimRequest, NewJob, Transaction};
+
+    fn new(data: &Path, n: u8) -> NewJob {
+        let id = JobId::from_bytes([n; 16]);
+        NewJob {
+            id,
+            service: "s".to_owned(),
+            operation: "call".to_owned(),
+            owner: Principal::anonymous(),
+            key: None,
+            fingerprint: 0,
+            plan: "{}".to_owned(),
+            disk: 0,
+            directory: data.join("jobs").join(id.to_string()),
+            max_running: 9,
+            max_queued: 9,
+            submitted: Timestamp(1),
+            fetching: false,
+            boot: None,
+        }
+    }
+
+    fn write(store: &SqliteStore, mut work: impl FnMut(&mut dyn Transaction)) {
+        store
+            .transact(true, &mut |t| {
+                work(t);
+                Ok(())
+            })
+            .unwrap();
+    }
+
+    /// A data directory with jobs 1, 2 and 3, of which the last has not ended.
+    fn data() -> (tempfile::TempDir, SqliteStore) {
+        let data = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(&data.path().join("jobs.sqlite")).unwrap();
+        let request = ClaimRequest {
+            holder: "h".to_owned(),
+            now: Timestamp(1),
+            lease: Duration::from_secs(10),
+            max_running: 9,
+            dead: Vec::new(),
+            take_over: false,
+            resting: Vec::new(),
+        };
+        for n in 1..=3 {
+            let job = new(data.path(), n);
+            fs::create_dir_all(job.directory.join("work")).unwrap();
+            for file in ["a", "b"] {
+                fs::write(job.directory.join("work").join(file), [n; 100]).unwrap();
+            }
+            write(&store, |t| {
+                t.submit(&job).unwrap();
+                let fence = t.claim(&request).unwrap()[0].fence;
+                let mut end = Conclusion::without_ending(
+                    JobState::Done,
+                    FaultCode::Internal,
+                    "",
+                    Timestamp(5),
+                );
+                end.fault = None;
+                if n < 3 {
+                    let _ = t.conclude(job.id, fence, &end).unwrap();
+                }
+            });
+        }
+        (data, store)
+    }
+
+    /// Backs up while `removed` is removed as soon as a first file was brought.
+    fn backed_up(removed: Option<u8>) -> (Jobs, tempfile::TempDir) {
+        let (data, store) = data();
+        let to = tempfile::tempdir().unwrap();
+        let mut removed = removed.map(|n| new(data.path(), n));
+        let mut progress = |_| {
+            let Some(job) = removed.take() else { return };
+            workspace::mark(&job.directory);
+            write(&store, |t| assert!(t.remove(job.id).unwrap()));
+            workspace::remove(&job.directory).unwrap();
+        };
+        let mut bringing = Bringing::new(&mut progress);
+        let jobs = backup(data.path(), to.path(), Timestamp(9), &mut bringing).unwrap();
+        (jobs, to)
+    }
+
+    #[test]
+    fn what_has_ended_is_there_and_the_rest_is_unknown() {
+        let (jobs, to) = backed_up(None);
+        assert_eq!(jobs, Jobs { ended: 2, unfinished: 1 });
+        let elsewhere = Path::new("/elsewhere");
+        let path = to.path().join("jobs.sqlite");
+        settle(&path, elsewhere, Duration::from_millis(100)).unwrap();
+        let store = SqliteStore::open(&path).unwrap();
+        for n in 1..=3 {
+            let job = new(elsewhere, n);
+            let mut found = None;
+            store.read(&mut |t| t.find(job.id).map(|record| found = record)).unwrap();
+            let record = found.unwrap();
+            let state = if n < 3 { JobState::Done } else { JobState::Unknown };
+            assert_eq!((record.state, record.directory), (state, job.directory));
+            let file = to.path().join("jobs").join(job.id.to_string()).join("work/b");
+            assert_eq!(fs::read(file).ok(), (n < 3).then(|| vec![n; 100]));
+        }
+        // It expires as much later as it was restored later.
+        let expired = |before: i64| {
+            let mut found = Vec::new();
+            let read = &mut |t: &mut dyn Transaction| {
+                t.expired(Timestamp(before), 9).map(|jobs| found = jobs)
+            };
+            store.read(read).unwrap();
+            found.len()
+        };
+        assert_eq!((expired(105), expired(106)), (0, 2));
+    }
+
+    #[test]
+    fn what_is_removed_meanwhile_is_not_there_in_part() {
+        for gone in [1, 2] {
+            let (jobs, to) = backed_up(Some(gone));
+            assert_eq!(jobs.ended, 1, "{gone}");
+            let store = SqliteStore::open(&to.path().join("jobs.sqlite")).unwrap();
+            let job = new(to.path(), gone);
+            let mut found = true;
+            store.read(&mut |t| t.find(job.id).map(|record| found = record.is_some())).unwrap();
+            assert!(!found && !job.directory.exists(), "{gone}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Jobs whose record was lost: the store was lost, emptied, cut, or an older one was put in its place,
+//! and the directories have stayed. They are set aside where they are, so that the right store finds
+//! them again; an operator lists them, and adopts or discards them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr as _;
+
+use fishplate_contract::{JobId, Timestamp};
+
+use crate::engine::record;
+use crate::executor::local::{Trail, trail};
+use crate::store::{NewJob, Store, StoreError, Submission};
+use crate::workspace::{self, Manifest, Unrecorded};
+
+/// Directories that are looked at between two that others may read the store.
+const AT_ONCE: usize = 256;
+
+/// A directory whose record was lost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LostJob {
+    /// The job.
+    pub id: JobId,
+    /// Where its files are.
+    pub directory: PathBuf,
+    /// What it was, if it can be told.
+    pub manifest: Option<Manifest>,
+    /// How far its program got.
+    pub trail: Trail,
+    /// When its directory was last changed.
+    pub changed: Timestamp,
+    /// Bytes that it occupies.
+    pub size: u64,
+}
+
+/// Why something could not be done with a lost job.
+#[derive(Debug, thiserror::Error)]
+pub enum LostError {
+    /// There is no directory of that name.
+    #[error("there is no directory of job {0}; `fishplate lost list` lists those without a record")]
+    NotThere(JobId),
+    /// It is as it should be.
+    #[error("job {0} has its record: it is not lost")]
+    Recorded(JobId),
+    /// Nobody can tell whose it was.
+    #[error(
+        "nothing tells what job {0} was: it was a call that nobody could ask for again, or of an \
+         earlier version; take what you need from {directory}, then discard it",
+        directory = .1.display()
+    )]
+    Unknown(JobId, PathBuf),
+    /// It is still in use.
+    #[error("the program of job {0} still runs: adopt it, or end its processes first")]
+    Running(JobId),
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The disk.
+    #[error("can't {what} {}", path.display())]
+    Io {
+        /// What could not be done.
+        what: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What is set aside.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Lost {
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+    /// What seems to have happened to the store.
+    pub(crate) why: &'static str,
+}
+
+/// What a look through the directories did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Swept {
+    /// Directories that were removed.
+    pub(crate) removed: u64,
+    pub(crate) lost: Lost,
+}
+
+/// Looks at every directory that has no record: removes what may go, and counts the others. Where
+/// the store can't be read, nothing happens.
+pub(crate) fn sweep(data: &Path, store: &dyn Store) -> Result<Swept, LostError> {
+    let mut swept = Swept::default();
+    let mut newest = Timestamp(i64::MIN);
+    for (job, directory) in unrecorded(data, store)? {
+        let recorded = || !matches!(is_recorded(store, job), Ok(false));
+        match workspace::sweep(&directory, &recorded) {
+            Err(error) => {
+                let directory = directory.display();
+                tracing::warn!(%directory, %error, "what a kill has left can't be removed");
+            }
+            Ok(Unrecorded::Removed) => swept.removed += 1,
+            Ok(Unrecorded::InUse) => {}
+            Ok(Unrecorded::Lost) => {
+                swept.lost.count += 1;
+                swept.lost.bytes += workspace::disk_use(&directory);
+                newest = newest.max(submitted(&directory));
+            }
+        }
+    }
+    if swept.lost.count > 0 {
+        let mut known = None;
+        store.read(&mut |t| t.newest().map(|found| known = found))?;
+        swept.lost.why = match known {
+            None => "the job store is new or empty, so jobs.sqlite was lost or replaced",
+            Some(known) if known < newest => {
+                "the job store is older than they are, so an older one was put in its place, or \
+                 its log was cut"
+            }
+            Some(_) => "the job store knows younger ones, so it was damaged, or put together anew",
+        };
+    }
+    Ok(swept)
+}
+
+/// The jobs whose record was lost, the last changed first. Without a store, all are lost.
+///
+/// # Errors
+/// If the directories or the store can't be read.
+pub fn list(data: &Path, store: Option<&dyn Store>) -> Result<Vec<LostJob>, LostError> {
+    let unrecorded = match store {
+        Some(store) => unrecorded(data, store)?,
+        None => directories(data)?.0,
+    };
+    let mut lost = Vec::new();
+    for (id, directory) in unrecorded {
+        if !workspace::is_lost(&directory) {
+            continue;
+        }
+        // Its record may have come just now.
+        if let Some(store) = store
+            && is_recorded(store, id)?
+        {
+            continue;
+        }
+        lost.push(describe(id, directory)?);
+    }
+    lost.sort_by_key(|job| std::cmp::Reverse((job.changed, job.id)));
+    Ok(lost)
+}
+
+/// Gives a lost job a record again, so that its owner has it as before: a server on this data
+/// directory takes it over at once, or the next that is started. What has ended is judged; what runs
+/// goes on; what was never started is queued.
+///
+/// # Errors
+/// If there is no such job, it has a record, or nothing tells what it was.
+pub fn adopt(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, LostError> {
+    let lost = find(data, store, job)?;
+    let unknown = || LostError::Unknown(job, lost.directory.clone());
+    let manifest = lost.manifest.clone().ok_or_else(unknown)?;
+    let plan = record::read(&manifest.plan, &lost.directory).map_err(|_| unknown())?;
+    let (_, fence) =
+        trail(&lost.directory).map_err(failed("read the journal in", &lost.directory))?;
+    let mut new = NewJob {
+        id: job,
+        service: manifest.service.clone(),
+        operation: manifest.operation.clone(),
+        owner: manifest.owner(),
+        key: manifest.key.clone(),
+        fingerprint: manifest.fingerprint,
+        plan: manifest.plan.clone(),
+        disk: lost.size,
+        directory: lost.directory.clone(),
+        max_running: manifest.max_running,
+        max_queued: u32::MAX,
+        fetching: plan.fetches().next().is_some(),
+        submitted: manifest.submitted(),
+        boot: None,
+    };
+    let mut recorded = false;
+    store.transact(true, &mut |t| {
+        recorded = t.find(job)?.is_some();
+        if recorded {
+            return Ok(());
+        }
+        // Under a journal, only a claim with a larger fence may start it.
+        let adopt = |t: &mut dyn crate::store::Transaction, new: &NewJob| match fence {
+            0 => t.submit(new),
+            fence => t.adopt(new, fence),
+        };
+        if adopt(t, &new)? != Submission::Accepted {
+            // Its caller has sent it again under the same key.
+            new.key = None;
+            adopt(t, &new)?;
+        }
+        Ok(())
+    })?;
+    if recorded { Err(LostError::Recorded(job)) } else { Ok(lost) }
+}
+
+/// Removes a lost job and all of its files.
+///
+/// # Errors
+/// If there is no such job, it has a record, or its program runs.
+pub fn discard(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, LostError> {
+    let lost = find(data, store, job)?;
+    if lost.trail == Trail::Running {
+        return Err(LostError::Running(job));
+    }
+    match workspace::take_away(&lost.directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(LostError::NotThere(job)),
+        done => done.map(|()| lost.clone()).map_err(failed("remove", &lost.directory)),
+    }
+}
+
+fn find(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, LostError> {
+    if is_recorded(store, job)? {
+        return Err(LostError::Recorded(job));
+    }
+    let directory = data.join("jobs").join(job.to_string());
+    if !directory.is_dir() {
+        return Err(LostError::NotThere(job));
+    }
+    describe(job, directory)
+}
+
+fn describe(id: JobId, directory: PathBuf) -> Result<LostJob, LostError> {
+    let (trail, _) = trail(&directory).map_err(failed("read the journal in", &directory))?;
+    Ok(LostJob {
+        id,
+        manifest: Manifest::read(&directory),
+        trail,
+        changed: changed(&directory),
+        size: workspace::disk_use(&directory),
+        directory,
+    })
+}
+
+/// When a job was submitted, or its directory changed.
+fn submitted(directory: &Path) -> Timestamp {
+    Manifest::read(directory).map_or_else(|| changed(directory), |manifest| manifest.submitted())
+}
+
+/// The last change of a directory or its journal.
+fn changed(directory: &Path) -> Timestamp {
+    let modified = |path: &Path| fs::symlink_metadata(path).and_then(|it| it.modified()).ok();
+    let latest = modified(directory).max(modified(&directory.join("run")));
+    let since = latest.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    Timestamp(since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)))
+}
+
+type Directories = Vec<(JobId, PathBuf)>;
+
+/// Directories that had no record when they were looked at.
+fn unrecorded(data: &Path, store: &dyn Store) -> Result<Directories, LostError> {
+    let (directories, going) = directories(data)?;
+    for directory in going {
+        // Whoever removes it goes on, or was killed.
+        workspace::remove_going(&directory).map_err(failed("remove", &directory))?;
+    }
+    let mut found = Vec::new();
+    for some in directories.chunks(AT_ONCE) {
+        store.read(&mut |t| {
+            for (job, directory) in some {
+                if t.find(*job)?.is_none() {
+                    found.push((*job, directory.clone()));
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(found)
+}
+
+/// Directories of jobs, and those that are being removed.
+fn directories(data: &Path) -> Result<(Directories, Vec<PathBuf>), LostError> {
+    let jobs = data.join("jobs");
+    let listed = match workspace::listed(&jobs) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        listed => listed.map_err(failed("list", &jobs))?,
+    };
+    let (mut directories, mut going) = (Vec::new(), Vec::new());
+    for (name, path) in listed {
+        if workspace::is_going(&name) {
+            going.push(path);
+        } else if let Ok(job) = JobId::from_str(&name) {
+            directories.push((job, path));
+        }
+    }
+    Ok((directories, going))
+}
+
+fn is_recorded(store: &dyn Store, job: JobId) -> Result<bool, StoreError> {
+    let mut recorded = false;
+    store.read(&mut |t| t.find(job).map(|found| recorded = found.is_some()))?;
+    Ok(recorded)
+}
+
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LostError {
+    let path = path.to_owned();
+    move |source| LostError::Io { what, path, source }
+}

@@ -1,0 +1,315 @@
+//! A data directory as it is at one moment, in another place, and back: its jobs, its pool, its
+//! sessions. What is on its way (messages, uploads, fetches) is none of it.
+//!
+//! ```text
+//! DIR/jobs.sqlite, jobs/    jobs that had ended
+//! DIR/pool/                 the pool
+//! DIR/sessions/             sessions and their key
+//! DIR/backup.json           when, and how many: written last, so that half a backup is none
+//! ```
+
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fishplate_contract::{Clock as _, SystemClock, Timestamp};
+use fishplate_data::backup::{Bringing, Brought, Sharing};
+use fishplate_data::session::{self, SessionError};
+use fishplate_data::{Pool, PoolError, PoolSettings};
+use fishplate_jobs::backup as jobs;
+use fishplate_jobs::store::sqlite::SqliteStore;
+use fishplate_jobs::store::{Store as _, StoreError, Totals};
+use serde::{Deserialize, Serialize};
+
+/// The file that makes a directory a backup.
+const NOTE: &str = "backup.json";
+
+/// The version of what a backup looks like.
+const VERSION: u32 = 1;
+
+/// Where a data directory is put together that is being restored, in it.
+const UNFINISHED: &str = ".restoring";
+
+/// What of a directory does not count: the top of a file system has it.
+const OF_THE_SYSTEM: &str = "lost+found";
+
+/// What a backup is of, and what is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backup {
+    version: u32,
+    made: i64,
+    /// Jobs that had ended.
+    pub jobs: u64,
+    /// Jobs that had not: in the backup they are unknown.
+    pub unfinished: u64,
+    /// Objects of the pool.
+    pub objects: u64,
+    /// Sessions.
+    pub sessions: u64,
+    /// Bytes of all files.
+    pub size: u64,
+}
+
+impl Backup {
+    /// When it was made.
+    pub fn made(&self) -> Timestamp {
+        Timestamp(self.made)
+    }
+}
+
+/// Why there is no backup, or nothing was restored.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// There is nothing to be backed up.
+    #[error(
+        "there is no job store in {}: no server has kept state there; --data tells another place",
+        .0.display()
+    )]
+    NoData(PathBuf),
+    /// Something is there that would be mixed with it.
+    #[error("{} is not empty: name a directory that is not there yet, or an empty one", .0.display())]
+    Occupied(PathBuf),
+    /// There is no backup, or half of one.
+    #[error(
+        "{} is no backup, or one that was broken off: `fishplate backup` writes {NOTE} at its end",
+        .0.display()
+    )]
+    NoBackup(PathBuf),
+    /// A newer version made it.
+    #[error("the backup is of version {0}, and this fishplate knows {VERSION}: use a newer one")]
+    Newer(u32),
+    /// Jobs.
+    #[error(transparent)]
+    Jobs(#[from] jobs::BackupError),
+    /// The pool.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// Sessions.
+    #[error(transparent)]
+    Sessions(#[from] SessionError),
+    /// The disk.
+    #[error("can't {what} {}", path.display())]
+    Io {
+        /// What could not be done.
+        what: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+impl BackupError {
+    /// Whether there was no room on the disk.
+    pub fn is_storage_full(&self) -> bool {
+        if let Self::Jobs(jobs::BackupError::Store(StoreError::Full))
+        | Self::Pool(PoolError::Full { .. })
+        | Self::Sessions(SessionError::Full { .. }) = self
+        {
+            return true;
+        }
+        let full = |it: &io::Error| {
+            matches!(it.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+        };
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            if error.downcast_ref().is_some_and(full) {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+}
+
+/// What a backup will bring, about, in bytes: for whoever shows progress.
+pub fn size(data: &Path, pool: &Path) -> u64 {
+    let mut totals = Totals::default();
+    let store = data.join("jobs.sqlite");
+    if store.exists()
+        && let Ok(store) = SqliteStore::open(&store)
+    {
+        let _ = store.read(&mut |t| t.totals().map(|found| totals = found));
+    }
+    let pool = open_pool(pool).ok().flatten().and_then(|pool| pool.total().ok());
+    totals.disk + pool.unwrap_or(0)
+}
+
+/// Backs a data directory up while servers work on it.
+///
+/// # Errors
+/// [`BackupError`]; then `to` is as it was before.
+pub fn backup(
+    data: &Path,
+    pool: &Path,
+    to: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Backup, Brought), BackupError> {
+    if !data.join("jobs.sqlite").exists() {
+        return Err(BackupError::NoData(data.to_owned()));
+    }
+    within(to, |to| {
+        let now = SystemClock.now();
+        let mut bringing = Bringing::new(progress);
+        let jobs = jobs::backup(data, to, now, &mut bringing)?;
+        let objects = match open_pool(pool)? {
+            Some(pool) => pool.backup(&to.join("pool"), &mut bringing)?,
+            None => 0,
+        };
+        let sessions = match data.join("sessions") {
+            there if there.is_dir() => {
+                session::backup(&there, &to.join("sessions"), &mut bringing)?
+            }
+            _ => 0,
+        };
+        let made = Backup {
+            version: VERSION,
+            made: now.0,
+            jobs: jobs.ended,
+            unfinished: jobs.unfinished,
+            objects,
+            sessions,
+            size: bringing.brought.bytes,
+        };
+        sync(to)?;
+        let note = to.join(NOTE);
+        serde_json::to_vec(&made)
+            .map_err(io::Error::from)
+            .and_then(|text| fs::write(&note, text))
+            .map_err(failed("write", &note))?;
+        sync(to)?;
+        Ok((made, bringing.brought))
+    })
+}
+
+/// What a backup says of itself.
+///
+/// # Errors
+/// If it is none.
+pub fn read(from: &Path) -> Result<Backup, BackupError> {
+    let text = fs::read(from.join(NOTE)).map_err(|_| BackupError::NoBackup(from.to_owned()))?;
+    let made: Backup =
+        serde_json::from_slice(&text).map_err(|_| BackupError::NoBackup(from.to_owned()))?;
+    if made.version > VERSION { Err(BackupError::Newer(made.version)) } else { Ok(made) }
+}
+
+/// Makes a data directory of a backup. What was to live for so long when the backup was made lives
+/// for that long from now on.
+///
+/// # Errors
+/// [`BackupError`]; then there is no data directory.
+pub fn restore(
+    from: &Path,
+    data: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Backup, Brought), BackupError> {
+    let made = read(from)?;
+    within(data, |data| {
+        let mut bringing = Bringing::new(progress);
+        let by = SystemClock.now().since(made.made());
+        // In a place of its own until it is whole: nobody serves half of it.
+        let new = data.join(UNFINISHED);
+        make_private(&new)?;
+        jobs::restore(from, &new, &mut bringing)?;
+        jobs::settle(&new.join("jobs.sqlite"), data, by)?;
+        restore_data(from, &new, by, &mut bringing)?;
+        sync(&new)?;
+        // The store last: without one there is no job that misses its files.
+        for part in ["sessions", "pool", "jobs", "jobs.sqlite"] {
+            let (new, path) = (new.join(part), data.join(part));
+            if new.exists() {
+                fs::rename(&new, &path).map_err(failed("make", &path))?;
+            }
+        }
+        fs::remove_dir_all(&new).map_err(failed("remove", &new))?;
+        sync(data)?;
+        Ok((made, bringing.brought))
+    })
+}
+
+fn restore_data(
+    from: &Path,
+    new: &Path,
+    by: Duration,
+    bringing: &mut Bringing<'_>,
+) -> Result<(), BackupError> {
+    // A catalogue and what says when a session was used are written to again; nothing else is.
+    let sharing = |it: &fs::Metadata| {
+        use std::os::unix::fs::PermissionsExt as _;
+        if it.permissions().mode() & 0o222 == 0 { Sharing::Link } else { Sharing::Copy }
+    };
+    for part in ["pool", "sessions"] {
+        let (from, to) = (from.join(part), new.join(part));
+        if from.is_dir() {
+            bringing.tree(&from, &to, sharing).map_err(failed("bring to", &to))?;
+        }
+    }
+    if new.join("pool").is_dir() {
+        Pool::shift_times(&new.join("pool"), by)?;
+    }
+    if new.join("sessions").is_dir() {
+        session::shift_times(&new.join("sessions"), by)?;
+    }
+    Ok(())
+}
+
+/// The pool in a directory, if there is one.
+fn open_pool(directory: &Path) -> Result<Option<Pool>, PoolError> {
+    let there = directory.join("pool.sqlite").is_file();
+    there.then(|| Pool::open(PoolSettings::new(directory), Arc::new(SystemClock))).transpose()
+}
+
+/// Does something in a directory that is not there yet, or empty; leaves it as it was if that fails.
+fn within<T>(
+    directory: &Path,
+    work: impl FnOnce(&Path) -> Result<T, BackupError>,
+) -> Result<T, BackupError> {
+    let is_new = !directory.exists();
+    make_private(directory)?;
+    if !contents(directory)?.is_empty() {
+        return Err(BackupError::Occupied(directory.to_owned()));
+    }
+    let directory = fs::canonicalize(directory).map_err(failed("find", directory))?;
+    let done = work(&directory);
+    if done.is_err() {
+        for path in contents(&directory).unwrap_or_default() {
+            let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+        }
+        if is_new {
+            let _ = fs::remove_dir(&directory);
+        }
+    }
+    done
+}
+
+fn contents(directory: &Path) -> Result<Vec<PathBuf>, BackupError> {
+    let listing = fs::read_dir(directory).map_err(failed("list", directory))?;
+    let mut paths = Vec::new();
+    for entry in listing {
+        let entry = entry.map_err(failed("list", directory))?;
+        if entry.file_name() != OF_THE_SYSTEM {
+            paths.push(entry.path());
+        }
+    }
+    Ok(paths)
+}
+
+fn make_private(directory: &Path) -> Result<(), BackupError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
+    made.map_err(failed("make", directory))
+}
+
+/// Waits until the disk has all of it.
+fn sync(directory: &Path) -> Result<(), BackupError> {
+    File::open(directory)
+        .and_then(|directory| nix::unistd::syncfs(&directory).map_err(io::Error::from))
+        .map_err(failed("write", directory))
+}
+
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError {
+    let path = path.to_owned();
+    move |source| BackupError::Io { what, path, source }
+}
