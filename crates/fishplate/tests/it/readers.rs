@@ -18,10 +18,11 @@ const READERS: usize = 600;
 /// What an answer holds; no buffer of the system does.
 const SIZE: usize = 20_000_000;
 
-/// What the server may take at most, of which each reader accounts for a quarter of a MiB.
-const PEAK: u64 = 200 << 20;
+/// What the server may take at most: each reader accounts for a quarter of a MiB, and the threads that
+/// read the disk for all of them at once for some. One that reads ahead for each takes over a GiB.
+const PEAK: u64 = 300 << 20;
 
-/// Threads that the server may have: those that work, and some that read the disk.
+/// Threads that the server may have: those that work, and some that wait for what blocks.
 const THREADS: usize = 100;
 
 fn server(words: &[&str]) -> Server {
@@ -65,10 +66,11 @@ fn readers_who_take_nothing_are_in_nobodys_way() {
     let called = ask(&server, Version::V11, "call", "<n>5</n>");
     assert_eq!((called.status, called.text("y")), (200, Some("AAAAAAA=")), "{called:#?}");
     assert!(connections(&server) >= READERS, "some readers were given up");
-    let threads = fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().count();
-    assert!(threads <= THREADS, "{threads} threads");
+    // Those who had the disk read have what they asked for.
+    let threads = || fs::read_dir(format!("/proc/{}/task", server.pid())).unwrap().count();
+    until("no reader holds a thread", || threads() <= THREADS);
     let peak = processes::peak_memory(server.pid());
-    println!("{threads} threads; peak of the server: {} MiB", peak >> 20);
+    println!("{} threads; peak of the server: {} MiB", threads(), peak >> 20);
     assert!(peak < PEAK, "the server took {} MiB", peak >> 20);
     // Whoever reads on gets all of it.
     let mut all = Vec::new();
