@@ -76,7 +76,7 @@ pub fn backup(
         let before = bringing.brought;
         let brought = bring(&from, &target, bringing);
         let mut is_there = false;
-        live.read(&mut |t| t.find(job).map(|found| is_there = found.is_some()))?;
+        live.read(&mut |t| t.exists(job).map(|found| is_there = found))?;
         if is_there {
             brought.map_err(failed)?;
             jobs.ended += 1;
@@ -308,7 +308,7 @@ mod tests {
             let store = SqliteStore::open(&to.path().join("jobs.sqlite")).unwrap();
             let job = new(to.path(), gone);
             let mut found = true;
-            store.read(&mut |t| t.find(job.id).map(|record| found = record.is_some())).unwrap();
+            store.read(&mut |t| t.exists(job.id).map(|there| found = there)).unwrap();
             assert!(!found && !job.directory.exists(), "{gone}");
         }
     }

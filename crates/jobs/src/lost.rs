@@ -178,7 +178,7 @@ pub fn adopt(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, Lost
     };
     let mut recorded = false;
     store.transact(true, &mut |t| {
-        recorded = t.find(job)?.is_some();
+        recorded = t.exists(job)?;
         if recorded {
             return Ok(());
         }
@@ -261,7 +261,7 @@ fn unrecorded(data: &Path, store: &dyn Store) -> Result<Directories, LostError> 
     for some in directories.chunks(AT_ONCE) {
         store.read(&mut |t| {
             for (job, directory) in some {
-                if t.find(*job)?.is_none() {
+                if !t.exists(*job)? {
                     found.push((*job, directory.clone()));
                 }
             }
@@ -291,7 +291,7 @@ fn directories(data: &Path) -> Result<(Directories, Vec<PathBuf>), LostError> {
 
 fn is_recorded(store: &dyn Store, job: JobId) -> Result<bool, StoreError> {
     let mut recorded = false;
-    store.read(&mut |t| t.find(job).map(|found| recorded = found.is_some()))?;
+    store.read(&mut |t| t.exists(job).map(|found| recorded = found))?;
     Ok(recorded)
 }
 

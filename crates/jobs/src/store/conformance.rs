@@ -276,8 +276,10 @@ fn adopted_are_taken_over(store: &dyn Store) {
     let mut lost = job(1, "s");
     lost.key = Some("k".to_owned());
     assert_eq!(with(store, |t| t.newest()), None);
+    assert!(!with(store, |t| t.exists(lost.id)));
     assert_eq!(with(store, |t| t.adopt(&lost, 3)), Submission::Accepted);
     assert_eq!(with(store, |t| t.newest()), Some(Timestamp(1)));
+    assert!(with(store, |t| t.exists(lost.id)));
     assert_eq!(with(store, |t| t.adopt(&lost, 3)), Submission::Existing(lost.id));
     let claimed = claim(store, "a", 100);
     assert_eq!((claimed.len(), claimed[0].fence), (1, 4));

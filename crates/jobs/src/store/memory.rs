@@ -328,6 +328,10 @@ impl Transaction for Jobs {
         Ok(self.job(job).map(|job| job.record()))
     }
 
+    fn exists(&mut self, job: JobId) -> Result<bool, StoreError> {
+        Ok(self.job(job).is_some())
+    }
+
     fn plan(&mut self, job: JobId) -> Result<Option<String>, StoreError> {
         Ok(self.job(job).map(|job| job.new.plan.clone()))
     }

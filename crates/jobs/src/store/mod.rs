@@ -129,6 +129,9 @@ pub trait Transaction {
     /// The record of a job.
     fn find(&mut self, job: JobId) -> Result<Option<Record>, StoreError>;
 
+    /// Whether a job has a record; cheaper than to find it.
+    fn exists(&mut self, job: JobId) -> Result<bool, StoreError>;
+
     /// The plan of a job, as it was submitted.
     fn plan(&mut self, job: JobId) -> Result<Option<String>, StoreError>;
 

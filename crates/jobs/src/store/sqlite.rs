@@ -626,6 +626,11 @@ impl Transaction for Sql<'_> {
         self.row(&format!("{RECORD} WHERE id = ?1"), [job.as_bytes()], record)
     }
 
+    fn exists(&mut self, job: JobId) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM jobs WHERE id = ?1";
+        Ok(self.row(sql, [job.as_bytes()], |_| Ok(()))?.is_some())
+    }
+
     fn plan(&mut self, job: JobId) -> Result<Option<String>, StoreError> {
         self.row("SELECT plan FROM jobs WHERE id = ?1", [job.as_bytes()], |row| row.get(0))
     }

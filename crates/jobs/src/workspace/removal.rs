@@ -180,6 +180,29 @@ mod tests {
     }
 
     #[test]
+    fn nothing_of_a_job_that_is_being_accepted_is_swept() {
+        use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+        let (_data, jobs) = directory();
+        for round in 0..100 {
+            let directory = &jobs.join(round.to_string());
+            let recorded = &AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    for _ in 0..5 {
+                        sweep(directory, &|| recorded.load(SeqCst)).unwrap();
+                    }
+                });
+                let held = hold(directory).unwrap();
+                let placed = fs::write(directory.join("work/input"), "whole");
+                recorded.store(true, SeqCst);
+                drop(held);
+                placed.unwrap();
+            });
+            assert!(directory.join("work/input").exists(), "round {round}");
+        }
+    }
+
+    #[test]
     fn what_was_accepted_or_started_stays_unless_its_end_was_decided() {
         for (file, text) in [("manifest", "{"), ("run", "{}\n"), ("stdout", "x"), ("stderr", "x")] {
             let (_data, directory) = directory();
