@@ -150,7 +150,7 @@ fn accepted(parameter: &Parameter, arguments: &mut Vec<Argument>) -> Accepted {
 /// A text may be large: as a rule nothing of it is copied.
 fn normal(parameter: &Parameter, text: String) -> String {
     match parameter.normal(&text) {
-        Cow::Borrowed(all) if all.len() == text.len() => text,
+        Cow::Borrowed(all) if all == text => text,
         other => other.into_owned(),
     }
 }

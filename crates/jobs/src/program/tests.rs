@@ -151,7 +151,7 @@ fn a_plan_stays_small_whatever_is_sent() {
         Argument::new("d", Value::Array(numbers)),
     ];
     let (plan, placements) = service.program.plan("call", arguments).unwrap();
-    assert_eq!(plan.inputs[0].content, InputContent::Text(large.clone()));
+    assert_eq!(plan.inputs[0].content, InputContent::Text(format!(" {large} ")));
     let placed: Vec<&str> = placements.iter().map(|placement| placement.path.as_str()).collect();
     assert_eq!(placed, ["b", "c", "d"]);
     assert!(plan.inputs[1..].iter().all(|input| input.content == InputContent::InPlace));
