@@ -143,6 +143,10 @@ class MustUnderstand(SenderFault):
     """A header marked mustUnderstand is not understood."""
 
 
+class DataEncodingUnknown(SenderFault):
+    """A part of the message is encoded (encodingStyle) in a way that is not understood."""
+
+
 class InvalidAddressing(SenderFault):
     """A WS-Addressing header is not acceptable."""
 
@@ -152,7 +156,7 @@ class UnknownOperation(SenderFault):
 
 
 class ActionMismatch(SenderFault):
-    """SOAPAction names another operation than the body."""
+    """SOAPAction or wsa:Action names another operation than the body."""
 
 
 class UnknownService(SenderFault, LookupError):
