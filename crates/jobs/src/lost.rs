@@ -254,8 +254,11 @@ type Directories = Vec<(JobId, PathBuf)>;
 fn unrecorded(data: &Path, store: &dyn Store) -> Result<Directories, LostError> {
     let (directories, going) = directories(data)?;
     for directory in going {
-        // Whoever removes it goes on, or was killed.
-        workspace::remove_going(&directory).map_err(failed("remove", &directory))?;
+        // Whoever removes it goes on, or was killed. What can't go is in nobody else's way.
+        if let Err(error) = workspace::remove_going(&directory) {
+            let directory = directory.display();
+            tracing::warn!(%directory, %error, "the files of a removed job can't be removed");
+        }
     }
     let mut found = Vec::new();
     for some in directories.chunks(AT_ONCE) {

@@ -91,7 +91,11 @@ impl Sessions {
                     Ok(session) => census.add(id, &session.owner),
                     // Closed meanwhile.
                     Err(SessionError::NoSuchSession) => {}
-                    Err(error) => return Err(error),
+                    Err(error) => {
+                        // It counts, as nobody's; others are not concerned.
+                        tracing::warn!(session = %id, %error, "a session can't be read");
+                        census.add(id, &Principal::anonymous());
+                    }
                 }
             }
         }

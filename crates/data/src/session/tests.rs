@@ -336,6 +336,17 @@ fn sessions_are_counted_for_each_owner_and_in_all() {
 }
 
 #[test]
+fn a_session_that_cannot_be_read_is_in_nobodys_way() {
+    let bed = Bed::new();
+    let broken = bed.open();
+    let record = bed.sessions.settings().directory.join(broken.to_string()).join("session");
+    assert!(record.exists(), "{}", record.display());
+    fs::write(record, "").unwrap();
+    let other = Sessions::new(bed.sessions.settings().clone(), bed.clock.clone()).unwrap();
+    other.open(&Principal::named("bob"), None).unwrap();
+}
+
+#[test]
 fn a_session_is_opened_within_the_reserve_of_the_disk_only() {
     let bed = Bed::with(|settings| settings.disk_reserve = u64::MAX / 2);
     let error = bed.sessions.open(&alice(), None).unwrap_err();

@@ -326,6 +326,9 @@ async fn directories_that_lost_their_record_are_kept_and_counted_and_others_go_a
     let half = engine.shared.directory(JobId::from_bytes([7; 16]));
     std::fs::create_dir_all(half.join("work")).unwrap();
     std::fs::write(half.join("work/input"), "half").unwrap();
+    // Where one can't be removed (here: it is none), the others go on.
+    let jobs = lost_directory.parent().unwrap();
+    std::fs::write(jobs.join(".removed-stuck"), "no directory").unwrap();
     let run = tokio::spawn({
         let engine = engine.clone();
         async move { engine.run(Until::Dropped).await }

@@ -117,14 +117,23 @@ impl Inheritance {
         let of_the_request =
             |name: &str| OF_THE_REQUEST.iter().any(|known| name.starts_with(known));
         variables.retain(|name, _| {
-            let withheld = name.starts_with("FISHPLATE_")
-                || OF_THE_PLACE.contains(&name.as_str())
-                || self.secrets.contains(name)
-                || (is_cgi && of_the_request(name));
             let mut inherited = INHERITED.into_iter().chain(self.pass.iter().map(String::as_str));
-            !withheld && inherited.any(|pattern| matches(pattern, name))
+            inherited.any(|pattern| matches(pattern, name))
+                && !self.withholds(name)
+                && (!is_cgi || !of_the_request(name))
         });
         Ok(variables)
+    }
+
+    /// Leaves out what no program gets, wherever it comes from: a login shell may set it too.
+    fn withhold(&self, variables: &mut Variables) {
+        variables.retain(|name, _| !self.withholds(name));
+    }
+
+    fn withholds(&self, name: &str) -> bool {
+        name.starts_with("FISHPLATE_")
+            || OF_THE_PLACE.contains(&name)
+            || self.secrets.contains(name)
     }
 }
 
@@ -169,8 +178,17 @@ const OF_THE_REQUEST: [&str; 21] = [
 /// owner, and are arguments of a fixed script.
 ///
 /// # Errors
-/// If there is no bash or no `module`, or a module cannot be loaded.
-pub fn with_modules(modules: &[String], start: &Variables) -> Result<Variables, EnvironmentError> {
+/// If there is no bash or no `module`, or a module cannot be loaded; if a secret is asked for.
+pub fn with_modules(
+    modules: &[String],
+    inheritance: &Inheritance,
+) -> Result<Variables, EnvironmentError> {
+    let mut variables = from_login_shell(modules, &inheritance.own()?)?;
+    inheritance.withhold(&mut variables);
+    Ok(variables)
+}
+
+fn from_login_shell(modules: &[String], start: &Variables) -> Result<Variables, EnvironmentError> {
     const SCRIPT: &str =
         r#"module load "$@" >&2 && printf '\0fishplate environment\0' && exec env -0"#;
     let mut child = Command::new("bash")
@@ -237,7 +255,7 @@ fn parse(output: &[u8]) -> Variables {
     output
         .split(|byte| *byte == 0)
         .filter_map(|variable| std::str::from_utf8(variable).ok()?.split_once('='))
-        .filter(|(name, _)| !name.is_empty() && !OF_THE_PLACE.contains(name))
+        .filter(|(name, _)| !name.is_empty())
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .collect()
 }
@@ -369,7 +387,8 @@ mod tests {
     fn what_start_up_files_print_is_no_part_of_the_environment() {
         let output = b"Welcome!\nA=0\0\0fishplate environment\0A=1\nx\0_=/usr/bin/env\0B=\0";
         let variables = parse(&output[after_mark(output).unwrap()..]);
-        let expected = [("A", "1\nx"), ("B", "")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+        let expected = [("A", "1\nx"), ("B", ""), ("_", "/usr/bin/env")];
+        let expected = expected.map(|(n, v)| (n.to_owned(), v.to_owned()));
         assert_eq!(variables, Variables::from(expected));
     }
 
@@ -383,9 +402,9 @@ mod tests {
         let mut start = Inheritance::default().own().unwrap();
         start.insert("MODULEPATH".to_owned(), directory.path().to_str().unwrap().to_owned());
         start.insert("HOME".to_owned(), directory.path().to_str().unwrap().to_owned());
-        assert!(with_modules(&[name.to_owned()], &start).is_err());
+        assert!(from_login_shell(&[name.to_owned()], &start).is_err());
         assert!(!Path::new("breached").exists());
-        match with_modules(&["demo/1.2".to_owned()], &start) {
+        match from_login_shell(&["demo/1.2".to_owned()], &start) {
             Ok(variables) => {
                 assert_eq!(variables["DEMO_ROOT"], "/opt/demo");
                 assert!(variables["PATH"].starts_with("/opt/demo/bin:"), "{}", variables["PATH"]);
@@ -396,12 +415,28 @@ mod tests {
     }
 
     #[test]
+    fn what_a_login_shell_sets_is_handed_on_but_for_secrets() {
+        let home = tempfile::tempdir().unwrap();
+        let profile = "module() { export LOADED=\"$2\"; }\n\
+                       export MESHES_SECRET_KEY=s FISHPLATE_JOB=j TOOL=t\n";
+        std::fs::write(home.path().join(".bash_profile"), profile).unwrap();
+        let mut start = Inheritance::default().own().unwrap();
+        start.insert("HOME".to_owned(), home.path().to_str().unwrap().to_owned());
+        let mut variables = from_login_shell(&["gcc".to_owned()], &start).unwrap();
+        assert_eq!(variables["MESHES_SECRET_KEY"], "s");
+        let secrets = BTreeSet::from(["MESHES_SECRET_KEY".to_owned()]);
+        Inheritance { pass: Vec::new(), secrets }.withhold(&mut variables);
+        assert_eq!([&*variables["LOADED"], &*variables["TOOL"]], ["gcc", "t"]);
+        for name in ["MESHES_SECRET_KEY", "FISHPLATE_JOB", "_", "PWD"] {
+            assert!(!variables.contains_key(name), "{name}");
+        }
+    }
+
+    #[test]
     fn a_module_that_does_not_exist_is_an_error_that_names_it() {
-        let error = with_modules(
-            &["fishplate-no-such-module/0".to_owned()],
-            &Inheritance::default().own().unwrap(),
-        )
-        .unwrap_err();
+        let error =
+            with_modules(&["fishplate-no-such-module/0".to_owned()], &Inheritance::default())
+                .unwrap_err();
         let EnvironmentError::Modules { reason, .. } = &error else { panic!("{error}") };
         assert!(!reason.is_empty());
         assert!(error.to_string().contains("fishplate-no-such-module/0"), "{error}");

@@ -77,11 +77,11 @@ impl Program {
         secrets: &BTreeSet<String>,
     ) -> Result<Self, EnvironmentError> {
         let pass = description.pass_environment.clone();
-        let own = Inheritance { pass, secrets: secrets.clone() }.own()?;
+        let inheritance = Inheritance { pass, secrets: secrets.clone() };
         let variables = if description.modules.is_empty() {
-            own
+            inheritance.own()?
         } else {
-            environment::with_modules(&description.modules, &own)?
+            environment::with_modules(&description.modules, &inheritance)?
         };
         let search = variables.get("PATH").map(OsString::from).unwrap_or_default();
         let environment = environment::keep(&variables, environments)?;

@@ -153,14 +153,17 @@ impl Activity {
 }
 
 impl Place {
-    /// A request has come.
-    pub(super) fn busy(&self) -> Busy {
-        let before = self.activity.idle_since.load(Ordering::SeqCst);
-        if before != LEAVING {
-            // If it was told to go in between, the request goes with it.
-            self.activity.turn(before, BUSY);
+    /// A request has come; `None` if the connection was told to go before.
+    pub(super) fn busy(&self) -> Option<Busy> {
+        loop {
+            let before = self.activity.idle_since.load(Ordering::SeqCst);
+            if before == LEAVING {
+                return None;
+            }
+            if self.activity.turn(before, BUSY) {
+                return Some(Busy(Arc::clone(&self.activity)));
+            }
         }
-        Busy(Arc::clone(&self.activity))
     }
 
     /// All that was written is with the system.
@@ -226,7 +229,7 @@ mod tests {
     async fn the_one_that_has_idled_longest_makes_room() {
         let all = Connections::new(3, 3);
         let busy = all.admit(at(1)).await.unwrap();
-        let answering = busy.busy();
+        let answering = busy.busy().unwrap();
         sleep(Duration::from_secs(1)).await;
         let second = leaving(all.admit(at(2)).await.unwrap());
         sleep(Duration::from_secs(1)).await;
@@ -239,8 +242,8 @@ mod tests {
         drop(answering);
         let newcomer = Arc::clone(&all);
         let newcomer = tokio::spawn(async move { newcomer.admit(at(6)).await });
-        let _fourth = _fourth.busy();
-        let _fifth = _fifth.busy();
+        let _fourth = _fourth.busy().unwrap();
+        let _fifth = _fifth.busy().unwrap();
         sleep(Duration::from_secs(100)).await;
         assert!(!newcomer.is_finished());
         busy.flushed();
@@ -253,10 +256,10 @@ mod tests {
         let all = Connections::new(10, 2);
         let first = all.admit(at(1)).await.unwrap();
         let second = leaving(all.admit(at(1)).await.unwrap());
-        let first_busy = first.busy();
+        let first_busy = first.busy().unwrap();
         let third = all.admit(at(1)).await.unwrap();
         assert!(second.is_finished(), "its own idle one makes room");
-        let _third_busy = third.busy();
+        let _third_busy = third.busy().unwrap();
         assert!(all.admit(at(1)).await.is_none());
         assert!(all.admit(at(2)).await.is_some(), "others are not concerned");
         drop((first, first_busy));

@@ -127,7 +127,10 @@ async fn connection(host: &Arc<Host>, boundary: &Boundary, stream: TcpStream, pl
     let stream = Unstalled::new(stream, host.settings.answer_stall, Some(Arc::clone(place)));
     let stream = Lingering::new(stream, host.settings.drain_time);
     let service = service_fn(|request: Request<HyperBody>| async move {
-        let busy = place.busy();
+        let Some(busy) = place.busy() else {
+            // It was told to go: what it asks for now is not begun.
+            return std::future::pending().await;
+        };
         let mut reply = answer(host, boundary, request).await;
         reply.body_mut().through(outlet);
         reply.body_mut().keep_busy(busy);

@@ -168,14 +168,13 @@ fn authority<B>(asked: &Request<B>, needed: bool) -> Result<Option<(&str, &str)>
     if told.next().is_some() {
         return refusal("the request has more than one Host; send one");
     }
+    // Also if the target names a host, which then counts.
+    if host.is_none() && needed && asked.version() >= Version::HTTP_11 {
+        return refusal("the request has no Host; send the host and port of this server's address");
+    }
     let target = asked.uri().authority().map(Authority::as_str);
     let Some(authority) = target.or_else(|| host.map(|host| host.to_str().unwrap_or_default()))
     else {
-        if needed && asked.version() >= Version::HTTP_11 {
-            return refusal(
-                "the request has no Host; send the host and port of this server's address",
-            );
-        }
         return Ok(None);
     };
     match host_of(authority) {

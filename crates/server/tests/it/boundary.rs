@@ -40,6 +40,8 @@ async fn no_face_answers_for_a_foreign_host_or_to_a_foreign_page() {
     assert_all(&server, &own, &done).await;
     assert_all(&server, "Host: localhost:9000\r\n", &done).await;
     assert_all(&server, "", &[400]).await;
+    let absolute = format!("GET http://{}/ HTTP/1.1\r\nConnection: close\r\n\r\n", server.address);
+    assert_eq!(status(&server.ask(&absolute).await), 400, "RFC 9112, 3.2");
     assert_all(&server, &format!("{own}{own}"), &[400]).await;
     assert_all(&server, &format!("{own}Origin: http://{}\r\n", server.address), &done).await;
     assert_all(&server, &format!("{own}Origin: http://evil.example\r\n"), &[403]).await;

@@ -128,3 +128,29 @@ async fn a_large_answer_comes_whole_to_a_slow_reader_and_the_connection_goes_on(
         assert_eq!(status(second), 200);
     }
 }
+
+#[tokio::test]
+async fn a_connection_that_was_answered_idles_and_makes_room() {
+    let server = Server::with(|limits| {
+        limits.faces.max_connections = 16;
+        limits.faces.header_timeout = std::time::Duration::from_secs(3600);
+    })
+    .await;
+    let mut idle = Vec::new();
+    for _ in 0..16 {
+        let mut stream = server.connect().await;
+        let body = call("add", "<t:x>40</t:x><t:y>2</t:y>");
+        stream.write_all(post(&body).as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"</soap:Envelope>") {
+            answer.push(stream.read_u8().await.unwrap());
+        }
+        idle.push(stream);
+    }
+    // Each of them could ask again, and none does.
+    for _ in 0..3 {
+        let answer = server.ask(&request("GET /", HOST, "")).await;
+        assert_eq!(status(&answer), 200, "{answer}");
+    }
+    assert_eq!(idle[0].read(&mut [0]).await.unwrap(), 0, "who idled longest was closed");
+}
