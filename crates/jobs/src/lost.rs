@@ -158,8 +158,9 @@ pub fn adopt(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, Lost
     let unknown = || LostError::Unknown(job, lost.directory.clone());
     let manifest = lost.manifest.clone().ok_or_else(unknown)?;
     let plan = record::read(&manifest.plan, &lost.directory).map_err(|_| unknown())?;
-    let (_, fence) =
+    let (trail, fence) =
         trail(&lost.directory).map_err(failed("read the journal in", &lost.directory))?;
+    let started = fence > 0 && trail != Trail::NotStarted;
     let mut new = NewJob {
         id: job,
         service: manifest.service.clone(),
@@ -172,7 +173,8 @@ pub fn adopt(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, Lost
         directory: lost.directory.clone(),
         max_running: manifest.max_running,
         max_queued: u32::MAX,
-        fetching: plan.fetches().next().is_some(),
+        // As the job was accepted: what was fetched since, its record told, so it is fetched again.
+        fetching: !started && plan.fetches().next().is_some(),
         submitted: manifest.submitted(),
         boot: None,
     };

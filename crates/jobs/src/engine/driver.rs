@@ -411,11 +411,16 @@ impl Shared {
                     true => t.discard(job, fence)?,
                     false => t.conclude(job, fence, &written)?,
                 };
-                Ok((fenced, t.claim(&request)?))
+                let stays = deliver && fenced == Fenced::Stale && t.exists(job)?;
+                Ok((fenced, stays, t.claim(&request)?))
             });
             match work.await {
-                Ok((fenced, claims)) => {
+                Ok((fenced, stays, claims)) => {
                     self.tell(Event::Closed(job, fence));
+                    if stays {
+                        // It is another's now.
+                        workspace::unmark(&self.directory(job));
+                    }
                     if fenced == Fenced::Accepted {
                         let ended = Ended { conclusion: Arc::clone(&conclusion), kept: !deliver };
                         self.announce(job, &ended);

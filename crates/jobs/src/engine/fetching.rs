@@ -264,7 +264,7 @@ async fn make_place(directory: &Path, fence: u64) -> Result<PathBuf, Fault> {
 
 /// A fault of the disk here.
 pub(super) fn not_stored(error: &io::Error) -> Fault {
-    if workspace::is_storage_full(error) || error.kind() == io::ErrorKind::StorageFull {
+    if workspace::is_storage_full(error) {
         return Fault::new(
             FaultCode::StorageFull,
             "the server's disk is full; nothing was started",

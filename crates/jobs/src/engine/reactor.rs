@@ -16,9 +16,13 @@ use crate::executor::{Ending, Handle, Located, Observation, Order, StartError};
 use crate::plan::Plan;
 use crate::store::Claim;
 
-/// How often a job that certainly did not start is tried, counted by its fence; starts that found no
-/// room on the disk do not count.
+/// How often one process tries a job that certainly did not start; starts that found no room on the
+/// disk do not count.
 pub const MOST_STARTS: u64 = 5;
+
+/// The fence from which on such a job is not tried again, whoever has tried it: one that rests for
+/// room comes to it in weeks.
+pub const MOST_CLAIMS: u64 = 100_000;
 
 /// What happened.
 #[derive(Debug)]
@@ -90,14 +94,14 @@ enum Phase {
 pub struct Reactor {
     boot: String,
     active: HashMap<JobId, Active>,
-    /// How many starts of a job found no room.
-    without_room: HashMap<JobId, u64>,
+    /// How many starts of a job that failed are to be tried again.
+    tries: HashMap<JobId, u64>,
 }
 
 impl Reactor {
     /// An engine that holds nothing yet, on this boot of the machine.
     pub fn new(boot: String) -> Self {
-        Self { boot, active: HashMap::new(), without_room: HashMap::new() }
+        Self { boot, active: HashMap::new(), tries: HashMap::new() }
     }
 
     /// Takes one step.
@@ -172,7 +176,7 @@ impl Reactor {
         fence: u64,
         answer: Result<Handle, StartError>,
     ) -> Vec<Effect> {
-        let without_room = self.without_room.get(&job).copied().unwrap_or(0);
+        let tries = 1 + self.tries.get(&job).copied().unwrap_or(0);
         let Some(active) = self.under(job, fence) else { return Vec::new() };
         if !matches!(active.phase, Phase::Starting) {
             return Vec::new();
@@ -184,14 +188,14 @@ impl Reactor {
                 effects
             }
             Err(StartError::NotStarted(_))
-                if fence.saturating_sub(without_room) < MOST_STARTS && !active.kill =>
+                if tries < MOST_STARTS && fence < MOST_CLAIMS && !active.kill =>
             {
                 active.phase = Phase::Closing;
+                self.tries.insert(job, tries);
                 return vec![Effect::Unclaim(job, fence, None)];
             }
             Err(StartError::StorageFull(why)) if !active.kill => {
                 active.phase = Phase::Closing;
-                self.without_room.insert(job, without_room + 1);
                 return vec![Effect::Unclaim(job, fence, Some(why))];
             }
             Err(StartError::TooLong { message, limit }) => {
@@ -211,7 +215,7 @@ impl Reactor {
                 active.close(End::Without(state, code, error.to_string()))
             }
         };
-        self.without_room.remove(&job);
+        self.tries.remove(&job);
         effects
     }
 
@@ -272,7 +276,7 @@ impl Reactor {
 
     fn kill_requested(&mut self, job: JobId) -> Vec<Effect> {
         let Some(active) = self.active.get_mut(&job) else {
-            self.without_room.remove(&job);
+            self.tries.remove(&job);
             return Vec::new();
         };
         active.kill = true;

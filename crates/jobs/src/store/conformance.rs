@@ -284,6 +284,11 @@ fn adopted_are_taken_over(store: &dyn Store) {
     let claimed = claim(store, "a", 100);
     assert_eq!((claimed.len(), claimed[0].fence), (1, 4));
     assert!(claimed[0].taken_from.is_some(), "whether it was started must be found out");
+    let fetching = to_fetch(2);
+    assert_eq!(with(store, |t| t.adopt(&fetching, 3)), Submission::Accepted);
+    assert_eq!(claim(store, "a", 100), []);
+    let fetched = claim_fetches(store, "a", 100, &[]);
+    assert_eq!((fetched.len(), fetched[0].id, fetched[0].fence), (1, fetching.id, 4));
 }
 
 fn unclaim(store: &dyn Store) {

@@ -166,7 +166,10 @@ impl Transaction for Jobs {
         if submission == Submission::Accepted
             && let Some(job) = self.job(new.id)
         {
-            (job.state, job.fence) = (JobState::Running, fence);
+            job.fence = fence;
+            if job.state == JobState::Queued {
+                job.state = JobState::Running;
+            }
         }
         Ok(submission)
     }

@@ -66,8 +66,9 @@ pub trait Transaction {
     /// Accepts a job, or finds the one that was accepted under the same key.
     fn submit(&mut self, job: &NewJob) -> Result<Submission, StoreError>;
 
-    /// Records a job whose record was lost after it may have been started: it runs, and whoever
-    /// claims next takes it over, under a larger fence than this.
+    /// Records a job whose record was lost after it was worked on under this fence: it may have been
+    /// started, so it runs, and whoever claims next takes it over, under a larger one; if its data is
+    /// to be fetched, that comes first.
     fn adopt(&mut self, job: &NewJob, fence: u64) -> Result<Submission, StoreError>;
 
     /// Claims what this holder may work on: running jobs whose lease has lapsed, if asked for, and

@@ -509,7 +509,8 @@ impl Transaction for Sql<'_> {
         let submission = self.submit(job)?;
         if submission == Submission::Accepted {
             self.execute(
-                "UPDATE jobs SET state = 'running', fence = ?2 WHERE id = ?1",
+                "UPDATE jobs SET state = iif(state = 'queued', 'running', state), fence = ?2
+                 WHERE id = ?1",
                 params![job.id.as_bytes(), fence.cast_signed()],
             )?;
         }

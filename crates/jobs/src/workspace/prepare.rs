@@ -5,8 +5,10 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
 
+use fishplate_data::disk::Free;
+
 use super::{beneath, work};
-use crate::plan::{InputContent, Plan};
+use crate::plan::{InputContent, Plan, Staged};
 
 /// A workspace that could not be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -25,7 +27,7 @@ impl PrepareError {
 
 /// Whether an error means that the disk, or the quota on it, is full.
 pub(crate) fn is_storage_full(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Makes the workspace in a job's directory ready: the directory itself, inputs, staged files.
@@ -60,19 +62,69 @@ pub fn prepare(plan: &Plan, directory: &Path) -> Result<(), PrepareError> {
             .and_then(|mut file| file.write_all(bytes))
             .map_err(failed(format!("write input file {}", input.path)))?;
     }
-    for (at, staged) in plan.staged.iter().enumerate() {
-        if let Err(error) = copy(&staged.from, &root, &staged.to, DEEPEST_STAGED) {
-            if is_storage_full(&error) {
-                // The job waits for room, and must not take what there is meanwhile.
-                for staged in &plan.staged[..=at] {
-                    remove_copy(&staged.from, &root.join(&staged.to), DEEPEST_STAGED);
-                }
+    let staged = copy_staged(plan, &root);
+    if staged.as_ref().is_err_and(PrepareError::is_storage_full) {
+        // The job waits for room, and must not take what there is meanwhile.
+        for staged in &plan.staged {
+            // Never through a link.
+            if beneath::find(&root, &staged.to).is_ok() {
+                remove_copy(&staged.from, &root.join(&staged.to), DEEPEST_STAGED);
             }
-            let what = format!("copy {} into the workspace", staged.from.display());
-            return Err(failed(what)(error));
         }
     }
+    staged
+}
+
+/// Copies all that is staged, or nothing if that would leave less free than must be: other jobs would
+/// be ended for it.
+fn copy_staged(plan: &Plan, root: &Path) -> Result<(), PrepareError> {
+    if plan.staged.is_empty() {
+        return Ok(());
+    }
+    let failed = |staged: &Staged| {
+        let what = format!("copy {} into the workspace", staged.from.display());
+        move |source| PrepareError { what, source }
+    };
+    let mut size = 0_u64;
+    for staged in &plan.staged {
+        size += size_of(&staged.from, DEEPEST_STAGED).map_err(failed(staged))?;
+    }
+    let reserve = plan.limits.disk_reserve;
+    // If the file system can't be asked, the write that fails will say so.
+    if let Ok(free) = Free::at(root)
+        && free.room() < reserve.saturating_add(size)
+    {
+        let what = "copy the staged files into the workspace".to_owned();
+        let why = format!(
+            "{free} on the file system of the jobs, they take {size}, and {reserve} must stay free \
+             (disk_reserve)"
+        );
+        return Err(PrepareError { what, source: io::Error::new(io::ErrorKind::StorageFull, why) });
+    }
+    for staged in &plan.staged {
+        copy(&staged.from, root, &staged.to, DEEPEST_STAGED).map_err(failed(staged))?;
+    }
     Ok(())
+}
+
+/// How many bytes a copy takes.
+fn size_of(from: &Path, deepest: u32) -> io::Result<u64> {
+    let metadata = std::fs::metadata(from)?;
+    if metadata.is_file() {
+        return Ok(metadata.len());
+    }
+    if !metadata.is_dir() || deepest == 0 {
+        return Err(endless());
+    }
+    let mut size = 0;
+    for entry in std::fs::read_dir(from)? {
+        size += size_of(&entry?.path(), deepest - 1)?;
+    }
+    Ok(size)
+}
+
+fn endless() -> io::Error {
+    io::Error::other("it is neither a file nor a directory that ends somewhere")
 }
 
 /// Makes a job's directory and the workspace in it, if they are not there.
@@ -108,7 +160,7 @@ fn copy(from: &Path, root: &Path, to: &str, deepest: u32) -> io::Result<()> {
         return Ok(());
     }
     if !metadata.is_dir() || deepest == 0 {
-        return Err(io::Error::other("it is neither a file nor a directory that ends somewhere"));
+        return Err(endless());
     }
     beneath::create_directory(root, to)?;
     for entry in std::fs::read_dir(from)? {

@@ -120,6 +120,34 @@ fn a_staged_directory_that_holds_itself_is_refused() {
 }
 
 #[test]
+fn staged_files_are_not_copied_into_the_reserve_and_leave_nothing_of_an_earlier_try() {
+    let directory = place();
+    let library = tempfile::tempdir().unwrap();
+    fs::create_dir(library.path().join("below")).unwrap();
+    let files = ["one", "below/two"];
+    for file in files {
+        fs::write(library.path().join(file), "small").unwrap();
+    }
+    let staged = vec![Staged { from: library.path().to_path_buf(), to: "lib".to_owned() }];
+    let mut plan = Plan { staged, ..plan() };
+    prepare(&plan, directory.path()).unwrap();
+    let copies = work(directory.path()).join("lib");
+    assert_eq!(fs::read(copies.join("below/two")).unwrap(), b"small");
+    for file in files {
+        let file = File::create(library.path().join(file)).unwrap();
+        file.set_len(512 << 20).unwrap();
+    }
+    // Each alone has room.
+    let free = fishplate_data::disk::Free::at(directory.path()).unwrap();
+    plan.limits.disk_reserve = free.room().saturating_sub(768 << 20);
+    let error = prepare(&plan, directory.path()).unwrap_err();
+    assert!(error.is_storage_full());
+    let why = std::error::Error::source(&error).unwrap().to_string();
+    assert!(why.contains("they take 1073741824") && why.contains("disk_reserve"), "{why}");
+    assert!(!copies.exists());
+}
+
+#[test]
 fn numbers_are_trimmed_and_checked_and_strings_are_kept() {
     let directory = place();
     let file = work(directory.path()).join("y");

@@ -194,11 +194,11 @@ fn only_a_start_that_certainly_did_not_happen_is_tried_again_and_not_for_ever() 
     };
     let failures: [(StartError, u64, &str); 7] = [
         (StartError::NotStarted("busy".to_owned()), 1, "unclaim"),
-        (StartError::NotStarted("busy".to_owned()), MOST_STARTS, "failed"),
+        (StartError::NotStarted("busy".to_owned()), MOST_CLAIMS, "failed"),
         (StartError::Unproven("lost".to_owned()), 1, "unknown"),
         (StartError::ProgramMissing("ccx".to_owned()), 1, "failed"),
         (StartError::StorageFull("full".to_owned()), 1, "unclaim"),
-        (StartError::StorageFull("full".to_owned()), 100, "unclaim"),
+        (StartError::StorageFull("full".to_owned()), MOST_CLAIMS, "unclaim"),
         (too_long, 1, "LimitExceeded"),
     ];
     for (error, fence, effect) in failures {
@@ -210,23 +210,26 @@ fn only_a_start_that_certainly_did_not_happen_is_tried_again_and_not_for_ever() 
 }
 
 #[test]
-fn starts_without_room_do_not_count_as_tries() {
-    let mut watched = Watched::new();
+fn starts_without_room_do_not_count_as_tries_here_or_elsewhere() {
     let id = claim(1, 1).id;
-    let mut start = |fence, error| {
+    let start = |watched: &mut Watched, fence, error| {
         watched.step(Event::Claimed(claim(1, fence), plan()));
         let effects = watched.step(Event::Started(id, fence, Err(error)));
         watched.step(Event::Closed(id, fence));
         effects
     };
+    let full = || StartError::StorageFull("full".to_owned());
+    let mut watched = Watched::new();
     for fence in 1..=MOST_STARTS {
-        assert_eq!(start(fence, StartError::StorageFull("full".to_owned())), ["unclaim"]);
+        assert_eq!(start(&mut watched, fence, full()), ["unclaim"]);
     }
     let busy = || StartError::NotStarted("busy".to_owned());
-    for tries in 1..MOST_STARTS {
-        assert_eq!(start(MOST_STARTS + tries, busy()), ["unclaim"]);
+    for mut watched in [watched, Watched::new()] {
+        for tries in 1..MOST_STARTS {
+            assert_eq!(start(&mut watched, MOST_STARTS + tries, busy()), ["unclaim"]);
+        }
+        assert_eq!(start(&mut watched, 2 * MOST_STARTS, busy()), ["failed"]);
     }
-    assert_eq!(start(2 * MOST_STARTS, busy()), ["failed"]);
 }
 
 #[test]

@@ -378,3 +378,36 @@ async fn a_kill_stops_the_unpacking_and_removes_what_was_fetched() {
     until("its end", || !place.exists()).await;
     run.abort();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn data_is_fetched_again_for_an_adopted_job_that_was_not_started() {
+    for fixture in Fixture::each(3) {
+        let (engine, run) = run(with_fetcher(&fixture).0);
+        let waiting = NewWork { max_running: 0, ..mesh_and_grid() };
+        let job = engine.submit(waiting).await.unwrap().job;
+        until("it is queued", || state(&engine, job) == JobState::Queued).await;
+        run.abort();
+        // A worker died over it, after it was about to start the program, or before.
+        let journal = engine.shared.directory(job).join("run");
+        let nobody = serde_json::json!({ "pid": 1, "start": 0 });
+        drop(engine);
+        let mut empty = MemoryStore::default();
+        for (at, recorded) in [("intent", JobState::Running), ("preparing", JobState::Fetching)] {
+            let line = serde_json::json!({
+                "at": at, "fence": 7, "boot": "this", "worker": nobody, "keeper": nobody,
+                "cgroup": null, "grace": 1.0,
+            });
+            std::fs::write(&journal, format!("{line}\n")).unwrap();
+            empty = MemoryStore::default();
+            crate::lost::adopt(fixture.directory.path(), &empty, job).unwrap();
+            let mut record = None;
+            empty.read(&mut |t| t.find(job).map(|found| record = found)).unwrap();
+            assert_eq!(record.unwrap().state, recorded, "{at}");
+        }
+        let fixture = Fixture { store: Arc::new(empty), ..fixture };
+        let (engine, run) = super::run(with_fetcher(&fixture).0);
+        until("it is queued again", || state(&engine, job) == JobState::Queued).await;
+        assert_eq!(fetched(&engine, &fixture, job, 1), b"a grid");
+        run.abort();
+    }
+}

@@ -5,8 +5,10 @@ use std::os::unix::fs::MetadataExt as _;
 use fishplate_contract::Payload;
 
 use super::*;
+use crate::conclusion::Conclusion;
 use crate::plan::{InputContent, InputFile};
 use crate::program::{Placed, Placement};
+use crate::store::ClaimRequest;
 
 /// Work that brings a file of so many bytes along.
 fn bringing(bytes: usize) -> NewWork {
@@ -169,5 +171,31 @@ async fn a_long_plan_is_found_again_when_the_record_of_its_job_was_lost() {
         let again = Fixture { store: Arc::new(empty), ..fixture };
         assert_eq!(recorded(&again, job), "@plan");
         assert_eq!(again.engine().plan(job).unwrap(), long);
+    }
+}
+
+#[tokio::test]
+async fn an_end_that_comes_too_late_does_not_give_up_the_files_of_a_job_that_is_anothers() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        let call = NewWork { delivery: Delivery::Now, ..bringing(1) };
+        let accepted = engine.submit(call).await.unwrap();
+        let job = accepted.job;
+        let mine = engine.shared.claim_request();
+        let holder = "another".to_owned();
+        let others = ClaimRequest { holder, dead: vec![mine.holder.clone()], ..mine.clone() };
+        let claim = async |request: ClaimRequest| {
+            engine.shared.commit.write(true, move |t| t.claim(&request)).await.unwrap().remove(0)
+        };
+        let fence = claim(mine).await.fence;
+        assert!(claim(ClaimRequest { take_over: true, ..others }).await.fence > fence);
+        let (state, why) = (JobState::Failed, "seen late");
+        let at = engine.shared.clock.now();
+        let late = Conclusion::without_ending(state, FaultCode::Internal, why, at);
+        engine.shared.write_end(job, fence, late).await;
+        assert!(engine.running(&Principal::anonymous(), "s", job).unwrap());
+        let mode = std::fs::metadata(engine.shared.directory(job)).unwrap().mode();
+        assert_eq!(mode & 0o7777, 0o700, "it is not to go");
+        drop(accepted);
     }
 }
