@@ -8,7 +8,7 @@
 //! DIR/backup.json           when, and how many: written last, so that half a backup is none
 //! ```
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -264,6 +264,9 @@ fn within<T>(
     if !contents(directory)?.is_empty() {
         return Err(BackupError::Occupied(directory.to_owned()));
     }
+    // Whoever made it: it will hold all that callers sent.
+    fs::set_permissions(directory, Permissions::from_mode(0o700))
+        .map_err(failed("keep others out of", directory))?;
     let directory = fs::canonicalize(directory).map_err(failed("find", directory))?;
     let new = directory.join(UNFINISHED);
     DirBuilder::new().mode(0o700).create(&new).map_err(failed("make", &new))?;
@@ -339,9 +342,11 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupEr
 
 #[cfg(test)]
 mod tests {
-    use std::fs::Permissions;
-
     use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
 
     /// An empty directory that everybody may read.
     fn open_to_all() -> tempfile::TempDir {
@@ -356,6 +361,16 @@ mod tests {
         drop(SqliteStore::open(&data.path().join("jobs.sqlite")).unwrap());
         backup(data.path(), &data.path().join("pool"), to.path(), &mut |_| {}).unwrap();
         to
+    }
+
+    #[test]
+    fn an_empty_directory_that_others_may_read_becomes_private() {
+        let (from, data) = (backed_up(), open_to_all());
+        assert_eq!(mode(from.path()), 0o700);
+        restore(from.path(), data.path(), &mut |_| {}).unwrap();
+        assert_eq!(mode(data.path()), 0o700);
+        assert!(data.path().join("jobs.sqlite").is_file());
+        assert_eq!(contents(data.path()).unwrap().len(), 2);
     }
 
     #[test]
