@@ -176,10 +176,16 @@ pub fn adopt(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, Lost
         submitted: manifest.submitted(),
         boot: None,
     };
-    let mut recorded = false;
+    let mut refused = None;
     store.transact(true, &mut |t| {
-        recorded = t.exists(job)?;
-        if recorded {
+        refused = if t.exists(job)? {
+            Some(LostError::Recorded(job))
+        } else if !workspace::is_lost(&new.directory) {
+            Some(LostError::NotThere(job))
+        } else {
+            None
+        };
+        if refused.is_some() {
             return Ok(());
         }
         // Under a journal, only a claim with a larger fence may start it.
@@ -194,7 +200,7 @@ pub fn adopt(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, Lost
         }
         Ok(())
     })?;
-    if recorded { Err(LostError::Recorded(job)) } else { Ok(lost) }
+    refused.map_or(Ok(lost), Err)
 }
 
 /// Removes a lost job and all of its files.
@@ -206,7 +212,16 @@ pub fn discard(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, Lo
     if lost.trail == Trail::Running {
         return Err(LostError::Running(job));
     }
-    match workspace::take_away(&lost.directory) {
+    let mut aside = None;
+    // In the transaction, so that nobody adopts it between.
+    store.transact(false, &mut |t| {
+        if !t.exists(job)? {
+            aside = Some(workspace::put_aside(&lost.directory));
+        }
+        Ok(())
+    })?;
+    let aside = aside.ok_or(LostError::Recorded(job))?;
+    match aside.and_then(|going| workspace::remove_going(&going)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(LostError::NotThere(job)),
         done => done.map(|()| lost.clone()).map_err(failed("remove", &lost.directory)),
     }
@@ -298,4 +313,84 @@ fn is_recorded(store: &dyn Store, job: JobId) -> Result<bool, StoreError> {
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LostError {
     let path = path.to_owned();
     move |source| LostError::Io { what, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use fishplate_contract::Principal;
+
+    use super::*;
+    use crate::executor::conformance;
+    use crate::store::Transaction;
+    use crate::store::memory::MemoryStore;
+
+    type Work<'w> = &'w mut dyn FnMut(&mut dyn Transaction) -> Result<(), StoreError>;
+
+    /// A store that somebody else writes to just before the first write.
+    struct Interrupted<'s> {
+        store: &'s MemoryStore,
+        by: Mutex<Option<Box<dyn FnOnce() + Send + 's>>>,
+    }
+
+    impl Store for Interrupted<'_> {
+        fn transact(&self, durable: bool, work: Work<'_>) -> Result<(), StoreError> {
+            let by = self.by.lock().unwrap().take();
+            by.into_iter().for_each(|by| by());
+            self.store.transact(durable, work)
+        }
+
+        fn read(&self, work: Work<'_>) -> Result<(), StoreError> {
+            self.store.read(work)
+        }
+    }
+
+    /// A data directory with a job that was accepted and has no record.
+    fn with_lost() -> (tempfile::TempDir, NewJob) {
+        let data = tempfile::tempdir().unwrap();
+        let id = JobId::from_bytes([1; 16]);
+        let directory = data.path().join("jobs").join(id.to_string());
+        let job = NewJob {
+            id,
+            service: "s".to_owned(),
+            operation: "call".to_owned(),
+            owner: Principal::anonymous(),
+            key: None,
+            fingerprint: 0,
+            plan: serde_json::to_string(&*conformance::order(&directory, "").plan).unwrap(),
+            disk: 0,
+            max_running: 9,
+            max_queued: 9,
+            submitted: Timestamp(1),
+            fetching: false,
+            boot: None,
+            directory,
+        };
+        fs::create_dir_all(job.directory.join("work")).unwrap();
+        Manifest::of(&job).write(&job.directory).unwrap();
+        (data, job)
+    }
+
+    #[test]
+    fn a_job_is_adopted_or_discarded_and_never_both() {
+        type Deed = fn(&Path, &dyn Store, JobId) -> Result<LostJob, LostError>;
+        for (first, second, stays) in
+            [(adopt as Deed, discard as Deed, true), (discard, adopt, false)]
+        {
+            let (data, job) = with_lost();
+            let store = MemoryStore::default();
+            let (path, inner) = (data.path(), &store);
+            let by = move || drop(first(path, inner, job.id).unwrap());
+            let store_of_second = Interrupted { store: &store, by: Mutex::new(Some(Box::new(by))) };
+            let refused = second(path, &store_of_second, job.id).unwrap_err();
+            let there = (is_recorded(&store, job.id).unwrap(), job.directory.exists());
+            assert_eq!(there, (stays, stays), "{refused}");
+            match refused {
+                LostError::Recorded(_) => assert!(stays),
+                LostError::NotThere(_) => assert!(!stays),
+                other => panic!("{other}"),
+            }
+        }
+    }
 }
