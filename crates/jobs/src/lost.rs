@@ -2,6 +2,7 @@
 //! and the directories have stayed. They are set aside where they are, so that the right store finds
 //! them again; an operator lists them, and adopts or discards them.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -77,6 +78,32 @@ pub(crate) struct Lost {
     pub(crate) why: &'static str,
 }
 
+/// What was found of directories that are set aside, so that the next look need not go through all
+/// that is in them.
+pub(crate) type Measures = HashMap<JobId, Measure>;
+
+/// What was found of one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measure {
+    /// When it, or its journal, was changed: later it counts no more.
+    changed: Timestamp,
+    submitted: Timestamp,
+    size: u64,
+    /// Its files grow, and its directory tells nothing of it.
+    runs: bool,
+}
+
+impl Measure {
+    fn of(directory: &Path) -> Self {
+        Self {
+            changed: changed(directory),
+            runs: matches!(trail(directory), Ok((Trail::Running, _))),
+            submitted: submitted(directory),
+            size: workspace::disk_use(directory),
+        }
+    }
+}
+
 /// What a look through the directories did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Swept {
@@ -87,8 +114,13 @@ pub(crate) struct Swept {
 
 /// Looks at every directory that has no record: removes what may go, and counts the others. Where
 /// the store can't be read, nothing happens.
-pub(crate) fn sweep(data: &Path, store: &dyn Store) -> Result<Swept, LostError> {
+pub(crate) fn sweep(
+    data: &Path,
+    store: &dyn Store,
+    measures: &mut Measures,
+) -> Result<Swept, LostError> {
     let mut swept = Swept::default();
+    let mut before = std::mem::take(measures);
     let mut newest = Timestamp(i64::MIN);
     for (job, directory) in unrecorded(data, store)? {
         let recorded = || !matches!(is_recorded(store, job), Ok(false));
@@ -100,9 +132,14 @@ pub(crate) fn sweep(data: &Path, store: &dyn Store) -> Result<Swept, LostError> 
             Ok(Unrecorded::Removed) => swept.removed += 1,
             Ok(Unrecorded::InUse) => {}
             Ok(Unrecorded::Lost) => {
+                let known = before.remove(&job);
+                let measure = known
+                    .filter(|it| !it.runs && it.changed == changed(&directory))
+                    .unwrap_or_else(|| Measure::of(&directory));
+                measures.insert(job, measure);
                 swept.lost.count += 1;
-                swept.lost.bytes += workspace::disk_use(&directory);
-                newest = newest.max(submitted(&directory));
+                swept.lost.bytes += measure.size;
+                newest = newest.max(measure.submitted);
             }
         }
     }
@@ -392,5 +429,36 @@ mod tests {
                 other => panic!("{other}"),
             }
         }
+    }
+
+    #[test]
+    fn what_is_set_aside_is_measured_when_it_was_changed() {
+        let (data, job) = with_lost();
+        let (store, mut measures) = (MemoryStore::default(), Measures::new());
+        let mut bytes = || {
+            let lost = sweep(data.path(), &store, &mut measures).unwrap().lost;
+            (lost.count, lost.bytes, measures.len())
+        };
+        let write = |file: &str| fs::write(job.directory.join(file), [1; 100]).unwrap();
+        write("work/mesh");
+        assert_eq!(bytes(), (1, 100, 1));
+        // Nobody looks into it again until it is changed.
+        write("work/more");
+        assert_eq!(bytes(), (1, 100, 1));
+        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(1);
+        fs::File::open(&job.directory).unwrap().set_modified(later).unwrap();
+        assert_eq!(bytes(), (1, 200, 1));
+        // What runs is changed all the time.
+        let journal = fs::File::create(job.directory.join("run")).unwrap();
+        let l_type = libc::c_short::try_from(libc::F_WRLCK).unwrap();
+        let lock = libc::flock { l_type, l_whence: 0, l_start: 0, l_len: 0, l_pid: 0 };
+        nix::fcntl::fcntl(&journal, nix::fcntl::FcntlArg::F_OFD_SETLK(&lock)).unwrap();
+        assert_eq!(bytes(), (1, 200, 1));
+        write("work/most");
+        assert_eq!(bytes(), (1, 300, 1));
+        drop(journal);
+        // What has its record is forgotten, and what is gone.
+        adopt(data.path(), &store, job.id).unwrap();
+        assert_eq!(bytes(), (0, 0, 0));
     }
 }
