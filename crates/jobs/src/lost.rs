@@ -2,6 +2,7 @@
 //! and the directories have stayed. They are set aside where they are, so that the right store finds
 //! them again; an operator lists them, and adopts or discards them.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -77,6 +78,32 @@ pub(crate) struct Lost {
     pub(crate) why: &'static str,
 }
 
+/// What was found of directories that are set aside, so that the next look need not go through all
+/// that is in them.
+pub(crate) type Measures = HashMap<JobId, Measure>;
+
+/// What was found of one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Measure {
+    /// When it, or its journal, was changed: later it counts no more.
+    changed: Timestamp,
+    submitted: Timestamp,
+    size: u64,
+    /// Its files grow, and its directory tells nothing of it.
+    runs: bool,
+}
+
+impl Measure {
+    fn of(directory: &Path) -> Self {
+        Self {
+            changed: changed(directory),
+            runs: matches!(trail(directory), Ok((Trail::Running, _))),
+            submitted: submitted(directory),
+            size: workspace::disk_use(directory),
+        }
+    }
+}
+
 /// What a look through the directories did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Swept {
@@ -87,8 +114,13 @@ pub(crate) struct Swept {
 
 /// Looks at every directory that has no record: removes what may go, and counts the others. Where
 /// the store can't be read, nothing happens.
-pub(crate) fn sweep(data: &Path, store: &dyn Store) -> Result<Swept, LostError> {
+pub(crate) fn sweep(
+    data: &Path,
+    store: &dyn Store,
+    measures: &mut Measures,
+) -> Result<Swept, LostError> {
     let mut swept = Swept::default();
+    let mut before = std::mem::take(measures);
     let mut newest = Timestamp(i64::MIN);
     for (job, directory) in unrecorded(data, store)? {
         let recorded = || !matches!(is_recorded(store, job), Ok(false));
@@ -100,9 +132,14 @@ pub(crate) fn sweep(data: &Path, store: &dyn Store) -> Result<Swept, LostError> 
             Ok(Unrecorded::Removed) => swept.removed += 1,
             Ok(Unrecorded::InUse) => {}
             Ok(Unrecorded::Lost) => {
+                let known = before.remove(&job);
+                let measure = known
+                    .filter(|it| !it.runs && it.changed == changed(&directory))
+                    .unwrap_or_else(|| Measure::of(&directory));
+                measures.insert(job, measure);
                 swept.lost.count += 1;
-                swept.lost.bytes += workspace::disk_use(&directory);
-                newest = newest.max(submitted(&directory));
+                swept.lost.bytes += measure.size;
+                newest = newest.max(measure.submitted);
             }
         }
     }
@@ -178,10 +215,16 @@ pub fn adopt(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, Lost
         submitted: manifest.submitted(),
         boot: None,
     };
-    let mut recorded = false;
+    let mut refused = None;
     store.transact(true, &mut |t| {
-        recorded = t.exists(job)?;
-        if recorded {
+        refused = if t.exists(job)? {
+            Some(LostError::Recorded(job))
+        } else if !workspace::is_lost(&new.directory) {
+            Some(LostError::NotThere(job))
+        } else {
+            None
+        };
+        if refused.is_some() {
             return Ok(());
         }
         // Under a journal, only a claim with a larger fence may start it.
@@ -196,7 +239,7 @@ pub fn adopt(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, Lost
         }
         Ok(())
     })?;
-    if recorded { Err(LostError::Recorded(job)) } else { Ok(lost) }
+    refused.map_or(Ok(lost), Err)
 }
 
 /// Removes a lost job and all of its files.
@@ -208,7 +251,16 @@ pub fn discard(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, Lo
     if lost.trail == Trail::Running {
         return Err(LostError::Running(job));
     }
-    match workspace::take_away(&lost.directory) {
+    let mut aside = None;
+    // In the transaction, so that nobody adopts it between.
+    store.transact(false, &mut |t| {
+        if !t.exists(job)? {
+            aside = Some(workspace::put_aside(&lost.directory));
+        }
+        Ok(())
+    })?;
+    let aside = aside.ok_or(LostError::Recorded(job))?;
+    match aside.and_then(|going| workspace::remove_going(&going)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(LostError::NotThere(job)),
         done => done.map(|()| lost.clone()).map_err(failed("remove", &lost.directory)),
     }
@@ -303,4 +355,115 @@ fn is_recorded(store: &dyn Store, job: JobId) -> Result<bool, StoreError> {
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LostError {
     let path = path.to_owned();
     move |source| LostError::Io { what, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use fishplate_contract::Principal;
+
+    use super::*;
+    use crate::executor::conformance;
+    use crate::store::Transaction;
+    use crate::store::memory::MemoryStore;
+
+    type Work<'w> = &'w mut dyn FnMut(&mut dyn Transaction) -> Result<(), StoreError>;
+
+    /// A store that somebody else writes to just before the first write.
+    struct Interrupted<'s> {
+        store: &'s MemoryStore,
+        by: Mutex<Option<Box<dyn FnOnce() + Send + 's>>>,
+    }
+
+    impl Store for Interrupted<'_> {
+        fn transact(&self, durable: bool, work: Work<'_>) -> Result<(), StoreError> {
+            let by = self.by.lock().unwrap().take();
+            by.into_iter().for_each(|by| by());
+            self.store.transact(durable, work)
+        }
+
+        fn read(&self, work: Work<'_>) -> Result<(), StoreError> {
+            self.store.read(work)
+        }
+    }
+
+    /// A data directory with a job that was accepted and has no record.
+    fn with_lost() -> (tempfile::TempDir, NewJob) {
+        let data = tempfile::tempdir().unwrap();
+        let id = JobId::from_bytes([1; 16]);
+        let directory = data.path().join("jobs").join(id.to_string());
+        let job = NewJob {
+            id,
+            service: "s".to_owned(),
+            operation: "call".to_owned(),
+            owner: Principal::anonymous(),
+            key: None,
+            fingerprint: 0,
+            plan: serde_json::to_string(&*conformance::order(&directory, "").plan).unwrap(),
+            disk: 0,
+            max_running: 9,
+            max_queued: 9,
+            submitted: Timestamp(1),
+            fetching: false,
+            boot: None,
+            directory,
+        };
+        fs::create_dir_all(job.directory.join("work")).unwrap();
+        Manifest::of(&job).write(&job.directory).unwrap();
+        (data, job)
+    }
+
+    #[test]
+    fn a_job_is_adopted_or_discarded_and_never_both() {
+        type Deed = fn(&Path, &dyn Store, JobId) -> Result<LostJob, LostError>;
+        for (first, second, stays) in
+            [(adopt as Deed, discard as Deed, true), (discard, adopt, false)]
+        {
+            let (data, job) = with_lost();
+            let store = MemoryStore::default();
+            let (path, inner) = (data.path(), &store);
+            let by = move || drop(first(path, inner, job.id).unwrap());
+            let store_of_second = Interrupted { store: &store, by: Mutex::new(Some(Box::new(by))) };
+            let refused = second(path, &store_of_second, job.id).unwrap_err();
+            let there = (is_recorded(&store, job.id).unwrap(), job.directory.exists());
+            assert_eq!(there, (stays, stays), "{refused}");
+            match refused {
+                LostError::Recorded(_) => assert!(stays),
+                LostError::NotThere(_) => assert!(!stays),
+                other => panic!("{other}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_set_aside_is_measured_when_it_was_changed() {
+        let (data, job) = with_lost();
+        let (store, mut measures) = (MemoryStore::default(), Measures::new());
+        let mut bytes = || {
+            let lost = sweep(data.path(), &store, &mut measures).unwrap().lost;
+            (lost.count, lost.bytes, measures.len())
+        };
+        let write = |file: &str| fs::write(job.directory.join(file), [1; 100]).unwrap();
+        write("work/mesh");
+        assert_eq!(bytes(), (1, 100, 1));
+        // Nobody looks into it again until it is changed.
+        write("work/more");
+        assert_eq!(bytes(), (1, 100, 1));
+        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(1);
+        fs::File::open(&job.directory).unwrap().set_modified(later).unwrap();
+        assert_eq!(bytes(), (1, 200, 1));
+        // What runs is changed all the time.
+        let journal = fs::File::create(job.directory.join("run")).unwrap();
+        let l_type = libc::c_short::try_from(libc::F_WRLCK).unwrap();
+        let lock = libc::flock { l_type, l_whence: 0, l_start: 0, l_len: 0, l_pid: 0 };
+        nix::fcntl::fcntl(&journal, nix::fcntl::FcntlArg::F_OFD_SETLK(&lock)).unwrap();
+        assert_eq!(bytes(), (1, 200, 1));
+        write("work/most");
+        assert_eq!(bytes(), (1, 300, 1));
+        drop(journal);
+        // What has its record is forgotten, and what is gone.
+        adopt(data.path(), &store, job.id).unwrap();
+        assert_eq!(bytes(), (0, 0, 0));
+    }
 }

@@ -8,9 +8,9 @@
 //! DIR/backup.json           when, and how many: written last, so that half a backup is none
 //! ```
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,8 @@ use fishplate_data::{Pool, PoolError, PoolSettings};
 use fishplate_jobs::backup as jobs;
 use fishplate_jobs::store::sqlite::SqliteStore;
 use fishplate_jobs::store::{Store as _, StoreError, Totals};
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use serde::{Deserialize, Serialize};
 
 /// The file that makes a directory a backup.
@@ -30,8 +32,12 @@ const NOTE: &str = "backup.json";
 /// The version of what a backup looks like.
 const VERSION: u32 = 1;
 
-/// Where a data directory is put together that is being restored, in it.
-const UNFINISHED: &str = ".restoring";
+/// Where either is put together, in its directory.
+const UNFINISHED: &str = ".unfinished";
+
+/// What it is put together of. The store after the rest: without one there is no job that misses its
+/// files.
+const PARTS: [&str; 5] = ["sessions", "pool", "jobs", "jobs.sqlite", NOTE];
 
 /// What of a directory does not count: the top of a file system has it.
 const OF_THE_SYSTEM: &str = "lost+found";
@@ -141,7 +147,7 @@ pub fn size(data: &Path, pool: &Path) -> u64 {
 /// Backs a data directory up while servers work on it.
 ///
 /// # Errors
-/// [`BackupError`]; then `to` is as it was before.
+/// [`BackupError`]; then nothing of it is in `to`.
 pub fn backup(
     data: &Path,
     pool: &Path,
@@ -151,7 +157,7 @@ pub fn backup(
     if !data.join("jobs.sqlite").exists() {
         return Err(BackupError::NoData(data.to_owned()));
     }
-    within(to, |to| {
+    within(to, |to, _| {
         let now = SystemClock.now();
         let mut bringing = Bringing::new(progress);
         let jobs = jobs::backup(data, to, now, &mut bringing)?;
@@ -174,13 +180,11 @@ pub fn backup(
             sessions,
             size: bringing.brought.bytes,
         };
-        sync(to)?;
         let note = to.join(NOTE);
         serde_json::to_vec(&made)
             .map_err(io::Error::from)
             .and_then(|text| fs::write(&note, text))
             .map_err(failed("write", &note))?;
-        sync(to)?;
         Ok((made, bringing.brought))
     })
 }
@@ -207,25 +211,12 @@ pub fn restore(
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Backup, Brought), BackupError> {
     let made = read(from)?;
-    within(data, |data| {
+    within(data, |new, data| {
         let mut bringing = Bringing::new(progress);
         let by = SystemClock.now().since(made.made());
-        // In a place of its own until it is whole: nobody serves half of it.
-        let new = data.join(UNFINISHED);
-        make_private(&new)?;
-        jobs::restore(from, &new, &mut bringing)?;
+        jobs::restore(from, new, &mut bringing)?;
         jobs::settle(&new.join("jobs.sqlite"), data, by)?;
-        restore_data(from, &new, by, &mut bringing)?;
-        sync(&new)?;
-        // The store last: without one there is no job that misses its files.
-        for part in ["sessions", "pool", "jobs", "jobs.sqlite"] {
-            let (new, path) = (new.join(part), data.join(part));
-            if new.exists() {
-                fs::rename(&new, &path).map_err(failed("make", &path))?;
-            }
-        }
-        fs::remove_dir_all(&new).map_err(failed("remove", &new))?;
-        sync(data)?;
+        restore_data(from, new, by, &mut bringing)?;
         Ok((made, bringing.brought))
     })
 }
@@ -238,7 +229,6 @@ fn restore_data(
 ) -> Result<(), BackupError> {
     // A catalogue and what says when a session was used are written to again; nothing else is.
     let sharing = |it: &fs::Metadata| {
-        use std::os::unix::fs::PermissionsExt as _;
         if it.permissions().mode() & 0o222 == 0 { Sharing::Link } else { Sharing::Copy }
     };
     for part in ["pool", "sessions"] {
@@ -262,27 +252,63 @@ fn open_pool(directory: &Path) -> Result<Option<Pool>, PoolError> {
     there.then(|| Pool::open(PoolSettings::new(directory), Arc::new(SystemClock))).transpose()
 }
 
-/// Does something in a directory that is not there yet, or empty; leaves it as it was if that fails.
+/// Puts [`PARTS`] together for a directory that is not there yet, or empty: `work` has a place of its
+/// own until all is whole, so that nobody serves half of it, and the directory where it will be. If
+/// that fails, what was made is removed, and nothing else: a server may have begun there meanwhile.
 fn within<T>(
     directory: &Path,
-    work: impl FnOnce(&Path) -> Result<T, BackupError>,
+    work: impl FnOnce(&Path, &Path) -> Result<T, BackupError>,
 ) -> Result<T, BackupError> {
     let is_new = !directory.exists();
     make_private(directory)?;
     if !contents(directory)?.is_empty() {
         return Err(BackupError::Occupied(directory.to_owned()));
     }
+    // Whoever made it: it will hold all that callers sent.
+    fs::set_permissions(directory, Permissions::from_mode(0o700))
+        .map_err(failed("keep others out of", directory))?;
     let directory = fs::canonicalize(directory).map_err(failed("find", directory))?;
-    let done = work(&directory);
+    let new = directory.join(UNFINISHED);
+    DirBuilder::new().mode(0o700).create(&new).map_err(failed("make", &new))?;
+    let mut placed = Vec::new();
+    let done = work(&new, &directory).and_then(|done| {
+        sync(&new)?;
+        if contents(&directory)?.iter().any(|path| *path != new) {
+            return Err(BackupError::Occupied(directory.clone()));
+        }
+        place(&new, &directory, &mut placed)?;
+        fs::remove_dir_all(&new).map_err(failed("remove", &new))?;
+        sync(&directory)?;
+        Ok(done)
+    });
     if done.is_err() {
-        for path in contents(&directory).unwrap_or_default() {
-            let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
+        for path in placed.iter().chain([&new]) {
+            let _ = fs::remove_dir_all(path).or_else(|_| fs::remove_file(path));
         }
         if is_new {
             let _ = fs::remove_dir(&directory);
         }
     }
     done
+}
+
+/// Brings what was put together to its place, and tells what is there; replaces nothing.
+fn place(new: &Path, directory: &Path, placed: &mut Vec<PathBuf>) -> Result<(), BackupError> {
+    for part in PARTS {
+        let (new, path) = (new.join(part), directory.join(part));
+        if !new.exists() {
+            continue;
+        }
+        match renameat2(AT_FDCWD, &new, AT_FDCWD, &path, RenameFlags::RENAME_NOREPLACE) {
+            Err(Errno::EEXIST) => return Err(BackupError::Occupied(directory.to_owned())),
+            // A file system that does not know the flag.
+            Err(Errno::EINVAL | Errno::ENOSYS) if !path.exists() => fs::rename(&new, &path),
+            renamed => renamed.map_err(io::Error::from),
+        }
+        .map_err(failed("make", &path))?;
+        placed.push(path);
+    }
+    Ok(())
 }
 
 fn contents(directory: &Path) -> Result<Vec<PathBuf>, BackupError> {
@@ -312,4 +338,71 @@ fn sync(directory: &Path) -> Result<(), BackupError> {
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError {
     let path = path.to_owned();
     move |source| BackupError::Io { what, path, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o7777
+    }
+
+    /// An empty directory that everybody may read.
+    fn open_to_all() -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(&directory, Permissions::from_mode(0o755)).unwrap();
+        directory
+    }
+
+    /// A backup of a data directory without jobs.
+    fn backed_up() -> tempfile::TempDir {
+        let (data, to) = (tempfile::tempdir().unwrap(), open_to_all());
+        drop(SqliteStore::open(&data.path().join("jobs.sqlite")).unwrap());
+        backup(data.path(), &data.path().join("pool"), to.path(), &mut |_| {}).unwrap();
+        to
+    }
+
+    #[test]
+    fn an_empty_directory_that_others_may_read_becomes_private() {
+        let (from, data) = (backed_up(), open_to_all());
+        assert_eq!(mode(from.path()), 0o700);
+        restore(from.path(), data.path(), &mut |_| {}).unwrap();
+        assert_eq!(mode(data.path()), 0o700);
+        assert!(data.path().join("jobs.sqlite").is_file());
+        assert_eq!(contents(data.path()).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn what_a_server_makes_meanwhile_stays() {
+        for file in ["jobs.sqlite", "jobs/1/work/y", "spool/1"] {
+            let (from, data) = (backed_up(), open_to_all());
+            let live = data.path().join(file);
+            let mut serve = |_| {
+                fs::create_dir_all(live.parent().unwrap()).unwrap();
+                fs::write(&live, "live").unwrap();
+            };
+            let refused = restore(from.path(), data.path(), &mut serve).unwrap_err();
+            assert!(matches!(refused, BackupError::Occupied(_)), "{file}: {refused}");
+            assert_eq!(fs::read(&live).unwrap(), b"live");
+            assert_eq!(contents(data.path()).unwrap().len(), 1, "{file}");
+        }
+    }
+
+    #[test]
+    fn what_is_put_in_place_replaces_nothing() {
+        for taken in PARTS {
+            let directory = tempfile::tempdir().unwrap();
+            let (new, live) = (directory.path().join(UNFINISHED), directory.path().join(taken));
+            for part in PARTS {
+                fs::create_dir_all(new.join(part)).unwrap();
+            }
+            // An empty directory is as good as a file to `rename`.
+            fs::create_dir(&live).unwrap();
+            let mut placed = Vec::new();
+            let refused = place(&new, directory.path(), &mut placed).unwrap_err();
+            assert!(matches!(refused, BackupError::Occupied(_)), "{refused}");
+            assert!(new.join(taken).exists() && !placed.contains(&live), "{taken}");
+        }
+    }
 }

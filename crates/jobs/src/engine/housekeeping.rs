@@ -24,12 +24,16 @@ const MOST_FOR_STORE: u64 = 8 << 20;
 /// Looking through the directories takes at most one part in so many of the time.
 const SWEEPING_SHARE: u32 = 100;
 
+/// unless they would not be looked through within a minute.
+const LONGEST_UNSWEPT: Duration = Duration::from_secs(50);
+
 /// What housekeeping remembers. By the monotonic clock: the other may be set back by a month.
 #[derive(Debug, Default)]
 pub(super) struct House {
     kept: Option<Instant>,
     sweep_at: Option<Instant>,
     sweeping: bool,
+    measures: lost::Measures,
     pub(super) lost: lost::Lost,
 }
 
@@ -150,21 +154,23 @@ impl Shared {
     /// Looks through the directories: removes what nobody accepted and whose end was decided,
     /// and counts those whose record was lost. In a thread of its own, one at a time.
     fn sweep(self: &Arc<Self>) {
-        {
+        let mut measures = {
             let mut house = lock(&self.house);
             let due = house.sweep_at.is_none_or(|at| at <= Instant::now());
             if house.sweeping || !due {
                 return;
             }
             house.sweeping = true;
-        }
+            std::mem::take(&mut house.measures)
+        };
         let shared = Arc::clone(self);
         tokio::task::spawn_blocking(move || {
             let begun = std::time::Instant::now();
-            let swept = lost::sweep(&shared.settings.data, &*shared.store);
-            let pause = (begun.elapsed() * SWEEPING_SHARE).max(KEEP_HOUSE_EVERY);
+            let swept = lost::sweep(&shared.settings.data, &*shared.store, &mut measures);
+            let pause = pause_after(begun.elapsed());
             let mut house = lock(&shared.house);
             (house.sweeping, house.sweep_at) = (false, Some(Instant::now() + pause));
+            house.measures = measures;
             match swept {
                 Ok(swept) => shared.note_lost(&mut house, swept),
                 Err(error) => {
@@ -194,8 +200,24 @@ impl Shared {
     }
 }
 
+/// How long the directories are left alone after looking through them took so long.
+fn pause_after(sweep: Duration) -> Duration {
+    (sweep * SWEEPING_SHARE).clamp(KEEP_HOUSE_EVERY, LONGEST_UNSWEPT)
+}
+
 fn remove(directory: &Path) {
     if let Err(error) = workspace::remove(directory) {
         tracing::warn!(directory = %directory.display(), %error, "a job's files were not removed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pause_between_sweeps_is_bounded() {
+        let pause = |millis| pause_after(Duration::from_millis(millis)).as_secs();
+        assert_eq!((pause(1), pause(200), pause(30_000)), (10, 20, 50));
     }
 }

@@ -139,7 +139,7 @@ impl Shared {
     }
 
     /// What is told of a job's transfers: as they stand here, else as it is recorded.
-    pub(super) fn transfers(&self, record: &Record, plan: &Plan) -> Vec<Transfer> {
+    pub(super) fn transfers(&self, record: &Record, plan: Option<&Plan>) -> Vec<Transfer> {
         let concluded = record.conclusion.as_ref().map(|it| it.transfers.as_slice());
         let concluded = concluded.unwrap_or_default();
         let live: Vec<Moved> = match lock(&self.underway).get(&record.id) {
@@ -150,7 +150,9 @@ impl Shared {
         };
         let mut transfers: Vec<Transfer> =
             live.iter().filter(|it| !it.out).map(Moved::transfer).collect();
-        if transfers.is_empty() {
+        if transfers.is_empty()
+            && let Some(plan) = plan
+        {
             transfers.extend(recorded(plan, record.state));
         }
         transfers.extend(live.iter().filter(|it| it.out).map(Moved::transfer));

@@ -109,10 +109,14 @@ impl Engine {
     pub fn status(&self, owner: &Principal, service: &str, job: JobId) -> Result<JobReport, Fault> {
         let record = self.record(owner, service, job)?;
         let mut report = self.report(&record);
-        let plan = self.plan(job)?;
-        report.transfers = self.shared.transfers(&record, &plan);
+        // Of what has ended nearly all is in the record; its plan may be gone with its files.
+        let plan = match record.state.is_final() {
+            true => self.shared.read_plan(job).ok(),
+            false => Some(self.plan(job)?),
+        };
+        report.transfers = self.shared.transfers(&record, plan.as_ref());
         if record.state == JobState::Running {
-            report.progress = workspace::progress(&plan, &record.directory);
+            report.progress = plan.and_then(|plan| workspace::progress(&plan, &record.directory));
             if let Some(waits_for) = lock(&self.shared.waits_for).get(&job) {
                 report.message.clone_from(waits_for);
             } else if self.shared.is_sending(job) {
@@ -227,6 +231,10 @@ impl Engine {
     ) -> Result<LogPage, Fault> {
         // The state is read before the log: what is written up to the end is then in the page.
         let record = self.record(owner, service, job)?;
+        // A long plan goes with the files, and without files there is no log.
+        if record.state.is_final() && !record.directory.exists() {
+            return Ok(LogPage { bytes: Vec::new(), next: offset, end: true });
+        }
         let plan = self.plan(job)?;
         let read = workspace::read_log(&plan, &record.directory, stream, offset, LOG_PAGE);
         let (bytes, next) = read.map_err(|error| {

@@ -47,7 +47,7 @@ pub use manifest::Manifest;
 pub use prepare::{PrepareError, prepare};
 pub(crate) use prepare::{is_storage_full, make_directories};
 pub(crate) use removal::{
-    Hold, Unrecorded, hold, is_going, is_lost, listed, mark, remove_going, sweep, take_away, unmark,
+    Hold, Unrecorded, hold, is_going, is_lost, listed, mark, put_aside, remove_going, sweep, unmark,
 };
 pub use size::disk_use;
 pub(crate) use size::{taken_since, workspace_use};

@@ -86,19 +86,19 @@ pub(crate) fn sweep(directory: &Path, is_recorded: &dyn Fn() -> bool) -> io::Res
             return Ok(Unrecorded::InUse);
         }
     }
-    match take_away(directory) {
+    match put_aside(directory).and_then(|going| remove_going(&going)) {
         Err(error) => gone(error),
         Ok(()) => Ok(Unrecorded::Removed),
     }
 }
 
-/// Removes a job's directory, marked or not, whoever else does: it gets a name first that nobody
-/// else removes or hands on.
-pub(crate) fn take_away(directory: &Path) -> io::Result<()> {
+/// Gives a job's directory, marked or not, a name that nobody hands on: [`remove_going`] removes it,
+/// whoever else does.
+pub(crate) fn put_aside(directory: &Path) -> io::Result<PathBuf> {
     let name = directory.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let going = directory.with_file_name(format!("{GOING}{}", name.to_string_lossy()));
     fs::rename(directory, &going)?;
-    super::remove_tree(&going)
+    Ok(going)
 }
 
 /// A directory that somebody was removing, by its name.

@@ -199,3 +199,25 @@ async fn an_end_that_comes_too_late_does_not_give_up_the_files_of_a_job_that_is_
         drop(accepted);
     }
 }
+
+#[tokio::test]
+async fn what_has_ended_is_told_without_its_plan() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        let long = Plan { arguments: vec!["x".repeat(100 << 10)], ..plan() };
+        let job = engine.submit(NewWork { plan: long, ..work(None, 0) }).await.unwrap().job;
+        // As after it was restored from a backup that was made before its end.
+        std::fs::remove_dir_all(engine.shared.directory(job)).unwrap();
+        let owner = Principal::anonymous();
+        let log = || engine.log(&owner, "s", job, crate::workspace::Stream::Stdout, 7);
+        let unreadable = engine.status(&owner, "s", job).unwrap_err();
+        assert_eq!(
+            (unreadable.code, log().unwrap_err().code),
+            (FaultCode::Internal, unreadable.code)
+        );
+        engine.kill(&owner, "s", job).await.unwrap();
+        assert_eq!(state(&engine, job), JobState::Killed);
+        let page = log().unwrap();
+        assert_eq!((page.bytes.len(), page.next, page.end), (0, 7, true));
+    }
+}
