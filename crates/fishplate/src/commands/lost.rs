@@ -38,7 +38,9 @@ pub(crate) struct Args {
 enum Verb {
     #[command(visible_alias = "show")]
     List(ListArgs),
+    /// Make their records anew, so that their owners have their results again
     Adopt(SomeArgs),
+    /// Remove them with all of their files
     Discard(SomeArgs),
 }
 
