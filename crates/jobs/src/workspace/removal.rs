@@ -19,6 +19,9 @@ const STICKY: u32 = 0o1000;
 const MARKED: u32 = 0o1700;
 const UNMARKED: u32 = 0o700;
 
+/// How often a directory is made that others sweep while it is.
+const TRIES: u32 = 100;
+
 /// How directories are called that are being removed, beside those of jobs.
 const GOING: &str = ".removed-";
 
@@ -39,19 +42,22 @@ pub(crate) struct Hold(#[expect(dead_code, reason = "its lock is what counts")] 
 
 /// Makes a job's directory and holds it. Spare ones are for jobs that have a record already.
 pub(crate) fn hold(directory: &Path) -> io::Result<Hold> {
-    loop {
-        make_private(directory)?;
-        make_private(&work(directory))?;
-        let file = match open(directory) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            opened => opened?,
-        };
-        file.lock_shared()?;
-        // It may have been swept between.
-        if is_at(&file, directory)? {
-            return Ok(Hold(file));
+    for _ in 1..TRIES {
+        match try_hold(directory) {
+            // It was swept between two of the steps.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            held => return held,
         }
     }
+    try_hold(directory)
+}
+
+fn try_hold(directory: &Path) -> io::Result<Hold> {
+    make_private(directory)?;
+    make_private(&work(directory))?;
+    let file = open(directory)?;
+    file.lock_shared()?;
+    if is_at(&file, directory)? { Ok(Hold(file)) } else { Err(io::ErrorKind::NotFound.into()) }
 }
 
 /// What may be done with a directory that has no record.
@@ -183,7 +189,7 @@ mod tests {
     fn nothing_of_a_job_that_is_being_accepted_is_swept() {
         use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
         let (_data, jobs) = directory();
-        for round in 0..100 {
+        for round in 0..300 {
             let directory = &jobs.join(round.to_string());
             let recorded = &AtomicBool::new(false);
             std::thread::scope(|scope| {
