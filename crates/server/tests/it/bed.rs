@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 /// However slow the machine is, nothing here takes longer.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A service file beside an executable `program`, and how the server is set.
 pub(crate) struct Setup {

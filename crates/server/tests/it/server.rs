@@ -8,8 +8,9 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
-use crate::bed::Setup;
+use crate::bed::{PATIENCE, Setup};
 
 /// Serves the functions `matrix`, sessions and data until it is dropped.
 pub(crate) struct Server {
@@ -38,7 +39,7 @@ impl Server {
     pub(crate) async fn ask(&self, request: &str) -> String {
         let mut stream = self.connect().await;
         stream.write_all(request.as_bytes()).await.unwrap();
-        read(&mut stream).await
+        timeout(PATIENCE, read(&mut stream)).await.expect("an answer")
     }
 
     pub(crate) async fn connect(&self) -> TcpStream {
