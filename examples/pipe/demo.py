@@ -20,7 +20,7 @@ INSTALL = "please run examples/pipe/install.sh, then .venv/bin/python examples/p
 if sys.version_info < (3, 11):
     sys.exit(f"Python 3.11 or later is needed: {INSTALL}")
 try:
-    from pipedemo import bench, chain, picture, report, stress
+    from pipedemo import bench, chain, picture, process, report, stress
     from pipedemo.case import SIZES, Case
     from pipedemo.process import Failed
     from pipedemo.runner import Direct, Services
@@ -157,7 +157,7 @@ def demo(chosen: argparse.Namespace) -> None:
 
 def undisturbed() -> None:
     """Cleaning up is not interrupted, not even by a second Ctrl-C."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in process.ENDING:
         signal.signal(number, signal.SIG_IGN)
 
 
@@ -168,7 +168,7 @@ def interrupted(number, _) -> None:
 
 
 def main() -> int:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in process.ENDING:
         signal.signal(number, interrupted)
     try:
         demo(options())

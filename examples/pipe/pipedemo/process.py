@@ -3,7 +3,13 @@
 import os
 import signal
 import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""What ends the demo; see `demo.interrupted`."""
 
 
 class Failed(Exception):
@@ -12,35 +18,54 @@ class Failed(Exception):
 
 def run(words, folder: Path, stdout: Path, stderr: Path, environment=None) -> int:
     """Runs a program to its end and gives its exit code; ends all of it if we are interrupted."""
+    process = None
     with stdout.open("wb") as out, stderr.open("wb") as err:
-        process = subprocess.Popen(
-            words,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            env=environment,
-            start_new_session=True,
-        )
         try:
+            with signals_held():
+                process = subprocess.Popen(
+                    words,
+                    cwd=folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=err,
+                    env=environment,
+                    start_new_session=True,
+                )
             return process.wait()
         finally:
-            if process.returncode is None:
+            if process is not None and process.returncode is None:
                 end_group(process)
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Handles a signal that arrives meanwhile at the end. A handler that raises inside `Popen`
+    would leave a process that nobody knows; a blocked signal would be blocked in the process."""
+    arrived = []
+    handlers = {number: signal.getsignal(number) for number in ENDING}
+    try:
+        for number in ENDING:
+            signal.signal(number, lambda *words: arrived.append(words))
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if arrived:
+            signal.raise_signal(arrived[0][0])
 
 
 def end_group(process: subprocess.Popen, grace: float = 5.0) -> None:
     """Ends a process and its session: asks first, insists after `grace` seconds."""
     for ask in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, ask)
-        except ProcessLookupError:
-            pass
-        try:
-            process.wait(grace)
-            return
-        except subprocess.TimeoutExpired:
-            continue
+        deadline = time.monotonic() + grace
+        while time.monotonic() < deadline:
+            process.poll()  # or it stays in its group as a zombie
+            try:
+                os.killpg(process.pid, ask)
+            except ProcessLookupError:
+                return
+            ask = 0
+            time.sleep(0.01)
 
 
 def tail(path: Path, lines: int = 12) -> str:

@@ -29,16 +29,16 @@ class Server:
     def __enter__(self) -> "Server":
         words = [str(self.fishplate), "serve", *map(str, self.service_files)]
         words += ["--listen", "127.0.0.1:0", "--data", str(self.data)]
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=self.environment,
-                start_new_session=True,
-            )
         try:
+            with self.log.open("wb") as log, process.signals_held():
+                self.process = subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    env=self.environment,
+                    start_new_session=True,
+                )
             self.wait_ready()
         except BaseException:
             self.stop()

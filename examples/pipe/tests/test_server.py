@@ -2,6 +2,7 @@
 server with supervisors may: it leaves a process of another session behind."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -82,4 +83,17 @@ def test_a_program_is_ended_with_all_it_started_when_we_are_interrupted(tmp_path
     deadline = time.monotonic() + 10
     while holders(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.02)
+    assert holders(tmp_path) == []
+
+
+def test_a_program_is_ended_when_we_are_interrupted_while_it_starts(tmp_path, monkeypatch):
+    real = subprocess.Popen.__init__
+
+    def interrupted(self, *words, **options):
+        real(self, *words, **options)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        process.run(["sleep", "600"], tmp_path, tmp_path / "out", tmp_path / "err")
     assert holders(tmp_path) == []
