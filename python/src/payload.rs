@@ -105,7 +105,7 @@ impl Payload {
     /// Puts the bytes into a file, in the place of what was there; a reference is not followed.
     fn save(&self, path: PathBuf) -> Task {
         let payload = self.0.clone();
-        Task::of(async move { save(&payload, &path).await }, |py, ()| Ok(py.None()))
+        Task::of(async move { save(&payload, &path).await }, |py, _| Ok(py.None()))
     }
 }
 

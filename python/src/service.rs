@@ -230,7 +230,8 @@ fn options(
         .transpose()?;
     let outputs = outputs.into_iter().map(choice).collect::<PyResult<Vec<_>>>()?;
     let meter = Some(Arc::default());
-    Ok(Options { key, session, outputs, meter, timeout: duration(timeout)?, spool_dir: None })
+    let timeout = duration(timeout)?;
+    Ok(Options { key, session, outputs, meter, timeout, ..Options::default() })
 }
 
 fn choice((name, form, to): Choice) -> PyResult<OutputChoice> {

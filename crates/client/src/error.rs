@@ -141,6 +141,9 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// A stream ended before its end: an input of ours, or an output after the call had been answered.
+    #[error("the data broke off")]
+    BrokenOff(#[source] Fault),
     /// Data is not what its reference or its origin says, or what was sent did not arrive so.
     #[error("the data at {url} is not what it should be: {reason}")]
     DataMismatch {
@@ -185,7 +188,11 @@ pub enum Error {
 impl Error {
     pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::File { doing, path, source }
+        move |source| match source.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()) {
+            // The file is not to blame.
+            Some(fault) => Self::BrokenOff(fault.clone()),
+            None => Self::File { doing, path, source },
+        }
     }
 
     /// Whether the same exchange may do better: the failure lies in the transport or in a gateway.

@@ -5,7 +5,7 @@
 //! - [`service`]: what a service offers: operations, parameters, data types
 //! - [`array`]: arrays of numbers, their types and shapes; [`number`]: their lexical forms
 //! - [`lexical`]: which texts a data type takes (XSD part 2), and what a parameter refuses
-//! - [`payload`]: data by handle: inline, spooled, or a reference; [`digest`]: what verifies it
+//! - [`payload`]: data by handle: inline, spooled, a reference, or a [`stream`]; [`digest`]: what verifies it
 //! - [`call`]: one call, its options and its outcome
 //! - [`dimensions`]: lengths of arrays that have to agree
 //! - [`interface`]: the verbs a service exposes on every face, with their signatures
@@ -28,6 +28,7 @@ pub mod number;
 pub mod payload;
 pub mod service;
 pub mod session;
+pub mod stream;
 pub mod transfer;
 
 pub use array::{Array, ArrayType, Dimension, Element};
@@ -40,4 +41,5 @@ pub use job::{JobId, JobReport, JobState, Usage};
 pub use payload::{DataRef, Held, Payload};
 pub use service::{DataType, Operation, Parameter, Service, Signature};
 pub use session::SessionId;
+pub use stream::{ByteStream, Chunks};
 pub use transfer::{Placing, Transfer, TransferState};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use fishplate_client::data::{Into, Sources};
-use fishplate_client::save::spool_dir_for;
+use fishplate_client::save::{is_special, spool_dir_for};
 use fishplate_client::{Error, Meter, Settings, file_input, save};
 use fishplate_contract::{
     Argument, DataRef, DataType, Element, OutputChoice, OutputForm, Parameter, Payload, Value,
@@ -186,6 +186,17 @@ pub(crate) fn spool_dir(wanted: &[Wanted], outputs: &[Parameter]) -> Option<Path
     })
 }
 
+/// Outputs that are best had while they arrive: where they go they can't come whole or not at all.
+pub(crate) fn streams(wanted: &[Wanted], outputs: &[Parameter]) -> Vec<String> {
+    let is_file = |name: &str| {
+        let file = |output: &Parameter| matches!(output.data_type, DataType::Raw | DataType::Xml);
+        outputs.iter().any(|output| output.name == name && file(output) && !output.repeated)
+    };
+    let streamed = wanted.iter().filter(|wanted| wanted.may_be_file() && is_file(&wanted.name));
+    let streamed = streamed.filter(|wanted| is_special(&wanted.target()));
+    streamed.map(|wanted| wanted.name.clone()).collect()
+}
+
 /// Puts every wanted output into its file, what came as a reference by `fetch`, and tells what became
 /// of all. Wanted outputs that did not come (optional ones) are in the second list.
 pub(crate) async fn deliver(
@@ -326,14 +337,14 @@ async fn put(
         Value::Text(text) => Payload::Inline(Bytes::from(as_file(text, parameter))),
         Value::Record(_) => anyhow::bail!("the output {} is a record, not a file", output.name),
     };
-    let size = payload.len().unwrap_or(0);
     if is_directory(parameter) && !directory::is_archive_name(&path) {
         make_directory(&path.components().collect::<PathBuf>())?;
+        let size = payload.len().unwrap_or(0);
         directory::unpacked(payload, output.name.clone(), path.clone()).await?;
         return Ok(Fate::Saved { path, size });
     }
     make_directory(&path)?;
-    save(&payload, &path).await.map_err(|error: Error| anyhow::Error::from(error))?;
+    let size = save(&payload, &path).await?;
     Ok(Fate::Saved { path, size })
 }
 

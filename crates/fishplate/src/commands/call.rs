@@ -13,7 +13,9 @@ use tokio::time::sleep;
 
 use super::client::{Connection, operation_of, run_interruptible, session};
 use crate::arguments::{Wanted, Word, check_outputs, choices, load, parse_all};
-use crate::deliver::{Delivered, Fetch, check_directories, check_targets, deliver, spool_dir};
+use crate::deliver::{
+    Delivered, Fetch, check_directories, check_targets, deliver, spool_dir, streams,
+};
 use crate::exit::Exit;
 use crate::output::progress::Fetching;
 use crate::output::{Output, json, progress, text};
@@ -31,6 +33,7 @@ const LARGEST_QUESTION: u64 = 256 << 10;
 ///   NAME=VALUE     the value of an input, to the letter
 ///   NAME:FILE      the content of FILE is the value of an input (its trimmed text for numbers
 ///                  and strings)
+///   NAME:-         what comes from standard input is the value of an input, sent as it comes
 ///   NAME@URL       the value of an input is at URL, and the server gets it from there
 ///   NAME@FILE      the server gets FILE from this command while it runs (see --offer)
 ///   NAME@session:FILE  the value of an input is FILE of the call's session
@@ -139,6 +142,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             key: key.clone(),
             session: args.sending.session,
             outputs: choices(&wanted, args.sending.session.is_some()),
+            streams: streams(&wanted, outputs),
             spool_dir: spool_dir(&wanted, outputs),
             meter: Some(Arc::clone(&meter)),
             timeout: None,

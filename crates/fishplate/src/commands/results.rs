@@ -10,7 +10,7 @@ use serde_json::json;
 use super::call::Shown;
 use super::client::{Connection, job, run_interruptible, session};
 use crate::arguments::{check_outputs, choices_again, outputs_only};
-use crate::deliver::{Fetch, check_directories, check_targets, spool_dir};
+use crate::deliver::{Fetch, check_directories, check_targets, spool_dir, streams};
 use crate::exit::Exit;
 use crate::output::{Output, json, progress};
 
@@ -54,6 +54,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         let options = Options {
             session: args.session,
             outputs: choices_again(&wanted),
+            streams: streams(&wanted, outputs),
             spool_dir: spool_dir(&wanted, outputs),
             meter: Some(Arc::clone(&meter)),
             ..Options::default()

@@ -113,6 +113,8 @@ async fn submit(
     mut call: Call,
     delivery: Delivery,
 ) -> Result<Accepted, Fault> {
+    // A job's inputs are whole when it is accepted.
+    call.arguments = host.spool.collected(call.arguments).await?;
     service.provider.fetch(host, &mut call).await?;
     let mut fingerprint = 0;
     if call.options.key.is_some() {
