@@ -33,6 +33,7 @@ mod server;
 mod sessions;
 mod soap;
 mod spool;
+mod streams;
 mod survival;
 mod transfers;
 mod uploads;
