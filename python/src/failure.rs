@@ -21,6 +21,7 @@ pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
         Error::DataMismatch { .. } => {
             fault_as_exception(py, &Fault::new(FaultCode::DataMismatch, error.to_string()))
         }
+        Error::BrokenOff(fault) => fault_as_exception(py, fault),
         Error::Transfer(transfer) => fault_as_exception(py, &of_transfer(transfer)),
         other => error_as_exception(py, other),
     };

@@ -93,7 +93,9 @@ impl Service {
     }
 
     /// Runs an operation: the outputs, and the job's ID if there was a key.
-    #[pyo3(signature = (operation, given, *, key=None, session=None, outputs=vec![], timeout=None))]
+    #[pyo3(signature = (operation, given, *, key=None, session=None, outputs=vec![], streams=vec![],
+        timeout=None))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn call(
         &self,
         operation: String,
@@ -101,10 +103,11 @@ impl Service {
         key: Option<String>,
         session: Option<&str>,
         outputs: Vec<Choice>,
+        streams: Vec<String>,
         timeout: Option<f64>,
     ) -> PyResult<Task> {
         let (service, arguments) = (self.client.clone(), arguments(given)?);
-        let options = options(key, session, outputs, timeout)?;
+        let options = Options { streams, ..options(key, session, outputs, timeout)? };
         let meter = options.meter.clone().unwrap_or_default();
         let calling = async move { service.call(&operation, arguments, &options).await };
         Ok(Task::of(counted(meter, calling), reply))
