@@ -64,4 +64,4 @@ pub use packaging::Packaging;
 pub use read::{Request, read};
 pub use spool::SpoolSink;
 pub use unpack::{Expect, Expected, Head, Parcel, Unpacker};
-pub use write::{ReplyForm, RequestForm, http_status, write_fault, write_reply, write_request};
+pub use write::{ReplyForm, RequestForm, write_fault, write_reply, write_request};

@@ -239,22 +239,6 @@ fn explanations(form: &ReplyForm, code: FaultCode) -> Vec<HeaderBlock> {
     }
 }
 
-/// The HTTP status that carries a fault. SOAP 1.1 knows 500 only (section 6.2); SOAP 1.2 says 400
-/// where the sender is to blame (part 2, table 20). A media type that cannot be read is 415 in both
-/// (WS-I Basic Profile 1.1, R1115).
-pub fn http_status(version: SoapVersion, fault: &Fault) -> u16 {
-    match (version, fault.code, fault.code.blame()) {
-        (_, FaultCode::UnsupportedMediaType, _) => 415,
-        (
-            SoapVersion::V12,
-            FaultCode::MustUnderstand | FaultCode::VersionMismatch | FaultCode::DataEncodingUnknown,
-            _,
-        ) => 500,
-        (SoapVersion::V12, _, Blame::Sender) => 400,
-        _ => 500,
-    }
-}
-
 /// How a client calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestForm {
@@ -349,28 +333,6 @@ mod tests {
             assert_eq!(of("application/dime", accept, "binding=swa"), Packaging::Dime);
         }
         assert_eq!(of("text/xml", "application/dime", "binding=soap"), Packaging::Dime);
-    }
-
-    #[test]
-    fn a_fault_has_the_status_of_its_version() {
-        for code in FaultCode::ALL {
-            let fault = Fault::new(*code, "");
-            let older = http_status(SoapVersion::V11, &fault);
-            let newer = http_status(SoapVersion::V12, &fault);
-            if *code == FaultCode::UnsupportedMediaType {
-                assert_eq!((older, newer), (415, 415));
-                continue;
-            }
-            assert_eq!(older, 500, "{code:?}");
-            let general = matches!(
-                code,
-                FaultCode::MustUnderstand
-                    | FaultCode::VersionMismatch
-                    | FaultCode::DataEncodingUnknown
-            );
-            let sender = code.blame() == Blame::Sender && !general;
-            assert_eq!(newer, if sender { 400 } else { 500 }, "{code:?}");
-        }
     }
 
     /// The answer to a fault, as it is sent.
