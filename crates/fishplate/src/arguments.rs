@@ -9,7 +9,7 @@ use fishplate_client::data::Offer;
 use fishplate_client::service::{input_of, output_of};
 use fishplate_client::{Error, file_input, input::text_input};
 use fishplate_contract::{Argument, DataRef, DataType, OutputChoice, OutputForm, Payload, Value};
-use fishplate_jobs::dimension::Dimensions;
+use fishplate_formats::dimension::Dimensions;
 use fishplate_wire::wsdl::DescribedOperation;
 
 use crate::array::{from_file, from_text};

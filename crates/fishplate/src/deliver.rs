@@ -12,7 +12,7 @@ use fishplate_client::{Error, Meter, Settings, file_input, save};
 use fishplate_contract::{
     Argument, DataRef, DataType, Element, OutputChoice, OutputForm, Parameter, Payload, Value,
 };
-use fishplate_jobs::array_file::{self, Format};
+use fishplate_formats::array_file::{self, Format};
 
 use crate::arguments::Wanted;
 use crate::array::save_array;

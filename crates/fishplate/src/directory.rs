@@ -11,7 +11,7 @@ use bytes::Bytes;
 use fishplate_client::Error;
 use fishplate_client::input::temporary_input;
 use fishplate_contract::{Payload, Value};
-use fishplate_jobs::archive::{self, Limits};
+use fishplate_formats::archive::{self, Limits};
 
 use crate::deliver::DeliveryError;
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fishplate_contract::{Array, ArrayType, Held, Payload};
-use fishplate_jobs::array_file::{self, Bytes, Format, ReadError, text::TextReader};
-use fishplate_jobs::dimension::Dimensions;
+use fishplate_formats::array_file::{self, Bytes, Format, ReadError, text::TextReader};
+use fishplate_formats::dimension::Dimensions;
 
 use super::nested;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use fishplate_client::Error;
 use fishplate_client::save::{save, save_with};
 use fishplate_contract::Array;
-use fishplate_jobs::array_file::{self, Format};
+use fishplate_formats::array_file::{self, Format};
 
 /// Writes an array to a file in the format that its name says; its length in bytes.
 pub(crate) async fn save_array(array: &Array, to: &Path) -> Result<u64, Error> {
