@@ -6,17 +6,19 @@ mod references;
 mod values;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use fishplate_contract::{JobState, Principal, SystemClock};
+use fishplate_contract::{Clock, Fault, FaultCode, JobId, JobState, Principal, SystemClock};
 
 use super::*;
 use crate::executor::fake::FakeExecutor;
-use crate::executor::{Observation, StartError};
+use crate::executor::{Executor, Observation, StartError};
+use crate::fetcher::Fetcher;
 use crate::plan::{JobLimits, Plan, SuccessRules};
-use crate::store::Filter;
 use crate::store::memory::MemoryStore;
 use crate::store::sqlite::SqliteStore;
+use crate::store::{Filter, Store};
 
 fn plan() -> Plan {
     Plan {
@@ -109,12 +111,12 @@ fn run(engine: Engine) -> (Engine, tokio::task::JoinHandle<()>) {
 }
 
 fn state(engine: &Engine, job: JobId) -> JobState {
-    engine.status(&Principal::anonymous(), "s", job).unwrap().state
+    engine.shared.find(job).unwrap().unwrap().state
 }
 
-async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     for _ in 0..2000 {
-        if condition() {
+        if condition().await {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -153,13 +155,15 @@ async fn an_engine_that_dies_is_replaced_and_nothing_runs_twice() {
         for _ in 0..20 {
             jobs.push(first.submit(work(None, 0)).await.unwrap().job);
         }
-        let started = || !fixture.executor.starts().is_empty();
+        let started = async || !fixture.executor.starts().is_empty();
         until("a start", started).await;
         run.abort();
         drop(first);
         let (second, run) = fixture.running();
-        until("the end of all jobs", || jobs.iter().all(|job| state(&second, *job).is_final()))
-            .await;
+        until("the end of all jobs", async || {
+            jobs.iter().all(|job| state(&second, *job).is_final())
+        })
+        .await;
         assert!(jobs.iter().all(|job| state(&second, *job) == JobState::Done));
         let mut starts: Vec<JobId> =
             fixture.executor.starts().iter().map(|(job, _)| *job).collect();
@@ -200,7 +204,7 @@ async fn a_call_without_a_key_is_forgotten_once_delivered_and_kept_if_its_caller
         let gone = engine.running(&Principal::anonymous(), "s", job);
         assert_eq!(gone.unwrap_err().code, FaultCode::NoSuchJob);
         let job = engine.submit(call()).await.unwrap().job;
-        until("the end", || state(&engine, job).is_final()).await;
+        until("the end", async || state(&engine, job).is_final()).await;
         assert_eq!(state(&engine, job), JobState::Done);
         run.abort();
     }
@@ -257,7 +261,7 @@ async fn a_kill_ends_a_queued_job_and_reaches_a_running_one() {
             let engine = engine.clone();
             async move { engine.run(Until::Dropped).await }
         });
-        until("a start", || !fixture.executor.starts().is_empty()).await;
+        until("a start", async || !fixture.executor.starts().is_empty()).await;
         let (state, message) = engine.kill(&owner, "s", running.job).await.unwrap();
         assert_eq!(state, JobState::Killed, "{message}");
         assert!(!fixture.executor.cancels().is_empty());
@@ -273,7 +277,7 @@ async fn only_the_owner_sees_a_job() {
         let other = Principal::named("somebody else");
         let code = |fault: Fault| fault.code;
         assert_eq!(engine.running(&other, "s", job).map_err(code), Err(FaultCode::NoSuchJob));
-        assert_eq!(engine.status(&other, "s", job).unwrap_err().code, FaultCode::NoSuchJob);
+        assert_eq!(engine.status(&other, "s", job).await.unwrap_err().code, FaultCode::NoSuchJob);
         assert_eq!(engine.kill(&other, "s", job).await.map_err(code), Err(FaultCode::NoSuchJob));
         assert_eq!(engine.remove(&other, "s", job).await.map_err(code), Err(FaultCode::NoSuchJob));
         let results = engine.conclusion(&other, "s", "call", job);
@@ -342,9 +346,9 @@ async fn directories_that_lost_their_record_are_kept_and_counted_and_others_go_a
         let engine = engine.clone();
         async move { engine.run(Until::Dropped).await }
     });
-    until("they are counted", || engine.lost_jobs() == 1).await;
+    until("they are counted", async || engine.lost_jobs() == 1).await;
     assert!(engine.disk_used() >= 4096);
-    until("what nobody accepted is gone", || !half.exists()).await;
+    until("what nobody accepted is gone", async || !half.exists()).await;
     engine.wait(accepted).await.unwrap();
     assert!(lost_directory.join("work/result").exists());
     run.abort();
@@ -358,7 +362,7 @@ async fn an_end_that_was_seen_late_is_kept_from_then_on() {
         let ending = crate::executor::Ending { exit_code: Some(0), ended: 5, ..Default::default() };
         fixture.executor.script(job, vec![Observation::Ended(Box::new(ending))]);
         let (engine, run) = run(engine);
-        until("the end", || state(&engine, job).is_final()).await;
+        until("the end", async || state(&engine, job).is_final()).await;
         let engine = fixture.engine();
         engine.shared.keep_house().await;
         let record = engine.shared.find(job).unwrap().expect("it has not expired");

@@ -270,7 +270,7 @@ impl Sql<'_> {
             let taken = self.row(
                 "UPDATE jobs SET holder = ?2, fence = fence + 1, lease_until = ?3
                  WHERE number = ?1 AND (lease_until < ?4 OR ?5)
-                 RETURNING id, service, directory, fence, handle, kill_requested, boot",
+                 RETURNING id, service, directory, fence, handle, kill_requested, boot, owner",
                 params![
                     number,
                     request.holder,
@@ -302,7 +302,7 @@ impl Sql<'_> {
                  WHERE number = ?1
                    AND (SELECT count(*) FROM jobs AS other
                         WHERE other.state = 'running' AND other.service = jobs.service) < max_running
-                 RETURNING id, service, directory, fence, handle, kill_requested, boot",
+                 RETURNING id, service, directory, fence, handle, kill_requested, boot, owner",
                 params![number, request.holder, request.now.after(request.lease).0],
                 |row| claim(row, None),
             )?;
@@ -699,6 +699,7 @@ fn claim(row: &Row<'_>, taken_from: Option<String>) -> rusqlite::Result<Claim> {
     Ok(Claim {
         id: id(row, 0)?,
         service: row.get(1)?,
+        owner: Principal::named(row.get::<_, String>(7)?),
         directory: PathBuf::from(row.get::<_, String>(2)?),
         fence: row.get::<_, i64>(3)?.cast_unsigned(),
         handle: row.get::<_, Option<String>>(4)?.map(Handle),

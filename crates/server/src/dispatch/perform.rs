@@ -210,7 +210,7 @@ impl About<'_> {
                 let (state, message) = engine.kill(owner, service, job).await?;
                 vec![Argument::text("state", state.name()), Argument::text("message", message)]
             }
-            Verb::Status => report::report(&engine.status(owner, service, job)?),
+            Verb::Status => report::report(&engine.status(owner, service, job).await?),
             Verb::Log => {
                 let stream = match given.text("stream") {
                     Some("stderr") => Stream::Stderr,

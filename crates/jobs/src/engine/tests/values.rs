@@ -44,7 +44,7 @@ async fn a_long_plan_is_a_file_of_its_job_and_is_read_again_from_there() {
         drop(engine);
         // An engine that has it not at hand.
         let (engine, run) = fixture.running();
-        until("the end", || state(&engine, job).is_final()).await;
+        until("the end", async || state(&engine, job).is_final()).await;
         assert_eq!(state(&engine, job), JobState::Done);
         run.abort();
     }
@@ -97,14 +97,15 @@ async fn a_job_without_room_waits_says_so_and_starts_when_there_is() {
             fixture.executor.refuse(killed, StartError::StorageFull("no byte is free".to_owned()));
         }
         let (engine, run) = run(engine);
-        let rests = |job| {
-            let report = engine.status(&owner, "s", job).unwrap();
+        let rests = async |job| {
+            let report = engine.status(&owner, "s", job).await.unwrap();
             let told = report.message.contains("waits for room")
                 && report.message.contains("no byte is free");
             report.state == JobState::Queued && told
         };
-        until("it waits and says why", || rests(job) || state(&engine, job).is_final()).await;
-        until("the other does, too", || rests(killed)).await;
+        until("it waits and says why", async || rests(job).await || state(&engine, job).is_final())
+            .await;
+        until("the other does, too", async || rests(killed).await).await;
         // Others are not in its way, nor it in theirs.
         let other = engine.submit(work(None, 0)).await.unwrap();
         assert_eq!(engine.wait(other).await.unwrap().conclusion.state(), JobState::Done);
@@ -128,13 +129,13 @@ async fn nothing_begins_as_long_as_the_disk_has_no_room() {
         let engine = Engine::new(all, store, executor, Arc::new(SystemClock)).unwrap();
         let (engine, full) = run(engine);
         engine.shared.claim_with(engine.shared.claim_request()).await;
-        let report = engine.status(&Principal::anonymous(), "s", job).unwrap();
+        let report = engine.status(&Principal::anonymous(), "s", job).await.unwrap();
         assert_eq!(report.state, JobState::Queued);
         assert!(report.message.contains("disk_reserve"), "{}", report.message);
         assert!(fixture.executor.starts().is_empty());
         full.abort();
         let (engine, run) = fixture.running();
-        until("the end", || state(&engine, job).is_final()).await;
+        until("the end", async || state(&engine, job).is_final()).await;
         assert_eq!(state(&engine, job), JobState::Done);
         run.abort();
     }
@@ -210,7 +211,7 @@ async fn what_has_ended_is_told_without_its_plan() {
         std::fs::remove_dir_all(engine.shared.directory(job)).unwrap();
         let owner = Principal::anonymous();
         let log = || engine.log(&owner, "s", job, crate::workspace::Stream::Stdout, 7);
-        let unreadable = engine.status(&owner, "s", job).unwrap_err();
+        let unreadable = engine.status(&owner, "s", job).await.unwrap_err();
         assert_eq!(
             (unreadable.code, log().unwrap_err().code),
             (FaultCode::Internal, unreadable.code)

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fishplate_contract::{Fault, JobId, Principal};
 use fishplate_wire::{
-    Head, Packed, Parcel, ReplyForm, Unpacker, bind, http_status, pack_reply, read, write_fault,
-    write_reply,
+    Head, Packed, Parcel, ReplyForm, Unpacker, bind, pack_reply, read, write_fault, write_reply,
 };
 use hyper::body::Body;
 
@@ -16,6 +15,7 @@ use crate::host::{Host, Hosted};
 use crate::http::body::{Incoming, ReadError};
 use crate::memory::{self, Reading, Reserved, RoomError};
 use crate::spool::spool_fault;
+use crate::status::status;
 
 /// An answer to be sent.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ where
         let request = Request { service: hosted, exposed, arguments, options, principal };
         Ok((exposed, perform(host, request, &mut memory).await?))
     };
-    let outcome = outcome.await;
+    let outcome: Result<_, Fault> = outcome.await;
     // A body that was never begun to be read told nothing.
     let form = form.unwrap_or_else(|| ReplyForm::of_head(head));
     let (mut status, envelope, fault, release) = match outcome {
@@ -71,7 +71,7 @@ where
         }
         Err(fault) => {
             memory = Reserved::default();
-            let status = http_status(form.version, &fault);
+            let status = status(form.version, fault.code);
             (status, write_fault(&form, Some(namespace), &fault), Some(fault), None)
         }
     };
