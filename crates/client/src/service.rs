@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use fishplate_contract::lexical::closest;
 use fishplate_contract::{
     Argument, Array, CallOptions, JobId, JobReport, JobState, Parameter, Payload, Value, Verb,
 };
@@ -15,7 +16,7 @@ use fishplate_wire::{
 };
 use http::Uri;
 
-use crate::error::{Error, closest};
+use crate::error::Error;
 use crate::exchange::Exchange;
 use crate::location;
 use crate::report::{Fields, JobFilter, JobPage, Killed, LogPage, LogStream};
@@ -410,7 +411,7 @@ impl Service {
             };
             Error::UnknownOperation {
                 service: description.name.clone(),
-                closest: closest(&name, known.iter().map(String::as_str)),
+                closest: closest(&name, known.iter().map(String::as_str)).map(str::to_owned),
                 name,
                 known,
             }
@@ -452,7 +453,8 @@ fn find<'d>(
         operation: described.exposed.name.clone(),
         direction,
         name: name.to_owned(),
-        closest: closest(name, parameters.iter().map(|parameter| parameter.name.as_str())),
+        closest: closest(name, parameters.iter().map(|parameter| parameter.name.as_str()))
+            .map(str::to_owned),
         known: parameters.iter().map(|parameter| parameter.name.clone()).collect(),
     })
 }

@@ -56,37 +56,14 @@ fn unexpected(operation: &str, parameters: &[Parameter], child: &Child) -> Fault
             format!("it takes {}", names.join(", "))
         }
     };
-    let near = parameters.iter().find(|parameter| is_near(&parameter.name, name));
-    let hint = near.map(|parameter| format!("; did you mean {}?", parameter.name));
+    let known = parameters.iter().map(|parameter| parameter.name.as_str());
+    let hint = lexical::closest(name, known).map(|near| format!("; did you mean {near}?"));
     let message = format!(
         "operation {operation} has no parameter {}: {takes}{}",
         lexical::shortened(&child.name.to_string()),
         hint.unwrap_or_default()
     );
     Fault::new(FaultCode::UnexpectedParameter, message).parameter(&**name)
-}
-
-/// Whether two names differ in letter case only, or in one or two letters (Levenshtein).
-fn is_near(one: &str, other: &str) -> bool {
-    const MOST: usize = 64;
-    if one.eq_ignore_ascii_case(other) {
-        return true;
-    }
-    if one.len().max(other.len()) > MOST {
-        return false;
-    }
-    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in other.chars().enumerate() {
-            let above = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(a != b)).min(above + 1).min(row[j] + 1);
-            diagonal = above;
-        }
-    }
-    let distance = row.last().copied().unwrap_or_default();
-    distance <= 2 && distance < one.chars().count().min(other.chars().count())
 }
 
 /// Values of parameters; what is nil or none of them is left out.
@@ -282,9 +259,6 @@ mod tests {
         assert_eq!(fault.parameter.as_deref(), Some("sise"));
         assert!(fault.message.contains("deck, size, order"), "{}", fault.message);
         assert!(fault.message.contains("did you mean size?"), "{}", fault.message);
-        assert!(is_near("Deck", "deck"));
-        assert!(!is_near("x", "y"));
-        assert!(!is_near("deck", "size"));
     }
 
     #[test]
