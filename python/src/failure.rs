@@ -61,7 +61,11 @@ fn error_as_exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py
         Error::UnknownOperation { .. }
         | Error::UnknownParameter { .. }
         | Error::MissingParameter { .. }
-        | Error::RepeatedParameter { .. } => "ArgumentError",
+        | Error::RepeatedParameter { .. }
+        | Error::Array(_) => "ArgumentError",
+        Error::Delivery(error) => {
+            return PyOSError::type_object(py).call1((error.to_string(),));
+        }
         Error::BadUrl { .. } => "BadUrl",
         Error::File { source, path, .. } => {
             // As `open` would say it.

@@ -9,6 +9,10 @@ use fishplate_data::settings::SettingsError;
 use fishplate_data::transfer::TransferError;
 use fishplate_wire::wsdl::WsdlError;
 
+use crate::arguments::WordError;
+use crate::array::ArrayError;
+use crate::deliver::DeliveryError;
+
 /// Why an exchange gave no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -141,6 +145,15 @@ pub enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// A word of a call cannot be understood.
+    #[error(transparent)]
+    Word(#[from] WordError),
+    /// An input is no array of its type.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
+    /// An output cannot be put where it shall go.
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
     /// Data is not what its reference or its origin says, or what was sent did not arrive so.
     #[error("the data at {url} is not what it should be: {reason}")]
     DataMismatch {

@@ -3,16 +3,16 @@
 //! ```no_run
 //! # async fn example() -> Result<(), fishplate_client::Error> {
 //! use fishplate_client::{Options, Service, file_input, save};
-//! use fishplate_contract::Argument;
+//! use fishplate_contract::{Argument, Value};
 //!
 //! let service = Service::connect("http://somewhere.example/mesher").await?;
 //! let arguments = vec![
 //!     Argument::text("size", "0.5"),
-//!     Argument::new("geometry", file_input("pipe.geo".as_ref()).await?),
+//!     Argument::new("geometry", Value::Data(file_input("pipe.geo".as_ref()).await?)),
 //! ];
 //! let reply = service.call("call", arguments, &Options::default()).await?;
 //! for output in &reply.outputs {
-//!     if let fishplate_contract::Value::Data(data) = &output.value {
+//!     if let Value::Data(data) = &output.value {
 //!         save(data, "pipe.msh".as_ref()).await?;
 //!     }
 //! }
@@ -30,14 +30,21 @@
 //! - [`service`]: the service and its verbs
 //! - [`report`]: what the verbs on jobs answer
 //! - [`input`], [`save`](mod@save): values from files and into files
+//! - [`array`], [`directory`]: arrays and directories from files and into files
+//! - [`arguments`]: the words of a call, as people write them; [`deliver`](mod@deliver): its outputs to
+//!   where they were asked for
 //! - [`session`]: spaces in which programs share files
 //! - [`listing`]: the services of a server
 //! - [`data`]: data that moves by reference
 //! - [`meter`]: how much of an exchange was transferred
 //! - `location`, `transport`, `body`, `spool`, `exchange`, `retry`: the inside
 
+pub mod arguments;
+pub mod array;
 mod body;
 pub mod data;
+pub mod deliver;
+pub mod directory;
 pub mod error;
 mod exchange;
 pub mod input;

@@ -8,14 +8,12 @@
 //! - [`backup`]: bringing all of it elsewhere
 //! - [`session`]: directories of files that jobs share
 //! - [`progress`]: how far a transfer is
-//! - [`disk`]: what a file system has left
 //! - [`settings`]: what the operator says of them
 //! - [`transfer`]: the trait of transports, and one file a transport
 //! - [`policy`]: which addresses may be asked
 //! - [`resolve`]: from a reference to data that is here
 
 pub mod backup;
-pub mod disk;
 pub mod grant;
 pub mod lease;
 pub mod place;

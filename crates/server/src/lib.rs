@@ -11,6 +11,7 @@
 //! - [`spool`]: payloads on their way in
 //! - [`memory`]: what all messages together may hold
 //! - [`http`]: connections, bodies and their limits
+//! - [`status`]: which HTTP status goes with a fault, in each protocol
 //! - [`faces`]: SOAP, pages for people, metrics; each enters at a call and leaves at an outcome
 //! - [`assembly`]: the only place that joins the rooms
 //! - [`backup`]: a data directory in another place, and back
@@ -30,4 +31,5 @@ pub mod mover;
 pub mod providers;
 pub mod settings;
 pub mod spool;
+pub mod status;
 pub mod worker;

@@ -8,7 +8,7 @@ use fishplate_data::Network;
 use fishplate_data::PoolSettings;
 use fishplate_data::session::SessionSettings;
 use fishplate_data::transfer::TransferSettings;
-use fishplate_jobs::descriptor::units;
+use fishplate_formats::units;
 use fishplate_wire::WireLimits;
 
 /// Settings of the faces; those of jobs are [`fishplate_jobs::engine::Settings`].

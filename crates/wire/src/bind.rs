@@ -7,7 +7,7 @@ use fishplate_contract::{
 
 use crate::detail;
 use crate::envelope::{Body, Child, Content, HeaderBlock, Numbers, SoapFault};
-use crate::options;
+use crate::headers::{options, outputs};
 use crate::unpack::Parcel;
 
 /// The arguments among these parameters, in the caller's order. Scalars stay text; their values
@@ -196,20 +196,20 @@ pub struct Reply {
 /// # Errors
 /// The fault in the parcel as the server meant it; `MalformedMessage` if the answer is not what
 /// the description says.
-pub fn bind_reply(parcel: Parcel, outputs: &[Parameter]) -> Result<Reply, Fault> {
+pub fn bind_reply(parcel: Parcel, parameters: &[Parameter]) -> Result<Reply, Fault> {
     let job = options::read_job(&parcel.envelope.headers);
-    let chosen = options::of_answer(&parcel.envelope.headers);
+    let chosen = outputs::of_answer(&parcel.envelope.headers);
     let children = match parcel.envelope.body {
         Body::Fault(fault) => return Err(fault_of(&fault, &parcel.envelope.headers)),
         Body::Wrapper { children, .. } => children,
         Body::Empty => Vec::new(),
     };
-    let mut values = arguments(outputs, children)?;
-    if let Some(lacking) = missing(outputs, &values) {
+    let mut values = arguments(parameters, children)?;
+    if let Some(lacking) = missing(parameters, &values) {
         let message = format!("the answer lacks {}, which the WSDL promises", lacking.name);
         return Err(Fault::new(FaultCode::MalformedMessage, message).parameter(&*lacking.name));
     }
-    values.sort_by_key(|value| outputs.iter().position(|output| output.name == value.name));
+    values.sort_by_key(|value| parameters.iter().position(|output| output.name == value.name));
     Ok(Reply { outputs: values, job, chosen })
 }
 
@@ -291,7 +291,7 @@ mod tests {
     fn a_fault_of_headers_is_read_from_its_header() {
         let told = Fault::new(FaultCode::MustUnderstand, "no such header");
         let element = detail::write(crate::name::FAULT, &told);
-        let header = HeaderBlock { must_understand: false, role: None, element };
+        let header = HeaderBlock::optional(element);
         assert_eq!(fault_of(&SoapFault::default(), &[header]), told);
     }
 

@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
+use fishplate_client::arguments::STDOUT;
+use fishplate_client::array::as_text;
+use fishplate_client::deliver::{Delivered, Fate};
 use fishplate_client::{Description, JobPage};
 use fishplate_contract::{
     ArrayType, DataType, Dimension, JobReport, Parameter, Timestamp, Transfer, TransferState,
 };
 use fishplate_wire::wsdl::DescribedOperation;
-
-use crate::arguments::STDOUT;
-use crate::array::as_text;
-use crate::deliver::{Delivered, Fate};
 
 /// What a service takes and gives, as in Figure 5 of paper 000, with more after each type.
 pub(crate) fn usage(description: &Description) -> String {

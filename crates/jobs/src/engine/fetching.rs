@@ -41,8 +41,8 @@ impl Shared {
     }
 
     /// What a directory that a caller sends may hold.
-    pub(super) fn directory_limits(&self) -> crate::archive::Limits {
-        crate::archive::Limits {
+    pub(super) fn directory_limits(&self) -> fishplate_formats::archive::Limits {
+        fishplate_formats::archive::Limits {
             reserve: self.settings.disk_reserve.saturating_mul(2),
             ..self.settings.directories
         }
@@ -201,7 +201,7 @@ async fn remove_fetched(claim: &FetchClaim) {
 
 /// A fault of the disk here.
 pub(super) fn not_stored(error: &io::Error) -> Fault {
-    if workspace::is_storage_full(error) {
+    if fishplate_formats::disk::is_full(error) {
         return Fault::new(
             FaultCode::StorageFull,
             "the server's disk is full; nothing was started",
@@ -239,7 +239,7 @@ struct Arriving {
     /// What was fetched, and how.
     moved: Vec<Moved>,
     durable: bool,
-    limits: crate::archive::Limits,
+    limits: fishplate_formats::archive::Limits,
     stop: Arc<AtomicBool>,
 }
 

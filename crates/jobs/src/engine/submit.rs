@@ -10,6 +10,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{Argument, Fault, FaultCode, Held, JobId, Payload, Principal, Value};
+use fishplate_formats::archive::{self, Limits};
+use fishplate_formats::array_file;
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -18,8 +20,6 @@ use super::fetching::not_stored;
 use super::outcome::no_references;
 use super::record::PlanText;
 use super::{Engine, Shared, lock, write_fault};
-use crate::archive::{self, Limits};
-use crate::array_file;
 use crate::conclusion::Conclusion;
 use crate::function::payload::PayloadReader;
 use crate::plan::Plan;

@@ -34,7 +34,7 @@ fn plan() -> Plan {
         inputs: Vec::new(),
         staged: Vec::new(),
         outputs: Vec::new(),
-        dimensions: crate::dimension::Dimensions::default(),
+        dimensions: fishplate_formats::dimension::Dimensions::default(),
         success: SuccessRules::default(),
         fault: None,
         progress: None,
@@ -54,6 +54,15 @@ fn work(key: Option<&str>, fingerprint: u64) -> NewWork {
         placements: Vec::new(),
         max_running: 4,
     }
+}
+
+/// An archive of one file, `a`, that holds `x`.
+pub(super) fn small_archive() -> Vec<u8> {
+    let (mut archive, mut header) = (tar::Builder::new(Vec::new()), tar::Header::new_ustar());
+    header.set_size(1);
+    header.set_mode(0o644);
+    archive.append_data(&mut header, "a", &b"x"[..]).unwrap();
+    archive.into_inner().unwrap()
 }
 
 struct Fixture {

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{Fault, FaultCode, Held, Payload};
-use fishplate_data::disk::Free;
+use fishplate_formats::disk::{self, Free};
 
 /// How often progress is written down.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -185,7 +185,7 @@ impl Drop for ScratchHeld {
 
 /// The fault that a failure to read or write a payload is.
 pub fn storage_fault(error: &io::Error) -> Fault {
-    if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+    if disk::is_full(error) {
         return Fault::new(FaultCode::StorageFull, "the server's disk is full");
     }
     tracing::error!(%error, "a function could not read or write its data");

@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use fishplate_contract::{JobId, JobState, Principal, Timestamp};
-use fishplate_data::disk::Free;
+use fishplate_formats::disk::Free;
 use nix::fcntl::{FallocateFlags, fallocate};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};

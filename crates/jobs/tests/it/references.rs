@@ -14,7 +14,7 @@ use fishplate_contract::{Fault, FaultCode, Held as _};
 use fishplate_data::pool::PoolSettings;
 use fishplate_data::session::SessionSettings;
 use fishplate_data::{Adoption, GrantRequest, Pool, Progress, Sessions, Wish, place};
-use fishplate_jobs::archive;
+use fishplate_formats::archive;
 use fishplate_jobs::engine::{Engine, NewWork, Settings, Until};
 use fishplate_jobs::executor::BoxFuture;
 use fishplate_jobs::fetcher::{AdoptOrder, Adopted, DeliverOrder, FetchOrder, Fetcher};

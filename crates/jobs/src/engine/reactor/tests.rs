@@ -26,7 +26,7 @@ fn plan() -> Arc<Plan> {
         inputs: Vec::new(),
         staged: Vec::new(),
         outputs: Vec::new(),
-        dimensions: crate::dimension::Dimensions::default(),
+        dimensions: fishplate_formats::dimension::Dimensions::default(),
         success: SuccessRules::default(),
         fault: None,
         progress: None,

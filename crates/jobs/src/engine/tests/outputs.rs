@@ -171,7 +171,10 @@ async fn outputs_go_as_they_were_chosen_and_have_one_address_each() {
         assert!(bed.shown(&grid).await[3].ends_with("/grid.npy"));
         let order = bed.fetcher.adoptions().pop().unwrap();
         let npy = std::fs::read(&order.file.path).unwrap();
-        assert!(npy.starts_with(crate::array_file::npy::MAGIC) && npy.ends_with(&[2, 0, 0, 0]));
+        assert!(
+            npy.starts_with(fishplate_formats::array_file::npy::MAGIC)
+                && npy.ends_with(&[2, 0, 0, 0])
+        );
         let wrong = bed.results(&[choice("n", OutputForm::Reference, None)]).await.unwrap_err();
         assert_eq!(wrong.code, FaultCode::InvalidValue);
         let late = bed.results(&[choice("mesh", OutputForm::Value, Some(MAIL))]).await.unwrap_err();

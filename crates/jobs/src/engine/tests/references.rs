@@ -1,9 +1,9 @@
 //! Jobs whose inputs are fetched, on every store, with a fetcher that waits until it is let go.
 
 use fishplate_contract::{DataRef, Placing, TransferState};
+use fishplate_formats::array_file::Format;
 
 use super::*;
-use crate::array_file::Format;
 use crate::fetcher::fake::FakeFetcher;
 use crate::plan::{Arrival, Fetch, InputContent, InputFile};
 
@@ -290,7 +290,7 @@ async fn arrived(format: Format, data_type: &str, bytes: &[u8]) -> Result<Vec<u8
 #[tokio::test(flavor = "multi_thread")]
 async fn an_array_arrives_in_the_format_of_its_slot() {
     let numbers: Vec<u8> = (1..=4_i32).flat_map(i32::to_le_bytes).collect();
-    let header = crate::array_file::npy::Header::print;
+    let header = fishplate_formats::array_file::npy::Header::print;
     let npy = [header(fishplate_contract::Element::Int, &[2, 2]), numbers.clone()].concat();
     let text = Format::Text { delimiter: ' ' };
     for bytes in [&numbers, &npy] {
@@ -317,7 +317,7 @@ async fn an_array_arrives_in_the_format_of_its_slot() {
 async fn a_directory_arrives_unpacked_or_the_fault_names_what_is_wrong() {
     for fixture in Fixture::each(3) {
         let (engine, fetcher) = with_fetcher(&fixture);
-        fetcher.put(MESH, &crate::archive::tests::small_archive());
+        fetcher.put(MESH, &small_archive());
         let (engine, run) = run(engine);
         let directory = || work_with(vec![fetch("case", MESH, Arrival::Directory)]);
         let accepted = engine.submit(directory()).await.unwrap();

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fishplate_data::disk::Free;
+use fishplate_formats::disk::Free;
 
 use super::procfs::Stat;
 use super::shortage::{self, Shortage, Taking};

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use fishplate_contract::Placing;
-use fishplate_data::disk::Free;
+use fishplate_formats::disk::Free;
 use nix::sys::signalfd::SignalFd;
 
 use super::cgroup::JobGroup;
@@ -423,7 +423,7 @@ fn remembered<'f>(posting: &Posting, frame: &'f [u8]) -> Option<Cow<'f, [u8]>> {
             environment: BTreeMap::new(),
             inputs: Vec::new(),
             staged: Vec::new(),
-            dimensions: crate::dimension::Dimensions::default(),
+            dimensions: fishplate_formats::dimension::Dimensions::default(),
             success: SuccessRules::default(),
             ..(*posting.plan).clone()
         }),

@@ -6,8 +6,7 @@ use bytes::Bytes;
 use fishplate_contract::{Fault, Principal};
 use fishplate_jobs::engine::EphemeralJob;
 use fishplate_wire::{
-    Head, Packed, Parcel, ReplyForm, Unpacker, bind, http_status, pack_reply, read, write_fault,
-    write_reply,
+    Head, Packed, Parcel, ReplyForm, Unpacker, bind, pack_reply, read, write_fault, write_reply,
 };
 use hyper::body::Body;
 
@@ -17,6 +16,7 @@ use crate::host::{Host, Hosted};
 use crate::http::body::{Incoming, ReadError};
 use crate::memory::{self, Reading, Reserved, RoomError};
 use crate::spool::spool_fault;
+use crate::status::status;
 
 /// An answer to be sent.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ where
         let request = Request { service: hosted, exposed, arguments, options, principal };
         Ok((exposed, perform(host, request, &mut memory).await?))
     };
-    let outcome = outcome.await;
+    let outcome: Result<_, Fault> = outcome.await;
     // A body that was never begun to be read told nothing.
     let form = form.unwrap_or_else(|| ReplyForm::of_head(head));
     let (mut status, envelope, fault, ephemeral) = match outcome {
@@ -72,7 +72,7 @@ where
         }
         Err(fault) => {
             memory = Reserved::default();
-            let status = http_status(form.version, &fault);
+            let status = status(form.version, fault.code);
             (status, write_fault(&form, Some(namespace), &fault), Some(fault), None)
         }
     };

@@ -2,44 +2,101 @@
 //! request and go back on its connection, nowhere else.
 
 use fishplate_contract::lexical::{shortened, trimmed};
-use fishplate_contract::{Fault, FaultCode};
+use fishplate_contract::{CallOptions, Fault, FaultCode};
 
-use crate::envelope::{Element, HeaderBlock, SoapVersion};
-use crate::name::{OPTIONS, QName, WSA, WSA_2004, WSCTX};
+use super::table::{Answer, Header};
+use crate::envelope::{Element, HeaderBlock};
+use crate::name::{QName, WSA, WSA_2004};
 use crate::pack::random_id;
+use crate::write::ReplyForm;
+use crate::wsdl;
 
 /// The addressing headers of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Addressing {
+pub(crate) struct Addressing {
     /// Namespace of the version used; empty if the message has no addressing headers.
-    pub namespace: &'static str,
+    pub(crate) namespace: &'static str,
     /// `MessageID`.
-    pub message_id: Option<String>,
+    pub(crate) message_id: Option<String>,
     /// `RelatesTo` (the first).
-    pub relates_to: Option<String>,
+    pub(crate) relates_to: Option<String>,
     /// `To`.
-    pub to: Option<String>,
+    pub(crate) to: Option<String>,
     /// `Action`.
-    pub action: Option<String>,
+    pub(crate) action: Option<String>,
     /// Results are for nobody: `ReplyTo` is `none`.
-    pub no_reply: bool,
+    pub(crate) no_reply: bool,
     /// Faults are for nobody: `FaultTo` is `none`, or is missing and `ReplyTo` is.
-    pub no_fault: bool,
+    pub(crate) no_fault: bool,
     /// What is wrong with them.
-    pub(crate) invalid: Option<Invalid>,
+    invalid: Option<Invalid>,
 }
 
 /// Why addressing headers are not acceptable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Invalid {
+struct Invalid {
     /// WS-Addressing 1.0 SOAP binding, section 6.4.1.
-    pub(crate) subcode: &'static str,
-    pub(crate) message: String,
+    subcode: &'static str,
+    message: String,
 }
 
 /// Headers of either version that we understand.
 const UNDERSTOOD: [&str; 7] =
     ["MessageID", "RelatesTo", "To", "Action", "ReplyTo", "FaultTo", "From"];
+
+pub(crate) struct WsAddressing;
+
+impl Header for WsAddressing {
+    fn namespaces(&self) -> &'static [&'static str] {
+        &[WSA, WSA_2004]
+    }
+
+    fn understands(&self, block: &Element) -> bool {
+        UNDERSTOOD.contains(&block.name.local.as_str())
+    }
+
+    fn read(&self, headers: &[HeaderBlock], _: &mut CallOptions) -> Result<(), Fault> {
+        check(headers).map_err(|invalid| Fault::new(FaultCode::InvalidAddressing, invalid.message))
+    }
+
+    /// Only a request with a MessageID can be related to.
+    fn answer(&self, form: &ReplyForm, answer: &Answer<'_>) -> Vec<HeaderBlock> {
+        let Addressing { namespace, message_id, .. } = read(&form.headers);
+        let Some(message_id) = message_id else { return Vec::new() };
+        let action = match *answer {
+            Answer::Results { namespace, wrapper, .. } => wsdl::action(namespace, wrapper),
+            Answer::Fault(fault) => fault_action(namespace, fault.code),
+        };
+        let block = |local: &str, text: String| {
+            HeaderBlock::optional(Element::with_text(QName::new(namespace, local), text))
+        };
+        // The submission wants it of every message; later it has a default.
+        let to =
+            (namespace == WSA_2004).then(|| block("To", format!("{WSA_2004}{ANONYMOUS_2004}")));
+        let related = [
+            block("Action", action),
+            block("MessageID", message_id_urn()),
+            block("RelatesTo", message_id),
+        ];
+        related.into_iter().chain(to).collect()
+    }
+
+    /// WS-Addressing 1.0 SOAP binding, section 6.4.1; the submission calls it otherwise, and knows
+    /// nothing of what is behind it.
+    fn fault_codes(&self, headers: &[HeaderBlock], code: FaultCode) -> Vec<QName> {
+        let Addressing { namespace, action, invalid, .. } = read(headers);
+        let inner = match code {
+            FaultCode::InvalidAddressing => invalid.map(|invalid| invalid.subcode),
+            FaultCode::ActionMismatch if action.is_some() => Some("ActionMismatch"),
+            _ => return Vec::new(),
+        };
+        if namespace == WSA_2004 {
+            return vec![QName::new(WSA_2004, "InvalidMessageInformationHeader")];
+        }
+        let codes = ["InvalidAddressingHeader"].into_iter().chain(inner);
+        codes.map(|code| QName::new(WSA, code)).collect()
+    }
+}
 
 /// The addressing headers among these.
 pub(crate) fn read(headers: &[HeaderBlock]) -> Addressing {
@@ -115,13 +172,6 @@ fn check(headers: &[HeaderBlock]) -> Result<(), Invalid> {
     Ok(())
 }
 
-impl Invalid {
-    /// The fault that it is.
-    pub(crate) fn fault(&self) -> Fault {
-        Fault::new(FaultCode::InvalidAddressing, &*self.message)
-    }
-}
-
 fn is_none(address: &str) -> bool {
     address.strip_prefix(WSA) == Some("/none")
 }
@@ -134,57 +184,10 @@ fn is_anonymous(address: &str) -> bool {
 /// What follows the namespace in the address of whoever is at the other end.
 const ANONYMOUS_2004: &str = "/role/anonymous";
 
-/// Names of headers that are for us, must be understood, and are not.
-pub(crate) fn not_understood(version: SoapVersion, headers: &[HeaderBlock]) -> Vec<QName> {
-    let unknown = |header: &&HeaderBlock| {
-        let name = &header.element.name;
-        let local = name.local.as_str();
-        let known = match name.namespace.as_str() {
-            WSA | WSA_2004 => UNDERSTOOD.contains(&local),
-            OPTIONS => crate::options::UNDERSTOOD.contains(&local),
-            WSCTX => crate::context::is_session(&header.element),
-            _ => false,
-        };
-        header.must_understand && is_for_us(version, header.role.as_deref()) && !known
-    };
-    headers.iter().filter(unknown).map(|header| header.element.name.clone()).collect()
-}
-
-/// SOAP 1.1 section 4.2.2, SOAP 1.2 part 1 section 2.2.
-fn is_for_us(version: SoapVersion, role: Option<&str>) -> bool {
-    match (version, role.map(str::trim)) {
-        (_, None | Some("")) => true,
-        (SoapVersion::V11, Some(actor)) => actor == "http://schemas.xmlsoap.org/soap/actor/next",
-        (SoapVersion::V12, Some(role)) => {
-            let role = role.strip_prefix("http://www.w3.org/2003/05/soap-envelope/role/");
-            matches!(role, Some("next" | "ultimateReceiver"))
-        }
-    }
-}
-
-/// The headers of an answer, if the request has a MessageID.
-pub(crate) fn answer(request: &Addressing, action: impl FnOnce() -> String) -> Vec<HeaderBlock> {
-    let Some(message_id) = &request.message_id else { return Vec::new() };
-    let block = |local: &str, text: String| HeaderBlock {
-        must_understand: false,
-        role: None,
-        element: Element::with_text(QName::new(request.namespace, local), text),
-    };
-    // The submission wants it of every message; later it has a default.
-    let to =
-        (request.namespace == WSA_2004).then(|| block("To", format!("{WSA_2004}{ANONYMOUS_2004}")));
-    let related = [
-        block("Action", action()),
-        block("MessageID", message_id_urn()),
-        block("RelatesTo", message_id.clone()),
-    ];
-    related.into_iter().chain(to).collect()
-}
-
 /// The action of a fault (WS-Addressing 1.0 SOAP binding, section 6).
-pub(crate) fn fault_action(request: &Addressing, code: FaultCode) -> String {
-    let addressing = request.namespace == WSA_2004 || code == FaultCode::InvalidAddressing;
-    format!("{}{}", request.namespace, if addressing { "/fault" } else { "/soap/fault" })
+fn fault_action(namespace: &str, code: FaultCode) -> String {
+    let addressing = namespace == WSA_2004 || code == FaultCode::InvalidAddressing;
+    format!("{namespace}{}", if addressing { "/fault" } else { "/soap/fault" })
 }
 
 /// A random UUID (RFC 9562 version 4) as a URN.
@@ -199,7 +202,7 @@ mod tests {
 
     fn header(namespace: &str, local: &str, text: &str) -> HeaderBlock {
         let element = Element::with_text(QName::new(namespace, local), text);
-        HeaderBlock { must_understand: true, role: None, element }
+        HeaderBlock { must_understand: true, ..HeaderBlock::optional(element) }
     }
 
     fn reply_to(namespace: &str, local: &str, address: &str) -> HeaderBlock {
@@ -209,17 +212,26 @@ mod tests {
         block
     }
 
+    /// The addressing headers of results for a request with these.
+    fn answered(headers: Vec<HeaderBlock>) -> Vec<HeaderBlock> {
+        let form = ReplyForm { headers, ..ReplyForm::of_head(&crate::Head::default()) };
+        let (namespace, wrapper) = ("urn:a", "callResponse");
+        let results = Answer::Results { namespace, wrapper, outputs: &[], job: None };
+        WsAddressing.answer(&form, &results)
+    }
+
     #[test]
     fn answers_relate_to_their_request_in_its_version() {
         for namespace in [WSA, WSA_2004] {
-            let request = read(&[
+            let headers = vec![
                 header(namespace, "MessageID", " urn:uuid:1 "),
                 header(namespace, "Action", "urn:a#call"),
                 header("urn:other", "To", "x"),
-            ]);
+            ];
+            let request = read(&headers);
             assert_eq!(request.action.as_deref(), Some("urn:a#call"));
             assert_eq!(request.to, None);
-            let answer = read(&answer(&request, || "urn:a#callResponse".to_owned()));
+            let answer = read(&answered(headers));
             assert_eq!(answer.namespace, namespace);
             let to = (namespace == WSA_2004).then(|| format!("{WSA_2004}/role/anonymous"));
             assert_eq!(answer.to, to);
@@ -228,7 +240,7 @@ mod tests {
             let id = answer.message_id.unwrap();
             assert_eq!(id.len(), "urn:uuid:".len() + 36);
         }
-        assert!(answer(&Addressing::default(), String::new).is_empty());
+        assert!(answered(Vec::new()).is_empty());
     }
 
     #[test]
@@ -244,8 +256,10 @@ mod tests {
         ] {
             let invalid = read(&[reply_to(WSA, local, address)]).invalid.unwrap();
             assert_eq!(invalid.subcode, subcode, "{address}");
-            assert_eq!(invalid.fault().code, FaultCode::InvalidAddressing);
             assert!(invalid.message.contains(local));
+            let headers = [reply_to(WSA, local, address)];
+            let fault = WsAddressing.read(&headers, &mut CallOptions::default()).unwrap_err();
+            assert_eq!(fault.code, FaultCode::InvalidAddressing);
         }
         let twice = [header(WSA, "MessageID", "a"), header(WSA, "MessageID", "b")];
         assert_eq!(read(&twice).invalid.unwrap().subcode, "InvalidCardinality");
@@ -269,20 +283,23 @@ mod tests {
     }
 
     #[test]
-    fn only_headers_for_us_must_be_understood() {
-        let role = |version, role: Option<&str>| {
-            let mut block = header("urn:x", "Security", "");
-            block.role = role.map(str::to_owned);
-            not_understood(version, &[block]).len()
-        };
-        assert_eq!(role(SoapVersion::V11, None), 1);
-        assert_eq!(role(SoapVersion::V11, Some("http://schemas.xmlsoap.org/soap/actor/next")), 1);
-        assert_eq!(role(SoapVersion::V11, Some("urn:somebody")), 0);
-        let next = "http://www.w3.org/2003/05/soap-envelope/role/next";
-        assert_eq!(role(SoapVersion::V12, Some(next)), 1);
-        assert_eq!(role(SoapVersion::V12, Some("urn:somebody")), 0);
-        assert!(not_understood(SoapVersion::V12, &[header(WSA, "To", "x")]).is_empty());
-        assert!(not_understood(SoapVersion::V12, &[header(OPTIONS, "key", "x")]).is_empty());
-        assert_eq!(not_understood(SoapVersion::V12, &[header(OPTIONS, "warp", "9")]).len(), 1);
+    fn addressing_faults_have_their_code_within_the_code() {
+        let codes = |headers: &[HeaderBlock], code| WsAddressing.fault_codes(headers, code);
+        let wsa = |local: &str| QName::new(WSA, local);
+        let bad = reply_to(WSA, "ReplyTo", "urn:x");
+        assert_eq!(
+            codes(&[bad], FaultCode::InvalidAddressing),
+            ["InvalidAddressingHeader", "OnlyAnonymousAddressSupported"].map(wsa)
+        );
+        assert_eq!(
+            codes(&[header(WSA, "Action", "urn:x")], FaultCode::ActionMismatch),
+            ["InvalidAddressingHeader", "ActionMismatch"].map(wsa)
+        );
+        assert_eq!(
+            codes(&[header(WSA_2004, "Action", "urn:x")], FaultCode::ActionMismatch),
+            [QName::new(WSA_2004, "InvalidMessageInformationHeader")]
+        );
+        assert_eq!(codes(&[], FaultCode::ActionMismatch), []);
+        assert_eq!(codes(&[header(WSA, "Action", "urn:x")], FaultCode::QueueFull), []);
     }
 }

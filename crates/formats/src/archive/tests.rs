@@ -96,7 +96,7 @@ impl Evil {
 }
 
 /// An archive of one file, `a`.
-pub(crate) fn small_archive() -> Vec<u8> {
+fn small_archive() -> Vec<u8> {
     Evil::default().file("a").end()
 }
 

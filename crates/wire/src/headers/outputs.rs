@@ -8,17 +8,12 @@ use fishplate_contract::{
     Value, Verb,
 };
 
-use super::{OUTPUTS, invalid};
+use super::options::{OUTPUTS, invalid};
 use crate::envelope::{Element, HeaderBlock};
 use crate::name::{OPTIONS, QName};
 
 /// One of them.
 const OUTPUT: &str = "output";
-
-/// All as it fits.
-pub(super) fn auto() -> OutputChoice {
-    OutputChoice { name: OutputChoice::ALL.to_owned(), form: OutputForm::Auto, to: None }
-}
 
 /// The choices of a call.
 pub(super) fn read(header: &Element) -> Result<Vec<OutputChoice>, Fault> {
@@ -123,17 +118,12 @@ pub(super) fn write(choices: &[OutputChoice]) -> HeaderBlock {
     };
     let children = choices.iter().map(output).collect();
     let element = Element { name: QName::new(OPTIONS, OUTPUTS), children, ..Element::default() };
-    HeaderBlock { must_understand: false, role: None, element }
-}
-
-/// Whether a call chose outputs, well or not.
-pub(crate) fn chosen(headers: &[HeaderBlock]) -> bool {
-    headers.iter().any(|header| header.element.name.is(OPTIONS, OUTPUTS))
+    HeaderBlock::optional(element)
 }
 
 /// The header of an answer that tells how its files and arrays came; none if it has none of them.
 /// Of values that share a name it tells each form once.
-pub(crate) fn write_answer(outputs: &[Argument]) -> Option<HeaderBlock> {
+pub(super) fn write_answer(outputs: &[Argument]) -> Option<HeaderBlock> {
     let mut choices: Vec<OutputChoice> = Vec::new();
     for output in outputs {
         let payload = match &output.value {

@@ -7,8 +7,8 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::disk::Free;
 use fishplate_contract::Fault;
-use fishplate_data::disk::Free;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::stat::{Mode, SFlag, fstatat, futimens, mkdirat};
@@ -56,7 +56,7 @@ pub fn unpack_file(
 ///
 /// # Errors
 /// As [`unpack_file`]; any, if it was stopped.
-pub(crate) fn unpack_file_unless(
+pub fn unpack_file_unless(
     archive: &Path,
     to: &Path,
     parameter: &str,

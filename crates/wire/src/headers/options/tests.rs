@@ -1,9 +1,39 @@
-use fishplate_contract::{DataType, Operation, OutputForm, Parameter, Service, Signature};
+use fishplate_contract::{
+    DataType, Operation, OutputChoice, OutputForm, Parameter, Service, Signature,
+};
 
+use super::super::table;
 use super::*;
+use crate::envelope::{Body, Envelope, SoapVersion};
 use crate::name::{SESSION_URN, WSCTX};
+use crate::{Head, Packaging, Parcel};
 
 const PLAIN: DataView = DataView::Plain;
+
+/// What a request with these headers, sent to the address of this view, asks for.
+fn read(headers: &[HeaderBlock], data: DataView) -> Result<CallOptions, Fault> {
+    let body = Body::Wrapper { name: QName::new("urn:t", "call"), children: Vec::new() };
+    let (version, headers) = (SoapVersion::V11, headers.to_vec());
+    let parcel = Parcel {
+        envelope: Envelope { version, headers, body },
+        action: None,
+        packaging: Packaging::Plain,
+        reply_form: ReplyForm { data, ..ReplyForm::of_head(&Head::default()) },
+    };
+    crate::read(parcel).map(|request| request.options)
+}
+
+/// The headers of a request with these options.
+fn write(options: &CallOptions, arrays: Option<ArrayForm>) -> Vec<HeaderBlock> {
+    table::request(&RequestForm {
+        wrapper: QName::new("urn:t", "call"),
+        qualified: true,
+        version: SoapVersion::V11,
+        options: options.clone(),
+        arrays,
+        items: Vec::new(),
+    })
+}
 
 fn choice(name: &str, form: OutputForm, to: Option<&str>) -> OutputChoice {
     OutputChoice { name: name.to_owned(), form, to: to.map(str::to_owned) }
@@ -16,7 +46,7 @@ fn context(session: &str) -> HeaderBlock {
         children: vec![Element::with_text(identifier, format!("{SESSION_URN}{session}"))],
         ..Element::default()
     };
-    HeaderBlock { must_understand: false, role: None, element }
+    HeaderBlock::optional(element)
 }
 
 #[test]
@@ -60,7 +90,10 @@ fn the_form_of_arrays_travels_in_a_header() {
 #[test]
 fn an_answer_tells_its_job() {
     let job = JobId::from_bytes([7; 16]);
-    assert_eq!(read_job(&[write_job(job)]), Some(job));
+    let (namespace, wrapper) = ("urn:t", "callResponse");
+    let results = Answer::Results { namespace, wrapper, outputs: &[], job: Some(job) };
+    let form = ReplyForm::of_head(&Head::default());
+    assert_eq!(read_job(&table::answer(&form, &results)), Some(job));
     assert_eq!(read_job(&[block("job", "7".into())]), None);
 }
 
@@ -110,7 +143,7 @@ fn output(attributes: &[(&str, &str)]) -> Element {
 
 fn outputs(children: Vec<Element>) -> HeaderBlock {
     let element = Element { name: QName::new(OPTIONS, OUTPUTS), children, ..Element::default() };
-    HeaderBlock { must_understand: true, role: None, element }
+    HeaderBlock { must_understand: true, ..HeaderBlock::optional(element) }
 }
 
 #[test]
@@ -163,7 +196,7 @@ fn outputs_are_chosen_that_the_operation_has_and_that_can_go_so() {
     for verb in ["call", "spawn", "results"] {
         let exposed = interface.find(verb).unwrap();
         let check = |name: &str, form, to| {
-            check_outputs(&[choice(name, form, to)], exposed, &interface).map_err(|fault| {
+            outputs::check(&[choice(name, form, to)], exposed, &interface).map_err(|fault| {
                 assert_eq!(fault.parameter.as_deref(), Some(name));
                 fault.code
             })
@@ -181,5 +214,5 @@ fn outputs_are_chosen_that_the_operation_has_and_that_can_go_so() {
     }
     // A verb that is about no outputs passes choices over.
     let status = interface.find("status").unwrap();
-    assert_eq!(check_outputs(&[choice("x", value, None)], status, &interface), Ok(()));
+    assert_eq!(outputs::check(&[choice("x", value, None)], status, &interface), Ok(()));
 }

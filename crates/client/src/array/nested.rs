@@ -102,7 +102,7 @@ impl Reader<'_> {
 }
 
 /// An array's bytes as lists within lists, in one line.
-pub(crate) fn as_text(element: Element, shape: &[u64], bytes: &[u8]) -> String {
+pub fn as_text(element: Element, shape: &[u64], bytes: &[u8]) -> String {
     let mut text = String::new();
     push_text(element, shape, &mut bytes.chunks_exact(element.size()), &mut text);
     text
@@ -129,7 +129,7 @@ fn push_text<'b>(
 }
 
 /// The same as JSON; numbers that JSON does not have are texts.
-pub(crate) fn as_json(element: Element, shape: &[u64], bytes: &[u8]) -> Value {
+pub fn as_json(element: Element, shape: &[u64], bytes: &[u8]) -> Value {
     json_of(element, shape, &mut bytes.chunks_exact(element.size()))
 }
 

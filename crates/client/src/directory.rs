@@ -6,14 +6,15 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
 use bytes::Bytes;
-use fishplate_client::Error;
-use fishplate_client::input::temporary_input;
-use fishplate_contract::{Payload, Value};
-use fishplate_jobs::archive::{self, Limits};
+use fishplate_contract::Payload;
+use fishplate_formats::archive::{self, ArchiveError, Limits};
+use tempfile::{NamedTempFile, TempDir};
 
 use crate::deliver::DeliveryError;
+use crate::error::Error;
+use crate::input::{self, LocalFile, blocking};
+use crate::save::directory_of;
 
 /// What a directory that comes from a server may hold: all that there is room for.
 const LIMITS: Limits = Limits { entries: u64::MAX, size: u64::MAX, reserve: 0 };
@@ -22,43 +23,58 @@ const LIMITS: Limits = Limits { entries: u64::MAX, size: u64::MAX, reserve: 0 };
 const ARCHIVES: [&str; 2] = [".tar", ".tar.zst"];
 
 /// Whether a file of this name shall hold the archive itself.
-pub(crate) fn is_archive_name(path: &Path) -> bool {
+pub fn is_archive_name(path: &Path) -> bool {
     let name = path.as_os_str().as_encoded_bytes();
     ARCHIVES.iter().any(|suffix| name.ends_with(suffix.as_bytes()))
 }
 
-/// A directory as the value of an input.
-pub(crate) async fn packed(directory: PathBuf) -> Result<Value> {
-    let packing = tokio::task::spawn_blocking(move || {
-        let file = packed_file(&directory)?;
-        let len = file.as_file().metadata()?.len();
-        anyhow::Ok(temporary_input(file.into_temp_path(), len))
-    });
-    packing.await?
+/// A directory as the bytes of an archive.
+///
+/// # Errors
+/// [`Error::File`].
+pub async fn packed(directory: PathBuf) -> Result<Payload, Error> {
+    blocking(move || {
+        LocalFile::temporary(packed_file(&directory)?).map_err(Error::file("pack", &directory))
+    })
+    .await
 }
 
 /// A directory packed into a file that is removed when it is dropped, below a directory of its own
 /// so that it can be called as `directory` is.
-pub(crate) fn packed_to_offer(directory: &Path) -> Result<(tempfile::TempDir, PathBuf)> {
-    let beside = tempfile::Builder::new().prefix(".fishplate-").tempdir()?;
+///
+/// # Errors
+/// [`Error::File`].
+pub fn packed_to_offer(directory: &Path) -> Result<(TempDir, PathBuf), Error> {
+    let beside = temporary()?;
     let whole = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
     let mut name = whole.file_name().map_or_else(|| OsString::from("directory"), OsString::from);
     name.push(ARCHIVES[0]);
     let path = beside.path().join(name);
-    packed_file(directory)?.persist(&path)?;
+    let file = packed_file(directory)?;
+    file.persist(&path).map_err(|error| Error::file("pack", directory)(error.error))?;
     Ok((beside, path))
 }
 
-fn packed_file(directory: &Path) -> Result<tempfile::NamedTempFile> {
-    let file = tempfile::Builder::new().prefix(".fishplate-").tempfile()?;
-    let cannot = || format!("cannot pack {}", directory.display());
-    let opened = File::open(directory).with_context(cannot)?;
-    archive::pack(&opened, file.as_file(), &mut || true).with_context(cannot)?;
-    Ok(file)
+/// A directory that is removed when it is dropped.
+pub(crate) fn temporary() -> Result<TempDir, Error> {
+    let made = tempfile::Builder::new().prefix(".fishplate-").tempdir();
+    made.map_err(Error::file("write", &std::env::temp_dir()))
+}
+
+fn packed_file(directory: &Path) -> Result<NamedTempFile, Error> {
+    let pack = || {
+        let file = input::temporary()?;
+        archive::pack(&File::open(directory)?, file.as_file(), &mut || true)?;
+        Ok(file)
+    };
+    pack().map_err(|error| match error {
+        ArchiveError::Io(error) => Error::file("pack", directory)(error),
+        other => Error::file("pack", directory)(io::Error::other(other)),
+    })
 }
 
 /// Before a program runs: nothing is in the way.
-pub(crate) fn check_target(target: &Path) -> Result<(), DeliveryError> {
+pub fn check_target(target: &Path) -> Result<(), DeliveryError> {
     if is_archive_name(target) || !is_in_the_way(target) {
         return Ok(());
     }
@@ -72,37 +88,42 @@ fn is_in_the_way(target: &Path) -> bool {
     }
 }
 
-/// Unpacks an output into a directory: all of it, or none.
-pub(crate) async fn unpacked(payload: Payload, name: String, target: PathBuf) -> Result<()> {
-    let unpacking = tokio::task::spawn_blocking(move || unpack(&payload, &name, &target));
-    unpacking.await?
+/// Unpacks an output into a directory, which is made with those above it: all of it, or none.
+///
+/// # Errors
+/// [`DeliveryError`]; a fault if it is no archive; [`Error::File`].
+pub async fn unpacked(payload: Payload, name: String, target: PathBuf) -> Result<(), Error> {
+    blocking(move || unpack(&payload, &name, &target)).await
 }
 
-fn unpack(payload: &Payload, name: &str, target: &Path) -> Result<()> {
+fn unpack(payload: &Payload, name: &str, target: &Path) -> Result<(), Error> {
     check_target(target)?;
+    make_parent(target)?;
     // Without a slash at its end it can be renamed to.
     let target: PathBuf = target.components().collect();
-    let parent = match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
+    let cannot = Error::file("make", &target);
+    let beside = tempfile::Builder::new().prefix(".fishplate-").tempdir_in(directory_of(&target));
+    let beside = match beside {
+        Ok(beside) => beside,
+        Err(error) => return Err(cannot(error)),
     };
-    let beside = tempfile::Builder::new().prefix(".fishplate-").tempdir_in(parent)?;
     let inside = beside.path().join("directory");
-    let pieces =
-        payload.pieces().map(|pieces| pieces.iter().map(Bytes::as_ref).collect::<Vec<_>>());
-    match (pieces, payload) {
-        (Some(pieces), _) => {
-            let archive = beside.path().join("archive");
-            fs::write(&archive, pieces.concat())?;
-            archive::unpack_file(&archive, &inside, name, &LIMITS).map_err(Error::Fault)?;
-        }
-        (None, Payload::Spooled(held)) => {
-            archive::unpack_file(held.path(), &inside, name, &LIMITS).map_err(Error::Fault)?;
-        }
-        (None, _) => anyhow::bail!("the output {name} is elsewhere"),
+    if let Payload::Spooled(held) = payload {
+        archive::unpack_file(held.path(), &inside, name, &LIMITS).map_err(Error::Fault)?;
+    } else {
+        let pieces = payload.pieces().ok_or_else(|| DeliveryError::Elsewhere(name.to_owned()))?;
+        let bytes = pieces.iter().map(Bytes::as_ref).collect::<Vec<_>>().concat();
+        archive::unpack_any(&bytes[..], &inside, name, &LIMITS).map_err(Error::Fault)?;
     }
     // An empty directory gives way; one in which something was put meanwhile does not.
-    fs::rename(&inside, &target).with_context(|| format!("cannot make {}", target.display()))
+    fs::rename(&inside, &target).map_err(cannot)
+}
+
+/// Makes the directory in which a file or directory shall be.
+pub(crate) fn make_parent(target: &Path) -> Result<(), Error> {
+    let target: PathBuf = target.components().collect();
+    let parent = directory_of(&target);
+    fs::create_dir_all(parent).map_err(Error::file("make", parent))
 }
 
 #[cfg(test)]
@@ -115,7 +136,7 @@ mod tests {
         let from = dir.path().join("case");
         fs::create_dir_all(from.join("0/uniform")).unwrap();
         fs::write(from.join("0/U"), "flow").unwrap();
-        let Value::Data(payload) = packed(from.clone()).await.unwrap() else { panic!() };
+        let payload = packed(from.clone()).await.unwrap();
         let to = dir.path().join("back");
         unpacked(payload.clone(), "case".to_owned(), to.clone()).await.unwrap();
         assert_eq!(fs::read(to.join("0/U")).unwrap(), b"flow");

@@ -4,20 +4,20 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
-use fishplate_client::data::Offer;
-use fishplate_client::service::{input_of, output_of};
-use fishplate_client::{Error, file_input, input::text_input};
 use fishplate_contract::{Argument, DataRef, DataType, OutputChoice, OutputForm, Payload, Value};
-use fishplate_jobs::dimension::Dimensions;
+use fishplate_formats::dimension::Dimensions;
 use fishplate_wire::wsdl::DescribedOperation;
 
 use crate::array::{from_file, from_text};
+use crate::data::Offer;
 use crate::directory;
+use crate::error::Error;
+use crate::input::{blocking, file_input, text_input};
+use crate::service::{input_of, output_of};
 
 /// An argument as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Word {
+pub enum Word {
     /// `NAME=VALUE`.
     Value {
         /// Name of the input.
@@ -52,20 +52,20 @@ pub(crate) enum Word {
 
 /// An output that somebody asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub struct Wanted {
     /// Name of the output; [`OutputChoice::ALL`] for all.
-    pub(crate) name: String,
+    pub name: String,
     /// By value, by reference, or as the server likes.
-    pub(crate) form: OutputForm,
+    pub form: OutputForm,
     /// The file or directory for what comes by value, if told.
-    pub(crate) to: Option<PathBuf>,
+    pub to: Option<PathBuf>,
     /// The URL to which the server delivers it.
-    pub(crate) deliver_to: Option<String>,
+    pub deliver_to: Option<String>,
 }
 
 impl Wanted {
     /// Where it goes if it comes by value: as told, or a file of its name.
-    pub(crate) fn target(&self) -> PathBuf {
+    pub fn target(&self) -> PathBuf {
         self.to.clone().unwrap_or_else(|| PathBuf::from(&self.name))
     }
 
@@ -74,13 +74,13 @@ impl Wanted {
     }
 
     /// It may go into a file.
-    pub(crate) fn may_be_file(&self) -> bool {
+    pub fn may_be_file(&self) -> bool {
         self.form != OutputForm::Reference
     }
 }
 
 /// Where `out:NAME=-` goes.
-pub(crate) const STDOUT: &str = "/dev/stdout";
+pub const STDOUT: &str = "/dev/stdout";
 /// Schemes of references to inputs.
 const SOURCES: [&str; 6] = ["http", "https", "ftp", "s3", "file", "session"];
 /// Schemes of destinations of outputs.
@@ -88,7 +88,7 @@ const DESTINATIONS: [&str; 6] = ["mailto", "s3", "ftp", "http", "https", "file"]
 
 /// A word that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum WordError {
+pub enum WordError {
     /// Neither `=` nor `:`.
     #[error(
         "cannot read the argument {0:?}: write NAME=VALUE, NAME:FILE (the content of a file), \
@@ -172,6 +172,9 @@ pub(crate) enum WordError {
     /// An output where inputs are given only.
     #[error("spawn gives no outputs: fetch {0} with `fishplate results URL JOB out:{0}`")]
     OutOfSpawn(String),
+    /// `NAME@FILE` where nothing serves files of ours.
+    #[error("nothing offers {} to the server: write NAME:FILE to send it", .0.display())]
+    NoOffer(PathBuf),
     /// An input where outputs are asked for only.
     #[error("results takes no inputs such as {0:?}: write out:NAME, out:NAME=FILE or ref:NAME")]
     InputOfResults(String),
@@ -187,7 +190,7 @@ fn forms(prefix: &str) -> &'static str {
 }
 
 /// Understands one word. The first `=`, `:` or `@` decides.
-pub(crate) fn parse(word: &str) -> Result<Word, WordError> {
+pub fn parse(word: &str) -> Result<Word, WordError> {
     let Some(at) = word.find(['=', ':', '@']) else {
         return Err(WordError::NoForm(word.to_owned()));
     };
@@ -267,7 +270,7 @@ fn scheme(url: &str) -> Option<String> {
 }
 
 /// The words of a call: inputs and outputs, in the order they were typed.
-pub(crate) fn parse_all(words: &[String]) -> Result<(Vec<Word>, Vec<Wanted>), WordError> {
+pub fn parse_all(words: &[String]) -> Result<(Vec<Word>, Vec<Wanted>), WordError> {
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     let mut seen = HashSet::new();
     for word in words {
@@ -292,12 +295,12 @@ fn to_stdout(wanted: &Wanted) -> bool {
 }
 
 /// Whether a word is `out:NAME=-`.
-pub(crate) fn asks_for_stdout(word: &str) -> bool {
+pub fn asks_for_stdout(word: &str) -> bool {
     matches!(parse(word), Ok(Word::Out(wanted)) if to_stdout(&wanted))
 }
 
 /// The words of `spawn`: inputs, and how outputs are wanted, but none into a file of ours.
-pub(crate) fn without_files(words: &[String]) -> Result<(Vec<Word>, Vec<Wanted>), WordError> {
+pub fn without_files(words: &[String]) -> Result<(Vec<Word>, Vec<Wanted>), WordError> {
     let (inputs, outputs) = parse_all(words)?;
     match outputs.iter().find(|wanted| wanted.form == OutputForm::Value || wanted.to.is_some()) {
         Some(wanted) => Err(WordError::OutOfSpawn(wanted.name.clone())),
@@ -306,7 +309,7 @@ pub(crate) fn without_files(words: &[String]) -> Result<(Vec<Word>, Vec<Wanted>)
 }
 
 /// The words of `results`: outputs only.
-pub(crate) fn outputs_only(words: &[String]) -> Result<Vec<Wanted>, WordError> {
+pub fn outputs_only(words: &[String]) -> Result<Vec<Wanted>, WordError> {
     for word in words {
         if !matches!(parse(word)?, Word::Out(_)) {
             return Err(WordError::InputOfResults(word.clone()));
@@ -317,7 +320,7 @@ pub(crate) fn outputs_only(words: &[String]) -> Result<Vec<Wanted>, WordError> {
 
 /// What the server is told of the outputs of a call. By value is what it does anyway, unless the call
 /// is in a session or has a choice for all.
-pub(crate) fn choices(wanted: &[Wanted], in_session: bool) -> Vec<OutputChoice> {
+pub fn choices(wanted: &[Wanted], in_session: bool) -> Vec<OutputChoice> {
     let all = wanted.iter().any(|wanted| wanted.name == OutputChoice::ALL);
     let told = wanted.iter().filter(|wanted| {
         in_session || all || wanted.form != OutputForm::Value || wanted.deliver_to.is_some()
@@ -327,17 +330,17 @@ pub(crate) fn choices(wanted: &[Wanted], in_session: bool) -> Vec<OutputChoice> 
 
 /// What the server is told of the outputs of a job that has ended: all of it, because the call may have
 /// chosen otherwise.
-pub(crate) fn choices_again(wanted: &[Wanted]) -> Vec<OutputChoice> {
+pub fn choices_again(wanted: &[Wanted]) -> Vec<OutputChoice> {
     wanted.iter().map(Wanted::choice).collect()
 }
 
 /// The values of the inputs: a file's bytes for a file input, the numbers in it for an array, a file's
 /// trimmed text for others; references to what is elsewhere and, by `offer`, to our own files.
-pub(crate) async fn load(
+pub async fn load(
     operation: &DescribedOperation,
     inputs: Vec<Word>,
     offer: Option<&Offer>,
-) -> Result<Vec<Argument>> {
+) -> Result<Vec<Argument>, Error> {
     let mut arguments = Vec::with_capacity(inputs.len());
     let mut known = lengths(operation, &inputs);
     for input in inputs {
@@ -354,18 +357,10 @@ pub(crate) async fn load(
             Word::File { name, path } => {
                 let value = match &input_of(operation, &name)?.data_type {
                     DataType::Array(array) => {
-                        let (name, array) = (name.clone(), array.clone());
-                        // It may be large, and must not keep a signal waiting.
-                        let (read, learnt) = tokio::task::spawn_blocking(move || {
-                            let read = from_file(&name, &array, &mut known, &path);
-                            (read, known)
-                        })
-                        .await?;
-                        known = learnt;
-                        Value::Array(read?)
+                        Value::Array(from_file(&name, array, &mut known, &path).await?)
                     }
-                    DataType::Dir if path.is_dir() => directory::packed(path).await?,
-                    data_type if data_type.is_binary() => file_input(&path).await?,
+                    DataType::Dir if path.is_dir() => Value::Data(directory::packed(path).await?),
+                    data_type if data_type.is_binary() => Value::Data(file_input(&path).await?),
                     _ => text_input(&path).await?,
                 };
                 Argument::new(name, value)
@@ -376,14 +371,12 @@ pub(crate) async fn load(
             }
             Word::Offer { name, path } => {
                 let is_directory = input_of(operation, &name)?.data_type == DataType::Dir;
-                let Some(offer) = offer else {
-                    anyhow::bail!("nothing offers {}", path.display());
-                };
+                let offer = offer.ok_or_else(|| WordError::NoOffer(path.clone()))?;
                 let reference = match is_directory && path.is_dir() {
                     false => offer.add(&path).await?,
                     true => {
                         let packing = move || directory::packed_to_offer(&path);
-                        let (guard, path) = tokio::task::spawn_blocking(packing).await??;
+                        let (guard, path) = blocking(packing).await?;
                         offer.add_temporary(&path, guard).await?
                     }
                 };
@@ -411,10 +404,7 @@ fn lengths(operation: &DescribedOperation, inputs: &[Word]) -> Dimensions {
 }
 
 /// Every wanted output is one of the operation's.
-pub(crate) fn check_outputs(
-    operation: &DescribedOperation,
-    wanted: &[Wanted],
-) -> Result<(), Error> {
+pub fn check_outputs(operation: &DescribedOperation, wanted: &[Wanted]) -> Result<(), Error> {
     let named = wanted.iter().filter(|wanted| wanted.name != OutputChoice::ALL);
     named.into_iter().try_for_each(|wanted| output_of(operation, &wanted.name).map(drop))
 }

@@ -4,39 +4,40 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
 use bytes::Bytes;
-use fishplate_client::data::{Into, Sources};
-use fishplate_client::save::spool_dir_for;
-use fishplate_client::{Error, Meter, Settings, file_input, save};
 use fishplate_contract::{
     Argument, DataRef, DataType, Element, OutputChoice, OutputForm, Parameter, Payload, Value,
 };
-use fishplate_jobs::array_file::{self, Format};
+use fishplate_formats::array_file::{self, Format};
 
 use crate::arguments::Wanted;
 use crate::array::save_array;
-use crate::directory;
-use crate::output::{Output, progress};
+use crate::data::{Into, Sources};
+use crate::directory::{self, is_archive_name, make_parent};
+use crate::error::Error;
+use crate::input::file_input;
+use crate::meter::Meter;
+use crate::save::{save, spool_dir_for};
+use crate::settings::Settings;
 
 /// What became of one value of an output.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Delivered {
+pub struct Delivered {
     /// Name of the output.
-    pub(crate) name: String,
+    pub name: String,
     /// Its type, if the description knows it.
-    pub(crate) data_type: Option<DataType>,
+    pub data_type: Option<DataType>,
     /// It is one of any number of values.
-    pub(crate) repeated: bool,
+    pub repeated: bool,
     /// What tells repeated values apart.
-    pub(crate) label: Option<String>,
+    pub label: Option<String>,
     /// What became of it.
-    pub(crate) fate: Fate,
+    pub fate: Fate,
 }
 
 /// What became of a value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Fate {
+pub enum Fate {
     /// A text that nobody wanted in a file.
     Shown(String),
     /// An array that nobody wanted in a file.
@@ -68,7 +69,7 @@ pub(crate) enum Fate {
 
 /// A wanted output that cannot be put where it shall go.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum DeliveryError {
+pub enum DeliveryError {
     /// The target's directory does not exist.
     #[error("cannot write {}: there is no directory {}", path.display(), dir.display())]
     NoDirectory {
@@ -87,6 +88,12 @@ pub(crate) enum DeliveryError {
         /// The target.
         path: PathBuf,
     },
+    /// An output that has no bytes of its own.
+    #[error("the output {0} is a record, not a file")]
+    Record(String),
+    /// An output that is elsewhere and was not fetched.
+    #[error("the output {0} is a reference to data elsewhere, which is not followed")]
+    Elsewhere(String),
     /// A label that leads out of the directory.
     #[error(
         "the output {name} has a value named {label:?}, which is no path inside a directory; it is not written"
@@ -108,37 +115,34 @@ pub(crate) enum DeliveryError {
 }
 
 /// How to get what came as a reference and shall go to a file.
-pub(crate) struct Fetch {
+#[derive(Debug)]
+pub struct Fetch {
     /// How to reach where it is.
-    pub(crate) settings: Settings,
-    /// Where progress is shown.
-    pub(crate) output: Output,
+    pub settings: Settings,
+    /// How far the file that comes now is.
+    pub meter: Arc<Meter>,
 }
 
 impl Fetch {
     async fn write_to(&self, reference: &DataRef, path: &Path) -> Result<u64, Error> {
         let sources = Sources::new(&self.settings)?;
-        let meter = Arc::new(Meter::default());
         let to = Into::File(path.to_owned());
-        let getting = sources.get(reference, &to, &meter);
-        progress::moving(self.output, &meter, getting).await.map(|got| got.len)
+        sources.get(reference, &to, &self.meter).await.map(|got| got.len)
     }
 
     /// Gets an archive and unpacks it.
-    async fn directory(&self, reference: &DataRef, name: &str, to: PathBuf) -> Result<Fate> {
-        let file = tempfile::Builder::new().prefix(".fishplate-").tempdir()?;
-        let archive = file.path().join("archive.tar");
+    async fn directory(&self, reference: &DataRef, name: &str, to: PathBuf) -> Result<Fate, Error> {
+        let beside = directory::temporary()?;
+        let archive = beside.path().join("archive.tar");
         let size = self.write_to(reference, &archive).await?;
-        let Value::Data(payload) = file_input(&archive).await? else {
-            anyhow::bail!("the output {name} is no file");
-        };
+        let payload = file_input(&archive).await?;
         directory::unpacked(payload, name.to_owned(), to.clone()).await?;
         Ok(Fate::Saved { path: to, size })
     }
 }
 
 /// Before a program runs: the directories of all targets exist.
-pub(crate) fn check_targets(wanted: &[Wanted]) -> Result<(), DeliveryError> {
+pub fn check_targets(wanted: &[Wanted]) -> Result<(), DeliveryError> {
     for wanted in wanted.iter().filter(|wanted| wanted.may_be_file()) {
         let path = wanted.target();
         if is_directory_name(&path) {
@@ -157,10 +161,7 @@ pub(crate) fn check_targets(wanted: &[Wanted]) -> Result<(), DeliveryError> {
 }
 
 /// Likewise of directories: nothing is in their way.
-pub(crate) fn check_directories(
-    wanted: &[Wanted],
-    outputs: &[Parameter],
-) -> Result<(), DeliveryError> {
+pub fn check_directories(wanted: &[Wanted], outputs: &[Parameter]) -> Result<(), DeliveryError> {
     let is_directory = |wanted: &&Wanted| {
         let of = |output: &&Parameter| output.name == wanted.name;
         let found = outputs.iter().find(of);
@@ -171,7 +172,7 @@ pub(crate) fn check_directories(
 }
 
 /// Where large outputs are best put while they come: where the first wanted file output will be.
-pub(crate) fn spool_dir(wanted: &[Wanted], outputs: &[Parameter]) -> Option<PathBuf> {
+pub fn spool_dir(wanted: &[Wanted], outputs: &[Parameter]) -> Option<PathBuf> {
     let is_file = |wanted: &&Wanted| {
         let in_file = |of: &DataType| of.is_binary() || of.as_array().is_some();
         wanted.may_be_file()
@@ -188,12 +189,12 @@ pub(crate) fn spool_dir(wanted: &[Wanted], outputs: &[Parameter]) -> Option<Path
 
 /// Puts every wanted output into its file, what came as a reference by `fetch`, and tells what became
 /// of all. Wanted outputs that did not come (optional ones) are in the second list.
-pub(crate) async fn deliver(
+pub async fn deliver(
     outputs: Vec<Argument>,
     parameters: &[Parameter],
     wanted: &[Wanted],
     fetch: &Fetch,
-) -> Result<(Vec<Delivered>, Vec<String>)> {
+) -> Result<(Vec<Delivered>, Vec<String>), Error> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for output in &outputs {
         *counts.entry(output.name.clone()).or_default() += 1;
@@ -307,11 +308,11 @@ async fn put(
     parameter: Option<&Parameter>,
     path: PathBuf,
     fetch: &Fetch,
-) -> Result<Fate> {
+) -> Result<Fate, Error> {
     let payload = match &output.value {
         Value::Data(Payload::Reference(reference)) => {
-            make_directory(&path.components().collect::<PathBuf>())?;
-            if is_directory(parameter) && !directory::is_archive_name(&path) {
+            make_parent(&path)?;
+            if is_directory(parameter) && !is_archive_name(&path) {
                 return fetch.directory(reference, &output.name, path).await;
             }
             let size = fetch.write_to(reference, &path).await?;
@@ -319,34 +320,26 @@ async fn put(
         }
         Value::Data(payload) => payload.clone(),
         Value::Array(array) => {
-            make_directory(&path)?;
+            make_parent(&path)?;
             let size = save_array(array, &path).await?;
             return Ok(Fate::Saved { path, size });
         }
         Value::Text(text) => Payload::Inline(Bytes::from(as_file(text, parameter))),
-        Value::Record(_) => anyhow::bail!("the output {} is a record, not a file", output.name),
+        Value::Record(_) => return Err(DeliveryError::Record(output.name.clone()).into()),
     };
     let size = payload.len().unwrap_or(0);
-    if is_directory(parameter) && !directory::is_archive_name(&path) {
-        make_directory(&path.components().collect::<PathBuf>())?;
+    if is_directory(parameter) && !is_archive_name(&path) {
+        make_parent(&path)?;
         directory::unpacked(payload, output.name.clone(), path.clone()).await?;
         return Ok(Fate::Saved { path, size });
     }
-    make_directory(&path)?;
-    save(&payload, &path).await.map_err(|error: Error| anyhow::Error::from(error))?;
+    make_parent(&path)?;
+    save(&payload, &path).await?;
     Ok(Fate::Saved { path, size })
 }
 
 fn is_directory(parameter: Option<&Parameter>) -> bool {
     parameter.is_some_and(|parameter| parameter.data_type == DataType::Dir)
-}
-
-fn make_directory(path: &Path) -> Result<()> {
-    match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() => std::fs::create_dir_all(dir)
-            .with_context(|| format!("cannot make the directory {}", dir.display())),
-        _ => Ok(()),
-    }
 }
 
 /// A number ends with a line feed, as `cat` shows it best; a string is written to the letter.
@@ -367,7 +360,7 @@ mod tests {
     }
 
     fn fetch() -> Fetch {
-        Fetch { settings: Settings::default(), output: Output { json: true } }
+        Fetch { settings: Settings::default(), meter: Arc::default() }
     }
 
     fn labelled(label: &str, bytes: &'static [u8]) -> Argument {
@@ -419,14 +412,14 @@ mod tests {
                 deliver(vec![labelled(label, b"x")], &parameters, &wanted, &fetch()).await;
             let error = refused.unwrap_err();
             assert!(
-                matches!(error.downcast_ref(), Some(DeliveryError::UnsafeLabel { .. })),
+                matches!(error, Error::Delivery(DeliveryError::UnsafeLabel { .. })),
                 "{label:?}: {error}"
             );
         }
         let wanted = wanted("m", path(&dir, "d/"));
         let twice = vec![labelled("a", b"1"), labelled("a", b"2")];
         let error = deliver(twice, &parameters, &wanted, &fetch()).await.unwrap_err();
-        assert!(matches!(error.downcast_ref(), Some(DeliveryError::SameLabel { .. })));
+        assert!(matches!(error, Error::Delivery(DeliveryError::SameLabel { .. })));
     }
 
     #[tokio::test]

@@ -79,7 +79,7 @@ impl Dimensions {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(crate) fn check_empty_rows(shape: &[u64], what: &str) -> Result<(), String> {
+pub fn check_empty_rows(shape: &[u64], what: &str) -> Result<(), String> {
     let (rows, most) = (Array::empty_rows(shape), Array::MOST_EMPTY_ROWS);
     if rows <= most {
         return Ok(());

@@ -13,7 +13,7 @@
 mod entry;
 mod pack;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 mod unpack;
 
 use std::io;
@@ -22,8 +22,7 @@ use fishplate_contract::{Fault, FaultCode, lexical};
 
 pub use entry::Reader;
 pub use pack::pack;
-pub(crate) use unpack::unpack_file_unless;
-pub use unpack::{Unpacked, unpack, unpack_any, unpack_file};
+pub use unpack::{Unpacked, unpack, unpack_any, unpack_file, unpack_file_unless};
 
 /// What a directory that a caller sends may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +100,7 @@ impl ArchiveError {
         };
         let fault = match &self {
             Self::Full => Fault::new(FaultCode::StorageFull, "the server's disk is full"),
-            Self::Io(error) if crate::workspace::is_storage_full(error) => {
+            Self::Io(error) if crate::disk::is_full(error) => {
                 Fault::new(FaultCode::StorageFull, "the server's disk is full")
             }
             Self::Io(error) => {

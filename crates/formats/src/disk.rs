@@ -63,6 +63,11 @@ impl fmt::Display for Free {
     }
 }
 
+/// Whether an error means that the disk, or the quota on it, is full.
+pub fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

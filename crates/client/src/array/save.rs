@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use fishplate_client::Error;
-use fishplate_client::save::{save, save_with};
 use fishplate_contract::Array;
-use fishplate_jobs::array_file::{self, Format};
+use fishplate_formats::array_file::{self, Format};
+
+use crate::error::Error;
+use crate::save::{save, save_with};
 
 /// Writes an array to a file in the format that its name says; its length in bytes.
-pub(crate) async fn save_array(array: &Array, to: &Path) -> Result<u64, Error> {
+pub async fn save_array(array: &Array, to: &Path) -> Result<u64, Error> {
     let format = Format::of_name(to);
     if format == Format::PLAIN {
         let len = array.data.len().unwrap_or(0);

@@ -2,29 +2,35 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::mem;
+use std::path::Path;
 
-use fishplate_contract::{Array, ArrayType, Held, Payload};
-use fishplate_jobs::array_file::{self, Bytes, Format, ReadError, text::TextReader};
-use fishplate_jobs::dimension::Dimensions;
+use fishplate_contract::{Array, ArrayType, Payload};
+use fishplate_formats::array_file::{self, Bytes, Format, ReadError, text::TextReader};
+use fishplate_formats::dimension::Dimensions;
+use tempfile::NamedTempFile;
 
 use super::nested;
+use crate::error::Error;
+use crate::input::{self, LocalFile, blocking};
 
 /// An input that is no array of its type.
 #[derive(Debug, thiserror::Error)]
 #[error("the input {name} is no {wanted}: {why}")]
-pub(crate) struct ArrayError {
+pub struct ArrayError {
     /// Name of the input.
-    pub(crate) name: String,
+    pub name: String,
     /// Its type.
-    pub(crate) wanted: ArrayType,
+    pub wanted: ArrayType,
     /// What was found, and what would be right.
-    pub(crate) why: String,
+    pub why: String,
 }
 
 /// The array that a word tells: lists within lists, or rows of numbers.
-pub(crate) fn from_text(
+///
+/// # Errors
+/// What is wrong with it.
+pub fn from_text(
     name: &str,
     wanted: &ArrayType,
     known: &mut Dimensions,
@@ -48,25 +54,41 @@ pub(crate) fn from_text(
 /// The array in a file: `.npy` by its name or its first bytes, `.csv`, `.bin` and `.raw` by their
 /// names, else text. A large one that is not in the file as it travels is converted into a temporary
 /// file.
-pub(crate) fn from_file(
+///
+/// # Errors
+/// [`Error::File`]; [`ArrayError`] if it is no such array.
+pub async fn from_file(
     name: &str,
     wanted: &ArrayType,
     known: &mut Dimensions,
     path: &Path,
-) -> Result<Array, ArrayError> {
-    let error = |why: String| ArrayError { name: name.to_owned(), wanted: wanted.clone(), why };
+) -> Result<Array, Error> {
+    let (name, wanted, path) = (name.to_owned(), wanted.clone(), path.to_owned());
+    let mut learnt = mem::take(known);
+    // It may be large, and must not keep a signal waiting.
+    let (array, learnt) =
+        blocking(move || (read(&name, &wanted, &mut learnt, &path), learnt)).await;
+    *known = learnt;
+    array
+}
+
+fn read(
+    name: &str,
+    wanted: &ArrayType,
+    known: &mut Dimensions,
+    path: &Path,
+) -> Result<Array, Error> {
+    let error = |why: String| {
+        Error::from(ArrayError { name: name.to_owned(), wanted: wanted.clone(), why })
+    };
     let shown = path.display().to_string();
-    let unreadable = |source: io::Error| error(ReadError::Io(source).about(&shown));
+    let unreadable = |source: io::Error| Error::file("read", path)(source);
     let file = open(path).map_err(unreadable)?;
     let format = format_of(path, &file).map_err(unreadable)?;
     let axes = known.axes(wanted);
     // The file made last is the one that counts; those before it were on the way to it.
-    let mut made: Option<tempfile::TempPath> = None;
-    let mut create = || {
-        let (file, path) = temporary()?.into_parts();
-        made = Some(path);
-        Ok(file)
-    };
+    let mut made: Option<NamedTempFile> = None;
+    let mut create = || made.insert(input::temporary()?).reopen();
     let found = array_file::read(&file, &format, wanted.element, &axes, &mut create);
     let found = found.map_err(|wrong| {
         let hint = match (&wrong, format.is_raw()) {
@@ -76,14 +98,12 @@ pub(crate) fn from_file(
         error(format!("{}{hint}", wrong.about(&shown)))
     })?;
     known.bind(wanted, &found.shape, &shown).map_err(error)?;
-    let in_file = |path: PathBuf, guard, file: &File| -> io::Result<Payload> {
-        let len = file.metadata()?.len();
-        Ok(Payload::Spooled(Arc::new(InFile { path, len, _guard: guard })))
-    };
     let data = match (found.bytes, made) {
         (Bytes::Memory(bytes), _) => Ok(Payload::Inline(bytes.into())),
-        (Bytes::New(new), Some(guard)) => in_file(guard.to_path_buf(), Some(guard), &new),
-        (Bytes::Same | Bytes::New(_), _) => in_file(path.to_owned(), None, &file),
+        (Bytes::New(_), Some(made)) => LocalFile::temporary(made),
+        (Bytes::Same | Bytes::New(_), _) => {
+            file.metadata().map(|metadata| LocalFile::payload(path, metadata.len()))
+        }
     };
     let data = data.map_err(unreadable)?;
     Ok(Array { element: wanted.element, shape: found.shape, data })
@@ -111,31 +131,6 @@ fn format_of(path: &Path, mut file: &File) -> io::Result<Format> {
     file.rewind()?;
     let is_npy = start == array_file::npy::MAGIC;
     Ok(if is_npy { Format::Npy } else { Format::of_name(path) })
-}
-
-fn temporary() -> io::Result<tempfile::NamedTempFile> {
-    tempfile::Builder::new().prefix(".fishplate-").tempfile()
-}
-
-/// A file that holds an array's bytes while they are sent.
-#[derive(Debug)]
-struct InFile {
-    path: PathBuf,
-    len: u64,
-    /// Removes it, if it was made for this.
-    _guard: Option<tempfile::TempPath>,
-}
-
-impl Held for InFile {
-    fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn len(&self) -> u64 {
-        self.len
-    }
-
-    fn keep(&self) {}
 }
 
 #[cfg(test)]
@@ -195,11 +190,11 @@ mod tests {
         ] {
             let path = directory.path().join(name);
             std::fs::write(&path, content).unwrap();
-            let array = from_file("m", &of("int[n,]"), &mut known, &path).unwrap();
+            let array = read("m", &of("int[n,]"), &mut known, &path).unwrap();
             assert_eq!((bytes(&array), array.shape), (ints(&[1, 2, 3, 4]), vec![2, 2]), "{name}");
         }
         let path = directory.path().join("m.bin");
-        let error = from_file("m", &of("int[][]"), &mut Dimensions::default(), &path).unwrap_err();
+        let error = read("m", &of("int[][]"), &mut Dimensions::default(), &path).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!(
@@ -216,7 +211,7 @@ mod tests {
         let path = directory.path().join("m.txt");
         std::fs::write(&path, "1 2 3 4\n".repeat(5000)).unwrap();
         let mut known = Dimensions::default();
-        let array = from_file("m", &of("int[][]"), &mut known, &path).unwrap();
+        let array = read("m", &of("int[][]"), &mut known, &path).unwrap();
         let Payload::Spooled(held) = &array.data else { panic!("it is large") };
         let temporary = held.path().to_owned();
         assert_eq!(held.len(), 80_000);

@@ -1,5 +1,5 @@
 //! How fast arrays are read from files and written to them, against copying the same bytes.
-//! `cargo run --release -p fishplate-jobs --example array_file [NUMBERS]`
+//! `cargo run --release -p fishplate-formats --example array_file [NUMBERS]`
 
 #![expect(clippy::print_stdout, reason = "it is there to print")]
 
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use fishplate_contract::{Array, Element, Payload};
-use fishplate_jobs::array_file::{ByteOrder, Format, Order, read, write};
+use fishplate_formats::array_file::{ByteOrder, Format, Order, read, write};
 
 const COLUMNS: u64 = 1000;
 

@@ -2,19 +2,56 @@
 //! `urn:fishplate:session:ID` names a session. Contexts of other kinds are none of our business.
 
 use fishplate_contract::lexical::trimmed;
-use fishplate_contract::{Fault, FaultCode};
+use fishplate_contract::{CallOptions, Fault, FaultCode};
 
+use super::options::{SESSION, invalid, session_id};
+use super::table::{Answer, Header};
 use crate::envelope::{Element, HeaderBlock};
 use crate::name::{SESSION_URN, WSCTX};
+use crate::write::ReplyForm;
 
 /// The text of its element `context-identifier`.
 const IDENTIFIER: &str = "context-identifier";
+
+pub(crate) struct WsContext;
+
+impl Header for WsContext {
+    fn namespaces(&self) -> &'static [&'static str] {
+        &[WSCTX]
+    }
+
+    fn understands(&self, block: &Element) -> bool {
+        session_of(block).is_some()
+    }
+
+    /// Our own header may name the same session beside it.
+    fn read(&self, headers: &[HeaderBlock], options: &mut CallOptions) -> Result<(), Fault> {
+        let Some(other) = session(headers)?.map(session_id).transpose()? else { return Ok(()) };
+        match options.session.replace(other) {
+            Some(own) if own != other => {
+                Err(invalid(SESSION, format!("names {own}, but the header context names {other}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The context of the call again. What its attributes said (to whom it was addressed, that it had to
+    /// be understood) is not for the caller.
+    fn answer(&self, form: &ReplyForm, _: &Answer<'_>) -> Vec<HeaderBlock> {
+        let context = form.headers.iter().find(|header| self.understands(&header.element));
+        let bare = |header: &HeaderBlock| {
+            let element = Element { attributes: Vec::new(), ..header.element.clone() };
+            HeaderBlock::optional(element)
+        };
+        context.map(bare).into_iter().collect()
+    }
+}
 
 /// The session that a context among these headers names.
 ///
 /// # Errors
 /// `InvalidValue` if two contexts name different ones.
-pub(crate) fn session(headers: &[HeaderBlock]) -> Result<Option<&str>, Fault> {
+fn session(headers: &[HeaderBlock]) -> Result<Option<&str>, Fault> {
     let mut named = headers.iter().filter_map(|header| session_of(&header.element));
     let first = named.next();
     if named.any(|other| Some(other) != first) {
@@ -22,11 +59,6 @@ pub(crate) fn session(headers: &[HeaderBlock]) -> Result<Option<&str>, Fault> {
         return Err(Fault::new(FaultCode::InvalidValue, message).parameter("context"));
     }
     Ok(first)
-}
-
-/// Whether a header is a context that names a session.
-pub(crate) fn is_session(element: &Element) -> bool {
-    session_of(element).is_some()
 }
 
 fn session_of(element: &Element) -> Option<&str> {
@@ -38,14 +70,6 @@ fn session_of(element: &Element) -> Option<&str> {
     let scheme = identifier.get(..SESSION_URN.len())?;
     // A URN's first two parts know no case (RFC 8141, section 3.1).
     scheme.eq_ignore_ascii_case(SESSION_URN).then(|| &identifier[SESSION_URN.len()..])
-}
-
-/// The context of a call, as its answer repeats it. What its attributes said (to whom it was
-/// addressed, that it had to be understood) is not for the caller.
-pub(crate) fn answer(headers: &[HeaderBlock]) -> Option<HeaderBlock> {
-    let header = headers.iter().find(|header| is_session(&header.element))?;
-    let element = Element { attributes: Vec::new(), ..header.element.clone() };
-    Some(HeaderBlock { must_understand: false, role: None, element })
 }
 
 #[cfg(test)]
@@ -75,7 +99,7 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(session(&[context(identifier)]), Ok(named), "{identifier}");
-            assert_eq!(is_session(&context(identifier).element), named.is_some());
+            assert_eq!(WsContext.understands(&context(identifier).element), named.is_some());
         }
         let mut older = context("urn:fishplate:session:a1");
         older.element.name.namespace = "urn:other".to_owned();
@@ -93,11 +117,16 @@ mod tests {
 
     #[test]
     fn an_answer_repeats_the_context_but_not_its_attributes() {
+        let answer = |headers: &[HeaderBlock]| {
+            let form = ReplyForm::of_head(&crate::Head::default());
+            let form = ReplyForm { headers: headers.to_vec(), ..form };
+            WsContext.answer(&form, &Answer::Fault(&Fault::new(FaultCode::Internal, "")))
+        };
         let sent = [context("urn:x"), context("urn:fishplate:session:a")];
-        let back = answer(&sent).unwrap();
+        let back = &answer(&sent)[0];
         assert_eq!((back.must_understand, &back.role), (false, &None));
         assert!(back.element.attributes.is_empty());
         assert_eq!(back.element.children, sent[1].element.children);
-        assert_eq!(answer(&sent[..1]), None);
+        assert_eq!(answer(&sent[..1]), []);
     }
 }
