@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fishplate_contract::{Argument, CallOptions, Exposed, JobId, Principal};
+use fishplate_jobs::engine::EphemeralJob;
 
 use crate::host::Hosted;
 
@@ -28,8 +29,8 @@ pub struct Reply {
     pub outputs: Vec<Argument>,
     /// The job behind a call with a key, for who may want to ask for it again.
     pub job: Option<JobId>,
-    /// The job that nobody can ask for again: it is to be released once the answer was sent.
-    pub release: Option<JobId>,
+    /// The job behind a call without one, until the answer was sent.
+    pub ephemeral: Option<EphemeralJob>,
 }
 
 impl From<Vec<Argument>> for Reply {
