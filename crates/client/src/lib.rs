@@ -28,7 +28,8 @@
 //! - [`error`]: what can go wrong between us and a service
 //! - [`settings`]: how to reach a service, and options of one exchange
 //! - [`service`]: the service and its verbs
-//! - [`report`]: what the verbs on jobs answer
+//! - `caller`: the service as a [`Caller`](fishplate_contract::Caller)
+//! - `report`: what the verbs on jobs answer
 //! - [`input`], [`save`](mod@save): values from files and into files
 //! - [`session`]: spaces in which programs share files
 //! - [`listing`]: the services of a server
@@ -37,6 +38,7 @@
 //! - `location`, `transport`, `body`, `spool`, `exchange`, `retry`: the inside
 
 mod body;
+mod caller;
 pub mod data;
 pub mod error;
 mod exchange;
@@ -44,7 +46,7 @@ pub mod input;
 pub mod listing;
 mod location;
 pub mod meter;
-pub mod report;
+mod report;
 mod retry;
 pub mod save;
 pub mod service;
@@ -54,11 +56,11 @@ mod spool;
 mod transport;
 
 pub use error::Error;
+pub use fishplate_contract::{JobFilter, JobPage, Killed, LogPage, LogStream};
 pub use fishplate_wire::wsdl::Description;
 pub use fishplate_wire::{ArrayForm, Packaging, Reply, SoapVersion};
 pub use input::file_input;
 pub use meter::Meter;
-pub use report::{JobFilter, JobPage, Killed, LogPage, LogStream};
 pub use save::save;
 pub use service::{Service, new_key};
 pub use session::{OpenSession, Session, SessionFile, Sessions};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, JobId, Principal};
+use fishplate_contract::{Fault, JobId, Principal, Results};
 use fishplate_wire::{
     Head, Packed, Parcel, ReplyForm, Unpacker, bind, pack_reply, read, write_fault, write_reply,
 };
@@ -66,8 +66,8 @@ where
     let form = form.unwrap_or_else(|| ReplyForm::of_head(head));
     let (mut status, envelope, fault, release) = match outcome {
         Ok((exposed, reply)) => {
-            let envelope = write_reply(&form, namespace, exposed, &reply.outputs, reply.job);
-            (200, envelope, None, reply.release)
+            let (Results { outputs, job }, release) = reply.into_fields();
+            (200, write_reply(&form, namespace, exposed, &outputs, job), None, release)
         }
         Err(fault) => {
             memory = Reserved::default();
