@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::{fs, process};
 
-use fishplate_jobs::archive::{Limits, Reader, unpack};
+use fishplate_formats::archive::{Limits, Reader, unpack};
 
 /// Gives a few bytes at a time.
 struct Few<'d>(&'d [u8], usize);

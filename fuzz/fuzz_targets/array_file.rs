@@ -4,8 +4,8 @@
 //! its reader panic.
 
 use fishplate_contract::{Array, Element};
-use fishplate_jobs::array_file::npy::Header;
-use fishplate_jobs::array_file::text::{TextError, TextReader, TextWriter};
+use fishplate_formats::array_file::npy::Header;
+use fishplate_formats::array_file::text::{TextError, TextReader, TextWriter};
 
 type Read = Result<(Vec<u64>, Vec<u8>), TextError>;
 

@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 #[derive(Clone)]
 pub(crate) struct Parameter {
     /// Its name.
-    name: String,
+    pub(crate) name: String,
     /// Its type: `int`, `long`, `float`, `double`, `bool`, `string`, `raw` (a file), `xml`, `dir`
     /// (a directory), or an array such as `double[n,m]`.
-    r#type: String,
+    pub(crate) r#type: String,
     /// What its elements are (`int`, `long`, `float`, `double`), if it is an array.
     element: Option<&'static str>,
     /// Lengths of its axes, if it is an array: a number, a name, or nothing.

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::thread;
 
 use bytes::Bytes;
+use fishplate_client::array::from_file;
 use fishplate_client::input::stream_of;
-use fishplate_client::{Error, file_input, save};
+use fishplate_client::{Error, directory, file_input, save};
 use fishplate_contract as contract;
-use fishplate_contract::{DataRef, Digest, Element, Fault, FaultCode, Value};
+use fishplate_contract::{ArrayType, DataRef, Digest, Element, Fault, FaultCode};
 use fishplate_data::stream::pipe;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyStopIteration, PyValueError};
@@ -20,6 +21,7 @@ use pyo3::types::PyBytes;
 use std::path::PathBuf;
 use tokio::sync::Mutex;
 
+use crate::describe::Parameter;
 use crate::task::Task;
 
 /// The bytes of a value, wherever they are.
@@ -39,12 +41,13 @@ impl Payload {
     /// A file of this machine, read while it is sent.
     #[staticmethod]
     fn from_file(path: PathBuf) -> Task {
-        Task::of(async move { file_input(&path).await }, |py, value| {
-            let Value::Data(payload) = value else {
-                return Err(PyValueError::new_err("a file's value is its bytes"));
-            };
-            Ok(Self(payload).into_pyobject(py)?.into_any().unbind())
-        })
+        Self::made(async move { file_input(&path).await })
+    }
+
+    /// A directory of this machine, as an archive.
+    #[staticmethod]
+    fn pack(path: PathBuf) -> Task {
+        Self::made(directory::packed(path))
     }
 
     /// What an iterator gives, bytes at a time, asked for as it is sent.
@@ -151,6 +154,17 @@ impl Payload {
         let payload = self.0.clone();
         Task::of(async move { save(&payload, &path).await }, |py, _| Ok(py.None()))
     }
+
+    /// Unpacks the archive that it is into a directory that is not there yet, or is empty.
+    fn unpack(&self, name: String, path: PathBuf) -> Task {
+        Task::of(directory::unpacked(self.0.clone(), name, path), |py, ()| Ok(py.None()))
+    }
+}
+
+impl Payload {
+    fn made(work: impl Future<Output = Result<contract::Payload, Error>> + Send + 'static) -> Task {
+        Task::of(work, |py, payload| Ok(Self(payload).into_pyobject(py)?.into_any().unbind()))
+    }
 }
 
 /// The next bytes of an iterator.
@@ -196,6 +210,21 @@ impl Array {
         let element = Element::from_name(element)
             .ok_or_else(|| PyValueError::new_err(format!("{element:?} is no type of elements")))?;
         Ok(Self(contract::Array { element, shape, data: data.get().0.clone() }))
+    }
+
+    /// The array in a file, as an input takes it: `.npy`, `.csv`, raw numbers, or rows of them.
+    #[staticmethod]
+    fn from_file(parameter: &Bound<'_, Parameter>, path: PathBuf) -> PyResult<Task> {
+        let parameter = parameter.get();
+        let wanted: ArrayType = parameter
+            .r#type
+            .parse()
+            .map_err(|_| PyValueError::new_err("the parameter is no array"))?;
+        let name = parameter.name.clone();
+        let reading =
+            async move { from_file(&name, &wanted, &mut Default::default(), &path).await };
+        let made = |py: Python<'_>, array| Ok(Self(array).into_pyobject(py)?.into_any().unbind());
+        Ok(Task::of(reading, made))
     }
 
     /// Type of its elements.

@@ -26,6 +26,10 @@ def test_a_directory_goes_and_another_comes(service: Services, case: Path, tmp_p
     made = result.results.unpack(tmp_path / "results")
     assert (made / "control").read_text() == "control"
     assert (made / "deep/made.txt").read_text() == "made\n"
+    # What is there already is not touched.
+    with pytest.raises(OSError, match="not empty"):
+        result.results.unpack(tmp_path / "case")
+    assert not (case / "deep").exists()
     # As it came it goes on.
     again = service("tree")(case=result.results)
     assert again.names.split() == ["./control", "./deep/made.txt"]

@@ -131,6 +131,19 @@ def test_lists_slices_other_types_and_files_are_arrays(service: Services, tmp_pa
         numpy.testing.assert_array_equal(smooth(grid=given).smooth, expected)
 
 
+def test_a_file_of_whole_numbers_is_read_and_one_of_others_is_refused(
+    service: Services, tmp_path: Path
+) -> None:
+    echo, numbers = service("echo"), tmp_path / "numbers"
+    numbers.write_text("# three\n4 5 6\n")
+    assert echo(ints=numbers, changed=b"").ints_out.tolist() == [4, 5, 6]
+    numbers.write_text("4 5.5 6\n")
+    with pytest.raises(fishplate.ArgumentError, match="5.5"):
+        echo(ints=numbers, changed=b"")
+    with pytest.raises(FileNotFoundError):
+        echo(ints=tmp_path / "none", changed=b"")
+
+
 def test_an_empty_array_keeps_its_shape(service: Services) -> None:
     back = service("echo")(longs=[], changed=b"").longs_out
     assert back.shape == (0,)

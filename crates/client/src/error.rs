@@ -9,6 +9,10 @@ use fishplate_data::settings::SettingsError;
 use fishplate_data::transfer::TransferError;
 use fishplate_wire::wsdl::WsdlError;
 
+use crate::arguments::WordError;
+use crate::array::ArrayError;
+use crate::deliver::DeliveryError;
+
 /// Why an exchange gave no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -144,6 +148,15 @@ pub enum Error {
     /// A stream ended before its end: an input of ours, or an output after the call had been answered.
     #[error("the data broke off")]
     BrokenOff(#[source] Fault),
+    /// A word of a call cannot be understood.
+    #[error(transparent)]
+    Word(#[from] WordError),
+    /// An input is no array of its type.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
+    /// An output cannot be put where it shall go.
+    #[error(transparent)]
+    Delivery(#[from] DeliveryError),
     /// Data is not what its reference or its origin says, or what was sent did not arrive so.
     #[error("the data at {url} is not what it should be: {reason}")]
     DataMismatch {
@@ -248,43 +261,4 @@ fn said(line: &str) -> String {
 
 fn seconds(duration: Duration) -> String {
     format!("{} s", duration.as_secs_f64())
-}
-
-/// The last error in the chain: what the system said, without what the libraries wrapped around.
-pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut last = error;
-    while let Some(source) = last.source() {
-        last = source;
-    }
-    last.to_string()
-}
-
-/// The name among `known` that `name` was perhaps meant to be.
-pub fn closest<'k>(name: &str, known: impl IntoIterator<Item = &'k str>) -> Option<String> {
-    let length = name.chars().count();
-    // One sign of a name of one sign is no likeness.
-    let most = (length / 3).max(1).min(length.saturating_sub(1));
-    let name = name.to_lowercase();
-    known
-        .into_iter()
-        .map(|known| (strsim::damerau_levenshtein(&name, &known.to_lowercase()), known))
-        .filter(|(distance, _)| *distance <= most)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, known)| known.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_closest_name_is_found_and_a_distant_one_is_not() {
-        let known = ["deck", "lambda", "mesh_size"];
-        assert_eq!(closest("dekc", known).as_deref(), Some("deck"));
-        assert_eq!(closest("Mesh_Size", known).as_deref(), Some("mesh_size"));
-        assert_eq!(closest("meshsize", known).as_deref(), Some("mesh_size"));
-        assert_eq!(closest("x", ["y", "z"]), None);
-        assert_eq!(closest("", ["y"]), None);
-        assert_eq!(closest("pressure", known), None);
-    }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fishplate_contract::{Fault, FaultCode, Parameter};
 use fishplate_data::stream::{Writer, pipe};
+use fishplate_data::transfer::root_cause;
 use fishplate_wire::{
     Body, Expected, Head, Packaging, Packed, Parcel, Reply, Unpacker, WireLimits, bind_reply,
 };
@@ -14,7 +15,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use crate::body::SegmentBody;
-use crate::error::{Error, root_cause};
+use crate::error::Error;
 use crate::meter::Meter;
 use crate::spool::Spool;
 use crate::transport::{Transport, no_soap};

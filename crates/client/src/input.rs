@@ -9,6 +9,7 @@ use std::thread;
 use bytes::Bytes;
 use fishplate_contract::{ByteStream, Fault, FaultCode, Held, Payload, Value, lexical};
 use fishplate_data::stream::pipe;
+use tempfile::{NamedTempFile, TempPath};
 
 use crate::error::Error;
 
@@ -23,16 +24,9 @@ pub const TEXT_INPUT_SIZE: u64 = 16 << 20;
 ///
 /// # Errors
 /// [`Error::File`].
-pub async fn file_input(path: &Path) -> Result<Value, Error> {
+pub async fn file_input(path: &Path) -> Result<Payload, Error> {
     let path = path.to_owned();
-    blocking(move || payload(&path).map_err(Error::file("read", &path))).await.map(Value::Data)
-}
-
-/// The bytes of a file that is ours alone as the value of an input; it is removed when the value
-/// is dropped.
-pub fn temporary_input(path: tempfile::TempPath, len: u64) -> Value {
-    let file = LocalFile { path: path.to_path_buf(), len, _guard: Some(path) };
-    Value::Data(Payload::Spooled(Arc::new(file)))
+    blocking(move || payload(&path).map_err(Error::file("read", &path))).await
 }
 
 /// The text of a file, white space around it removed, as the value of a scalar input.
@@ -64,7 +58,7 @@ fn payload(path: &Path) -> io::Result<Payload> {
         return Ok(Payload::Inline(Bytes::from(fs::read(path)?)));
     }
     File::open(path)?; // So that a file we may not read is told now, not in the middle.
-    Ok(Payload::Spooled(Arc::new(LocalFile::at(path, metadata.len()))))
+    Ok(LocalFile::payload(path, metadata.len()))
 }
 
 /// What a reader gives, as a stream; read by a thread of its own, which nobody waits for: what comes from a
@@ -82,6 +76,11 @@ pub fn stream_of(from: impl Read + Send + 'static) -> io::Result<ByteStream> {
         }));
     })?;
     Ok(stream)
+}
+
+/// A file that is removed when it is dropped.
+pub(crate) fn temporary() -> io::Result<NamedTempFile> {
+    tempfile::Builder::new().prefix(".fishplate-").tempfile()
 }
 
 /// Bytes of a stream that are read at once.
@@ -103,18 +102,31 @@ fn text(path: &Path) -> io::Result<String> {
     Ok(lexical::trimmed(&text).to_owned())
 }
 
-/// A file of the caller's, which stays.
+/// A file of the caller's, which stays, or a temporary one, which goes with the value.
 #[derive(Debug)]
 pub(crate) struct LocalFile {
     path: PathBuf,
     len: u64,
-    /// Removes a file that is ours alone.
-    _guard: Option<tempfile::TempPath>,
+    /// Removes a temporary one.
+    _guard: Option<TempPath>,
 }
 
 impl LocalFile {
     pub(crate) fn at(path: &Path, len: u64) -> Self {
         Self { path: path.to_owned(), len, _guard: None }
+    }
+
+    /// The bytes of a file of the caller's.
+    pub(crate) fn payload(path: &Path, len: u64) -> Payload {
+        Payload::Spooled(Arc::new(Self::at(path, len)))
+    }
+
+    /// The bytes of a temporary file.
+    pub(crate) fn temporary(file: NamedTempFile) -> io::Result<Payload> {
+        let len = file.as_file().metadata()?.len();
+        let guard = file.into_temp_path();
+        let path = guard.to_path_buf();
+        Ok(Payload::Spooled(Arc::new(Self { path, len, _guard: Some(guard) })))
     }
 }
 
@@ -139,9 +151,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         fs::write(&path, vec![1; 16 << 10]).unwrap();
-        assert!(matches!(file_input(&path).await, Ok(Value::Data(Payload::Inline(_)))));
+        assert!(matches!(file_input(&path).await, Ok(Payload::Inline(_))));
         fs::write(&path, vec![1; (16 << 10) + 1]).unwrap();
-        let Ok(Value::Data(Payload::Spooled(held))) = file_input(&path).await else { panic!() };
+        let Ok(Payload::Spooled(held)) = file_input(&path).await else { panic!() };
         assert_eq!((held.path(), held.len()), (path.as_path(), (16 << 10) + 1));
     }
 

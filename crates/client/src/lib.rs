@@ -3,16 +3,16 @@
 //! ```no_run
 //! # async fn example() -> Result<(), fishplate_client::Error> {
 //! use fishplate_client::{Options, Service, file_input, save};
-//! use fishplate_contract::Argument;
+//! use fishplate_contract::{Argument, Value};
 //!
 //! let service = Service::connect("http://somewhere.example/mesher").await?;
 //! let arguments = vec![
 //!     Argument::text("size", "0.5"),
-//!     Argument::new("geometry", file_input("pipe.geo".as_ref()).await?),
+//!     Argument::new("geometry", Value::Data(file_input("pipe.geo".as_ref()).await?)),
 //! ];
 //! let reply = service.call("call", arguments, &Options::default()).await?;
 //! for output in &reply.outputs {
-//!     if let fishplate_contract::Value::Data(data) = &output.value {
+//!     if let Value::Data(data) = &output.value {
 //!         save(data, "pipe.msh".as_ref()).await?;
 //!     }
 //! }
@@ -28,23 +28,32 @@
 //! - [`error`]: what can go wrong between us and a service
 //! - [`settings`]: how to reach a service, and options of one exchange
 //! - [`service`]: the service and its verbs
-//! - [`report`]: what the verbs on jobs answer
+//! - `caller`: the service as a [`Caller`](fishplate_contract::Caller)
+//! - `report`: what the verbs on jobs answer
 //! - [`input`], [`save`](mod@save): values from files and into files
+//! - [`array`], [`directory`]: arrays and directories from files and into files
+//! - [`arguments`]: the words of a call, as people write them; [`deliver`](mod@deliver): its outputs to
+//!   where they were asked for
 //! - [`session`]: spaces in which programs share files
 //! - [`listing`]: the services of a server
 //! - [`data`]: data that moves by reference
 //! - [`meter`]: how much of an exchange was transferred
 //! - `location`, `transport`, `body`, `spool`, `exchange`, `retry`: the inside
 
+pub mod arguments;
+pub mod array;
 mod body;
+mod caller;
 pub mod data;
+pub mod deliver;
+pub mod directory;
 pub mod error;
 mod exchange;
 pub mod input;
 pub mod listing;
 mod location;
 pub mod meter;
-pub mod report;
+mod report;
 mod retry;
 pub mod save;
 pub mod service;
@@ -54,11 +63,11 @@ mod spool;
 mod transport;
 
 pub use error::Error;
+pub use fishplate_contract::{JobFilter, JobPage, Killed, LogPage, LogStream};
 pub use fishplate_wire::wsdl::Description;
 pub use fishplate_wire::{ArrayForm, Packaging, Reply, SoapVersion};
 pub use input::file_input;
 pub use meter::Meter;
-pub use report::{JobFilter, JobPage, Killed, LogPage, LogStream};
 pub use save::save;
 pub use service::{Service, new_key};
 pub use session::{OpenSession, Session, SessionFile, Sessions};

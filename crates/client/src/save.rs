@@ -125,7 +125,7 @@ pub fn is_special(to: &Path) -> bool {
         .is_ok_and(|metadata| !metadata.is_dir() && (!metadata.is_file() || is_open_already))
 }
 
-fn directory_of(target: &Path) -> &Path {
+pub(crate) fn directory_of(target: &Path) -> &Path {
     match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -9,14 +9,13 @@
 //! - [`stream`]: data that is still being made
 //! - [`session`]: directories of files that jobs share
 //! - [`progress`]: how far a transfer is
-//! - [`disk`]: what a file system has left
+//! - [`sqlite`]: databases that processes share
 //! - [`settings`]: what the operator says of them
 //! - [`transfer`]: the trait of transports, and one file a transport
 //! - [`policy`]: which addresses may be asked
 //! - [`resolve`]: from a reference to data that is here
 
 pub mod backup;
-pub mod disk;
 pub mod grant;
 pub mod lease;
 pub mod place;
@@ -26,6 +25,7 @@ pub mod progress;
 pub mod resolve;
 pub mod session;
 pub mod settings;
+pub mod sqlite;
 pub mod stream;
 pub mod transfer;
 

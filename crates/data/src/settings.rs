@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fishplate_formats::units;
 use serde::{Deserialize, Deserializer, de};
 use url::Host;
 
@@ -205,10 +206,7 @@ pub(crate) fn host_key(host: &Host<&str>, port: u16, usual: u16) -> String {
 /// A size with a unit.
 pub(crate) fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let text = String::deserialize(from)?;
-    let size = text.parse::<bytesize::ByteSize>().map(|size| size.as_u64());
-    size.ok()
-        .filter(|_| text.ends_with('B'))
-        .ok_or_else(|| de::Error::custom(format!("{text:?} is no size; write 512KiB or 10MiB")))
+    units::size(&text).map_err(de::Error::custom)
 }
 
 #[cfg(test)]

@@ -1,10 +1,6 @@
 //! Programs as web services, unchanged: the binary.
 
-mod arguments;
-mod array;
 mod commands;
-mod deliver;
-mod directory;
 mod exit;
 mod output;
 

@@ -159,7 +159,7 @@ fn plan() -> Plan {
         inputs: Vec::new(),
         staged: Vec::new(),
         outputs: Vec::new(),
-        dimensions: fishplate_jobs::dimension::Dimensions::default(),
+        dimensions: fishplate_formats::dimension::Dimensions::default(),
         success: fishplate_jobs::plan::SuccessRules::default(),
         fault: None,
         progress: None,

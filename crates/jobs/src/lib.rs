@@ -4,10 +4,7 @@
 //!
 //! - [`template`]: the literal command line with typed slots
 //! - [`descriptor`]: the service file: what a command line can't say
-//! - [`archive`]: directories as one payload
 //! - `arguments`: a call's arguments, checked
-//! - [`array_file`]: arrays of numbers in files: text, raw, `.npy`
-//! - [`dimension`]: lengths of axes by their names
 //! - [`program`]: a described program; a call becomes a plan
 //! - [`answer`]: how a caller wants the outputs
 //! - [`plan`]: all that is needed to run one job anywhere, persisted with it
@@ -22,13 +19,10 @@
 //! - [`engine`]: claims, starts, observes, concludes; the verbs on jobs
 
 pub mod answer;
-pub mod archive;
 mod arguments;
-pub mod array_file;
 pub mod backup;
 pub mod conclusion;
 pub mod descriptor;
-pub mod dimension;
 pub mod engine;
 pub mod executor;
 pub mod fetcher;

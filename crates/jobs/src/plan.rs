@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fishplate_contract::{DataRef, Digest};
+use fishplate_formats::array_file::Format;
+use fishplate_formats::dimension::Dimensions;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
-use crate::array_file::Format;
-use crate::dimension::Dimensions;
 
 /// How to run one job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

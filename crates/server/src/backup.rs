@@ -19,6 +19,7 @@ use fishplate_contract::{Clock as _, SystemClock, Timestamp};
 use fishplate_data::backup::{Bringing, Brought, Sharing};
 use fishplate_data::session::{self, SessionError};
 use fishplate_data::{Pool, PoolError, PoolSettings};
+use fishplate_formats::disk;
 use fishplate_jobs::backup as jobs;
 use fishplate_jobs::store::sqlite::SqliteStore;
 use fishplate_jobs::store::{Store as _, StoreError, Totals};
@@ -117,12 +118,9 @@ impl BackupError {
         {
             return true;
         }
-        let full = |it: &io::Error| {
-            matches!(it.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-        };
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {
-            if error.downcast_ref().is_some_and(full) {
+            if error.downcast_ref().is_some_and(disk::is_full) {
                 return true;
             }
             cause = error.source();

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use fishplate_contract::{Argument, Array, ByteStream, Fault, FaultCode, Held, Payload, Value};
-use fishplate_data::disk::Free;
 use fishplate_data::stream::Reader;
+use fishplate_formats::disk::{self, Free};
 use fishplate_jobs::function::context::Scratch;
 use fishplate_wire::SpoolSink;
 use tokio::task::JoinHandle;
@@ -174,7 +174,7 @@ struct ReserveMet(u64);
 
 /// The fault of a payload that could not be spooled.
 pub(crate) fn spool_fault(error: &io::Error) -> Fault {
-    if !matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+    if !disk::is_full(error) {
         tracing::error!(%error, "a payload could not be spooled");
         return Fault::new(FaultCode::Internal, "the message's data could not be stored");
     }

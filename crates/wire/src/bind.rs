@@ -7,7 +7,8 @@ use fishplate_contract::{
 
 use crate::detail;
 use crate::envelope::{Body, Child, Content, HeaderBlock, Numbers, SoapFault};
-use crate::options;
+use crate::headers::{options, outputs};
+use crate::name::QName;
 use crate::unpack::Parcel;
 
 /// The arguments among these parameters, in the caller's order. Scalars stay text; their values
@@ -22,9 +23,46 @@ pub fn bind(
     children: Vec<Child>,
 ) -> Result<Vec<Argument>, Fault> {
     if let Some(child) = children.iter().find(|child| is_unexpected(child)) {
-        return Err(unexpected(operation, parameters, child));
+        return Err(unexpected(operation, parameters, &child.name));
     }
-    let arguments = arguments(parameters, children)?;
+    complete(operation, parameters, arguments(parameters, children)?)
+}
+
+/// The arguments of a call that came as such: each of a parameter, and none twice unless it may be; in
+/// the form that its parameter has.
+///
+/// # Errors
+/// As [`bind`].
+pub fn accept(
+    operation: &str,
+    parameters: &[Parameter],
+    arguments: Vec<Argument>,
+) -> Result<Vec<Argument>, Fault> {
+    let mut accepted: Vec<Argument> = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let Some(parameter) = parameters.iter().find(|known| known.name == argument.name) else {
+            return Err(unexpected(operation, parameters, &QName::new("", argument.name)));
+        };
+        if !parameter.repeated && accepted.iter().any(|other| other.name == argument.name) {
+            return Err(twice(&parameter.name));
+        }
+        accepted.push(argument.in_form_of(parameter));
+    }
+    complete(operation, parameters, accepted)
+}
+
+/// The fault of a parameter that stands twice, though it may not.
+pub(crate) fn twice(parameter: &str) -> Fault {
+    let message = format!("parameter {parameter} stands twice");
+    Fault::new(FaultCode::UnexpectedParameter, message).parameter(parameter)
+}
+
+/// The same arguments, if none is missing and their dimensions agree.
+fn complete(
+    operation: &str,
+    parameters: &[Parameter],
+    arguments: Vec<Argument>,
+) -> Result<Vec<Argument>, Fault> {
     dimensions::check(parameters, &arguments)?;
     match missing(parameters, &arguments) {
         None => Ok(arguments),
@@ -47,8 +85,7 @@ fn is_unexpected(child: &Child) -> bool {
     }
 }
 
-fn unexpected(operation: &str, parameters: &[Parameter], child: &Child) -> Fault {
-    let name = &child.name.local;
+fn unexpected(operation: &str, parameters: &[Parameter], name: &QName) -> Fault {
     let takes = match parameters {
         [] => "it takes none".to_owned(),
         some => {
@@ -56,37 +93,14 @@ fn unexpected(operation: &str, parameters: &[Parameter], child: &Child) -> Fault
             format!("it takes {}", names.join(", "))
         }
     };
-    let near = parameters.iter().find(|parameter| is_near(&parameter.name, name));
-    let hint = near.map(|parameter| format!("; did you mean {}?", parameter.name));
+    let known = parameters.iter().map(|parameter| parameter.name.as_str());
+    let hint = lexical::closest(&name.local, known).map(|near| format!("; did you mean {near}?"));
     let message = format!(
         "operation {operation} has no parameter {}: {takes}{}",
-        lexical::shortened(&child.name.to_string()),
+        lexical::shortened(&name.to_string()),
         hint.unwrap_or_default()
     );
-    Fault::new(FaultCode::UnexpectedParameter, message).parameter(&**name)
-}
-
-/// Whether two names differ in letter case only, or in one or two letters (Levenshtein).
-fn is_near(one: &str, other: &str) -> bool {
-    const MOST: usize = 64;
-    if one.eq_ignore_ascii_case(other) {
-        return true;
-    }
-    if one.len().max(other.len()) > MOST {
-        return false;
-    }
-    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in other.chars().enumerate() {
-            let above = row[j + 1];
-            row[j + 1] = (diagonal + usize::from(a != b)).min(above + 1).min(row[j] + 1);
-            diagonal = above;
-        }
-    }
-    let distance = row.last().copied().unwrap_or_default();
-    distance <= 2 && distance < one.chars().count().min(other.chars().count())
+    Fault::new(FaultCode::UnexpectedParameter, message).parameter(&*name.local)
 }
 
 /// Values of parameters; what is nil or none of them is left out.
@@ -204,20 +218,20 @@ pub struct Reply {
 /// # Errors
 /// The fault in the parcel as the server meant it; `MalformedMessage` if the answer is not what
 /// the description says.
-pub fn bind_reply(parcel: Parcel, outputs: &[Parameter]) -> Result<Reply, Fault> {
+pub fn bind_reply(parcel: Parcel, parameters: &[Parameter]) -> Result<Reply, Fault> {
     let job = options::read_job(&parcel.envelope.headers);
-    let chosen = options::of_answer(&parcel.envelope.headers);
+    let chosen = outputs::of_answer(&parcel.envelope.headers);
     let children = match parcel.envelope.body {
         Body::Fault(fault) => return Err(fault_of(&fault, &parcel.envelope.headers)),
         Body::Wrapper { children, .. } => children,
         Body::Empty => Vec::new(),
     };
-    let mut values = arguments(outputs, children)?;
-    if let Some(lacking) = missing(outputs, &values) {
+    let mut values = arguments(parameters, children)?;
+    if let Some(lacking) = missing(parameters, &values) {
         let message = format!("the answer lacks {}, which the WSDL promises", lacking.name);
         return Err(Fault::new(FaultCode::MalformedMessage, message).parameter(&*lacking.name));
     }
-    values.sort_by_key(|value| outputs.iter().position(|output| output.name == value.name));
+    values.sort_by_key(|value| parameters.iter().position(|output| output.name == value.name));
     Ok(Reply { outputs: values, job, chosen })
 }
 
@@ -242,7 +256,6 @@ fn fault_of(fault: &SoapFault, headers: &[HeaderBlock]) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::name::QName;
 
     fn child(name: &str, content: Content) -> Child {
         Child { name: QName::new("urn:t", name), label: None, content }
@@ -290,16 +303,13 @@ mod tests {
         assert_eq!(fault.parameter.as_deref(), Some("sise"));
         assert!(fault.message.contains("deck, size, order"), "{}", fault.message);
         assert!(fault.message.contains("did you mean size?"), "{}", fault.message);
-        assert!(is_near("Deck", "deck"));
-        assert!(!is_near("x", "y"));
-        assert!(!is_near("deck", "size"));
     }
 
     #[test]
     fn a_fault_of_headers_is_read_from_its_header() {
         let told = Fault::new(FaultCode::MustUnderstand, "no such header");
         let element = detail::write(crate::name::FAULT, &told);
-        let header = HeaderBlock { must_understand: false, role: None, element };
+        let header = HeaderBlock::optional(element);
         assert_eq!(fault_of(&SoapFault::default(), &[header]), told);
     }
 

@@ -53,6 +53,13 @@ pub struct HeaderBlock {
     pub element: Element,
 }
 
+impl HeaderBlock {
+    /// A block that may be passed over.
+    pub fn optional(element: Element) -> Self {
+        Self { must_understand: false, role: None, element }
+    }
+}
+
 /// A body.
 #[derive(Clone, Debug)]
 pub enum Body {

@@ -18,28 +18,26 @@
 //! - [`packaging`]: plain XML, MTOM, SOAP with Attachments and DIME; others slot in here
 //! - [`envelope`]: headers and body, as data
 //! - [`unpack`]: chunks to a parcel
-//! - [`addressing`], [`options`], `context`: the headers we understand
+//! - `headers`: the headers we understand, a table
 //! - [`read`](mod@read), [`bind`](mod@bind): a parcel to a request to arguments
 //! - [`write`](mod@write), [`detail`], [`pack`](mod@pack): an outcome to an envelope to segments
 //! - [`encode`], [`items`], [`outgoing`]: segments to the bytes that are sent
 //! - [`wsdl`]: a service's description, both ways
 
-pub mod addressing;
 pub mod base64;
 pub mod bind;
-mod context;
 pub mod detail;
 pub mod encode;
 pub mod envelope;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzz;
+mod headers;
 pub mod items;
 pub mod limits;
 pub mod media;
 pub mod name;
 mod number;
-pub mod options;
 pub mod outgoing;
 pub mod pack;
 pub mod packaging;
@@ -64,4 +62,4 @@ pub use packaging::Packaging;
 pub use read::{Request, read};
 pub use spool::SpoolSink;
 pub use unpack::{Expect, Expected, Head, Parcel, Unpacker};
-pub use write::{ReplyForm, RequestForm, http_status, write_fault, write_reply, write_request};
+pub use write::{ReplyForm, RequestForm, write_fault, write_reply, write_request};

@@ -1,13 +1,15 @@
 //! A parcel to a checked request.
 
-use fishplate_contract::{CallOptions, Exposed, Fault, FaultCode, Interface};
+use fishplate_contract::{
+    CallOptions, Exposed, Fault, FaultCode, Interface, OutputChoice, OutputForm,
+};
 
-use crate::addressing::Addressing;
-use crate::envelope::{Body, Child, SoapVersion};
+use crate::envelope::{Body, Child, HeaderBlock, SoapVersion};
+use crate::headers::{addressing, outputs, table};
 use crate::name::QName;
-use crate::options;
 use crate::packaging::Packaging;
 use crate::unpack::Parcel;
+use crate::wsdl::DataView;
 
 /// A request whose headers are in order.
 #[derive(Clone, Debug)]
@@ -18,10 +20,10 @@ pub struct Request {
     pub wrapper: QName,
     /// The values, not yet checked.
     pub children: Vec<Child>,
-    /// Our options.
+    /// What the headers ask for.
     pub options: CallOptions,
-    /// The addressing headers.
-    pub addressing: Addressing,
+    /// The headers.
+    pub headers: Vec<HeaderBlock>,
     /// SOAPAction or the action parameter, unquoted.
     pub action: Option<String>,
     /// How it was packaged.
@@ -34,15 +36,15 @@ pub struct Request {
 /// `MustUnderstand`, `InvalidAddressing`, `ActionMismatch`, `InvalidValue` for an option,
 /// `NoSuchSession`, or `MalformedMessage` if the body holds no call.
 pub fn read(parcel: Parcel) -> Result<Request, Fault> {
-    let headers = &parcel.envelope.headers;
-    if let Some(name) = parcel.reply_form.not_understood.first() {
-        let message = format!("the header {name} is marked mustUnderstand, but is not understood");
-        return Err(Fault::new(FaultCode::MustUnderstand, message));
+    let version = parcel.envelope.version;
+    let headers = parcel.envelope.headers;
+    let mut options = table::read(version, &headers)?;
+    // Who has the view knows references; in a session what is not chosen stays there anyway.
+    let chosen = || options.outputs.iter().any(|choice| choice.name == OutputChoice::ALL);
+    if parcel.reply_form.data == DataView::Xdescr && options.session.is_none() && !chosen() {
+        let name = OutputChoice::ALL.to_owned();
+        options.outputs.push(OutputChoice { name, form: OutputForm::Auto, to: None });
     }
-    if let Some(invalid) = &parcel.reply_form.addressing.invalid {
-        return Err(invalid.fault());
-    }
-    let options = options::read(headers, parcel.reply_form.data)?;
     let Body::Wrapper { name: wrapper, children } = parcel.envelope.body else {
         let message = "the Body holds no call: it should hold one element named as an operation";
         return Err(Fault::new(FaultCode::MalformedMessage, message));
@@ -57,11 +59,11 @@ pub fn read(parcel: Parcel) -> Result<Request, Fault> {
         return Err(Fault::new(FaultCode::ActionMismatch, message));
     }
     Ok(Request {
-        version: parcel.envelope.version,
+        version,
         wrapper,
         children,
         options,
-        addressing: parcel.reply_form.addressing,
+        headers,
         action: parcel.action,
         packaging: parcel.packaging,
     })
@@ -108,7 +110,7 @@ impl Request {
             Fault::new(FaultCode::UnknownOperation, message)
         })?;
         self.check_action(exposed, interface)?;
-        options::check_outputs(&self.options.outputs, exposed, interface)?;
+        outputs::check(&self.options.outputs, exposed, interface)?;
         Ok(exposed)
     }
 
@@ -116,7 +118,7 @@ impl Request {
     /// section 6.4.1.6). Toolkits call the same operation in several ways, so one that names none here
     /// is let pass.
     fn check_action(&self, exposed: &Exposed, interface: &Interface) -> Result<(), Fault> {
-        let Some(action) = &self.addressing.action else { return Ok(()) };
+        let Some(action) = &addressing::read(&self.headers).action else { return Ok(()) };
         let namespace = self.wrapper.namespace.as_str();
         let acts = |exposed: &Exposed| acts(action, namespace, &exposed.name);
         let other = interface.exposed.iter().find(|other| acts(other));

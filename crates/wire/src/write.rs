@@ -4,18 +4,17 @@ use fishplate_contract::{
     Argument, Array, Blame, CallOptions, Exposed, Fault, FaultCode, JobId, Payload, Value,
 };
 
-use crate::addressing::{self, Addressing};
 use crate::detail;
 use crate::envelope::{
-    ArrayForm, Body, Child, Content, Element, Envelope, HeaderBlock, Numbers, SoapFault,
-    SoapVersion,
+    ArrayForm, Body, Child, Content, Envelope, HeaderBlock, Numbers, SoapFault, SoapVersion,
 };
+use crate::headers::addressing;
+use crate::headers::table::{self, Answer};
 use crate::media::MediaType;
-use crate::name::{FAULT, QName, SOAP_11, SOAP_12, WSA, WSA_2004, XMLNS};
-use crate::options;
+use crate::name::{FAULT, QName};
 use crate::packaging::{Packaging, of_answer};
 use crate::unpack::Head;
-use crate::wsdl::{self, Binding, DataView, View};
+use crate::wsdl::{Binding, DataView, View};
 use crate::xml::unfit;
 
 /// How a request wants to be answered.
@@ -31,17 +30,11 @@ pub struct ReplyForm {
     /// SOAP with Attachments refers to parts by `swaRef` alone, as the WSDL says that the address is
     /// from.
     pub swa_ref: bool,
-    /// The addressing headers of the request; an answer relates to them.
-    pub addressing: Addressing,
     /// How files are typed where the request was sent to: in the view `data=xdescr` what stands for a
     /// file is an element of its own.
     pub data: DataView,
-    /// The answer tells how its outputs came, because the request chose.
-    pub tells_outputs: bool,
-    /// The WS-Context of the request, which the answer repeats.
-    pub context: Option<HeaderBlock>,
-    /// Headers that had to be understood and are not; a `MustUnderstand` fault tells them.
-    pub not_understood: Vec<QName>,
+    /// The headers of the request, which those of the answer depend on.
+    pub headers: Vec<HeaderBlock>,
 }
 
 impl ReplyForm {
@@ -66,11 +59,8 @@ impl ReplyForm {
             packaging,
             arrays: (view.arrays() == ArrayForm::Binary).then_some(ArrayForm::Binary),
             swa_ref: view.binding == Binding::Swa,
-            addressing: Addressing::default(),
             data: view.data,
-            tells_outputs: view.data == DataView::Xdescr,
-            context: None,
-            not_understood: Vec::new(),
+            headers: Vec::new(),
         }
     }
 }
@@ -81,9 +71,16 @@ impl ReplyForm {
     /// not to be relied on.
     pub fn is_unwanted(&self, fault: Option<&Fault>) -> bool {
         match fault {
-            None => self.addressing.no_reply,
-            Some(fault) => self.addressing.no_fault && !is_about_headers(self, fault.code),
+            None => addressing::read(&self.headers).no_reply,
+            Some(fault) => {
+                addressing::read(&self.headers).no_fault && !self.is_about_headers(fault.code)
+            }
         }
+    }
+
+    /// A fault of what SOAP, or what defines a header, says of headers.
+    pub(crate) fn is_about_headers(&self, code: FaultCode) -> bool {
+        code == FaultCode::MustUnderstand || !table::fault_codes(&self.headers, code).is_empty()
     }
 }
 
@@ -95,14 +92,10 @@ pub fn write_reply(
     outputs: &[Argument],
     job: Option<JobId>,
 ) -> Envelope {
-    let response = format!("{}Response", exposed.name);
-    let action = || wsdl::action(namespace, &response);
-    let mut headers = addressing::answer(&form.addressing, action);
-    headers.extend(job.map(options::write_job));
-    headers.extend(form.tells_outputs.then(|| options::write_answer(outputs)).flatten());
-    headers.extend(form.context.clone());
+    let wrapper = &format!("{}Response", exposed.name);
+    let headers = table::answer(form, &Answer::Results { namespace, wrapper, outputs, job });
     let children = children(namespace, outputs, form.arrays.unwrap_or_default());
-    let name = QName::new(namespace, response);
+    let name = QName::new(namespace, wrapper);
     Envelope { version: form.version, headers, body: Body::Wrapper { name, children } }
 }
 
@@ -129,129 +122,33 @@ fn children(namespace: &str, values: &[Argument], arrays: ArrayForm) -> Vec<Chil
 /// The envelope of a fault. `namespace` is the service's, whose WSDL declares the detail; `None`
 /// where no service is concerned.
 pub fn write_fault(form: &ReplyForm, namespace: Option<&str>, fault: &Fault) -> Envelope {
-    let action = || addressing::fault_action(&form.addressing, fault.code);
-    let mut headers = addressing::answer(&form.addressing, action);
-    headers.extend(form.context.clone());
-    if form.version == SoapVersion::V12 {
-        headers.extend(explanations(form, fault.code));
-    }
-    let (code, subcodes) = match form.version {
-        SoapVersion::V11 => (code_11(form, fault.code), Vec::new()),
-        SoapVersion::V12 => codes_12(form, fault.code),
-    };
-    let mut detail = Vec::new();
+    let headers = table::answer(form, &Answer::Fault(fault));
+    let (code, subcodes) = codes(form, fault.code);
     // SOAP 1.1 section 4.4: what is wrong with headers is told in a header.
-    if form.version == SoapVersion::V11 && is_about_headers(form, fault.code) {
-        let element = detail::write(FAULT, fault);
-        headers.push(HeaderBlock { must_understand: false, role: None, element });
-    } else {
-        detail.push(detail::write(namespace.unwrap_or(FAULT), fault));
-    }
+    let told = form.version == SoapVersion::V11 && form.is_about_headers(fault.code);
+    let detail = (!told).then(|| detail::write(namespace.unwrap_or(FAULT), fault));
+    let detail = detail.into_iter().collect();
     let body = Body::Fault(SoapFault { code, subcodes, reason: fault.message.clone(), detail });
     Envelope { version: form.version, headers, body }
 }
 
-/// A fault of what SOAP and WS-Addressing themselves say of headers.
-fn is_about_headers(form: &ReplyForm, code: FaultCode) -> bool {
-    match code {
-        FaultCode::MustUnderstand | FaultCode::InvalidAddressing => true,
-        FaultCode::ActionMismatch => form.addressing.action.is_some(),
-        _ => false,
-    }
-}
-
-/// SOAP 1.1 section 4.4.1. No codes with dots: WS-I Basic Profile 1.1, R1031.
-fn code_11(form: &ReplyForm, code: FaultCode) -> QName {
-    let local = match (code, code.blame()) {
-        (FaultCode::MustUnderstand, _) => "MustUnderstand",
-        (FaultCode::VersionMismatch, _) => "VersionMismatch",
-        (FaultCode::InvalidAddressing, _) => return addressing_code(form),
-        (FaultCode::ActionMismatch, _) if is_about_headers(form, code) => {
-            return addressing_code(form);
+/// The code of a fault, and in SOAP 1.2 those within it: SOAP 1.1 section 4.4.1, without dots (WS-I Basic
+/// Profile 1.1, R1031); SOAP 1.2 part 1 section 5.4.6.
+fn codes(form: &ReplyForm, code: FaultCode) -> (QName, Vec<QName>) {
+    let soap = |local: &str| QName::new(form.version.namespace(), local);
+    let of_headers = table::fault_codes(&form.headers, code);
+    match (code, form.version, code.blame()) {
+        (FaultCode::MustUnderstand | FaultCode::VersionMismatch, ..)
+        | (FaultCode::DataEncodingUnknown, SoapVersion::V12, _) => (soap(code.name()), Vec::new()),
+        (_, SoapVersion::V11, blame) => {
+            let general = if blame == Blame::Sender { "Client" } else { "Server" };
+            (of_headers.into_iter().next().unwrap_or_else(|| soap(general)), Vec::new())
         }
-        (_, Blame::Sender) => "Client",
-        (_, Blame::Receiver) => "Server",
-    };
-    QName::new(SOAP_11, local)
-}
-
-/// SOAP 1.2 part 1 section 5.4.6.
-fn codes_12(form: &ReplyForm, code: FaultCode) -> (QName, Vec<QName>) {
-    let (local, subcodes) = match (code, code.blame()) {
-        (FaultCode::MustUnderstand, _) => ("MustUnderstand", Vec::new()),
-        (FaultCode::VersionMismatch, _) => ("VersionMismatch", Vec::new()),
-        (FaultCode::DataEncodingUnknown, _) => ("DataEncodingUnknown", Vec::new()),
-        (FaultCode::InvalidAddressing, _) => {
-            let invalid = form.addressing.invalid.as_ref().map(|invalid| invalid.subcode);
-            ("Sender", addressing_codes(form, invalid))
+        (_, SoapVersion::V12, blame) => {
+            let general = if blame == Blame::Sender { "Sender" } else { "Receiver" };
+            let own = of_headers.is_empty().then(|| QName::new(FAULT, code.name()));
+            (soap(general), of_headers.into_iter().chain(own).collect())
         }
-        (FaultCode::ActionMismatch, _) if is_about_headers(form, code) => {
-            ("Sender", addressing_codes(form, Some("ActionMismatch")))
-        }
-        (_, Blame::Sender) => ("Sender", vec![QName::new(FAULT, code.name())]),
-        (_, Blame::Receiver) => ("Receiver", vec![QName::new(FAULT, code.name())]),
-    };
-    (QName::new(SOAP_12, local), subcodes)
-}
-
-/// WS-Addressing 1.0 SOAP binding, section 6.4.1; the submission calls it otherwise.
-fn addressing_code(form: &ReplyForm) -> QName {
-    match form.addressing.namespace {
-        WSA_2004 => QName::new(WSA_2004, "InvalidMessageInformationHeader"),
-        _ => QName::new(WSA, "InvalidAddressingHeader"),
-    }
-}
-
-/// The same and what is behind it, which the submission knows nothing of.
-fn addressing_codes(form: &ReplyForm, inner: Option<&str>) -> Vec<QName> {
-    let inner = inner.filter(|_| form.addressing.namespace != WSA_2004);
-    [addressing_code(form)].into_iter().chain(inner.map(|inner| QName::new(WSA, inner))).collect()
-}
-
-/// The headers that explain a fault of SOAP 1.2: part 1, sections 5.4.7 and 5.4.8.
-fn explanations(form: &ReplyForm, code: FaultCode) -> Vec<HeaderBlock> {
-    let named = |local: &str, of: &QName| {
-        let mut attributes = Vec::new();
-        let qname = if of.namespace.is_empty() {
-            of.local.clone()
-        } else {
-            attributes.push((QName::new(XMLNS, "q"), of.namespace.clone()));
-            format!("q:{}", of.local)
-        };
-        attributes.push((QName::new("", "qname"), qname));
-        Element { name: QName::new(SOAP_12, local), attributes, ..Element::default() }
-    };
-    let block = |element| HeaderBlock { must_understand: false, role: None, element };
-    match code {
-        FaultCode::MustUnderstand => {
-            form.not_understood.iter().map(|name| block(named("NotUnderstood", name))).collect()
-        }
-        FaultCode::VersionMismatch => {
-            let supported = [SOAP_12, SOAP_11]
-                .map(|namespace| named("SupportedEnvelope", &QName::new(namespace, "Envelope")));
-            vec![block(Element {
-                name: QName::new(SOAP_12, "Upgrade"),
-                children: supported.into(),
-                ..Element::default()
-            })]
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// The HTTP status that carries a fault. SOAP 1.1 knows 500 only (section 6.2); SOAP 1.2 says 400
-/// where the sender is to blame (part 2, table 20). A media type that cannot be read is 415 in both
-/// (WS-I Basic Profile 1.1, R1115).
-pub fn http_status(version: SoapVersion, fault: &Fault) -> u16 {
-    match (version, fault.code, fault.code.blame()) {
-        (_, FaultCode::UnsupportedMediaType, _) => 415,
-        (
-            SoapVersion::V12,
-            FaultCode::MustUnderstand | FaultCode::VersionMismatch | FaultCode::DataEncodingUnknown,
-            _,
-        ) => 500,
-        (SoapVersion::V12, _, Blame::Sender) => 400,
-        _ => 500,
     }
 }
 
@@ -303,7 +200,7 @@ pub fn write_request(form: &RequestForm, arguments: &[Argument]) -> Result<Envel
     }
     Ok(Envelope {
         version: form.version,
-        headers: options::write(&form.options, form.arrays),
+        headers: table::request(form),
         body: Body::Wrapper { name: form.wrapper.clone(), children },
     })
 }
@@ -311,6 +208,8 @@ pub fn write_request(form: &RequestForm, arguments: &[Argument]) -> Result<Envel
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::envelope::Element;
+    use crate::name::{SOAP_11, SOAP_12, WSA};
 
     fn head<'a>(content_type: &'a str, accept: Option<&'a str>) -> ReplyForm {
         ReplyForm::of_head(&Head { content_type, accept, ..Head::default() })
@@ -351,28 +250,6 @@ mod tests {
         assert_eq!(of("text/xml", "application/dime", "binding=soap"), Packaging::Dime);
     }
 
-    #[test]
-    fn a_fault_has_the_status_of_its_version() {
-        for code in FaultCode::ALL {
-            let fault = Fault::new(*code, "");
-            let older = http_status(SoapVersion::V11, &fault);
-            let newer = http_status(SoapVersion::V12, &fault);
-            if *code == FaultCode::UnsupportedMediaType {
-                assert_eq!((older, newer), (415, 415));
-                continue;
-            }
-            assert_eq!(older, 500, "{code:?}");
-            let general = matches!(
-                code,
-                FaultCode::MustUnderstand
-                    | FaultCode::VersionMismatch
-                    | FaultCode::DataEncodingUnknown
-            );
-            let sender = code.blame() == Blame::Sender && !general;
-            assert_eq!(newer, if sender { 400 } else { 500 }, "{code:?}");
-        }
-    }
-
     /// The answer to a fault, as it is sent.
     fn answered(form: &ReplyForm, code: FaultCode) -> String {
         let fault = Fault::new(code, "no");
@@ -388,7 +265,11 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_named_with_or_without_a_namespace() {
         let mut form = head("application/soap+xml", None);
-        form.not_understood = vec![QName::new("urn:a", "b"), QName::new("", "c")];
+        let unknown = |namespace: &str, local: &str| {
+            let element = Element { name: QName::new(namespace, local), ..Element::default() };
+            HeaderBlock { must_understand: true, ..HeaderBlock::optional(element) }
+        };
+        form.headers = vec![unknown("urn:a", "b"), unknown("", "c")];
         let text = answered(&form, FaultCode::MustUnderstand);
         let document = roxmltree::Document::parse(&text).unwrap();
         let told: Vec<_> = document
@@ -410,8 +291,8 @@ mod tests {
         for code in FaultCode::ALL {
             for newer in [false, true] {
                 let mut form = head(if newer { "application/soap+xml" } else { "text/xml" }, None);
-                form.addressing.namespace = WSA;
-                form.addressing.action = Some("urn:s#call".to_owned());
+                let action = Element::with_text(QName::new(WSA, "Action"), "urn:s#call");
+                form.headers = vec![HeaderBlock::optional(action)];
                 let text = answered(&form, *code);
                 let document = roxmltree::Document::parse(&text).unwrap();
                 let fault = document
@@ -435,26 +316,15 @@ mod tests {
     }
 
     #[test]
-    fn addressing_faults_have_their_code_within_the_code() {
-        let mut form = head("application/soap+xml", None);
-        form.addressing.namespace = WSA;
-        form.addressing.invalid = Some(addressing::Invalid {
-            subcode: "OnlyAnonymousAddressSupported",
-            message: String::new(),
-        });
-        let wsa = |local: &str| QName::new(WSA, local);
-        let (_, codes) = codes_12(&form, FaultCode::InvalidAddressing);
-        assert_eq!(codes, ["InvalidAddressingHeader", "OnlyAnonymousAddressSupported"].map(wsa));
-        form.addressing.action = Some(String::new());
-        let (_, codes) = codes_12(&form, FaultCode::ActionMismatch);
-        assert_eq!(codes, ["InvalidAddressingHeader", "ActionMismatch"].map(wsa));
-        form.addressing.namespace = WSA_2004;
-        let (_, codes) = codes_12(&form, FaultCode::InvalidAddressing);
-        assert_eq!(codes, [QName::new(WSA_2004, "InvalidMessageInformationHeader")]);
-        assert_eq!(
-            codes_12(&form, FaultCode::DataEncodingUnknown),
-            (QName::new(SOAP_12, "DataEncodingUnknown"), Vec::new())
-        );
+    fn soap_names_some_faults_itself() {
+        let (older, newer) = (head("text/xml", None), head("application/soap+xml", None));
+        for own in [FaultCode::MustUnderstand, FaultCode::VersionMismatch] {
+            assert_eq!(codes(&older, own), (QName::new(SOAP_11, own.name()), Vec::new()));
+            assert_eq!(codes(&newer, own), (QName::new(SOAP_12, own.name()), Vec::new()));
+        }
+        let own = FaultCode::DataEncodingUnknown;
+        assert_eq!(codes(&newer, own), (QName::new(SOAP_12, own.name()), Vec::new()));
+        assert_eq!(codes(&older, own), (QName::new(SOAP_11, "Client"), Vec::new()));
     }
 
     #[test]

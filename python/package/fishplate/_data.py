@@ -6,7 +6,6 @@ import itertools
 import mmap
 import os
 import shutil
-import tarfile
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
@@ -137,10 +136,11 @@ class BaseData:
         return from_buffer(buffer, dtype, shape)
 
     def _unpack(self, directory: str | os.PathLike[str]) -> Flow[Path]:
-        path = yield from self._path()
-        target = Path(directory)
-        yield Blocking(lambda: _unpacked(path, target))
-        return target
+        payload = self._payload
+        if payload.url is not None or self._here is not None:
+            payload = yield _native.Payload.from_file((yield from self._path()))
+        yield payload.unpack(self._name, directory)
+        return Path(directory)
 
 
 class Data(BaseData):
@@ -171,8 +171,9 @@ class Data(BaseData):
         return self.bytes().decode(encoding)
 
     def unpack(self, directory: str | os.PathLike[str]) -> Path:
-        """The data, which is a directory (`dir`), into a directory; it is made if it is not there.
-        Nothing of it goes elsewhere."""
+        """The data, which is a directory (`dir`), into a directory; it is made if it is not there,
+        and must be empty if it is. All of it is there then, or none; nothing of it goes elsewhere.
+        """
         return blocking(self._unpack(directory))
 
     def numpy(
@@ -334,21 +335,6 @@ def _npy(buffer: Any) -> numpy.ndarray[Any, Any]:
         shape, dtype, buffer, head.tell(), order="F" if fortran else "C"
     )
     return array
-
-
-def packed(directory: Path) -> Path:
-    """A directory as a tar archive (POSIX.1-2001 pax)."""
-    target = _directory.new(f"{directory.resolve().name}.tar")
-    with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
-        for child in sorted(directory.iterdir()):
-            archive.add(child, child.name)
-    return target
-
-
-def _unpacked(archive: Path, target: Path) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(archive) as entries:
-        entries.extractall(target, filter="data")
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -301,7 +301,7 @@ class Service(BaseService):
     - a file: a `Path` (sent while it is read), `bytes`, or `Data` that another service gave; a
       reference goes as a reference
     - an array: anything NumPy makes an array of; C-contiguous arrays of the right type are not
-      copied; a `Path` to `.npy`, `.csv` or rows of numbers
+      copied; a `Path` to `.npy`, `.csv`, raw numbers or rows of them
     """
 
     def __init__(self, url: str, **settings: Unpack[Settings]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import _native
-from ._data import DTYPES, AsyncStream, BaseData, Stream, from_buffer, handle, mapped, packed
+from ._data import DTYPES, AsyncStream, BaseData, Stream, from_buffer, handle, mapped
 from ._flow import Blocking, Flow
 from .errors import ArgumentError
 
@@ -70,7 +70,8 @@ def _value(parameter: _native.Parameter, value: Any) -> Flow[Any]:
         return (yield from _held(parameter, value))
     if parameter.element is not None:
         if isinstance(value, os.PathLike):
-            value = yield Blocking(lambda: _loaded(parameter, Path(value)))
+            read: _native.Array = yield _native.Array.from_file(parameter, value)
+            return read
         return _array(parameter, parameter.element, value)
     if parameter.type in BINARY:
         return (yield from _file(parameter, value))
@@ -96,9 +97,9 @@ def _held(parameter: _native.Parameter, data: BaseData) -> Flow[Any]:
 def _file(parameter: _native.Parameter, value: Any) -> Flow[_native.Payload]:
     if isinstance(value, os.PathLike):
         path = Path(value)
-        if parameter.type == "dir" and path.is_dir():
-            path = yield Blocking(lambda: packed(path))
-        payload: _native.Payload = yield _native.Payload.from_file(path)
+        packs = parameter.type == "dir" and path.is_dir()
+        make = _native.Payload.pack if packs else _native.Payload.from_file
+        payload: _native.Payload = yield make(path)
         return payload
     if isinstance(value, str):
         raise _wrong(parameter, value, "Path(...) for a file, bytes for its content")
@@ -194,16 +195,6 @@ def _array_without_numpy(parameter: _native.Parameter, element: str, value: Any)
     if sys.byteorder == "big":
         made.byteswap()
     return _native.Array(element, shape, _native.Payload.from_buffer(made.tobytes()))
-
-
-def _loaded(parameter: _native.Parameter, path: Path) -> Any:
-    import numpy
-
-    if path.suffix == ".npy":
-        return numpy.load(path, mmap_mode="r", allow_pickle=False)
-    delimiter = "," if path.suffix == ".csv" else None
-    rank = len(parameter.dimensions or ())
-    return numpy.loadtxt(path, delimiter=delimiter, ndmin=1 if rank == 1 else 2)
 
 
 def received(

@@ -67,7 +67,8 @@ async fn both_versions_and_both_packagings_bring_the_bytes_back() {
             let dir = tempfile::tempdir().unwrap();
             let (from, to) = (dir.path().join("from"), dir.path().join("to"));
             std::fs::write(&from, &bytes).unwrap();
-            let arguments = vec![Argument::new("data", file_input(&from).await.unwrap()), x("1")];
+            let arguments =
+                vec![Argument::new("data", Value::Data(file_input(&from).await.unwrap())), x("1")];
             let meter = Arc::new(Meter::default());
             let options = Options {
                 spool_dir: Some(dir.path().to_owned()),

@@ -15,7 +15,7 @@ use fishplate_contract::{
 use fishplate_wire::wsdl::{self, View};
 use fishplate_wire::{
     Envelope, Expected, Head, Outgoing, Packaging, ReplyForm, Request, SpoolSink, Step, Unpacker,
-    WireLimits, bind, http_status, pack, read, write_fault, write_reply,
+    WireLimits, bind, pack, read, write_fault, write_reply,
 };
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
@@ -215,6 +215,9 @@ fn seen(
     }
 }
 
+/// Every fault of SOAP 1.1 has it (section 6.2), which is what the client speaks.
+const FAULT_STATUS: u16 = 500;
+
 async fn reacted(
     reaction: Reaction,
     form: &ReplyForm,
@@ -229,7 +232,7 @@ async fn reacted(
         Reaction::CutAfter(bytes, outputs) => (200, reply(&outputs), Some(bytes)),
         Reaction::Fault(fault) => {
             let envelope = write_fault(form, Some(NAMESPACE), &fault);
-            (http_status(form.version, &fault), packed(&envelope, form), None)
+            (FAULT_STATUS, packed(&envelope, form), None)
         }
         Reaction::Cut => return Err(io::Error::other("cut")),
         Reaction::Hang => std::future::pending().await,

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fishplate_contract::{Digest, Fault, FaultCode};
+use fishplate_formats::disk::Free;
 
 use super::room::kept_free;
-use crate::disk::Free;
 
 /// Why the pool could not do what it was asked for.
 #[derive(Debug, thiserror::Error)]

@@ -7,13 +7,13 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use fishplate_contract::{Digest, Principal};
+use fishplate_formats::disk::Free;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::catalogue::LARGEST_LOG;
 use super::object::{OWNER_QUOTA, QUOTA, Row, owner_bytes, total_bytes};
 use super::partial::Partial;
 use super::{PoolError, Room, Shortage, lock, remove_file};
-use crate::disk::Free;
 use crate::lease::{is_at, open_exclusive};
 
 /// Bytes that owners are writing and that the catalogue does not know yet.

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fishplate_contract::{Held, Placing, Principal, SessionId, Timestamp, lexical};
+use fishplate_formats::disk::Free;
 
 use super::{SessionError, Sessions, names_in, random, timestamp};
-use crate::disk::Free;
 use crate::lease::{open_exclusive, open_leased};
 use crate::place::{self, Wish};
 use crate::pool::{Adoption, Shortage, WHOLE, kept_free, link_unwritable};

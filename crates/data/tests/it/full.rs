@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode, Held as _, SystemClock};
-use fishplate_data::disk::Free;
 use fishplate_data::session::{SessionError, SessionSettings};
 use fishplate_data::{Adoption, GrantRequest, Pool, PoolError, PoolSettings, Sessions, Shortage};
+use fishplate_formats::disk::Free;
 use nix::sys::resource::{Resource, setrlimit};
 
 use crate::{Mount, child, files, may_mount, owner, place};

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
+use fishplate_client::arguments::{Wanted, Word, check_outputs, choices, load, parse_all};
 use fishplate_client::data::Offer;
+use fishplate_client::deliver::{
+    Delivered, Fetch, check_directories, check_targets, deliver, spool_dir, streams,
+};
 use fishplate_client::{Error, Meter, Options, Service, new_key};
 use fishplate_contract::{Argument, JobState, Parameter, Payload, SessionId, Value};
 use serde_json::json;
 use tokio::time::sleep;
 
 use super::client::{Connection, operation_of, run_interruptible, session};
-use crate::arguments::{Wanted, Word, check_outputs, choices, load, parse_all};
-use crate::deliver::{
-    Delivered, Fetch, check_directories, check_targets, deliver, spool_dir, streams,
-};
 use crate::exit::Exit;
 use crate::output::progress::Fetching;
 use crate::output::{Output, json, progress, text};
@@ -164,7 +164,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             Some(job) => format!("`fishplate results {url} {job}`"),
             None => "an argument".to_owned(),
         };
-        let fetch = Fetch { settings: args.connection.settings(), output };
+        let fetch = Fetch { settings: args.connection.settings(), meter: Arc::default() };
         let shown = Shown { outputs, wanted: &wanted, command: &command, fetch };
         let delivered = shown.deliver(reply.outputs, output).await?;
         if output.json {
@@ -264,7 +264,13 @@ impl Shown<'_> {
         outputs: Vec<Argument>,
         output: Output,
     ) -> Result<Vec<Delivered>> {
-        let (delivered, missing) = deliver(outputs, self.outputs, self.wanted, &self.fetch).await?;
+        let refers = |output: &Argument| matches!(output.value, Value::Data(Payload::Reference(_)));
+        let fetches = outputs.iter().any(refers);
+        let delivering = deliver(outputs, self.outputs, self.wanted, &self.fetch);
+        let (delivered, missing) = match fetches {
+            true => progress::moving(output, &self.fetch.meter, delivering).await?,
+            false => delivering.await?,
+        };
         for name in missing {
             output.note(&format!("{name}: the program made no such output; nothing is written"));
         }

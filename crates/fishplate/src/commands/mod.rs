@@ -40,11 +40,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use fishplate_client::arguments::asks_for_stdout;
 use fishplate_contract::SessionId;
 
 pub(crate) use client::Interruption;
 
-use crate::arguments::asks_for_stdout;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::output::failure::{About, Failure, Usage};

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use fishplate_client::arguments::{check_outputs, choices_again, outputs_only};
+use fishplate_client::deliver::{Fetch, check_directories, check_targets, spool_dir, streams};
 use fishplate_client::{Meter, Options, Service};
 use fishplate_contract::{JobId, SessionId};
 use serde_json::json;
 
 use super::call::Shown;
 use super::client::{Connection, job, run_interruptible, session};
-use crate::arguments::{check_outputs, choices_again, outputs_only};
-use crate::deliver::{Fetch, check_directories, check_targets, spool_dir, streams};
 use crate::exit::Exit;
 use crate::output::{Output, json, progress};
 
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             outputs,
             wanted: &wanted,
             command: "the same command with the argument",
-            fetch: Fetch { settings: args.connection.settings(), output },
+            fetch: Fetch { settings: args.connection.settings(), meter: Arc::default() },
         };
         let delivered = shown.deliver(reply.outputs, output).await?;
         if output.json {

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use anyhow::Result;
+use fishplate_client::arguments::{check_outputs, choices, load, without_files};
 use fishplate_client::{Meter, Options};
 use fishplate_contract::JobState;
 use serde_json::json;
 
 use super::call::{Sending, how_to_find};
 use super::client::{Connection, operation_of, run_interruptible};
-use crate::arguments::{check_outputs, choices, load, without_files};
 use crate::exit::Exit;
 use crate::output::progress::JobBar;
 use crate::output::{Output, progress};

@@ -3,14 +3,13 @@
 use std::io;
 
 use fishplate_client::Error;
+use fishplate_client::arguments::WordError;
+use fishplate_client::deliver::DeliveryError;
 use fishplate_contract::{Fault, FaultCode, SessionId};
 use fishplate_data::transfer::TransferError;
 use serde_json::{Value, json};
 
-use crate::arguments::WordError;
-use crate::array::ArrayError;
 use crate::commands::Interruption;
-use crate::deliver::DeliveryError;
 use crate::exit::Exit;
 use crate::output::text::harmless;
 
@@ -70,10 +69,7 @@ impl Failure {
                     io::ErrorKind::BrokenPipe => Exit::BrokenPipe,
                     _ => Exit::Usage,
                 };
-            } else if cause.is::<WordError>()
-                || cause.is::<ArrayError>()
-                || cause.is::<DeliveryError>()
-                || cause.is::<Usage>()
+            } else if cause.is::<WordError>() || cause.is::<DeliveryError>() || cause.is::<Usage>()
             {
                 failure.exit = Exit::Usage;
             } else {

@@ -1,13 +1,13 @@
 //! JSON for programs; `docs/reference/json-output.md` promises these forms.
 
 use fishplate_client::Service;
+use fishplate_client::array::as_json;
+use fishplate_client::deliver::{Delivered, Fate};
 use fishplate_contract::{
     DataRef, DataType, JobReport, Parameter, Placing, Signature, Transfer, lexical,
 };
 use serde_json::{Map, Value, json};
 
-use crate::array::as_json;
-use crate::deliver::{Delivered, Fate};
 use crate::output::text::moment;
 
 /// What a service takes and gives.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fishplate_contract::{ArrayType, Dimension, Parameter, Service};
+use fishplate_formats::array_file::Format;
 
-use crate::array_file::Format;
 use crate::plan::{JobLimits, OutputSource, ProgressRule, Staged, SuccessRules};
 use crate::template::Template;
 

@@ -7,7 +7,6 @@
 //! - [`description`]: what a service file says, once nothing is wrong with it
 //! - [`check`]: from text to a description and everything there is to say about it
 //! - [`files`]: many services from files and directories
-//! - [`units`]: durations and sizes
 //!
 //! A file is checked as a whole: every mistake is reported at once, at its line and column.
 
@@ -22,7 +21,6 @@ mod service;
 mod shape;
 mod table;
 mod text;
-pub mod units;
 mod verify;
 mod workspace;
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use fishplate_contract::interface::SOLE_OPERATION;
 use fishplate_contract::{Interface, Service};
+use fishplate_formats::units;
 
 use super::description::{Container, Description};
 use super::diagnostic::Report;
@@ -15,7 +16,8 @@ use super::table::{Table, as_table, as_text, wrong_type};
 use super::text::Text;
 use super::verify::Places;
 use super::workspace::{self, File, Role};
-use super::{parameter, units};
+
+use super::parameter;
 use crate::plan::{JobLimits, Staged};
 use crate::template::is_name;
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use fishplate_contract::{DataType, Dimension};
+use fishplate_formats::array_file::Format;
 
 use super::description::{Input, Output};
 use super::diagnostic::Report;
-use crate::array_file::Format;
 
 /// Reports outputs whose shape nobody can tell. `named` are their places.
 pub(super) fn check(

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fishplate_contract::{Array, ArrayType, Fault, FaultCode, Payload};
+use fishplate_formats::array_file::{self, Bytes, Format, npy};
+use fishplate_formats::dimension::Dimensions;
 
 use super::fetching::not_stored;
 use super::output::OutputHeld;
-use crate::array_file::{self, Bytes, Format, npy};
-use crate::dimension::Dimensions;
 
 /// What an array is to become.
 pub(super) struct About<'a> {
@@ -116,10 +116,10 @@ impl Drop for Draft {
 pub(super) fn directory(
     file: &Path,
     parameter: &str,
-    limits: &crate::archive::Limits,
+    limits: &fishplate_formats::archive::Limits,
     stop: &AtomicBool,
 ) -> Result<(), Fault> {
     let archive = Draft(file.with_extension("archive"));
     fs::rename(file, &archive.0).map_err(|error| not_stored(&error))?;
-    crate::archive::unpack_file_unless(&archive.0, file, parameter, limits, stop)
+    fishplate_formats::archive::unpack_file_unless(&archive.0, file, parameter, limits, stop)
 }

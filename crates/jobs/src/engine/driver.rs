@@ -1,17 +1,20 @@
 //! The engine's effects and its clock: one task that feeds the reactor and does what it says.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use fishplate_contract::{FaultCode, JobId, JobState, Timestamp};
-use tokio::sync::mpsc;
+use fishplate_contract::{Fault, FaultCode, JobId, JobState, Timestamp};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::reactor::{Effect, End, Event, Reactor};
-use super::{Ended, Engine, Shared, holder, judge, lock, record};
+use super::reactor::{Effect, End, Event, Live, Reactor};
+use super::submit::Ended;
+use super::{Engine, Shared, holder, judge, lock, record};
 use crate::conclusion::Conclusion;
-use crate::executor::{self, ArrayBytes, Handle, OutputContent};
+use crate::executor::{self, Handle};
 use crate::plan::Plan;
 use crate::store::{Backlog, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest};
 use crate::workspace;
@@ -42,6 +45,8 @@ pub(super) enum Order {
     Observe,
     /// The look is over.
     Observed,
+    /// How does this job stand?
+    Tell(JobId, oneshot::Sender<Live>),
 }
 
 /// How long [`Engine::run`] works.
@@ -62,11 +67,13 @@ impl Engine {
     pub async fn run(&self, until: Until) {
         let inbox = lock(&self.shared.inbox).take().expect("an engine runs once");
         self.shared.working.store(true, Ordering::Relaxed);
-        let reactor = Reactor::new(self.shared.boot.clone());
+        let reference_size = self.shared.settings.reference_size;
         let driver = Driver {
             shared: Arc::clone(&self.shared),
-            reactor,
+            reactor: Reactor::new(self.shared.boot.clone(), reference_size),
             inbox,
+            transfers: HashMap::new(),
+            unrecorded: HashMap::new(),
             observing: false,
             observe_again: false,
         };
@@ -79,6 +86,10 @@ struct Driver {
     shared: Arc<Shared>,
     reactor: Reactor,
     inbox: mpsc::UnboundedReceiver<Order>,
+    /// What moves under each claim; dropped, it stops.
+    transfers: HashMap<(JobId, u64), JoinSet<()>>,
+    /// Starts that are not recorded yet.
+    unrecorded: HashMap<JobId, Start>,
     observing: bool,
     observe_again: bool,
 }
@@ -103,10 +114,10 @@ impl Driver {
                 () = executor.changed() => self.observe(),
                 _ = observe.tick() => {
                     self.observe();
-                    self.shared.record_starts();
+                    self.record_starts();
                 }
                 _ = look.tick() => {
-                    self.shared.look_around();
+                    self.shared.look_around(self.reactor.fetch_claims());
                     if self.shared.has_work(&self.reactor) {
                         busy = Instant::now();
                     } else if let Until::Idle(idle) = until
@@ -125,13 +136,32 @@ impl Driver {
                 let at_hand = lock(&self.shared.plans).take(claim.id);
                 match at_hand {
                     Some(plan) => self.shared.confirm(claim, plan, durable),
-                    None => self.shared.load_plan(claim, durable),
+                    None => {
+                        let shared = Arc::clone(&self.shared);
+                        self.shared.load_plan(claim.id, claim.fence, move |plan| {
+                            shared.confirm(claim, plan, durable);
+                        });
+                    }
                 }
             }
-            Order::Fetch(claim) => self.shared.begin_fetch(claim),
+            Order::Fetch(claim) => {
+                let at_hand = lock(&self.shared.plans).take(claim.id);
+                match at_hand {
+                    Some(plan) => self.step(Event::FetchClaimed(claim, plan)),
+                    None => {
+                        let shared = Arc::clone(&self.shared);
+                        self.shared.load_plan(claim.id, claim.fence, move |plan| {
+                            shared.tell(Event::FetchClaimed(claim, plan));
+                        });
+                    }
+                }
+            }
             Order::Event(event) => self.step(event),
             Order::Claim => self.shared.claim(),
             Order::Release(job) => self.shared.forget(job),
+            Order::Tell(job, tell) => {
+                let _ = tell.send(self.reactor.live(job));
+            }
             Order::Observe => self.observe(),
             Order::Observed => {
                 self.observing = false;
@@ -143,17 +173,138 @@ impl Driver {
     }
 
     fn step(&mut self, event: Event) {
-        let about = event.job();
-        for effect in self.reactor.handle(event) {
-            self.shared.perform(effect);
+        if let Event::Closed(job, fence) = &event {
+            self.transfers.remove(&(*job, *fence));
         }
-        let waits_for = self.reactor.waits_for(about);
-        let mut told = lock(&self.shared.waits_for);
-        if waits_for.is_empty() {
-            told.remove(&about);
-        } else {
-            told.insert(about, waits_for.to_owned());
+        for effect in self.reactor.handle(event, self.shared.clock.now()) {
+            self.perform(effect);
         }
+    }
+
+    /// Has an effect happen, beside the driver if it takes time.
+    fn perform(&mut self, effect: Effect) {
+        let shared = Arc::clone(&self.shared);
+        match effect {
+            Effect::Start(order) => beside(async move {
+                let answer = shared.executor.start(&order).await;
+                shared.tell(Event::Started(order.job, order.fence, answer));
+            }),
+            Effect::Locate(order) => beside(async move {
+                let located = shared.executor.locate(&order).await;
+                shared.tell(Event::Located(order.job, order.fence, located));
+            }),
+            Effect::RecordStart(job, fence, handle) => {
+                let at = shared.clock.now();
+                self.unrecorded.insert(job, Start { fence, handle, at });
+                lock(&shared.resting).forget(job);
+            }
+            Effect::Observe => {
+                let _ = shared.orders.send(Order::Observe);
+            }
+            Effect::Cancel(handle) => beside(async move {
+                shared.executor.cancel(&handle).await;
+            }),
+            Effect::Unclaim(job, fence, full) => {
+                // Before it can be claimed again.
+                let rest = full.map(|why| lock(&shared.resting).rest(job, why));
+                beside(async move { shared.unclaim(job, fence, rest).await });
+            }
+            Effect::Judge(order, end) => {
+                self.unrecorded.remove(&order.job);
+                lock(&shared.resting).forget(order.job);
+                beside(async move {
+                    let (job, fence) = (order.job, order.fence);
+                    let conclusion = shared.judge(order, end).await;
+                    shared.tell(Event::Judged(job, fence, Box::new(conclusion)));
+                });
+            }
+            Effect::WriteEnd(job, fence, end) => {
+                beside(async move { shared.write_end(job, fence, *end).await });
+            }
+            Effect::Send(shipment, number, progress) => {
+                let (job, fence) = (shipment.job, shipment.fence);
+                let over = move |sent| Event::Sent(job, fence, number, sent);
+                self.moves(job, fence, over, async move {
+                    shared.send(&shipment, number, &progress).await
+                });
+            }
+            Effect::Stop(job, fence) => drop(self.transfers.remove(&(job, fence))),
+            Effect::Prepare(claim) => {
+                let (job, fence) = (claim.id, claim.fence);
+                let over = move |made| Event::Prepared(job, fence, made);
+                self.moves(job, fence, over, async move { shared.prepare_fetch(&claim).await });
+            }
+            Effect::Fetch(claim, plan, at, progress) => {
+                let (job, fence) = (claim.id, claim.fence);
+                let over = move |placed| Event::Fetched(job, fence, at, placed);
+                self.moves(job, fence, over, async move {
+                    shared.fetch(&claim, &plan, at, &progress).await
+                });
+            }
+            Effect::Arrange(claim, plan, moved) => {
+                let (job, fence) = (claim.id, claim.fence);
+                let over = move |arrived| Event::Arrived(job, fence, arrived);
+                self.moves(
+                    job,
+                    fence,
+                    over,
+                    async move { shared.arrange(claim, &plan, moved).await },
+                );
+            }
+            Effect::Queue(claim, arrived) => {
+                beside(async move { shared.queue(&claim, *arrived).await });
+            }
+            Effect::Discard(claim, for_good, end) => {
+                let moving = self.transfers.remove(&(claim.id, claim.fence));
+                beside(async move {
+                    if let Some(mut moving) = moving {
+                        moving.shutdown().await;
+                    }
+                    shared.discard_fetch(claim, for_good, end).await;
+                });
+            }
+        }
+    }
+
+    /// Has something move under a claim until it is over, which is an event, or stopped.
+    fn moves<T: Send + 'static>(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        over: impl Fn(Result<T, Fault>) -> Event + Send + 'static,
+        work: impl Future<Output = Result<T, Fault>> + Send + 'static,
+    ) {
+        let shared = Arc::clone(&self.shared);
+        self.transfers.entry((job, fence)).or_default().spawn(async move {
+            let what = "the data was not moved; try again";
+            let failed = over(Err(Fault::new(FaultCode::Internal, what)));
+            let mut end = TransferEnd { shared, event: Some(failed), over: false };
+            let done = work.await;
+            end.event = Some(over(done));
+            end.over = true;
+        });
+    }
+
+    /// Records the starts of jobs that still run. Short jobs end before and cost no write; a start
+    /// that is not recorded is located by the executor.
+    fn record_starts(&mut self) {
+        let starts = std::mem::take(&mut self.unrecorded);
+        if starts.is_empty() {
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        beside(async move {
+            let recorded = shared.commit.write(false, move |t| {
+                for (job, Start { fence, handle, at }) in starts {
+                    // Stale if it has ended meanwhile.
+                    let _ = t.started(job, fence, &handle, at)?;
+                }
+                Ok(())
+            });
+            if let Err(error) = recorded.await {
+                tracing::warn!(%error, "starts were not recorded");
+            }
+        });
     }
 
     /// One look at a time: of two, the second would find what the first has taken, and search for
@@ -179,6 +330,21 @@ pub(super) struct Start {
     at: Timestamp,
 }
 
+/// Tells how a transfer ended, if it panics, too; but not if it was stopped.
+struct TransferEnd {
+    shared: Arc<Shared>,
+    event: Option<Event>,
+    over: bool,
+}
+
+impl Drop for TransferEnd {
+    fn drop(&mut self) {
+        if self.over || std::thread::panicking() {
+            self.event.take().into_iter().for_each(|event| self.shared.tell(event));
+        }
+    }
+}
+
 /// Removes what a job took when there was no room for others, so that they go on.
 async fn give_back(order: &executor::Order, ending: &mut executor::Ending) {
     let (plan, directory) = (Arc::clone(&order.plan), order.directory.clone());
@@ -196,60 +362,24 @@ async fn give_back(order: &executor::Order, ending: &mut executor::Ending) {
     }
 }
 
-impl Event {
-    fn job(&self) -> JobId {
-        match self {
-            Self::Claimed(claim, _) => claim.id,
-            Self::Started(job, ..)
-            | Self::Located(job, ..)
-            | Self::Observed(job, ..)
-            | Self::KillRequested(job)
-            | Self::Closed(job, _) => *job,
-        }
-    }
+/// Runs something beside the driver.
+fn beside(work: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(work);
 }
 
 impl Shared {
-    fn tell(&self, event: Event) {
+    pub(super) fn tell(&self, event: Event) {
         let _ = self.orders.send(Order::Event(event));
     }
 
-    /// Runs an effect beside the driver.
-    fn beside(self: &Arc<Self>, work: impl Future<Output = ()> + Send + 'static) {
-        tokio::spawn(work);
-    }
-
-    fn perform(self: &Arc<Self>, effect: Effect) {
-        let shared = Arc::clone(self);
-        match effect {
-            Effect::Start(order) => self.beside(async move {
-                let answer = shared.executor.start(&order).await;
-                shared.tell(Event::Started(order.job, order.fence, answer));
-            }),
-            Effect::Locate(order) => self.beside(async move {
-                let located = shared.executor.locate(&order).await;
-                shared.tell(Event::Located(order.job, order.fence, located));
-            }),
-            Effect::RecordStart(job, fence, handle) => {
-                let at = self.clock.now();
-                lock(&self.unrecorded).insert(job, Start { fence, handle, at });
-                lock(&self.resting).forget(job);
-            }
-            Effect::Observe(..) => {
-                let _ = self.orders.send(Order::Observe);
-            }
-            Effect::Cancel(handle) => self.beside(async move {
-                shared.executor.cancel(&handle).await;
-            }),
-            Effect::Unclaim(job, fence, full) => {
-                // Before it can be claimed again.
-                let rest = full.map(|why| lock(&self.resting).rest(job, why));
-                self.beside(async move { shared.unclaim(job, fence, rest).await });
-            }
-            Effect::Conclude(order, end) => self.beside(async move {
-                shared.conclude(order, end).await;
-            }),
+    /// How a job stands in this process, as far as its record does not tell.
+    pub(super) async fn live(&self, job: JobId) -> Live {
+        if !self.working.load(Ordering::Relaxed) {
+            return Live::default();
         }
+        let (tell, told) = oneshot::channel();
+        let _ = self.orders.send(Order::Tell(job, tell));
+        told.await.unwrap_or_default()
     }
 
     /// Puts a job back into the queue: for a while if there was no room for it, meanwhile others may
@@ -304,7 +434,7 @@ impl Shared {
 
     fn observe(self: &Arc<Self>, observable: Vec<(JobId, u64, Handle)>) {
         let shared = Arc::clone(self);
-        self.beside(async move {
+        beside(async move {
             let handles: Vec<Handle> =
                 observable.iter().map(|(.., handle)| handle.clone()).collect();
             let seen = shared.executor.observe(&handles).await;
@@ -323,7 +453,7 @@ impl Shared {
             return;
         }
         let shared = Arc::clone(self);
-        self.beside(async move {
+        beside(async move {
             loop {
                 let holder = shared.holder.clone();
                 let until = shared.clock.now().after(shared.settings.lease);
@@ -339,15 +469,23 @@ impl Shared {
         });
     }
 
-    fn load_plan(self: &Arc<Self>, claim: Claim, durable: bool) {
-        match self.read_plan(claim.id) {
-            Ok(plan) => self.confirm(claim, Arc::new(plan), durable),
-            Err(error) => {
-                tracing::error!(job = %claim.id, error, "a job's plan cannot be read");
-                let shared = Arc::clone(self);
-                self.beside(async move { shared.give_up(claim.id, claim.fence).await });
+    /// Reads the plan of a claimed job that is not at hand.
+    fn load_plan(
+        self: &Arc<Self>,
+        job: JobId,
+        fence: u64,
+        then: impl FnOnce(Arc<Plan>) + Send + 'static,
+    ) {
+        let shared = Arc::clone(self);
+        beside(async move {
+            match shared.read_plan(job) {
+                Ok(plan) => then(Arc::new(plan)),
+                Err(error) => {
+                    tracing::error!(%job, error, "a job's plan cannot be read");
+                    shared.give_up(job, fence).await;
+                }
             }
-        }
+        });
     }
 
     pub(super) fn read_plan(&self, job: JobId) -> Result<Plan, String> {
@@ -356,37 +494,6 @@ impl Shared {
         read.map_err(|error| error.to_string())?;
         let text = found.ok_or("its record has no plan")?;
         record::read(&text, &self.directory(job)).map_err(|error| error.to_string())
-    }
-
-    /// Records the starts of jobs that still run. Short jobs end before and cost no write; a start
-    /// that is not recorded is located by the executor.
-    fn record_starts(self: &Arc<Self>) {
-        let starts = std::mem::take(&mut *lock(&self.unrecorded));
-        if starts.is_empty() {
-            return;
-        }
-        let shared = Arc::clone(self);
-        self.beside(async move {
-            let recorded = shared.commit.write(false, move |t| {
-                for (job, Start { fence, handle, at }) in starts {
-                    // Stale if it has ended meanwhile.
-                    let _ = t.started(job, fence, &handle, at)?;
-                }
-                Ok(())
-            });
-            if let Err(error) = recorded.await {
-                tracing::warn!(%error, "starts were not recorded");
-            }
-        });
-    }
-
-    async fn conclude(self: &Arc<Self>, order: executor::Order, end: End) {
-        let (job, fence) = (order.job, order.fence);
-        lock(&self.unrecorded).remove(&job);
-        lock(&self.resting).forget(job);
-        let conclusion = self.judge(order, end).await;
-        let conclusion = self.send_outputs(job, fence, conclusion).await;
-        self.write_end(job, fence, conclusion).await;
     }
 
     /// Writes the end of a job, however long it takes, and tells those who wait for it.
@@ -447,30 +554,6 @@ impl Shared {
         }
     }
 
-    /// Whether the only one who can ask for this job waits here, and gets all there is in memory:
-    /// then its record and its files have served. Whoever killed it may still ask.
-    fn delivers_whole(&self, job: JobId, conclusion: &Conclusion) -> bool {
-        let waits = |job| {
-            let waiters = lock(&self.waiters);
-            waiters.get(job).is_some_and(|all| all.iter().any(|waiter| !waiter.is_closed()))
-        };
-        let in_memory = |output: &executor::Output| {
-            let inline = |bytes: &ArrayBytes| matches!(bytes, ArrayBytes::Inline(_));
-            match &output.content {
-                OutputContent::Text(_) => true,
-                OutputContent::Array { bytes, .. } => inline(bytes),
-                OutputContent::TextFile { .. }
-                | OutputContent::File { .. }
-                | OutputContent::Archive { .. } => false,
-            }
-        };
-        lock(&self.passing).remove(&job)
-            && conclusion.state() != JobState::Killed
-            && conclusion.answer.is_plain()
-            && conclusion.outputs().iter().all(in_memory)
-            && waits(&job)
-    }
-
     /// Concludes a job that was accepted by a version of ours whose plans this one cannot read.
     pub(super) async fn give_up(self: &Arc<Self>, job: JobId, fence: u64) {
         let why = "the job's plan cannot be read: it was accepted by another version of the server";
@@ -513,7 +596,7 @@ impl Shared {
     fn claim(self: &Arc<Self>) {
         let shared = Arc::clone(self);
         let request = self.claim_request();
-        self.beside(async move { shared.claim_with(request).await });
+        beside(async move { shared.claim_with(request).await });
     }
 
     pub(super) async fn claim_with(&self, request: ClaimRequest) {
@@ -529,15 +612,15 @@ impl Shared {
     }
 
     /// Once in a while: renews leases, takes over from the dead, sees kill requests of others.
-    fn look_around(self: &Arc<Self>) {
+    /// `fetching`: the claims under which data is fetched that may be lost.
+    fn look_around(self: &Arc<Self>, fetching: Vec<(JobId, u64)>) {
         let shared = Arc::clone(self);
-        self.beside(async move {
+        beside(async move {
             let mut dead = Vec::new();
             let mut kills = Vec::new();
             let me = shared.holder.clone();
             let (mut waiting, mut others) = (false, false);
-            let before = shared.fetching_here();
-            let (mut to_fetch, mut held) = (false, Vec::new());
+            let (mut to_fetch, mut lost) = (false, Vec::new());
             let looked = shared.store.read(&mut |t| {
                 let holders = t.holders()?;
                 others = holders.iter().any(|name| *name != me);
@@ -545,17 +628,23 @@ impl Shared {
                 kills = t.kill_requests(&me)?;
                 let backlog = t.backlog()?;
                 waiting = backlog.queued > 0;
-                held = t.fetching(&me)?;
+                let held = t.fetching(&me)?;
                 to_fetch = backlog.fetching > held.len() as u64;
+                lost.clear();
+                for (job, fence) in &fetching {
+                    if !held.contains(job) {
+                        let ended = t.find(*job)?.is_none_or(|record| record.state.is_final());
+                        lost.push(Event::FetchLost(*job, *fence, ended));
+                    }
+                }
                 Ok(())
             });
             if let Err(error) = looked {
                 tracing::error!(%error, "the job store cannot be read");
                 return;
             }
-            shared.stop_lost_fetches(&before, &held);
+            lost.into_iter().for_each(|event| shared.tell(event));
             for job in kills {
-                shared.stop_transfers(job);
                 shared.tell(Event::KillRequested(job));
             }
             let now = shared.clock.now();

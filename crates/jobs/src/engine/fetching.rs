@@ -1,4 +1,5 @@
-//! The state `fetching`: what a job's inputs refer to is brought here before it is queued.
+//! What is done in the state `fetching`: what a job's inputs refer to is brought here before it is
+//! queued. When which of it is done is the reactor's to say.
 //!
 //! What is fetched waits in a directory of the claim's fence, and the plan that is written under
 //! that fence names it. So what an engine left behind that had lost its claim is never seen.
@@ -10,15 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fishplate_contract::{Fault, FaultCode, Placing, TransferState};
-use tokio::task::JoinSet;
+use fishplate_contract::{Fault, FaultCode, Placing, Principal};
+use fishplate_data::Progress;
 
 use super::driver::Order;
 use super::outcome::no_references;
+use super::reactor::Event;
 use super::record::PlanText;
-use super::transfers::Move;
 use super::{Shared, arrival, lock};
-use crate::conclusion::Conclusion;
+use crate::conclusion::{Conclusion, Moved};
 use crate::fetcher::FetchOrder;
 use crate::plan::{Arrival, Fetch, Fetched, InputContent, Plan};
 use crate::store::{Fenced, FetchClaim, FetchRequest};
@@ -40,8 +41,8 @@ impl Shared {
     }
 
     /// What a directory that a caller sends may hold.
-    pub(super) fn directory_limits(&self) -> crate::archive::Limits {
-        crate::archive::Limits {
+    pub(super) fn directory_limits(&self) -> fishplate_formats::archive::Limits {
+        fishplate_formats::archive::Limits {
             reserve: self.settings.disk_reserve.saturating_mul(2),
             ..self.settings.directories
         }
@@ -59,97 +60,47 @@ impl Shared {
         }
     }
 
-    /// Fetches the data of a claimed job, beside the driver.
-    pub(super) fn begin_fetch(self: &Arc<Self>, claim: FetchClaim) {
-        let at_hand = lock(&self.plans).take(claim.id);
-        let plan = match at_hand {
-            Some(plan) => plan,
-            None => match self.read_plan(claim.id) {
-                Ok(plan) => Arc::new(plan),
-                Err(error) => {
-                    tracing::error!(job = %claim.id, error, "a job's plan cannot be read");
-                    let shared = Arc::clone(self);
-                    tokio::spawn(async move { shared.give_up(claim.id, claim.fence).await });
-                    return;
-                }
-            },
+    /// Makes a directory for what is fetched under a claim. What claims before left is removed.
+    pub(super) async fn prepare_fetch(&self, claim: &FetchClaim) -> Result<(), Fault> {
+        let (directory, place) = (claim.directory.clone(), place(claim));
+        let make = move || {
+            workspace::make_directories(&directory)?;
+            // Of earlier fences: nobody looks there any more.
+            let _ = fs::remove_dir_all(directory.join(PLACE));
+            fs::create_dir_all(place)
         };
-        let moves: Vec<Arc<Move>> =
-            plan.fetches().map(|fetch| Arc::new(Move::of_input(fetch))).collect();
-        let (job, fence) = (claim.id, claim.fence);
-        let shared = Arc::clone(self);
-        let known = moves.clone();
-        // It waits until it is known, so that it is not over before.
-        let (begin, begun) = tokio::sync::oneshot::channel::<()>();
-        let task = tokio::spawn(async move {
-            if begun.await.is_ok() {
-                shared.fetch(claim, plan, moves).await;
-            }
-        });
-        self.fetches(job, fence, known, task.abort_handle());
-        let _ = begin.send(());
+        let made = tokio::task::spawn_blocking(make).await;
+        made.unwrap_or_else(|_| Err(io::Error::other("the server is ending")))
+            .map_err(|error| not_stored(&error))
     }
 
-    async fn fetch(self: Arc<Self>, claim: FetchClaim, plan: Arc<Plan>, moves: Vec<Arc<Move>>) {
-        let fetched = self.fetch_all(&claim, &plan, &moves).await;
-        // Only fetching may be stopped in the middle. Once its end is written, a look at the store
-        // takes the job for lost while this process still has to hear that it may start it.
-        let ending = tokio::spawn(async move {
-            match fetched {
-                Ok(arrived) => self.queue(&claim, arrived).await,
-                Err(fault) => self.fail(&claim, fault, &moves).await,
-            }
-            self.moved(claim.id, claim.fence);
-        });
-        let _ = ending.await;
-    }
-
-    /// Fetches all inputs at once; the plan that it gives tells where they are.
-    async fn fetch_all(
+    /// Fetches an input, by its place among those that are fetched.
+    pub(super) async fn fetch(
         &self,
         claim: &FetchClaim,
         plan: &Plan,
-        moves: &[Arc<Move>],
-    ) -> Result<Arrived, Fault> {
-        let place = make_place(&claim.directory, claim.fence).await?;
-        let mut kept = Kept::new(place.clone());
-        let mut tasks = JoinSet::new();
+        at: usize,
+        progress: &Progress,
+    ) -> Result<Placing, Fault> {
         let fetcher = self.fetcher.get().ok_or_else(no_references)?;
-        for ((at, fetch), known) in plan.fetches().enumerate().zip(moves) {
-            let order = self.fetch_order(claim, plan, fetch, place.join(at.to_string()));
-            let (fetcher, known) = (Arc::clone(fetcher), Arc::clone(known));
-            tasks.spawn(async move {
-                known.progress.enter(TransferState::Running);
-                let placed = fetcher.fetch(&order, &known.progress).await;
-                match &placed {
-                    Ok(placing) => {
-                        *lock(&known.placed) = Some(*placing);
-                        known.progress.enter(TransferState::Done);
-                    }
-                    Err(_) => known.progress.enter(TransferState::Failed),
-                }
-                placed.map_err(|fault| fault.parameter(&known.parameter))
-            });
-        }
-        while let Some(fetched) = tasks.join_next().await {
-            // The first that fails ends the others: they are dropped.
-            fetched.unwrap_or_else(|error| {
-                tracing::error!(%error, "fetching failed");
-                Err(Fault::new(FaultCode::Internal, "the data was not fetched; try again"))
-            })?;
-        }
-        let durable = !lock(&self.passing).contains(&claim.id);
+        let input = plan.fetches().nth(at).ok_or_else(not_wanted)?;
+        let order = self.fetch_order(claim, plan, input, place(claim).join(at.to_string()));
+        fetcher.fetch(&order, progress).await
+    }
+
+    /// Makes of what was fetched what the program gets. Dropped, it stops and leaves nothing behind.
+    pub(super) async fn arrange(
+        &self,
+        claim: FetchClaim,
+        plan: &Plan,
+        moved: Vec<Moved>,
+    ) -> Result<Box<Arrived>, Fault> {
+        let durable = !self.is_ephemeral(claim.id);
         let (plan, limits) = (plan.clone(), self.directory_limits());
-        let stop = Arc::clone(&kept.stop);
-        let arrive =
-            Arriving { claim: claim.clone(), moves: moves.to_vec(), durable, limits, stop };
-        match tokio::task::spawn_blocking(move || arrive.unless_stopped(plan, &place)).await {
-            Ok(arrived) => {
-                kept.wanted = true;
-                arrived
-            }
-            Err(_) => Err(Fault::new(FaultCode::Internal, "the server is ending")),
-        }
+        let stop = StopWhenDropped::default();
+        let arriving = Arriving { claim, moved, durable, limits, stop: Arc::clone(&stop.0) };
+        let arrived = tokio::task::spawn_blocking(move || arriving.unless_stopped(plan)).await;
+        arrived.unwrap_or_else(|_| Err(Fault::new(FaultCode::Internal, "the server is ending")))
     }
 
     fn fetch_order(
@@ -174,7 +125,7 @@ impl Shared {
     }
 
     /// All is here: the job waits for its turn.
-    async fn queue(self: &Arc<Self>, claim: &FetchClaim, arrived: Arrived) {
+    pub(super) async fn queue(self: &Arc<Self>, claim: &FetchClaim, arrived: Arrived) {
         let (job, fence) = (claim.id, claim.fence);
         let Arrived { plan, size, record, disk } = arrived;
         lock(&self.plans).keep(job, &Arc::new(plan), size);
@@ -192,8 +143,9 @@ impl Shared {
                 Ok((fenced, claims, fetches)) => {
                     if fenced == Fenced::Stale {
                         lock(&self.plans).take(job);
-                        self.discard_fetched(claim).await;
+                        remove_fetched(claim).await;
                     }
+                    self.tell(Event::Closed(job, fence));
                     for claim in claims {
                         let _ = self.orders.send(Order::Claimed { claim, durable: false });
                     }
@@ -211,60 +163,45 @@ impl Shared {
         }
     }
 
-    async fn fail(self: &Arc<Self>, claim: &FetchClaim, fault: Fault, moves: &[Arc<Move>]) {
-        for known in moves {
-            // The others were given up with the first that failed.
-            if known.progress.state() != TransferState::Done {
-                known.progress.enter(TransferState::Failed);
-            }
+    /// Removes what was fetched under a claim, and has the job end, if that is its end.
+    pub(super) async fn discard_fetch(
+        self: &Arc<Self>,
+        claim: FetchClaim,
+        for_good: Option<Arc<Plan>>,
+        end: Option<Box<Conclusion>>,
+    ) {
+        remove_fetched(&claim).await;
+        if let Some(plan) = for_good {
+            self.forget_fetches(&plan, &claim.owner).await;
         }
-        let mut end = Conclusion::of_fault(fault, self.clock.now());
-        end.transfers = moves.iter().map(|known| known.moved()).collect();
-        self.discard_fetched(claim).await;
-        self.write_end(claim.id, claim.fence, end).await;
+        if let Some(end) = end {
+            self.write_end(claim.id, claim.fence, *end).await;
+        }
         self.claim_fetches(self.fetch_request()).await;
     }
 
-    /// Removes what was fetched under a fence.
-    pub(super) async fn discard_fetched(&self, claim: &FetchClaim) {
-        let place = claim.directory.join(PLACE).join(claim.fence.to_string());
-        let _ = tokio::task::spawn_blocking(move || fs::remove_dir_all(place)).await;
-    }
-
-    /// Stops fetching for jobs that this process has lost: killed through another process, or taken
-    /// over. `before` was known before the store was asked.
-    pub(super) fn stop_lost_fetches(
-        &self,
-        before: &[(fishplate_contract::JobId, u64)],
-        held: &[fishplate_contract::JobId],
-    ) {
-        for (job, fence) in before {
-            if !held.contains(job) && self.fetches_under(*job, *fence) {
-                self.stop_transfers(*job);
-            }
+    /// Nothing is to stay of what a plan's inputs refer to, as far as it has come.
+    pub(super) async fn forget_fetches(&self, plan: &Plan, owner: &Principal) {
+        let Some(fetcher) = self.fetcher.get() else { return };
+        for fetch in plan.fetches() {
+            fetcher.discard(&fetch.reference(), owner).await;
         }
     }
 }
 
-async fn make_place(directory: &Path, fence: u64) -> Result<PathBuf, Fault> {
-    let directory = directory.to_owned();
-    let make = move || {
-        workspace::make_directories(&directory)?;
-        let all = directory.join(PLACE);
-        // Of earlier fences: nobody looks there any more.
-        let _ = fs::remove_dir_all(&all);
-        let place = all.join(fence.to_string());
-        fs::create_dir_all(&place)?;
-        Ok(place)
-    };
-    let made = tokio::task::spawn_blocking(make).await;
-    made.unwrap_or_else(|_| Err(io::Error::other("the server is ending")))
-        .map_err(|error| not_stored(&error))
+/// Where what is fetched under a claim waits.
+fn place(claim: &FetchClaim) -> PathBuf {
+    claim.directory.join(PLACE).join(claim.fence.to_string())
+}
+
+async fn remove_fetched(claim: &FetchClaim) {
+    let place = place(claim);
+    let _ = tokio::task::spawn_blocking(move || fs::remove_dir_all(place)).await;
 }
 
 /// A fault of the disk here.
 pub(super) fn not_stored(error: &io::Error) -> Fault {
-    if workspace::is_storage_full(error) {
+    if fishplate_formats::disk::is_full(error) {
         return Fault::new(
             FaultCode::StorageFull,
             "the server's disk is full; nothing was started",
@@ -274,59 +211,43 @@ pub(super) fn not_stored(error: &io::Error) -> Fault {
     Fault::new(FaultCode::Internal, "the inputs could not be stored")
 }
 
-/// A directory of fetched inputs: if whoever fetches them is stopped, what still is done there
-/// stops too, and it is removed.
-struct Kept {
-    place: PathBuf,
-    stop: Arc<AtomicBool>,
-    /// All has come: now it is its job's.
-    wanted: bool,
-}
+/// What is done in another thread stops when this is dropped.
+#[derive(Default)]
+struct StopWhenDropped(Arc<AtomicBool>);
 
-impl Kept {
-    fn new(place: PathBuf) -> Self {
-        Self { place, stop: Arc::default(), wanted: false }
-    }
-}
-
-impl Drop for Kept {
+impl Drop for StopWhenDropped {
     fn drop(&mut self) {
-        self.stop.store(!self.wanted, Ordering::Relaxed);
-        // Where no runtime is, the server is ending, and the next one looks for it.
-        if !self.wanted
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            let place = std::mem::take(&mut self.place);
-            runtime.spawn_blocking(move || fs::remove_dir_all(place));
-        }
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
 /// A job whose inputs are all here.
-struct Arrived {
-    plan: Plan,
+#[derive(Debug)]
+pub(super) struct Arrived {
+    pub(super) plan: Plan,
     /// Bytes of the plan.
-    size: u64,
+    pub(super) size: u64,
     /// What stands for it in the job's record.
-    record: String,
+    pub(super) record: String,
     /// Bytes in the job's directory.
-    disk: u64,
+    pub(super) disk: u64,
 }
 
 /// From fetched files to inputs.
 struct Arriving {
     claim: FetchClaim,
-    moves: Vec<Arc<Move>>,
+    /// What was fetched, and how.
+    moved: Vec<Moved>,
     durable: bool,
-    limits: crate::archive::Limits,
+    limits: fishplate_formats::archive::Limits,
     stop: Arc<AtomicBool>,
 }
 
 impl Arriving {
     /// The plan with its inputs. Stopped, it leaves nothing behind.
-    fn unless_stopped(self, plan: Plan, place: &Path) -> Result<Arrived, Fault> {
-        let stop = Arc::clone(&self.stop);
-        let arrived = self.all(plan);
+    fn unless_stopped(self, plan: Plan) -> Result<Box<Arrived>, Fault> {
+        let (stop, place) = (Arc::clone(&self.stop), place(&self.claim));
+        let arrived = self.all(plan).map(Box::new);
         if stop.load(Ordering::Relaxed) {
             let _ = fs::remove_dir_all(place);
             return Err(not_wanted());
@@ -341,7 +262,7 @@ impl Arriving {
             content @ InputContent::Fetch(_) => Some(content),
             _ => None,
         });
-        for ((at, content), known) in to_fetch.enumerate().zip(&self.moves) {
+        for ((at, content), moved) in to_fetch.enumerate().zip(&self.moved) {
             let InputContent::Fetch(fetch) = &*content else { continue };
             if self.stop.load(Ordering::Relaxed) {
                 return Err(not_wanted());
@@ -362,16 +283,12 @@ impl Arriving {
                         .map_err(named)?
                 }
             };
-            let mut placed = *lock(&known.placed);
-            if !as_fetched {
-                placed = Some(Placing::Copy);
-            }
-            let placed = placed.unwrap_or(Placing::Copy);
+            let placed = moved.placed.clone().filter(|_| as_fetched);
             *content = InputContent::Fetched(Fetched {
                 parameter: fetch.parameter.clone(),
-                peer: known.peer.clone(),
-                bytes: known.progress.bytes(),
-                placed: placed.name().to_owned(),
+                peer: moved.peer.clone(),
+                bytes: moved.bytes,
+                placed: placed.unwrap_or_else(|| Placing::Copy.name().to_owned()),
                 at,
             });
         }

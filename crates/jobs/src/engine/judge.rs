@@ -131,7 +131,7 @@ mod tests {
             inputs: Vec::new(),
             staged: Vec::new(),
             outputs: Vec::new(),
-            dimensions: crate::dimension::Dimensions::default(),
+            dimensions: fishplate_formats::dimension::Dimensions::default(),
             success: SuccessRules {
                 exit_codes: vec![0, 3],
                 meanings: BTreeMap::from([(201, "did not converge".to_owned())]),

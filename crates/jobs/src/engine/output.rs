@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fishplate_contract::{Array, Element, Fault, FaultCode, Held, Payload};
+use fishplate_formats::array_file::{self, Format};
 
-use crate::array_file::{self, Format};
 use crate::conclusion::Sent;
 use crate::executor::{ArrayBytes, Output, OutputContent};
 use crate::fetcher::OutputFile;
@@ -152,7 +152,7 @@ fn safe(name: &str) -> String {
 
 /// An output that can't be sent, because it can't be read here.
 pub(super) fn unreadable(error: &io::Error) -> Fault {
-    if workspace::is_storage_full(error) {
+    if fishplate_formats::disk::is_full(error) {
         return Fault::new(FaultCode::StorageFull, "the server's disk is full");
     }
     Fault::new(FaultCode::Internal, format!("the output can't be read: {error}"))

@@ -1,32 +1,44 @@
 //! The engine's steps: what happened goes in, what is to be done comes out. No effect happens
 //! here, so that tests can drive it through every order of events.
 //!
+//! What a job goes through: its data is fetched (`reactor::fetching`), it is queued; claimed, it is
+//! started, observed and judged, its outputs are sent (`reactor::sending`), and its end is written.
+//!
 //! Invariants, checked after every step in tests:
 //! - a job is started at most once under one fence;
 //! - a job is concluded at most once, and nothing is done to it afterwards;
 //! - an event under another fence than the active one changes nothing.
 
+mod fetching;
+mod sending;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use fishplate_contract::{Fault, FaultCode, JobId, JobState};
+use fishplate_contract::{Fault, FaultCode, JobId, JobState, Placing, Timestamp};
+use fishplate_data::Progress;
 
+use self::fetching::Fetching;
+use self::sending::Sending;
+pub(super) use self::sending::Shipment;
+use super::fetching::Arrived;
 use super::holder;
+use crate::conclusion::{Conclusion, Moved, Sent};
 use crate::executor::{Ending, Handle, Located, Observation, Order, StartError};
 use crate::plan::Plan;
-use crate::store::Claim;
+use crate::store::{Claim, FetchClaim};
 
 /// How often one process tries a job that certainly did not start; starts that found no room on the
 /// disk do not count.
-pub const MOST_STARTS: u64 = 5;
+pub(super) const MOST_STARTS: u64 = 5;
 
 /// The fence from which on such a job is not tried again, whoever has tried it: one that rests for
 /// room comes to it in weeks.
-pub const MOST_CLAIMS: u64 = 100_000;
+pub(super) const MOST_CLAIMS: u64 = 100_000;
 
 /// What happened.
 #[derive(Debug)]
-pub enum Event {
+pub(super) enum Event {
     /// A job was claimed; its plan was read.
     Claimed(Claim, Arc<Plan>),
     /// A start came to an answer.
@@ -37,32 +49,76 @@ pub enum Event {
     Observed(JobId, u64, Observation),
     /// Somebody asked for the end of a job.
     KillRequested(JobId),
-    /// The conclusion was written, or refused as stale; or the job was put back.
+    /// The end of a program was judged.
+    Judged(JobId, u64, Box<Conclusion>),
+    /// The transfer of an output, by its place among the outputs, came to an end.
+    Sent(JobId, u64, usize, Result<Sent, Fault>),
+    /// A job was claimed whose data is to be fetched; its plan was read.
+    FetchClaimed(FetchClaim, Arc<Plan>),
+    /// There is a directory for what is fetched.
+    Prepared(JobId, u64, Result<(), Fault>),
+    /// The transfer of an input, by its place among those that are fetched, came to an end.
+    Fetched(JobId, u64, usize, Result<Placing, Fault>),
+    /// What was fetched became what the program gets.
+    Arrived(JobId, u64, Result<Box<Arrived>, Fault>),
+    /// A fetch claim was lost: to another process, or because the job has ended (`true`).
+    FetchLost(JobId, u64, bool),
+    /// The end was written, or refused as stale; or the job was put back, or queued.
     Closed(JobId, u64),
 }
 
 /// What is to be done.
 #[derive(Debug)]
-pub enum Effect {
+pub(super) enum Effect {
     /// Start this.
     Start(Order),
     /// Find out whether this was started.
     Locate(Order),
     /// Record that it was started.
     RecordStart(JobId, u64, Handle),
-    /// Observe it soon: it may have ended meanwhile.
-    Observe(JobId, u64, Handle),
+    /// Observe what runs soon: one may have ended meanwhile.
+    Observe,
     /// Ask for its end.
     Cancel(Handle),
     /// Put it back into the queue; if there was no room for it, it rests there. What was missing.
     Unclaim(JobId, u64, Option<String>),
-    /// Judge its end and write it.
-    Conclude(Order, End),
+    /// Judge its end.
+    Judge(Order, End),
+    /// Bring one of its outputs somewhere.
+    Send(Arc<Shipment>, usize, Progress),
+    /// Stop what moves for it under this fence.
+    Stop(JobId, u64),
+    /// Write its end.
+    WriteEnd(JobId, u64, Box<Conclusion>),
+    /// Make a directory for what is fetched.
+    Prepare(FetchClaim),
+    /// Fetch one of its inputs.
+    Fetch(FetchClaim, Arc<Plan>, usize, Progress),
+    /// Make of what was fetched what the program gets.
+    Arrange(FetchClaim, Arc<Plan>, Vec<Moved>),
+    /// Queue it: all is here.
+    Queue(FetchClaim, Box<Arrived>),
+    /// Stop what moves for it, and remove what was fetched. With a plan nothing is to stay of what
+    /// it was fetching either; with a conclusion that is its end.
+    Discard(FetchClaim, Option<Arc<Plan>>, Option<Box<Conclusion>>),
+}
+
+/// How a job stands, as far as its record does not tell.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    /// What a batch system says that it waits for; empty if it does not wait there.
+    pub(super) waits_for: String,
+    /// Its program has ended, and its outputs are being sent.
+    pub(super) sending: bool,
+    /// Its data is being fetched.
+    pub(super) fetching: bool,
+    /// What moves for it.
+    pub(super) transfers: Vec<Moved>,
 }
 
 /// An end to be written.
 #[derive(Debug)]
-pub enum End {
+pub(super) enum End {
     /// The program ended.
     Ended(Box<Ending>),
     /// There is no program's end to judge.
@@ -74,7 +130,7 @@ pub enum End {
 #[derive(Debug)]
 struct Active {
     order: Order,
-    boot: Option<String>,
+    claim: Claim,
     /// The boot in which it was claimed before it was taken over.
     claimed_in_boot: String,
     kill: bool,
@@ -86,35 +142,52 @@ enum Phase {
     Starting,
     Locating,
     Running { handle: Handle, waiting: String },
+    Judging,
+    Sending(Box<Sending>),
     Closing,
 }
 
 /// The jobs that this engine holds, and the rules.
 #[derive(Debug)]
-pub struct Reactor {
+pub(super) struct Reactor {
     boot: String,
+    /// Bytes from which on an output goes by reference if its form is `auto`.
+    reference_size: u64,
     active: HashMap<JobId, Active>,
+    fetching: HashMap<JobId, Fetching>,
     /// How many starts of a job that failed are to be tried again.
     tries: HashMap<JobId, u64>,
 }
 
 impl Reactor {
-    /// An engine that holds nothing yet, on this boot of the machine.
-    pub fn new(boot: String) -> Self {
-        Self { boot, active: HashMap::new(), tries: HashMap::new() }
+    /// An engine that holds nothing yet, on this boot of the machine. `reference_size`: as in the
+    /// settings.
+    pub(super) fn new(boot: String, reference_size: u64) -> Self {
+        let (active, fetching, tries) = Default::default();
+        Self { boot, reference_size, active, fetching, tries }
     }
 
-    /// Takes one step.
-    pub fn handle(&mut self, event: Event) -> Vec<Effect> {
+    /// Takes one step, now.
+    pub(super) fn handle(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
         match event {
             Event::Claimed(claim, plan) => self.claimed(claim, plan),
             Event::Started(job, fence, answer) => self.started(job, fence, answer),
             Event::Located(job, fence, located) => self.located(job, fence, located),
             Event::Observed(job, fence, seen) => self.observed(job, fence, seen),
-            Event::KillRequested(job) => self.kill_requested(job),
+            Event::KillRequested(job) => self.kill_requested(job, now),
+            Event::Judged(job, fence, end) => self.judged(job, fence, end, now),
+            Event::Sent(job, fence, at, sent) => self.sent(job, fence, at, sent, now),
+            Event::FetchClaimed(claim, plan) => self.fetch_claimed(claim, plan),
+            Event::Prepared(job, fence, made) => self.prepared(job, fence, made, now),
+            Event::Fetched(job, fence, at, placed) => self.fetched(job, fence, at, placed, now),
+            Event::Arrived(job, fence, arrived) => self.arrived(job, fence, arrived, now),
+            Event::FetchLost(job, fence, ended) => self.fetch_lost(job, fence, ended),
             Event::Closed(job, fence) => {
-                if self.active.get(&job).is_some_and(|active| active.order.fence == fence) {
+                if self.under(job, fence).is_some() {
                     self.active.remove(&job);
+                }
+                if self.fetching_under(job, fence).is_some() {
+                    self.fetching.remove(&job);
                 }
                 Vec::new()
             }
@@ -122,7 +195,7 @@ impl Reactor {
     }
 
     /// What to observe now.
-    pub fn observable(&self) -> Vec<(JobId, u64, Handle)> {
+    pub(super) fn observable(&self) -> Vec<(JobId, u64, Handle)> {
         let running = self.active.iter().filter_map(|(job, active)| match &active.phase {
             Phase::Running { handle, .. } => Some((*job, active.order.fence, handle.clone())),
             _ => None,
@@ -130,43 +203,47 @@ impl Reactor {
         running.collect()
     }
 
-    /// How many jobs it holds.
-    pub fn len(&self) -> usize {
-        self.active.len()
-    }
-
     /// It holds no job.
-    pub fn is_empty(&self) -> bool {
-        self.active.is_empty()
+    pub(super) fn is_empty(&self) -> bool {
+        self.active.is_empty() && self.fetching.is_empty()
     }
 
-    /// What a batch system says a job waits for; empty if it does not wait there.
-    pub fn waits_for(&self, job: JobId) -> &str {
-        match self.active.get(&job).map(|active| &active.phase) {
-            Some(Phase::Running { waiting, .. }) => waiting,
-            _ => "",
+    /// How a job stands that it holds.
+    pub(super) fn live(&self, job: JobId) -> Live {
+        let mut live = Live::default();
+        if let Some(fetching) = self.fetching.get(&job) {
+            (live.fetching, live.transfers) = (true, fetching.transfers());
         }
+        match self.active.get(&job).map(|active| &active.phase) {
+            Some(Phase::Running { waiting, .. }) => live.waits_for.clone_from(waiting),
+            Some(Phase::Sending(sending)) => {
+                (live.sending, live.transfers) = (true, sending.transfers());
+            }
+            _ => {}
+        }
+        live
     }
 
     fn claimed(&mut self, claim: Claim, plan: Arc<Plan>) -> Vec<Effect> {
-        let order = Order { job: claim.id, fence: claim.fence, directory: claim.directory, plan };
+        let (job, fence, directory) = (claim.id, claim.fence, claim.directory.clone());
+        let order = Order { job, fence, directory, plan };
         let mut active = Active {
             order: order.clone(),
-            boot: claim.boot,
             claimed_in_boot: self.boot.clone(),
             kill: claim.kill_requested,
             phase: Phase::Starting,
+            claim,
         };
-        let effects = match (claim.taken_from, claim.handle) {
+        let effects = match (&active.claim.taken_from, active.claim.handle.clone()) {
             (None, _) => active.begin(&self.boot),
             (Some(holder), None) => {
-                active.claimed_in_boot = holder::boot_of(&holder).to_owned();
+                holder::boot_of(holder).clone_into(&mut active.claimed_in_boot);
                 active.phase = Phase::Locating;
                 vec![Effect::Locate(order)]
             }
             (Some(_), Some(handle)) => active.run(handle),
         };
-        self.active.insert(claim.id, active);
+        self.active.insert(job, active);
         effects
     }
 
@@ -274,19 +351,22 @@ impl Reactor {
         }
     }
 
-    fn kill_requested(&mut self, job: JobId) -> Vec<Effect> {
+    fn kill_requested(&mut self, job: JobId, now: Timestamp) -> Vec<Effect> {
+        let mut effects = self.stop_fetching(job, true);
         let Some(active) = self.active.get_mut(&job) else {
             self.tries.remove(&job);
-            return Vec::new();
+            return effects;
         };
         active.kill = true;
         match &active.phase {
             // Told again while it still runs, it is asked again: a request can be lost with a
             // supervisor.
-            Phase::Running { handle, .. } => vec![Effect::Cancel(handle.clone())],
-            // A start under way is ended as soon as it is known.
-            Phase::Starting | Phase::Locating | Phase::Closing => Vec::new(),
+            Phase::Running { handle, .. } => effects.push(Effect::Cancel(handle.clone())),
+            Phase::Sending(_) => effects.extend(active.stop_sending(now)),
+            // A start under way is ended as soon as it is known, and nothing is sent any more.
+            Phase::Starting | Phase::Locating | Phase::Judging | Phase::Closing => {}
         }
+        effects
     }
 
     fn under(&mut self, job: JobId, fence: u64) -> Option<&mut Active> {
@@ -301,7 +381,7 @@ impl Active {
             let why = "the job was killed on request before its program was started".to_owned();
             return self.close(End::Without(JobState::Killed, FaultCode::JobKilled, why));
         }
-        if self.boot.as_ref().is_some_and(|its| its != boot) {
+        if self.claim.boot.as_ref().is_some_and(|its| its != boot) {
             let why = "the machine was restarted before the call's program was started, and its \
                        caller is gone; call again"
                 .to_owned();
@@ -312,7 +392,7 @@ impl Active {
 
     fn run(&mut self, handle: Handle) -> Vec<Effect> {
         self.phase = Phase::Running { handle: handle.clone(), waiting: String::new() };
-        let mut effects = vec![Effect::Observe(self.order.job, self.order.fence, handle.clone())];
+        let mut effects = vec![Effect::Observe];
         if self.kill {
             effects.push(Effect::Cancel(handle));
         }
@@ -320,8 +400,13 @@ impl Active {
     }
 
     fn close(&mut self, end: End) -> Vec<Effect> {
+        self.phase = Phase::Judging;
+        vec![Effect::Judge(self.order.clone(), end)]
+    }
+
+    fn write_end(&mut self, end: Box<Conclusion>) -> Effect {
         self.phase = Phase::Closing;
-        vec![Effect::Conclude(self.order.clone(), end)]
+        Effect::WriteEnd(self.order.job, self.order.fence, end)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{Fault, FaultCode, JobId};
-use fishplate_data::disk::Free;
+use fishplate_formats::disk::Free;
 
 use super::{Shared, lock, storage_fault};
 use crate::store::Totals;

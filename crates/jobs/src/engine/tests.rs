@@ -6,17 +6,21 @@ mod references;
 mod values;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use fishplate_contract::{JobState, Principal, SystemClock};
+use fishplate_contract::{Clock, Fault, FaultCode, JobId, JobState, Principal, SystemClock};
 
 use super::*;
 use crate::executor::fake::FakeExecutor;
-use crate::executor::{Observation, StartError};
+use crate::executor::{
+    Collected, Ending, Executor, Observation, Output, OutputContent, StartError,
+};
+use crate::fetcher::Fetcher;
 use crate::plan::{JobLimits, Plan, SuccessRules};
-use crate::store::Filter;
 use crate::store::memory::MemoryStore;
 use crate::store::sqlite::SqliteStore;
+use crate::store::{Filter, Store};
 
 fn plan() -> Plan {
     Plan {
@@ -30,7 +34,7 @@ fn plan() -> Plan {
         inputs: Vec::new(),
         staged: Vec::new(),
         outputs: Vec::new(),
-        dimensions: crate::dimension::Dimensions::default(),
+        dimensions: fishplate_formats::dimension::Dimensions::default(),
         success: SuccessRules::default(),
         fault: None,
         progress: None,
@@ -49,8 +53,16 @@ fn work(key: Option<&str>, fingerprint: u64) -> NewWork {
         plan: plan(),
         placements: Vec::new(),
         max_running: 4,
-        delivery: Delivery::Later,
     }
+}
+
+/// An archive of one file, `a`, that holds `x`.
+pub(super) fn small_archive() -> Vec<u8> {
+    let (mut archive, mut header) = (tar::Builder::new(Vec::new()), tar::Header::new_ustar());
+    header.set_size(1);
+    header.set_mode(0o644);
+    archive.append_data(&mut header, "a", &b"x"[..]).unwrap();
+    archive.into_inner().unwrap()
 }
 
 struct Fixture {
@@ -100,12 +112,12 @@ fn run(engine: Engine) -> (Engine, tokio::task::JoinHandle<()>) {
 }
 
 fn state(engine: &Engine, job: JobId) -> JobState {
-    engine.status(&Principal::anonymous(), "s", job).unwrap().state
+    engine.shared.find(job).unwrap().unwrap().state
 }
 
-async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     for _ in 0..2000 {
-        if condition() {
+        if condition().await {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -123,7 +135,7 @@ async fn every_accepted_job_ends_and_is_started_once() {
                 jobs.push(engine.submit(work(None, 0)).await.unwrap());
             }
             for accepted in jobs {
-                let conclusion = engine.wait(accepted).await.unwrap().conclusion;
+                let conclusion = engine.wait(accepted).await.unwrap();
                 assert_eq!(conclusion.state(), JobState::Done, "{conclusion:?}");
             }
             let mut started: Vec<JobId> =
@@ -144,13 +156,15 @@ async fn an_engine_that_dies_is_replaced_and_nothing_runs_twice() {
         for _ in 0..20 {
             jobs.push(first.submit(work(None, 0)).await.unwrap().job);
         }
-        let started = || !fixture.executor.starts().is_empty();
+        let started = async || !fixture.executor.starts().is_empty();
         until("a start", started).await;
         run.abort();
         drop(first);
         let (second, run) = fixture.running();
-        until("the end of all jobs", || jobs.iter().all(|job| state(&second, *job).is_final()))
-            .await;
+        until("the end of all jobs", async || {
+            jobs.iter().all(|job| state(&second, *job).is_final())
+        })
+        .await;
         assert!(jobs.iter().all(|job| state(&second, *job) == JobState::Done));
         let mut starts: Vec<JobId> =
             fixture.executor.starts().iter().map(|(job, _)| *job).collect();
@@ -173,7 +187,7 @@ async fn a_key_runs_once_and_finds_its_job() {
         let conflict = engine.submit(work(Some("k"), 2)).await.unwrap_err();
         assert_eq!((conflict.code, conflict.job), (FaultCode::KeyConflict, Some(first.job)));
         let (one, two) = tokio::join!(engine.wait(first), engine.wait(again));
-        assert_eq!(one.unwrap().conclusion, two.unwrap().conclusion);
+        assert_eq!(one.unwrap(), two.unwrap());
         assert_eq!(fixture.executor.starts().len(), 1);
         run.abort();
     }
@@ -183,16 +197,57 @@ async fn a_key_runs_once_and_finds_its_job() {
 async fn a_call_without_a_key_is_forgotten_once_delivered_and_kept_if_its_caller_is_gone() {
     for fixture in Fixture::each(3) {
         let (engine, run) = fixture.running();
-        let call = || NewWork { delivery: Delivery::Now, ..work(None, 0) };
-        let accepted = engine.submit(call()).await.unwrap();
-        let job = accepted.job;
-        let ended = engine.wait(accepted).await.unwrap();
-        assert!(!ended.kept && ended.conclusion.state() == JobState::Done);
-        let gone = engine.running(&Principal::anonymous(), "s", job);
+        let owner = Principal::anonymous();
+        let mut call = engine.call(work(None, 0)).await.unwrap();
+        let job = call.id();
+        assert_eq!(call.ended().await.unwrap().state(), JobState::Done);
+        let gone = engine.running(&owner, "s", job);
         assert_eq!(gone.unwrap_err().code, FaultCode::NoSuchJob);
-        let job = engine.submit(call()).await.unwrap().job;
-        until("the end", || state(&engine, job).is_final()).await;
+        assert_eq!(call.keep(), None, "all of it was in memory");
+        let job = engine.call(work(None, 0)).await.unwrap().id();
+        until("the end", async || state(&engine, job).is_final()).await;
         assert_eq!(state(&engine, job), JobState::Done);
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_outputs_are_files_is_forgotten_only_when_they_were_delivered() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        let mut calls = Vec::new();
+        for _ in 0..3 {
+            let call = engine.call(work(None, 0)).await.unwrap();
+            let content = OutputContent::File { path: "y".to_owned(), len: 4 };
+            let (name, label, media_type) = ("y".to_owned(), None, String::new());
+            let outputs = vec![Output { name, label, media_type, content }];
+            let collected = Some(Collected { outputs, ..Collected::default() });
+            let ending = Ending { exit_code: Some(0), collected, ..Ending::default() };
+            fixture.executor.script(call.id(), vec![Observation::Ended(Box::new(ending))]);
+            calls.push(call);
+        }
+        let (engine, run) = run(engine);
+        for call in &mut calls {
+            assert_eq!(call.ended().await.unwrap().state(), JobState::Done);
+        }
+        let owner = Principal::anonymous();
+        let running = |job| engine.running(&owner, "s", job);
+        let [delivered, broken_off, panicking] = calls.try_into().unwrap();
+        let job = delivered.id();
+        assert_eq!(running(job), Ok(false), "as long as it is being sent");
+        delivered.delivered();
+        until("it is gone", async || running(job).is_err()).await;
+        let (kept, panicked) = (broken_off.id(), panicking.id());
+        assert_eq!(broken_off.keep(), Some(kept));
+        let sending = tokio::spawn(async move {
+            let _job = panicking;
+            panic!("while it is sent");
+        });
+        assert!(sending.await.unwrap_err().is_panic());
+        for job in [kept, panicked] {
+            assert_eq!(running(job), Ok(false));
+            assert!(!engine.shared.is_ephemeral(job));
+        }
         run.abort();
     }
 }
@@ -226,9 +281,9 @@ async fn a_start_that_failed_is_a_fault_or_is_tried_again() {
             let engine = engine.clone();
             async move { engine.run(Until::Dropped).await }
         });
-        let conclusion = engine.wait(missing).await.unwrap().conclusion;
+        let conclusion = engine.wait(missing).await.unwrap();
         assert_eq!(conclusion.fault.as_ref().unwrap().0, "ProgramMissing");
-        assert_eq!(engine.wait(busy).await.unwrap().conclusion.state(), JobState::Done);
+        assert_eq!(engine.wait(busy).await.unwrap().state(), JobState::Done);
         run.abort();
     }
 }
@@ -248,7 +303,7 @@ async fn a_kill_ends_a_queued_job_and_reaches_a_running_one() {
             let engine = engine.clone();
             async move { engine.run(Until::Dropped).await }
         });
-        until("a start", || !fixture.executor.starts().is_empty()).await;
+        until("a start", async || !fixture.executor.starts().is_empty()).await;
         let (state, message) = engine.kill(&owner, "s", running.job).await.unwrap();
         assert_eq!(state, JobState::Killed, "{message}");
         assert!(!fixture.executor.cancels().is_empty());
@@ -264,7 +319,7 @@ async fn only_the_owner_sees_a_job() {
         let other = Principal::named("somebody else");
         let code = |fault: Fault| fault.code;
         assert_eq!(engine.running(&other, "s", job).map_err(code), Err(FaultCode::NoSuchJob));
-        assert_eq!(engine.status(&other, "s", job).unwrap_err().code, FaultCode::NoSuchJob);
+        assert_eq!(engine.status(&other, "s", job).await.unwrap_err().code, FaultCode::NoSuchJob);
         assert_eq!(engine.kill(&other, "s", job).await.map_err(code), Err(FaultCode::NoSuchJob));
         assert_eq!(engine.remove(&other, "s", job).await.map_err(code), Err(FaultCode::NoSuchJob));
         let results = engine.conclusion(&other, "s", "call", job);
@@ -333,9 +388,9 @@ async fn directories_that_lost_their_record_are_kept_and_counted_and_others_go_a
         let engine = engine.clone();
         async move { engine.run(Until::Dropped).await }
     });
-    until("they are counted", || engine.lost_jobs() == 1).await;
+    until("they are counted", async || engine.lost_jobs() == 1).await;
     assert!(engine.disk_used() >= 4096);
-    until("what nobody accepted is gone", || !half.exists()).await;
+    until("what nobody accepted is gone", async || !half.exists()).await;
     engine.wait(accepted).await.unwrap();
     assert!(lost_directory.join("work/result").exists());
     run.abort();
@@ -346,10 +401,10 @@ async fn an_end_that_was_seen_late_is_kept_from_then_on() {
     for fixture in Fixture::each(3) {
         let engine = fixture.engine();
         let job = engine.submit(work(None, 0)).await.unwrap().job;
-        let ending = crate::executor::Ending { exit_code: Some(0), ended: 5, ..Default::default() };
+        let ending = Ending { exit_code: Some(0), ended: 5, ..Default::default() };
         fixture.executor.script(job, vec![Observation::Ended(Box::new(ending))]);
         let (engine, run) = run(engine);
-        until("the end", || state(&engine, job).is_final()).await;
+        until("the end", async || state(&engine, job).is_final()).await;
         let engine = fixture.engine();
         engine.shared.keep_house().await;
         let record = engine.shared.find(job).unwrap().expect("it has not expired");

@@ -1,39 +1,11 @@
 //! Transfers under way in this process, and what a job's status tells of those that are not.
 
-use std::sync::{Arc, Mutex};
-
-use fishplate_contract::{JobId, JobState, Placing, Transfer, TransferState};
+use fishplate_contract::{JobState, Placing, Transfer, TransferState};
 use fishplate_data::Progress;
-use tokio::sync::watch;
-use tokio::task::AbortHandle;
 
-use super::{Shared, lock};
 use crate::conclusion::Moved;
 use crate::plan::{Fetch, InputContent, Plan};
 use crate::store::Record;
-
-/// What moves for one job.
-#[derive(Debug)]
-pub(super) struct Underway {
-    fence: u64,
-    moves: Vec<Arc<Move>>,
-    stop: Stop,
-}
-
-impl Underway {
-    pub(super) fn is_sending(&self) -> bool {
-        matches!(self.stop, Stop::Tell(_))
-    }
-}
-
-/// How the transfers of a job are stopped.
-#[derive(Debug)]
-enum Stop {
-    /// Its inputs are being fetched: the task goes, and nothing is left to be told.
-    Abort(AbortHandle),
-    /// Its outputs are being sent: whoever sends them is told, and concludes.
-    Tell(watch::Sender<bool>),
-}
 
 /// One transfer.
 #[derive(Debug)]
@@ -44,7 +16,8 @@ pub(super) struct Move {
     pub(super) expected: Option<u64>,
     pub(super) out: bool,
     pub(super) progress: Progress,
-    pub(super) placed: Mutex<Option<Placing>>,
+    /// How it came here.
+    pub(super) placed: Option<Placing>,
 }
 
 impl Move {
@@ -55,7 +28,7 @@ impl Move {
             expected: fetch.len,
             out: false,
             progress: Progress::default(),
-            placed: Mutex::default(),
+            placed: None,
         }
     }
 
@@ -67,97 +40,56 @@ impl Move {
             expected: Some(len),
             out: true,
             progress: Progress::default(),
-            placed: Mutex::default(),
+            placed: None,
         }
     }
 
+    /// It begins; what tells how far it is.
+    pub(super) fn begin(&self) -> Progress {
+        self.progress.enter(TransferState::Running);
+        self.progress.clone()
+    }
+
+    /// It came to its end, and stands here in this way.
+    pub(super) fn arrived(&mut self, placing: Placing) {
+        self.placed = Some(placing);
+        self.progress.enter(TransferState::Done);
+    }
+
+    /// Nothing becomes of it, unless it came to its end before.
+    pub(super) fn give_up(&self) {
+        if self.progress.state() != TransferState::Done {
+            self.progress.enter(TransferState::Failed);
+        }
+    }
+
+    /// What it has come to.
     pub(super) fn moved(&self) -> Moved {
-        let placed = *lock(&self.placed);
         Moved {
             parameter: self.parameter.clone(),
             peer: self.peer.clone(),
             state: self.progress.state().name().to_owned(),
             bytes: self.progress.bytes(),
             total: self.progress.total().or(self.expected),
-            placed: placed.map(|placed| placed.name().to_owned()),
+            placed: self.placed.map(|placed| placed.name().to_owned()),
             out: self.out,
         }
     }
 }
 
-impl Shared {
-    /// Remembers that the inputs of a job are fetched by this task.
-    pub(super) fn fetches(&self, job: JobId, fence: u64, moves: Vec<Arc<Move>>, task: AbortHandle) {
-        lock(&self.underway).insert(job, Underway { fence, moves, stop: Stop::Abort(task) });
+/// What is told of a job's transfers: as they stand here, else as it is recorded.
+pub(super) fn told(live: Vec<Moved>, record: &Record, plan: Option<&Plan>) -> Vec<Transfer> {
+    let concluded = record.conclusion.as_ref().map(|it| it.transfers.clone());
+    let moved = concluded.filter(|it| !it.is_empty()).unwrap_or(live);
+    let mut transfers: Vec<Transfer> =
+        moved.iter().filter(|it| !it.out).map(Moved::transfer).collect();
+    if transfers.is_empty()
+        && let Some(plan) = plan
+    {
+        transfers.extend(recorded(plan, record.state));
     }
-
-    /// Remembers that outputs of a job are sent; what it gives turns true if they shall not be.
-    pub(super) fn sends(
-        &self,
-        job: JobId,
-        fence: u64,
-        moves: Vec<Arc<Move>>,
-    ) -> watch::Receiver<bool> {
-        let (tell, told) = watch::channel(false);
-        lock(&self.underway).insert(job, Underway { fence, moves, stop: Stop::Tell(tell) });
-        told
-    }
-
-    /// The transfers of this claim are over.
-    pub(super) fn moved(&self, job: JobId, fence: u64) {
-        let mut underway = lock(&self.underway);
-        if underway.get(&job).is_some_and(|it| it.fence == fence) {
-            underway.remove(&job);
-        }
-    }
-
-    /// Stops what moves for a job in this process.
-    pub(super) fn stop_transfers(&self, job: JobId) {
-        let mut underway = lock(&self.underway);
-        match underway.get(&job).map(|it| &it.stop) {
-            Some(Stop::Abort(task)) => {
-                task.abort();
-                underway.remove(&job);
-            }
-            Some(Stop::Tell(tell)) => {
-                let _ = tell.send(true);
-            }
-            None => {}
-        }
-    }
-
-    /// Jobs that this process fetches data for.
-    pub(super) fn fetching_here(&self) -> Vec<(JobId, u64)> {
-        let underway = lock(&self.underway);
-        let fetching = underway.iter().filter(|(_, it)| matches!(it.stop, Stop::Abort(_)));
-        fetching.map(|(job, it)| (*job, it.fence)).collect()
-    }
-
-    /// Whether it still is under this fence that data is fetched for a job.
-    pub(super) fn fetches_under(&self, job: JobId, fence: u64) -> bool {
-        lock(&self.underway).get(&job).is_some_and(|it| it.fence == fence)
-    }
-
-    /// What is told of a job's transfers: as they stand here, else as it is recorded.
-    pub(super) fn transfers(&self, record: &Record, plan: Option<&Plan>) -> Vec<Transfer> {
-        let concluded = record.conclusion.as_ref().map(|it| it.transfers.as_slice());
-        let concluded = concluded.unwrap_or_default();
-        let live: Vec<Moved> = match lock(&self.underway).get(&record.id) {
-            Some(underway) if concluded.is_empty() => {
-                underway.moves.iter().map(|it| it.moved()).collect()
-            }
-            _ => concluded.to_vec(),
-        };
-        let mut transfers: Vec<Transfer> =
-            live.iter().filter(|it| !it.out).map(Moved::transfer).collect();
-        if transfers.is_empty()
-            && let Some(plan) = plan
-        {
-            transfers.extend(recorded(plan, record.state));
-        }
-        transfers.extend(live.iter().filter(|it| it.out).map(Moved::transfer));
-        transfers
-    }
+    transfers.extend(moved.iter().filter(|it| it.out).map(Moved::transfer));
+    transfers
 }
 
 /// What a plan tells of its inputs.

@@ -8,7 +8,7 @@ use fishplate_contract::{Fault, FaultCode, JobId, JobReport, JobState, Principal
 
 use super::driver::Order;
 use super::reactor::Event;
-use super::{Engine, lock, record, storage_fault, write_fault};
+use super::{Engine, lock, record, storage_fault, transfers, write_fault};
 use crate::conclusion::Conclusion;
 use crate::plan::Plan;
 use crate::store::{Backlog, Filter, KillRequest, Record};
@@ -106,7 +106,14 @@ impl Engine {
     ///
     /// # Errors
     /// `NoSuchJob`.
-    pub fn status(&self, owner: &Principal, service: &str, job: JobId) -> Result<JobReport, Fault> {
+    pub async fn status(
+        &self,
+        owner: &Principal,
+        service: &str,
+        job: JobId,
+    ) -> Result<JobReport, Fault> {
+        // Before its record is read: what is live then has not ended there.
+        let live = self.shared.live(job).await;
         let record = self.record(owner, service, job)?;
         let mut report = self.report(&record);
         // Of what has ended nearly all is in the record; its plan may be gone with its files.
@@ -114,13 +121,13 @@ impl Engine {
             true => self.shared.read_plan(job).ok(),
             false => Some(self.plan(job)?),
         };
-        report.transfers = self.shared.transfers(&record, plan.as_ref());
+        report.transfers = transfers::told(live.transfers, &record, plan.as_ref());
         if record.state == JobState::Running {
             report.progress = plan.and_then(|plan| workspace::progress(&plan, &record.directory));
-            if let Some(waits_for) = lock(&self.shared.waits_for).get(&job) {
-                report.message.clone_from(waits_for);
-            } else if self.shared.is_sending(job) {
+            if live.sending {
                 "sends its outputs".clone_into(&mut report.message);
+            } else if !live.waits_for.is_empty() {
+                report.message = live.waits_for;
             }
         }
         Ok(report)
@@ -149,9 +156,9 @@ impl Engine {
                 return Ok((state, format!("the job had ended already: {}", state.name())));
             }
             KillRequest::Dequeued => {
-                shared.stop_transfers(job);
-                if record.state == JobState::Fetching {
-                    self.discard_fetches(owner, job);
+                // Who fetches for it here stops before anything of that is forgotten.
+                if record.state == JobState::Fetching && !shared.live(job).await.fetching {
+                    self.forget_fetches(owner, job);
                 }
                 shared.tell_dequeued(job);
                 let _ = shared.orders.send(Order::Claim);
@@ -162,8 +169,7 @@ impl Engine {
         };
         // The holder ends it; if that is another process, the executor is asked from here too,
         // so that nobody waits for the holder to look.
-        shared.stop_transfers(job);
-        let _ = shared.orders.send(Order::Event(Event::KillRequested(job)));
+        shared.tell(Event::KillRequested(job));
         if let Some(handle) = handle {
             shared.executor.cancel(&handle).await;
         }
@@ -171,14 +177,10 @@ impl Engine {
     }
 
     /// What has come of a killed job's data is nobody's, beside the answer.
-    fn discard_fetches(&self, owner: &Principal, job: JobId) {
-        let (Ok(plan), Some(fetcher)) = (self.plan(job), self.shared.fetcher.get()) else { return };
-        let (fetcher, owner) = (Arc::clone(fetcher), owner.clone());
-        tokio::spawn(async move {
-            for fetch in plan.fetches() {
-                fetcher.discard(&fetch.reference(), &owner).await;
-            }
-        });
+    fn forget_fetches(&self, owner: &Principal, job: JobId) {
+        let Ok(plan) = self.plan(job) else { return };
+        let (shared, owner) = (Arc::clone(&self.shared), owner.clone());
+        tokio::spawn(async move { shared.forget_fetches(&plan, &owner).await });
     }
 
     async fn after_kill(

@@ -141,7 +141,7 @@ pub fn plan(program: &str, arguments: &[&str]) -> Plan {
         inputs: Vec::new(),
         staged: Vec::new(),
         outputs: Vec::new(),
-        dimensions: crate::dimension::Dimensions::default(),
+        dimensions: fishplate_formats::dimension::Dimensions::default(),
         success: SuccessRules::default(),
         fault: None,
         progress: None,

@@ -11,8 +11,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{ByteStream, Fault, FaultCode, Held, Payload};
-use fishplate_data::disk::Free;
 use fishplate_data::stream::{Writer, pipe};
+use fishplate_formats::disk::{self, Free};
 
 /// How often progress is written down.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -209,7 +209,7 @@ pub fn storage_fault(error: &io::Error) -> Fault {
     if let Some(fault) = error.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()) {
         return fault.clone();
     }
-    if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+    if disk::is_full(error) {
         return Fault::new(FaultCode::StorageFull, "the server's disk is full");
     }
     tracing::error!(%error, "a function could not read or write its data");

@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use fishplate_contract::{
     Argument, Array, ArrayType, DataRef, Fault, FaultCode, Operation, Payload, Value,
 };
+use fishplate_formats::array_file::Format;
+use fishplate_formats::dimension::Dimensions;
 use serde::{Deserialize, Serialize};
 
 use super::Functions;
-use crate::array_file::Format;
-use crate::dimension::Dimensions;
 use crate::plan::{
     Arrival, Fetch, InputContent, InputFile, OutputRule, OutputSource, Plan, ProgressRule,
     SuccessRules,

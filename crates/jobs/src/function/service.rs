@@ -6,11 +6,11 @@ use std::time::Duration;
 use fishplate_contract::{
     Argument, DataType, Fault, FaultCode, Operation, Outcome, Parameter, Service, Signature, Value,
 };
+use fishplate_formats::dimension::check_empty_rows;
 
 use super::accept::accept;
 use super::signature::{Callable, CallableWithContext, Closure, ClosureWithContext, Typed};
 use super::{Context, Function};
-use crate::dimension::check_empty_rows;
 use crate::plan::JobLimits;
 use crate::template::is_name;
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use fishplate_contract::{
     Argument, Array, ArrayType, Element, Fault, FaultCode, Held, Payload, Value,
 };
+use fishplate_formats::array_file::{self, Format};
 
 use super::context::{Context, Scratch, storage_fault};
 use super::plan::{ARGUMENTS, FAULT, OUTPUTS, PROGRESS, Told, ToldValue};
 use super::{Entry, Functions, PayloadReader};
-use crate::array_file::{self, Format};
 use crate::executor::ToldFault;
 
 /// How a worker ended.

@@ -7,12 +7,12 @@ use fishplate_contract::lexical::trimmed;
 use fishplate_contract::{
     Argument, Array, DataRef, DataType, Fault, FaultCode, Parameter, Payload, Value,
 };
+use fishplate_formats::array_file::{self, Format};
+use fishplate_formats::dimension::Dimensions;
 
 use super::{Placed, Placement, command_line};
 use crate::arguments;
-use crate::array_file::{self, Format};
 use crate::descriptor::{Input, Invocation};
-use crate::dimension::Dimensions;
 use crate::plan::{Arrival, Fetch, InputContent, InputFile, OutputRule};
 use crate::template::{Item, Part, Passing, Slot, Stream, Target, Word};
 

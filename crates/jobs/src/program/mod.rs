@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{PoisonError, RwLock};
 
 use fishplate_contract::{Argument, Array, Fault, FaultCode, Payload, Service};
+use fishplate_formats::array_file::Format;
 
-use crate::array_file::Format;
 use crate::descriptor::{Description, Invocation};
 use crate::plan::{Plan, ProgressRule};
 use environment::{EnvironmentError, Inheritance};

@@ -94,6 +94,7 @@ impl Job {
         Claim {
             id: self.new.id,
             service: self.new.service.clone(),
+            owner: self.new.owner.clone(),
             directory: self.new.directory.clone(),
             fence: self.fence,
             handle: self.handle.clone(),

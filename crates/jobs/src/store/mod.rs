@@ -289,6 +289,8 @@ pub struct Claim {
     pub id: JobId,
     /// Its service.
     pub service: String,
+    /// Its owner.
+    pub owner: Principal,
     /// Its directory.
     pub directory: PathBuf,
     /// The fence to write under.

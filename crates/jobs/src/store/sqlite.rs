@@ -9,12 +9,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use fishplate_contract::{JobId, JobState, Principal, Timestamp};
-use fishplate_data::disk::Free;
+use fishplate_data::sqlite;
 use nix::fcntl::{FallocateFlags, fallocate};
-use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::memory::dequeued;
@@ -25,11 +23,8 @@ use super::{
 use crate::conclusion::Conclusion;
 use crate::executor::Handle;
 
-/// How long a transaction waits for another process's.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Statements kept prepared a connection.
-const PREPARED: usize = 64;
+/// Bytes of the write-ahead log that are kept when it grew under load.
+const LOG_SIZE: u64 = 16 << 20;
 
 /// Version of the schema, in `PRAGMA user_version`.
 const SCHEMA_VERSION: i32 = 3;
@@ -99,10 +94,10 @@ impl SqliteStore {
     /// # Errors
     /// If the file cannot be opened, is no such store, or was written by a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let writer = connect(path)?;
-        make_shrinkable(&writer, path)?;
+        let writer = sqlite::open(path, LOG_SIZE)?;
+        sqlite::make_shrinkable(&writer, path)?;
         migrate(&writer)?;
-        let reader = connect(path)?;
+        let reader = sqlite::open(path, LOG_SIZE)?;
         reader.pragma_update(None, "query_only", true)?;
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
@@ -124,57 +119,6 @@ impl SqliteStore {
             lock(&self.reader).query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         if said == "ok" { Ok(()) } else { Err(StoreError::Damaged(said.into())) }
     }
-}
-
-fn connect(path: &Path) -> Result<Connection, StoreError> {
-    let connection = Connection::open(path)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.set_prepared_statement_cache_capacity(PREPARED);
-    // A statement's plan does not depend on its values: else it is made anew at each binding.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "NORMAL")?;
-    // A write-ahead log that grew under load gives its space back.
-    connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
-    Ok(connection)
-}
-
-/// Sees to it that pages without content can be given back: so it is once the whole store was
-/// written anew. A disk without room for that is no reason not to open it; another time there may be.
-fn make_shrinkable(connection: &Connection, path: &Path) -> Result<(), StoreError> {
-    const INCREMENTAL: i32 = 2;
-    let mode: i32 = connection.query_row("PRAGMA auto_vacuum", [], |row| row.get(0))?;
-    if mode == INCREMENTAL {
-        return Ok(());
-    }
-    let needed = std::fs::metadata(path).map_or(0, |metadata| metadata.len().saturating_mul(2));
-    let free = Free::at(path).map_or(u64::MAX, |free| free.bytes);
-    if free < needed {
-        tracing::warn!(needed, free, "the job store can't be made to shrink for want of room");
-        return Ok(());
-    }
-    connection.pragma_update(None, "auto_vacuum", INCREMENTAL)?;
-    let done = connection.execute_batch("VACUUM");
-    let empty_log = || connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-    match done.and_then(|()| empty_log()) {
-        // Another process is at work on it.
-        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => {
-            Ok(())
-        }
-        done => match done.map_err(StoreError::from) {
-            Err(StoreError::Full) => Ok(()),
-            done => done,
-        },
-    }
-}
-
-/// Gives some pages back.
-fn vacuum(connection: &Connection) -> rusqlite::Result<()> {
-    let some = format!("PRAGMA incremental_vacuum({GIVEN_BACK_AT_ONCE})");
-    let mut vacuum = connection.prepare_cached(&some)?;
-    let mut pages = vacuum.query([])?;
-    while pages.next()?.is_some() {}
-    Ok(())
 }
 
 fn migrate(connection: &Connection) -> Result<(), StoreError> {
@@ -262,15 +206,14 @@ impl Store for SqliteStore {
         loop {
             let writer = lock(&self.writer);
             let sql = &writer.connection;
-            let number = |pragma| sql.query_row(pragma, [], |row| row.get(0).map(unsigned));
-            let free = number("PRAGMA freelist_count")?;
+            let (free, bytes) = sqlite::free_pages(sql)?;
             // No fewer than before: somebody else takes as many as are given back.
-            if free.saturating_mul(number("PRAGMA page_size")?) <= SPARE_ROOM || free >= before {
+            if bytes <= SPARE_ROOM || free >= before {
                 return Ok(());
             }
             before = free;
-            vacuum(sql)?;
-            sql.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+            sqlite::give_back(sql, GIVEN_BACK_AT_ONCE)?;
+            sqlite::empty_log(sql)?;
         }
     }
 }
@@ -327,7 +270,7 @@ impl Sql<'_> {
             let taken = self.row(
                 "UPDATE jobs SET holder = ?2, fence = fence + 1, lease_until = ?3
                  WHERE number = ?1 AND (lease_until < ?4 OR ?5)
-                 RETURNING id, service, directory, fence, handle, kill_requested, boot",
+                 RETURNING id, service, directory, fence, handle, kill_requested, boot, owner",
                 params![
                     number,
                     request.holder,
@@ -359,7 +302,7 @@ impl Sql<'_> {
                  WHERE number = ?1
                    AND (SELECT count(*) FROM jobs AS other
                         WHERE other.state = 'running' AND other.service = jobs.service) < max_running
-                 RETURNING id, service, directory, fence, handle, kill_requested, boot",
+                 RETURNING id, service, directory, fence, handle, kill_requested, boot, owner",
                 params![number, request.holder, request.now.after(request.lease).0],
                 |row| claim(row, None),
             )?;
@@ -756,6 +699,7 @@ fn claim(row: &Row<'_>, taken_from: Option<String>) -> rusqlite::Result<Claim> {
     Ok(Claim {
         id: id(row, 0)?,
         service: row.get(1)?,
+        owner: Principal::named(row.get::<_, String>(7)?),
         directory: PathBuf::from(row.get::<_, String>(2)?),
         fence: row.get::<_, i64>(3)?.cast_unsigned(),
         handle: row.get::<_, Option<String>>(4)?.map(Handle),
@@ -813,21 +757,13 @@ fn unsigned(number: i64) -> u64 {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase, SystemIoFailure};
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         match error.sqlite_error_code() {
-            Some(DiskFull) => Self::Full,
+            _ if sqlite::is_full(&error) => Self::Full,
             Some(DatabaseCorrupt | NotADatabase) => Self::Damaged(Box::new(error)),
-            // A log that cannot grow shows as an IO error on some file systems.
-            Some(SystemIoFailure) if is_out_of_space(&error) => Self::Full,
             _ => Self::Storage(Box::new(error)),
         }
     }
-}
-
-fn is_out_of_space(error: &rusqlite::Error) -> bool {
-    use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE};
-    let codes = [SQLITE_IOERR_WRITE, SQLITE_IOERR_SHMSIZE];
-    error.sqlite_error().is_some_and(|error| codes.contains(&error.extended_code))
 }
 
 /// A store as the first version made it, with one job that waits.

@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use fishplate_contract::ArrayType;
+use fishplate_formats::array_file::{self, Bytes};
+use fishplate_formats::dimension::{Dimensions, check_empty_rows};
 
 use super::beneath;
-use crate::array_file::{self, Bytes};
-use crate::dimension::{Dimensions, check_empty_rows};
 use crate::executor::{ArrayBytes, OutputContent};
 use crate::plan::{OutputRule, Plan};
 

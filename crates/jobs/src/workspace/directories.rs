@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-use fishplate_data::disk::Free;
+use fishplate_formats::archive::{self, ArchiveError};
+use fishplate_formats::disk::Free;
 
 use super::{beneath, work};
-use crate::archive::{self, ArchiveError};
 use crate::executor::OutputContent;
 use crate::plan::Plan;
 

@@ -44,8 +44,8 @@ use std::path::{Path, PathBuf};
 
 pub use collect::collect;
 pub use manifest::Manifest;
+pub(crate) use prepare::make_directories;
 pub use prepare::{PrepareError, prepare};
-pub(crate) use prepare::{is_storage_full, make_directories};
 pub(crate) use removal::{
     Hold, Unrecorded, hold, is_going, is_lost, listed, mark, put_aside, remove_going, sweep, unmark,
 };

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
 
-use fishplate_data::disk::Free;
+use fishplate_formats::disk::{self, Free};
 
 use super::{beneath, work};
 use crate::plan::{InputContent, Plan, Staged};
@@ -21,13 +21,8 @@ pub struct PrepareError {
 impl PrepareError {
     /// The disk, or the quota on it, is full.
     pub fn is_storage_full(&self) -> bool {
-        is_storage_full(&self.source)
+        disk::is_full(&self.source)
     }
-}
-
-/// Whether an error means that the disk, or the quota on it, is full.
-pub(crate) fn is_storage_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Makes the workspace in a job's directory ready: the directory itself, inputs, staged files.

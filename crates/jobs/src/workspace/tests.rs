@@ -1,11 +1,11 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use fishplate_formats::array_file::Format;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::array_file::Format;
 use crate::executor::{Collected, Ending, OutputContent, conformance};
 use crate::plan::{
     Fetched, InputContent, InputFile, OutputRule, OutputSource, ProgressRule, Staged,
@@ -138,7 +138,7 @@ fn staged_files_are_not_copied_into_the_reserve_and_leave_nothing_of_an_earlier_
         file.set_len(512 << 20).unwrap();
     }
     // Each alone has room.
-    let free = fishplate_data::disk::Free::at(directory.path()).unwrap();
+    let free = fishplate_formats::disk::Free::at(directory.path()).unwrap();
     plan.limits.disk_reserve = free.room().saturating_sub(768 << 20);
     let error = prepare(&plan, directory.path()).unwrap_err();
     assert!(error.is_storage_full());
@@ -508,7 +508,7 @@ fn an_output_directory_is_packed_and_a_broken_one_is_told() {
     let archive = fs::read(directory.path().join(packed)).unwrap();
     assert_eq!(archive.len() as u64, *len);
     let to = directory.path().join("unpacked");
-    crate::archive::unpack(&archive[..], false, &to, &Default::default()).unwrap();
+    fishplate_formats::archive::unpack(&archive[..], false, &to, &Default::default()).unwrap();
     assert_eq!(fs::read(to.join("0/U")).unwrap(), b"velocity");
     assert!(collected.disk >= 8 + len, "what was packed counts");
     // Packed again, as after a kill.

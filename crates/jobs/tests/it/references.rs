@@ -14,8 +14,8 @@ use fishplate_contract::{Fault, FaultCode, Held as _};
 use fishplate_data::pool::PoolSettings;
 use fishplate_data::session::SessionSettings;
 use fishplate_data::{Adoption, GrantRequest, Pool, Progress, Sessions, Wish, place};
-use fishplate_jobs::archive;
-use fishplate_jobs::engine::{Delivery, Engine, NewWork, Settings, Until};
+use fishplate_formats::archive;
+use fishplate_jobs::engine::{Engine, NewWork, Settings, Until};
 use fishplate_jobs::executor::BoxFuture;
 use fishplate_jobs::fetcher::{AdoptOrder, Adopted, DeliverOrder, FetchOrder, Fetcher};
 use fishplate_jobs::plan::{Arrival, Fetch, InputContent, InputFile, OutputRule, OutputSource};
@@ -184,13 +184,12 @@ impl Site {
             plan: (*order.plan).clone(),
             placements: Vec::new(),
             max_running: 4,
-            delivery: Delivery::Later,
         };
         let accepted = self.engine.submit(work).await.unwrap();
         let job = accepted.job;
         let ended = tokio::time::timeout(Duration::from_secs(60), self.engine.wait(accepted));
         ended.await.unwrap().unwrap();
-        let report = self.engine.status(&owner, "s", job).unwrap();
+        let report = self.engine.status(&owner, "s", job).await.unwrap();
         let conclusion = self.engine.conclusion(&owner, "s", "call", job).unwrap();
         (report, self.engine.outcome(&owner, job, &conclusion, &[]).await)
     }

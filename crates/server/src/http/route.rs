@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode, Principal};
 use fishplate_wire::wsdl::View;
-use fishplate_wire::{Head, ReplyForm, http_status, pack_reply, write_fault};
+use fishplate_wire::{Head, ReplyForm, pack_reply, write_fault};
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -20,6 +20,7 @@ use super::origin::Refusal;
 use super::reply::{Reply, ReplyBody};
 use crate::faces::{data, html, soap};
 use crate::host::{Host, Hosted};
+use crate::status::{Protocol, retry_after, status};
 
 /// Answers one request, whatever it is.
 pub async fn respond<B>(host: &Arc<Host>, request: Request<B>, principal: Principal) -> Reply
@@ -52,7 +53,9 @@ where
             reply
         }
         (name, None) if parts.method == Method::POST => unknown_service(host, name, &parts),
-        (name, None) if read => page(404, html::not_found(host, name)),
+        (name, None) if read => {
+            page(status(Protocol::Http, FaultCode::UnknownService), html::not_found(host, name))
+        }
         (_, None) => {
             let what = format!("there is nothing here; data goes to {}/data/\n", host.data.origin);
             text(404, PLAIN, what)
@@ -145,8 +148,8 @@ where
         false
     };
     reply.body_mut().keep(answer.memory);
-    if let Some(job) = answer.release {
-        reply.body_mut().then_release(host.engine.clone(), job);
+    if let Some(job) = answer.ephemeral {
+        reply.body_mut().delivers(job);
     }
     if !complete {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -167,7 +170,7 @@ fn refused(asked: &Parts, namespace: Option<&str>, fault: &Fault) -> Reply {
     let form = ReplyForm::of_head(&head(asked, accept.as_deref()));
     let envelope = write_fault(&form, namespace, fault);
     let mut reply =
-        packed(http_status(form.version, fault), pack_reply(&envelope, &form), Some(fault));
+        packed(status(form.version, fault.code), pack_reply(&envelope, &form), Some(fault));
     reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     reply
 }
@@ -195,9 +198,7 @@ fn packed(status: u16, packed: fishplate_wire::Packed, fault: Option<&Fault>) ->
         Cow::Owned(ref made) => HeaderValue::from_str(made).ok(),
     };
     let mut reply = with_type(status, content_type, ReplyBody::packed(packed));
-    if let Some(wait) = fault.and_then(|fault| fault.retry_after)
-        && let Ok(seconds) = HeaderValue::from_str(&wait.as_secs().max(1).to_string())
-    {
+    if let Some(seconds) = fault.and_then(retry_after) {
         reply.headers_mut().insert(header::RETRY_AFTER, seconds);
     }
     reply

@@ -11,14 +11,13 @@ use super::collect::Room;
 use super::fragment::{push_content, push_end, push_start};
 use super::reference::{self, Part, Within as WithinReference};
 use super::value::{Binary, Within};
-use crate::addressing;
-use crate::context;
+use crate::bind;
 use crate::envelope::{
     ArrayForm, Body, Child, Content, Element, Envelope, HeaderBlock, SoapFault, SoapVersion,
 };
+use crate::headers::{options, table};
 use crate::limits::{WireLimits, exceeded};
-use crate::name::{FAULT, OPTIONS, QName, SOAP_11, SOAP_12, WSA, WSA_2004, WSCTX};
-use crate::options;
+use crate::name::{QName, SOAP_11, SOAP_12};
 use crate::spool::SpoolSink;
 use crate::write::ReplyForm;
 use crate::xml::{Handler, Run, StartTag, end_tag_len, is_space, unfit};
@@ -217,11 +216,8 @@ impl Draft {
     pub(super) fn inform(&self, form: &mut ReplyForm) {
         if let Some(version) = self.version {
             form.version = version;
-            form.not_understood = addressing::not_understood(version, &self.headers);
         }
-        form.addressing = addressing::read(&self.headers);
-        form.tells_outputs |= options::chosen(&self.headers);
-        form.context = context::answer(&self.headers);
+        form.headers.clone_from(&self.headers);
         form.arrays = options::arrays(&self.headers).or(form.arrays).or(self.arrays);
     }
 
@@ -336,7 +332,7 @@ impl Draft {
             }
         };
         self.check_encoding(tag)?;
-        let whole = [WSA, WSA_2004, OPTIONS, WSCTX, FAULT].contains(&tag.namespace);
+        let whole = table::keeps(tag.namespace);
         Ok(Frame::Element {
             element: self.element(tag, whole)?,
             role: tag.attribute(soap.namespace(), role).map(str::to_owned),
@@ -401,10 +397,7 @@ impl Draft {
         };
         let twice = |has: &Child| has.name.local == tag.local;
         if !parameter.repeated && values.children.iter().any(twice) {
-            let message = format!("parameter {} stands twice", parameter.name);
-            return Err(
-                Fault::new(FaultCode::UnexpectedParameter, message).parameter(&*parameter.name)
-            );
+            return Err(bind::twice(&parameter.name));
         }
         let href = tag.attribute("", "href");
         let referable = parameter.data_type.is_binary() || parameter.data_type.as_array().is_some();

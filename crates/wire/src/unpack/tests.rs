@@ -22,7 +22,7 @@ use crate::outgoing::{Outgoing, Step};
 use crate::pack::Packed;
 use crate::read::{Request, read};
 
-pub(super) const NS: &str = "urn:test";
+pub(crate) const NS: &str = "urn:test";
 
 /// A file that is in memory after all.
 #[derive(Debug, Default)]
@@ -104,7 +104,7 @@ impl Sink {
     }
 }
 
-pub(super) fn interface() -> Interface {
+pub(crate) fn interface() -> Interface {
     let inputs = vec![
         Parameter::new("data", DataType::Raw),
         Parameter::new("model", DataType::Xml).optional(),
@@ -200,12 +200,19 @@ impl<'a> Message<'a> {
 }
 
 /// An envelope around the children of `call`.
-pub(super) fn envelope(version: SoapVersion, header: &str, children: &str) -> String {
+pub(crate) fn envelope(version: SoapVersion, header: &str, children: &str) -> String {
     let soap = version.namespace();
     format!(
         "<e:Envelope xmlns:e=\"{soap}\" xmlns:s=\"{NS}\"><e:Header>{header}</e:Header><e:Body>\
          <s:call>{children}</s:call></e:Body></e:Envelope>"
     )
+}
+
+/// A call whose envelope has these headers.
+pub(crate) fn call_with(version: SoapVersion, header: &str) -> Parcel {
+    let body = envelope(version, header, "<data/>").into();
+    let message = Message { content_type: version.media_type(), soap_action: None, body };
+    message.unpack(&[7], &WireLimits::default()).0.unwrap()
 }
 
 pub(super) fn call(children: &str) -> Message<'static> {
@@ -283,6 +290,7 @@ fn a_reply_form_is_known_as_soon_as_it_can_be() {
     assert_eq!(fault.code, FaultCode::InvalidValue);
     let form = unpacker.reply_form();
     assert_eq!(form.version, SoapVersion::V12);
-    assert_eq!(form.addressing.message_id.as_deref(), Some("id"));
+    let addressing = crate::headers::addressing::read(&form.headers);
+    assert_eq!(addressing.message_id.as_deref(), Some("id"));
     assert_eq!(unpacker.wrapper(), Some(&QName::new(NS, "call")));
 }

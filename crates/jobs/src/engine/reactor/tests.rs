@@ -1,10 +1,12 @@
 //! The reactor through every order of events that a lagging executor, lost handles and kills can
 //! bring; its invariants are checked after every step.
 
+mod interleavings;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 
-use fishplate_contract::{LimitHit, Timestamp};
+use fishplate_contract::{LimitHit, Principal, Timestamp};
 use proptest::prelude::*;
 
 use super::*;
@@ -24,7 +26,7 @@ fn plan() -> Arc<Plan> {
         inputs: Vec::new(),
         staged: Vec::new(),
         outputs: Vec::new(),
-        dimensions: crate::dimension::Dimensions::default(),
+        dimensions: fishplate_formats::dimension::Dimensions::default(),
         success: SuccessRules::default(),
         fault: None,
         progress: None,
@@ -37,6 +39,7 @@ fn claim(n: u8, fence: u64) -> Claim {
     Claim {
         id: JobId::from_bytes([n; 16]),
         service: "s".to_owned(),
+        owner: Principal::anonymous(),
         directory: PathBuf::from("/nowhere"),
         fence,
         handle: None,
@@ -69,14 +72,14 @@ struct Watched {
 impl Watched {
     fn new() -> Self {
         Self {
-            reactor: Reactor::new(BOOT.to_owned()),
+            reactor: Reactor::new(BOOT.to_owned(), 1),
             starts: HashMap::new(),
             concluded: HashSet::new(),
         }
     }
 
     fn step(&mut self, event: Event) -> Vec<String> {
-        let effects = self.reactor.handle(event);
+        let effects = self.reactor.handle(event, Timestamp(0));
         for effect in &effects {
             self.check(effect);
         }
@@ -86,15 +89,14 @@ impl Watched {
     fn check(&mut self, effect: &Effect) {
         let about = match effect {
             Effect::Start(order) | Effect::Locate(order) => (order.job, order.fence),
-            Effect::Conclude(order, _) => {
+            Effect::Judge(order, _) => {
                 let about = (order.job, order.fence);
                 assert!(self.concluded.insert(about), "concluded twice under one fence");
                 return;
             }
-            Effect::RecordStart(job, fence, _)
-            | Effect::Observe(job, fence, _)
-            | Effect::Unclaim(job, fence, _) => (*job, *fence),
-            Effect::Cancel(_) => return,
+            Effect::RecordStart(job, fence, _) | Effect::Unclaim(job, fence, _) => (*job, *fence),
+            // What moves is watched in `interleavings`.
+            _ => return,
         };
         assert!(!self.concluded.contains(&about), "{effect:?} after the conclusion");
         if let Effect::Start(_) = effect {
@@ -110,12 +112,20 @@ fn name(effect: &Effect) -> String {
         Effect::Start(_) => "start".to_owned(),
         Effect::Locate(_) => "locate".to_owned(),
         Effect::RecordStart(..) => "record".to_owned(),
-        Effect::Observe(..) => "observe".to_owned(),
+        Effect::Observe => "observe".to_owned(),
         Effect::Cancel(_) => "cancel".to_owned(),
         Effect::Unclaim(..) => "unclaim".to_owned(),
-        Effect::Conclude(_, End::Ended(_)) => "judge".to_owned(),
-        Effect::Conclude(_, End::Without(state, ..)) => state.name().to_owned(),
-        Effect::Conclude(_, End::Refused(fault)) => fault.code.name().to_owned(),
+        Effect::Judge(_, End::Ended(_)) => "judge".to_owned(),
+        Effect::Judge(_, End::Without(state, ..)) => state.name().to_owned(),
+        Effect::Judge(_, End::Refused(fault)) => fault.code.name().to_owned(),
+        Effect::Prepare(..) => "prepare".to_owned(),
+        Effect::Fetch(..) => "fetch".to_owned(),
+        Effect::Arrange(..) => "arrange".to_owned(),
+        Effect::Queue(..) => "queue".to_owned(),
+        Effect::Send(..) => "send".to_owned(),
+        Effect::Stop(..) => "stop".to_owned(),
+        Effect::Discard(..) => "discard".to_owned(),
+        Effect::WriteEnd(..) => "write".to_owned(),
     }
 }
 
@@ -252,10 +262,36 @@ fn why_a_batch_system_lets_a_job_wait_is_told() {
     watched.step(Event::Claimed(job.clone(), plan()));
     watched.step(Event::Started(job.id, 1, Ok(handle())));
     watched.step(Event::Observed(job.id, 1, Observation::Waiting("Priority".to_owned())));
-    assert_eq!(watched.reactor.waits_for(job.id), "Priority");
+    assert_eq!(watched.reactor.live(job.id).waits_for, "Priority");
     let running = Observation::Running { started: Timestamp(0) };
     watched.step(Event::Observed(job.id, 1, running));
-    assert_eq!(watched.reactor.waits_for(job.id), "");
+    assert_eq!(watched.reactor.live(job.id).waits_for, "");
+}
+
+#[test]
+fn what_comes_late_under_a_lost_claim_changes_nothing() {
+    let mut watched = Watched::new();
+    let claim = |fence| {
+        let (id, owner) = (JobId::from_bytes([1; 16]), Principal::anonymous());
+        FetchClaim { id, owner, directory: PathBuf::from("/nowhere"), fence }
+    };
+    let id = claim(1).id;
+    let plan = interleavings::moving();
+    let prepare = |fence| Event::Prepared(id, fence, Ok(()));
+    let fetched = |fence, at| Event::Fetched(id, fence, at, Ok(Placing::Copy));
+    assert_eq!(watched.step(Event::FetchClaimed(claim(1), Arc::clone(&plan))), ["prepare"]);
+    assert_eq!(watched.step(prepare(1)), ["fetch", "fetch"]);
+    assert_eq!(watched.step(fetched(1, 0)), [""; 0]);
+    let again = watched.step(Event::FetchClaimed(claim(2), plan));
+    assert_eq!(again, ["stop", "prepare"], "it was another's meanwhile");
+    assert_eq!(watched.step(prepare(1)), [""; 0]);
+    assert_eq!(watched.step(prepare(2)), ["fetch", "fetch"]);
+    assert_eq!(watched.step(fetched(1, 1)), [""; 0]);
+    assert_eq!(watched.step(fetched(2, 0)), [""; 0]);
+    assert_eq!(watched.step(fetched(2, 1)), ["arrange"]);
+    assert_eq!(watched.step(Event::FetchLost(id, 1, true)), [""; 0]);
+    assert_eq!(watched.step(Event::FetchLost(id, 2, true)), ["discard"]);
+    assert!(watched.reactor.is_empty());
 }
 
 fn any_event() -> impl Strategy<Value = Event> {
@@ -302,7 +338,7 @@ proptest! {
                 claimed.insert((claim.id, claim.fence));
             }
             watched.step(event);
-            prop_assert!(watched.reactor.len() <= 3);
+            prop_assert!(watched.reactor.active.len() <= 3);
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::atomic::AtomicBool;
 
 use fishplate_contract::{Array, Element};
+use fishplate_formats::array_file::Format;
 use tempfile::TempDir;
 
 use super::*;
-use crate::array_file::Format;
 
 #[derive(Debug)]
 struct Attachment {
@@ -116,7 +116,7 @@ impl Held for Pooled {
 
 #[test]
 fn a_directory_is_unpacked_when_it_is_accepted() {
-    let archive = archive::tests::small_archive();
+    let archive = crate::engine::tests::small_archive();
     for spooled in [false, true] {
         let directory = TempDir::new().unwrap();
         let payload = match spooled {

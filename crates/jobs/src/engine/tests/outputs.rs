@@ -106,7 +106,7 @@ impl Bed {
     }
 
     async fn end(&mut self) -> Arc<crate::conclusion::Conclusion> {
-        self.engine.wait(self.accepted.take().unwrap()).await.unwrap().conclusion
+        self.engine.wait(self.accepted.take().unwrap()).await.unwrap()
     }
 
     async fn results(&self, again: &[OutputChoice]) -> Result<Vec<Argument>, Fault> {
@@ -120,8 +120,8 @@ impl Bed {
         self.results(again).await.unwrap().iter().map(shown).collect()
     }
 
-    fn status(&self) -> fishplate_contract::JobReport {
-        self.engine.status(&Principal::anonymous(), "s", self.job).unwrap()
+    async fn status(&self) -> fishplate_contract::JobReport {
+        self.engine.status(&Principal::anonymous(), "s", self.job).await.unwrap()
     }
 }
 
@@ -171,7 +171,10 @@ async fn outputs_go_as_they_were_chosen_and_have_one_address_each() {
         assert!(bed.shown(&grid).await[3].ends_with("/grid.npy"));
         let order = bed.fetcher.adoptions().pop().unwrap();
         let npy = std::fs::read(&order.file.path).unwrap();
-        assert!(npy.starts_with(crate::array_file::npy::MAGIC) && npy.ends_with(&[2, 0, 0, 0]));
+        assert!(
+            npy.starts_with(fishplate_formats::array_file::npy::MAGIC)
+                && npy.ends_with(&[2, 0, 0, 0])
+        );
         let wrong = bed.results(&[choice("n", OutputForm::Reference, None)]).await.unwrap_err();
         assert_eq!(wrong.code, FaultCode::InvalidValue);
         let late = bed.results(&[choice("mesh", OutputForm::Value, Some(MAIL))]).await.unwrap_err();
@@ -187,13 +190,13 @@ async fn an_output_is_delivered_before_the_job_is_done() {
             choice("frames", OutputForm::Value, Some("s3://b/f/")),
         ];
         let mut bed = Bed::new(fixture, &options(&to), &[MAIL], &[]).await;
-        until("a delivery", || bed.fetcher.deliveries().len() == 3).await;
-        until("the others", || {
+        until("a delivery", async || bed.fetcher.deliveries().len() == 3).await;
+        until("the others", async || {
             let done = |it: &&fishplate_contract::Transfer| it.state == TransferState::Done;
-            bed.status().transfers.iter().filter(done).count() == 2
+            bed.status().await.transfers.iter().filter(done).count() == 2
         })
         .await;
-        let report = bed.status();
+        let report = bed.status().await;
         assert_eq!(
             (report.state, report.message.as_str()),
             (JobState::Running, "sends its outputs")
@@ -205,7 +208,7 @@ async fn an_output_is_delivered_before_the_job_is_done() {
         assert_eq!(bed.end().await.state(), JobState::Done);
         let expected = [MAIL, "s3://b/f/1.vtk", "s3://b/f/2.vtk", "value", "value"];
         assert_eq!(bed.shown(&[]).await, expected);
-        assert!(bed.status().transfers.iter().all(|it| it.state == TransferState::Done));
+        assert!(bed.status().await.transfers.iter().all(|it| it.state == TransferState::Done));
         let order = bed.fetcher.deliveries().into_iter().find(|it| it.to == MAIL).unwrap();
         assert_eq!((order.subject.as_str(), order.file.name.as_str()), ("s: mesh", "mesh.frd"));
         assert_eq!(bed.shown(&[choice("*", OutputForm::Value, None)]).await, ["value"; 5]);
@@ -220,8 +223,8 @@ async fn a_delivery_that_fails_fails_the_job_and_outputs_can_be_had_otherwise() 
         let fault = bed.end().await.fault(bed.job).unwrap();
         assert_eq!(fault.code, FaultCode::TransferFailed);
         assert_eq!(fault.parameter.as_deref(), Some("mesh"));
-        assert_eq!(bed.status().state, JobState::Failed);
-        assert_eq!(bed.status().transfers[0].state, TransferState::Failed);
+        assert_eq!(bed.status().await.state, JobState::Failed);
+        assert_eq!(bed.status().await.transfers[0].state, TransferState::Failed);
         assert_eq!(bed.results(&[]).await.unwrap_err().code, FaultCode::TransferFailed);
         let value = [choice("mesh", OutputForm::Value, None)];
         assert_eq!(bed.shown(&value).await, ["value"; 5]);
@@ -233,11 +236,11 @@ async fn a_kill_stops_a_delivery() {
     for fixture in Fixture::each(3) {
         let to = [choice("mesh", OutputForm::Value, Some(MAIL))];
         let mut bed = Bed::new(fixture, &options(&to), &[MAIL], &[]).await;
-        until("a delivery", || bed.fetcher.deliveries().len() == 1).await;
+        until("a delivery", async || bed.fetcher.deliveries().len() == 1).await;
         let killed = bed.engine.kill(&Principal::anonymous(), "s", bed.job).await.unwrap();
         assert_eq!(killed.0, JobState::Killed);
         assert_eq!(bed.end().await.fault(bed.job).unwrap().code, FaultCode::JobKilled);
-        assert_eq!(bed.fetcher.stopped(), [MAIL]);
+        until("its stop", async || bed.fetcher.stopped() == [MAIL]).await;
     }
 }
 
@@ -324,12 +327,15 @@ async fn an_engine_that_dies_while_it_sends_is_replaced_and_sends_nothing_twice(
         ];
         let bed = Bed::new(fixture, &options(&to), &[MAIL], &[]).await;
         let done = |it: &&fishplate_contract::Transfer| it.state == TransferState::Done;
-        until("two of three", || bed.status().transfers.iter().filter(done).count() == 2).await;
+        until("two of three", async || {
+            bed.status().await.transfers.iter().filter(done).count() == 2
+        })
+        .await;
         bed.run.abort();
         let again = Arc::new(FakeFetcher::default());
         let moves: Arc<dyn Fetcher> = Arc::<FakeFetcher>::clone(&again);
         let (second, run) = run(bed._fixture.engine().fetched_by(moves));
-        until("the end", || state(&second, bed.job).is_final()).await;
+        until("the end", async || state(&second, bed.job).is_final()).await;
         assert_eq!(state(&second, bed.job), JobState::Done);
         let sent: Vec<String> = again.deliveries().into_iter().map(|order| order.to).collect();
         assert_eq!(sent, [MAIL]);

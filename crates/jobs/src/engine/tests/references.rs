@@ -1,9 +1,9 @@
 //! Jobs whose inputs are fetched, on every store, with a fetcher that waits until it is let go.
 
 use fishplate_contract::{DataRef, Placing, TransferState};
+use fishplate_formats::array_file::Format;
 
 use super::*;
-use crate::array_file::Format;
 use crate::fetcher::fake::FakeFetcher;
 use crate::plan::{Arrival, Fetch, InputContent, InputFile};
 
@@ -24,8 +24,8 @@ fn mesh_and_grid() -> NewWork {
     work_with(vec![fetch("mesh", MESH, Arrival::File), fetch("grid", GRID, Arrival::File)])
 }
 
-fn status(engine: &Engine, job: JobId) -> fishplate_contract::JobReport {
-    engine.status(&Principal::anonymous(), "s", job).unwrap()
+async fn status(engine: &Engine, job: JobId) -> fishplate_contract::JobReport {
+    engine.status(&Principal::anonymous(), "s", job).await.unwrap()
 }
 
 fn with_fetcher(fixture: &Fixture) -> (Engine, Arc<FakeFetcher>) {
@@ -64,7 +64,7 @@ async fn a_long_plan_is_a_file_before_and_after_its_data_was_fetched() {
         let job = engine.submit(NewWork { plan, ..long }).await.unwrap().job;
         assert_eq!(plan_of(&fixture, job).fetches().count(), 2);
         fetcher.let_go(GRID);
-        until("it is queued", || state(&engine, job) == JobState::Queued).await;
+        until("it is queued", async || state(&engine, job) == JobState::Queued).await;
         assert_eq!(plan_of(&fixture, job).fetches().count(), 0);
         assert_eq!(fetched(&engine, &fixture, job, 0), b"a mesh");
         assert_eq!(plan_of(&fixture, job), engine.plan(job).unwrap());
@@ -80,21 +80,22 @@ async fn data_is_fetched_at_once_and_then_the_job_runs() {
         let (engine, run) = run(engine);
         let accepted = engine.submit(mesh_and_grid()).await.unwrap();
         let job = accepted.job;
-        until("the mesh", || {
-            let transfers = status(&engine, job).transfers;
+        until("the mesh", async || {
+            let transfers = status(&engine, job).await.transfers;
             transfers.len() == 2 && transfers[0].state == TransferState::Done
         })
         .await;
-        let report = status(&engine, job);
+        let report = status(&engine, job).await;
         assert_eq!(report.state, JobState::Fetching);
         let grid = &report.transfers[1];
         assert_eq!((grid.parameter.as_str(), grid.peer.as_str()), ("grid", "http://b.example"));
         assert_eq!((grid.state, grid.bytes, grid.placed), (TransferState::Running, 1, None));
         assert_eq!(fixture.executor.starts(), [], "not before all is here");
         fetcher.let_go(GRID);
-        let end = engine.wait(accepted).await.unwrap().conclusion;
+        let end = engine.wait(accepted).await.unwrap();
         assert_eq!(end.state(), JobState::Done, "{end:?}");
         let told: Vec<_> = status(&engine, job)
+            .await
             .transfers
             .iter()
             .map(|it| (it.state, it.bytes, it.placed))
@@ -120,7 +121,8 @@ async fn a_large_input_may_be_linked_unless_the_program_writes_to_it() {
         let accepted = engine.submit(new).await.unwrap();
         let job = accepted.job;
         engine.wait(accepted).await.unwrap();
-        let placed: Vec<_> = status(&engine, job).transfers.iter().map(|it| it.placed).collect();
+        let placed: Vec<_> =
+            status(&engine, job).await.transfers.iter().map(|it| it.placed).collect();
         assert_eq!(placed, [Placing::Link, Placing::Copy, Placing::Copy].map(Some));
         run.abort();
     }
@@ -137,27 +139,25 @@ async fn a_fetch_that_fails_ends_the_job_and_its_other_fetches() {
         let (engine, run) = run(engine);
         let accepted = engine.submit(mesh_and_grid()).await.unwrap();
         let job = accepted.job;
-        until("both transfers", || fetcher.fetches().len() == 2).await;
+        until("both transfers", async || fetcher.fetches().len() == 2).await;
         fetcher.let_go(MESH);
-        let end = engine.wait(accepted).await.unwrap().conclusion;
+        let end = engine.wait(accepted).await.unwrap();
         let fault = end.fault(job).unwrap();
         assert_eq!(fault.code, FaultCode::AddressForbidden);
         assert_eq!((fault.parameter.as_deref(), fault.job), (Some("mesh"), Some(job)));
         assert_eq!(fault.limit.unwrap().name, "allow_private");
-        let report = status(&engine, job);
+        let report = status(&engine, job).await;
         assert_eq!(report.state, JobState::Failed);
         assert!(report.transfers.iter().all(|it| it.state == TransferState::Failed));
-        until("the end of the other", || fetcher.stopped() == [GRID]).await;
+        until("the end of the other", async || fetcher.stopped() == [GRID]).await;
         assert_eq!(fixture.executor.starts(), []);
         assert!(!engine.shared.directory(job).join("fetched/1").exists());
         // A call that waits gets its fault and leaves nothing behind.
-        let call = NewWork { delivery: Delivery::Now, ..mesh_and_grid() };
-        let accepted = engine.submit(call).await.unwrap();
-        let job = accepted.job;
+        let mut call = engine.call(mesh_and_grid()).await.unwrap();
         fetcher.let_go(MESH);
-        let ended = engine.wait(accepted).await.unwrap();
-        assert_eq!(ended.conclusion.fault(job).unwrap().code, FaultCode::AddressForbidden);
-        assert!(!ended.kept);
+        let end = call.ended().await.unwrap();
+        assert_eq!(end.fault(call.id()).unwrap().code, FaultCode::AddressForbidden);
+        assert_eq!(call.keep(), None);
         run.abort();
     }
 }
@@ -170,13 +170,13 @@ async fn a_kill_stops_the_transfer_at_once() {
         let (engine, run) = run(engine);
         let accepted = engine.submit(mesh_and_grid()).await.unwrap();
         let job = accepted.job;
-        until("a transfer", || fetcher.fetches().len() == 2).await;
+        until("a transfer", async || fetcher.fetches().len() == 2).await;
         let (state, _) = engine.kill(&Principal::anonymous(), "s", job).await.unwrap();
         assert_eq!(state, JobState::Killed);
-        let end = engine.wait(accepted).await.unwrap().conclusion;
+        let end = engine.wait(accepted).await.unwrap();
         assert_eq!(end.fault(job).unwrap().code, FaultCode::JobKilled);
-        until("its stop", || fetcher.stopped() == [MESH]).await;
-        until("nothing is to stay", || fetcher.discarded().len() == 2).await;
+        until("its stop", async || fetcher.stopped() == [MESH]).await;
+        until("nothing is to stay", async || fetcher.discarded().len() == 2).await;
         assert_eq!(fixture.executor.starts(), []);
         run.abort();
     }
@@ -189,13 +189,13 @@ async fn a_kill_through_another_process_stops_the_transfer_too() {
         fetcher.hold(MESH);
         let (engine, run) = run(engine);
         let job = engine.submit(mesh_and_grid()).await.unwrap().job;
-        until("a transfer", || fetcher.fetches().len() == 2).await;
+        until("a transfer", async || fetcher.fetches().len() == 2).await;
         // It knows nothing of the first but the store.
         let other = fixture.engine();
-        assert_eq!(status(&other, job).transfers[0].state, TransferState::Waiting);
+        assert_eq!(status(&other, job).await.transfers[0].state, TransferState::Waiting);
         let (state, _) = other.kill(&Principal::anonymous(), "s", job).await.unwrap();
         assert_eq!(state, JobState::Killed);
-        until("its stop", || fetcher.stopped() == [MESH]).await;
+        until("its stop", async || fetcher.stopped() == [MESH]).await;
         run.abort();
     }
 }
@@ -208,18 +208,17 @@ async fn an_engine_that_dies_while_it_fetches_is_replaced() {
         late.put(MESH, b"too late");
         let (first, dead) = run(first);
         let job = first.submit(mesh_and_grid()).await.unwrap().job;
-        until("a transfer", || late.fetches().len() == 2).await;
-        // It does not renew its lease any more; its transfer still hangs.
+        until("a transfer", async || late.fetches().len() == 2).await;
+        // It does not renew its lease any more, and what moves for it stops.
         dead.abort();
+        until("the end of its transfer", async || late.stopped() == [MESH]).await;
+        assert_eq!(state(&first, job), JobState::Fetching);
         let (second, fetcher) = with_fetcher(&fixture);
         fetcher.hold(MESH);
         let (second, run) = run(second);
-        until("the transfer of the second", || fetcher.fetches().len() == 2).await;
-        late.let_go(MESH);
-        until("the first's end", || lock(&first.shared.underway).is_empty()).await;
-        assert_eq!(state(&second, job), JobState::Fetching, "what is late is refused");
+        until("the transfer of the second", async || fetcher.fetches().len() == 2).await;
         fetcher.let_go(MESH);
-        until("the end", || state(&second, job).is_final()).await;
+        until("the end", async || state(&second, job).is_final()).await;
         assert_eq!(state(&second, job), JobState::Done);
         assert_eq!(fetched(&second, &fixture, job, 0), b"a mesh");
         assert_eq!(fixture.executor.starts().len(), 1);
@@ -243,16 +242,16 @@ async fn only_so_many_are_fetched_for_at_once() {
             let new = work_with(vec![fetch("mesh", MESH, Arrival::File)]);
             jobs.push(engine.submit(new).await.unwrap());
         }
-        until("two transfers", || fetcher.fetches().len() == 2).await;
-        let waiting = status(&engine, jobs[2].job);
+        until("two transfers", async || fetcher.fetches().len() == 2).await;
+        let waiting = status(&engine, jobs[2].job).await;
         assert_eq!(waiting.state, JobState::Fetching);
         assert_eq!(waiting.transfers[0].state, TransferState::Waiting);
         fetcher.let_go(MESH);
-        until("the third", || fetcher.fetches().len() == 3).await;
+        until("the third", async || fetcher.fetches().len() == 3).await;
         for accepted in jobs {
             fetcher.let_go(MESH);
             fetcher.let_go(MESH);
-            let end = engine.wait(accepted).await.unwrap().conclusion;
+            let end = engine.wait(accepted).await.unwrap();
             assert_eq!(end.state(), JobState::Done);
         }
         run.abort();
@@ -277,7 +276,7 @@ async fn arrived(format: Format, data_type: &str, bytes: &[u8]) -> Result<Vec<u8
     let arrival = Arrival::Array { data_type: data_type.to_owned(), format, shape: None };
     let accepted = engine.submit(work_with(vec![fetch("m", MESH, arrival)])).await.unwrap();
     let job = accepted.job;
-    let end = engine.wait(accepted).await.unwrap().conclusion;
+    let end = engine.wait(accepted).await.unwrap();
     run.abort();
     match end.fault(job) {
         None => Ok(fetched(&engine, &fixture, job, 0)),
@@ -291,7 +290,7 @@ async fn arrived(format: Format, data_type: &str, bytes: &[u8]) -> Result<Vec<u8
 #[tokio::test(flavor = "multi_thread")]
 async fn an_array_arrives_in_the_format_of_its_slot() {
     let numbers: Vec<u8> = (1..=4_i32).flat_map(i32::to_le_bytes).collect();
-    let header = crate::array_file::npy::Header::print;
+    let header = fishplate_formats::array_file::npy::Header::print;
     let npy = [header(fishplate_contract::Element::Int, &[2, 2]), numbers.clone()].concat();
     let text = Format::Text { delimiter: ' ' };
     for bytes in [&numbers, &npy] {
@@ -318,20 +317,20 @@ async fn an_array_arrives_in_the_format_of_its_slot() {
 async fn a_directory_arrives_unpacked_or_the_fault_names_what_is_wrong() {
     for fixture in Fixture::each(3) {
         let (engine, fetcher) = with_fetcher(&fixture);
-        fetcher.put(MESH, &crate::archive::tests::small_archive());
+        fetcher.put(MESH, &small_archive());
         let (engine, run) = run(engine);
         let directory = || work_with(vec![fetch("case", MESH, Arrival::Directory)]);
         let accepted = engine.submit(directory()).await.unwrap();
         let job = accepted.job;
-        let end = engine.wait(accepted).await.unwrap().conclusion;
+        let end = engine.wait(accepted).await.unwrap();
         assert_eq!(end.state(), JobState::Done, "{end:?}");
         let file = engine.shared.directory(job).join("fetched/1/0/a");
         assert_eq!(std::fs::read(file).unwrap(), b"x");
-        assert_eq!(status(&engine, job).transfers[0].placed, Some(Placing::Copy));
+        assert_eq!(status(&engine, job).await.transfers[0].placed, Some(Placing::Copy));
         fetcher.put(MESH, b"no archive");
         let accepted = engine.submit(directory()).await.unwrap();
         let job = accepted.job;
-        let fault = engine.wait(accepted).await.unwrap().conclusion.fault(job).unwrap();
+        let fault = engine.wait(accepted).await.unwrap().fault(job).unwrap();
         assert_eq!(
             (fault.code, fault.parameter.as_deref()),
             (FaultCode::InvalidValue, Some("case"))
@@ -365,17 +364,17 @@ async fn a_kill_stops_the_unpacking_and_removes_what_was_fetched() {
     let accepted = engine.submit(directory).await.unwrap();
     let job = accepted.job;
     let place = engine.shared.directory(job).join("fetched/1");
-    until("the beginning", || place.join("0/a").exists()).await;
+    until("the beginning", async || place.join("0/a").exists()).await;
     let (state, _) = engine.kill(&Principal::anonymous(), "s", job).await.unwrap();
     assert_eq!(state, JobState::Killed, "it had not been unpacked yet");
-    until("its end", || !place.exists()).await;
+    until("its end", async || !place.exists()).await;
     // What is fetched when its job is killed goes too.
     fetcher.hold(GRID);
     let job = engine.submit(mesh_and_grid()).await.unwrap().job;
     let place = engine.shared.directory(job).join("fetched/1");
-    until("the mesh", || place.join("0").exists()).await;
+    until("the mesh", async || place.join("0").exists()).await;
     engine.kill(&Principal::anonymous(), "s", job).await.unwrap();
-    until("its end", || !place.exists()).await;
+    until("its end", async || !place.exists()).await;
     run.abort();
 }
 
@@ -385,7 +384,7 @@ async fn data_is_fetched_again_for_an_adopted_job_that_was_not_started() {
         let (engine, run) = run(with_fetcher(&fixture).0);
         let waiting = NewWork { max_running: 0, ..mesh_and_grid() };
         let job = engine.submit(waiting).await.unwrap().job;
-        until("it is queued", || state(&engine, job) == JobState::Queued).await;
+        until("it is queued", async || state(&engine, job) == JobState::Queued).await;
         run.abort();
         // A worker died over it, after it was about to start the program, or before.
         let journal = engine.shared.directory(job).join("run");
@@ -406,7 +405,7 @@ async fn data_is_fetched_again_for_an_adopted_job_that_was_not_started() {
         }
         let fixture = Fixture { store: Arc::new(empty), ..fixture };
         let (engine, run) = super::run(with_fetcher(&fixture).0);
-        until("it is queued again", || state(&engine, job) == JobState::Queued).await;
+        until("it is queued again", async || state(&engine, job) == JobState::Queued).await;
         assert_eq!(fetched(&engine, &fixture, job, 1), b"a grid");
         run.abort();
     }

@@ -37,14 +37,13 @@ async fn a_long_plan_is_a_file_of_its_job_and_is_read_again_from_there() {
         assert_eq!(engine.plan(job).unwrap(), long);
         assert_eq!(state(&engine, job), JobState::Queued);
         // A short one costs no file.
-        let short = NewWork { delivery: Delivery::Now, ..work(None, 0) };
-        let job = engine.submit(short).await.unwrap().job;
+        let job = engine.call(work(None, 0)).await.unwrap().id();
         assert!(!engine.shared.directory(job).exists());
         assert_eq!(engine.plan(job).unwrap(), plan());
         drop(engine);
         // An engine that has it not at hand.
         let (engine, run) = fixture.running();
-        until("the end", || state(&engine, job).is_final()).await;
+        until("the end", async || state(&engine, job).is_final()).await;
         assert_eq!(state(&engine, job), JobState::Done);
         run.abort();
     }
@@ -97,21 +96,22 @@ async fn a_job_without_room_waits_says_so_and_starts_when_there_is() {
             fixture.executor.refuse(killed, StartError::StorageFull("no byte is free".to_owned()));
         }
         let (engine, run) = run(engine);
-        let rests = |job| {
-            let report = engine.status(&owner, "s", job).unwrap();
+        let rests = async |job| {
+            let report = engine.status(&owner, "s", job).await.unwrap();
             let told = report.message.contains("waits for room")
                 && report.message.contains("no byte is free");
             report.state == JobState::Queued && told
         };
-        until("it waits and says why", || rests(job) || state(&engine, job).is_final()).await;
-        until("the other does, too", || rests(killed)).await;
+        until("it waits and says why", async || rests(job).await || state(&engine, job).is_final())
+            .await;
+        until("the other does, too", async || rests(killed).await).await;
         // Others are not in its way, nor it in theirs.
         let other = engine.submit(work(None, 0)).await.unwrap();
-        assert_eq!(engine.wait(other).await.unwrap().conclusion.state(), JobState::Done);
+        assert_eq!(engine.wait(other).await.unwrap().state(), JobState::Done);
         let (state, _) = engine.kill(&owner, "s", killed).await.unwrap();
         assert_eq!(state, JobState::Killed);
         let ended = engine.wait(waiting).await.unwrap();
-        assert_eq!(ended.conclusion.state(), JobState::Done, "{ended:?}");
+        assert_eq!(ended.state(), JobState::Done, "{ended:?}");
         run.abort();
     }
 }
@@ -128,13 +128,13 @@ async fn nothing_begins_as_long_as_the_disk_has_no_room() {
         let engine = Engine::new(all, store, executor, Arc::new(SystemClock)).unwrap();
         let (engine, full) = run(engine);
         engine.shared.claim_with(engine.shared.claim_request()).await;
-        let report = engine.status(&Principal::anonymous(), "s", job).unwrap();
+        let report = engine.status(&Principal::anonymous(), "s", job).await.unwrap();
         assert_eq!(report.state, JobState::Queued);
         assert!(report.message.contains("disk_reserve"), "{}", report.message);
         assert!(fixture.executor.starts().is_empty());
         full.abort();
         let (engine, run) = fixture.running();
-        until("the end", || state(&engine, job).is_final()).await;
+        until("the end", async || state(&engine, job).is_final()).await;
         assert_eq!(state(&engine, job), JobState::Done);
         run.abort();
     }
@@ -155,7 +155,7 @@ async fn a_job_that_is_killed_while_its_start_fails_does_not_wait_for_room_first
         let rest = Some(Duration::ZERO);
         engine.shared.unclaim(job, claims[0].fence, rest).await;
         let ended = engine.wait(accepted).await.unwrap();
-        assert_eq!(ended.conclusion.state(), JobState::Killed);
+        assert_eq!(ended.state(), JobState::Killed);
     }
 }
 
@@ -178,9 +178,8 @@ async fn a_long_plan_is_found_again_when_the_record_of_its_job_was_lost() {
 async fn an_end_that_comes_too_late_does_not_give_up_the_files_of_a_job_that_is_anothers() {
     for fixture in Fixture::each(3) {
         let engine = fixture.engine();
-        let call = NewWork { delivery: Delivery::Now, ..bringing(1) };
-        let accepted = engine.submit(call).await.unwrap();
-        let job = accepted.job;
+        let call = engine.call(bringing(1)).await.unwrap();
+        let job = call.id();
         let mine = engine.shared.claim_request();
         let holder = "another".to_owned();
         let others = ClaimRequest { holder, dead: vec![mine.holder.clone()], ..mine.clone() };
@@ -196,7 +195,7 @@ async fn an_end_that_comes_too_late_does_not_give_up_the_files_of_a_job_that_is_
         assert!(engine.running(&Principal::anonymous(), "s", job).unwrap());
         let mode = std::fs::metadata(engine.shared.directory(job)).unwrap().mode();
         assert_eq!(mode & 0o7777, 0o700, "it is not to go");
-        drop(accepted);
+        drop(call);
     }
 }
 
@@ -210,7 +209,7 @@ async fn what_has_ended_is_told_without_its_plan() {
         std::fs::remove_dir_all(engine.shared.directory(job)).unwrap();
         let owner = Principal::anonymous();
         let log = || engine.log(&owner, "s", job, crate::workspace::Stream::Stdout, 7);
-        let unreadable = engine.status(&owner, "s", job).unwrap_err();
+        let unreadable = engine.status(&owner, "s", job).await.unwrap_err();
         assert_eq!(
             (unreadable.code, log().unwrap_err().code),
             (FaultCode::Internal, unreadable.code)

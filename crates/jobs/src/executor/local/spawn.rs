@@ -30,7 +30,7 @@ use super::message::Refusal;
 use super::procfs::JOB_VARIABLE;
 use crate::plan::Plan;
 use crate::program::command_line::most_arguments;
-use crate::workspace::{self, Stream, is_storage_full};
+use crate::workspace::{self, Stream};
 
 /// What a program is started with beside its plan.
 #[derive(Debug)]
@@ -303,7 +303,7 @@ fn choose(allowed: &CpuSet, cores: usize, worker: usize) -> Option<CpuSet> {
 
 /// A refusal that says what kind of trouble an error is.
 pub(super) fn refusal_of(error: &io::Error, message: String) -> Refusal {
-    if is_storage_full(error) {
+    if fishplate_formats::disk::is_full(error) {
         Refusal::StorageFull(message)
     } else {
         Refusal::NotStarted(message)

@@ -22,7 +22,7 @@ fn matrix() -> Argument {
 #[test]
 fn a_small_array_stands_in_the_plan_as_the_program_reads_it() {
     let npy = {
-        let mut file = crate::array_file::npy::Header::print(Element::Float, &[2, 2]);
+        let mut file = fishplate_formats::array_file::npy::Header::print(Element::Float, &[2, 2]);
         file.extend(bytes(&[1.0, 2.5, -3.0, 0.1]));
         file
     };

@@ -1,6 +1,6 @@
 //! Faults as answers of plain HTTP: a sentence, or a problem detail (RFC 9457) for programs.
 
-use fishplate_contract::{Fault, FaultCode};
+use fishplate_contract::Fault;
 use hyper::header::{self, HeaderMap};
 use hyper::{Response, StatusCode};
 use serde_json::{Map, Value, json};
@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::conditions::lines;
 use super::send::put;
 use crate::http::{Reply, ReplyBody};
+use crate::status::{Protocol, retry_after, status};
 
 /// The answer that tells of a fault.
 pub(super) fn reply(fault: &Fault, asked: &HeaderMap) -> Reply {
@@ -21,7 +22,7 @@ pub(super) fn typed(
     mut members: Map<String, Value>,
     asked: &HeaderMap,
 ) -> Reply {
-    let status = status(fault.code);
+    let status = status(Protocol::Http, fault.code);
     let (content_type, body) = if wants_json(asked) || kind.is_some() {
         let kind = kind.map_or_else(|| "about:blank".to_owned(), ToOwned::to_owned);
         members.insert("type".to_owned(), json!(kind));
@@ -44,8 +45,8 @@ pub(super) fn typed(
     put(&mut reply, header::CONTENT_TYPE, content_type);
     put(&mut reply, header::X_CONTENT_TYPE_OPTIONS, "nosniff");
     put(&mut reply, header::CACHE_CONTROL, "no-store");
-    if let Some(wait) = fault.retry_after {
-        put(&mut reply, header::RETRY_AFTER, &wait.as_secs().max(1).to_string());
+    if let Some(seconds) = retry_after(fault) {
+        reply.headers_mut().insert(header::RETRY_AFTER, seconds);
     }
     reply
 }
@@ -53,41 +54,4 @@ pub(super) fn typed(
 /// Whether a program asks.
 pub(super) fn wants_json(asked: &HeaderMap) -> bool {
     lines(asked, &header::ACCEPT).is_some_and(|accept| accept.contains("json"))
-}
-
-/// The status that goes with a fault.
-fn status(code: FaultCode) -> u16 {
-    match code {
-        FaultCode::NoSuchData | FaultCode::NoSuchSession | FaultCode::UnknownService => 404,
-        FaultCode::AddressForbidden => 403,
-        FaultCode::TimedOut => 408,
-        FaultCode::KeyConflict => 409,
-        FaultCode::QuotaExceeded | FaultCode::MessageTooLarge => 413,
-        FaultCode::UnsupportedMediaType => 415,
-        FaultCode::DataMismatch => 422,
-        FaultCode::QueueFull => 503,
-        FaultCode::TransferFailed => 502,
-        FaultCode::StorageFull => 507,
-        FaultCode::NotSupported => 405,
-        code => match code.blame() {
-            fishplate_contract::Blame::Sender => 400,
-            fishplate_contract::Blame::Receiver => 500,
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_fault_has_a_status_that_blames_the_right_one() {
-        use fishplate_contract::Blame;
-        for &code in FaultCode::ALL {
-            let status = status(code);
-            // A quota is the server's, though less data would do.
-            let sender = code.blame() == Blame::Sender || code == FaultCode::QuotaExceeded;
-            assert_eq!(sender, (400..500).contains(&status), "{}: {status}", code.name());
-        }
-    }
 }

@@ -370,7 +370,7 @@ fn number(asked: &HeaderMap, name: &HeaderName) -> Option<u64> {
 }
 
 fn unreadable(error: &std::io::Error) -> Fault {
-    if matches!(error.kind(), std::io::ErrorKind::StorageFull) {
+    if fishplate_formats::disk::is_full(error) {
         return Fault::new(FaultCode::StorageFull, "the disk of the server is full");
     }
     tracing::error!(%error, "an upload can't be remembered");

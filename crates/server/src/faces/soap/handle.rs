@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, FaultCode, JobId, Principal};
+use fishplate_contract::{Fault, FaultCode, Principal, Results};
 use fishplate_data::stream::pipe;
+use fishplate_jobs::engine::EphemeralJob;
 use fishplate_wire::{
-    Head, Packed, Parcel, ReplyForm, Unpacker, bind, http_status, pack_reply, read, write_fault,
-    write_reply,
+    Head, Packed, Parcel, ReplyForm, Unpacker, bind, pack_reply, read, write_fault, write_reply,
 };
 use hyper::body::Body;
 
@@ -18,6 +18,7 @@ use crate::host::{Host, Hosted};
 use crate::http::body::{Incoming, ReadError};
 use crate::memory::{self, Reading, Reserved, RoomError};
 use crate::spool::spool_fault;
+use crate::status::status;
 
 /// An answer to be sent.
 #[derive(Debug)]
@@ -32,8 +33,8 @@ pub struct Answer {
     pub verb: Option<usize>,
     /// The memory that the answer has.
     pub memory: Reserved,
-    /// The job that nobody can ask for again: it is released once the answer was sent.
-    pub release: Option<JobId>,
+    /// The job that nobody else can ask for, until the answer was sent.
+    pub ephemeral: Option<EphemeralJob>,
 }
 
 /// Answers one SOAP request.
@@ -65,17 +66,17 @@ where
         let reply = rest.beside(perform(host, request, &mut memory)).await?;
         Ok((exposed, reply))
     };
-    let outcome = outcome.await;
+    let outcome: Result<_, Fault> = outcome.await;
     // A body that was never begun to be read told nothing.
     let form = form.unwrap_or_else(|| ReplyForm::of_head(head));
-    let (mut status, envelope, fault, release) = match outcome {
+    let (mut status, envelope, fault, ephemeral) = match outcome {
         Ok((exposed, reply)) => {
-            let envelope = write_reply(&form, namespace, exposed, &reply.outputs, reply.job);
-            (200, envelope, None, reply.release)
+            let (Results { outputs, job }, ephemeral) = reply.into_fields();
+            (200, write_reply(&form, namespace, exposed, &outputs, job), None, ephemeral)
         }
         Err(fault) => {
             memory = Reserved::default();
-            let status = http_status(form.version, &fault);
+            let status = status(form.version, fault.code);
             (status, write_fault(&form, Some(namespace), &fault), Some(fault), None)
         }
     };
@@ -85,7 +86,7 @@ where
     } else {
         pack_reply(&envelope, &form)
     };
-    (Answer { status, packed, fault, verb, memory, release }, rest)
+    (Answer { status, packed, fault, verb, memory, ephemeral }, rest)
 }
 
 /// Bytes to a parcel: chunks are pushed as they come, and spooled at the disk's pace. A parcel with a file

@@ -11,9 +11,9 @@ use fishplate_contract::{
 };
 use fishplate_data::transfer::Delivery;
 use fishplate_data::{Adoption, Lease, PoolError, Progress};
+use fishplate_formats::array_file::{self, Bytes as Elements, Format, ReadError, npy};
+use fishplate_formats::dimension::Dimensions;
 use fishplate_jobs::answer::{Answer, Choice};
-use fishplate_jobs::array_file::{self, Bytes as Elements, Format, ReadError, npy};
-use fishplate_jobs::dimension::Dimensions;
 use fishplate_jobs::function::context::storage_fault;
 use tokio::task::JoinSet;
 

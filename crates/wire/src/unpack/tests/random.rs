@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::bind::bind_reply;
-use crate::envelope::SoapVersion;
+use crate::envelope::{Element, HeaderBlock, SoapVersion};
 use crate::pack::pack;
 use crate::packaging::Packaging;
 use crate::write::{RequestForm, write_fault, write_reply, write_request};
@@ -204,15 +204,17 @@ fn every_fault_arrives_as_it_was_sent() {
     for version in [SoapVersion::V11, SoapVersion::V12] {
         for code in FaultCode::ALL {
             let mut form = form(version, Packaging::Plain);
-            form.not_understood = vec![QName::new("urn:w", "Security")];
-            form.addressing.namespace = crate::name::WSA;
-            form.addressing.message_id = Some("urn:uuid:1".to_owned());
+            let block = |namespace: &str, local: &str| {
+                let element = Element::with_text(QName::new(namespace, local), "urn:uuid:1");
+                HeaderBlock { must_understand: true, ..HeaderBlock::optional(element) }
+            };
+            form.headers = vec![block("urn:w", "Security"), block(crate::name::WSA, "MessageID")];
             let fault = Fault::new(*code, "what & why").parameter("x").limit("parts", 3);
             for namespace in [Some(NS), None] {
                 let packed = pack(&write_fault(&form, namespace, &fault), form.packaging, None);
                 let parcel = answer_to(&packed, &Sink::default());
                 let headers = &parcel.envelope.headers;
-                let addressing = crate::addressing::read(headers);
+                let addressing = crate::headers::addressing::read(headers);
                 assert_eq!(addressing.relates_to.as_deref(), Some("urn:uuid:1"));
                 let told = headers.iter().any(|h| h.element.name.local == "NotUnderstood");
                 let should = *code == FaultCode::MustUnderstand && version == SoapVersion::V12;

@@ -1,0 +1,64 @@
+//! What an administrator may set of the engine.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What an administrator may set. Each has its row in `docs/reference/limits.md`.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Directory that holds all state; see ARCHITECTURE.md.
+    pub data: PathBuf,
+    /// How many jobs may run at once in the whole data directory.
+    pub max_running: u32,
+    /// How many jobs of one service may wait.
+    pub max_queued: u32,
+    /// Bytes of plans of waiting jobs that are kept in memory; those of more are read from the store.
+    pub plan_memory: u64,
+    /// How long an ended job is kept.
+    pub retention: Duration,
+    /// How many ended jobs are kept.
+    pub keep_jobs: u64,
+    /// Bytes that jobs may occupy, ended or not, before new ones are refused.
+    pub disk_quota: Option<u64>,
+    /// Bytes that must stay free on the file system of the data directory.
+    pub disk_reserve: u64,
+    /// For how long a claim lasts unless it is renewed.
+    pub lease: Duration,
+    /// How often starts are observed even if the executor tells of no change.
+    pub observe_every: Duration,
+    /// How many jobs this process fetches data for at once.
+    pub max_fetching: u32,
+    /// How many of those may be one owner's.
+    pub owner_fetching: u32,
+    /// Bytes from which on an output goes by reference if its form is `auto`.
+    pub reference_size: u64,
+    /// Bytes from which on an input that nobody writes to is linked into a workspace; a smaller one
+    /// is copied.
+    pub link_size: u64,
+    /// What a directory that a caller sends may hold.
+    pub directories: fishplate_formats::archive::Limits,
+}
+
+impl Settings {
+    /// The defaults for this data directory and this machine.
+    pub fn new(data: PathBuf) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            data,
+            max_running: u32::try_from((2 * cores).max(4)).unwrap_or(4),
+            max_queued: 1000,
+            plan_memory: 16 << 20,
+            retention: Duration::from_secs(7 * 24 * 3600),
+            keep_jobs: 100_000,
+            disk_quota: None,
+            disk_reserve: 256 << 20,
+            lease: Duration::from_secs(15),
+            observe_every: Duration::from_millis(500),
+            max_fetching: 32,
+            owner_fetching: 16,
+            reference_size: 1 << 20,
+            link_size: 1 << 20,
+            directories: fishplate_formats::archive::Limits::default(),
+        }
+    }
+}

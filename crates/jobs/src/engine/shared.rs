@@ -1,0 +1,159 @@
+//! What the parts of an engine share, and how one is made.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fishplate_contract::{Clock, Fault, FaultCode, JobId};
+use tokio::sync::{mpsc, oneshot};
+
+use super::submit::Ended;
+use super::{Settings, driver, holder, housekeeping, plans, room};
+use crate::executor::Executor;
+use crate::fetcher::Fetcher;
+use crate::store::commit::{GroupCommit, WriteError};
+use crate::store::{Record, Store, StoreError};
+
+/// The jobs of one data directory, as this process works on them. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    pub(super) shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) settings: Settings,
+    pub(super) holder: String,
+    pub(super) boot: String,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) commit: GroupCommit,
+    pub(super) executor: Arc<dyn Executor>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) orders: mpsc::UnboundedSender<driver::Order>,
+    pub(super) inbox: Mutex<Option<mpsc::UnboundedReceiver<driver::Order>>>,
+    pub(super) waiters: Mutex<HashMap<JobId, Vec<oneshot::Sender<Ended>>>>,
+    /// Plans of jobs that were accepted here and are not claimed yet.
+    pub(super) plans: Mutex<plans::Plans>,
+    /// Jobs of which an [`super::EphemeralJob`] lives.
+    pub(super) ephemeral: Mutex<HashSet<JobId>>,
+    /// What jobs occupy.
+    pub(super) occupied: Mutex<room::Occupied>,
+    /// Queued jobs whose start found no room.
+    pub(super) resting: Mutex<room::Resting>,
+    /// Releases under way in a process that does not work on jobs.
+    pub(super) releasing: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    /// When ended jobs are looked through next, and directories.
+    pub(super) house: Mutex<housekeeping::House>,
+    /// Sees to it that another process works on accepted jobs, if this one does not.
+    pub(super) worker: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// Moves data by reference; without one there is none.
+    pub(super) fetcher: std::sync::OnceLock<Arc<dyn Fetcher>>,
+    /// Whether [`Engine::run`] works on this process's side; else another process must.
+    pub(super) working: std::sync::atomic::AtomicBool,
+}
+
+impl Engine {
+    /// An engine on this store and executor. It accepts and answers at once, and works on jobs
+    /// while [`Engine::run`] runs.
+    ///
+    /// # Errors
+    /// If the data directory cannot be made.
+    pub fn new(
+        settings: Settings,
+        store: Arc<dyn Store>,
+        executor: Arc<dyn Executor>,
+        clock: Arc<dyn Clock>,
+    ) -> std::io::Result<Self> {
+        std::fs::create_dir_all(settings.data.join("jobs"))?;
+        let (orders, inbox) = mpsc::unbounded_channel();
+        Ok(Self {
+            shared: Arc::new(Shared {
+                holder: holder::this_process(),
+                boot: holder::boot(),
+                commit: GroupCommit::new(Arc::clone(&store)),
+                store,
+                executor,
+                clock,
+                orders,
+                inbox: Mutex::new(Some(inbox)),
+                waiters: Mutex::default(),
+                plans: Mutex::new(plans::Plans::new(settings.plan_memory)),
+                ephemeral: Mutex::default(),
+                occupied: Mutex::default(),
+                resting: Mutex::default(),
+                releasing: Mutex::default(),
+                house: Mutex::default(),
+                worker: std::sync::OnceLock::new(),
+                fetcher: std::sync::OnceLock::new(),
+                working: std::sync::atomic::AtomicBool::new(false),
+                settings,
+            }),
+        })
+    }
+
+    /// An engine that only accepts and answers: `worker` is called after each job it accepts, and
+    /// sees to it that another process works on it.
+    #[must_use]
+    pub fn worked_by(self, worker: impl Fn() + Send + Sync + 'static) -> Self {
+        let _ = self.shared.worker.set(Box::new(worker));
+        self
+    }
+
+    /// An engine that moves data by reference with this.
+    #[must_use]
+    pub fn fetched_by(self, fetcher: Arc<dyn Fetcher>) -> Self {
+        let _ = self.shared.fetcher.set(fetcher);
+        self
+    }
+
+    /// The settings it was made with.
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+}
+
+impl Shared {
+    pub(super) fn directory(&self, job: JobId) -> PathBuf {
+        self.settings.data.join("jobs").join(job.to_string())
+    }
+
+    pub(super) fn find(&self, job: JobId) -> Result<Option<Record>, Fault> {
+        let mut found = None;
+        self.store
+            .read(&mut |t| t.find(job).map(|record| found = record))
+            .map_err(|error| storage_fault(&error))?;
+        Ok(found)
+    }
+
+    /// Tells everybody who waits for this job how it ended.
+    pub(super) fn announce(&self, job: JobId, ended: &Ended) {
+        let waiters = lock(&self.waiters).remove(&job);
+        for waiter in waiters.into_iter().flatten() {
+            let _ = waiter.send(ended.clone());
+        }
+    }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn storage_fault(error: &StoreError) -> Fault {
+    match error {
+        StoreError::Full => Fault::new(FaultCode::StorageFull, error.to_string()),
+        StoreError::Damaged(source) | StoreError::Storage(source) => {
+            tracing::error!(%source, "the job store failed");
+            Fault::new(FaultCode::Internal, "the job store failed; the server's log has more")
+        }
+        StoreError::Closed => Fault::new(FaultCode::Internal, "the server is shutting down"),
+    }
+}
+
+pub(super) fn write_fault(error: &WriteError) -> Fault {
+    storage_fault(error)
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("settings", &self.shared.settings).finish_non_exhaustive()
+    }
+}

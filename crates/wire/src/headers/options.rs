@@ -1,0 +1,127 @@
+//! Our options, which travel as SOAP headers of [`crate::name::OPTIONS`]: `key`, `arrays`, `session`
+//! and `outputs` with a call; `job` and, if the call chose any, `outputs` with its answer.
+
+use fishplate_contract::lexical::{shortened, trimmed};
+use fishplate_contract::{CallOptions, Fault, FaultCode, JobId, SessionId};
+
+use super::outputs;
+use super::table::{Answer, Header};
+use crate::envelope::{ArrayForm, Element, HeaderBlock};
+use crate::name::{OPTIONS, QName};
+use crate::write::{ReplyForm, RequestForm};
+use crate::wsdl::DataView;
+
+/// Headers of ours that a server understands.
+const UNDERSTOOD: [&str; 4] = [KEY, ARRAYS, SESSION, OUTPUTS];
+
+const KEY: &str = "key";
+/// Tells the job that an answer is about.
+const JOB: &str = "job";
+/// Tells how arrays are to stand in the answer.
+const ARRAYS: &str = "arrays";
+/// Names the session that the job runs in, as a WS-Context does.
+pub(super) const SESSION: &str = "session";
+/// Tells how outputs are wanted, and in an answer how they came.
+pub(super) const OUTPUTS: &str = "outputs";
+
+pub(crate) struct Options;
+
+impl Header for Options {
+    fn namespaces(&self) -> &'static [&'static str] {
+        &[OPTIONS]
+    }
+
+    fn understands(&self, block: &Element) -> bool {
+        UNDERSTOOD.contains(&block.name.local.as_str())
+    }
+
+    fn read(&self, headers: &[HeaderBlock], options: &mut CallOptions) -> Result<(), Fault> {
+        if let Some(told) = text(headers, ARRAYS)?
+            && ArrayForm::from_name(told).is_none()
+        {
+            let told = shortened(told);
+            return Err(invalid(ARRAYS, format!("is {told:?}; it is elements or binary")));
+        }
+        options.key = text(headers, KEY)?.map(str::to_owned);
+        options.session = text(headers, SESSION)?.map(session_id).transpose()?;
+        if let Some(element) = the(headers, OUTPUTS)? {
+            options.outputs = outputs::read(element)?;
+        }
+        Ok(())
+    }
+
+    fn request(&self, form: &RequestForm) -> Vec<HeaderBlock> {
+        let CallOptions { key, session, outputs } = &form.options;
+        let mut headers = Vec::new();
+        headers.extend(key.iter().map(|key| block(KEY, key.clone())));
+        headers.extend(form.arrays.map(|arrays| block(ARRAYS, arrays.name().to_owned())));
+        headers.extend(session.map(|session| block(SESSION, session.to_string())));
+        headers.extend((!outputs.is_empty()).then(|| outputs::write(outputs)));
+        headers
+    }
+
+    /// How the outputs came is told to whom it concerns: who chose, or has the richer view.
+    fn answer(&self, form: &ReplyForm, answer: &Answer<'_>) -> Vec<HeaderBlock> {
+        let Answer::Results { outputs, job, .. } = *answer else { return Vec::new() };
+        let chosen = || form.headers.iter().any(|header| header.element.name.is(OPTIONS, OUTPUTS));
+        let tells = form.data == DataView::Xdescr || chosen();
+        let job = job.map(|job| block(JOB, job.to_string()));
+        job.into_iter().chain(tells.then(|| outputs::write_answer(outputs)).flatten()).collect()
+    }
+}
+
+/// The ID that this text is of a session.
+///
+/// # Errors
+/// `NoSuchSession`.
+pub(super) fn session_id(told: &str) -> Result<SessionId, Fault> {
+    told.parse().map_err(|error| {
+        let message = format!("there is no session {:?}: {error}", shortened(told));
+        Fault::new(FaultCode::NoSuchSession, message).parameter(SESSION)
+    })
+}
+
+/// Our header of that name.
+fn the<'h>(headers: &'h [HeaderBlock], name: &str) -> Result<Option<&'h Element>, Fault> {
+    let mut ours = headers.iter().filter(|header| header.element.name.is(OPTIONS, name));
+    let header = ours.next();
+    if ours.next().is_some() {
+        return Err(invalid(name, "stands twice; send it once"));
+    }
+    Ok(header.map(|header| &header.element))
+}
+
+/// The text of our header of that name.
+fn text<'h>(headers: &'h [HeaderBlock], name: &str) -> Result<Option<&'h str>, Fault> {
+    let Some(element) = the(headers, name)? else { return Ok(None) };
+    let text = trimmed(&element.text);
+    if text.is_empty() {
+        return Err(invalid(name, "is empty; give its value, or leave it out"));
+    }
+    Ok(Some(text))
+}
+
+/// What is wrong with the header of that name.
+pub(super) fn invalid(name: &str, what: impl std::fmt::Display) -> Fault {
+    Fault::new(FaultCode::InvalidValue, format!("the header {name} {what}")).parameter(name)
+}
+
+/// How arrays are to stand in the answer.
+pub(crate) fn arrays(headers: &[HeaderBlock]) -> Option<ArrayForm> {
+    let header = headers.iter().find(|header| header.element.name.is(OPTIONS, ARRAYS))?;
+    ArrayForm::from_name(trimmed(&header.element.text))
+}
+
+/// The job that an answer is about.
+pub(crate) fn read_job(headers: &[HeaderBlock]) -> Option<JobId> {
+    let header = headers.iter().find(|header| header.element.name.is(OPTIONS, JOB))?;
+    trimmed(&header.element.text).parse().ok()
+}
+
+/// A server that is not ours may pass our headers over.
+fn block(local: &str, text: String) -> HeaderBlock {
+    HeaderBlock::optional(Element::with_text(QName::new(OPTIONS, local), text))
+}
+
+#[cfg(test)]
+mod tests;

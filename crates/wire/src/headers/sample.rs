@@ -1,0 +1,110 @@
+//! A kind of header blocks for tests: `urn:sample:ticket` is understood, refused if it is empty, told
+//! with a code of its own, and answered. All that it takes is this file and its line in the table.
+
+use fishplate_contract::{CallOptions, Fault, FaultCode};
+
+use super::table::{Answer, Header};
+use crate::envelope::{Element, HeaderBlock};
+use crate::name::QName;
+use crate::write::ReplyForm;
+
+const NAMESPACE: &str = "urn:sample";
+
+pub(super) struct Sample;
+
+/// The text of the block.
+fn ticket(headers: &[HeaderBlock]) -> Option<&str> {
+    let block = headers.iter().find(|header| header.element.name.is(NAMESPACE, "ticket"))?;
+    Some(block.element.text.as_str())
+}
+
+impl Header for Sample {
+    fn namespaces(&self) -> &'static [&'static str] {
+        &[NAMESPACE]
+    }
+
+    fn understands(&self, block: &Element) -> bool {
+        block.name.local == "ticket"
+    }
+
+    fn read(&self, headers: &[HeaderBlock], options: &mut CallOptions) -> Result<(), Fault> {
+        match ticket(headers) {
+            Some("") => Err(Fault::new(FaultCode::InvalidValue, "an empty ticket")),
+            Some(ticket) => {
+                options.key = Some(ticket.to_owned());
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn answer(&self, form: &ReplyForm, _: &Answer<'_>) -> Vec<HeaderBlock> {
+        let stamped = ticket(&form.headers).map(|ticket| {
+            Element::with_text(QName::new(NAMESPACE, "stamped"), format!("{ticket}, stamped"))
+        });
+        stamped.into_iter().map(HeaderBlock::optional).collect()
+    }
+
+    fn fault_codes(&self, headers: &[HeaderBlock], code: FaultCode) -> Vec<QName> {
+        match (ticket(headers), code) {
+            (Some(""), FaultCode::InvalidValue) => vec![QName::new(NAMESPACE, "BadTicket")],
+            _ => Vec::new(),
+        }
+    }
+}
+
+mod tests {
+    use fishplate_contract::Argument;
+
+    use super::*;
+    use crate::envelope::SoapVersion;
+    use crate::unpack::tests::{NS, Sink, call_with, interface};
+    use crate::{Envelope, Parcel, pack_reply, read, write_fault, write_reply};
+
+    /// A request with such a block, which must be understood.
+    fn sent(version: SoapVersion, local: &str, ticket: &str) -> Parcel {
+        let soap = version.namespace();
+        let block = format!(
+            "<t:{local} xmlns:t='{NAMESPACE}' xmlns:e='{soap}' e:mustUnderstand='1'>{ticket}</t:{local}>"
+        );
+        call_with(version, &block)
+    }
+
+    fn text_of(envelope: &Envelope, form: &ReplyForm) -> String {
+        String::from_utf8(Sink::default().body(&pack_reply(envelope, form))).unwrap()
+    }
+
+    #[test]
+    fn a_header_in_the_table_is_read_understood_and_answered() {
+        for version in [SoapVersion::V11, SoapVersion::V12] {
+            let parcel = sent(version, "ticket", "7");
+            let form = parcel.reply_form.clone();
+            assert_eq!(read(parcel).unwrap().options.key.as_deref(), Some("7"));
+            let outputs = [Argument::text("result", "3")];
+            let results = write_reply(&form, NS, &interface().exposed[0], &outputs, None);
+            let fault = write_fault(&form, Some(NS), &Fault::new(FaultCode::QueueFull, "full"));
+            for answer in [results, fault] {
+                let text = text_of(&answer, &form);
+                let document = roxmltree::Document::parse(&text).unwrap();
+                let stamped =
+                    document.descendants().find(|node| node.has_tag_name((NAMESPACE, "stamped")));
+                assert_eq!(stamped.and_then(|node| node.text()), Some("7, stamped"), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_that_its_kind_does_not_know_or_want_is_a_fault_of_headers() {
+        for version in [SoapVersion::V11, SoapVersion::V12] {
+            let fault = read(sent(version, "voucher", "7")).unwrap_err();
+            assert_eq!(fault.code, FaultCode::MustUnderstand);
+            assert!(fault.message.contains("voucher"), "{}", fault.message);
+            let parcel = sent(version, "ticket", "");
+            let form = parcel.reply_form.clone();
+            let fault = read(parcel).unwrap_err();
+            assert_eq!(fault.code, FaultCode::InvalidValue);
+            let text = text_of(&write_fault(&form, Some(NS), &fault), &form);
+            assert!(text.contains(":BadTicket<"), "{text}");
+        }
+    }
+}
