@@ -6,6 +6,7 @@
 //! - [`grant`]: who may read one
 //! - [`place`](mod@place): bringing one into a directory
 //! - [`backup`]: bringing all of it elsewhere
+//! - [`stream`]: data that is still being made
 //! - [`session`]: directories of files that jobs share
 //! - [`progress`]: how far a transfer is
 //! - [`sqlite`]: databases that processes share
@@ -25,6 +26,7 @@ pub mod resolve;
 pub mod session;
 pub mod settings;
 pub mod sqlite;
+pub mod stream;
 pub mod transfer;
 
 pub use grant::{Grant, GrantId, GrantRequest, Granted};

@@ -34,6 +34,7 @@ mod server;
 mod sessions;
 mod soap;
 mod spool;
+mod streams;
 mod survival;
 mod transfers;
 mod uploads;

@@ -7,6 +7,7 @@ mod connection;
 mod pages;
 mod release;
 mod server;
+mod streams;
 mod uploads;
 
 /// The keeper of jobs is this same binary: before the test harness starts its threads, it looks
