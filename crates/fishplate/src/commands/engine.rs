@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &EngineArgs) -> anyhow::Result<ExitCode> {
             engine.run(Until::Idle(IDLE)).await;
             house.abort();
             drop(lock);
-            let backlog = engine.backlog();
+            let backlog = engine.backlog().await;
             anyhow::Ok(backlog.queued + backlog.running)
         })?;
         if left == 0 {

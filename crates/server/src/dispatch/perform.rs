@@ -43,7 +43,7 @@ pub async fn perform(
         let given = Scalars::accept(&exposed.signature, arguments)?;
         if exposed.verb == Verb::Results {
             let job = job_id(given.text("job").unwrap_or_default())?;
-            let end = host.engine.conclusion(&principal, name, &exposed.operation, job)?;
+            let end = host.engine.conclusion(&principal, name, &exposed.operation, job).await?;
             hold(host, &end, memory).await?;
             let outputs = host.engine.outcome(&principal, job, &end, &options.outputs).await?;
             return Ok(Reply::from(outputs));
@@ -221,13 +221,13 @@ impl About<'_> {
                 after: given.text("after").map(job_id).transpose()?,
                 limit: page(given.text("limit"))?,
             };
-            let (reports, more) = engine.jobs(&filter)?;
+            let (reports, more) = engine.jobs(&filter).await?;
             return Ok(report::jobs(&reports, more));
         }
         let job = job_id(given.text("job").unwrap_or_default())?;
         Ok(match verb {
             Verb::Running => {
-                let running = engine.running(owner, service, job)?;
+                let running = engine.running(owner, service, job).await?;
                 vec![Argument::text("running", running.to_string())]
             }
             Verb::Kill => {
@@ -241,7 +241,7 @@ impl About<'_> {
                     _ => Stream::Stdout,
                 };
                 let offset = offset(given.text("offset"))?;
-                report::log(&engine.log(owner, service, job, stream, offset)?)
+                report::log(&engine.log(owner, service, job, stream, offset).await?)
             }
             Verb::Remove => {
                 engine.remove(owner, service, job).await?;
