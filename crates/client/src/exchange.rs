@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fishplate_contract::{Fault, Parameter};
+use fishplate_data::transfer::root_cause;
 use fishplate_wire::{
     Body, Expected, Head, Packaging, Packed, Reply, Unpacker, WireLimits, bind_reply,
 };
@@ -13,7 +14,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
 use crate::body::SegmentBody;
-use crate::error::{Error, root_cause};
+use crate::error::Error;
 use crate::meter::Meter;
 use crate::spool::Spool;
 use crate::transport::{Transport, no_soap};

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use fishplate_data::transfer::root_cause;
 use http::{HeaderValue, Request, Response, Uri, header};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -16,7 +17,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
 use crate::body::SegmentBody;
-use crate::error::{Error, root_cause};
+use crate::error::Error;
 use crate::location;
 use crate::settings::Settings;
 

@@ -173,6 +173,24 @@ pub fn shortened(text: &str) -> String {
     }
 }
 
+/// The one of `known` that was probably meant by `text`.
+pub fn closest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    // Who writes more has no typing error in it, and comparing takes as long as both lengths together.
+    const LONGEST: usize = 64;
+    // A third of the letters may differ, as rustc has it: more confuses rather than helps. One letter of
+    // a name of one letter is no likeness.
+    let length = text.chars().count();
+    let most = (length.max(3) / 3).min(length.saturating_sub(1));
+    let text = text.to_lowercase();
+    known
+        .into_iter()
+        .filter(|known| length <= LONGEST && known.len() <= LONGEST)
+        .map(|known| (strsim::osa_distance(&text, &known.to_lowercase()), known))
+        .filter(|(distance, _)| *distance <= most)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,5 +295,17 @@ mod tests {
         let mut parameter = Parameter::new("t", DataType::Double);
         parameter.min = Some("0".to_owned());
         assert_eq!(code(&parameter, "NaN"), Some(FaultCode::ValueOutOfRange));
+    }
+
+    #[test]
+    fn the_closest_name_is_found_and_a_distant_one_is_not() {
+        let known = ["deck", "lambda", "mesh_size"];
+        assert_eq!(closest("dekc", known), Some("deck"));
+        assert_eq!(closest("Mesh_Size", known), Some("mesh_size"));
+        assert_eq!(closest("meshsize", known), Some("mesh_size"));
+        assert_eq!(closest("x", ["y", "z"]), None);
+        assert_eq!(closest("", ["y"]), None);
+        assert_eq!(closest("pressure", known), None);
+        assert_eq!(closest(&"x".repeat(65), [&*"x".repeat(64)]), None);
     }
 }

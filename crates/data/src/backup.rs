@@ -138,7 +138,7 @@ pub fn copy_database(from: &Path, to: &Path) -> rusqlite::Result<()> {
     use rusqlite::backup::{Backup, StepResult};
     use rusqlite::{Connection, OpenFlags};
     let source = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    source.busy_timeout(BUSY_TIMEOUT)?;
+    source.busy_timeout(crate::sqlite::BUSY_TIMEOUT)?;
     let mut target = Connection::open(to)?;
     // All pages at one go: writers do not wait for it, and none of theirs makes it begin anew.
     let backup = Backup::new(&source, &mut target)?;
@@ -148,9 +148,6 @@ pub fn copy_database(from: &Path, to: &Path) -> rusqlite::Result<()> {
     drop(backup);
     close_whole(target)
 }
-
-/// How long a transaction waits for another process's.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Closes a database so that it is one file.
 ///

@@ -8,6 +8,7 @@
 //! - [`backup`]: bringing all of it elsewhere
 //! - [`session`]: directories of files that jobs share
 //! - [`progress`]: how far a transfer is
+//! - [`sqlite`]: databases that processes share
 //! - [`settings`]: what the operator says of them
 //! - [`transfer`]: the trait of transports, and one file a transport
 //! - [`policy`]: which addresses may be asked
@@ -23,6 +24,7 @@ pub mod progress;
 pub mod resolve;
 pub mod session;
 pub mod settings;
+pub mod sqlite;
 pub mod transfer;
 
 pub use grant::{Grant, GrantId, GrantRequest, Granted};

@@ -43,6 +43,20 @@ pub fn size(text: &str) -> Result<u64, NotASize> {
     text.parse::<bytesize::ByteSize>().map(|size| size.as_u64()).map_err(|_| wrong())
 }
 
+/// A size as people write limits: `64 MiB`; in bytes if no unit gives a whole number.
+pub fn exact(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    match units.iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift) {
+        Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+/// A size with a unit that suits it, rounded: `1.5 KiB`.
+pub fn rounded(bytes: u64) -> String {
+    bytesize::ByteSize(bytes).display().iec().to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -87,5 +101,18 @@ mod tests {
             size("64").unwrap_err().to_string(),
             "\"64\" is no size: write one such as 64MiB (64 * 1024 * 1024 bytes) or 10GB"
         );
+    }
+
+    #[test]
+    fn sizes_are_told_exactly_or_rounded() {
+        for (bytes, exactly, roundly) in [
+            (0, "0 bytes", "0 B"),
+            (1023, "1023 bytes", "1023 B"),
+            (1536, "1536 bytes", "1.5 KiB"),
+            (64 << 20, "64 MiB", "64.0 MiB"),
+            (1 << 30, "1 GiB", "1.0 GiB"),
+        ] {
+            assert_eq!((&*exact(bytes), &*rounded(bytes)), (exactly, roundly));
+        }
     }
 }

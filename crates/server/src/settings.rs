@@ -316,7 +316,7 @@ impl Limit {
         let Some(value) = (self.field.get)(limits) else { return "none".to_owned() };
         match self.kind {
             Kind::Count => value.to_string(),
-            Kind::Bytes => shown_bytes(value),
+            Kind::Bytes => units::exact(value),
             Kind::Time => shown_time(value),
         }
     }
@@ -331,14 +331,6 @@ impl Limit {
             ),
         };
         value.ok_or_else(|| LimitError::NotAValue(self.name, takes, text.to_owned()))
-    }
-}
-
-fn shown_bytes(bytes: u64) -> String {
-    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    match units.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit)) {
-        Some((unit, name)) => format!("{} {name}", bytes / unit),
-        None => format!("{bytes} B"),
     }
 }
 

@@ -11,15 +11,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 
-use super::{PoolError, signed, unsigned};
+use super::{PoolError, signed};
+use crate::sqlite::{self, is_full};
 
-/// How long a transaction waits for another process's.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The same while room is given back.
+/// How long a transaction waits for another process's while room is given back.
 const GIVE_BACK_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Pages that are given back at once.
@@ -30,9 +27,6 @@ pub(super) const LARGEST_LOG: u64 = 64 << 20;
 
 /// Bytes of a page, unless SQLite was told otherwise.
 const PAGE: u64 = 4 << 10;
-
-/// Statements kept prepared a connection.
-const PREPARED: usize = 64;
 
 /// Version of the schema, in `PRAGMA user_version`.
 const SCHEMA_VERSION: i32 = 3;
@@ -174,7 +168,7 @@ impl Catalogue {
     pub(super) fn open(path: &Path) -> Result<Self, PoolError> {
         let connection = connect(path).map_err(failed)?;
         migrate(&connection)?;
-        if let Err(error) = can_shrink(&connection) {
+        if let Err(error) = sqlite::make_shrinkable(&connection, path) {
             // It is tried again when the pool is opened next.
             tracing::info!(%error, "the pool's catalogue can't give room back to the disk yet");
         }
@@ -253,7 +247,7 @@ impl Catalogue {
     /// Moves what was committed from the write-ahead log into the catalogue itself. The writers do
     /// it only when the log has grown large, because it waits for the disk.
     pub(super) fn checkpoint(&self) -> Result<(), PoolError> {
-        self.read(|sql| sql.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())))
+        self.read(sqlite::empty_log)
     }
 
     /// Gives the disk back what rows that were removed have left, if that is so many bytes, the
@@ -382,9 +376,8 @@ impl Writer {
 impl Writer {
     fn give_back(&self, least: u64) -> rusqlite::Result<bool> {
         let sql = &self.connection;
-        let number = |pragma| sql.query_row(pragma, [], |row| row.get(0).map(unsigned));
-        let free = number("PRAGMA freelist_count")?;
-        if free.saturating_mul(number("PRAGMA page_size")?) < least {
+        let (free, bytes) = sqlite::free_pages(sql)?;
+        if bytes < least {
             return Ok(false);
         }
         // Who reads for long keeps the log from being emptied, not us from going on.
@@ -394,50 +387,22 @@ impl Writer {
         let mut given = empty_log();
         let mut left = free;
         while given.is_ok() && left > 0 {
-            given = vacuum(sql).and_then(|()| empty_log());
+            given = sqlite::give_back(sql, GIVEN_BACK_AT_ONCE).and_then(|()| empty_log());
             left = left.saturating_sub(GIVEN_BACK_AT_ONCE);
         }
-        sql.busy_timeout(BUSY_TIMEOUT)?;
+        sql.busy_timeout(sqlite::BUSY_TIMEOUT)?;
         match given {
-            Err(error) if matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseBusy)) => {}
-            Err(error) if is_full(&error) => {}
+            Err(error) if sqlite::is_busy(&error) || is_full(&error) => {}
             given => given?,
         }
         Ok(true)
     }
 }
 
-/// Gives some pages back.
-fn vacuum(sql: &Connection) -> rusqlite::Result<()> {
-    let mut vacuum = sql.prepare(&format!("PRAGMA incremental_vacuum({GIVEN_BACK_AT_ONCE})"))?;
-    let mut pages = vacuum.query([])?;
-    while pages.next()?.is_some() {}
-    Ok(())
-}
-
-/// Sees to it that pages without content can be given back: so it is once the whole catalogue was
-/// written anew.
-fn can_shrink(connection: &Connection) -> rusqlite::Result<()> {
-    const INCREMENTAL: i32 = 2;
-    let mode: i32 = connection.query_row("PRAGMA auto_vacuum", [], |row| row.get(0))?;
-    if mode == INCREMENTAL {
-        return Ok(());
-    }
-    connection.pragma_update(None, "auto_vacuum", INCREMENTAL)?;
-    connection.execute_batch("VACUUM")
-}
-
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open(path)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.set_prepared_statement_cache_capacity(PREPARED);
-    // A statement's plan does not depend on its values: else it is made anew at each binding.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    let connection = sqlite::open(path, LARGEST_LOG)?;
     // The sweep sees to it before it has so many pages.
     connection.pragma_update(None, "wal_autocheckpoint", signed(LARGEST_LOG / PAGE))?;
-    connection.pragma_update(None, "journal_size_limit", signed(LARGEST_LOG))?;
     Ok(connection)
 }
 
@@ -461,10 +426,6 @@ fn migrate(connection: &Connection) -> Result<(), PoolError> {
 
 fn failed(error: rusqlite::Error) -> PoolError {
     PoolError::Catalogue(Arc::new(error))
-}
-
-fn is_full(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(ErrorCode::DiskFull)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

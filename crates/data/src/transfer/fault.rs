@@ -21,6 +21,11 @@ impl TransferError {
     }
 }
 
+/// The innermost cause of an error: what the system said, without what libraries wrapped around it.
+pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    std::iter::successors(Some(error), |error| error.source()).last().unwrap_or(error).to_string()
+}
+
 impl From<TransferError> for Fault {
     fn from(error: TransferError) -> Self {
         let fault = Self::new(error.code(), error.to_string());

@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use fishplate_formats::units;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use lettre::address::Envelope;
 use lettre::message::header::{ContentTransferEncoding, ContentType, HeaderName, HeaderValue};
@@ -124,8 +125,8 @@ impl Mailto {
         let (relay, addressed) = self.place(to)?;
         let len = Source::len(&parcel.payload)?;
         if len > relay.mail_size {
-            let limit = bytesize::ByteSize(relay.mail_size).display().iec();
-            let output = bytesize::ByteSize(len).display().iec();
+            let limit = units::rounded(relay.mail_size);
+            let output = units::rounded(len);
             return Err(TransferError::Forbidden {
                 address: format!("mail of an output of {output}, more than {limit}"),
                 rule: "mail_size",

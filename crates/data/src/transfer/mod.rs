@@ -30,6 +30,7 @@ use url::Url;
 
 use crate::Progress;
 
+pub use fault::root_cause;
 pub use file::Files;
 pub use ftp::Ftp;
 pub use http::Http;

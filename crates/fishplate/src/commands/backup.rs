@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use fishplate_data::backup::Brought;
+use fishplate_formats::units::rounded;
 use fishplate_server::backup::{self, Backup, BackupError};
 use serde_json::{Value, json};
 
 use super::hosting::own_data_directory;
 use crate::exit::Exit;
 use crate::output::failure::Usage;
-use crate::output::text::{bytes, moment};
+use crate::output::text::moment;
 use crate::output::{Output, progress};
 
 /// Back up a server's state while it runs: ended jobs, the pool, sessions
@@ -63,8 +64,8 @@ pub(super) fn tell(
             made.objects,
             made.sessions,
             to.display(),
-            bytes(brought.bytes),
-            bytes(brought.linked),
+            rounded(brought.bytes),
+            rounded(brought.linked),
         ))?;
         if made.unfinished > 0 {
             output.note(&format!("{} jobs had not ended: there they are unknown", made.unfinished));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use fishplate_contract::{JobId, Timestamp};
+use fishplate_formats::units::rounded;
 use fishplate_jobs::executor::local::Trail;
 use fishplate_jobs::lost::{self, LostJob};
 use fishplate_jobs::store::Store;
@@ -16,7 +17,7 @@ use super::hosting::own_data_directory;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::output::failure::Usage;
-use crate::output::text::{bytes, harmless, moment};
+use crate::output::text::{harmless, moment};
 
 /// Show, adopt and discard jobs whose record was lost
 ///
@@ -97,13 +98,13 @@ fn list(which: &Which, output: Output) -> Result<Exit> {
         return Ok(Exit::Success);
     }
     for job in &lost {
-        let (size, changed) = (bytes(job.size), moment(job.changed));
+        let (size, changed) = (rounded(job.size), moment(job.changed));
         let line = format!("{}  {:11}  {size:>10}  {changed}  {}", job.id, state(job), what(job));
         output.line(harmless(&line).trim_end())?;
     }
     output.note(&match lost.len() {
         0 => "no job has lost its record".to_owned(),
-        count => format!("{count} in all, {}", bytes(size)),
+        count => format!("{count} in all, {}", rounded(size)),
     });
     Ok(Exit::Success)
 }

@@ -8,12 +8,13 @@ use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use fishplate_contract::{Digest, Principal, SystemClock};
 use fishplate_data::pool::{Object, Partial, Pool, PoolSettings, Verified};
+use fishplate_formats::units::rounded;
 use serde_json::{Value, json};
 
 use super::hosting::data_directory;
 use crate::exit::Exit;
 use crate::output::failure::Usage;
-use crate::output::text::{bytes, harmless, moment};
+use crate::output::text::{harmless, moment};
 use crate::output::{Output, progress};
 
 /// Show, pin, remove and verify what a server's pool holds
@@ -163,22 +164,22 @@ fn list(pool: &Pool, output: Output) -> Result<Exit> {
         let mut facts = holds(of);
         let owners = of.owners.iter().map(Principal::as_str);
         facts.extend(owners.filter(|name| !name.is_empty()).map(|name| format!("of {name}")));
-        let (size, used) = (bytes(of.len), moment(of.used));
+        let (size, used) = (rounded(of.len), moment(of.used));
         let line = format!("{:64}  {size:>10}  {used}  {}", hex(of), facts.join(", "));
         output.line(harmless(&line).trim_end())?;
     }
     if duplicates.count > 0 {
-        let (what, size) = ("(duplicates)", bytes(duplicates.bytes));
+        let (what, size) = ("(duplicates)", rounded(duplicates.bytes));
         let told = format!("{what:64}  {size:>10}  {} being merged", duplicates.count);
         output.line(&told)?;
     }
     for of in partials {
-        let (size, written) = (bytes(of.len), moment(of.written));
+        let (size, written) = (rounded(of.len), moment(of.written));
         let owner = of.owner.filter(|owner| !owner.as_str().is_empty());
         let owner = owner.map_or_else(String::new, |owner| format!(", of {}", owner.as_str()));
         output.line(&harmless(&format!("{}  {size:>10}  {written}  in part{owner}", of.name)))?;
     }
-    output.note(&format!("{} in all", bytes(total)));
+    output.note(&format!("{} in all", rounded(total)));
     Ok(Exit::Success)
 }
 

@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::Subcommand;
 use fishplate_client::{OpenSession, Session, SessionFile, Sessions};
 use fishplate_contract::{Clock as _, SessionId, SystemClock, Timestamp};
+use fishplate_formats::units::rounded;
 use serde_json::{Value, json};
 
 use super::attempts::Attempts;
@@ -13,7 +14,7 @@ use super::client::{Reach, duration, run_interruptible, session};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::output::failure::About;
-use crate::output::text::{bytes, harmless, moment};
+use crate::output::text::{harmless, moment};
 
 /// Open a session on a server, close it, and see what is in it
 ///
@@ -252,7 +253,7 @@ async fn files(session: &Session, output: Output) -> Result<()> {
     }
     let width = files.iter().map(|file| file.name.chars().count()).max().unwrap_or(0);
     for SessionFile { name, reference } in &files {
-        let size = bytes(reference.len.unwrap_or(0));
+        let size = rounded(reference.len.unwrap_or(0));
         output.line(&harmless(&format!("{name:width$}  {size:>10}  {}", reference.url)))?;
     }
     Ok(())

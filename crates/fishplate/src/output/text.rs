@@ -9,6 +9,7 @@ use fishplate_client::{Description, JobPage};
 use fishplate_contract::{
     ArrayType, DataType, Dimension, JobReport, Parameter, Timestamp, Transfer, TransferState,
 };
+use fishplate_formats::units::rounded;
 use fishplate_wire::wsdl::DescribedOperation;
 
 /// What a service takes and gives, as in Figure 5 of paper 000, with more after each type.
@@ -105,7 +106,7 @@ pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<St
                     remarks.push(format!(
                         "{name}: {array}, {}, not written; {} writes it (as text, or as FILE's suffix \
                          says: .npy, .csv, .bin)",
-                        self::bytes(*size),
+                        rounded(*size),
                         with_word(command, &format!("out:{}=FILE", output.name))
                     ));
                 }
@@ -113,7 +114,7 @@ pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<St
             Fate::Saved { .. } => {}
             Fate::Referred(reference) => text.push_str(&format!("{name}: {}\n", reference.url)),
             Fate::NotAsked { size } => {
-                let size = size.map_or_else(|| "data".to_owned(), bytes);
+                let size = size.map_or_else(|| "data".to_owned(), rounded);
                 remarks.push(format!(
                     "{name}: {size}, not written; {} writes it",
                     with_word(command, &format!("out:{}", output.name))
@@ -152,8 +153,8 @@ pub(crate) fn report(report: &JobReport) -> String {
         ("exit code", report.exit_code.map(|code| code.to_string())),
         ("signal", report.signal.clone()),
         ("processor time", usage.map(|usage| format!("{:.2} s", usage.cpu_seconds))),
-        ("largest memory", usage.map(|usage| bytes(usage.max_memory))),
-        ("disk", usage.map(|usage| bytes(usage.disk))),
+        ("largest memory", usage.map(|usage| rounded(usage.max_memory))),
+        ("disk", usage.map(|usage| rounded(usage.disk))),
         ("ended by", Some(report.ended_by.clone())),
     ];
     let given = lines.into_iter().filter_map(|(name, value)| Some((name, value?)));
@@ -169,8 +170,8 @@ pub(crate) fn report(report: &JobReport) -> String {
 fn transfer(of: &Transfer) -> String {
     let moved = match (of.state, of.total) {
         (TransferState::Waiting, None) => String::new(),
-        (TransferState::Done, _) | (_, None) => format!(", {}", bytes(of.bytes)),
-        (_, Some(total)) => format!(", {} of {}", bytes(of.bytes), bytes(total)),
+        (TransferState::Done, _) | (_, None) => format!(", {}", rounded(of.bytes)),
+        (_, Some(total)) => format!(", {} of {}", rounded(of.bytes), rounded(total)),
     };
     let placed = of.placed.map(|placed| format!(", placed as {}", placed.name()));
     let peer = if of.peer.is_empty() { String::new() } else { format!(", {}", of.peer) };
@@ -211,22 +212,6 @@ pub(crate) fn moment(at: Timestamp) -> String {
 
 fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
-}
-
-/// A size with a unit that suits it.
-pub(crate) fn bytes(size: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if size < 1024 {
-        return format!("{size} B");
-    }
-    #[expect(clippy::cast_precision_loss, reason = "one decimal is shown")]
-    let mut size = size as f64 / 1024.0;
-    let mut unit = 0;
-    while size >= 1024.0 && unit + 1 < UNITS.len() {
-        size /= 1024.0;
-        unit += 1;
-    }
-    format!("{size:.1} {}", UNITS[unit])
 }
 
 fn one_line(text: &str) -> String {
@@ -324,14 +309,6 @@ mod tests {
         assert_eq!(transfer(&of), "mesh, http://h:8080: done, 3.0 MiB, placed as link");
         (of.state, of.total, of.placed) = (TransferState::Waiting, None, None);
         assert_eq!(transfer(&of), "mesh, http://h:8080: waiting");
-    }
-
-    #[test]
-    fn sizes_have_a_unit_that_suits_them() {
-        for (size, text) in [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (1 << 30, "1.0 GiB")]
-        {
-            assert_eq!(bytes(size), text);
-        }
     }
 
     #[test]

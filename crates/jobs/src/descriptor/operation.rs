@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use fishplate_contract::lexical::closest;
 use fishplate_contract::{DataType, Operation, Signature};
 use toml::Spanned;
 use toml::de::DeValue;
@@ -16,7 +17,7 @@ use super::table::{Table, as_table, as_text, wrong_type};
 use super::text::Text;
 use super::workspace::{File, Role};
 use crate::plan::{OutputSource, ProgressRule, SuccessRules};
-use crate::template::{Item, Parsed, Slot, Target, Template, closest, is_name, reject_file_name};
+use crate::template::{Item, Parsed, Slot, Target, Template, is_name, reject_file_name};
 
 /// An operation as it was read, with what later checks need to point at.
 pub(super) struct ReadOperation {

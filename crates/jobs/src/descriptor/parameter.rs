@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use fishplate_contract::lexical::closest;
 use fishplate_contract::{DataType, Parameter};
 use fishplate_formats::array_file::{ByteOrder, Format, Order};
 
@@ -12,7 +13,7 @@ use super::table::{Table, as_lexical, wrong_type};
 use super::text::Text;
 use crate::plan::OutputSource;
 use crate::template::{
-    Direction, Passing, Slot, array_problem, closest, probable_type, reject_file_name, type_names,
+    Direction, Passing, Slot, array_problem, probable_type, reject_file_name, type_names,
 };
 
 /// Where a slot stands, as far as its parameter's keys depend on it.

@@ -6,9 +6,10 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use fishplate_contract::lexical::closest;
+
 use super::diagnostic::Report;
 use super::text::Text;
-use crate::template::closest;
 
 /// A table being read.
 pub(super) struct Table<'t> {

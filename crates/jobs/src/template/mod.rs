@@ -26,7 +26,7 @@ use fishplate_contract::DataType;
 pub(crate) use slot::{array_problem, probable_type, type_names};
 
 pub use parse::{Parsed, Place, is_name, parse, reject_file_name};
-pub use problem::{At, Problem, Severity, closest};
+pub use problem::{At, Problem, Severity};
 
 /// A parsed command line: the program's word first, then words and redirections as they stand.
 #[derive(Clone, Debug, Default, PartialEq)]

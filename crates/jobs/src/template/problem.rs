@@ -59,17 +59,3 @@ impl Problem {
         self
     }
 }
-
-/// The one of `known` that was probably meant by `text`.
-pub fn closest<'k>(text: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    // A third of the letters may differ, as rustc has it: more confuses rather than helps.
-    let text = text.to_ascii_lowercase();
-    let length = text.chars().count();
-    let most = (length.max(3) / 3).min(length.saturating_sub(1));
-    known
-        .into_iter()
-        .map(|candidate| (strsim::osa_distance(&text, &candidate.to_ascii_lowercase()), candidate))
-        .filter(|(distance, _)| *distance <= most)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
-}

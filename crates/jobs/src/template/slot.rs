@@ -3,10 +3,11 @@
 
 use std::ops::Range;
 
+use fishplate_contract::lexical::closest;
 use fishplate_contract::{ArrayType, DataType, Element};
 
 use super::parse::{NAME_RULE, is_name};
-use super::problem::{At, Problem, closest};
+use super::problem::{At, Problem};
 use super::{Direction, Passing, Slot};
 
 /// Names that the command line of the client uses itself (paper 000, Figure 5).

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use fishplate_contract::{
-    Argument, Call, CallOptions, Fault, FaultCode, JobId, JobState, Principal, SessionId, Verb,
-    lexical,
+    Argument, Call, CallOptions, Fault, FaultCode, JobId, JobPage, JobState, Killed, Principal,
+    Results, SessionId, Verb, lexical,
 };
 use fishplate_jobs::conclusion::Conclusion;
 use fishplate_jobs::engine::{Accepted, Engine, InSession, NewWork, fingerprint};
@@ -49,15 +49,14 @@ pub async fn perform(
             return Ok(Reply::from(outputs));
         }
         let about = About { engine: &host.engine, service: name, owner: &principal };
-        return about.perform(exposed.verb, &given).await.map(Reply::from);
+        return about.perform(exposed.verb, &given).await;
     };
     let operation = exposed.operation.clone();
     let call = Call { service: name.to_owned(), operation, arguments, options, principal };
     check_key(host, &call.options)?;
     check_session(host, &call.options, &call.principal).await?;
     if exposed.verb == Verb::Spawn {
-        let job = submit(host, service, call).await?.job;
-        return Ok(Reply::from(vec![Argument::text("job", job.to_string())]));
+        return Ok(Reply::Spawned(submit(host, service, call).await?.job));
     }
     if service.provider.answers(&call) {
         return service.provider.answer(host, call, memory).await.map(Reply::from);
@@ -89,7 +88,10 @@ async fn call_and_wait(
         return Err(job.keep().map_or(fault.clone(), |job| fault.job(job)));
     }
     match host.engine.outcome(&owner, job.id(), &end, &[]).await {
-        Ok(outputs) => Ok(Reply { outputs, job: None, ephemeral: Some(job) }),
+        Ok(outputs) => {
+            let results = Results { outputs, job: None };
+            Ok(Reply::Results { results, ephemeral: Some(job) })
+        }
         // Outputs that could not be sent are there, and the job's ID in the fault leads to them.
         Err(fault) if end.unsent => Err(fault),
         Err(fault) => {
@@ -113,7 +115,8 @@ async fn call_with_key(
     let end = host.engine.wait(accepted).await?;
     hold(host, &end, memory).await.map_err(|fault| fault.job(job))?;
     let outputs = host.engine.outcome(&owner, job, &end, &[]).await?;
-    Ok(Reply { outputs, job: Some(job), ephemeral: None })
+    let results = Results { outputs, job: Some(job) };
+    Ok(Reply::Results { results, ephemeral: None })
 }
 
 /// Reserves memory for a job's outputs until they are sent, before they are read.
@@ -211,7 +214,7 @@ struct About<'a> {
 }
 
 impl About<'_> {
-    async fn perform(&self, verb: Verb, given: &Scalars) -> Result<Vec<Argument>, Fault> {
+    async fn perform(&self, verb: Verb, given: &Scalars) -> Result<Reply, Fault> {
         let Self { engine, service, owner } = *self;
         if verb == Verb::Jobs {
             let filter = Filter {
@@ -221,31 +224,28 @@ impl About<'_> {
                 after: given.text("after").map(job_id).transpose()?,
                 limit: page(given.text("limit"))?,
             };
-            let (reports, more) = engine.jobs(&filter).await?;
-            return Ok(report::jobs(&reports, more));
+            let (jobs, more) = engine.jobs(&filter).await?;
+            return Ok(Reply::Jobs(JobPage { jobs, more }));
         }
         let job = job_id(given.text("job").unwrap_or_default())?;
         Ok(match verb {
-            Verb::Running => {
-                let running = engine.running(owner, service, job).await?;
-                vec![Argument::text("running", running.to_string())]
-            }
+            Verb::Running => Reply::Running(engine.running(owner, service, job).await?),
             Verb::Kill => {
                 let (state, message) = engine.kill(owner, service, job).await?;
-                vec![Argument::text("state", state.name()), Argument::text("message", message)]
+                Reply::Killed(Killed { state, message })
             }
-            Verb::Status => report::report(&engine.status(owner, service, job).await?),
+            Verb::Status => Reply::Status(Box::new(engine.status(owner, service, job).await?)),
             Verb::Log => {
                 let stream = match given.text("stream") {
                     Some("stderr") => Stream::Stderr,
                     _ => Stream::Stdout,
                 };
                 let offset = offset(given.text("offset"))?;
-                report::log(&engine.log(owner, service, job, stream, offset).await?)
+                Reply::Log(report::whole(&engine.log(owner, service, job, stream, offset).await?))
             }
             Verb::Remove => {
                 engine.remove(owner, service, job).await?;
-                vec![Argument::text("removed", "true")]
+                Reply::Removed
             }
             Verb::Call | Verb::Spawn | Verb::Jobs | Verb::Results => {
                 return Err(Fault::new(FaultCode::Internal, "a verb that is not about a job"));

@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 use url::Url;
 
 use super::peer;
-use crate::transfer::{Addresses, TransferError, TransferSettings};
+use crate::transfer::{Addresses, TransferError, TransferSettings, root_cause};
 
 /// A connection, with TLS or without.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -38,17 +38,15 @@ async fn dial_at_leisure(
     addresses: &dyn Addresses,
     tls: Option<&TlsConnector>,
 ) -> Result<Box<dyn Stream>, TransferError> {
-    let broken = |error: io::Error| TransferError::Broken {
-        peer: peer(url),
-        reason: super::root_cause(&error),
-    };
+    let broken =
+        |error: io::Error| TransferError::Broken { peer: peer(url), reason: root_cause(&error) };
     let strange =
         |reason: &str| TransferError::Strange { peer: peer(url), reason: reason.to_owned() };
     let host = url.host_str().ok_or_else(|| strange("its address names no host"))?;
     let port = url.port_or_known_default().ok_or_else(|| strange("its address names no port"))?;
     let stream = connect(&addresses.resolve(host, port).await?).await.map_err(|error| {
         if error.kind() == io::ErrorKind::ConnectionRefused {
-            TransferError::Unreachable { peer: peer(url), reason: super::root_cause(&error) }
+            TransferError::Unreachable { peer: peer(url), reason: root_cause(&error) }
         } else {
             broken(error)
         }
@@ -61,7 +59,7 @@ async fn dial_at_leisure(
         Ok(stream) => Ok(Box::new(stream)),
         // Its certificate will not be another one the next time.
         Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-            Err(strange(&super::root_cause(&error)))
+            Err(strange(&root_cause(&error)))
         }
         Err(error) => Err(broken(error)),
     }

@@ -58,19 +58,10 @@ pub(crate) fn peer(url: &Url) -> String {
     }
 }
 
-/// The innermost cause: hyper's own messages name only the station.
-fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
-}
-
 /// What a connection's or a body's failure is to a transfer: what is no HTTP will be none the next
 /// time either.
 fn broken(peer: &str, error: &(dyn std::error::Error + 'static)) -> TransferError {
-    let (peer, reason) = (peer.to_owned(), root_cause(error));
+    let (peer, reason) = (peer.to_owned(), super::root_cause(error));
     if is_malformed(error) {
         TransferError::Strange { peer, reason }
     } else {

@@ -1,6 +1,5 @@
 //! Single requests to a store.
 
-use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::path::Path;
@@ -22,7 +21,7 @@ use rusty_s3::{Bucket, Credentials, S3Action};
 
 use super::super::source::Upload;
 use super::super::trust::client_config;
-use super::super::{TransferError, TransferSettings, Want};
+use super::super::{TransferError, TransferSettings, Want, root_cause};
 use super::text;
 use crate::Progress;
 use crate::settings::SettingsError;
@@ -272,7 +271,7 @@ impl Requests {
         let answer = while_it_moves(self.client.request(request), sent, self.stall_time).await;
         match answer {
             None => Err(self.broken(format!("it did not answer within {:?}", self.stall_time))),
-            Some(answer) => answer.map_err(|error| self.broken(innermost(&error))),
+            Some(answer) => answer.map_err(|error| self.broken(root_cause(&error))),
         }
     }
 
@@ -349,13 +348,4 @@ fn error_code(body: &str) -> Option<&str> {
     let plain =
         !code.is_empty() && code.len() <= 64 && code.chars().all(|c| c.is_ascii_alphanumeric());
     plain.then_some(code)
-}
-
-/// The reason that says most: hyper's own is `client error (Connect)`.
-fn innermost(error: &dyn Error) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }

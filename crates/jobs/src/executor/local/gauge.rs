@@ -6,10 +6,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fishplate_formats::disk::Free;
+use fishplate_formats::units;
 
 use super::procfs::Stat;
 use super::shortage::{self, Shortage, Taking};
-use super::ward::{Hit, bytes, value_files};
+use super::ward::{Hit, value_files};
 use crate::plan::Plan;
 use crate::workspace;
 
@@ -132,7 +133,7 @@ impl Gauges {
         self.max_memory = self.max_memory.max(used);
         let Some(limit) = limit else { return Ok(LONGEST) };
         if used > limit {
-            return Err(("memory".into(), bytes(limit)));
+            return Err(("memory".into(), units::exact(limit)));
         }
         Ok(self.memory.next(now, limit - used).min(LONGEST_FOR_MEMORY))
     }
@@ -164,7 +165,7 @@ impl Gauges {
         let used = workspace::workspace_use(directory);
         self.output_at = now + begin.elapsed() * COUNTING_SHARE;
         if used > limit {
-            return Err(("output_size".into(), bytes(limit)));
+            return Err(("output_size".into(), units::exact(limit)));
         }
         Ok(self.output.next(now, limit - used).max(self.output_at.saturating_duration_since(now)))
     }
@@ -180,21 +181,21 @@ pub(super) fn sizes(directory: &Path, plan: &Plan, at_the_end: bool) -> (u64, Op
         if redirected.is_none() {
             match limits.log_size.checked_sub(length(&directory.join(log))) {
                 Some(left) => room = room.min(left),
-                None => return (0, Some(("log_size".into(), bytes(limits.log_size)))),
+                None => return (0, Some(("log_size".into(), units::exact(limits.log_size)))),
             }
         }
     }
     for file in value_files(plan, directory) {
         match limits.value_size.checked_sub(length(&file)) {
             Some(left) => room = room.min(left),
-            None => return (0, Some(("value_size".into(), bytes(limits.value_size)))),
+            None => return (0, Some(("value_size".into(), units::exact(limits.value_size)))),
         }
     }
     if at_the_end
         && let Some(most) = limits.output_size
         && workspace::workspace_use(directory) > most
     {
-        return (0, Some(("output_size".into(), bytes(most))));
+        return (0, Some(("output_size".into(), units::exact(most))));
     }
     (room, None)
 }

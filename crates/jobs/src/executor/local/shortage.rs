@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::gauge::free_bytes;
 use super::procfs::Stat;
-use super::ward::{Hit, bytes};
+use super::ward::Hit;
 use crate::plan::Plan;
 use crate::workspace;
+use fishplate_formats::units;
 
 /// A job on a disk that it may have filled.
 pub(super) struct Taking<'a> {
@@ -96,7 +97,7 @@ impl Taking<'_> {
 
 /// The limit, as it is told.
 pub(super) fn hit(reserve: u64) -> Hit {
-    ("disk_reserve".into(), bytes(reserve))
+    ("disk_reserve".into(), units::exact(reserve))
 }
 
 fn tolerated(reserve: u64) -> u64 {

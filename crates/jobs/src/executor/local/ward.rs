@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use fishplate_contract::DataType;
+use fishplate_formats::units;
 use nix::sys::signal::Signal;
 
 use super::cgroup::JobGroup;
@@ -275,12 +276,12 @@ impl Ward {
         if self.status == Some(Status::Signal(libc::SIGXFSZ))
             && let Some(most) = file_size(&self.plan)
         {
-            return Some(("output_size".into(), bytes(most)));
+            return Some(("output_size".into(), units::exact(most)));
         }
         if let Some(most) = self.plan.limits.memory
             && self.group.as_ref().is_some_and(JobGroup::ran_out_of_memory)
         {
-            return Some(("memory".into(), bytes(most)));
+            return Some(("memory".into(), units::exact(most)));
         }
         let job = Taking {
             directory: &self.directory,
@@ -323,16 +324,6 @@ pub(super) fn value_files(plan: &Plan, directory: &Path) -> Vec<PathBuf> {
     plan.outputs.iter().filter_map(path).collect()
 }
 
-/// A number of bytes as people write limits.
-pub(super) fn bytes(count: u64) -> String {
-    for (shift, unit) in [(30, "GiB"), (20, "MiB"), (10, "KiB")] {
-        if count > 0 && count.trailing_zeros() >= shift {
-            return format!("{} {unit}", count >> shift);
-        }
-    }
-    format!("{count} bytes")
-}
-
 fn name_of(signal: i32) -> String {
     match Signal::try_from(signal) {
         Ok(signal) => signal.as_str().to_owned(),
@@ -349,14 +340,6 @@ const PATIENT_ROUNDS: u32 = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn limits_are_named_as_people_write_them() {
-        assert_eq!(bytes(64 << 20), "64 MiB");
-        assert_eq!(bytes(4 << 30), "4 GiB");
-        assert_eq!(bytes(1500), "1500 bytes");
-        assert_eq!(bytes(0), "0 bytes");
-    }
 
     #[test]
     fn a_wait_status_is_an_exit_or_a_signal() {

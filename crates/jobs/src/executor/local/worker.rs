@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use fishplate_contract::Placing;
 use fishplate_formats::disk::Free;
+use fishplate_formats::units;
 use nix::sys::signalfd::SignalFd;
 
 use super::cgroup::JobGroup;
@@ -23,7 +24,7 @@ use super::procfs::{ProcessId, Stat, boot, boot_millis, descendants, now_millis}
 use super::slot::{SLOT_SIZE, Slots};
 use super::spawn::{Environments, NotSpawned, Start, refusal_of, spawn};
 use super::wait::{Peek, Wait, await_child, block_signals, drain, peek, readable, reap_of};
-use super::ward::{Cause, Ward, bytes};
+use super::ward::{Cause, Ward};
 use crate::plan::{InputContent, InputFile, Plan, SuccessRules};
 use crate::workspace;
 
@@ -252,7 +253,7 @@ impl Worker<'_> {
         {
             return Err(Refusal::StorageFull(format!(
                 "{free} on the file system of the jobs, less than {} (disk_reserve)",
-                bytes(reserve)
+                units::exact(reserve)
             )));
         }
         if !plan.inputs.is_empty() || !plan.staged.is_empty() {

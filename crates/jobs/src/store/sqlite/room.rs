@@ -5,10 +5,10 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
+use fishplate_data::sqlite;
 use nix::fcntl::{FallocateFlags, fallocate};
 use rusqlite::Connection;
 
-use super::rows::unsigned;
 use crate::store::StoreError;
 
 /// Room that is kept for records to come when others have gone.
@@ -43,23 +43,13 @@ pub(super) fn keep(log: &Path, bytes: u64) -> io::Result<()> {
 /// Gives a few pages back, the log emptied into the database afterwards: it keeps its length, and with it
 /// the room that is kept for it. Tells whether there may be more, if there were so many `before`.
 pub(super) fn give_back_some(sql: &Connection, before: &mut u64) -> Result<bool, StoreError> {
-    let number = |pragma| sql.query_row(pragma, [], |row| row.get(0).map(unsigned));
-    let free = number("PRAGMA freelist_count")?;
+    let (free, bytes) = sqlite::free_pages(sql)?;
     // No fewer than before: somebody else takes as many as are given back.
-    if free.saturating_mul(number("PRAGMA page_size")?) <= SPARE_ROOM || free >= *before {
+    if bytes <= SPARE_ROOM || free >= *before {
         return Ok(false);
     }
     *before = free;
-    vacuum(sql)?;
-    sql.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+    sqlite::give_back(sql, GIVEN_BACK_AT_ONCE)?;
+    sqlite::empty_log(sql)?;
     Ok(true)
-}
-
-/// Gives some pages back.
-fn vacuum(connection: &Connection) -> rusqlite::Result<()> {
-    let some = format!("PRAGMA incremental_vacuum({GIVEN_BACK_AT_ONCE})");
-    let mut vacuum = connection.prepare_cached(&some)?;
-    let mut pages = vacuum.query([])?;
-    while pages.next()?.is_some() {}
-    Ok(())
 }

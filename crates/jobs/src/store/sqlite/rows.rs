@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use fishplate_contract::{JobId, JobState, Principal, Timestamp};
+use fishplate_data::sqlite;
 use rusqlite::Row;
 
 use crate::conclusion::Conclusion;
@@ -94,19 +95,11 @@ pub(super) fn unsigned(number: i64) -> u64 {
 
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
-        use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase, SystemIoFailure};
+        use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
         match error.sqlite_error_code() {
-            Some(DiskFull) => Self::Full,
+            _ if sqlite::is_full(&error) => Self::Full,
             Some(DatabaseCorrupt | NotADatabase) => Self::Damaged(Box::new(error)),
-            // A log that cannot grow shows as an IO error on some file systems.
-            Some(SystemIoFailure) if is_out_of_space(&error) => Self::Full,
             _ => Self::Storage(Box::new(error)),
         }
     }
-}
-
-fn is_out_of_space(error: &rusqlite::Error) -> bool {
-    use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE};
-    let codes = [SQLITE_IOERR_WRITE, SQLITE_IOERR_SHMSIZE];
-    error.sqlite_error().is_some_and(|error| codes.contains(&error.extended_code))
 }

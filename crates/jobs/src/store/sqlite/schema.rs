@@ -1,8 +1,5 @@
 //! The tables, and how those of earlier versions become them.
 
-use std::path::Path;
-
-use fishplate_formats::disk::Free;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::store::StoreError;
@@ -74,38 +71,9 @@ pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Sees to it that pages without content can be given back: so it is once the whole store was
-/// written anew. A disk without room for that is no reason not to open it; another time there may be.
-pub(super) fn make_shrinkable(connection: &Connection, path: &Path) -> Result<(), StoreError> {
-    const INCREMENTAL: i32 = 2;
-    let mode: i32 = connection.query_row("PRAGMA auto_vacuum", [], |row| row.get(0))?;
-    if mode == INCREMENTAL {
-        return Ok(());
-    }
-    let needed = std::fs::metadata(path).map_or(0, |metadata| metadata.len().saturating_mul(2));
-    let free = Free::at(path).map_or(u64::MAX, |free| free.bytes);
-    if free < needed {
-        tracing::warn!(needed, free, "the job store can't be made to shrink for want of room");
-        return Ok(());
-    }
-    connection.pragma_update(None, "auto_vacuum", INCREMENTAL)?;
-    let done = connection.execute_batch("VACUUM");
-    let empty_log = || connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-    match done.and_then(|()| empty_log()) {
-        // Another process is at work on it.
-        Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy) => {
-            Ok(())
-        }
-        done => match done.map_err(StoreError::from) {
-            Err(StoreError::Full) => Ok(()),
-            done => done,
-        },
-    }
-}
-
 /// A store as the first version made it, with one job that waits.
 #[cfg(test)]
-pub(in crate::store) fn make_first_schema(path: &Path) {
+pub(in crate::store) fn make_first_schema(path: &std::path::Path) {
     let connection = Connection::open(path).unwrap();
     connection.execute_batch(SCHEMA).unwrap();
     connection.pragma_update(None, "user_version", 1).unwrap();

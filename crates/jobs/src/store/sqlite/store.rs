@@ -3,22 +3,18 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use fishplate_contract::{Clock, SystemClock};
+use fishplate_data::sqlite;
 use rusqlite::Connection;
-use rusqlite::config::DbConfig;
 
 use super::room;
-use super::schema::{make_shrinkable, migrate};
+use super::schema::migrate;
 use super::sql::Sql;
 use crate::store::{Store, StoreError, Transaction};
 
-/// How long a transaction waits for another process's.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// Statements kept prepared a connection.
-const PREPARED: usize = 64;
+/// Bytes of the write-ahead log that are kept when it grew under load.
+const LOG_SIZE: u64 = 16 << 20;
 
 /// A store in one SQLite file.
 pub struct SqliteStore {
@@ -41,10 +37,10 @@ impl SqliteStore {
     /// # Errors
     /// If the file cannot be opened, is no such store, or was written by a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        let writer = connect(path)?;
-        make_shrinkable(&writer, path)?;
+        let writer = sqlite::open(path, LOG_SIZE)?;
+        sqlite::make_shrinkable(&writer, path)?;
         migrate(&writer)?;
-        let reader = connect(path)?;
+        let reader = sqlite::open(path, LOG_SIZE)?;
         reader.pragma_update(None, "query_only", true)?;
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");
@@ -71,19 +67,6 @@ impl SqliteStore {
             lock(&self.reader).query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
         if said == "ok" { Ok(()) } else { Err(StoreError::Damaged(said.into())) }
     }
-}
-
-fn connect(path: &Path) -> Result<Connection, StoreError> {
-    let connection = Connection::open(path)?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.set_prepared_statement_cache_capacity(PREPARED);
-    // A statement's plan does not depend on its values: else it is made anew at each binding.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "NORMAL")?;
-    // A write-ahead log that grew under load gives its space back.
-    connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
-    Ok(connection)
 }
 
 impl Store for SqliteStore {

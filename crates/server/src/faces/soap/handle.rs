@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, Principal};
+use fishplate_contract::{Fault, Principal, Results};
 use fishplate_jobs::engine::EphemeralJob;
 use fishplate_wire::{
     Head, Packed, Parcel, ReplyForm, Unpacker, bind, pack_reply, read, write_fault, write_reply,
@@ -67,8 +67,8 @@ where
     let form = form.unwrap_or_else(|| ReplyForm::of_head(head));
     let (mut status, envelope, fault, ephemeral) = match outcome {
         Ok((exposed, reply)) => {
-            let envelope = write_reply(&form, namespace, exposed, &reply.outputs, reply.job);
-            (200, envelope, None, reply.ephemeral)
+            let (Results { outputs, job }, ephemeral) = reply.into_fields();
+            (200, write_reply(&form, namespace, exposed, &outputs, job), None, ephemeral)
         }
         Err(fault) => {
             memory = Reserved::default();
