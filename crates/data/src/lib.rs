@@ -26,6 +26,9 @@ pub mod progress;
 pub mod resolve;
 pub mod session;
 pub mod settings;
+#[cfg(test)]
+#[path = "../../../tests/skipped.rs"]
+mod skipped;
 pub mod sqlite;
 pub mod transfer;
 
