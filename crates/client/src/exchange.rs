@@ -11,13 +11,12 @@ use fishplate_wire::{
 use http::{Request, Response, Uri, header};
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 
 use crate::body::SegmentBody;
 use crate::error::Error;
 use crate::meter::Meter;
 use crate::spool::Spool;
-use crate::transport::{Transport, no_soap};
+use crate::transport::{Received, Transport, no_soap};
 
 /// All that one try needs; nothing is used up by it.
 pub(crate) struct Exchange<'a> {
@@ -54,7 +53,7 @@ impl Exchange<'_> {
         self.receive(answer).await
     }
 
-    async fn receive(&self, answer: Response<Incoming>) -> Result<Reply, Error> {
+    async fn receive(&self, answer: Response<Received>) -> Result<Reply, Error> {
         let status = answer.status();
         let content_type = answer.headers().get(header::CONTENT_TYPE);
         let content_type = content_type
@@ -86,7 +85,7 @@ impl Exchange<'_> {
     async fn unpack(
         &self,
         content_type: &str,
-        mut body: Incoming,
+        mut body: Received,
         spool: &mut Spool,
     ) -> Result<fishplate_wire::Parcel, Unpacking> {
         let head = Head { content_type, ..Head::default() };

@@ -7,6 +7,7 @@
 //! - [`place`](mod@place): bringing one into a directory
 //! - [`backup`]: bringing all of it elsewhere
 //! - [`session`]: directories of files that jobs share
+//! - [`http`](mod@http): the one HTTP client
 //! - [`progress`]: how far a transfer is
 //! - [`sqlite`]: databases that processes share
 //! - [`settings`]: what the operator says of them
@@ -16,6 +17,7 @@
 
 pub mod backup;
 pub mod grant;
+pub mod http;
 pub mod lease;
 pub mod place;
 pub mod policy;
@@ -24,6 +26,9 @@ pub mod progress;
 pub mod resolve;
 pub mod session;
 pub mod settings;
+#[cfg(test)]
+#[path = "../../../tests/skipped.rs"]
+mod skipped;
 pub mod sqlite;
 pub mod transfer;
 

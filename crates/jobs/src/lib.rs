@@ -30,6 +30,9 @@ pub mod function;
 pub mod lost;
 pub mod plan;
 pub mod program;
+#[cfg(test)]
+#[path = "../../../tests/skipped.rs"]
+mod skipped;
 pub mod store;
 pub mod template;
 pub mod workspace;
