@@ -328,7 +328,8 @@ impl Service {
         };
         // A server that is not ours does not know our keys: there nothing is safe twice.
         // What comes by itself can't be sent twice.
-        let safe = safe && inner.description.ours && !arguments.iter().any(is_stream);
+        let safe =
+            safe && inner.description.ours && !arguments.iter().any(|it| it.value.is_stream());
         let retry = if safe { inner.settings.retry } else { Retry::NEVER };
         // On the heap, where it stays: what surrounds it is moved about.
         let asking = Box::pin(retrying(retry, &meter, || exchange.run()));
@@ -370,7 +371,7 @@ impl Service {
 
     fn packaging(&self, arguments: &[Argument]) -> Packaging {
         let is_large = |argument: &Argument| match &argument.value {
-            _ if is_stream(argument) => true,
+            value if value.is_stream() => true,
             Value::Data(Payload::Reference(_)) => false,
             Value::Data(payload) | Value::Array(Array { data: payload, .. }) => {
                 payload.len().is_some_and(|len| len > MTOM_THRESHOLD)
@@ -484,13 +485,6 @@ fn arranged(
         arranged.extend(mine.into_iter().map(|argument| argument.in_form_of(parameter)));
     }
     Ok(arranged)
-}
-
-fn is_stream(argument: &Argument) -> bool {
-    matches!(
-        &argument.value,
-        Value::Data(Payload::Stream(_)) | Value::Array(Array { data: Payload::Stream(_), .. })
-    )
 }
 
 /// The outputs, those of these names as streams.

@@ -69,6 +69,29 @@ pub enum Value {
     Record(Vec<Argument>),
 }
 
+impl Value {
+    /// The bytes of a file or of an array.
+    pub fn payload(&self) -> Option<&Payload> {
+        match self {
+            Self::Data(payload) | Self::Array(Array { data: payload, .. }) => Some(payload),
+            Self::Text(_) | Self::Record(_) => None,
+        }
+    }
+
+    /// The same, to be put elsewhere.
+    pub fn payload_mut(&mut self) -> Option<&mut Payload> {
+        match self {
+            Self::Data(payload) | Self::Array(Array { data: payload, .. }) => Some(payload),
+            Self::Text(_) | Self::Record(_) => None,
+        }
+    }
+
+    /// Its bytes are still on their way.
+    pub fn is_stream(&self) -> bool {
+        matches!(self.payload(), Some(Payload::Stream(_)))
+    }
+}
+
 /// What a caller may ask for beside the operation's arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallOptions {

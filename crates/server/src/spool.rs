@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use fishplate_contract::{Argument, Array, ByteStream, Fault, FaultCode, Held, Payload, Value};
+use fishplate_contract::{Argument, ByteStream, Fault, FaultCode, Held, Payload};
 use fishplate_data::stream::Reader;
 use fishplate_formats::disk::{self, Free};
 use fishplate_jobs::function::context::Scratch;
@@ -103,9 +103,8 @@ impl SpoolDirectory {
         mut values: Vec<Argument>,
     ) -> Result<Vec<Argument>, Fault> {
         for argument in &mut values {
-            if let Value::Data(payload) | Value::Array(Array { data: payload, .. }) =
-                &mut argument.value
-                && let Payload::Stream(stream) = &*payload
+            if let Some(payload) = argument.value.payload_mut()
+                && let Payload::Stream(stream) = payload
             {
                 let collected = self.collect(stream).await;
                 *payload = collected.map_err(|fault| match fault.parameter {

@@ -11,7 +11,7 @@ const PAGE: &str = "docs/reference/limits.md";
 const SERVER: [(&str, &str); 3] = [
     ("crates/wire/src/limits.rs", "WireLimits"),
     ("crates/server/src/settings.rs", "Settings"),
-    ("crates/jobs/src/engine/mod.rs", "Settings"),
+    ("crates/jobs/src/engine/settings.rs", "Settings"),
 ];
 /// Those of a job, which its service file sets.
 const JOB: (&str, &str) = ("crates/jobs/src/plan.rs", "JobLimits");

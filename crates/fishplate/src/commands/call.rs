@@ -33,7 +33,8 @@ const LARGEST_QUESTION: u64 = 256 << 10;
 ///   NAME=VALUE     the value of an input, to the letter
 ///   NAME:FILE      the content of FILE is the value of an input (its trimmed text for numbers
 ///                  and strings)
-///   NAME:-         what comes from standard input is the value of an input, sent as it comes
+///   NAME:-         what comes from standard input is the value of an input, sent as it
+///                  comes, and so once only: such a call is not tried again by itself
 ///   NAME@URL       the value of an input is at URL, and the server gets it from there
 ///   NAME@FILE      the server gets FILE from this command while it runs (see --offer)
 ///   NAME@session:FILE  the value of an input is FILE of the call's session

@@ -44,7 +44,8 @@ pub(crate) struct ServeArgs {
     /// Service files, and directories of them
     #[arg(value_name = "FILE|DIR")]
     files: Vec<PathBuf>,
-    /// Serve functions of Fishplate itself too: `matrix`, to measure calls with
+    /// Serve functions of Fishplate itself too: `matrix`, to measure calls with; `stream`, a file of any
+    /// length that is made while it is sent
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(builtin::NAMES))]
     builtin: Vec<String>,
     /// Where to listen; port 0 picks a free one

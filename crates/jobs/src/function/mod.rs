@@ -11,6 +11,20 @@
 //!     .quick();
 //! ```
 //!
+//! A function may read a file while it arrives, and give one while it makes it; either waits for the other:
+//!
+//! ```ignore
+//! .with(Entry::with_context("double", ["data"], ["twice"], |context: &Context, mut data: PayloadReader| {
+//!     context.stream(move |to| {
+//!         while let Some(chunk) = data.chunk()? {
+//!             to.push(chunk.clone())?;
+//!             to.push(chunk)?;
+//!         }
+//!         Ok(())
+//!     })
+//! }))
+//! ```
+//!
 //! Reading order:
 //!
 //! - [`Function`], [`Functions`]: a function, and a service of functions
@@ -39,6 +53,7 @@ use fishplate_contract::{Argument, Outcome};
 
 pub use array::{ArrayOf, Matrix, PackedArray};
 pub use context::{Context, ScratchFile};
+pub use fishplate_data::stream::Writer;
 pub use payload::PayloadReader;
 pub use service::{Entry, Functions};
 pub use signature::{Callable, CallableWithContext, Values};

@@ -225,7 +225,7 @@ impl Entry {
     }
 
     /// The same, but a call runs where its message was read, without a thread of its own: for what
-    /// takes microseconds and never waits.
+    /// takes microseconds and never waits. (A file that it reads while it arrives is waited for on a thread.)
     #[must_use]
     pub fn quick(mut self) -> Self {
         self.quick = true;

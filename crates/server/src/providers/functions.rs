@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fishplate_contract::{
-    Argument, Array, ByteStream, Call, Fault, FaultCode, Outcome, Payload, Service, Value,
-};
+use fishplate_contract::{Argument, Call, Fault, FaultCode, Outcome, Payload, Service};
 use fishplate_data::stream::keeping;
 use fishplate_jobs::function::context::Context;
 use fishplate_jobs::function::{self, Entry, Functions};
@@ -205,13 +203,13 @@ async fn run(
     let arguments = entry.accept(arguments)?;
     let most = host.settings.function_memory as u64;
     let mut context = Context::new(&host.scratch).with_most_in_memory(most);
-    if entry.is_quick() {
+    // One that reads while its caller sends waits, and takes as long as that: `body_rate` bounds it.
+    let reads = arguments.iter().any(|argument| argument.value.is_stream());
+    if entry.is_quick() && !reads {
         let outputs = entry.run(arguments, &context)?;
         hold(host, &outputs, memory).await?;
         return Ok(outputs);
     }
-    // One that reads while its caller sends takes as long as that: `body_rate` bounds it.
-    let reads = arguments.iter().any(|argument| is_stream(argument).is_some());
     let (limit, most) = match entry.most_time() {
         Some(most) => ("wall_time", most),
         None if reads => ("function_time", Duration::MAX),
@@ -249,18 +247,10 @@ async fn run(
     }
 }
 
-fn is_stream(argument: &Argument) -> Option<&ByteStream> {
-    match &argument.value {
-        Value::Data(Payload::Stream(stream))
-        | Value::Array(Array { data: Payload::Stream(stream), .. }) => Some(stream),
-        _ => None,
-    }
-}
-
 /// A function runs for as long as its output is being made.
 fn keep(output: &mut Argument, place: &Arc<OwnedSemaphorePermit>) -> Result<(), Fault> {
-    if let Value::Data(payload) | Value::Array(Array { data: payload, .. }) = &mut output.value
-        && let Payload::Stream(stream) = &*payload
+    if let Some(payload) = output.value.payload_mut()
+        && let Payload::Stream(stream) = payload
     {
         *payload = Payload::Stream(keeping(stream, Arc::clone(place))?);
     }

@@ -44,7 +44,8 @@ fn serve() -> (Server, Receiver<Told>) {
         })
     };
     let functions = Functions::new("streams", "urn:fishplate:streams")
-        .with(Entry::new("take", ["data"], ["length"], take))
+        // It waits for its caller, who must not hold up a thread of the runtime.
+        .with(Entry::new("take", ["data"], ["length"], take).quick())
         .with(Entry::with_context("endless", [], ["data"], endless))
         .with(Entry::with_context("broken", ["n"], ["data"], broken))
         .with(Entry::with_context("echo", ["data"], ["data"], echo));

@@ -7,7 +7,7 @@ use fishplate_data::stream::Writer;
 use super::super::{Context, Entry, Functions};
 
 /// Bytes that are made at once.
-const CHUNK: u64 = 64 << 10;
+const CHUNK: usize = 64 << 10;
 
 pub(super) fn service() -> Functions {
     Functions::new("stream", "urn:fishplate:stream")
@@ -34,16 +34,17 @@ pub(super) fn service() -> Functions {
 fn numbers(context: &Context, n: i64) -> Result<ByteStream, Fault> {
     let all = n.unsigned_abs();
     context.stream(move |to: &mut Writer| {
-        let starts = (0..all).step_by(CHUNK as usize);
-        starts.map(|at| chunk(at, (all - at).min(CHUNK))).try_for_each(|chunk| Ok(to.push(chunk)?))
+        let starts = (0..all).step_by(CHUNK);
+        starts.map(|at| chunk(at, all)).try_for_each(|chunk| Ok(to.push(chunk)?))
     })
 }
 
-/// So many bytes from this one on, which is the first of a number.
-fn chunk(at: u64, len: u64) -> Bytes {
-    let numbers = at / 8..(at + len).div_ceil(8);
+/// The bytes from this one on, which is the first of a number.
+fn chunk(at: u64, all: u64) -> Bytes {
+    let len = usize::try_from(all - at).unwrap_or(CHUNK).min(CHUNK);
+    let numbers = (at / 8..).take(len.div_ceil(8));
     let mut bytes: Vec<u8> = numbers.flat_map(u64::to_le_bytes).collect();
-    bytes.truncate(len as usize);
+    bytes.truncate(len);
     bytes.into()
 }
 
