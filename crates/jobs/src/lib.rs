@@ -32,6 +32,9 @@ pub mod lost;
 pub mod plan;
 pub mod process;
 pub mod program;
+#[cfg(test)]
+#[path = "../../../tests/skipped.rs"]
+mod skipped;
 pub mod store;
 pub mod template;
 pub mod workspace;

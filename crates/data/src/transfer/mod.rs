@@ -15,7 +15,6 @@ pub mod s3;
 pub(crate) mod servers;
 mod settings;
 mod source;
-pub(crate) mod trust;
 
 use std::fmt::Debug;
 use std::fs::File;

@@ -148,6 +148,8 @@ fn note_session(
 
 /// What a call asks for, as work for the engine.
 async fn work(host: &Host, service: &Hosted, mut call: Call) -> Result<NewWork, Fault> {
+    // A job's inputs are whole when it is accepted.
+    call.arguments = host.spool.collected(call.arguments).await?;
     service.provider.fetch(host, &mut call).await?;
     let mut fingerprint = 0;
     if call.options.key.is_some() {

@@ -53,6 +53,12 @@ impl Setup {
         self
     }
 
+    /// With these functions.
+    pub(crate) fn with_functions(mut self, functions: Functions) -> Self {
+        self.functions.push(functions);
+        self
+    }
+
     /// Why it can't be served.
     pub(crate) fn refused(self) -> AssemblyError {
         let runtime = Runtime::new().unwrap();
@@ -210,6 +216,18 @@ impl Connection {
             self.0.read_exact(&mut answer.body)?;
         }
         Ok(answer)
+    }
+
+    /// A second way to send on it, for another thread.
+    pub(crate) fn writer(&self) -> TcpStream {
+        self.0.get_ref().try_clone().unwrap()
+    }
+
+    /// So many bytes as they come, head and all; fewer if the connection ends.
+    pub(crate) fn read(&mut self, most: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.0.by_ref().take(most as u64).read_to_end(&mut bytes).unwrap();
+        bytes
     }
 
     fn chunks(&mut self, body: &mut Vec<u8>) -> io::Result<()> {

@@ -80,9 +80,10 @@ async fn data_is_fetched_at_once_and_then_the_job_runs() {
         let (engine, run) = run(engine);
         let accepted = engine.submit(mesh_and_grid()).await.unwrap();
         let job = accepted.job;
-        until("the mesh", async || {
+        until("the mesh, and the first byte of the grid", async || {
             let transfers = status(&engine, job).await.transfers;
-            transfers.len() == 2 && transfers[0].state == TransferState::Done
+            matches!(&transfers[..], [mesh, grid]
+                if mesh.state == TransferState::Done && grid.bytes == 1)
         })
         .await;
         let report = status(&engine, job).await;
