@@ -30,6 +30,7 @@ mod readers;
 mod references;
 mod restart;
 mod run;
+mod run_plan;
 mod server;
 mod sessions;
 #[path = "../../../../tests/skipped.rs"]
