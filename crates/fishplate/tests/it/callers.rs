@@ -136,7 +136,18 @@ async fn a_call_gives_what_its_program_wrote_and_leaves_nothing() {
         let large = caller.call("call", given("0", Value::Data(data)), none()).await.unwrap();
         assert!(result(&large) == bytes, "{kind}");
         assert!(fs::read(&file).unwrap() == bytes, "{kind}: the caller's file stays");
-        drop((small, large));
+        let pipe = bed.path(&format!("pipe {kind}"));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let writing = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::write(pipe, "streamed")
+        });
+        let data = file_input(&pipe).await.unwrap();
+        assert!(matches!(data, Payload::Stream(_)), "{data:?}");
+        let streamed = caller.call("call", given("0", Value::Data(data)), none()).await.unwrap();
+        assert_eq!(result(&streamed), b"streamed", "{kind}");
+        writing.join().unwrap().unwrap();
+        drop((small, large, streamed));
         until("the jobs are gone", || bed.jobs() == 0).await;
     }
 }
