@@ -41,9 +41,9 @@ pub enum AssemblyError {
     /// The data directory cannot be used.
     #[error("cannot use the data directory {}", path.display())]
     Data {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// The data directory belongs to somebody else.
@@ -52,7 +52,7 @@ pub enum AssemblyError {
         path.display()
     )]
     Owner {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
         /// Whose it is.
         owner: u32,
@@ -62,7 +62,7 @@ pub enum AssemblyError {
     Store {
         /// Its file.
         path: PathBuf,
-        /// Why.
+        /// What the store said.
         source: StoreError,
     },
     /// The pool cannot be opened.
@@ -70,7 +70,7 @@ pub enum AssemblyError {
     Pool {
         /// Its directory.
         path: PathBuf,
-        /// Why.
+        /// What the pool said.
         source: PoolError,
     },
     /// The settings of transfers are not usable.
@@ -91,9 +91,9 @@ pub enum AssemblyError {
     /// A service cannot be loaded.
     #[error("cannot load service {name}")]
     Service {
-        /// Which.
+        /// Name of the service.
         name: String,
-        /// Why.
+        /// What is wrong with its environment.
         source: EnvironmentError,
     },
 }

@@ -79,7 +79,7 @@ pub struct Accepted {
 /// A job that has ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// How.
+    /// How it ended, and its outcome.
     pub conclusion: Arc<Conclusion>,
     /// Its record and its files are still there.
     pub kept: bool,

@@ -195,7 +195,7 @@ pub struct NewJob {
 /// What came of submitting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Submission {
-    /// Accepted.
+    /// A new job was accepted.
     Accepted,
     /// The same key was used before, with the same arguments: this is its job.
     Existing(JobId),
@@ -210,7 +210,7 @@ pub enum Submission {
 pub struct ClaimRequest {
     /// Who claims.
     pub holder: String,
-    /// Now.
+    /// The time at this moment, by the wall clock.
     pub now: Timestamp,
     /// For how long.
     pub lease: Duration,
@@ -229,7 +229,7 @@ pub struct ClaimRequest {
 pub struct FetchRequest {
     /// Who claims.
     pub holder: String,
-    /// Now.
+    /// The time at this moment, by the wall clock.
     pub now: Timestamp,
     /// For how long.
     pub lease: Duration,
@@ -309,7 +309,7 @@ pub struct Claim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Fenced {
-    /// It was.
+    /// The fence still held, and it was written.
     Accepted,
     /// The claim is not ours any more, or the job is gone; nothing was written.
     Stale,
