@@ -3,7 +3,7 @@
 use std::error::Error as _;
 
 use fishplate_client::Error;
-use fishplate_contract::{Fault, FaultCode};
+use fishplate_contract::{CallError, Fault, FaultCode};
 use fishplate_data::transfer::TransferError;
 use pyo3::PyTypeInfo;
 use pyo3::exceptions::PyOSError;
@@ -14,8 +14,21 @@ use pyo3::types::PyDict;
 const EXCEPTIONS: &str = "fishplate.errors";
 
 /// The exception for an error; if the Python half cannot make it, why not.
-pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
-    let made = match error {
+pub(crate) fn raised(py: Python<'_>, error: CallError) -> PyErr {
+    let fault = error.fault().cloned();
+    let made = match (error.into_source().downcast::<Error>(), fault) {
+        (Ok(error), _) => of_client(py, &error),
+        (Err(_), Some(fault)) => fault_as_exception(py, &fault),
+        (Err(other), None) => {
+            let fault = Fault::new(FaultCode::Internal, other.to_string());
+            fault_as_exception(py, &fault)
+        }
+    };
+    made.map_or_else(|failure| failure, PyErr::from_value)
+}
+
+fn of_client<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+    match error {
         Error::Fault(fault) => fault_as_exception(py, fault),
         // What a server would say in our place.
         Error::DataMismatch { .. } => {
@@ -23,8 +36,7 @@ pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
         }
         Error::Transfer(transfer) => fault_as_exception(py, &of_transfer(transfer)),
         other => error_as_exception(py, other),
-    };
-    made.map_or_else(|failure| failure, PyErr::from_value)
+    }
 }
 
 fn of_transfer(error: &TransferError) -> Fault {

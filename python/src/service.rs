@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fishplate_client::{JobFilter, LogStream, Options, Packaging, Settings};
-use fishplate_contract::{JobId, JobState, OutputChoice, OutputForm, SessionId};
+use fishplate_client::{Meter, Options, Packaging, Settings};
+use fishplate_contract::{
+    CallOptions, Caller, JobFilter, JobId, JobState, LogStream, OutputChoice, OutputForm, SessionId,
+};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -103,10 +105,9 @@ impl Service {
         outputs: Vec<Choice>,
         timeout: Option<f64>,
     ) -> PyResult<Task> {
-        let (service, arguments) = (self.client.clone(), arguments(given)?);
-        let options = options(key, session, outputs, timeout)?;
-        let meter = options.meter.clone().unwrap_or_default();
-        let calling = async move { service.call(&operation, arguments, &options).await };
+        let (arguments, options) = (arguments(given)?, options(key, session, outputs)?);
+        let (meter, caller) = self.caller(timeout)?;
+        let calling = async move { caller.call(&operation, arguments, options).await };
         Ok(Task::of(counted(meter, calling), reply))
     }
 
@@ -121,10 +122,9 @@ impl Service {
         outputs: Vec<Choice>,
         timeout: Option<f64>,
     ) -> PyResult<Task> {
-        let (service, arguments) = (self.client.clone(), arguments(given)?);
-        let options = options(key, session, outputs, timeout)?;
-        let meter = options.meter.clone().unwrap_or_default();
-        let spawning = async move { service.spawn(&operation, arguments, &options).await };
+        let (arguments, options) = (arguments(given)?, options(key, session, outputs)?);
+        let (meter, caller) = self.caller(timeout)?;
+        let spawning = async move { caller.spawn(&operation, arguments, options).await };
         Ok(Task::of(counted(meter, spawning), |py, job| text(py, &job.to_string())))
     }
 
@@ -137,25 +137,24 @@ impl Service {
         outputs: Vec<Choice>,
         timeout: Option<f64>,
     ) -> PyResult<Task> {
-        let (service, job) = (self.client.clone(), job_id(job)?);
-        let options = options(None, None, outputs, timeout)?;
-        let meter = options.meter.clone().unwrap_or_default();
-        let asking = async move { service.results(&operation, job, &options).await };
+        let (job, outputs) = (job_id(job)?, choices(outputs)?);
+        let (meter, caller) = self.caller(timeout)?;
+        let asking = async move { caller.results(&operation, job, outputs).await };
         Ok(Task::of(counted(meter, asking), reply))
     }
 
     /// All there is to tell of a job.
     fn status(&self, job: &str) -> PyResult<Task> {
-        let (service, job) = (self.client.clone(), job_id(job)?);
-        Ok(Task::of(async move { service.status(job).await }, |py, report| {
+        let ((_, caller), job) = (self.caller(None)?, job_id(job)?);
+        Ok(Task::of(async move { caller.status(job).await }, |py, report| {
             Ok(told(py, &report)?.into_any().unbind())
         }))
     }
 
     /// Ends a job: its state now, and what was done.
     fn kill(&self, job: &str) -> PyResult<Task> {
-        let (service, job) = (self.client.clone(), job_id(job)?);
-        Ok(Task::of(async move { service.kill(job).await }, |py, killed| {
+        let ((_, caller), job) = (self.caller(None)?, job_id(job)?);
+        Ok(Task::of(async move { caller.kill(job).await }, |py, killed| {
             Ok((killed.state.name(), killed.message).into_pyobject(py)?.into_any().unbind())
         }))
     }
@@ -163,9 +162,9 @@ impl Service {
     /// What a job's program wrote from a byte on: the text, the next offset, whether it was all.
     #[pyo3(signature = (job, *, stderr=false, offset=0))]
     fn log(&self, job: &str, stderr: bool, offset: u64) -> PyResult<Task> {
-        let (service, job) = (self.client.clone(), job_id(job)?);
+        let ((_, caller), job) = (self.caller(None)?, job_id(job)?);
         let stream = if stderr { LogStream::Stderr } else { LogStream::Stdout };
-        Ok(Task::of(async move { service.log(job, stream, offset).await }, |py, page| {
+        Ok(Task::of(async move { caller.log(job, stream, offset).await }, |py, page| {
             Ok((page.text, page.next, page.end).into_pyobject(py)?.into_any().unbind())
         }))
     }
@@ -181,8 +180,8 @@ impl Service {
             limit,
             after: after.map(job_id).transpose()?,
         };
-        let service = self.client.clone();
-        Ok(Task::of(async move { service.jobs(&filter).await }, |py, page| {
+        let (_, caller) = self.caller(None)?;
+        Ok(Task::of(async move { caller.jobs(filter).await }, |py, page| {
             let jobs = PyList::empty(py);
             for report in &page.jobs {
                 jobs.append(told(py, report)?)?;
@@ -193,8 +192,18 @@ impl Service {
 
     /// Forgets an ended job.
     fn remove(&self, job: &str) -> PyResult<Task> {
-        let (service, job) = (self.client.clone(), job_id(job)?);
-        Ok(Task::of(async move { service.remove(job).await }, |py, ()| Ok(py.None())))
+        let ((_, caller), job) = (self.caller(None)?, job_id(job)?);
+        Ok(Task::of(async move { caller.remove(job).await }, |py, ()| Ok(py.None())))
+    }
+}
+
+impl Service {
+    /// Whoever calls it, within so many seconds, and what counts the bytes of it.
+    fn caller(&self, timeout: Option<f64>) -> PyResult<(Arc<Meter>, impl Caller + use<>)> {
+        let meter = Arc::<Meter>::default();
+        let timeout = duration(timeout)?;
+        let options = Options { meter: Some(Arc::clone(&meter)), timeout, ..Options::default() };
+        Ok((meter, self.client.with(options)))
     }
 }
 
@@ -223,14 +232,15 @@ fn options(
     key: Option<String>,
     session: Option<&str>,
     outputs: Vec<Choice>,
-    timeout: Option<f64>,
-) -> PyResult<Options> {
+) -> PyResult<CallOptions> {
     let session: Option<SessionId> = session
         .map(|id| id.parse().map_err(|_| PyValueError::new_err(format!("{id:?} is no session"))))
         .transpose()?;
-    let outputs = outputs.into_iter().map(choice).collect::<PyResult<Vec<_>>>()?;
-    let meter = Some(Arc::default());
-    Ok(Options { key, session, outputs, meter, timeout: duration(timeout)?, spool_dir: None })
+    Ok(CallOptions { key, session, outputs: choices(outputs)? })
+}
+
+fn choices(outputs: Vec<Choice>) -> PyResult<Vec<OutputChoice>> {
+    outputs.into_iter().map(choice).collect()
 }
 
 fn choice((name, form, to): Choice) -> PyResult<OutputChoice> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
-use fishplate_client::Error;
+use fishplate_contract::CallError;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tokio::runtime::Runtime;
@@ -33,7 +33,7 @@ fn runtime() -> PyResult<&'static Runtime> {
 /// What becomes a Python object once the interpreter is ours again.
 pub(crate) type Made = Box<dyn FnOnce(Python<'_>) -> PyResult<Py<PyAny>> + Send>;
 
-type Work = Pin<Box<dyn Future<Output = Result<Made, Error>> + Send>>;
+type Work = Pin<Box<dyn Future<Output = Result<Made, CallError>> + Send>>;
 
 #[expect(clippy::expect_used, reason = "without threads there is nothing to be done")]
 static RUNTIME: LazyLock<&'static Runtime> = LazyLock::new(|| {
@@ -58,12 +58,12 @@ pub(crate) struct Task {
 
 impl Task {
     /// Work whose answer is made into a Python object by `make`.
-    pub(crate) fn of<T: Send + 'static>(
-        work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    pub(crate) fn of<T: Send + 'static, E: Into<CallError>>(
+        work: impl Future<Output = Result<T, E>> + Send + 'static,
         make: impl FnOnce(Python<'_>, T) -> PyResult<Py<PyAny>> + Send + 'static,
     ) -> Self {
         let work = async move {
-            let done = work.await?;
+            let done = work.await.map_err(Into::into)?;
             Ok(Box::new(move |py: Python<'_>| make(py, done)) as Made)
         };
         Self { work: Mutex::new(Some(Box::pin(work))) }
@@ -88,7 +88,7 @@ impl Task {
             });
             match turn {
                 Ok(Ok(Ok(made))) => return made(py),
-                Ok(Ok(Err(error))) => return Err(raised(py, &error)),
+                Ok(Ok(Err(error))) => return Err(raised(py, error)),
                 Ok(Err(broken)) => return Err(PyRuntimeError::new_err(broken.to_string())),
                 Err(_not_yet) => py
                     .check_signals()
@@ -105,7 +105,7 @@ impl Task {
         let awaited = pyo3_async_runtimes::tokio::future_into_py(py, async move {
             match work.await {
                 Ok(made) => Python::attach(made),
-                Err(error) => Err(Python::attach(|py| raised(py, &error))),
+                Err(error) => Err(Python::attach(|py| raised(py, error))),
             }
         })?;
         Ok(awaited.call_method0("__await__")?.unbind())

@@ -1,7 +1,6 @@
 //! Arguments from Python and outputs to Python: a text, a payload or an array each.
 
-use fishplate_client::Reply;
-use fishplate_contract::{Argument, Value};
+use fishplate_contract::{Argument, Results, Value};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -33,7 +32,7 @@ fn of(value: &Bound<'_, PyAny>) -> PyResult<Value> {
 }
 
 /// What Python gets: the outputs, and the job behind them if there is one that stays.
-pub(crate) fn reply(py: Python<'_>, reply: Reply) -> PyResult<Py<PyAny>> {
+pub(crate) fn reply(py: Python<'_>, reply: Results) -> PyResult<Py<PyAny>> {
     let outputs = outputs(py, reply.outputs)?;
     let job = reply.job.map(|job| job.to_string());
     Ok((outputs, job).into_pyobject(py)?.into_any().unbind())

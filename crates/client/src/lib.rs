@@ -28,7 +28,8 @@
 //! - [`error`]: what can go wrong between us and a service
 //! - [`settings`]: how to reach a service, and options of one exchange
 //! - [`service`]: the service and its verbs
-//! - [`report`]: what the verbs on jobs answer
+//! - `caller`: the service as a [`Caller`](fishplate_contract::Caller)
+//! - `report`: what the verbs on jobs answer
 //! - [`input`], [`save`](mod@save): values from files and into files
 //! - [`array`], [`directory`]: arrays and directories from files and into files
 //! - [`arguments`]: the words of a call, as people write them; [`deliver`](mod@deliver): its outputs to
@@ -42,6 +43,7 @@
 pub mod arguments;
 pub mod array;
 mod body;
+mod caller;
 pub mod data;
 pub mod deliver;
 pub mod directory;
@@ -51,7 +53,7 @@ pub mod input;
 pub mod listing;
 mod location;
 pub mod meter;
-pub mod report;
+mod report;
 mod retry;
 pub mod save;
 pub mod service;
@@ -61,11 +63,11 @@ mod spool;
 mod transport;
 
 pub use error::Error;
+pub use fishplate_contract::{JobFilter, JobPage, Killed, LogPage, LogStream};
 pub use fishplate_wire::wsdl::Description;
 pub use fishplate_wire::{ArrayForm, Packaging, Reply, SoapVersion};
 pub use input::file_input;
 pub use meter::Meter;
-pub use report::{JobFilter, JobPage, Killed, LogPage, LogStream};
 pub use save::save;
 pub use service::{Service, new_key};
 pub use session::{OpenSession, Session, SessionFile, Sessions};

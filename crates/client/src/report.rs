@@ -1,69 +1,9 @@
 //! What the verbs on jobs answer.
 
 use fishplate_contract::{
-    Argument, JobId, JobReport, JobState, Placing, Timestamp, Transfer, TransferState, Usage,
-    Value, lexical,
+    Argument, JobId, JobPage, JobReport, JobState, Placing, Timestamp, Transfer, TransferState,
+    Usage, Value, lexical,
 };
-
-/// What `kill` did.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Killed {
-    /// The job's state now.
-    pub state: JobState,
-    /// What was done, and how.
-    pub message: String,
-}
-
-/// A stream of a job's program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogStream {
-    /// Standard output.
-    #[default]
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
-
-impl LogStream {
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-        }
-    }
-}
-
-/// A piece of a log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogPage {
-    /// The bytes as UTF-8; what is not is replaced.
-    pub text: String,
-    /// The offset to ask for next, in bytes.
-    pub next: u64,
-    /// The job has ended and this was the rest.
-    pub end: bool,
-}
-
-/// Which jobs are wanted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobFilter {
-    /// Only those in this state.
-    pub state: Option<JobState>,
-    /// How many at the most; the server's default is 100.
-    pub limit: Option<u32>,
-    /// The last job of the page before.
-    pub after: Option<JobId>,
-}
-
-/// Some of the caller's jobs, newest first.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JobPage {
-    /// The jobs.
-    pub jobs: Vec<JobReport>,
-    /// There are more after these.
-    pub more: bool,
-}
 
 /// The fields of an answer or a record. Errors are sentences for [`crate::Error::BadAnswer`].
 pub(crate) struct Fields<'a>(pub(crate) &'a [Argument]);

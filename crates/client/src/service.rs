@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use fishplate_contract::lexical::closest;
 use fishplate_contract::{
-    Argument, Array, CallOptions, JobId, JobReport, JobState, Parameter, Payload, Value, Verb,
+    Argument, Array, CallOptions, JobFilter, JobId, JobPage, JobReport, JobState, Killed, LogPage,
+    LogStream, Parameter, Payload, Value, Verb,
 };
 use fishplate_wire::wsdl::{self, DescribedOperation, Description};
 use fishplate_wire::{
@@ -19,7 +19,7 @@ use http::Uri;
 use crate::error::Error;
 use crate::exchange::Exchange;
 use crate::location;
-use crate::report::{Fields, JobFilter, JobPage, Killed, LogPage, LogStream};
+use crate::report::Fields;
 use crate::retry::retrying;
 use crate::settings::{MTOM_THRESHOLD, Options, Retry, Settings};
 use crate::transport::Transport;
@@ -231,18 +231,8 @@ impl Service {
     /// # Errors
     /// See [`Error`].
     pub async fn jobs(&self, filter: &JobFilter) -> Result<JobPage, Error> {
-        let mut arguments = Vec::new();
-        if let Some(state) = filter.state {
-            arguments.push(Argument::text("state", state.name()));
-        }
-        if let Some(limit) = filter.limit {
-            arguments.push(Argument::text("limit", limit.to_string()));
-        }
-        if let Some(after) = filter.after {
-            arguments.push(Argument::text("after", after.to_string()));
-        }
         let service = &self.inner.description.name;
-        self.verb(Verb::Jobs, arguments, |fields| fields.page(service)).await
+        self.verb(Verb::Jobs, filter.arguments(), |fields| fields.page(service)).await
     }
 
     /// Forgets an ended job and frees its space.
@@ -483,19 +473,9 @@ fn arranged(
             let name = parameter.name.clone();
             return Err(Error::RepeatedParameter { operation: operation(), name });
         }
-        arranged.extend(mine.into_iter().map(|argument| in_its_form(parameter, argument)));
+        arranged.extend(mine.into_iter().map(|argument| argument.in_form_of(parameter)));
     }
     Ok(arranged)
-}
-
-/// A text for a file input is its bytes.
-fn in_its_form(parameter: &Parameter, mut argument: Argument) -> Argument {
-    if parameter.data_type.is_binary()
-        && let Value::Text(text) = &mut argument.value
-    {
-        argument.value = Value::Data(Payload::Inline(Bytes::from(std::mem::take(text))));
-    }
-    argument
 }
 
 /// Sleeps between questions that become rarer, from 0.05 s to 5 s.

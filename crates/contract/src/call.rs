@@ -4,6 +4,7 @@
 use crate::array::Array;
 use crate::fault::Fault;
 use crate::payload::Payload;
+use crate::service::Parameter;
 use crate::session::SessionId;
 
 /// A request to run one operation of one service.
@@ -36,6 +37,17 @@ impl Argument {
     /// A value of a parameter that stands once.
     pub fn new(name: impl Into<String>, value: Value) -> Self {
         Self { name: name.into(), label: None, value }
+    }
+
+    /// The same in the form that its parameter has: a text for a file is its bytes.
+    #[must_use]
+    pub fn in_form_of(mut self, parameter: &Parameter) -> Self {
+        if parameter.data_type.is_binary()
+            && let Value::Text(text) = &mut self.value
+        {
+            self.value = Value::Data(Payload::Inline(std::mem::take(text).into()));
+        }
+        self
     }
 
     /// A value as text.

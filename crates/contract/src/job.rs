@@ -1,5 +1,6 @@
 //! Identity, states and reports of jobs.
 
+use crate::call::Argument;
 use crate::clock::Timestamp;
 use crate::id::hex_id;
 use crate::transfer::Transfer;
@@ -107,4 +108,77 @@ pub struct JobReport {
     pub ended_by: String,
     /// Data that came or went by reference, in the order of the parameters.
     pub transfers: Vec<Transfer>,
+}
+
+/// What `kill` did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Killed {
+    /// The job's state now.
+    pub state: JobState,
+    /// What was done, and how.
+    pub message: String,
+}
+
+/// A stream of a job's program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogStream {
+    /// Standard output.
+    #[default]
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl LogStream {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// A piece of a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogPage {
+    /// The bytes as UTF-8; what is not is replaced.
+    pub text: String,
+    /// The offset to ask for next, in bytes.
+    pub next: u64,
+    /// The job has ended and this was the rest.
+    pub end: bool,
+}
+
+/// Which jobs are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobFilter {
+    /// Only those in this state.
+    pub state: Option<JobState>,
+    /// How many at the most; the server's default is 100.
+    pub limit: Option<u32>,
+    /// The last job of the page before.
+    pub after: Option<JobId>,
+}
+
+impl JobFilter {
+    /// The same as the arguments of the verb `jobs`.
+    pub fn arguments(&self) -> Vec<Argument> {
+        let told = [
+            ("state", self.state.map(|state| state.name().to_owned())),
+            ("limit", self.limit.map(|limit| limit.to_string())),
+            ("after", self.after.map(|after| after.to_string())),
+        ];
+        let told = told.into_iter().filter_map(|(name, text)| Some((name, text?)));
+        told.map(|(name, text)| Argument::text(name, text)).collect()
+    }
+}
+
+/// Some of the caller's jobs, newest first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobPage {
+    /// The jobs.
+    pub jobs: Vec<JobReport>,
+    /// There are more after these.
+    pub more: bool,
 }

@@ -7,6 +7,7 @@
 //! - [`lexical`]: which texts a data type takes (XSD part 2), and what a parameter refuses
 //! - [`payload`]: data by handle: inline, spooled, or a reference; [`digest`]: what verifies it
 //! - [`call`]: one call, its options and its outcome
+//! - [`caller`]: whoever can call a service, near or far
 //! - [`dimensions`]: lengths of arrays that have to agree
 //! - [`interface`]: the verbs a service exposes on every face, with their signatures
 //! - [`fault`]: what went wrong, who is to blame, and what to do
@@ -16,6 +17,7 @@
 
 pub mod array;
 pub mod call;
+pub mod caller;
 pub mod clock;
 pub mod digest;
 pub mod dimensions;
@@ -32,11 +34,12 @@ pub mod transfer;
 
 pub use array::{Array, ArrayType, Dimension, Element};
 pub use call::{Argument, Call, CallOptions, Outcome, OutputChoice, OutputForm, Principal, Value};
+pub use caller::{CallError, Caller, Calling, Progress, Results};
 pub use clock::{Clock, SystemClock, Timestamp};
 pub use digest::Digest;
 pub use fault::{Blame, Fault, FaultCode, LimitHit};
 pub use interface::{Exposed, Interface, Verb};
-pub use job::{JobId, JobReport, JobState, Usage};
+pub use job::{JobFilter, JobId, JobPage, JobReport, JobState, Killed, LogPage, LogStream, Usage};
 pub use payload::{DataRef, Held, Payload};
 pub use service::{DataType, Operation, Parameter, Service, Signature};
 pub use session::SessionId;

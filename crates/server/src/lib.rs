@@ -13,6 +13,7 @@
 //! - [`http`]: connections, bodies and their limits
 //! - [`status`]: which HTTP status goes with a fault, in each protocol
 //! - [`faces`]: SOAP, pages for people, metrics; each enters at a call and leaves at an outcome
+//! - [`caller`]: a service as whoever is in this process calls it
 //! - [`assembly`]: the only place that joins the rooms
 //! - [`backup`]: a data directory in another place, and back
 //! - [`worker`]: processes of this same program that a server starts
@@ -20,6 +21,7 @@
 
 pub mod assembly;
 pub mod backup;
+pub mod caller;
 pub mod cgi;
 pub mod data;
 pub mod dispatch;

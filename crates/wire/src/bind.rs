@@ -8,6 +8,7 @@ use fishplate_contract::{
 use crate::detail;
 use crate::envelope::{Body, Child, Content, HeaderBlock, Numbers, SoapFault};
 use crate::headers::{options, outputs};
+use crate::name::QName;
 use crate::unpack::Parcel;
 
 /// The arguments among these parameters, in the caller's order. Scalars stay text; their values
@@ -22,9 +23,46 @@ pub fn bind(
     children: Vec<Child>,
 ) -> Result<Vec<Argument>, Fault> {
     if let Some(child) = children.iter().find(|child| is_unexpected(child)) {
-        return Err(unexpected(operation, parameters, child));
+        return Err(unexpected(operation, parameters, &child.name));
     }
-    let arguments = arguments(parameters, children)?;
+    complete(operation, parameters, arguments(parameters, children)?)
+}
+
+/// The arguments of a call that came as such: each of a parameter, and none twice unless it may be; in
+/// the form that its parameter has.
+///
+/// # Errors
+/// As [`bind`].
+pub fn accept(
+    operation: &str,
+    parameters: &[Parameter],
+    arguments: Vec<Argument>,
+) -> Result<Vec<Argument>, Fault> {
+    let mut accepted: Vec<Argument> = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        let Some(parameter) = parameters.iter().find(|known| known.name == argument.name) else {
+            return Err(unexpected(operation, parameters, &QName::new("", argument.name)));
+        };
+        if !parameter.repeated && accepted.iter().any(|other| other.name == argument.name) {
+            return Err(twice(&parameter.name));
+        }
+        accepted.push(argument.in_form_of(parameter));
+    }
+    complete(operation, parameters, accepted)
+}
+
+/// The fault of a parameter that stands twice, though it may not.
+pub(crate) fn twice(parameter: &str) -> Fault {
+    let message = format!("parameter {parameter} stands twice");
+    Fault::new(FaultCode::UnexpectedParameter, message).parameter(parameter)
+}
+
+/// The same arguments, if none is missing and their dimensions agree.
+fn complete(
+    operation: &str,
+    parameters: &[Parameter],
+    arguments: Vec<Argument>,
+) -> Result<Vec<Argument>, Fault> {
     dimensions::check(parameters, &arguments)?;
     match missing(parameters, &arguments) {
         None => Ok(arguments),
@@ -47,8 +85,7 @@ fn is_unexpected(child: &Child) -> bool {
     }
 }
 
-fn unexpected(operation: &str, parameters: &[Parameter], child: &Child) -> Fault {
-    let name = &child.name.local;
+fn unexpected(operation: &str, parameters: &[Parameter], name: &QName) -> Fault {
     let takes = match parameters {
         [] => "it takes none".to_owned(),
         some => {
@@ -57,13 +94,13 @@ fn unexpected(operation: &str, parameters: &[Parameter], child: &Child) -> Fault
         }
     };
     let known = parameters.iter().map(|parameter| parameter.name.as_str());
-    let hint = lexical::closest(name, known).map(|near| format!("; did you mean {near}?"));
+    let hint = lexical::closest(&name.local, known).map(|near| format!("; did you mean {near}?"));
     let message = format!(
         "operation {operation} has no parameter {}: {takes}{}",
-        lexical::shortened(&child.name.to_string()),
+        lexical::shortened(&name.to_string()),
         hint.unwrap_or_default()
     );
-    Fault::new(FaultCode::UnexpectedParameter, message).parameter(&**name)
+    Fault::new(FaultCode::UnexpectedParameter, message).parameter(&*name.local)
 }
 
 /// Values of parameters; what is nil or none of them is left out.
@@ -211,7 +248,6 @@ fn fault_of(fault: &SoapFault, headers: &[HeaderBlock]) -> Fault {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::name::QName;
 
     fn child(name: &str, content: Content) -> Child {
         Child { name: QName::new("urn:t", name), label: None, content }

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use fishplate_benches::driver::{Client, Operation, drive};
 use fishplate_benches::matrix;
 use fishplate_client::{ArrayForm, Options, Packaging, Service, Settings};
-use fishplate_contract::{Argument, Array, Element, Exposed, Held, Payload, Value};
+use fishplate_contract::{
+    Argument, Array, CallOptions, Caller, Element, Exposed, Held, Payload, Value,
+};
 use fishplate_wire::{
     Expected, Head, Outgoing, Packed, QName, ReplyForm, SpoolSink, Step, Unpacker, WireLimits,
     bind_reply, pack, write_reply,
@@ -44,7 +46,7 @@ struct Matrices {
     runtime: Runtime,
     settings: Settings,
     /// With the address that it was asked for under.
-    service: Option<(String, Service)>,
+    service: Option<(String, Service, Box<dyn Caller>)>,
     argument: Option<(usize, Value)>,
     /// An answer as it came.
     kept: Option<Kept>,
@@ -66,11 +68,13 @@ impl Client for Matrices {
         n: usize,
         numbers: &[f32],
     ) -> anyhow::Result<()> {
-        if self.service.as_ref().is_none_or(|(of, _)| of != url) {
+        if self.service.as_ref().is_none_or(|(of, ..)| of != url) {
             // The address that was asked for, which may be that of a relay that counts bytes.
             let settings = Settings { address: Some(url.to_owned()), ..self.settings.clone() };
             let connecting = Service::connect_with(url, settings);
-            self.service = Some((url.to_owned(), self.runtime.block_on(connecting)?));
+            let service = self.runtime.block_on(connecting)?;
+            let caller = Box::new(service.with(Options::default()));
+            self.service = Some((url.to_owned(), service, caller));
         }
         if self.argument.as_ref().is_none_or(|(of, _)| *of != n) {
             self.argument = Some((n, Value::Array(array(n, matrix::bytes(numbers).into()))));
@@ -91,7 +95,7 @@ impl Client for Matrices {
         if let Some(kept) = &self.kept {
             return numbers_of(&self.parsed(kept)?, n);
         }
-        let (_, service) = self.service.as_ref().context("not prepared")?;
+        let (.., caller) = self.service.as_ref().context("not prepared")?;
         let (name, argument) = match operation {
             Operation::GetMatrix => ("getMatrix", Argument::text("n", n.to_string())),
             _ => {
@@ -99,9 +103,8 @@ impl Client for Matrices {
                 ("echo", Argument::new("matrix", matrix.clone()))
             }
         };
-        let options = Options::default();
-        let reply = self.runtime.block_on(service.call(name, vec![argument], &options))?;
-        numbers_of(&payload(reply.outputs)?, n)
+        let calling = caller.call(name, vec![argument], CallOptions::default());
+        numbers_of(&payload(self.runtime.block_on(calling)?.outputs)?, n)
     }
 
     fn equal(&self, answer: &Vec<f32>, numbers: &[f32]) -> bool {
@@ -114,7 +117,7 @@ impl Client for Matrices {
 
 impl Matrices {
     fn exposed(&self) -> anyhow::Result<&Exposed> {
-        let (_, service) = self.service.as_ref().context("not prepared")?;
+        let (_, service, _) = self.service.as_ref().context("not prepared")?;
         Ok(&service.operation("getMatrix")?.exposed)
     }
 

@@ -11,9 +11,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::reactor::{Effect, End, Event, Live, Reactor};
-use super::{Ended, Engine, Shared, holder, judge, lock, record};
+use super::submit::Ended;
+use super::{Engine, Shared, holder, judge, lock, record};
 use crate::conclusion::Conclusion;
-use crate::executor::{self, ArrayBytes, Handle, OutputContent};
+use crate::executor::{self, Handle};
 use crate::plan::Plan;
 use crate::store::{Backlog, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest};
 use crate::workspace;
@@ -551,30 +552,6 @@ impl Shared {
                 }
             }
         }
-    }
-
-    /// Whether the only one who can ask for this job waits here, and gets all there is in memory:
-    /// then its record and its files have served. Whoever killed it may still ask.
-    fn delivers_whole(&self, job: JobId, conclusion: &Conclusion) -> bool {
-        let waits = |job| {
-            let waiters = lock(&self.waiters);
-            waiters.get(job).is_some_and(|all| all.iter().any(|waiter| !waiter.is_closed()))
-        };
-        let in_memory = |output: &executor::Output| {
-            let inline = |bytes: &ArrayBytes| matches!(bytes, ArrayBytes::Inline(_));
-            match &output.content {
-                OutputContent::Text(_) => true,
-                OutputContent::Array { bytes, .. } => inline(bytes),
-                OutputContent::TextFile { .. }
-                | OutputContent::File { .. }
-                | OutputContent::Archive { .. } => false,
-            }
-        };
-        lock(&self.passing).remove(&job)
-            && conclusion.state() != JobState::Killed
-            && conclusion.answer.is_plain()
-            && conclusion.outputs().iter().all(in_memory)
-            && waits(&job)
     }
 
     /// Concludes a job that was accepted by a version of ours whose plans this one cannot read.

@@ -95,7 +95,7 @@ impl Shared {
         plan: &Plan,
         moved: Vec<Moved>,
     ) -> Result<Box<Arrived>, Fault> {
-        let durable = !lock(&self.passing).contains(&claim.id);
+        let durable = !self.is_ephemeral(claim.id);
         let (plan, limits) = (plan.clone(), self.directory_limits());
         let stop = StopWhenDropped::default();
         let arriving = Arriving { claim, moved, durable, limits, stop: Arc::clone(&stop.0) };

@@ -95,7 +95,6 @@ impl Shared {
             waiting.retain(|waiter| !waiter.is_closed());
             !waiting.is_empty()
         });
-        lock(&self.passing).retain(|job| waiters.contains_key(job));
     }
 
     /// Removes what has expired and counts what is left.

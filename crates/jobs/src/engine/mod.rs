@@ -5,12 +5,13 @@
 //! `fetching` and `arrival` (data by reference before the start), `sending` (and after the end),
 //! `transfers` (what is told of what moves), `record` and `plans` (plans of jobs that wait, on the disk and in
 //! memory), `room` (what jobs occupy, and what must stay free),
-//! [`judge`] (from a program's end to a job's), [`verbs`] (what callers ask of jobs), `outcome`
+//! `ephemeral` (calls that leave no job behind), [`judge`] (from a program's end to a job's), [`verbs`] (what callers ask of jobs), `outcome`
 //! (outputs as the caller wants them),
 //! [`housekeeping`] (retention and what kills left behind), [`holder`] (who holds a lease).
 
 mod arrival;
 mod driver;
+mod ephemeral;
 mod fetching;
 pub mod holder;
 mod housekeeping;
@@ -29,10 +30,11 @@ mod transfers;
 mod verbs;
 
 pub use driver::Until;
+pub use ephemeral::EphemeralJob;
 pub use settings::Settings;
 pub use shared::Engine;
 use shared::{Shared, lock, storage_fault, write_fault};
-pub use submit::{Accepted, Delivery, Ended, NewWork, fingerprint};
+pub use submit::{Accepted, NewWork, fingerprint};
 pub use verbs::{InSession, LogPage};
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fishplate_contract::{Clock, Fault, FaultCode, JobId};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Ended, Settings, driver, holder, housekeeping, plans, room};
+use super::submit::Ended;
+use super::{Settings, driver, holder, housekeeping, plans, room};
 use crate::executor::Executor;
 use crate::fetcher::Fetcher;
 use crate::store::commit::{GroupCommit, WriteError};
@@ -32,8 +33,8 @@ pub(super) struct Shared {
     pub(super) waiters: Mutex<HashMap<JobId, Vec<oneshot::Sender<Ended>>>>,
     /// Plans of jobs that were accepted here and are not claimed yet.
     pub(super) plans: Mutex<plans::Plans>,
-    /// Jobs that nobody can ask for but the caller who waits here.
-    pub(super) passing: Mutex<HashSet<JobId>>,
+    /// Jobs of which an [`super::EphemeralJob`] lives.
+    pub(super) ephemeral: Mutex<HashSet<JobId>>,
     /// What jobs occupy.
     pub(super) occupied: Mutex<room::Occupied>,
     /// Queued jobs whose start found no room.
@@ -76,7 +77,7 @@ impl Engine {
                 inbox: Mutex::new(Some(inbox)),
                 waiters: Mutex::default(),
                 plans: Mutex::new(plans::Plans::new(settings.plan_memory)),
-                passing: Mutex::default(),
+                ephemeral: Mutex::default(),
                 occupied: Mutex::default(),
                 resting: Mutex::default(),
                 releasing: Mutex::default(),

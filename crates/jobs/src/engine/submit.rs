@@ -52,18 +52,6 @@ pub struct NewWork {
     pub placements: Vec<Placement>,
     /// How many jobs of its service may run at once.
     pub max_running: u32,
-    /// Who will want the results.
-    pub delivery: Delivery,
-}
-
-/// Who will want the results of a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
-    /// Somebody, later, by its ID or key: it must survive the machine.
-    Later,
-    /// The caller who waits, nobody else: it must survive this process, and is forgotten once it
-    /// is delivered.
-    Now,
 }
 
 /// Accepted work.
@@ -73,16 +61,16 @@ pub struct Accepted {
     pub job: JobId,
     /// It was there before, under the same key.
     pub existing: bool,
-    waiter: Option<oneshot::Receiver<Ended>>,
+    pub(super) waiter: Option<oneshot::Receiver<Ended>>,
 }
 
 /// A job that has ended.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub(super) struct Ended {
     /// How it ended, and its outcome.
-    pub conclusion: Arc<Conclusion>,
+    pub(super) conclusion: Arc<Conclusion>,
     /// Its record and its files are still there.
-    pub kept: bool,
+    pub(super) kept: bool,
 }
 
 impl Engine {
@@ -91,42 +79,64 @@ impl Engine {
     /// # Errors
     /// `QueueFull`, `QuotaExceeded`, `StorageFull`, `KeyConflict`; nothing is left behind.
     pub async fn submit(&self, work: NewWork) -> Result<Accepted, Fault> {
-        // In a task of its own: a caller who hangs up while the job is being written must not
-        // leave a claim behind that nobody works on.
-        let shared = Arc::clone(&self.shared);
-        let accepting = tokio::spawn(async move { shared.accept(work).await });
-        accepting.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "accepting a job failed");
-            Err(Fault::new(FaultCode::Internal, "the job was not accepted; try again"))
-        })
+        let (shared, job) = (Arc::clone(&self.shared), new_id()?);
+        accepting(async move { shared.accept(job, work, true).await }).await
     }
 
     /// Waits for the end of accepted work. Costs no thread.
     ///
     /// # Errors
     /// `NoSuchJob` if it is removed meanwhile, or what the store says.
-    pub async fn wait(&self, accepted: Accepted) -> Result<Ended, Fault> {
-        let shared = &self.shared;
-        let job = accepted.job;
-        let working = shared.working.load(Ordering::Relaxed);
+    pub async fn wait(&self, accepted: Accepted) -> Result<Arc<Conclusion>, Fault> {
+        Ok(self.shared.wait(accepted.job, accepted.waiter).await?.conclusion)
+    }
+
+    /// Waits until what was released is gone: for a process that ends when it has answered.
+    pub async fn settle(&self) {
+        let releasing = std::mem::take(&mut *lock(&self.shared.releasing));
+        for task in releasing {
+            let _ = task.await;
+        }
+    }
+}
+
+/// Accepts in a task of its own: a caller who hangs up while the job is being written must not leave
+/// a claim behind that nobody works on.
+pub(super) async fn accepting<T: Send + 'static>(
+    accept: impl Future<Output = Result<T, Fault>> + Send + 'static,
+) -> Result<T, Fault> {
+    tokio::spawn(accept).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "accepting a job failed");
+        Err(Fault::new(FaultCode::Internal, "the job was not accepted; try again"))
+    })
+}
+
+impl Shared {
+    /// Waits for the end of a job, with what was given when it was accepted here.
+    pub(super) async fn wait(
+        &self,
+        job: JobId,
+        waiter: Option<oneshot::Receiver<Ended>>,
+    ) -> Result<Ended, Fault> {
+        let working = self.working.load(Ordering::Relaxed);
         // Another process may conclude it, so the store is asked too: seldom if this one works on
         // jobs itself, quickly at first and then less often if it only waits.
-        let (mut pause, longest) = if working && accepted.waiter.is_some() {
+        let (mut pause, longest) = if working && waiter.is_some() {
             (Duration::from_secs(1), Duration::from_secs(2))
         } else {
             (Duration::from_millis(1), Duration::from_millis(200))
         };
-        let mut waiter = accepted.waiter.unwrap_or_else(|| shared.wait_for(job));
+        let mut waiter = waiter.unwrap_or_else(|| self.wait_for(job));
         loop {
             match tokio::time::timeout(pause, &mut waiter).await {
                 Ok(Ok(ended)) => return Ok(ended),
                 Ok(Err(_)) => {
-                    waiter = shared.wait_for(job);
+                    waiter = self.wait_for(job);
                     tokio::time::sleep(pause).await;
                 }
                 Err(_) => {}
             }
-            let Some(record) = shared.find(job)? else {
+            let Some(record) = self.find(job)? else {
                 // It was delivered to us and forgotten, and the word is on its way; or somebody
                 // else removed it.
                 return match tokio::time::timeout(DELIVERY_TIME, &mut waiter).await {
@@ -144,40 +154,21 @@ impl Engine {
         }
     }
 
-    /// Forgets a job whose results were delivered, and frees its space.
-    pub fn release(&self, job: JobId) {
-        let shared = Arc::clone(&self.shared);
-        if shared.working.load(Ordering::Relaxed) {
-            let _ = shared.orders.send(Order::Release(job));
-            return;
-        }
-        let releasing = tokio::spawn(async move {
-            shared.discard(vec![job]).await;
-        });
-        lock(&self.shared.releasing).push(releasing);
-    }
-
-    /// Waits until what was released is gone: for a process that ends when it has answered.
-    pub async fn settle(&self) {
-        let releasing = std::mem::take(&mut *lock(&self.shared.releasing));
-        for task in releasing {
-            let _ = task.await;
-        }
-    }
-}
-
-impl Shared {
-    async fn accept(self: Arc<Self>, work: NewWork) -> Result<Accepted, Fault> {
-        let shared = &self;
+    /// Accepts work as the job of this new ID.
+    pub(super) async fn accept(
+        &self,
+        job: JobId,
+        work: NewWork,
+        durable: bool,
+    ) -> Result<Accepted, Fault> {
+        let shared = self;
         self.check_room()?;
         if work.plan.fetches().next().is_some() && shared.fetcher.get().is_none() {
             let parameter = work.plan.fetches().next().map(|fetch| fetch.parameter.clone());
             return Err(no_references().parameter(parameter.unwrap_or_default()));
         }
         self.check_destinations(&work.plan)?;
-        let job = new_id()?;
         let directory = shared.directory(job);
-        let durable = work.delivery == Delivery::Later;
         let text = PlanText::new(&work.plan).map_err(|error| not_stored(&error))?;
         let size = text.len();
         let limits = shared.directory_limits();
@@ -205,9 +196,6 @@ impl Shared {
             boot: (!durable).then(|| shared.boot.clone()),
         };
         let waiter = shared.wait_for(job);
-        if !durable {
-            lock(&self.passing).insert(job);
-        }
         let manifest = durable.then(|| Manifest::of(&new));
         let written = shared.write_new(new, durable, &plan, size).await;
         drop(held);
@@ -223,7 +211,6 @@ impl Shared {
             }
             answer => {
                 lock(&shared.waiters).remove(&job);
-                lock(&shared.passing).remove(&job);
                 lock(&shared.occupied).forget(job);
                 let _ = fs::remove_dir_all(&directory);
                 let accepted = |job| Accepted { job, existing: true, waiter: None };
@@ -338,7 +325,7 @@ fn refusal(submission: &Submission, max_queued: u32) -> Result<JobId, Fault> {
     }
 }
 
-fn new_id() -> Result<JobId, Fault> {
+pub(super) fn new_id() -> Result<JobId, Fault> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).map_err(|error| {
         Fault::new(FaultCode::Internal, format!("the machine gives no random numbers: {error}"))

@@ -13,7 +13,9 @@ use fishplate_contract::{Clock, Fault, FaultCode, JobId, JobState, Principal, Sy
 
 use super::*;
 use crate::executor::fake::FakeExecutor;
-use crate::executor::{Executor, Observation, StartError};
+use crate::executor::{
+    Collected, Ending, Executor, Observation, Output, OutputContent, StartError,
+};
 use crate::fetcher::Fetcher;
 use crate::plan::{JobLimits, Plan, SuccessRules};
 use crate::store::memory::MemoryStore;
@@ -51,7 +53,6 @@ fn work(key: Option<&str>, fingerprint: u64) -> NewWork {
         plan: plan(),
         placements: Vec::new(),
         max_running: 4,
-        delivery: Delivery::Later,
     }
 }
 
@@ -134,7 +135,7 @@ async fn every_accepted_job_ends_and_is_started_once() {
                 jobs.push(engine.submit(work(None, 0)).await.unwrap());
             }
             for accepted in jobs {
-                let conclusion = engine.wait(accepted).await.unwrap().conclusion;
+                let conclusion = engine.wait(accepted).await.unwrap();
                 assert_eq!(conclusion.state(), JobState::Done, "{conclusion:?}");
             }
             let mut started: Vec<JobId> =
@@ -186,7 +187,7 @@ async fn a_key_runs_once_and_finds_its_job() {
         let conflict = engine.submit(work(Some("k"), 2)).await.unwrap_err();
         assert_eq!((conflict.code, conflict.job), (FaultCode::KeyConflict, Some(first.job)));
         let (one, two) = tokio::join!(engine.wait(first), engine.wait(again));
-        assert_eq!(one.unwrap().conclusion, two.unwrap().conclusion);
+        assert_eq!(one.unwrap(), two.unwrap());
         assert_eq!(fixture.executor.starts().len(), 1);
         run.abort();
     }
@@ -196,16 +197,57 @@ async fn a_key_runs_once_and_finds_its_job() {
 async fn a_call_without_a_key_is_forgotten_once_delivered_and_kept_if_its_caller_is_gone() {
     for fixture in Fixture::each(3) {
         let (engine, run) = fixture.running();
-        let call = || NewWork { delivery: Delivery::Now, ..work(None, 0) };
-        let accepted = engine.submit(call()).await.unwrap();
-        let job = accepted.job;
-        let ended = engine.wait(accepted).await.unwrap();
-        assert!(!ended.kept && ended.conclusion.state() == JobState::Done);
-        let gone = engine.running(&Principal::anonymous(), "s", job);
+        let owner = Principal::anonymous();
+        let mut call = engine.call(work(None, 0)).await.unwrap();
+        let job = call.id();
+        assert_eq!(call.ended().await.unwrap().state(), JobState::Done);
+        let gone = engine.running(&owner, "s", job);
         assert_eq!(gone.unwrap_err().code, FaultCode::NoSuchJob);
-        let job = engine.submit(call()).await.unwrap().job;
+        assert_eq!(call.keep(), None, "all of it was in memory");
+        let job = engine.call(work(None, 0)).await.unwrap().id();
         until("the end", async || state(&engine, job).is_final()).await;
         assert_eq!(state(&engine, job), JobState::Done);
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_whose_outputs_are_files_is_forgotten_only_when_they_were_delivered() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        let mut calls = Vec::new();
+        for _ in 0..3 {
+            let call = engine.call(work(None, 0)).await.unwrap();
+            let content = OutputContent::File { path: "y".to_owned(), len: 4 };
+            let (name, label, media_type) = ("y".to_owned(), None, String::new());
+            let outputs = vec![Output { name, label, media_type, content }];
+            let collected = Some(Collected { outputs, ..Collected::default() });
+            let ending = Ending { exit_code: Some(0), collected, ..Ending::default() };
+            fixture.executor.script(call.id(), vec![Observation::Ended(Box::new(ending))]);
+            calls.push(call);
+        }
+        let (engine, run) = run(engine);
+        for call in &mut calls {
+            assert_eq!(call.ended().await.unwrap().state(), JobState::Done);
+        }
+        let owner = Principal::anonymous();
+        let running = |job| engine.running(&owner, "s", job);
+        let [delivered, broken_off, panicking] = calls.try_into().unwrap();
+        let job = delivered.id();
+        assert_eq!(running(job), Ok(false), "as long as it is being sent");
+        delivered.delivered();
+        until("it is gone", async || running(job).is_err()).await;
+        let (kept, panicked) = (broken_off.id(), panicking.id());
+        assert_eq!(broken_off.keep(), Some(kept));
+        let sending = tokio::spawn(async move {
+            let _job = panicking;
+            panic!("while it is sent");
+        });
+        assert!(sending.await.unwrap_err().is_panic());
+        for job in [kept, panicked] {
+            assert_eq!(running(job), Ok(false));
+            assert!(!engine.shared.is_ephemeral(job));
+        }
         run.abort();
     }
 }
@@ -239,9 +281,9 @@ async fn a_start_that_failed_is_a_fault_or_is_tried_again() {
             let engine = engine.clone();
             async move { engine.run(Until::Dropped).await }
         });
-        let conclusion = engine.wait(missing).await.unwrap().conclusion;
+        let conclusion = engine.wait(missing).await.unwrap();
         assert_eq!(conclusion.fault.as_ref().unwrap().0, "ProgramMissing");
-        assert_eq!(engine.wait(busy).await.unwrap().conclusion.state(), JobState::Done);
+        assert_eq!(engine.wait(busy).await.unwrap().state(), JobState::Done);
         run.abort();
     }
 }
@@ -359,7 +401,7 @@ async fn an_end_that_was_seen_late_is_kept_from_then_on() {
     for fixture in Fixture::each(3) {
         let engine = fixture.engine();
         let job = engine.submit(work(None, 0)).await.unwrap().job;
-        let ending = crate::executor::Ending { exit_code: Some(0), ended: 5, ..Default::default() };
+        let ending = Ending { exit_code: Some(0), ended: 5, ..Default::default() };
         fixture.executor.script(job, vec![Observation::Ended(Box::new(ending))]);
         let (engine, run) = run(engine);
         until("the end", async || state(&engine, job).is_final()).await;

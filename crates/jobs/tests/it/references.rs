@@ -15,7 +15,7 @@ use fishplate_data::pool::PoolSettings;
 use fishplate_data::session::SessionSettings;
 use fishplate_data::{Adoption, GrantRequest, Pool, Progress, Sessions, Wish, place};
 use fishplate_formats::archive;
-use fishplate_jobs::engine::{Delivery, Engine, NewWork, Settings, Until};
+use fishplate_jobs::engine::{Engine, NewWork, Settings, Until};
 use fishplate_jobs::executor::BoxFuture;
 use fishplate_jobs::fetcher::{AdoptOrder, Adopted, DeliverOrder, FetchOrder, Fetcher};
 use fishplate_jobs::plan::{Arrival, Fetch, InputContent, InputFile, OutputRule, OutputSource};
@@ -184,7 +184,6 @@ impl Site {
             plan: (*order.plan).clone(),
             placements: Vec::new(),
             max_running: 4,
-            delivery: Delivery::Later,
         };
         let accepted = self.engine.submit(work).await.unwrap();
         let job = accepted.job;

@@ -3,10 +3,11 @@
 use std::str::FromStr;
 
 use fishplate_contract::{
-    Argument, Call, CallOptions, Fault, FaultCode, JobId, JobState, Principal, Verb, lexical,
+    Argument, Call, CallOptions, Fault, FaultCode, JobId, JobPage, JobState, Killed, Principal,
+    Results, SessionId, Verb, lexical,
 };
 use fishplate_jobs::conclusion::Conclusion;
-use fishplate_jobs::engine::{Accepted, Delivery, Ended, Engine, InSession, NewWork, fingerprint};
+use fishplate_jobs::engine::{Accepted, Engine, InSession, NewWork, fingerprint};
 use fishplate_jobs::store::Filter;
 use fishplate_jobs::workspace::Stream;
 
@@ -48,15 +49,14 @@ pub async fn perform(
             return Ok(Reply::from(outputs));
         }
         let about = About { engine: &host.engine, service: name, owner: &principal };
-        return about.perform(exposed.verb, &given).await.map(Reply::from);
+        return about.perform(exposed.verb, &given).await;
     };
     let operation = exposed.operation.clone();
     let call = Call { service: name.to_owned(), operation, arguments, options, principal };
     check_key(host, &call.options)?;
     check_session(host, &call.options, &call.principal).await?;
     if exposed.verb == Verb::Spawn {
-        let job = submit(host, service, call, Delivery::Later).await?.job;
-        return Ok(Reply::from(vec![Argument::text("job", job.to_string())]));
+        return Ok(Reply::Spawned(submit(host, service, call).await?.job));
     }
     if service.provider.answers(&call) {
         return service.provider.answer(host, call, memory).await.map(Reply::from);
@@ -72,28 +72,51 @@ async fn call_and_wait(
     call: Call,
     memory: &mut Reserved,
 ) -> Result<Reply, Fault> {
-    let keyed = call.options.key.is_some();
-    let delivery = if keyed { Delivery::Later } else { Delivery::Now };
-    let owner = call.principal.clone();
-    let accepted = submit(host, service, call, delivery).await?;
+    if call.options.key.is_some() {
+        return call_with_key(host, service, call, memory).await;
+    }
+    let (owner, session) = (call.principal.clone(), call.options.session);
+    let work = work(host, service, call).await?;
+    let name = work.service.clone();
+    let mut job = host.engine.call(work).await?;
+    note_session(host, session, &owner, name, job.id());
     // What the job was given was written to files.
     *memory = Reserved::default();
-    let job = accepted.job;
-    let ended = host.engine.wait(accepted).await?;
-    let release = (!keyed && is_over(&ended)).then_some(job);
-    if let Err(fault) = hold(host, &ended.conclusion, memory).await {
+    let end = job.ended().await?;
+    if let Err(fault) = hold(host, &end, memory).await {
         // Its outputs are there for whoever asks again.
-        return Err(if ended.kept { fault.job(job) } else { fault });
+        return Err(job.keep().map_or(fault.clone(), |job| fault.job(job)));
     }
-    match host.engine.outcome(&owner, job, &ended.conclusion, &[]).await {
-        Ok(outputs) => Ok(Reply { outputs, job: keyed.then_some(job), release }),
+    match host.engine.outcome(&owner, job.id(), &end, &[]).await {
+        Ok(outputs) => {
+            let results = Results { outputs, job: None };
+            Ok(Reply::Results { results, ephemeral: Some(job) })
+        }
+        // Outputs that could not be sent are there, and the job's ID in the fault leads to them.
+        Err(fault) if end.unsent => Err(fault),
         Err(fault) => {
-            if let Some(job) = release {
-                host.engine.release(job);
-            }
+            job.delivered();
             Err(fault)
         }
     }
+}
+
+/// `call` of which the results can be asked for again.
+async fn call_with_key(
+    host: &Host,
+    service: &Hosted,
+    call: Call,
+    memory: &mut Reserved,
+) -> Result<Reply, Fault> {
+    let owner = call.principal.clone();
+    let accepted = submit(host, service, call).await?;
+    *memory = Reserved::default();
+    let job = accepted.job;
+    let end = host.engine.wait(accepted).await?;
+    hold(host, &end, memory).await.map_err(|fault| fault.job(job))?;
+    let outputs = host.engine.outcome(&owner, job, &end, &[]).await?;
+    let results = Results { outputs, job: Some(job) };
+    Ok(Reply::Results { results, ephemeral: None })
 }
 
 /// Reserves memory for a job's outputs until they are sent, before they are read.
@@ -101,18 +124,30 @@ async fn hold(host: &Host, end: &Conclusion, memory: &mut Reserved) -> Result<()
     host.memory.resize(memory, end.in_memory(), host.settings.body_stall).await
 }
 
-/// Nobody asks for this job again once its end is told. Of one whose outputs could not be sent, they
-/// are there, and the job's ID in the fault leads to them.
-fn is_over(ended: &Ended) -> bool {
-    ended.kept && !ended.conclusion.unsent
+async fn submit(host: &Host, service: &Hosted, call: Call) -> Result<Accepted, Fault> {
+    let (owner, session) = (call.principal.clone(), call.options.session);
+    let work = work(host, service, call).await?;
+    let name = work.service.clone();
+    let accepted = host.engine.submit(work).await?;
+    note_session(host, session, &owner, name, accepted.job);
+    Ok(accepted)
 }
 
-async fn submit(
+/// A job that runs in a session keeps it in use.
+fn note_session(
     host: &Host,
-    service: &Hosted,
-    mut call: Call,
-    delivery: Delivery,
-) -> Result<Accepted, Fault> {
+    session: Option<SessionId>,
+    owner: &Principal,
+    service: String,
+    job: JobId,
+) {
+    if let Some(session) = session {
+        host.data.works(InSession { session, owner: owner.clone(), service, job });
+    }
+}
+
+/// What a call asks for, as work for the engine.
+async fn work(host: &Host, service: &Hosted, mut call: Call) -> Result<NewWork, Fault> {
     service.provider.fetch(host, &mut call).await?;
     let mut fingerprint = 0;
     if call.options.key.is_some() {
@@ -121,7 +156,7 @@ async fn submit(
     let (mut plan, placements) = service.provider.plan(host, &call.operation, call.arguments)?;
     plan.choose(&call.options)?;
     let max_running = service.provider.max_running();
-    let work = NewWork {
+    Ok(NewWork {
         service: call.service,
         operation: call.operation,
         owner: call.principal,
@@ -130,15 +165,7 @@ async fn submit(
         plan,
         placements,
         max_running: max_running.unwrap_or(host.engine.settings().max_running),
-        delivery,
-    };
-    let session = call.options.session;
-    let (owner, service) = (work.owner.clone(), work.service.clone());
-    let accepted = host.engine.submit(work).await?;
-    if let Some(session) = session {
-        host.data.works(InSession { session, owner, service, job: accepted.job });
-    }
-    Ok(accepted)
+    })
 }
 
 fn check_key(host: &Host, options: &CallOptions) -> Result<(), Fault> {
@@ -187,7 +214,7 @@ struct About<'a> {
 }
 
 impl About<'_> {
-    async fn perform(&self, verb: Verb, given: &Scalars) -> Result<Vec<Argument>, Fault> {
+    async fn perform(&self, verb: Verb, given: &Scalars) -> Result<Reply, Fault> {
         let Self { engine, service, owner } = *self;
         if verb == Verb::Jobs {
             let filter = Filter {
@@ -197,31 +224,28 @@ impl About<'_> {
                 after: given.text("after").map(job_id).transpose()?,
                 limit: page(given.text("limit"))?,
             };
-            let (reports, more) = engine.jobs(&filter)?;
-            return Ok(report::jobs(&reports, more));
+            let (jobs, more) = engine.jobs(&filter)?;
+            return Ok(Reply::Jobs(JobPage { jobs, more }));
         }
         let job = job_id(given.text("job").unwrap_or_default())?;
         Ok(match verb {
-            Verb::Running => {
-                let running = engine.running(owner, service, job)?;
-                vec![Argument::text("running", running.to_string())]
-            }
+            Verb::Running => Reply::Running(engine.running(owner, service, job)?),
             Verb::Kill => {
                 let (state, message) = engine.kill(owner, service, job).await?;
-                vec![Argument::text("state", state.name()), Argument::text("message", message)]
+                Reply::Killed(Killed { state, message })
             }
-            Verb::Status => report::report(&engine.status(owner, service, job).await?),
+            Verb::Status => Reply::Status(Box::new(engine.status(owner, service, job).await?)),
             Verb::Log => {
                 let stream = match given.text("stream") {
                     Some("stderr") => Stream::Stderr,
                     _ => Stream::Stdout,
                 };
                 let offset = offset(given.text("offset"))?;
-                report::log(&engine.log(owner, service, job, stream, offset)?)
+                Reply::Log(report::whole(&engine.log(owner, service, job, stream, offset)?))
             }
             Verb::Remove => {
                 engine.remove(owner, service, job).await?;
-                vec![Argument::text("removed", "true")]
+                Reply::Removed
             }
             Verb::Call | Verb::Spawn | Verb::Jobs | Verb::Results => {
                 return Err(Fault::new(FaultCode::Internal, "a verb that is not about a job"));
@@ -251,29 +275,4 @@ fn offset(text: Option<&str>) -> Result<u64, Fault> {
     text.map_or(Ok(0), str::parse).map_err(|_| {
         Fault::new(FaultCode::ValueOutOfRange, "offset must be 0 or more").parameter("offset")
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use fishplate_contract::Timestamp;
-
-    use super::*;
-
-    #[test]
-    fn a_job_whose_outputs_could_not_be_sent_is_kept_and_named() {
-        let (failed, code) = (JobState::Failed, FaultCode::TransferFailed);
-        let mut conclusion = Conclusion::without_ending(failed, code, "nobody there", Timestamp(0));
-        let ended = |conclusion: &Conclusion, kept| Ended {
-            conclusion: Arc::new(conclusion.clone()),
-            kept,
-        };
-        assert!(is_over(&ended(&conclusion, true)));
-        assert!(!is_over(&ended(&conclusion, false)), "it is gone already");
-        conclusion.unsent = true;
-        assert!(!is_over(&ended(&conclusion, true)));
-        let job = JobId::from_bytes([1; 16]);
-        assert_eq!(conclusion.fault(job).unwrap().job, Some(job));
-    }
 }

@@ -1,11 +1,41 @@
 //! Reports of jobs as the fields that the interface declares
 //! ([`fishplate_contract::interface`]).
 
-use fishplate_contract::{Argument, JobReport, Placing, Timestamp, Transfer, Value};
-use fishplate_jobs::engine::LogPage;
+use fishplate_contract::{
+    Argument, JobPage, JobReport, Killed, LogPage, Placing, Results, Timestamp, Transfer, Value,
+};
+use fishplate_jobs::engine::{self, EphemeralJob};
+
+use super::request::Reply;
+
+impl Reply {
+    /// The same as the fields that the interface declares, and the job behind them if nobody else knows of it.
+    pub fn into_fields(self) -> (Results, Option<EphemeralJob>) {
+        let outputs = match self {
+            Self::Results { results, ephemeral } => return (results, ephemeral),
+            Self::Spawned(job) => vec![Argument::text("job", job.to_string())],
+            Self::Running(running) => vec![Argument::text("running", running.to_string())],
+            Self::Killed(Killed { state, message }) => {
+                vec![Argument::text("state", state.name()), Argument::text("message", message)]
+            }
+            Self::Status(job) => report(&job),
+            Self::Log(LogPage { text, next, end }) => vec![
+                Argument::text("text", text),
+                Argument::text("next", next.to_string()),
+                Argument::text("end", end.to_string()),
+            ],
+            Self::Jobs(JobPage { jobs, more }) => {
+                let jobs = jobs.iter().map(|job| Argument::new("job", Value::Record(report(job))));
+                jobs.chain([Argument::text("more", more.to_string())]).collect()
+            }
+            Self::Removed => vec![Argument::text("removed", "true")],
+        };
+        (Results { outputs, job: None }, None)
+    }
+}
 
 /// The fields of one job's report.
-pub(super) fn report(report: &JobReport) -> Vec<Argument> {
+fn report(report: &JobReport) -> Vec<Argument> {
     let mut fields = vec![
         Argument::text("id", report.id.to_string()),
         Argument::text("operation", &report.operation),
@@ -45,22 +75,16 @@ fn transfer(transfer: &Transfer) -> Vec<Argument> {
     fields
 }
 
-/// The fields of a list of jobs.
-pub(super) fn jobs(reports: &[JobReport], more: bool) -> Vec<Argument> {
-    let jobs = reports.iter().map(|job| Argument::new("job", Value::Record(report(job))));
-    jobs.chain([Argument::text("more", more.to_string())]).collect()
-}
-
-/// The fields of a page of a log. Bytes that are no UTF-8 are replaced; a character cut by the end
-/// of the page is left for the next one.
-pub(super) fn log(page: &LogPage) -> Vec<Argument> {
+/// A page of a log as text. Bytes that are no UTF-8 are replaced; a character cut by the end of the page
+/// is left for the next one.
+pub(super) fn whole(page: &engine::LogPage) -> LogPage {
     let cut = if page.end { 0 } else { cut_character(&page.bytes) };
     let whole = &page.bytes[..page.bytes.len() - cut];
-    vec![
-        Argument::text("text", String::from_utf8_lossy(whole)),
-        Argument::text("next", (page.next - cut as u64).to_string()),
-        Argument::text("end", page.end.to_string()),
-    ]
+    LogPage {
+        text: String::from_utf8_lossy(whole).into_owned(),
+        next: page.next - cut as u64,
+        end: page.end,
+    }
 }
 
 /// How many bytes at the end begin a character whose rest is missing.
@@ -95,12 +119,9 @@ mod tests {
     use super::*;
 
     fn page(bytes: &[u8], end: bool) -> (String, String) {
-        let fields = log(&LogPage { bytes: bytes.to_vec(), next: 100 + bytes.len() as u64, end });
-        let text = |n: usize| match &fields[n].value {
-            Value::Text(text) => text.clone(),
-            other => panic!("{other:?}"),
-        };
-        (text(0), text(1))
+        let page =
+            whole(&engine::LogPage { bytes: bytes.to_vec(), next: 100 + bytes.len() as u64, end });
+        (page.text, page.next.to_string())
     }
 
     fn names(fields: &[Argument]) -> Vec<&str> {

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use fishplate_contract::{Argument, CallOptions, Exposed, JobId, Principal};
+use fishplate_contract::{
+    Argument, CallOptions, Exposed, JobId, JobPage, JobReport, Killed, LogPage, Principal, Results,
+};
+use fishplate_jobs::engine::EphemeralJob;
 
 use crate::host::Hosted;
 
@@ -22,18 +25,33 @@ pub struct Request<'h> {
 }
 
 /// What a verb gave.
-#[derive(Debug, Default)]
-pub struct Reply {
-    /// What the verb gives, in the order of its signature.
-    pub outputs: Vec<Argument>,
-    /// The job behind a call with a key, for who may want to ask for it again.
-    pub job: Option<JobId>,
-    /// The job that nobody can ask for again: it is to be released once the answer was sent.
-    pub release: Option<JobId>,
+#[derive(Debug)]
+pub enum Reply {
+    /// Of `call` and `results`.
+    Results {
+        /// The outputs, and the job that a call with a key was.
+        results: Results,
+        /// The job behind a call without a key, until the answer was sent.
+        ephemeral: Option<EphemeralJob>,
+    },
+    /// Of `spawn`: the job.
+    Spawned(JobId),
+    /// Of `running`: whether the job has not ended.
+    Running(bool),
+    /// Of `kill`.
+    Killed(Killed),
+    /// Of `status`.
+    Status(Box<JobReport>),
+    /// Of `log`.
+    Log(LogPage),
+    /// Of `jobs`.
+    Jobs(JobPage),
+    /// Of `remove`.
+    Removed,
 }
 
 impl From<Vec<Argument>> for Reply {
     fn from(outputs: Vec<Argument>) -> Self {
-        Self { outputs, ..Self::default() }
+        Self::Results { results: Results { outputs, job: None }, ephemeral: None }
     }
 }

@@ -6,8 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
-use fishplate_contract::JobId;
-use fishplate_jobs::engine::Engine;
+use fishplate_jobs::engine::EphemeralJob;
 use fishplate_wire::{Packed, Segment};
 use hyper::body::{Body, Frame, SizeHint};
 
@@ -29,7 +28,8 @@ pub struct ReplyBody {
     content: Content,
     /// Bytes that are still to come; `None` if only sending them tells.
     left: Option<u64>,
-    sent: Option<Sent>,
+    /// The job whose results are in it, until all of it was sent.
+    job: Option<EphemeralJob>,
     memory: Reserved,
     /// The connection answers until this goes.
     busy: Option<Busy>,
@@ -44,16 +44,9 @@ enum Content {
     File(Box<FileBody>),
 }
 
-/// What to do once all of a body was sent: forget the job whose results it held.
-#[derive(Debug)]
-struct Sent {
-    engine: Engine,
-    job: JobId,
-}
-
 impl ReplyBody {
     fn new(content: Content, left: Option<u64>) -> Self {
-        Self { content, left, sent: None, memory: Reserved::default(), busy: None }
+        Self { content, left, job: None, memory: Reserved::default(), busy: None }
     }
 
     /// These bytes.
@@ -100,9 +93,9 @@ impl ReplyBody {
         self.busy = Some(busy);
     }
 
-    /// Once all of it was handed to the connection, the job is released.
-    pub fn then_release(&mut self, engine: Engine, job: JobId) {
-        self.sent = Some(Sent { engine, job });
+    /// The job is delivered once all of it was handed to the connection.
+    pub fn delivers(&mut self, job: EphemeralJob) {
+        self.job = Some(job);
         // Nobody polls an empty body.
         if self.left == Some(0) {
             self.ended();
@@ -124,8 +117,8 @@ impl ReplyBody {
     }
 
     fn ended(&mut self) {
-        if let Some(Sent { engine, job }) = self.sent.take() {
-            engine.release(job);
+        if let Some(job) = self.job.take() {
+            job.delivered();
         }
     }
 }

@@ -140,8 +140,8 @@ where
     let complete = body.drain().await;
     let mut reply = packed(answer.status, answer.packed, answer.fault.as_ref());
     reply.body_mut().keep(answer.memory);
-    if let Some(job) = answer.release {
-        reply.body_mut().then_release(host.engine.clone(), job);
+    if let Some(job) = answer.ephemeral {
+        reply.body_mut().delivers(job);
     }
     if !complete {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

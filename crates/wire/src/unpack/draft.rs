@@ -11,6 +11,7 @@ use super::collect::Room;
 use super::fragment::{push_content, push_end, push_start};
 use super::reference::{self, Part, Within as WithinReference};
 use super::value::{Binary, Within};
+use crate::bind;
 use crate::envelope::{
     ArrayForm, Body, Child, Content, Element, Envelope, HeaderBlock, SoapFault, SoapVersion,
 };
@@ -344,10 +345,7 @@ impl Draft {
         };
         let twice = |has: &Child| has.name.local == tag.local;
         if !parameter.repeated && values.children.iter().any(twice) {
-            let message = format!("parameter {} stands twice", parameter.name);
-            return Err(
-                Fault::new(FaultCode::UnexpectedParameter, message).parameter(&*parameter.name)
-            );
+            return Err(bind::twice(&parameter.name));
         }
         let href = tag.attribute("", "href");
         let referable = parameter.data_type.is_binary() || parameter.data_type.as_array().is_some();

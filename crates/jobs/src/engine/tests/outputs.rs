@@ -106,7 +106,7 @@ impl Bed {
     }
 
     async fn end(&mut self) -> Arc<crate::conclusion::Conclusion> {
-        self.engine.wait(self.accepted.take().unwrap()).await.unwrap().conclusion
+        self.engine.wait(self.accepted.take().unwrap()).await.unwrap()
     }
 
     async fn results(&self, again: &[OutputChoice]) -> Result<Vec<Argument>, Fault> {

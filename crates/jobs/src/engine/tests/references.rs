@@ -80,9 +80,10 @@ async fn data_is_fetched_at_once_and_then_the_job_runs() {
         let (engine, run) = run(engine);
         let accepted = engine.submit(mesh_and_grid()).await.unwrap();
         let job = accepted.job;
-        until("the mesh", async || {
+        until("the mesh, and the first byte of the grid", async || {
             let transfers = status(&engine, job).await.transfers;
-            transfers.len() == 2 && transfers[0].state == TransferState::Done
+            matches!(&transfers[..], [mesh, grid]
+                if mesh.state == TransferState::Done && grid.bytes == 1)
         })
         .await;
         let report = status(&engine, job).await;
@@ -92,7 +93,7 @@ async fn data_is_fetched_at_once_and_then_the_job_runs() {
         assert_eq!((grid.state, grid.bytes, grid.placed), (TransferState::Running, 1, None));
         assert_eq!(fixture.executor.starts(), [], "not before all is here");
         fetcher.let_go(GRID);
-        let end = engine.wait(accepted).await.unwrap().conclusion;
+        let end = engine.wait(accepted).await.unwrap();
         assert_eq!(end.state(), JobState::Done, "{end:?}");
         let told: Vec<_> = status(&engine, job)
             .await
@@ -141,7 +142,7 @@ async fn a_fetch_that_fails_ends_the_job_and_its_other_fetches() {
         let job = accepted.job;
         until("both transfers", async || fetcher.fetches().len() == 2).await;
         fetcher.let_go(MESH);
-        let end = engine.wait(accepted).await.unwrap().conclusion;
+        let end = engine.wait(accepted).await.unwrap();
         let fault = end.fault(job).unwrap();
         assert_eq!(fault.code, FaultCode::AddressForbidden);
         assert_eq!((fault.parameter.as_deref(), fault.job), (Some("mesh"), Some(job)));
@@ -153,13 +154,11 @@ async fn a_fetch_that_fails_ends_the_job_and_its_other_fetches() {
         assert_eq!(fixture.executor.starts(), []);
         assert!(!engine.shared.directory(job).join("fetched/1").exists());
         // A call that waits gets its fault and leaves nothing behind.
-        let call = NewWork { delivery: Delivery::Now, ..mesh_and_grid() };
-        let accepted = engine.submit(call).await.unwrap();
-        let job = accepted.job;
+        let mut call = engine.call(mesh_and_grid()).await.unwrap();
         fetcher.let_go(MESH);
-        let ended = engine.wait(accepted).await.unwrap();
-        assert_eq!(ended.conclusion.fault(job).unwrap().code, FaultCode::AddressForbidden);
-        assert!(!ended.kept);
+        let end = call.ended().await.unwrap();
+        assert_eq!(end.fault(call.id()).unwrap().code, FaultCode::AddressForbidden);
+        assert_eq!(call.keep(), None);
         run.abort();
     }
 }
@@ -175,7 +174,7 @@ async fn a_kill_stops_the_transfer_at_once() {
         until("a transfer", async || fetcher.fetches().len() == 2).await;
         let (state, _) = engine.kill(&Principal::anonymous(), "s", job).await.unwrap();
         assert_eq!(state, JobState::Killed);
-        let end = engine.wait(accepted).await.unwrap().conclusion;
+        let end = engine.wait(accepted).await.unwrap();
         assert_eq!(end.fault(job).unwrap().code, FaultCode::JobKilled);
         until("its stop", async || fetcher.stopped() == [MESH]).await;
         until("nothing is to stay", async || fetcher.discarded().len() == 2).await;
@@ -253,7 +252,7 @@ async fn only_so_many_are_fetched_for_at_once() {
         for accepted in jobs {
             fetcher.let_go(MESH);
             fetcher.let_go(MESH);
-            let end = engine.wait(accepted).await.unwrap().conclusion;
+            let end = engine.wait(accepted).await.unwrap();
             assert_eq!(end.state(), JobState::Done);
         }
         run.abort();
@@ -278,7 +277,7 @@ async fn arrived(format: Format, data_type: &str, bytes: &[u8]) -> Result<Vec<u8
     let arrival = Arrival::Array { data_type: data_type.to_owned(), format, shape: None };
     let accepted = engine.submit(work_with(vec![fetch("m", MESH, arrival)])).await.unwrap();
     let job = accepted.job;
-    let end = engine.wait(accepted).await.unwrap().conclusion;
+    let end = engine.wait(accepted).await.unwrap();
     run.abort();
     match end.fault(job) {
         None => Ok(fetched(&engine, &fixture, job, 0)),
@@ -324,7 +323,7 @@ async fn a_directory_arrives_unpacked_or_the_fault_names_what_is_wrong() {
         let directory = || work_with(vec![fetch("case", MESH, Arrival::Directory)]);
         let accepted = engine.submit(directory()).await.unwrap();
         let job = accepted.job;
-        let end = engine.wait(accepted).await.unwrap().conclusion;
+        let end = engine.wait(accepted).await.unwrap();
         assert_eq!(end.state(), JobState::Done, "{end:?}");
         let file = engine.shared.directory(job).join("fetched/1/0/a");
         assert_eq!(std::fs::read(file).unwrap(), b"x");
@@ -332,7 +331,7 @@ async fn a_directory_arrives_unpacked_or_the_fault_names_what_is_wrong() {
         fetcher.put(MESH, b"no archive");
         let accepted = engine.submit(directory()).await.unwrap();
         let job = accepted.job;
-        let fault = engine.wait(accepted).await.unwrap().conclusion.fault(job).unwrap();
+        let fault = engine.wait(accepted).await.unwrap().fault(job).unwrap();
         assert_eq!(
             (fault.code, fault.parameter.as_deref()),
             (FaultCode::InvalidValue, Some("case"))

@@ -37,8 +37,7 @@ async fn a_long_plan_is_a_file_of_its_job_and_is_read_again_from_there() {
         assert_eq!(engine.plan(job).unwrap(), long);
         assert_eq!(state(&engine, job), JobState::Queued);
         // A short one costs no file.
-        let short = NewWork { delivery: Delivery::Now, ..work(None, 0) };
-        let job = engine.submit(short).await.unwrap().job;
+        let job = engine.call(work(None, 0)).await.unwrap().id();
         assert!(!engine.shared.directory(job).exists());
         assert_eq!(engine.plan(job).unwrap(), plan());
         drop(engine);
@@ -108,11 +107,11 @@ async fn a_job_without_room_waits_says_so_and_starts_when_there_is() {
         until("the other does, too", async || rests(killed).await).await;
         // Others are not in its way, nor it in theirs.
         let other = engine.submit(work(None, 0)).await.unwrap();
-        assert_eq!(engine.wait(other).await.unwrap().conclusion.state(), JobState::Done);
+        assert_eq!(engine.wait(other).await.unwrap().state(), JobState::Done);
         let (state, _) = engine.kill(&owner, "s", killed).await.unwrap();
         assert_eq!(state, JobState::Killed);
         let ended = engine.wait(waiting).await.unwrap();
-        assert_eq!(ended.conclusion.state(), JobState::Done, "{ended:?}");
+        assert_eq!(ended.state(), JobState::Done, "{ended:?}");
         run.abort();
     }
 }
@@ -156,7 +155,7 @@ async fn a_job_that_is_killed_while_its_start_fails_does_not_wait_for_room_first
         let rest = Some(Duration::ZERO);
         engine.shared.unclaim(job, claims[0].fence, rest).await;
         let ended = engine.wait(accepted).await.unwrap();
-        assert_eq!(ended.conclusion.state(), JobState::Killed);
+        assert_eq!(ended.state(), JobState::Killed);
     }
 }
 
@@ -179,9 +178,8 @@ async fn a_long_plan_is_found_again_when_the_record_of_its_job_was_lost() {
 async fn an_end_that_comes_too_late_does_not_give_up_the_files_of_a_job_that_is_anothers() {
     for fixture in Fixture::each(3) {
         let engine = fixture.engine();
-        let call = NewWork { delivery: Delivery::Now, ..bringing(1) };
-        let accepted = engine.submit(call).await.unwrap();
-        let job = accepted.job;
+        let call = engine.call(bringing(1)).await.unwrap();
+        let job = call.id();
         let mine = engine.shared.claim_request();
         let holder = "another".to_owned();
         let others = ClaimRequest { holder, dead: vec![mine.holder.clone()], ..mine.clone() };
@@ -197,7 +195,7 @@ async fn an_end_that_comes_too_late_does_not_give_up_the_files_of_a_job_that_is_
         assert!(engine.running(&Principal::anonymous(), "s", job).unwrap());
         let mode = std::fs::metadata(engine.shared.directory(job)).unwrap().mode();
         assert_eq!(mode & 0o7777, 0o700, "it is not to go");
-        drop(accepted);
+        drop(call);
     }
 }
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, JobId, Principal};
+use fishplate_contract::{Fault, Principal, Results};
+use fishplate_jobs::engine::EphemeralJob;
 use fishplate_wire::{
     Head, Packed, Parcel, ReplyForm, Unpacker, bind, pack_reply, read, write_fault, write_reply,
 };
@@ -30,8 +31,8 @@ pub struct Answer {
     pub verb: Option<usize>,
     /// The memory that the answer has.
     pub memory: Reserved,
-    /// The job that nobody can ask for again: it is released once the answer was sent.
-    pub release: Option<JobId>,
+    /// The job that nobody else can ask for, until the answer was sent.
+    pub ephemeral: Option<EphemeralJob>,
 }
 
 /// Answers one SOAP request.
@@ -64,10 +65,10 @@ where
     let outcome: Result<_, Fault> = outcome.await;
     // A body that was never begun to be read told nothing.
     let form = form.unwrap_or_else(|| ReplyForm::of_head(head));
-    let (mut status, envelope, fault, release) = match outcome {
+    let (mut status, envelope, fault, ephemeral) = match outcome {
         Ok((exposed, reply)) => {
-            let envelope = write_reply(&form, namespace, exposed, &reply.outputs, reply.job);
-            (200, envelope, None, reply.release)
+            let (Results { outputs, job }, ephemeral) = reply.into_fields();
+            (200, write_reply(&form, namespace, exposed, &outputs, job), None, ephemeral)
         }
         Err(fault) => {
             memory = Reserved::default();
@@ -81,7 +82,7 @@ where
     } else {
         pack_reply(&envelope, &form)
     };
-    Answer { status, packed, fault, verb, memory, release }
+    Answer { status, packed, fault, verb, memory, ephemeral }
 }
 
 /// Bytes to a parcel: chunks are pushed as they come, and spooled at the disk's pace.

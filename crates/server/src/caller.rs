@@ -1,0 +1,240 @@
+//! A service of this process as a [`Caller`]: what it asks for enters [`dispatch`](crate::dispatch) as
+//! from every face.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fishplate_contract::{
+    Argument, Array, CallError, CallOptions, Caller, Calling, Exposed, Fault, FaultCode, Held,
+    JobFilter, JobId, JobPage, JobReport, Killed, LogPage, LogStream, OutputChoice, Payload,
+    Principal, Progress, Results, Value, Verb,
+};
+use fishplate_jobs::engine::EphemeralJob;
+use fishplate_wire::bind;
+use tokio::runtime::Handle;
+
+use crate::dispatch::perform::perform;
+use crate::dispatch::request::{Reply, Request};
+use crate::host::{Host, Hosted};
+use crate::memory::Reserved;
+
+/// First and longest wait between two looks at whether a job has ended.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LONGEST_WAIT: Duration = Duration::from_millis(200);
+
+/// Calls a service of this process in the name of a principal.
+#[derive(Clone, Debug)]
+pub struct LocalCaller {
+    host: Arc<Host>,
+    service: Arc<Hosted>,
+    principal: Principal,
+}
+
+impl LocalCaller {
+    /// A caller of the service of that name.
+    ///
+    /// # Errors
+    /// `UnknownService`.
+    pub fn new(host: &Arc<Host>, service: &str, principal: Principal) -> Result<Self, Fault> {
+        let service = host.service(service).cloned().ok_or_else(|| {
+            Fault::new(FaultCode::UnknownService, format!("there is no service {service} here"))
+        })?;
+        Ok(Self { host: Arc::clone(host), service, principal })
+    }
+
+    fn exposed(&self, verb: Verb, operation: &str) -> Result<&Exposed, Fault> {
+        let mut all = self.service.interface.exposed.iter();
+        let found = all.find(|known| known.verb == verb && known.operation == operation);
+        found.ok_or_else(|| {
+            let service = &self.service.service().name;
+            let what = format!("{service} has no operation {operation} that can be asked for so");
+            Fault::new(FaultCode::UnknownOperation, what)
+        })
+    }
+
+    async fn ask(
+        &self,
+        verb: Verb,
+        operation: &str,
+        arguments: Vec<Argument>,
+        options: CallOptions,
+    ) -> Result<(Reply, Reserved), Fault> {
+        let exposed = self.exposed(verb, operation)?;
+        let mut arguments = bind::accept(&exposed.name, &exposed.signature.inputs, arguments)?;
+        lend(&mut arguments, None);
+        let principal = self.principal.clone();
+        let request = Request { service: &self.service, exposed, arguments, options, principal };
+        let mut memory = Reserved::default();
+        Ok((perform(&self.host, request, &mut memory).await?, memory))
+    }
+
+    /// Asks for what gives results.
+    async fn results(
+        &self,
+        verb: Verb,
+        operation: &str,
+        arguments: Vec<Argument>,
+        options: CallOptions,
+    ) -> Result<Results, CallError> {
+        let (reply, memory) = self.ask(verb, operation, arguments, options).await?;
+        let Reply::Results { mut results, ephemeral } = reply else { return Err(unlike(verb)) };
+        let until = Arc::new(Until { ephemeral, runtime: Handle::current(), _memory: memory });
+        lend(&mut results.outputs, Some(&until));
+        Ok(results)
+    }
+
+    /// Asks for what is about jobs.
+    async fn about(&self, verb: Verb, arguments: Vec<Argument>) -> Result<Reply, Fault> {
+        Ok(self.ask(verb, "", arguments, CallOptions::default()).await?.0)
+    }
+}
+
+/// The argument that names a job.
+fn job(job: JobId) -> Argument {
+    Argument::text("job", job.to_string())
+}
+
+/// The error of a reply that is another verb's.
+fn unlike(verb: Verb) -> CallError {
+    Fault::new(FaultCode::Internal, format!("{verb:?} gave what another verb gives")).into()
+}
+
+impl Caller for LocalCaller {
+    fn call<'a>(
+        &'a self,
+        operation: &'a str,
+        arguments: Vec<Argument>,
+        options: CallOptions,
+    ) -> Calling<'a, Results> {
+        Box::pin(self.results(Verb::Call, operation, arguments, options))
+    }
+
+    fn spawn<'a>(
+        &'a self,
+        operation: &'a str,
+        arguments: Vec<Argument>,
+        options: CallOptions,
+    ) -> Calling<'a, JobId> {
+        Box::pin(async move {
+            let (reply, _) = self.ask(Verb::Spawn, operation, arguments, options).await?;
+            let Reply::Spawned(job) = reply else { return Err(unlike(Verb::Spawn)) };
+            Ok(job)
+        })
+    }
+
+    fn results<'a>(
+        &'a self,
+        operation: &'a str,
+        of: JobId,
+        outputs: Vec<OutputChoice>,
+    ) -> Calling<'a, Results> {
+        let options = CallOptions { outputs, ..CallOptions::default() };
+        Box::pin(self.results(Verb::Results, operation, vec![job(of)], options))
+    }
+
+    fn status(&self, of: JobId) -> Calling<'_, JobReport> {
+        Box::pin(async move {
+            let reply = self.about(Verb::Status, vec![job(of)]).await?;
+            let Reply::Status(report) = reply else { return Err(unlike(Verb::Status)) };
+            Ok(*report)
+        })
+    }
+
+    fn wait<'a>(&'a self, of: JobId, progress: Progress<'a>) -> Calling<'a, JobReport> {
+        Box::pin(async move {
+            let mut pause = FIRST_LOOK;
+            loop {
+                let report = self.status(of).await?;
+                progress(&report);
+                if report.state.is_final() {
+                    return Ok(report);
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_WAIT);
+            }
+        })
+    }
+
+    fn kill(&self, of: JobId) -> Calling<'_, Killed> {
+        Box::pin(async move {
+            let reply = self.about(Verb::Kill, vec![job(of)]).await?;
+            let Reply::Killed(killed) = reply else { return Err(unlike(Verb::Kill)) };
+            Ok(killed)
+        })
+    }
+
+    fn log(&self, of: JobId, stream: LogStream, offset: u64) -> Calling<'_, LogPage> {
+        Box::pin(async move {
+            let stream = Argument::text("stream", stream.name());
+            let arguments = vec![job(of), stream, Argument::text("offset", offset.to_string())];
+            let reply = self.about(Verb::Log, arguments).await?;
+            let Reply::Log(page) = reply else { return Err(unlike(Verb::Log)) };
+            Ok(page)
+        })
+    }
+
+    fn jobs(&self, filter: JobFilter) -> Calling<'_, JobPage> {
+        Box::pin(async move {
+            let reply = self.about(Verb::Jobs, filter.arguments()).await?;
+            let Reply::Jobs(page) = reply else { return Err(unlike(Verb::Jobs)) };
+            Ok(page)
+        })
+    }
+
+    fn remove(&self, of: JobId) -> Calling<'_, ()> {
+        Box::pin(async move { Ok(self.about(Verb::Remove, vec![job(of)]).await.map(drop)?) })
+    }
+}
+
+/// What is kept as long as results of a call are used: the memory that they have, and the job whose files
+/// they are, which is forgotten afterwards.
+#[derive(Debug)]
+struct Until {
+    ephemeral: Option<EphemeralJob>,
+    runtime: Handle,
+    _memory: Reserved,
+}
+
+impl Drop for Until {
+    fn drop(&mut self) {
+        let _inside = self.runtime.enter();
+        self.ephemeral.take().into_iter().for_each(EphemeralJob::delivered);
+    }
+}
+
+/// A file that stays its owner's: whoever gets it may neither move it nor write to it.
+#[derive(Debug)]
+struct Lent {
+    held: Arc<dyn Held>,
+    _until: Option<Arc<Until>>,
+}
+
+impl Held for Lent {
+    fn path(&self) -> &Path {
+        self.held.path()
+    }
+
+    fn len(&self) -> u64 {
+        self.held.len()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+
+    fn keep(&self) {}
+}
+
+/// Lends the files among these values.
+fn lend(values: &mut [Argument], until: Option<&Arc<Until>>) {
+    for argument in values {
+        match &mut argument.value {
+            Value::Data(Payload::Spooled(held))
+            | Value::Array(Array { data: Payload::Spooled(held), .. }) => {
+                *held = Arc::new(Lent { held: Arc::clone(held), _until: until.cloned() });
+            }
+            _ => {}
+        }
+    }
+}
