@@ -64,6 +64,12 @@ def streams(found: dict) -> list[str]:
     for name, side in found["packagings"].items():
         lines.append(f"| {name} | {side['server_memory'] / 2**20:.0f} MiB "
                      f"| {side['client_memory'] / 2**20:.0f} MiB | {side['seconds']:.1f} s |")
+    lines += ["", "Made while it is sent by `stream`, passed on by a client to another, read by `checksum` while it "
+              "arrives:", "",
+              "| packaging | server's memory at most | a client's | time |", "|---|---|---|---|"]
+    for name, side in found.get("made", {}).items():
+        lines.append(f"| {name} | {side['server_memory'] / 2**20:.0f} MiB "
+                     f"| {side['client_memory'] / 2**20:.0f} MiB | {side['seconds']:.1f} s |")
     return lines
 
 

@@ -80,11 +80,27 @@ def envelope(service: str, verb: str, children: str = "") -> bytes:
 def serving(binary: Path, scratch: Path, name: str, description: str):
     """Serves one service with the server's defaults, and ends all that it left running."""
     place = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=scratch))
-    file, data = place / f"{name}.toml", place / "data"
+    file = place / f"{name}.toml"
     file.write_text(description)
+    with serving_words(binary, place, [file]) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def serving_functions(binary: Path, scratch: Path, *names: str):
+    """Serves functions that come with the server, likewise."""
+    place = Path(tempfile.mkdtemp(prefix=f"{names[0]}-", dir=scratch))
+    words = [word for name in names for word in ("--builtin", name)]
+    with serving_words(binary, place, words) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def serving_words(binary: Path, place: Path, words: list[object]):
+    data = place / "data"
     data.mkdir()
-    with open(place / f"{name}.log", "w+") as log:
-        command = [binary, "serve", file, "--listen", "127.0.0.1:0", "--data", data, "--log", "warn"]
+    with open(place / "server.log", "w+") as log:
+        command = [binary, "serve", *words, "--listen", "127.0.0.1:0", "--data", data, "--log", "warn"]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=log, text=True)
         try:

@@ -1,5 +1,6 @@
 """Files of many gigabytes through server and client, in and out, in each packaging: how much memory
-either takes, how fast it is, and whether every marked block comes back."""
+either takes, how fast it is, and whether every marked block comes back. First files that are on a disk; then
+one that exists nowhere: `stream` makes it, a client passes it on to another, and `checksum` reads it."""
 
 import random
 import subprocess
@@ -7,7 +8,7 @@ import time
 from pathlib import Path
 
 import machine
-from server import serving
+from server import serving, serving_functions
 from tools import Tools
 
 PACKAGINGS = ("base64", "mtom", "swa", "dime")
@@ -43,7 +44,30 @@ def measure(tools: Tools, size: int) -> dict:
             }
             print(f"  {packaging}: {rows[packaging]}", flush=True)
     file.unlink()
-    return {"bytes": size, "packagings": rows, "load_after": machine.load()}
+    made = {packaging: passed_on(tools, packaging, size) for packaging in PACKAGINGS}
+    return {"bytes": size, "packagings": rows, "made": made, "load_after": machine.load()}
+
+
+def passed_on(tools: Tools, packaging: str, size: int) -> dict:
+    """A file that is never anywhere, from the server through two clients to the server."""
+    with serving_functions(tools.binary, tools.scratch, "stream", "matrix") as server:
+        above = server.url.rpartition("/")[0]
+        began = time.perf_counter()
+        giving = subprocess.Popen(
+            [tools.binary, "call", f"{above}/stream", f"n={size}", "out:data=-", "--packaging", packaging],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        taking = subprocess.Popen(
+            [tools.binary, "call", f"{above}/matrix", "--operation", "checksum", "data:-",
+             "--packaging", packaging], stdin=giving.stdout, stdout=subprocess.PIPE, text=True)
+        giving.stdout.close()
+        client_memory = peak(giving, taking)
+        said = taking.stdout.read()
+        if giving.returncode or taking.returncode or f"length: {size}\n" not in said:
+            raise SystemExit(f"bench: {packaging}: {giving.returncode}, {taking.returncode}: {said}")
+        row = {"seconds": time.perf_counter() - began, "client_memory": client_memory,
+               "server_memory": machine.memory(server.pid)["VmHWM"]}
+    print(f"  {packaging}, made while it is sent: {row}", flush=True)
+    return row
 
 
 def settled(data: Path) -> None:
@@ -57,12 +81,12 @@ def settled(data: Path) -> None:
     raise SystemExit(f"bench: left behind: {left}")
 
 
-def peak(process: subprocess.Popen) -> int:
-    """The most that a process held until it ended. Its own account of it (`ru_maxrss`) begins with
+def peak(*processes: subprocess.Popen) -> int:
+    """The most that one of these processes held until they ended. Its own account of it (`ru_maxrss`) begins with
     what the process that started it held."""
     most = 0
-    while process.poll() is None:
-        most = max(most, machine.memory(process.pid).get("VmHWM", 0))
+    while left := [process for process in processes if process.poll() is None]:
+        most = max(most, *(machine.memory(process.pid).get("VmHWM", 0) for process in left))
         time.sleep(SAMPLED)
     return most
 

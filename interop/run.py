@@ -2,6 +2,7 @@
 """Foreign SOAP toolkits against a running server, with stubs made from the WSDL it publishes."""
 
 import argparse
+import asyncio
 import contextlib
 import functools
 import http.server
@@ -13,12 +14,13 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 import urllib.request
 from pathlib import Path
 
 from preparation import PreparationFailed, install_packages, run, say
 from record import Recorder
-from toolkit import ALWAYS, DESCRIPTIONS, FILES, FUNCTIONS, HERE, LARGE, SIZES, Place, Toolkit
+from toolkit import ALWAYS, CUT, DESCRIPTIONS, FILES, FUNCTIONS, HERE, LARGE, SIZES, Place, Toolkit
 from toolkits import TOOLKITS
 
 ROOT = HERE.parent
@@ -34,8 +36,9 @@ def main() -> int:
     recorder = Recorder(options.record) if options.record else None
     with tempfile.TemporaryDirectory(prefix="fishplate-interop-") as scratch:
         payloads = write_payloads(options.cache / "payloads")
-        with server(options.binary, Path(scratch), recorder) as urls, origin(payloads) as url:
-            place = gather(options, chosen, urls, payloads, url)
+        with (server(options.binary, Path(scratch), recorder) as urls, origin(payloads) as url,
+              cutter(urls[FUNCTIONS[0]]) as cut):
+            place = gather(options, chosen, urls, payloads, url, cut)
             passed, failed = 0, 0
             for toolkit in chosen:
                 if recorder:
@@ -115,6 +118,37 @@ def origin(directory: Path):
             server.shutdown()
 
 
+@contextlib.contextmanager
+def cutter(url: str):
+    """Another way to the server, on which connections break in the middle of what it says."""
+    host, port = urllib.parse.urlsplit(url).hostname, urllib.parse.urlsplit(url).port
+
+    async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_connection(host, port)
+        asking = asyncio.create_task(copied(reader, to_server, None))
+        await copied(from_server, writer, CUT)
+        asking.cancel()
+        for end in (to_server, writer):
+            end.transport.abort()
+
+    async def copied(source: asyncio.StreamReader, to: asyncio.StreamWriter, most: int | None) -> None:
+        with contextlib.suppress(ConnectionError):
+            while (most is None or most > 0) and (data := await source.read(1 << 16)):
+                to.write(data)
+                await to.drain()
+                most = None if most is None else most - len(data)
+
+    loop = asyncio.new_event_loop()
+    listening = loop.run_until_complete(asyncio.start_server(relay, "127.0.0.1", 0))
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+
+
 def write_payloads(directory: Path) -> Path:
     """The files to send."""
     directory.mkdir(exist_ok=True)
@@ -126,7 +160,7 @@ def write_payloads(directory: Path) -> Path:
 
 
 def gather(options: argparse.Namespace, toolkits: list[Toolkit], urls: dict[str, str], payloads: Path,
-           origin_url: str) -> Place:
+           origin_url: str, cutter_url: str) -> Place:
     """The WSDLs as fetched, and what else clients are given."""
     wsdl, url = {}, {}
     for name in dict.fromkeys(name for toolkit in toolkits for name in toolkit.descriptions):
@@ -137,7 +171,7 @@ def gather(options: argparse.Namespace, toolkits: list[Toolkit], urls: dict[str,
     # What getMatrix gives, little-endian: our own client gets it in binary.
     matrix = payloads / "matrix.bin"
     run([str(options.binary), "call", urls["matrix"], "--operation", "getMatrix", "n=50", f"out:matrix={matrix}"])
-    return Place(options.cache, options.binary, wsdl, url, payloads, origin_url)
+    return Place(options.cache, options.binary, wsdl, url, payloads, origin_url, cutter_url)
 
 
 def payload(size: int) -> bytes:
@@ -159,7 +193,8 @@ def examine(toolkit: Toolkit, place: Place) -> tuple[int, int]:
     command = [*toolkit.command(place), *urls, str(place.payloads)]
     try:
         done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace",
-                              env={**os.environ, "INTEROP_ORIGIN": place.origin, **toolkit.environment}, timeout=CLIENT_TIMEOUT,
+                              env={**os.environ, "INTEROP_ORIGIN": place.origin,
+                                                   "INTEROP_CUTTER": place.cutter, **toolkit.environment}, timeout=CLIENT_TIMEOUT,
                               check=False)
     except subprocess.TimeoutExpired as problem:
         print(f"  not ok: the client hung; it had said: {problem.stdout!r}")

@@ -11,6 +11,7 @@ HERE = Path(__file__).resolve().parent
 
 SIZES = (0, 1, 8191, 8192, 8193, 1 << 20)  # bytes of the files that go through every check
 LARGE = 100_000_000  # goes through `call-file` only
+CUT = 2_000_000  # bytes of an answer after which a connection of the cutter breaks
 
 # What clients are given: a service and the view of its WSDL.
 DESCRIPTIONS = {
@@ -22,9 +23,11 @@ DESCRIPTIONS = {
     "session": ("session", "wsdl"),
     "matrix": ("matrix", "wsdl"),
     "matrix-binary": ("matrix", "wsdl&arrays=binary"),
+    "stream": ("stream", "wsdl"),
+    "stream-swa": ("stream", "wsdl&binding=swa"),
 }
 FILES = ("arithmetic-test", "echo-file")  # services of `services/`
-FUNCTIONS = ("matrix",)  # services of the server itself
+FUNCTIONS = ("matrix", "stream")  # services of the server itself
 ALWAYS = ("session",)  # a service that every server has
 
 
@@ -38,6 +41,7 @@ class Place:
     url: dict[str, str]  # of the WSDL, by description
     payloads: Path
     origin: str  # the URL under which they can be fetched
+    cutter: str  # an address by which the server is reached, but no answer arrives whole
 
     def digest(self, descriptions: tuple[str, ...], *sources: Path) -> str:
         """Changes when stubs have to be made again: not when the server has another port."""

@@ -192,14 +192,15 @@ class DimeTools(Toolkit):
 
 
 REFERENCE_CHECKS = tuple(f"reference-{what}" for what in ("in", "verified", "out", "through", "value", "xml"))
+STREAM_CHECKS = ("stream", "stream-cut")
 SERVICE_CHECKS = ("call", "missing-job", "array", "array-get")
 GSOAP = {"wsdl2h": "gsoap", "soapcpp2": "gsoap", "c++": "g++"}
 
 TOOLKITS = [
     Zeep("zeep", {}, {"": LARGE}, extra=(*SERVICE_CHECKS, *REFERENCE_CHECKS, "reference-session", "array-binary", "soap12", "bad-value",
-                "key"),
+                "key", *STREAM_CHECKS),
          descriptions=("arithmetic-test", "echo-file", "matrix", "matrix-binary", "echo-file-xdescr",
-                       "session")),
+                       "session", "stream")),
     *(Reader(name, {}, {}, extra=("call", "spawn", "missing-job"), descriptions=("arithmetic-test",))
       for name in Reader.requirement),
     Node("node", {"node": "nodejs", "npm": "npm"}, {"": LARGE},
@@ -207,12 +208,16 @@ TOOLKITS = [
     Php("php", {"php": "php-cli"}, {"": LARGE},
         extra=(*SERVICE_CHECKS, "array-special", "soap12", "bad-value")),
     Gsoap("gsoap", GSOAP, {"base64 ": LARGE, "mtom ": LARGE, "dime ": LARGE},
-          extra=(*SERVICE_CHECKS, "array-special", "soap11")),
+          extra=(*SERVICE_CHECKS, "array-special", "soap11",
+                 *(f"{mode} {check}" for mode in ("base64", "mtom", "dime") for check in STREAM_CHECKS)),
+          descriptions=("arithmetic-test", "echo-file", "matrix", "stream")),
     GsoapServer("gsoap-server", GSOAP, {"base64 ": LARGE, "mtom ": LARGE, "dime ": LARGE},
                 verbs=("call",), descriptions=(), extra=("other-packaging",)),
     Cxf("cxf", JAVA, {"mtom ": LARGE, "base64 ": LARGE, "swa ": LARGE},
-        extra=(*SERVICE_CHECKS, *REFERENCE_CHECKS, "reference-mtom", "array-special", "soap12"),
-        descriptions=("arithmetic-test", "echo-file", "matrix", "echo-file-swa", "echo-file-xdescr")),
+        extra=(*SERVICE_CHECKS, *REFERENCE_CHECKS, "reference-mtom", "array-special", "soap12",
+               *(f"{mode} {check}" for mode in ("base64", "mtom", "swa") for check in STREAM_CHECKS)),
+        descriptions=("arithmetic-test", "echo-file", "matrix", "echo-file-swa", "echo-file-xdescr", "stream",
+                      "stream-swa")),
     Axis("axis", JAVA, {"swa ": LARGE, "swaref ": LARGE, "dime ": LARGE}, extra=("missing-job",),
          descriptions=("echo-file-swa", "echo-file-dime")),
     DimeTools("dime-tools", {}, {"whole ": LARGE, "chunked ": LARGE}, verbs=("call",),

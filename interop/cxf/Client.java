@@ -1,5 +1,6 @@
-// Apache CXF against us: java Client ARITHMETIC_WSDL ECHO_WSDL MATRIX_WSDL ECHO_SWA_WSDL ECHO_XDESCR_WSDL PAYLOADS
-// The packages `arithmetic`, `echo`, `matrices`, `echoswa` and `echoxdescr` are made by wsdl2java from the fetched WSDLs.
+// Apache CXF against us: java Client ARITHMETIC_WSDL ECHO_WSDL MATRIX_WSDL ECHO_SWA_WSDL ECHO_XDESCR_WSDL
+// STREAM_WSDL STREAM_SWA_WSDL PAYLOADS
+// The packages `arithmetic`, `echo`, `matrices`, `echoswa`, `echoxdescr`, `streams` and `streamsswa` are made by wsdl2java from the fetched WSDLs.
 
 import java.io.InputStream;
 import java.net.URI;
@@ -25,6 +26,9 @@ import matrices.ArrayOfFloat;
 import matrices.Matrix;
 import matrices.MatrixPortType;
 
+import streams.Stream;
+import streams.StreamPortType;
+
 import jakarta.activation.DataHandler;
 import jakarta.activation.FileDataSource;
 import jakarta.xml.ws.BindingProvider;
@@ -38,6 +42,8 @@ public final class Client {
     private static final int[] SIZES = {0, 1, 8191, 8192, 8193, 1 << 20};
     // This goes through `call` only.
     private static final int LARGE = 100_000_000;
+    // Bytes of a file whose length nobody tells.
+    private static final int STREAM = 5_000_001;
     private static final String XOP = "multipart/related; type=\"application/xop+xml\"";
     private static final String SWA = "multipart/related; type=\"text/xml\"";
     // Subnormal, largest, not a binary fraction, negative zero.
@@ -57,7 +63,9 @@ public final class Client {
         URL matrixWsdl = URI.create(arguments[2]).toURL();
         URL swaWsdl = URI.create(arguments[3]).toURL();
         URL xdescrWsdl = URI.create(arguments[4]).toURL();
-        Path payloads = Path.of(arguments[5]);
+        URL streamWsdl = URI.create(arguments[5]).toURL();
+        URL streamSwaWsdl = URI.create(arguments[6]).toURL();
+        Path payloads = Path.of(arguments[7]);
 
         ArithmeticTest arithmetic = new ArithmeticTest(arithmeticWsdl);
         check("call", () -> expect(arithmetic.getArithmeticTestSoap11().call(1, 2) == 3, "not 3"));
@@ -74,6 +82,13 @@ public final class Client {
         check("array-get", () -> same(rows(matrix.getMatrix(50)), numbers(payloads, 50)));
         check("array-special", () -> same(rows(echoed(matrix, array(SPECIAL))), SPECIAL));
         new References(xdescrWsdl, System.getenv("INTEROP_ORIGIN"), payloads).run();
+        Stream stream = new Stream(streamWsdl);
+        StreamPortType base64 = stream.getStreamSoap11();
+        streams("base64 ", base64, base64::call);
+        StreamPortType mtom = stream.getStreamSoap11(new MTOMFeature(true));
+        streams("mtom ", mtom, mtom::call);
+        streamsswa.StreamPortType swa11 = new streamsswa.Stream(streamSwaWsdl).getStreamSwa();
+        streams("swa ", swa11, swa11::call);
         check("missing-job", () -> missingJob(echo.getEchoFileSoap11()));
         System.exit(failed == 0 ? 0 : 1);
     }
@@ -161,6 +176,35 @@ public final class Client {
                 Files.delete(copy);
             }
             expect(contentType(echo).startsWith(type), "answered as " + contentType(echo));
+        });
+    }
+
+    interface Giver {
+        DataHandler call(long size) throws Exception;
+    }
+
+    /** A file whose length nobody tells, and one that breaks off. */
+    private static void streams(String mode, Object port, Giver giver) throws Exception {
+        Map<String, Object> context = ((BindingProvider) port).getRequestContext();
+        URI address = URI.create((String) context.get(BindingProvider.ENDPOINT_ADDRESS_PROPERTY));
+        check(mode + "stream", () -> {
+            byte[] found = giver.call(STREAM).getInputStream().readAllBytes();
+            expect(found.length == STREAM, found.length + " bytes");
+            for (int at = 0; at < STREAM; at++) {
+                expect((found[at] & 255) == ((long) at / 8 >> at % 8 * 8 & 255), "other bytes");
+            }
+        });
+        check(mode + "stream-cut", () -> {
+            String query = address.getRawQuery() == null ? "" : "?" + address.getRawQuery();
+            String cutter = System.getenv("INTEROP_CUTTER") + address.getRawPath() + query;
+            context.put(BindingProvider.ENDPOINT_ADDRESS_PROPERTY, cutter);
+            int found;
+            try {
+                found = giver.call(STREAM).getInputStream().readAllBytes().length;
+            } catch (Exception broken) {
+                return;
+            }
+            expect(false, "what broke off passed for whole: " + found + " bytes");
         });
     }
 

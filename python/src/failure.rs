@@ -34,6 +34,7 @@ fn of_client<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>>
         Error::DataMismatch { .. } => {
             fault_as_exception(py, &Fault::new(FaultCode::DataMismatch, error.to_string()))
         }
+        Error::BrokenOff(fault) => fault_as_exception(py, fault),
         Error::Transfer(transfer) => fault_as_exception(py, &of_transfer(transfer)),
         other => error_as_exception(py, other),
     }

@@ -31,7 +31,7 @@ mod _native {
     #[pymodule_export]
     use crate::describe::{Operation, Parameter};
     #[pymodule_export]
-    use crate::payload::{Array, Payload};
+    use crate::payload::{Array, Chunks, Payload};
     #[pymodule_export]
     use crate::service::Service;
     #[pymodule_export]

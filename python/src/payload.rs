@@ -1,17 +1,25 @@
 //! Data by handle: memory of Python's, files, references. Nothing here is copied that need not be.
 
+use std::fs::File;
+use std::future::poll_fn;
+use std::io::Cursor;
 use std::ptr::NonNull;
+use std::sync::Arc;
+use std::thread;
 
 use bytes::Bytes;
 use fishplate_client::array::from_file;
+use fishplate_client::input::stream_of;
 use fishplate_client::{Error, directory, file_input, save};
 use fishplate_contract as contract;
-use fishplate_contract::{ArrayType, DataRef, Digest, Element};
+use fishplate_contract::{ArrayType, DataRef, Digest, Element, Fault, FaultCode};
+use fishplate_data::stream::pipe;
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyStopIteration, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::path::PathBuf;
+use tokio::sync::Mutex;
 
 use crate::describe::Parameter;
 use crate::task::Task;
@@ -40,6 +48,42 @@ impl Payload {
     #[staticmethod]
     fn pack(path: PathBuf) -> Task {
         Self::made(directory::packed(path))
+    }
+
+    /// What an iterator gives, bytes at a time, asked for as it is sent.
+    #[staticmethod]
+    fn from_iterator(chunks: Py<PyAny>) -> PyResult<Self> {
+        let (mut writer, stream) = pipe();
+        thread::Builder::new().name("input".to_owned()).spawn(move || {
+            let outcome = loop {
+                match Python::attach(|py| next(chunks.bind(py))) {
+                    // Whoever sends no more has said why.
+                    Ok(Some(chunk)) => match writer.push(chunk) {
+                        Ok(()) => {}
+                        Err(closed) => break Err(closed.into()),
+                    },
+                    Ok(None) => break Ok(()),
+                    Err(error) => {
+                        let what = format!("the input broke off: {error}");
+                        break Err(Fault::new(FaultCode::TransferFailed, what));
+                    }
+                }
+            };
+            writer.finish(outcome);
+            Python::attach(|_| drop(chunks));
+        })?;
+        Ok(Self(contract::Payload::Stream(stream)))
+    }
+
+    /// The bytes as they come, or from where they are.
+    fn chunks(&self) -> PyResult<Chunks> {
+        let stream = match &self.0 {
+            contract::Payload::Stream(stream) => stream.clone(),
+            contract::Payload::Spooled(held) => stream_of(File::open(held.path())?)?,
+            here => stream_of(Cursor::new(here.pieces().unwrap_or_default().concat()))?,
+        };
+        let chunks = stream.take().map_err(|fault| PyValueError::new_err(fault.message))?;
+        Ok(Chunks(Arc::new(Mutex::new(chunks))))
     }
 
     /// Data elsewhere; a digest as in RFC 9530 (`sha-256=:...:`).
@@ -108,7 +152,7 @@ impl Payload {
     /// Puts the bytes into a file, in the place of what was there; a reference is not followed.
     fn save(&self, path: PathBuf) -> Task {
         let payload = self.0.clone();
-        Task::of(async move { save(&payload, &path).await }, |py, ()| Ok(py.None()))
+        Task::of(async move { save(&payload, &path).await }, |py, _| Ok(py.None()))
     }
 
     /// Unpacks the archive that it is into a directory that is not there yet, or is empty.
@@ -120,6 +164,36 @@ impl Payload {
 impl Payload {
     fn made(work: impl Future<Output = Result<contract::Payload, Error>> + Send + 'static) -> Task {
         Task::of(work, |py, payload| Ok(Self(payload).into_pyobject(py)?.into_any().unbind()))
+    }
+}
+
+/// The next bytes of an iterator.
+fn next(chunks: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
+    match chunks.call_method0("__next__") {
+        // They may change once the next ones are asked for.
+        Ok(chunk) => Ok(Some(Bytes::copy_from_slice(Exported::by(&chunk)?.as_ref()))),
+        Err(error) if error.is_instance_of::<PyStopIteration>(chunks.py()) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Bytes that come one chunk after the other.
+#[pyclass(frozen, module = "fishplate._native")]
+pub(crate) struct Chunks(Arc<Mutex<contract::Chunks>>);
+
+#[pymethods]
+impl Chunks {
+    /// The next ones; `None` at the end.
+    fn next(&self) -> Task {
+        let chunks = Arc::clone(&self.0);
+        let next = async move {
+            let mut chunks = chunks.lock().await;
+            let next = poll_fn(|context| chunks.as_mut().poll_next(context)).await;
+            next.transpose().map_err(Error::BrokenOff)
+        };
+        Task::of(next, |py, chunk| {
+            Ok(chunk.map(|chunk| PyBytes::new(py, &chunk)).into_pyobject(py)?.unbind())
+        })
     }
 }
 

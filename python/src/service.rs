@@ -95,7 +95,9 @@ impl Service {
     }
 
     /// Runs an operation: the outputs, and the job's ID if there was a key.
-    #[pyo3(signature = (operation, given, *, key=None, session=None, outputs=vec![], timeout=None))]
+    #[pyo3(signature = (operation, given, *, key=None, session=None, outputs=vec![], streams=vec![],
+        timeout=None))]
+    #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn call(
         &self,
         operation: String,
@@ -103,10 +105,11 @@ impl Service {
         key: Option<String>,
         session: Option<&str>,
         outputs: Vec<Choice>,
+        streams: Vec<String>,
         timeout: Option<f64>,
     ) -> PyResult<Task> {
         let (arguments, options) = (arguments(given)?, options(key, session, outputs)?);
-        let (meter, caller) = self.caller(timeout)?;
+        let (meter, caller) = self.caller(streams, timeout)?;
         let calling = async move { caller.call(&operation, arguments, options).await };
         Ok(Task::of(counted(meter, calling), reply))
     }
@@ -123,7 +126,7 @@ impl Service {
         timeout: Option<f64>,
     ) -> PyResult<Task> {
         let (arguments, options) = (arguments(given)?, options(key, session, outputs)?);
-        let (meter, caller) = self.caller(timeout)?;
+        let (meter, caller) = self.caller(vec![], timeout)?;
         let spawning = async move { caller.spawn(&operation, arguments, options).await };
         Ok(Task::of(counted(meter, spawning), |py, job| text(py, &job.to_string())))
     }
@@ -138,14 +141,14 @@ impl Service {
         timeout: Option<f64>,
     ) -> PyResult<Task> {
         let (job, outputs) = (job_id(job)?, choices(outputs)?);
-        let (meter, caller) = self.caller(timeout)?;
+        let (meter, caller) = self.caller(vec![], timeout)?;
         let asking = async move { caller.results(&operation, job, outputs).await };
         Ok(Task::of(counted(meter, asking), reply))
     }
 
     /// All there is to tell of a job.
     fn status(&self, job: &str) -> PyResult<Task> {
-        let ((_, caller), job) = (self.caller(None)?, job_id(job)?);
+        let ((_, caller), job) = (self.caller(vec![], None)?, job_id(job)?);
         Ok(Task::of(async move { caller.status(job).await }, |py, report| {
             Ok(told(py, &report)?.into_any().unbind())
         }))
@@ -153,7 +156,7 @@ impl Service {
 
     /// Ends a job: its state now, and what was done.
     fn kill(&self, job: &str) -> PyResult<Task> {
-        let ((_, caller), job) = (self.caller(None)?, job_id(job)?);
+        let ((_, caller), job) = (self.caller(vec![], None)?, job_id(job)?);
         Ok(Task::of(async move { caller.kill(job).await }, |py, killed| {
             Ok((killed.state.name(), killed.message).into_pyobject(py)?.into_any().unbind())
         }))
@@ -162,7 +165,7 @@ impl Service {
     /// What a job's program wrote from a byte on: the text, the next offset, whether it was all.
     #[pyo3(signature = (job, *, stderr=false, offset=0))]
     fn log(&self, job: &str, stderr: bool, offset: u64) -> PyResult<Task> {
-        let ((_, caller), job) = (self.caller(None)?, job_id(job)?);
+        let ((_, caller), job) = (self.caller(vec![], None)?, job_id(job)?);
         let stream = if stderr { LogStream::Stderr } else { LogStream::Stdout };
         Ok(Task::of(async move { caller.log(job, stream, offset).await }, |py, page| {
             Ok((page.text, page.next, page.end).into_pyobject(py)?.into_any().unbind())
@@ -180,7 +183,7 @@ impl Service {
             limit,
             after: after.map(job_id).transpose()?,
         };
-        let (_, caller) = self.caller(None)?;
+        let (_, caller) = self.caller(vec![], None)?;
         Ok(Task::of(async move { caller.jobs(filter).await }, |py, page| {
             let jobs = PyList::empty(py);
             for report in &page.jobs {
@@ -192,17 +195,23 @@ impl Service {
 
     /// Forgets an ended job.
     fn remove(&self, job: &str) -> PyResult<Task> {
-        let ((_, caller), job) = (self.caller(None)?, job_id(job)?);
+        let ((_, caller), job) = (self.caller(vec![], None)?, job_id(job)?);
         Ok(Task::of(async move { caller.remove(job).await }, |py, ()| Ok(py.None())))
     }
 }
 
 impl Service {
-    /// Whoever calls it, within so many seconds, and what counts the bytes of it.
-    fn caller(&self, timeout: Option<f64>) -> PyResult<(Arc<Meter>, impl Caller + use<>)> {
+    /// Whoever calls it, with these outputs as streams, within so many seconds, and what counts the bytes
+    /// of it.
+    fn caller(
+        &self,
+        streams: Vec<String>,
+        timeout: Option<f64>,
+    ) -> PyResult<(Arc<Meter>, impl Caller + use<>)> {
         let meter = Arc::<Meter>::default();
         let timeout = duration(timeout)?;
-        let options = Options { meter: Some(Arc::clone(&meter)), timeout, ..Options::default() };
+        let meter_of = Some(Arc::clone(&meter));
+        let options = Options { streams, meter: meter_of, timeout, ..Options::default() };
         Ok((meter, self.client.with(options)))
     }
 }

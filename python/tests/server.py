@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +23,9 @@ GONE_WITHIN = 20.0  # seconds
 class Hosted:
     """A server and the addresses of its services."""
 
-    def __init__(self, folder: Path, services: list[Path], *options: str) -> None:
+    def __init__(
+        self, folder: Path, services: list[Path], *options: str, functions: Sequence[str] = ()
+    ) -> None:
         self.data = folder / "data"
         self.log = folder / "log"
         folder.mkdir(parents=True, exist_ok=True)
@@ -39,7 +42,7 @@ class Hosted:
             )
         self.urls: dict[str, str] = {}
         assert self.process.stdout is not None
-        while len(self.urls) < len(services):
+        while len(self.urls) < len(services) + len(functions):
             line = self.process.stdout.readline()
             assert line, f"fishplate serve ended: {self.log.read_text()}"
             name, _, url = line.strip().partition(" ")

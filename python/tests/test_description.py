@@ -16,7 +16,7 @@ def test_help_shows_operations_with_types_units_and_ranges(service: Services) ->
     text = pydoc.plain(pydoc.render_doc(echo))
     for part in ("Echo", "Gives back", "int: int", "A whole number; in mm; -10 to 2147483647"):
         assert part in text, text
-    assert "lambda_: Path | bytes | Data" in text
+    assert "lambda_: Path | bytes | Iterator[bytes] | Data" in text
     assert "matrix: float64[n, m]" in text
     assert "ints: int32[3]" in text
     text = service("sort").__doc__ or ""

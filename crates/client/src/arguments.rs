@@ -79,6 +79,8 @@ impl Wanted {
     }
 }
 
+/// Where `NAME:-` comes from.
+const STDIN: &str = "/dev/stdin";
 /// Where `out:NAME=-` goes.
 pub const STDOUT: &str = "/dev/stdout";
 /// Schemes of references to inputs.
@@ -208,7 +210,10 @@ pub fn parse(word: &str) -> Result<Word, WordError> {
         (Some((prefix, _)), _) => Err(WordError::Out { word: word.to_owned(), prefix }),
         (None, b'@') => referred(word, name, rest),
         (None, b':') if rest.is_empty() => Err(WordError::NoFile(word.to_owned())),
-        (None, b':') => Ok(Word::File { name: name.to_owned(), path: PathBuf::from(rest) }),
+        (None, b':') => {
+            let path = PathBuf::from(if rest == "-" { STDIN } else { rest });
+            Ok(Word::File { name: name.to_owned(), path })
+        }
         (None, _) => Ok(Word::Value { name: name.to_owned(), text: rest.to_owned() }),
     }
 }
@@ -451,6 +456,7 @@ mod tests {
             ("y:two", file("y", "two")),
             ("y:./a=b", file("y", "./a=b")),
             ("y:/dev/stdin", file("y", "/dev/stdin")),
+            ("y:-", file("y", "/dev/stdin")),
             ("y:c:d", file("y", "c:d")),
             ("out:result", out("result", None)),
             ("out:result=f", out("result", Some("f"))),

@@ -10,6 +10,7 @@ use std::{io, mem};
 
 use bytes::Bytes;
 use fishplate_contract::Held;
+use fishplate_data::stream::wait;
 use fishplate_wire::{Outgoing, Packed, Segment, Step};
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
@@ -32,8 +33,8 @@ pub(crate) struct SegmentBody {
 }
 
 enum Content {
-    /// All that is left is in memory.
-    Memory(Outgoing),
+    /// All that is left is in memory, or comes by itself.
+    Here(Outgoing),
     /// Files are to be read; nobody asked for the first chunk yet.
     Waiting(Outgoing),
     /// The chunks that a thread reads. An empty one is the last.
@@ -72,9 +73,10 @@ impl SegmentBody {
     pub(crate) fn of(packed: &Packed, meter: Option<Arc<Meter>>) -> (Self, BodyFailure) {
         let failure = BodyFailure::default();
         let outgoing = Outgoing::new(packed.segments.iter().cloned(), CHUNK);
-        let in_memory = outgoing.is_in_memory();
-        let content =
-            if in_memory { Content::Memory(outgoing) } else { Content::Waiting(outgoing) };
+        let content = match outgoing.reads_files() {
+            true => Content::Waiting(outgoing),
+            false => Content::Here(outgoing),
+        };
         let body = Self { content, left: packed.len, meter, failure: failure.clone() };
         (body, failure)
     }
@@ -96,7 +98,7 @@ impl SegmentBody {
     pub(crate) fn of_bytes(bytes: &Bytes, meter: Option<Arc<Meter>>) -> Self {
         let outgoing = Outgoing::new([Segment::Bytes(bytes.clone())], CHUNK);
         Self {
-            content: Content::Memory(outgoing),
+            content: Content::Here(outgoing),
             left: Some(bytes.len() as u64),
             meter,
             failure: BodyFailure::default(),
@@ -111,10 +113,16 @@ impl SegmentBody {
             self.content = Content::Reading(read_ahead(outgoing));
         }
         let next = match &mut self.content {
-            Content::Memory(outgoing) => outgoing.step().and_then(|step| match step {
-                Step::Send(bytes) => Some(Ok(bytes)),
-                Step::Read { .. } => None,
-            }),
+            Content::Here(outgoing) => loop {
+                match outgoing.step() {
+                    Some(Step::Send(bytes)) => break Some(Ok(bytes)),
+                    Some(Step::Wait) => match std::task::ready!(outgoing.poll_stream(context)) {
+                        Ok(bytes) if bytes.is_empty() => {}
+                        sent => break Some(sent.map_err(Error::BrokenOff)),
+                    },
+                    Some(Step::Read { .. }) | None => break None,
+                }
+            },
             Content::Reading(chunks) => match std::task::ready!(chunks.poll_recv(context)) {
                 Some(Ok(last)) if last.is_empty() => None,
                 Some(chunk) => Some(chunk),
@@ -192,6 +200,9 @@ fn read_chunks(mut outgoing: Outgoing, send: &mut dyn FnMut(Bytes) -> bool) -> R
     while let Some(step) = outgoing.step() {
         let chunk = match step {
             Step::Send(bytes) => bytes,
+            Step::Wait => {
+                wait(|context| outgoing.poll_stream(context)).map_err(Error::BrokenOff)?
+            }
             Step::Read { held, at, len } => {
                 let failed = |source| Error::file("read", held.path())(source);
                 let file = match &open {

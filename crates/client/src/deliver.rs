@@ -17,7 +17,7 @@ use crate::directory::{self, is_archive_name, make_parent};
 use crate::error::Error;
 use crate::input::file_input;
 use crate::meter::Meter;
-use crate::save::{save, spool_dir_for};
+use crate::save::{is_special, save, spool_dir_for};
 use crate::settings::Settings;
 
 /// What became of one value of an output.
@@ -187,6 +187,17 @@ pub fn spool_dir(wanted: &[Wanted], outputs: &[Parameter]) -> Option<PathBuf> {
     })
 }
 
+/// Outputs that are best had while they arrive: where they go they can't come whole or not at all.
+pub fn streams(wanted: &[Wanted], outputs: &[Parameter]) -> Vec<String> {
+    let is_file = |name: &str| {
+        let file = |output: &Parameter| matches!(output.data_type, DataType::Raw | DataType::Xml);
+        outputs.iter().any(|output| output.name == name && file(output) && !output.repeated)
+    };
+    let streamed = wanted.iter().filter(|wanted| wanted.may_be_file() && is_file(&wanted.name));
+    let streamed = streamed.filter(|wanted| is_special(&wanted.target()));
+    streamed.map(|wanted| wanted.name.clone()).collect()
+}
+
 /// Puts every wanted output into its file, what came as a reference by `fetch`, and tells what became
 /// of all. Wanted outputs that did not come (optional ones) are in the second list.
 pub async fn deliver(
@@ -327,14 +338,14 @@ async fn put(
         Value::Text(text) => Payload::Inline(Bytes::from(as_file(text, parameter))),
         Value::Record(_) => return Err(DeliveryError::Record(output.name.clone()).into()),
     };
-    let size = payload.len().unwrap_or(0);
     if is_directory(parameter) && !is_archive_name(&path) {
         make_parent(&path)?;
+        let size = payload.len().unwrap_or(0);
         directory::unpacked(payload, output.name.clone(), path.clone()).await?;
         return Ok(Fate::Saved { path, size });
     }
     make_parent(&path)?;
-    save(&payload, &path).await?;
+    let size = save(&payload, &path).await?;
     Ok(Fate::Saved { path, size })
 }
 

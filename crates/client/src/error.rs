@@ -145,6 +145,9 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A stream ended before its end: an input of ours, or an output after the call had been answered.
+    #[error("the data broke off")]
+    BrokenOff(#[source] Fault),
     /// A word of a call cannot be understood.
     #[error(transparent)]
     Word(#[from] WordError),
@@ -198,7 +201,11 @@ pub enum Error {
 impl Error {
     pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::File { doing, path, source }
+        move |source| match source.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()) {
+            // The file is not to blame.
+            Some(fault) => Self::BrokenOff(fault.clone()),
+            None => Self::File { doing, path, source },
+        }
     }
 
     /// Whether the same exchange may do better: the failure lies in the transport or in a gateway.

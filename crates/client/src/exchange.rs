@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fishplate_contract::{Fault, Parameter};
+use fishplate_contract::{Fault, FaultCode, Parameter};
+use fishplate_data::stream::{Writer, pipe};
 use fishplate_data::transfer::root_cause;
 use fishplate_wire::{
-    Body, Expected, Head, Packaging, Packed, Reply, Unpacker, WireLimits, bind_reply,
+    Body, Expected, Head, Packaging, Packed, Parcel, Reply, Unpacker, WireLimits, bind_reply,
 };
 use http::{Request, Response, Uri, header};
 use http_body::Body as _;
@@ -63,8 +64,7 @@ impl Exchange<'_> {
             return Err(no_soap(self.url, answer).await);
         }
         self.meter.expect(answer.body().size_hint().exact().unwrap_or(0));
-        let mut spool = Spool::new(self.spool_dir);
-        let parcel = match self.unpack(&content_type, answer.into_body(), &mut spool).await {
+        let parcel = match self.unpack(&content_type, answer.into_body()).await {
             Ok(parcel) => parcel,
             // A gateway's page in XML, say: its status tells more than what is wrong with it.
             Err(Unpacking::Answer(_)) if !status.is_success() => {
@@ -77,40 +77,115 @@ impl Exchange<'_> {
             Err(Unpacking::Answer(fault)) => return Err(self.bad_answer(fault)),
             Err(Unpacking::Other(error)) => return Err(error),
         };
-        let is_fault = matches!(parcel.envelope.body, Body::Fault(_));
-        bind_reply(parcel, self.outputs)
-            .map_err(|fault| if is_fault { Error::Fault(fault) } else { self.bad_answer(fault) })
+        bound(parcel, self.outputs, self.url)
     }
 
-    async fn unpack(
-        &self,
-        content_type: &str,
-        mut body: Received,
-        spool: &mut Spool,
-    ) -> Result<fishplate_wire::Parcel, Unpacking> {
+    async fn unpack(&self, content_type: &str, body: Received) -> Result<Parcel, Unpacking> {
         let head = Head { content_type, ..Head::default() };
         let expected = Box::new(Arc::clone(self.expected));
-        let mut unpacker = Unpacker::new(&head, expected, self.limits)?;
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| Error::ConnectionLost {
-                url: self.url.to_string(),
-                reason: root_cause(&error),
-            })?;
-            if let Ok(chunk) = frame.into_data() {
-                self.meter.add_received(chunk.len());
-                unpacker.feed(chunk, spool)?;
-                spool.flush().await?;
+        let unpacker = Unpacker::new(&head, expected, self.limits)?.streaming();
+        let mut arriving = Arriving {
+            body,
+            unpacker,
+            spool: Spool::new(self.spool_dir),
+            url: self.url.clone(),
+            meter: Arc::clone(self.meter),
+        };
+        while arriving.next().await? {
+            let mut to = None;
+            let stream = || {
+                let (writer, stream) = pipe();
+                to = Some(writer);
+                stream
+            };
+            let ahead = arriving.unpacker.ahead(stream);
+            if let (Some(parcel), Some(writer)) = (ahead, to) {
+                tokio::spawn(arriving.pass_on(writer, self.outputs.to_vec()));
+                return Ok(parcel);
             }
         }
-        let parcel = unpacker.finish(spool)?;
-        spool.flush().await?;
-        spool.finish().await?;
-        Ok(parcel)
+        arriving.finish().await
     }
 
     fn bad_answer(&self, fault: Fault) -> Error {
-        Error::BadAnswer { url: self.url.to_string(), reason: fault.message }
+        bad_answer(self.url, fault)
     }
+}
+
+/// An answer as it is read.
+struct Arriving {
+    body: Received,
+    unpacker: Unpacker,
+    spool: Spool,
+    url: Uri,
+    meter: Arc<Meter>,
+}
+
+impl Arriving {
+    /// Reads some of it; whether there was more.
+    async fn next(&mut self) -> Result<bool, Unpacking> {
+        let Some(frame) = self.body.frame().await else { return Ok(false) };
+        let frame = frame.map_err(|error| Error::ConnectionLost {
+            url: self.url.to_string(),
+            reason: root_cause(&error),
+        })?;
+        if let Ok(chunk) = frame.into_data() {
+            self.meter.add_received(chunk.len());
+            self.unpacker.feed(chunk, &mut self.spool)?;
+            self.spool.flush().await?;
+        }
+        Ok(true)
+    }
+
+    async fn finish(&mut self) -> Result<Parcel, Unpacking> {
+        let parcel = self.unpacker.finish(&mut self.spool)?;
+        self.spool.flush().await?;
+        self.spool.finish().await?;
+        Ok(parcel)
+    }
+
+    /// Gives an output to its reader as it comes; it has ended when the answer has, and nothing is wrong
+    /// with that.
+    async fn pass_on(mut self, mut writer: Writer, outputs: Vec<Parameter>) {
+        let passed = async {
+            let mut more = true;
+            loop {
+                for chunk in self.unpacker.take_streamed() {
+                    if writer.send(chunk).await.is_err() {
+                        return Ok(());
+                    }
+                }
+                if !more {
+                    let parcel = self.finish().await?;
+                    return bound(parcel, &outputs, &self.url).map(drop).map_err(Unpacking::Other);
+                }
+                tokio::select! {
+                    () = writer.closed() => return Ok(()),
+                    next = self.next() => more = next?,
+                }
+            }
+        };
+        let outcome = passed.await.map_err(|error: Unpacking| match error {
+            Unpacking::Answer(fault) => broken_off(&bad_answer(&self.url, fault)),
+            Unpacking::Other(error) => broken_off(&error),
+        });
+        writer.finished(outcome).await;
+    }
+}
+
+/// The fault with which an output ends that was not whole.
+fn broken_off(error: &Error) -> Fault {
+    Fault::new(FaultCode::TransferFailed, error.to_string())
+}
+
+fn bound(parcel: Parcel, outputs: &[Parameter], url: &Uri) -> Result<Reply, Error> {
+    let is_fault = matches!(parcel.envelope.body, Body::Fault(_));
+    bind_reply(parcel, outputs)
+        .map_err(|fault| if is_fault { Error::Fault(fault) } else { bad_answer(url, fault) })
+}
+
+fn bad_answer(url: &Uri, fault: Fault) -> Error {
+    Error::BadAnswer { url: url.to_string(), reason: fault.message }
 }
 
 /// Why an answer could not be unpacked.

@@ -1,12 +1,14 @@
 //! Values of inputs from files.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
 use bytes::Bytes;
-use fishplate_contract::{Held, Payload, Value, lexical};
+use fishplate_contract::{ByteStream, Fault, FaultCode, Held, Payload, Value, lexical};
+use fishplate_data::stream::pipe;
 use tempfile::{NamedTempFile, TempPath};
 
 use crate::error::Error;
@@ -18,7 +20,7 @@ const INLINE: u64 = 16 << 10;
 pub const TEXT_INPUT_SIZE: u64 = 16 << 20;
 
 /// The bytes of a file as the value of an input. It must not change until it was sent. What is no
-/// regular file (a pipe) is copied to a temporary file first.
+/// regular file (a pipe) is a stream, sent as it comes: such a call can't be tried again by itself.
 ///
 /// # Errors
 /// [`Error::File`].
@@ -50,7 +52,7 @@ fn payload(path: &Path) -> io::Result<Payload> {
         return Err(io::ErrorKind::IsADirectory.into());
     }
     if !metadata.is_file() {
-        return copied(path);
+        return Ok(Payload::Stream(stream_of(File::open(path)?)?));
     }
     if metadata.len() <= INLINE {
         return Ok(Payload::Inline(Bytes::from(fs::read(path)?)));
@@ -59,16 +61,30 @@ fn payload(path: &Path) -> io::Result<Payload> {
     Ok(LocalFile::payload(path, metadata.len()))
 }
 
-fn copied(path: &Path) -> io::Result<Payload> {
-    let mut copy = temporary()?;
-    io::copy(&mut File::open(path)?, &mut copy)?;
-    LocalFile::temporary(copy)
+/// What a reader gives, as a stream; read by a thread of its own, which nobody waits for: what comes from a
+/// terminal may never end.
+///
+/// # Errors
+/// If the system gives no thread.
+pub fn stream_of(from: impl Read + Send + 'static) -> io::Result<ByteStream> {
+    let (mut writer, stream) = pipe();
+    thread::Builder::new().name("input".to_owned()).spawn(move || {
+        // Whoever reads no more has said why to those who care.
+        let copied = io::copy(&mut BufReader::with_capacity(CHUNK, from), &mut writer);
+        writer.finish(copied.map(drop).map_err(|error| {
+            Fault::new(FaultCode::TransferFailed, format!("cannot read the input: {error}"))
+        }));
+    })?;
+    Ok(stream)
 }
 
 /// A file that is removed when it is dropped.
 pub(crate) fn temporary() -> io::Result<NamedTempFile> {
     tempfile::Builder::new().prefix(".fishplate-").tempfile()
 }
+
+/// Bytes of a stream that are read at once.
+const CHUNK: usize = 64 << 10;
 
 fn text(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();

@@ -6,17 +6,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use fishplate_contract::Payload;
+use fishplate_data::stream::Reader;
 
 use crate::error::Error;
 use crate::input::blocking;
 
-/// Puts the bytes of an output into a file, in the place of what was there. A spooled output in
+/// Puts the bytes of an output into a file; their number. They come in the place of what was there. A spooled output in
 /// the same file system is only renamed. What exists and is no regular file (a device, a pipe,
 /// `/dev/stdout`) is written to.
 ///
 /// # Errors
-/// [`Error::File`]; [`Error::BadAnswer`] for a reference, which is not followed.
-pub async fn save(payload: &Payload, to: &Path) -> Result<(), Error> {
+/// [`Error::File`]; [`Error::BadAnswer`] for a reference, which is not followed; [`Error::BrokenOff`]
+/// for a stream that is not whole, of which no file is left.
+pub async fn save(payload: &Payload, to: &Path) -> Result<u64, Error> {
     if let Payload::Reference(reference) = payload {
         return Err(Error::BadAnswer {
             url: reference.url.clone(),
@@ -46,7 +48,7 @@ pub fn spool_dir_for(to: &Path) -> Option<PathBuf> {
     if is_special(to) { None } else { Some(directory_of(&target_of(to)).to_owned()) }
 }
 
-fn put(payload: &Payload, to: &Path) -> io::Result<()> {
+fn put(payload: &Payload, to: &Path) -> io::Result<u64> {
     if is_special(to) {
         return copy_into(payload, &mut File::options().append(true).open(to)?);
     }
@@ -57,14 +59,14 @@ fn put(payload: &Payload, to: &Path) -> io::Result<()> {
             renamed => {
                 renamed?;
                 held.keep();
-                return Ok(());
+                return Ok(held.len());
             }
         }
     }
     let mut temporary = temporary_for(&target)?;
-    copy_into(payload, temporary.as_file_mut())?;
+    let len = copy_into(payload, temporary.as_file_mut())?;
     temporary.persist(target)?;
-    Ok(())
+    Ok(len)
 }
 
 fn put_with(to: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<u64> {
@@ -88,12 +90,24 @@ fn temporary_for(target: &Path) -> io::Result<tempfile::NamedTempFile> {
         .tempfile_in(directory_of(target))
 }
 
-fn copy_into(payload: &Payload, file: &mut File) -> io::Result<()> {
+fn copy_into(payload: &Payload, file: &mut File) -> io::Result<u64> {
     match payload {
-        Payload::Inline(bytes) => file.write_all(bytes),
-        Payload::Pieces(pieces) => pieces.iter().try_for_each(|piece| file.write_all(piece)),
-        Payload::Spooled(held) => io::copy(&mut File::open(held.path())?, file).map(drop),
+        Payload::Inline(_) | Payload::Pieces(_) => {
+            let pieces = payload.pieces().unwrap_or_default();
+            pieces.iter().try_for_each(|piece| file.write_all(piece))?;
+            Ok(payload.len().unwrap_or_default())
+        }
+        Payload::Spooled(held) => io::copy(&mut File::open(held.path())?, file),
         Payload::Reference(_) => Err(io::ErrorKind::Unsupported.into()),
+        Payload::Stream(stream) => {
+            let mut reader = Reader::of(stream).map_err(io::Error::other)?;
+            let mut len = 0;
+            while let Some(chunk) = reader.chunk().map_err(io::Error::other)? {
+                file.write_all(&chunk)?;
+                len += chunk.len() as u64;
+            }
+            Ok(len)
+        }
     }
 }
 
@@ -104,7 +118,7 @@ pub(crate) fn target_of(to: &Path) -> PathBuf {
 
 /// What is written to and never replaced: devices, pipes, and what is open already
 /// (`/dev/stdout`), even if a file stands behind it.
-pub(crate) fn is_special(to: &Path) -> bool {
+pub fn is_special(to: &Path) -> bool {
     let is_open_already =
         ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"].iter().any(|at| to.starts_with(at));
     fs::metadata(to)

@@ -1,5 +1,6 @@
 //! A service and its verbs.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -309,19 +310,25 @@ impl Service {
         let arguments = arranged(described, arguments)?;
         let packed = self.packed(described, &arguments, options)?;
         let meter = options.meter.clone().unwrap_or_default();
+        let outputs = streamed(&described.exposed.signature.outputs, &options.streams);
+        let expected = match options.streams.is_empty() {
+            true => Arc::clone(&inner.expected[&described.response]),
+            false => Arc::new(Expected::response(described.response.clone(), &outputs)),
+        };
         let exchange = Exchange {
             transport: &inner.transport,
             url: &inner.address,
             message: &packed,
             accept: self.accept(),
-            expected: &inner.expected[&described.response],
-            outputs: &described.exposed.signature.outputs,
+            expected: &expected,
+            outputs: &outputs,
             limits: &inner.settings.limits,
             spool_dir: options.spool_dir.as_deref(),
             meter: &meter,
         };
         // A server that is not ours does not know our keys: there nothing is safe twice.
-        let safe = safe && inner.description.ours;
+        // What comes by itself can't be sent twice.
+        let safe = safe && inner.description.ours && !arguments.iter().any(is_stream);
         let retry = if safe { inner.settings.retry } else { Retry::NEVER };
         // On the heap, where it stays: what surrounds it is moved about.
         let asking = Box::pin(retrying(retry, &meter, || exchange.run()));
@@ -363,6 +370,7 @@ impl Service {
 
     fn packaging(&self, arguments: &[Argument]) -> Packaging {
         let is_large = |argument: &Argument| match &argument.value {
+            _ if is_stream(argument) => true,
             Value::Data(Payload::Reference(_)) => false,
             Value::Data(payload) | Value::Array(Array { data: payload, .. }) => {
                 payload.len().is_some_and(|len| len > MTOM_THRESHOLD)
@@ -476,6 +484,23 @@ fn arranged(
         arranged.extend(mine.into_iter().map(|argument| argument.in_form_of(parameter)));
     }
     Ok(arranged)
+}
+
+fn is_stream(argument: &Argument) -> bool {
+    matches!(
+        &argument.value,
+        Value::Data(Payload::Stream(_)) | Value::Array(Array { data: Payload::Stream(_), .. })
+    )
+}
+
+/// The outputs, those of these names as streams.
+fn streamed<'o>(outputs: &'o [Parameter], names: &[String]) -> Cow<'o, [Parameter]> {
+    let mut outputs = Cow::Borrowed(outputs);
+    if !names.is_empty() {
+        let outputs = outputs.to_mut().iter_mut();
+        outputs.for_each(|output| output.streamed = names.contains(&output.name));
+    }
+    outputs
 }
 
 /// Sleeps between questions that become rarer, from 0.05 s to 5 s.

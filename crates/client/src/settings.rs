@@ -109,6 +109,12 @@ pub struct Options {
     pub session: Option<SessionId>,
     /// How outputs are wanted; those not named come by value, in a session by reference.
     pub outputs: Vec<OutputChoice>,
+    /// Files among the outputs that are wanted while they arrive, as [`Payload::Stream`]s. A call then returns
+    /// before its answer has ended, if that is in the way of nothing else in it; what goes wrong later is
+    /// an item of the stream.
+    ///
+    /// [`Payload::Stream`]: fishplate_contract::Payload::Stream
+    pub streams: Vec<String>,
     /// Directory where large outputs are put while they come, and stay until they are saved or
     /// dropped; best the one they shall be saved in. Default: the system's directory for such.
     pub spool_dir: Option<PathBuf>,

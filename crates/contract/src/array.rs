@@ -194,13 +194,17 @@ fn is_name(byte: u8) -> bool {
 pub struct Array {
     /// What it consists of.
     pub element: Element,
-    /// Lengths of its axes, slowest index first.
+    /// Lengths of its axes, slowest index first. The first may be [`Array::UNKNOWN`] if the data is a
+    /// stream.
     pub shape: Vec<u64>,
     /// Its elements, little-endian, in C order.
     pub data: Payload,
 }
 
 impl Array {
+    /// Stands for the length of the first axis if only the end of the data will tell it.
+    pub const UNKNOWN: u64 = u64::MAX;
+
     /// Bytes that an array of this shape has; `None` if there are more than can be counted.
     pub fn size(element: Element, shape: &[u64]) -> Option<u64> {
         // A length of 0 makes it empty however long the other axes are said to be.

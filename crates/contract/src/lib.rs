@@ -5,7 +5,7 @@
 //! - [`service`]: what a service offers: operations, parameters, data types
 //! - [`array`]: arrays of numbers, their types and shapes; [`number`]: their lexical forms
 //! - [`lexical`]: which texts a data type takes (XSD part 2), and what a parameter refuses
-//! - [`payload`]: data by handle: inline, spooled, or a reference; [`digest`]: what verifies it
+//! - [`payload`]: data by handle: inline, spooled, a reference, or a [`stream`]; [`digest`]: what verifies it
 //! - [`call`]: one call, its options and its outcome
 //! - [`caller`]: whoever can call a service, near or far
 //! - [`dimensions`]: lengths of arrays that have to agree
@@ -30,6 +30,7 @@ pub mod number;
 pub mod payload;
 pub mod service;
 pub mod session;
+pub mod stream;
 pub mod transfer;
 
 pub use array::{Array, ArrayType, Dimension, Element};
@@ -43,4 +44,5 @@ pub use job::{JobFilter, JobId, JobPage, JobReport, JobState, Killed, LogPage, L
 pub use payload::{DataRef, Held, Payload};
 pub use service::{DataType, Operation, Parameter, Service, Signature};
 pub use session::SessionId;
+pub use stream::{ByteStream, Chunks};
 pub use transfer::{Placing, Transfer, TransferState};

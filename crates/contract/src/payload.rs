@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::digest::Digest;
+use crate::stream::ByteStream;
 
 /// The bytes of a value, wherever they are.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub enum Payload {
     Spooled(Arc<dyn Held>),
     /// Somewhere else, at a URL (paper 000, section 4.5, Figure 7).
     Reference(DataRef),
+    /// On its way: nobody knows yet how many bytes there are, and they can be read once.
+    Stream(ByteStream),
 }
 
 impl Payload {
@@ -29,6 +32,7 @@ impl Payload {
             Self::Pieces(pieces) => Some(pieces.iter().map(|piece| piece.len() as u64).sum()),
             Self::Spooled(held) => Some(held.len()),
             Self::Reference(reference) => reference.len,
+            Self::Stream(_) => None,
         }
     }
 
@@ -37,7 +41,7 @@ impl Payload {
         match self {
             Self::Inline(bytes) => Some(std::slice::from_ref(bytes)),
             Self::Pieces(pieces) => Some(pieces),
-            Self::Spooled(_) | Self::Reference(_) => None,
+            Self::Spooled(_) | Self::Reference(_) | Self::Stream(_) => None,
         }
     }
 

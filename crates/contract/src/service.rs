@@ -88,6 +88,9 @@ pub struct Parameter {
     /// The program gets a string without the white space around it; else as it was sent, which is what
     /// `xs:string` means. (Values of other types and of `choices` are always trimmed.)
     pub trim: bool,
+    /// Whoever gets the file reads it once, from its beginning to its end, and so may be given it while
+    /// it arrives.
+    pub streamed: bool,
 }
 
 impl Parameter {
@@ -107,6 +110,7 @@ impl Parameter {
             max: None,
             allow_leading_dash: false,
             trim: false,
+            streamed: false,
         }
     }
 
@@ -129,6 +133,13 @@ impl Parameter {
     pub fn default(mut self, text: impl Into<String>) -> Self {
         self.default = Some(text.into());
         self.optional = true;
+        self
+    }
+
+    /// The same, but its file may be given while it arrives.
+    #[must_use]
+    pub fn streamed(mut self) -> Self {
+        self.streamed = true;
         self
     }
 

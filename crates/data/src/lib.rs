@@ -6,6 +6,7 @@
 //! - [`grant`]: who may read one
 //! - [`place`](mod@place): bringing one into a directory
 //! - [`backup`]: bringing all of it elsewhere
+//! - [`stream`]: data that is still being made
 //! - [`session`]: directories of files that jobs share
 //! - [`http`](mod@http): the one HTTP client
 //! - [`progress`]: how far a transfer is
@@ -30,6 +31,7 @@ pub mod settings;
 #[path = "../../../tests/skipped.rs"]
 mod skipped;
 pub mod sqlite;
+pub mod stream;
 pub mod transfer;
 
 pub use grant::{Grant, GrantId, GrantRequest, Granted};

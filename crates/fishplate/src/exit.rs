@@ -64,6 +64,7 @@ impl Exit {
             | Error::NoService { .. }
             | Error::NoAddress { .. }
             | Error::NoSessions { .. }
+            | Error::BrokenOff(_)
             | Error::BadAnswer { .. } => Self::Unreachable,
             Error::DataMismatch { .. } => Self::Sender,
             Error::Transfer(error) => Self::of_transfer(error),

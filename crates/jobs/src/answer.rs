@@ -61,6 +61,11 @@ impl Answer {
         named(name).or_else(|| named(OutputChoice::ALL))
     }
 
+    /// It does not just go by value.
+    pub fn is_chosen(&self, name: &str) -> bool {
+        self.form(name) != OutputForm::Value || self.destination(name).is_some()
+    }
+
     /// By value, by reference, or as the server likes.
     pub(crate) fn form(&self, name: &str) -> OutputForm {
         let form = self.choice(name).and_then(|choice| OutputForm::from_name(&choice.form));

@@ -223,10 +223,8 @@ mod tests {
         let store = SqliteStore::open(&data.path().join("jobs.sqlite")).unwrap();
         let request = ClaimRequest {
             holder: "h".to_owned(),
-            now: Timestamp(1),
             lease: Duration::from_secs(10),
             max_running: 9,
-            dead: Vec::new(),
             take_over: false,
             resting: Vec::new(),
         };

@@ -9,11 +9,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, FaultCode, Held};
+use fishplate_contract::{Argument, Array, ByteStream, Fault, FaultCode, Held, Payload, Value};
+use fishplate_data::stream::Reader;
 use fishplate_formats::disk::{self, Free};
 use fishplate_jobs::function::context::Scratch;
+use fishplate_jobs::process;
 use fishplate_wire::SpoolSink;
 use tokio::task::JoinHandle;
+
+use crate::data::blocking;
 
 /// What is queued before it is written.
 const BATCH: usize = 1 << 20;
@@ -38,7 +42,7 @@ impl SpoolDirectory {
         let spool = data.join("spool");
         fs::create_dir_all(&spool)?;
         Self::sweep(data)?;
-        let holder = fishplate_jobs::engine::holder::this_process().replace('/', "_");
+        let holder = process::this_process().replace('/', "_");
         let path = spool.join(holder);
         fs::create_dir(&path)?;
         Ok(Arc::new(Self { path, reserve, next: AtomicU64::new(0) }))
@@ -55,7 +59,7 @@ impl SpoolDirectory {
         };
         for entry in spool.flatten() {
             let holder = entry.file_name().to_string_lossy().replace('_', "/");
-            if fishplate_jobs::engine::holder::is_dead(&holder) {
+            if process::is_dead(&holder) {
                 let _ = fs::remove_dir_all(entry.path());
             }
         }
@@ -65,6 +69,52 @@ impl SpoolDirectory {
     /// The same directory for functions' outputs.
     pub fn scratch(self: &Arc<Self>) -> Arc<Scratch> {
         Scratch::new(&self.path, self.reserve)
+    }
+
+    /// A stream as a file, written as it comes.
+    ///
+    /// # Errors
+    /// The fault with which the stream ended; `StorageFull`.
+    pub(crate) async fn collect(self: &Arc<Self>, stream: &ByteStream) -> Result<Payload, Fault> {
+        let (directory, mut reader) = (Arc::clone(self), Reader::of(stream)?);
+        blocking(move || {
+            let failed = |error| spool_fault(&error);
+            let (held, mut file) = directory.file().map_err(failed)?;
+            let (mut len, mut checked) = (0, 0);
+            while let Some(chunk) = reader.chunk()? {
+                len += chunk.len() as u64;
+                if len - checked >= BATCH as u64 {
+                    directory.check_room().map_err(failed)?;
+                    checked = len;
+                }
+                file.write_all(&chunk).map_err(failed)?;
+            }
+            Ok::<_, Fault>(Payload::Spooled(held.of_length(len)))
+        })
+        .await
+    }
+
+    /// Arguments of which none is a stream any more.
+    ///
+    /// # Errors
+    /// Likewise; it names the parameter.
+    pub(crate) async fn collected(
+        self: &Arc<Self>,
+        mut values: Vec<Argument>,
+    ) -> Result<Vec<Argument>, Fault> {
+        for argument in &mut values {
+            if let Value::Data(payload) | Value::Array(Array { data: payload, .. }) =
+                &mut argument.value
+                && let Payload::Stream(stream) = &*payload
+            {
+                let collected = self.collect(stream).await;
+                *payload = collected.map_err(|fault| match fault.parameter {
+                    Some(_) => fault,
+                    None => fault.parameter(&*argument.name),
+                })?;
+            }
+        }
+        Ok(values)
     }
 
     /// A new file, and what holds it.

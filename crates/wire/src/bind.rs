@@ -145,6 +145,14 @@ fn array(name: &str, of: &ArrayType, numbers: Numbers) -> Result<Value, Fault> {
     let refers = matches!(data, Payload::Reference(_));
     let len = data.len().unwrap_or_default();
     let shape = match numbers.shape {
+        Some(shape) if shape.first() == Some(&Array::UNKNOWN) => {
+            let row = Array::size(of.element, &shape[1..]).filter(|row| *row > 0);
+            let rows = row.filter(|row| len.is_multiple_of(*row)).map(|row| len / row);
+            let rows = rows.ok_or_else(|| {
+                invalid(format!("its {len} bytes are not so many rows as its shape says"))
+            })?;
+            [&[rows], &shape[1..]].concat()
+        }
         Some(shape) => shape,
         None if refers => return Ok(Value::Data(data)),
         None => inferred(of, len).ok_or_else(|| {

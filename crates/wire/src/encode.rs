@@ -1,10 +1,11 @@
-//! How a payload's bytes become the bytes that are sent: as they are, as base64, as an array's elements. Sans-IO: whoever
-//! sends feeds what it read and sends what comes out.
+//! How a payload's bytes become the bytes that are sent: as they are, as base64, as an array's elements, as
+//! chunks with their lengths. Sans-IO: whoever sends feeds what it read and sends what comes out.
 
 use std::sync::Arc;
 
 use crate::base64::Base64Encoder;
 use crate::items::{Items, ItemsEncoder};
+use crate::packaging::{FirstRecord, RecordEncoder};
 
 /// How a payload's bytes are sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub enum Encoding {
     Base64,
     /// As the elements of an array.
     Items(Arc<Items>),
+    /// As DIME records, each of a chunk.
+    Records(Arc<FirstRecord>),
 }
 
 impl Encoding {
@@ -23,7 +26,7 @@ impl Encoding {
         match self {
             Self::Raw => Some(bytes),
             Self::Base64 => Some(Base64Encoder::encoded_len(bytes)),
-            Self::Items(_) => None,
+            Self::Items(_) | Self::Records(_) => None,
         }
     }
 
@@ -33,13 +36,14 @@ impl Encoding {
             Self::Raw => bytes,
             Self::Base64 => Base64Encoder::encoded_len(bytes),
             Self::Items(items) => items.most(),
+            Self::Records(_) => u64::MAX,
         }
     }
 
     /// How many bytes become about as many as `wanted`, at least one.
     pub(crate) fn bytes_for(&self, wanted: usize) -> usize {
         let bytes = match self {
-            Self::Raw => wanted,
+            Self::Raw | Self::Records(_) => wanted,
             Self::Base64 => wanted / 4 * 3,
             Self::Items(items) => items.bytes_for(wanted),
         };
@@ -52,6 +56,7 @@ impl Encoding {
             Self::Raw => Encoder::Raw,
             Self::Base64 => Encoder::Base64(Base64Encoder::default()),
             Self::Items(items) => Encoder::Items(Box::new(ItemsEncoder::new(items.clone()))),
+            Self::Records(first) => Encoder::Records(RecordEncoder::new(first.clone())),
         }
     }
 }
@@ -65,6 +70,8 @@ pub enum Encoder {
     Base64(Base64Encoder),
     /// As the elements of an array.
     Items(Box<ItemsEncoder>),
+    /// As DIME records.
+    Records(RecordEncoder),
 }
 
 impl Encoder {
@@ -77,6 +84,7 @@ impl Encoder {
                 encoder.encode(bytes, to);
             }
             Self::Items(encoder) => encoder.encode(bytes, to),
+            Self::Records(encoder) => encoder.encode(bytes, to),
         }
     }
 
@@ -87,7 +95,13 @@ impl Encoder {
             Self::Raw => {}
             Self::Base64(encoder) => std::mem::take(encoder).finish(to),
             Self::Items(encoder) => return encoder.finish(wanted, to),
+            Self::Records(encoder) => encoder.finish(to),
         }
         true
+    }
+
+    /// What was encoded ends where it may not: within a number, or a row.
+    pub(crate) fn is_cut(&self) -> bool {
+        matches!(self, Self::Items(encoder) if encoder.is_cut())
     }
 }

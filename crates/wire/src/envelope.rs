@@ -107,6 +107,16 @@ pub enum Content {
     Unexpected,
 }
 
+impl Content {
+    /// The URL of the part that it refers to.
+    pub(crate) fn part(&self) -> Option<&str> {
+        match self {
+            Self::Part(url) => Some(url),
+            _ => None,
+        }
+    }
+}
+
 /// How an array stands in a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ArrayForm {

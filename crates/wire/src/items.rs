@@ -169,6 +169,17 @@ impl ItemsEncoder {
         ended.min(self.between.len() - 1)
     }
 
+    /// It ends within a number or a row, or before the last row.
+    pub(crate) fn is_cut(&self) -> bool {
+        let rows = self.items.axes().first().copied().unwrap_or_default();
+        let missing = match (self.place.split_first(), rows) {
+            (None, _) => false,
+            (Some((_, within)), Array::UNKNOWN) => within.iter().any(|place| *place > 0),
+            (Some(_), _) => self.before.is_none() || self.place.iter().any(|place| *place > 0),
+        };
+        missing || !self.cut.is_empty()
+    }
+
     /// Appends what is left, now that there are no more bytes; about as many as `wanted` at once.
     /// Tells whether that was all.
     pub(crate) fn finish(&mut self, wanted: usize, to: &mut Vec<u8>) -> bool {

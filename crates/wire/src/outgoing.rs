@@ -1,12 +1,15 @@
 //! The body of a packed message as it is sent: a list of segments, pulled piece by piece. What is
-//! in a file is asked for, so that whoever drives it reads it where and when it likes.
+//! in a file is asked for, so that whoever drives it reads it where and when it likes; what is a
+//! stream is waited for when the driver can.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use fishplate_contract::{Held, Payload};
+use fishplate_contract::{Chunks, Fault, FaultCode, Held, Payload};
 
 use crate::encode::{Encoder, Encoding};
 
@@ -19,7 +22,7 @@ pub enum Segment {
     Data {
         /// The payload.
         payload: Payload,
-        /// Which of its bytes.
+        /// Which of its bytes; of a stream, all there will be.
         range: Range<u64>,
         /// How they are sent.
         encoding: Encoding,
@@ -29,7 +32,8 @@ pub enum Segment {
 impl Segment {
     /// All bytes of a payload.
     pub fn of(payload: &Payload, encoding: Encoding) -> Self {
-        let range = 0..payload.len().unwrap_or_default();
+        let all = if matches!(payload, Payload::Stream(_)) { u64::MAX } else { 0 };
+        let range = 0..payload.len().unwrap_or(all);
         Self::Data { payload: payload.clone(), range, encoding }
     }
 
@@ -37,6 +41,7 @@ impl Segment {
     pub fn len(&self) -> Option<u64> {
         match self {
             Self::Bytes(bytes) => Some(bytes.len() as u64),
+            Self::Data { payload: Payload::Stream(_), .. } => None,
             Self::Data { range, encoding, .. } => {
                 encoding.len(range.end.saturating_sub(range.start))
             }
@@ -48,12 +53,9 @@ impl Segment {
         self.len() == Some(0)
     }
 
-    /// Its bytes, or those it is made of, are in memory.
-    pub fn is_in_memory(&self) -> bool {
-        match self {
-            Self::Bytes(_) => true,
-            Self::Data { payload, .. } => payload.pieces().is_some(),
-        }
+    /// Its bytes, or those it is made of, are in a file.
+    pub fn is_in_file(&self) -> bool {
+        matches!(self, Self::Data { payload: Payload::Spooled(_), .. })
     }
 }
 
@@ -71,10 +73,11 @@ pub enum Step {
         /// How many: no fewer, because the length of the message may have been told.
         len: usize,
     },
+    /// Wait for more of a stream: [`Outgoing::poll_stream`].
+    Wait,
 }
 
 /// A body as it is sent.
-#[derive(Debug)]
 pub struct Outgoing {
     segments: VecDeque<Segment>,
     /// The payload at hand.
@@ -82,13 +85,16 @@ pub struct Outgoing {
     chunk: usize,
 }
 
-#[derive(Debug)]
 struct Data {
     payload: Payload,
     left: Range<u64>,
     /// The piece at hand of a payload in memory, and how much of it was sent.
     piece: usize,
     sent: usize,
+    /// The chunks of a stream, once they were asked for.
+    chunks: Option<Chunks>,
+    /// All of a stream has come.
+    ended: bool,
     encoding: Encoding,
     encoder: Encoder,
 }
@@ -99,10 +105,9 @@ impl Outgoing {
         Self { segments: segments.into_iter().collect(), data: None, chunk: chunk.max(1) }
     }
 
-    /// Nothing of it is in a file: it never asks to read.
-    pub fn is_in_memory(&self) -> bool {
-        let at_hand = self.data.as_ref().is_none_or(|data| data.payload.pieces().is_some());
-        at_hand && self.segments.iter().all(Segment::is_in_memory)
+    /// Some of it is in a file: it will ask to read.
+    pub fn reads_files(&self) -> bool {
+        self.segments.iter().any(Segment::is_in_file)
     }
 
     /// What is next; `None` at the end.
@@ -127,20 +132,43 @@ impl Outgoing {
     /// The bytes that the last step asked for, as they are to be sent; may be none yet.
     pub fn took(&mut self, bytes: Vec<u8>) -> Bytes {
         match &mut self.data {
-            None | Some(Data { encoder: Encoder::Raw, .. }) => bytes.into(),
-            Some(data) => {
-                let mut to = Vec::new();
-                data.encoder.encode(&bytes, &mut to);
-                to.into()
-            }
+            None => bytes.into(),
+            Some(data) => data.encoded(bytes.into()),
         }
+    }
+
+    /// More of the stream that the last step waits for, as it is to be sent; may be none yet.
+    ///
+    /// # Errors
+    /// The fault with which the stream ended. The message can't be whole any more: it is to be broken off
+    /// so that nobody takes it for one that is.
+    pub fn poll_stream(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, Fault>> {
+        match &mut self.data {
+            None => Poll::Ready(Ok(Bytes::new())),
+            Some(data) => data.poll_chunk(context),
+        }
+    }
+}
+
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outgoing").field("segments", &self.segments).finish_non_exhaustive()
     }
 }
 
 impl Data {
     fn new(payload: Payload, left: Range<u64>, encoding: Encoding) -> Self {
         let encoder = encoding.encoder();
-        let mut data = Self { payload, left, piece: 0, sent: 0, encoding, encoder };
+        let mut data = Self {
+            payload,
+            left,
+            piece: 0,
+            sent: 0,
+            chunks: None,
+            ended: false,
+            encoding,
+            encoder,
+        };
         let mut skip = data.left.start;
         for piece in data.payload.pieces().unwrap_or_default() {
             let len = piece.len() as u64;
@@ -161,6 +189,9 @@ impl Data {
             if left == 0 {
                 return self.finish(chunk);
             }
+            if let Payload::Stream(_) = &self.payload {
+                return if self.ended { self.finish(chunk) } else { Some(Step::Wait) };
+            }
             if let Payload::Spooled(held) = &self.payload {
                 let len = usize::try_from(left).unwrap_or(chunk).min(chunk);
                 let at = self.left.start;
@@ -172,13 +203,41 @@ impl Data {
             if raw {
                 return Some(Step::Send(piece));
             }
-            let mut to = Vec::new();
-            self.encoder.encode(&piece, &mut to);
+            let encoded = self.encoded(piece);
             // A piece may be too short to become anything yet.
-            if !to.is_empty() {
-                return Some(Step::Send(to.into()));
+            if !encoded.is_empty() {
+                return Some(Step::Send(encoded));
             }
         }
+    }
+
+    /// The next chunk of a stream, encoded.
+    fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, Fault>> {
+        let chunks = match &mut self.chunks {
+            Some(chunks) => chunks,
+            none => match &self.payload {
+                Payload::Stream(stream) => none.insert(stream.take()?),
+                _ => return Poll::Ready(Ok(Bytes::new())),
+            },
+        };
+        let Some(chunk) = ready!(chunks.as_mut().poll_next(context)).transpose()? else {
+            self.ended = true;
+            if self.encoder.is_cut() {
+                let what = "the numbers of an array ended before a number or a row was whole";
+                return Poll::Ready(Err(Fault::new(FaultCode::OutputInvalid, what)));
+            }
+            return Poll::Ready(Ok(Bytes::new()));
+        };
+        Poll::Ready(Ok(self.encoded(chunk)))
+    }
+
+    fn encoded(&mut self, bytes: Bytes) -> Bytes {
+        if matches!(self.encoder, Encoder::Raw) {
+            return bytes;
+        }
+        let mut to = Vec::new();
+        self.encoder.encode(&bytes, &mut to);
+        to.into()
     }
 
     fn finish(&mut self, chunk: usize) -> Option<Step> {

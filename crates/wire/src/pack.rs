@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{DataRef, Payload};
+use fishplate_contract::{Array, DataRef, Payload};
 
 use crate::encode::Encoding;
 use crate::envelope::{
@@ -340,7 +340,11 @@ fn write_array(child: &Child, numbers: &Numbers, values: &mut Values<'_>, root: 
         root.payload(payload, Encoding::Items(Arc::new(items)));
         return;
     }
-    let lengths: Vec<String> = shape.iter().map(u64::to_string).collect();
+    let length = |length: &u64| match *length {
+        Array::UNKNOWN => "*".to_owned(),
+        known => known.to_string(),
+    };
+    let lengths: Vec<String> = shape.iter().map(length).collect();
     let (name, shape) = (numbers.element.name(), lengths.join(" "));
     root.push(&format!(" type=\"{name}\" shape=\"{shape}\""));
     values.write(payload, root);

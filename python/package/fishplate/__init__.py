@@ -8,14 +8,15 @@
 
 - `Service`: what it offers are functions; `AsyncService` for `await`
 - `Job`: a long run; `Status` tells how it stands
-- `Result`: the outputs of a call; `Data`, `Reference`: files among them, here or elsewhere
+- `Result`: the outputs of a call; `Data`, `Reference`: files among them, here or elsewhere; `Stream`: one that
+  is still being made
 - `put`, `get` (`aput`, `aget`), `Offer`: files on their way, without a service
 - `Server`: many services, one pool of data; `Session`: a space on it that programs share
 - `errors`: `Fault` and the others
 """
 
 from . import errors
-from ._data import AsyncData, AsyncReference, Data, Reference
+from ._data import AsyncData, AsyncReference, AsyncStream, Data, Reference, Stream
 from ._job import AsyncJob, Job, Status, Transfer
 from ._move import AsyncOffer, Offer, aget, aput, get, put, transferred
 from ._native import Parameter, __version__
@@ -43,6 +44,7 @@ __all__ = [
     "AsyncServer",
     "AsyncService",
     "AsyncSession",
+    "AsyncStream",
     "ConnectionLost",
     "Data",
     "Error",
@@ -59,6 +61,7 @@ __all__ = [
     "Service",
     "Session",
     "Status",
+    "Stream",
     "Timeout",
     "Transfer",
     "Unreachable",

@@ -7,7 +7,7 @@ import mmap
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -200,6 +200,41 @@ class Reference(Data):
     def url(self) -> str:
         """Where the data is. Whoever has this URL may read it until it expires."""
         return str(self._payload.url)
+
+
+class Stream:
+    """A file that a service is still giving: an iterator of `bytes`, once, as they come.
+
+    Who is slow to ask for more holds the service back. A `Fault` tells that the file is not whole.
+    """
+
+    def __init__(self, payload: _native.Payload) -> None:
+        self._chunks = payload.chunks()
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        chunk = self._chunks.next().wait()
+        if chunk is None:
+            raise StopIteration
+        return chunk
+
+
+class AsyncStream:
+    """The same as `Stream`, for `async for`."""
+
+    def __init__(self, payload: _native.Payload) -> None:
+        self._chunks = payload.chunks()
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await self._chunks.next()
+        if chunk is None:
+            raise StopAsyncIteration
+        return chunk
 
 
 class AsyncData(BaseData):

@@ -1,6 +1,6 @@
 """The native half: private to the package."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from os import PathLike
 from types import GenericAlias
 from typing import Any, Generic, TypeVar, final
@@ -18,6 +18,7 @@ __all__ = [
     "Operation",
     "Parameter",
     "Array",
+    "Chunks",
     "Payload",
     "Service",
     "Session",
@@ -94,6 +95,8 @@ class Payload:
     @staticmethod
     def from_file(path: str | PathLike[str]) -> Task[Payload]: ...
     @staticmethod
+    def from_iterator(chunks: Iterator[Buffer]) -> Payload: ...
+    @staticmethod
     def pack(path: str | PathLike[str]) -> Task[Payload]: ...
     @staticmethod
     def reference(url: str, size: int | None = None, digest: str | None = None) -> Payload: ...
@@ -105,9 +108,16 @@ class Payload:
     def digest(self) -> str | None: ...
     @property
     def file(self) -> Any: ...
+    def chunks(self) -> Chunks: ...
     def memory(self) -> bytes | None: ...
     def save(self, path: str | PathLike[str]) -> Task[None]: ...
     def unpack(self, name: str, path: str | PathLike[str]) -> Task[None]: ...
+
+@final
+class Chunks:
+    """Bytes that come one chunk after the other."""
+
+    def next(self) -> Task[bytes | None]: ...
 
 @final
 class Array:
@@ -159,6 +169,7 @@ class Service:
         key: str | None = None,
         session: str | None = None,
         outputs: _Choices = ...,
+        streams: list[str] = ...,
         timeout: float | None = None,
     ) -> Task[tuple[_Values, str | None]]: ...
     def spawn(

@@ -14,13 +14,14 @@ from ._result import Result
 from ._values import BINARY, given, received, spelled
 from .errors import ArgumentError
 
-Form = Literal["value", "reference", "auto"]
-"""How an output comes: in the answer, as a reference, or by size."""
+Form = Literal["value", "reference", "auto", "stream"]
+"""How an output comes: in the answer, as a reference, or by size; a file also in the answer of a call while it
+is made, as a `Stream`."""
 
 Outputs = Form | Mapping[str, str]
 """For all outputs the same, or for each its own: a form, or the URL it shall be delivered to."""
 
-_FORMS = ("value", "reference", "auto")
+_FORMS = ("value", "reference", "auto", "stream")
 
 
 class Settings(TypedDict, total=False):
@@ -76,14 +77,23 @@ class _Options:
             ]
         return chosen
 
+    def streams(self, operation: _native.Operation) -> list[str]:
+        """Outputs that are wanted while they are made."""
+        files = [output.name for output in operation.outputs if output.type in BINARY]
+        if isinstance(self.outputs, str):
+            return files if self.outputs == "stream" else []
+        chosen = (self.outputs or {}).items()
+        asked = {spelled(word, files) for word, form in chosen if form == "stream"}
+        return [name for name in files if name in asked]
+
 
 def _choice(form: str) -> tuple[str, str | None]:
     if form in _FORMS:
-        return form, None
+        return "value" if form == "stream" else form, None
     if ":" in form:
         return "reference", form
     raise ValueError(
-        f"an output comes by 'value', by 'reference' or 'auto', or goes to a URL; not {form!r}"
+        f"an output comes by 'value', by 'reference', 'auto' or as a 'stream', or goes to a URL; not {form!r}"
     )
 
 
@@ -129,15 +139,18 @@ class BaseOperation:
         prepared = yield from given(described, arguments)
         # With a key the program runs once, though the connection may break.
         key = options.key or (_native.new_key() if self._remote.ours else None)
+        streams = options.streams(described)
         outputs, _ = yield self._remote.call(
             described.name,
             prepared,
             key=key,
             session=options.session,
             outputs=options.choices(self._remote, described),
+            streams=streams,
             timeout=options.timeout,
         )
-        return Result((yield from received(self._remote, described, outputs, self._awaited)))
+        values = yield from received(self._remote, described, outputs, self._awaited, streams)
+        return Result(values)
 
     def _spawn(self, arguments: Mapping[str, Any]) -> Flow[str]:
         described = self._described

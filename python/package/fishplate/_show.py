@@ -35,7 +35,7 @@ def annotation(parameter: _native.Parameter, given: bool) -> str:
     if parameter.element is not None:
         return f"{_ELEMENTS[parameter.element]}[{', '.join(parameter.dimensions or ())}]"
     if parameter.type in BINARY:
-        return "Path | bytes | Data" if given and parameter.type != "dir" else "Data"
+        return "Path | bytes | Iterator[bytes] | Data" if given and parameter.type != "dir" else "Data"
     return _PYTHON.get(parameter.type, "str")
 
 

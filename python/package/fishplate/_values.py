@@ -6,12 +6,12 @@ import array as arrays
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import _native
-from ._data import DTYPES, BaseData, from_buffer, handle, mapped
+from ._data import DTYPES, AsyncStream, BaseData, Stream, from_buffer, handle, mapped
 from ._flow import Blocking, Flow
 from .errors import ArgumentError
 
@@ -19,6 +19,9 @@ BINARY = ("raw", "xml", "dir")
 """Types whose values are files."""
 
 _CODES = {"int": "i", "long": "q", "float": "f", "double": "d"}
+
+_CHUNK = 1 << 16
+"""Bytes that are read of a file object at once."""
 
 Given = list[tuple[str, str | None, Any]]
 
@@ -100,13 +103,24 @@ def _file(parameter: _native.Parameter, value: Any) -> Flow[_native.Payload]:
         return payload
     if isinstance(value, str):
         raise _wrong(parameter, value, "Path(...) for a file, bytes for its content")
+    if hasattr(value, "read") or hasattr(value, "__next__"):
+        return _native.Payload.from_iterator(_chunks(value))
     try:
         view = memoryview(value)
     except TypeError:
-        raise _wrong(parameter, value, "a Path, bytes, or what another service gave") from None
+        raise _wrong(parameter, value, "a Path, bytes, an iterator of bytes, a binary file, or what another service gave") from None
     if not view.c_contiguous:
         view = memoryview(view.tobytes())
     return _native.Payload.from_buffer(view.cast("B") if view.nbytes else b"")
+
+
+def _chunks(value: Any) -> Iterator[Any]:
+    if not hasattr(value, "read"):
+        chunks: Iterator[Any] = value
+        return chunks
+    # What is there, rather than all that was asked for.
+    read = getattr(value, "read1", value.read)
+    return iter(lambda: read(_CHUNK), b"")
 
 
 def _scalar(parameter: _native.Parameter, value: Any) -> str:
@@ -184,7 +198,11 @@ def _array_without_numpy(parameter: _native.Parameter, element: str, value: Any)
 
 
 def received(
-    via: _native.Service, operation: _native.Operation, outputs: Given, awaited: bool
+    via: _native.Service,
+    operation: _native.Operation,
+    outputs: Given,
+    awaited: bool,
+    streams: Collection[str] = (),
 ) -> Flow[dict[str, Any]]:
     """The outputs of a call, as Python has them: what is missing is `None`."""
     values: dict[str, Any] = {
@@ -194,6 +212,9 @@ def received(
     for name, label, raw in outputs:
         parameter = known.get(name)
         kind = parameter.type if parameter else "string"
+        if name in streams and isinstance(raw, _native.Payload):
+            values[name] = (AsyncStream if awaited else Stream)(raw)
+            continue
         value = yield from _output(via, kind, name if label is None else label, raw, awaited)
         if parameter is not None and parameter.repeated:
             values[name][str(len(values[name])) if label is None else label] = value

@@ -8,7 +8,7 @@ use anyhow::Result;
 use fishplate_client::arguments::{Wanted, Word, check_outputs, choices, load, parse_all};
 use fishplate_client::data::Offer;
 use fishplate_client::deliver::{
-    Delivered, Fetch, check_directories, check_targets, deliver, spool_dir,
+    Delivered, Fetch, check_directories, check_targets, deliver, spool_dir, streams,
 };
 use fishplate_client::{Error, Meter, Options, Service, new_key};
 use fishplate_contract::{Argument, JobState, Parameter, Payload, SessionId, Value};
@@ -33,6 +33,7 @@ const LARGEST_QUESTION: u64 = 256 << 10;
 ///   NAME=VALUE     the value of an input, to the letter
 ///   NAME:FILE      the content of FILE is the value of an input (its trimmed text for numbers
 ///                  and strings)
+///   NAME:-         what comes from standard input is the value of an input, sent as it comes
 ///   NAME@URL       the value of an input is at URL, and the server gets it from there
 ///   NAME@FILE      the server gets FILE from this command while it runs (see --offer)
 ///   NAME@session:FILE  the value of an input is FILE of the call's session
@@ -141,6 +142,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             key: key.clone(),
             session: args.sending.session,
             outputs: choices(&wanted, args.sending.session.is_some()),
+            streams: streams(&wanted, outputs),
             spool_dir: spool_dir(&wanted, outputs),
             meter: Some(Arc::clone(&meter)),
             timeout: None,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fishplate_client::arguments::{check_outputs, choices_again, outputs_only};
-use fishplate_client::deliver::{Fetch, check_directories, check_targets, spool_dir};
+use fishplate_client::deliver::{Fetch, check_directories, check_targets, spool_dir, streams};
 use fishplate_client::{Meter, Options, Service};
 use fishplate_contract::{JobId, SessionId};
 use serde_json::json;
@@ -54,6 +54,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         let options = Options {
             session: args.session,
             outputs: choices_again(&wanted),
+            streams: streams(&wanted, outputs),
             spool_dir: spool_dir(&wanted, outputs),
             meter: Some(Arc::clone(&meter)),
             ..Options::default()

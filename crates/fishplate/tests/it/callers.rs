@@ -12,7 +12,7 @@ use fishplate_contract::{
 use fishplate_jobs::descriptor::{self, Source};
 use fishplate_jobs::engine::Until;
 use fishplate_jobs::executor::local::CgroupUse;
-use fishplate_server::assembly::{self, Check};
+use fishplate_server::assembly::{self, Backends, Check};
 use fishplate_server::caller::LocalCaller;
 use fishplate_server::host::Place;
 use fishplate_server::http;
@@ -48,7 +48,8 @@ impl Bed {
         let url = format!("http://{}", listening.address());
         let limits = Limits::new(dir.join("data"), &url);
         let data = assembly::data(&limits).unwrap();
-        let engine = assembly::engine(&limits, CgroupUse::Off, &data, Check::All).unwrap();
+        let backends = Backends::local(&limits, CgroupUse::Off, Check::All).unwrap();
+        let engine = assembly::engine(&limits, backends, &data).unwrap();
         let source = Source { name: "work.toml".to_owned(), text: SERVICE.to_owned() };
         let description = descriptor::check_text(&source, dir).description.unwrap();
         let described = vec![description];

@@ -36,6 +36,7 @@ mod sessions;
 mod skipped;
 mod soap;
 mod spool;
+mod streams;
 mod survival;
 mod transfers;
 mod uploads;

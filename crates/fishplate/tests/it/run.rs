@@ -2,7 +2,7 @@
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdin, Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -108,6 +108,15 @@ impl User {
     pub(crate) fn json(&self, words: &[&str]) -> Value {
         let said = self.succeed(&[words, &["--json"]].concat());
         serde_json::from_str(&said).unwrap()
+    }
+
+    /// The same, with a pipe to its standard input.
+    pub(crate) fn start_with_input(&self, words: &[&str]) -> (Child, ChildStdin) {
+        let mut command = self.command("fishplate", words);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let input = child.stdin.take().unwrap();
+        (child, input)
     }
 
     /// Starts a command and lets it run.

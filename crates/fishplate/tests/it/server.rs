@@ -189,6 +189,12 @@ impl Server {
         &self.services[0].1
     }
 
+    /// The URL of the service of that name.
+    pub(crate) fn url_of(&self, service: &str) -> &str {
+        let found = self.services.iter().find(|(name, _)| name == service);
+        &found.unwrap_or_else(|| panic!("no service {service}")).1
+    }
+
     /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         if let Some(address) = self.listens {

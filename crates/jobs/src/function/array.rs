@@ -4,7 +4,9 @@
 use std::io::Read as _;
 
 use bytes::Bytes;
-use fishplate_contract::{Array, ArrayType, DataType, Element, Fault, FaultCode, Payload, Value};
+use fishplate_contract::{
+    Array, ArrayType, ByteStream, DataType, Element, Fault, FaultCode, Payload, Value,
+};
 
 use super::context::storage_fault;
 use super::payload::PayloadReader;
@@ -96,6 +98,13 @@ impl<T: Number, const RANK: usize> PackedArray<T, RANK> {
         let size = Array::size(T::ELEMENT, &array.shape);
         let whole = size.is_some() && size == array.data.len();
         whole.then_some(Self { array, number: std::marker::PhantomData })
+    }
+
+    /// An array that is sent while it is made; the length of its first axis may be [`Array::UNKNOWN`].
+    pub fn streamed(shape: [u64; RANK], data: ByteStream) -> Self {
+        let data = Payload::Stream(data);
+        let array = Array { element: T::ELEMENT, shape: shape.to_vec(), data };
+        Self { array, number: std::marker::PhantomData }
     }
 
     /// Lengths of its axes, slowest index first.

@@ -7,9 +7,11 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use fishplate_contract::{Fault, FaultCode, Held, Payload};
+use fishplate_contract::{ByteStream, Fault, FaultCode, Held, Payload};
+use fishplate_data::stream::{Writer, pipe};
 use fishplate_formats::disk::{self, Free};
 
 /// How often progress is written down.
@@ -99,6 +101,24 @@ impl Context {
         let _ = writeln!(&mut &*file, "{:.1}%", share.clamp(0.0, 1.0) * 100.0);
     }
 
+    /// An output that is sent while `produce` writes it, on a thread of its own: it waits while the caller
+    /// is slow, and gets [`Closed`](fishplate_data::stream::Closed) once nobody reads any more. The caller
+    /// never takes a fault, or a panic, for the end.
+    ///
+    /// # Errors
+    /// `Internal` if the system gives no thread.
+    pub fn stream(
+        &self,
+        produce: impl FnOnce(&mut Writer) -> Result<(), Fault> + Send + 'static,
+    ) -> Result<ByteStream, Fault> {
+        let (mut writer, stream) = pipe();
+        let thread = thread::Builder::new().name("stream".to_owned()).spawn(move || {
+            let outcome = produce(&mut writer);
+            writer.finish(outcome);
+        });
+        thread.map(|_| stream).map_err(|error| storage_fault(&error))
+    }
+
     /// A new empty file for an output that is too large for memory.
     ///
     /// # Errors
@@ -185,6 +205,10 @@ impl Drop for ScratchHeld {
 
 /// The fault that a failure to read or write a payload is.
 pub fn storage_fault(error: &io::Error) -> Fault {
+    // A stream's own.
+    if let Some(fault) = error.get_ref().and_then(|inner| inner.downcast_ref::<Fault>()) {
+        return fault.clone();
+    }
     if disk::is_full(error) {
         return Fault::new(FaultCode::StorageFull, "the server's disk is full");
     }

@@ -193,7 +193,7 @@ impl Inputs {
     fn file(&mut self, name: &str, payload: Payload) -> Result<String, Fault> {
         let path = format!("in/{name}");
         match payload {
-            Payload::Reference(_) => return Err(unfit(name)),
+            Payload::Reference(_) | Payload::Stream(_) => return Err(unfit(name)),
             Payload::Inline(bytes) if bytes.len() <= MOST_IN_PLAN - self.in_plan => {
                 self.in_plan += bytes.len();
                 let content = InputContent::Bytes(bytes.to_vec());

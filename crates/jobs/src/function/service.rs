@@ -343,11 +343,12 @@ fn signature<'n>(
     }
 }
 
-fn parameter(operation: &str, name: &str, (data_type, optional): Typed) -> Parameter {
+fn parameter(operation: &str, name: &str, typed: Typed) -> Parameter {
+    let Typed { data_type, optional, streamed } = typed;
     assert!(is_name(name), "{operation}: {name:?} is no name for a parameter");
     // There is no command line in which a text could pass for an option.
     let allow_leading_dash = data_type == DataType::String;
-    Parameter { optional, allow_leading_dash, ..Parameter::new(name, data_type) }
+    Parameter { optional, streamed, allow_leading_dash, ..Parameter::new(name, data_type) }
 }
 
 fn tell_of(parameters: &mut [Parameter], name: &str, tell: impl FnOnce(Parameter) -> Parameter) {

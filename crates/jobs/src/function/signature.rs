@@ -8,8 +8,27 @@ use fishplate_contract::{Argument, DataType, Fault, FaultCode, Outcome, Paramete
 use super::value::{FromValue, IntoOutputs};
 use super::{Context, Function};
 
-/// Type of a parameter, and whether it may be left out.
-pub type Typed = (DataType, bool);
+/// What its type in Rust says of a parameter.
+#[derive(Clone, Debug)]
+pub struct Typed {
+    /// The type that callers see.
+    pub data_type: DataType,
+    /// It may be left out.
+    pub optional: bool,
+    /// Its file may be given while it arrives.
+    pub streamed: bool,
+}
+
+impl Typed {
+    fn input<T: FromValue>() -> Self {
+        Self { data_type: T::data_type(), optional: T::OPTIONAL, streamed: T::STREAMED }
+    }
+
+    fn outputs<T: IntoOutputs>() -> Vec<Self> {
+        let typed = |(data_type, optional)| Self { data_type, optional, streamed: false };
+        T::types().into_iter().map(typed).collect()
+    }
+}
 
 /// A closure of up to six parameters that gives its outputs or a fault. `Arguments` is the tuple
 /// of the parameters' types, which tells the implementations apart.
@@ -100,11 +119,11 @@ macro_rules! callables {
             R: IntoOutputs,
         {
             fn inputs() -> Vec<Typed> {
-                vec![$(($name::data_type(), $name::OPTIONAL)),*]
+                vec![$(Typed::input::<$name>()),*]
             }
 
             fn outputs() -> Vec<Typed> {
-                R::types()
+                Typed::outputs::<R>()
             }
 
             fn call(
@@ -122,11 +141,11 @@ macro_rules! callables {
             R: IntoOutputs,
         {
             fn inputs() -> Vec<Typed> {
-                vec![$(($name::data_type(), $name::OPTIONAL)),*]
+                vec![$(Typed::input::<$name>()),*]
             }
 
             fn outputs() -> Vec<Typed> {
-                R::types()
+                Typed::outputs::<R>()
             }
 
             fn call(

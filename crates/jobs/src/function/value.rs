@@ -1,7 +1,9 @@
 //! Rust types as parameters.
 
 use fishplate_contract::lexical;
-use fishplate_contract::{DataType, Fault, FaultCode, Payload, Value};
+use fishplate_contract::{ByteStream, DataType, Fault, FaultCode, Payload, Value};
+
+use super::payload::PayloadReader;
 
 /// A type that a parameter can have.
 ///
@@ -10,6 +12,9 @@ use fishplate_contract::{DataType, Fault, FaultCode, Payload, Value};
 pub trait FromValue: Sized {
     /// The parameter may be left out.
     const OPTIONAL: bool = false;
+
+    /// A file is read once, from its beginning to its end, and may be given while it arrives.
+    const STREAMED: bool = false;
 
     /// An array's elements are all read into memory, wherever they are.
     const IN_MEMORY: bool = false;
@@ -169,8 +174,33 @@ impl IntoValue for Payload {
     }
 }
 
+/// A file that is read while it arrives, if it can be.
+impl FromValue for PayloadReader {
+    const STREAMED: bool = true;
+
+    fn data_type() -> DataType {
+        DataType::Raw
+    }
+
+    fn from_value(value: Option<Value>) -> Result<Self, Fault> {
+        Self::new(&Payload::from_value(value)?)
+    }
+}
+
+/// A file that is sent while it is made.
+impl IntoValue for ByteStream {
+    fn data_type() -> DataType {
+        DataType::Raw
+    }
+
+    fn into_value(self) -> Option<Value> {
+        Some(Value::Data(Payload::Stream(self)))
+    }
+}
+
 impl<T: FromValue> FromValue for Option<T> {
     const OPTIONAL: bool = true;
+    const STREAMED: bool = T::STREAMED;
     const IN_MEMORY: bool = T::IN_MEMORY;
 
     fn data_type() -> DataType {

@@ -13,7 +13,7 @@ use fishplate_formats::array_file::{self, Format};
 
 use super::context::{Context, Scratch, storage_fault};
 use super::plan::{ARGUMENTS, FAULT, OUTPUTS, PROGRESS, Told, ToldValue};
-use super::{Entry, Functions};
+use super::{Entry, Functions, PayloadReader};
 use crate::executor::ToldFault;
 
 /// How a worker ended.
@@ -129,10 +129,13 @@ fn leave_payload(payload: &Payload, path: &Path) -> io::Result<()> {
             Err(_) => fs::copy(held.path(), path).map(drop),
         },
         Payload::Reference(_) => Err(io::ErrorKind::Unsupported.into()),
-        in_memory => {
+        read => {
             let mut file = File::create(path)?;
-            let pieces = in_memory.pieces().unwrap_or_default();
-            pieces.iter().try_for_each(|piece| file.write_all(piece))
+            let mut reader = PayloadReader::new(read).map_err(io::Error::other)?;
+            while let Some(chunk) = reader.chunk().map_err(io::Error::other)? {
+                file.write_all(&chunk)?;
+            }
+            Ok(())
         }
     }
 }

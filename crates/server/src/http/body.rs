@@ -105,7 +105,9 @@ where
     /// [`ReadError`]; the body must not be read on.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ReadError> {
         // While nobody asked, it was not the sender who was slow.
-        self.last = Instant::now();
+        let now = Instant::now();
+        self.begun += now.duration_since(self.last);
+        self.last = now;
         while !self.ended {
             // Whoever told a length need not be asked again for the end.
             if self.body.is_end_stream() {

@@ -79,6 +79,14 @@ impl MessageBody {
                 match self.outgoing.step() {
                     None => return Poll::Ready(None),
                     Some(Step::Send(bytes)) => bytes,
+                    Some(Step::Wait) => match ready!(self.outgoing.poll_stream(context)) {
+                        Ok(bytes) => bytes,
+                        Err(fault) => {
+                            // The connection is cut: HTTP itself tells that the answer is not whole.
+                            tracing::warn!(%fault, "an output broke off");
+                            return Poll::Ready(Some(Err(io::Error::other(fault))));
+                        }
+                    },
                     Some(Step::Read { held, at, len }) => {
                         let source = self.open.clone().filter(|s| Arc::ptr_eq(&s.held, &held));
                         let Some(bytes) = source.as_ref().and_then(|s| read_now(&s.file, at, len))

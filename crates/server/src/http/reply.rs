@@ -1,5 +1,6 @@
 //! Answers: a status, a type, and a body that is streamed if it is large.
 
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::pin::Pin;
@@ -33,6 +34,17 @@ pub struct ReplyBody {
     memory: Reserved,
     /// The connection answers until this goes.
     busy: Option<Busy>,
+    /// What goes on while it is sent.
+    beside: Option<Beside>,
+}
+
+/// Polled with a body, until that has ended.
+struct Beside(Box<dyn FnMut(&mut Context<'_>) + Send>);
+
+impl fmt::Debug for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Beside")
+    }
 }
 
 #[derive(Debug)]
@@ -46,7 +58,7 @@ enum Content {
 
 impl ReplyBody {
     fn new(content: Content, left: Option<u64>) -> Self {
-        Self { content, left, job: None, memory: Reserved::default(), busy: None }
+        Self { content, left, job: None, memory: Reserved::default(), busy: None, beside: None }
     }
 
     /// These bytes.
@@ -79,6 +91,16 @@ impl ReplyBody {
     /// A body of this length for an answer to HEAD: nobody reads it.
     pub fn length_of(sections: &[Section]) -> Self {
         Self::new(Content::Bytes(None), Some(total(sections)))
+    }
+
+    /// Only sending it tells its length.
+    pub(super) fn is_stream(&self) -> bool {
+        self.left.is_none()
+    }
+
+    /// Has this polled whenever more of the body is asked for.
+    pub(super) fn beside(&mut self, work: impl FnMut(&mut Context<'_>) + Send + 'static) {
+        self.beside = Some(Beside(Box::new(work)));
     }
 
     /// This connection sends files by itself.
@@ -131,6 +153,9 @@ impl Body for ReplyBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if let Some(Beside(work)) = &mut self.beside {
+            work(context);
+        }
         let next = match &mut self.content {
             Content::Bytes(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()).map(Ok),
             Content::Message(body) => std::task::ready!(body.poll_next(context)),

@@ -25,7 +25,7 @@ use crate::status::{Protocol, retry_after, status};
 /// Answers one request, whatever it is.
 pub async fn respond<B>(host: &Arc<Host>, request: Request<B>, principal: Principal) -> Reply
 where
-    B: Body<Data = Bytes> + Unpin,
+    B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Display,
 {
     let (parts, body) = request.into_parts();
@@ -38,13 +38,15 @@ where
     }
     match (name, host.service(name)) {
         ("", _) if read => index(host, &parts.headers),
-        ("metrics", None) if read => {
-            text(200, "application/openmetrics-text; version=1.0.0; charset=utf-8", host.metrics())
-        }
+        ("metrics", None) if read => text(
+            200,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            host.metrics().await,
+        ),
         (_, Some(hosted)) if read => describe(hosted, query),
         (_, Some(hosted)) if parts.method == Method::POST => {
-            let mut body = Incoming::new(body, &host.settings);
-            post(host, hosted, &parts, &mut body, principal).await
+            let body = Incoming::new(body, &host.settings);
+            post(host, hosted, &parts, body, principal).await
         }
         ("" | "metrics", _) | (_, Some(_)) => {
             let mut reply = text(405, PLAIN, "use GET to read and POST to call\n".to_owned());
@@ -107,11 +109,11 @@ async fn post<B>(
     host: &Arc<Host>,
     hosted: &Arc<Hosted>,
     asked: &Parts,
-    body: &mut Incoming<B>,
+    mut body: Incoming<B>,
     principal: Principal,
 ) -> Reply
 where
-    B: Body<Data = Bytes> + Unpin,
+    B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Display,
 {
     let headers = &asked.headers;
@@ -126,7 +128,7 @@ where
     let begun = Instant::now();
     let accept = joined(headers, &header::ACCEPT);
     let head = head(asked, accept.as_deref());
-    let answer = soap::handle(host, hosted, &head, body, principal).await;
+    let (answer, mut rest) = soap::handle(host, hosted, &head, body, principal).await;
     let elapsed = begun.elapsed();
     host.metrics.called(hosted, &answer, elapsed);
     tracing::debug!(
@@ -137,8 +139,16 @@ where
         elapsed_us = elapsed.as_micros(),
         "answered"
     );
-    let complete = body.drain().await;
     let mut reply = packed(answer.status, answer.packed, answer.fault.as_ref());
+    // What is made of a file that still arrives can't wait for its end.
+    let complete = if reply.body().is_stream() && rest.is_fed() {
+        reply.body_mut().beside(move |context| rest.poll(context));
+        false
+    } else if let Some(mut body) = rest.body().await {
+        body.drain().await
+    } else {
+        false
+    };
     reply.body_mut().keep(answer.memory);
     if let Some(job) = answer.ephemeral {
         reply.body_mut().delivers(job);

@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fishplate_contract::{Argument, Call, Fault, FaultCode, Outcome, Service};
+use fishplate_contract::{
+    Argument, Array, ByteStream, Call, Fault, FaultCode, Outcome, Payload, Service, Value,
+};
+use fishplate_data::stream::keeping;
 use fishplate_jobs::function::context::Context;
 use fishplate_jobs::function::{self, Entry, Functions};
 use fishplate_wire::WireLimits;
@@ -207,8 +210,11 @@ async fn run(
         hold(host, &outputs, memory).await?;
         return Ok(outputs);
     }
+    // One that reads while its caller sends takes as long as that: `body_rate` bounds it.
+    let reads = arguments.iter().any(|argument| is_stream(argument).is_some());
     let (limit, most) = match entry.most_time() {
         Some(most) => ("wall_time", most),
+        None if reads => ("function_time", Duration::MAX),
         None => ("function_time", host.settings.function_time),
     };
     let place = host.gate.enter().await?;
@@ -218,11 +224,13 @@ async fn run(
     let running =
         tokio::task::spawn_blocking(move || (functions.at(index).run(arguments, &context), place));
     match timeout(most, running).await {
-        Ok(Ok((outcome, _place))) => {
+        Ok(Ok((outcome, place))) => {
             // It keeps its place until there is memory for its outputs, so that those who wait for
             // it are no more than those who run.
-            let outputs = outcome?;
+            let mut outputs = outcome?;
             hold(host, &outputs, memory).await?;
+            let place = Arc::new(place);
+            outputs.iter_mut().try_for_each(|output| keep(output, &place))?;
             Ok(outputs)
         }
         Ok(Err(error)) => {
@@ -239,6 +247,24 @@ async fn run(
             Err(Fault::new(FaultCode::LimitExceeded, what).limit(limit, most))
         }
     }
+}
+
+fn is_stream(argument: &Argument) -> Option<&ByteStream> {
+    match &argument.value {
+        Value::Data(Payload::Stream(stream))
+        | Value::Array(Array { data: Payload::Stream(stream), .. }) => Some(stream),
+        _ => None,
+    }
+}
+
+/// A function runs for as long as its output is being made.
+fn keep(output: &mut Argument, place: &Arc<OwnedSemaphorePermit>) -> Result<(), Fault> {
+    if let Value::Data(payload) | Value::Array(Array { data: payload, .. }) = &mut output.value
+        && let Payload::Stream(stream) = &*payload
+    {
+        *payload = Payload::Stream(keeping(stream, Arc::clone(place))?);
+    }
+    Ok(())
 }
 
 /// Reserves memory for outputs until they are sent. The arguments are gone by now.

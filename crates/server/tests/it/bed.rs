@@ -13,7 +13,7 @@ use fishplate_jobs::descriptor::{self, Source};
 use fishplate_jobs::engine::{Engine, Until};
 use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_jobs::function::{Functions, builtin};
-use fishplate_server::assembly::{self, AssemblyError, Check};
+use fishplate_server::assembly::{self, AssemblyError, Backends, Check};
 use fishplate_server::host::{Host, Place};
 use fishplate_server::http;
 use fishplate_server::settings::Limits;
@@ -53,6 +53,12 @@ impl Setup {
         self
     }
 
+    /// With these functions.
+    pub(crate) fn with_functions(mut self, functions: Functions) -> Self {
+        self.functions.push(functions);
+        self
+    }
+
     /// Why it can't be served.
     pub(crate) fn refused(self) -> AssemblyError {
         let runtime = Runtime::new().unwrap();
@@ -70,7 +76,8 @@ impl Setup {
         };
         let descriptions = files.into_iter().map(describe).collect();
         let data = assembly::data(&limits)?;
-        let engine = assembly::engine(&limits, CgroupUse::Off, &data, Check::All)?;
+        let backends = Backends::local(&limits, CgroupUse::Off, Check::All)?;
+        let engine = assembly::engine(&limits, backends, &data)?;
         let host =
             assembly::host(limits, Place::Below, engine.clone(), data, descriptions, functions)?;
         Ok((directory, engine, host))
@@ -209,6 +216,18 @@ impl Connection {
             self.0.read_exact(&mut answer.body)?;
         }
         Ok(answer)
+    }
+
+    /// A second way to send on it, for another thread.
+    pub(crate) fn writer(&self) -> TcpStream {
+        self.0.get_ref().try_clone().unwrap()
+    }
+
+    /// So many bytes as they come, head and all; fewer if the connection ends.
+    pub(crate) fn read(&mut self, most: usize) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.0.by_ref().take(most as u64).read_to_end(&mut bytes).unwrap();
+        bytes
     }
 
     fn chunks(&mut self, body: &mut Vec<u8>) -> io::Result<()> {

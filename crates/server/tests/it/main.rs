@@ -4,9 +4,11 @@ mod assembly;
 mod bed;
 mod boundary;
 mod connection;
+mod faces;
 mod pages;
 mod release;
 mod server;
+mod streams;
 mod uploads;
 
 /// The keeper of jobs is this same binary: before the test harness starts its threads, it looks

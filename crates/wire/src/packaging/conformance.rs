@@ -1,6 +1,8 @@
 //! What every packaging must do: the same envelope in gives the same values back, whatever carries
 //! it and however its bytes are cut.
 
+mod streams;
+
 use std::collections::BTreeMap;
 
 use fishplate_contract::{Argument, CallOptions, DataType, Parameter, Value};
@@ -54,15 +56,22 @@ fn arguments(payloads: Vec<Payload>) -> Vec<Argument> {
 
 /// A call with these payloads.
 fn sent(packaging: Packaging, version: SoapVersion, payloads: Vec<Payload>, from: &Sink) -> Sent {
-    let form = RequestForm {
+    packed(packaging, version, &arguments(payloads), from)
+}
+
+fn form(version: SoapVersion, arrays: Option<ArrayForm>) -> RequestForm {
+    RequestForm {
         wrapper: QName::new("urn:t", "call"),
         qualified: true,
         version,
         options: CallOptions::default(),
-        arrays: None,
+        arrays,
         items: Vec::new(),
-    };
-    let envelope = write_request(&form, &arguments(payloads)).unwrap();
+    }
+}
+
+fn packed(packaging: Packaging, version: SoapVersion, given: &[Argument], from: &Sink) -> Sent {
+    let envelope = write_request(&form(version, None), given).unwrap();
     let packed = pack(&envelope, packaging, Some("urn:t#call"));
     let body = from.body(&packed);
     Sent { content_type: packed.content_type.into_owned(), soap_action: packed.soap_action, body }
@@ -77,6 +86,16 @@ fn call(packaging: Packaging, version: SoapVersion, contents: &[Vec<u8>]) -> Sen
 }
 
 impl Sent {
+    /// The same, to be changed.
+    fn again(&self) -> Self {
+        let Self { content_type, soap_action, body } = self;
+        Self {
+            content_type: content_type.clone(),
+            soap_action: soap_action.clone(),
+            body: body.clone(),
+        }
+    }
+
     fn unpack(&self, cuts: &[usize], sink: &mut Sink) -> Result<Parcel, Fault> {
         let head = Head {
             content_type: &self.content_type,

@@ -15,6 +15,7 @@ use encoding_rs::Encoding;
 use fishplate_contract::{Fault, FaultCode, Payload};
 
 pub(crate) use accept::of_answer;
+pub use dime::{FirstRecord, RecordEncoder};
 
 use crate::envelope::{ArrayForm, SoapVersion};
 use crate::limits::WireLimits;

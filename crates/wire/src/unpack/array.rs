@@ -75,7 +75,7 @@ impl ArrayDraft {
             of: of.clone(),
             stated: None,
             form: None,
-            binary: Binary::new(parameter),
+            binary: Binary::new(parameter, false),
             items: Items {
                 depth: 0,
                 counts: vec![0; rank],
@@ -109,9 +109,14 @@ impl ArrayDraft {
     }
 
     fn shape(&self, told: &str) -> Result<Vec<u64>, Fault> {
-        let lengths: Result<Vec<u64>, _> =
-            told.split_ascii_whitespace().map(str::parse::<u64>).collect();
-        let shape = lengths.ok().filter(|shape| shape.len() == self.of.rank());
+        // How many rows of an array that was still being made, nobody could tell.
+        let length = |(axis, told): (usize, &str)| match told {
+            "*" if axis == 0 => Some(Array::UNKNOWN),
+            told => told.parse().ok().filter(|length| *length != Array::UNKNOWN),
+        };
+        let lengths: Option<Vec<u64>> =
+            told.split_ascii_whitespace().enumerate().map(length).collect();
+        let shape = lengths.filter(|shape| shape.len() == self.of.rank());
         let shape = shape.ok_or_else(|| {
             let rank = self.of.rank();
             self.invalid(format!(
@@ -333,7 +338,7 @@ impl ArrayDraft {
         self.check_empty(&shape)?;
         let mut items = self.items;
         items.flush(room, sink);
-        let data = Box::new(Content::Data(items.collector.finish(sink)));
+        let data = Box::new(Content::Data(items.collector.finish(room, sink)));
         Ok(Numbers { element, shape: Some(shape), data, form, names: Vec::new() })
     }
 }

@@ -1,4 +1,5 @@
-//! Payloads as they come: small ones stay in memory, larger ones go to the sink.
+//! Payloads as they come: small ones stay in memory, larger ones go to the sink, and one may go on to
+//! whoever reads it while it arrives.
 
 use std::mem;
 use std::sync::Arc;
@@ -23,6 +24,10 @@ pub(super) struct Room {
     name_length: usize,
     /// Bytes of the chunk at hand, all of which a slice of it keeps in memory.
     chunk: usize,
+    /// Of the payload that is read while it arrives, what came since somebody looked.
+    streamed: Vec<Bytes>,
+    /// Somebody reads it.
+    given: bool,
 }
 
 impl Room {
@@ -34,7 +39,23 @@ impl Room {
             closed: false,
             name_length: limits.header_length,
             chunk: 0,
+            streamed: Vec::new(),
+            given: false,
         }
+    }
+
+    /// Somebody reads a payload while it arrives.
+    pub(super) fn give(&mut self) {
+        self.given = true;
+    }
+
+    pub(super) fn is_given(&self) -> bool {
+        self.given
+    }
+
+    /// What came of the payload that is read while it arrives.
+    pub(super) fn take_streamed(&mut self) -> Vec<Bytes> {
+        mem::take(&mut self.streamed)
     }
 
     /// A chunk of so many bytes has come.
@@ -82,6 +103,8 @@ pub(super) struct Collector {
     /// What came in small pieces: it waits to be joined with the next.
     joined: Vec<u8>,
     held: Option<Arc<dyn Held>>,
+    /// It is read while it arrives: nothing of it is kept.
+    streamed: bool,
 }
 
 /// Pieces below this length are joined; larger ones are passed on as they are, never copied.
@@ -91,9 +114,22 @@ pub(super) const JOINED: usize = 4 << 10;
 const WRITTEN: usize = 64 << 10;
 
 impl Collector {
+    /// Of a payload that is read while it arrives.
+    pub(super) fn streamed() -> Self {
+        Self { streamed: true, ..Self::default() }
+    }
+
+    pub(super) fn is_streamed(&self) -> bool {
+        self.streamed
+    }
+
     /// Appends a slice of the chunk at hand. It is kept or passed on without copying if it is large;
     /// but never a small slice that keeps a much larger chunk in memory.
     pub(super) fn push(&mut self, piece: Bytes, room: &mut Room, sink: &mut dyn SpoolSink) {
+        if self.streamed {
+            room.streamed.push(piece);
+            return;
+        }
         self.make_room(piece.len(), room, sink);
         let large = piece.len() >= JOINED;
         if large && (self.held.is_some() || piece.len() >= room.chunk / 2) {
@@ -105,6 +141,10 @@ impl Collector {
 
     /// Appends bytes that nothing else keeps in memory.
     pub(super) fn push_own(&mut self, piece: Vec<u8>, room: &mut Room, sink: &mut dyn SpoolSink) {
+        if self.streamed {
+            room.streamed.push(piece.into());
+            return;
+        }
         self.make_room(piece.len(), room, sink);
         if piece.len() >= JOINED {
             self.keep(piece.into(), room, sink);
@@ -115,6 +155,10 @@ impl Collector {
 
     /// Appends a small piece.
     pub(super) fn push_slice(&mut self, piece: &[u8], room: &mut Room, sink: &mut dyn SpoolSink) {
+        if self.streamed {
+            room.streamed.push(Bytes::copy_from_slice(piece));
+            return;
+        }
         self.make_room(piece.len(), room, sink);
         self.join(piece, room, sink);
     }
@@ -173,7 +217,11 @@ impl Collector {
         }
     }
 
-    pub(super) fn finish(mut self, sink: &mut dyn SpoolSink) -> Payload {
+    pub(super) fn finish(mut self, room: &mut Room, sink: &mut dyn SpoolSink) -> Payload {
+        // It was over before anybody could read it.
+        if self.streamed && !room.given {
+            self.pieces = room.take_streamed();
+        }
         self.flush(sink);
         match self.held {
             Some(held) => Payload::Spooled(held),
@@ -212,7 +260,7 @@ mod tests {
         collector.push_slice(b"ab", &mut room, &mut Unused);
         collector.push(chunk.slice(4..), &mut room, &mut Unused);
         collector.push_own(vec![8; JOINED], &mut room, &mut Unused);
-        let payload = collector.finish(&mut Unused);
+        let payload = collector.finish(&mut room, &mut Unused);
         let pieces = payload.pieces().unwrap();
         let lengths: Vec<usize> = pieces.iter().map(Bytes::len).collect();
         assert_eq!(lengths, [6, 19_996, JOINED]);
@@ -259,10 +307,10 @@ mod tests {
         room.close();
         growing.push_slice(b"wing", &mut room, &mut spool);
         assert_eq!(room.used(), 5);
-        assert!(matches!(growing.finish(&mut spool), Payload::Spooled(_)));
+        assert!(matches!(growing.finish(&mut room, &mut spool), Payload::Spooled(_)));
         assert_eq!(spool.0, b"growing");
         assert!(
-            matches!(whole.finish(&mut spool), Payload::Inline(bytes) if bytes == b"whole"[..])
+            matches!(whole.finish(&mut room, &mut spool), Payload::Inline(bytes) if bytes == b"whole"[..])
         );
     }
 
@@ -273,7 +321,7 @@ mod tests {
         let chunk = Bytes::from(vec![7; 100_000]);
         room.begin_chunk(chunk.len());
         collector.push(chunk.slice(..JOINED), &mut room, &mut Unused);
-        let Payload::Inline(bytes) = collector.finish(&mut Unused) else { panic!() };
+        let Payload::Inline(bytes) = collector.finish(&mut room, &mut Unused) else { panic!() };
         assert_ne!(bytes.as_ptr(), chunk.as_ptr());
     }
 }

@@ -53,6 +53,10 @@ pub(super) struct Draft {
     arrays: Option<ArrayForm>,
     /// Bytes of the root part that went into payloads.
     payload_bytes: u64,
+    /// Files may be given while they arrive, where their parameters say so.
+    streams: bool,
+    /// Values of such parameters, by their elements' names.
+    streamed: Vec<QName>,
 }
 
 /// An element that is open.
@@ -149,7 +153,55 @@ impl Draft {
             array: None,
             arrays: None,
             payload_bytes: 0,
+            streams: false,
+            streamed: Vec::new(),
         }
+    }
+
+    /// Gives files while they arrive, where their parameters say so.
+    pub(super) fn stream(&mut self) {
+        self.streams = true;
+    }
+
+    /// The URL of the only part that is still missing, if the root has ended and the part is the value of
+    /// a parameter whose file may be given while it arrives.
+    pub(super) fn streamed_part(&self, has: impl Fn(&str) -> bool) -> Option<&str> {
+        let Some(Body::Wrapper { children, .. }) = &self.body else { return None };
+        let missing = |child: &'_ Child| match &child.content {
+            Content::Fields(_) => None,
+            Content::Array(numbers) => numbers.data.part().map(str::to_owned),
+            content => content.part().map(str::to_owned),
+        };
+        let mut left = children.iter().filter(|child| missing(child).is_some_and(|url| !has(&url)));
+        match (left.next(), left.next()) {
+            (Some(child), None) if self.streamed.contains(&child.name) => child.content.part(),
+            _ => None,
+        }
+    }
+
+    /// A value in its text is being given while it arrives.
+    pub(super) fn streams_text(&self) -> bool {
+        self.binary.collector.is_streamed() && self.binary.is_text()
+    }
+
+    /// The envelope, though the value at hand has not ended: `payload` stands for it. (If the root has
+    /// ended, its value stands for itself.)
+    pub(super) fn envelope_ahead(&self, payload: &Payload) -> Option<Envelope> {
+        let body = match (&self.body, &self.frames[..]) {
+            (Some(body), _) => body.clone(),
+            (
+                None,
+                [.., Frame::Values(values), Frame::Binary(child)]
+                | [.., Frame::Values(values), Frame::Binary(child), Frame::ValueElement],
+            ) => {
+                let content = Content::Data(payload.clone());
+                let at_hand = Child { content, ..child.clone() };
+                let children = values.children.iter().cloned().chain([at_hand]).collect();
+                Body::Wrapper { name: values.child.name.clone(), children }
+            }
+            _ => return None,
+        };
+        Some(Envelope { version: self.version?, headers: self.headers.clone(), body })
     }
 
     pub(super) fn payload_bytes(&self) -> u64 {
@@ -362,9 +414,20 @@ impl Draft {
             values.children.push(child);
             return Ok(Frame::Skipped);
         }
+        let streamed = self.streams && parameter.streamed && !parameter.repeated;
+        if streamed {
+            self.streamed.push(child.name.clone());
+        }
         Ok(match &parameter.data_type {
             DataType::Raw | DataType::Xml | DataType::Dir => {
-                self.binary = Binary::new(&parameter.name);
+                let has = |of: &Parameter| {
+                    of.name == parameter.name
+                        || values.children.iter().any(|child| child.name.local == of.name)
+                };
+                let last = streamed && values.parameters.iter().all(has);
+                // Where no value may follow, this one need not be whole to be given.
+                let ahead = last && !values.unexpected && values.children.iter().all(is_here);
+                self.binary = Binary::new(&parameter.name, ahead);
                 // SOAP with Attachments refers to a part from the element itself.
                 if let Some(href) = href {
                     self.binary.attach(href);
@@ -621,6 +684,14 @@ impl Feeding<'_> {
         let mut out = Vec::new();
         write(&mut out);
         self.draft.binary.collector.push_own(out, self.room, self.sink);
+    }
+}
+
+/// It refers to no part, which would still be to come.
+fn is_here(child: &Child) -> bool {
+    match &child.content {
+        Content::Array(numbers) => numbers.data.part().is_none(),
+        content => content.part().is_none(),
     }
 }
 

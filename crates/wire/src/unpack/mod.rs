@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fishplate_contract::lexical::shortened;
-use fishplate_contract::{Fault, FaultCode, Interface, Parameter, Payload};
+use fishplate_contract::{ByteStream, Fault, FaultCode, Interface, Parameter, Payload, Verb};
 
 use crate::envelope::{Body, Child, Content, Envelope};
 use crate::limits::{WireLimits, exceeded};
@@ -52,10 +52,13 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// What a server expects: each verb's name with its inputs.
+    /// What a server expects: each verb's name with its inputs. Only a call is answered by who may read a
+    /// file while it arrives.
     pub fn requests(namespace: &str, interface: &Interface) -> Self {
         let wrappers = interface.exposed.iter().map(|exposed| {
-            (QName::new(namespace, &*exposed.name), exposed.signature.inputs.clone().into())
+            let mut inputs = exposed.signature.inputs.clone();
+            inputs.iter_mut().for_each(|input| input.streamed &= exposed.verb == Verb::Call);
+            (QName::new(namespace, &*exposed.name), inputs.into())
         });
         Self { wrappers: wrappers.collect() }
     }
@@ -181,6 +184,46 @@ impl Unpacker {
         Ok(Parcel { envelope, action, packaging: self.packaging, reply_form })
     }
 
+    /// Files whose parameters are [`Parameter::streamed`] may be given while they arrive: after each feed
+    /// [`Unpacker::ahead`] and [`Unpacker::take_streamed`] have to be asked.
+    #[must_use]
+    pub fn streaming(mut self) -> Self {
+        self.message.draft.stream();
+        self
+    }
+
+    /// The message, once, as soon as all of it is here but a file that may be given while it arrives, for
+    /// which `stream` then stands. That is an attachment behind the root and all others, or base64 where
+    /// no value may follow; other files come with the whole message. What is wrong behind it, `feed` and
+    /// `finish` will tell, and so will the parcel of `finish` (in which the file is empty) if it is bound again.
+    pub fn ahead(&mut self, stream: impl FnOnce() -> ByteStream) -> Option<Parcel> {
+        let message = &mut self.message;
+        let part = message.part.as_ref().filter(|(_, collector)| collector.is_streamed());
+        if message.room.is_given() || part.is_none() && !message.draft.streams_text() {
+            return None;
+        }
+        let payload = Payload::Stream(stream());
+        let mut envelope = message.draft.envelope_ahead(&payload)?;
+        if let (Body::Wrapper { children, .. }, Some((names, _))) = (&mut envelope.body, part) {
+            let mut attachments = message.attachments.clone();
+            attachments.extend(names.iter().map(|name| (name.clone(), payload.clone())));
+            resolve(children, &attachments).ok()?;
+        }
+        message.room.give();
+        let reply_form = self.reply_form();
+        Some(Parcel {
+            envelope,
+            action: self.action.clone(),
+            packaging: self.packaging,
+            reply_form,
+        })
+    }
+
+    /// What came of the file that was given [ahead](Unpacker::ahead) since this was asked last.
+    pub fn take_streamed(&mut self) -> Vec<Bytes> {
+        self.message.room.take_streamed()
+    }
+
     /// Bytes that it holds in memory: payloads that were not given to the sink, and the XML around
     /// payloads.
     pub fn held(&self) -> u64 {
@@ -216,7 +259,14 @@ impl Message {
             Piece::Root(chunk) => self.root(Some(&chunk), sink),
             Piece::RootEnd => self.root(None, sink),
             Piece::PartStart { names } => {
-                self.part = (!names.is_empty()).then(|| (names, Collector::default()));
+                let awaited =
+                    self.draft.streamed_part(|url| find(url, &self.attachments).is_some());
+                let here = |url| names.iter().any(|name| name == url || *name == decoded(url));
+                let collector = match awaited.is_some_and(here) && !self.room.is_given() {
+                    true => Collector::streamed(),
+                    false => Collector::default(),
+                };
+                self.part = (!names.is_empty()).then_some((names, collector));
                 Ok(())
             }
             Piece::Part(chunk) => {
@@ -245,7 +295,7 @@ impl Message {
 
     fn end_part(&mut self, sink: &mut dyn SpoolSink) -> Result<(), Fault> {
         let Some((names, collector)) = self.part.take() else { return Ok(()) };
-        let payload = collector.finish(sink);
+        let payload = collector.finish(&mut self.room, sink);
         for name in names {
             let message = format!("two parts have the name {}", shortened(&name));
             if self.attachments.insert(name, payload.clone()).is_some() {
@@ -278,10 +328,14 @@ fn resolve(children: &mut [Child], attachments: &HashMap<String, Payload>) -> Re
 
 /// The part of that name. A `cid:` URL may be percent-encoded (RFC 2392).
 fn find<'a>(url: &str, attachments: &'a HashMap<String, Payload>) -> Option<&'a Payload> {
-    attachments.get(url).or_else(|| {
-        let id = url.strip_prefix(CID)?;
-        attachments.get(&format!("{CID}{}", percent_decoded(id)))
-    })
+    attachments.get(url).or_else(|| attachments.get(&decoded(url)))
+}
+
+fn decoded(url: &str) -> String {
+    match url.strip_prefix(CID) {
+        Some(id) => format!("{CID}{}", percent_decoded(id)),
+        None => url.to_owned(),
+    }
 }
 
 /// Only parts of the message stand for values: to fetch what a stranger names would make us call

@@ -9,6 +9,7 @@ mod stacks;
 
 use std::path::Path;
 use std::sync::Mutex;
+use std::task::{Context, Poll, Waker};
 
 use fishplate_contract::{
     Argument, DataType, Held, Interface, Operation, Service, Signature, Value,
@@ -73,15 +74,24 @@ impl Sink {
             Payload::Pieces(pieces) => pieces.concat(),
             Payload::Spooled(held) => self.file(held).0.lock().unwrap().clone(),
             Payload::Reference(reference) => panic!("a reference to {}", reference.url),
+            Payload::Stream(_) => panic!("a parcel that is whole has no stream"),
         }
     }
 
     pub(crate) fn body(&self, packed: &Packed) -> Vec<u8> {
+        self.try_body(packed).unwrap()
+    }
+
+    pub(crate) fn try_body(&self, packed: &Packed) -> Result<Vec<u8>, Fault> {
         let mut body = Vec::new();
         let mut outgoing = Outgoing::new(packed.segments.iter().cloned(), 7_000);
         while let Some(step) = outgoing.step() {
             match step {
                 Step::Send(bytes) => body.extend_from_slice(&bytes),
+                Step::Wait => match outgoing.poll_stream(&mut Context::from_waker(Waker::noop())) {
+                    Poll::Ready(chunk) => body.extend_from_slice(&chunk?),
+                    Poll::Pending => {}
+                },
                 Step::Read { held, at, len } => {
                     let at = usize::try_from(at).unwrap();
                     let bytes = self.file(&held).0.lock().unwrap()[at..at + len].to_vec();
@@ -90,7 +100,7 @@ impl Sink {
             }
         }
         assert!(packed.len.is_none_or(|len| len == body.len() as u64), "it is as long as it says");
-        body
+        Ok(body)
     }
 }
 

@@ -76,8 +76,15 @@ pub(super) enum Within {
 }
 
 impl Binary {
-    pub(super) fn new(parameter: &str) -> Self {
-        Self { parameter: parameter.to_owned(), ..Self::default() }
+    /// The value of this parameter; with `streamed` its text may be given while it arrives.
+    pub(super) fn new(parameter: &str, streamed: bool) -> Self {
+        let collector = if streamed { Collector::streamed() } else { Collector::default() };
+        Self { parameter: parameter.to_owned(), collector, ..Self::default() }
+    }
+
+    /// It has turned out to be base64.
+    pub(super) fn is_text(&self) -> bool {
+        self.told
     }
 
     fn invalid(&self, message: impl std::fmt::Display) -> Fault {
@@ -181,6 +188,8 @@ impl Binary {
             Ok(Within::Value)
         } else if tag.is(XDESCR, "XMLData") {
             self.form = Form::Xml;
+            // Its end is not known before it has come.
+            self.collector = Collector::default();
             Ok(Within::XmlData)
         } else if reference::begins(tag) {
             self.form = Form::Reference(ReferenceDraft::default());
@@ -226,9 +235,9 @@ impl Binary {
                 let decoded = self.decoder.finish(&mut self.decoded);
                 decoded.map_err(|error| self.invalid(error))?;
                 self.pass_on(room, sink);
-                Ok(Content::Data(self.collector.finish(sink)))
+                Ok(Content::Data(self.collector.finish(room, sink)))
             }
-            Form::Xml => Ok(Content::Data(self.collector.finish(sink))),
+            Form::Xml => Ok(Content::Data(self.collector.finish(room, sink))),
             Form::Part(PartName { url, text }) => {
                 let text = part_url(&text);
                 match (url.is_empty(), text.is_empty()) {

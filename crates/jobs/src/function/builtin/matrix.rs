@@ -2,7 +2,6 @@
 //! echo of a matrix and of a file, a digest of a file, a sum of two numbers, and one that is slow.
 
 use std::fmt::Display;
-use std::io::Read as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +10,6 @@ use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode, Parameter, Payload};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::super::context::storage_fault;
 use super::super::{Context, Entry, Functions, PackedArray, PayloadReader};
 
 /// The largest matrix given, rows and columns: 64 MB.
@@ -22,9 +20,6 @@ const LONGEST_NAP: f64 = 3600.0;
 
 /// How often a nap looks whether it is still wanted.
 const NAP_STEP: Duration = Duration::from_millis(20);
-
-/// What is read of a file at once.
-const CHUNK: usize = 256 << 10;
 
 pub(super) fn service() -> Functions {
     Functions::new("matrix", "urn:fishplate:matrix")
@@ -55,8 +50,8 @@ pub(super) fn service() -> Functions {
                 .quick(),
         )
         .with(
-            Entry::new("checksum", ["data"], ["digest", "length"], |data: Payload| checksum(&data))
-                .documentation("Reads a file.")
+            Entry::new("checksum", ["data"], ["digest", "length"], checksum)
+                .documentation("Reads a file, while it arrives if it can.")
                 .repeatable()
                 .output("digest", |digest| digest.help("XXH3, 16 hexadecimal digits."))
                 .output("length", |length| Parameter { unit: "B".to_owned(), ..length }),
@@ -111,25 +106,13 @@ fn elements(n: u64) -> Bytes {
     (0..n * n).flat_map(|_| next().to_le_bytes()).collect::<Vec<u8>>().into()
 }
 
-fn checksum(data: &Payload) -> Result<(String, i64), Fault> {
+/// Digest and length.
+fn checksum(mut data: PayloadReader) -> Result<(String, i64), Fault> {
     let mut digest = Xxh3::new();
     let mut length = 0_u64;
-    if let Some(pieces) = data.pieces() {
-        for piece in pieces {
-            digest.update(piece);
-            length += piece.len() as u64;
-        }
-    } else {
-        let mut reader = PayloadReader::new(data)?;
-        let mut chunk = vec![0; CHUNK];
-        loop {
-            let read = reader.read(&mut chunk).map_err(|error| storage_fault(&error))?;
-            if read == 0 {
-                break;
-            }
-            digest.update(&chunk[..read]);
-            length += read as u64;
-        }
+    while let Some(chunk) = data.chunk()? {
+        digest.update(&chunk);
+        length += chunk.len() as u64;
     }
     Ok((format!("{:016x}", digest.digest()), i64::try_from(length).unwrap_or(i64::MAX)))
 }
@@ -179,6 +162,10 @@ mod tests {
         assert_eq!(three[..4], 0.113_210_2_f32.to_le_bytes());
     }
 
+    fn read(payload: &Payload) -> Result<(String, i64), Fault> {
+        checksum(PayloadReader::new(payload)?)
+    }
+
     #[test]
     fn a_file_has_the_same_digest_in_memory_and_on_disk() {
         let directory = tempfile::tempdir().unwrap();
@@ -187,10 +174,10 @@ mod tests {
         let bytes: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
         let mut file = context.create().unwrap();
         std::io::Write::write_all(&mut file, &bytes).unwrap();
-        let spooled = checksum(&file.finish()).unwrap();
-        assert_eq!(checksum(&Payload::Inline(Bytes::from(bytes))).unwrap(), spooled);
+        let spooled = read(&file.finish()).unwrap();
+        assert_eq!(read(&Payload::Inline(Bytes::from(bytes))).unwrap(), spooled);
         assert_eq!(spooled.1, 4_000_000);
-        let empty = checksum(&Payload::Inline(Bytes::new())).unwrap();
+        let empty = read(&Payload::Inline(Bytes::new())).unwrap();
         assert_eq!(empty, ("2d06800538d394c2".to_owned(), 0));
     }
 

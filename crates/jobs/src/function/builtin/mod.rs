@@ -1,16 +1,18 @@
 //! Functions that come with Fishplate: `fishplate serve --builtin NAME`.
 
 mod matrix;
+mod stream;
 
 use super::Functions;
 
 /// Names of all of them.
-pub const NAMES: [&str; 1] = ["matrix"];
+pub const NAMES: [&str; 2] = ["matrix", "stream"];
 
 /// The service of that name.
 pub fn named(name: &str) -> Option<Functions> {
     match name {
         "matrix" => Some(matrix::service()),
+        "stream" => Some(stream::service()),
         _ => None,
     }
 }

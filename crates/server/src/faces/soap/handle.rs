@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, Principal, Results};
+use fishplate_contract::{Fault, FaultCode, Principal, Results};
+use fishplate_data::stream::pipe;
 use fishplate_jobs::engine::EphemeralJob;
 use fishplate_wire::{
     Head, Packed, Parcel, ReplyForm, Unpacker, bind, pack_reply, read, write_fault, write_reply,
 };
 use hyper::body::Body;
 
+use super::feed::{Ahead, Rest};
 use crate::dispatch::perform::perform;
 use crate::dispatch::request::Request;
 use crate::host::{Host, Hosted};
@@ -40,18 +42,19 @@ pub async fn handle<B>(
     host: &Arc<Host>,
     hosted: &Arc<Hosted>,
     head: &Head<'_>,
-    body: &mut Incoming<B>,
+    body: Incoming<B>,
     principal: Principal,
-) -> Answer
+) -> (Answer, Rest<B>)
 where
-    B: Body<Data = Bytes> + Unpin,
+    B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: std::fmt::Display,
 {
     let mut form = None;
+    let mut rest = Rest::Body(body);
     let (mut verb, mut memory) = (None, Reserved::default());
     let namespace = hosted.service().namespace.as_str();
     let outcome = async {
-        let parcel = unpack(host, hosted, head, body, &mut form, &mut memory).await?;
+        let parcel = unpack(host, hosted, head, &mut rest, &mut form, &mut memory).await?;
         let request = read(parcel)?;
         let exposed = request.verb(namespace, &hosted.interface)?;
         verb = hosted.interface.position(&exposed.name);
@@ -60,7 +63,8 @@ where
         memory.shrink(memory::held_by(&arguments));
         let options = request.options;
         let request = Request { service: hosted, exposed, arguments, options, principal };
-        Ok((exposed, perform(host, request, &mut memory).await?))
+        let reply = rest.beside(perform(host, request, &mut memory)).await?;
+        Ok((exposed, reply))
     };
     let outcome: Result<_, Fault> = outcome.await;
     // A body that was never begun to be read told nothing.
@@ -82,26 +86,30 @@ where
     } else {
         pack_reply(&envelope, &form)
     };
-    Answer { status, packed, fault, verb, memory, ephemeral }
+    (Answer { status, packed, fault, verb, memory, ephemeral }, rest)
 }
 
-/// Bytes to a parcel: chunks are pushed as they come, and spooled at the disk's pace.
+/// Bytes to a parcel: chunks are pushed as they come, and spooled at the disk's pace. A parcel with a file
+/// that still arrives leaves the rest of the body to be read on.
 async fn unpack<B>(
     host: &Host,
-    hosted: &Hosted,
+    hosted: &Arc<Hosted>,
     head: &Head<'_>,
-    body: &mut Incoming<B>,
+    rest: &mut Rest<B>,
     form: &mut Option<ReplyForm>,
     memory: &mut Reserved,
 ) -> Result<Parcel, Fault>
 where
-    B: Body<Data = Bytes> + Unpin,
+    B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: std::fmt::Display,
 {
+    let Rest::Body(body) = rest else {
+        return Err(Fault::new(FaultCode::Internal, "the message was read before"));
+    };
     let expected = Box::new(Arc::clone(&hosted.expected));
     let told = body.told();
     let limits = hosted.limits(&host.settings, told);
-    let mut unpacker = Unpacker::new(head, expected, limits)?;
+    let mut unpacker = Unpacker::new(head, expected, limits)?.streaming();
     let mut sink = host.spool.sink();
     let mut reading = Reading {
         unpacker: &mut unpacker,
@@ -110,7 +118,8 @@ where
         patience: host.settings.body_stall,
         spools: false,
     };
-    let read = async {
+    let mut to = None;
+    let parcel = async {
         while let Some(chunk) = body.next().await.map_err(ReadError::into_fault)? {
             let room = host.memory.make_room(memory, &mut reading, chunk.len()).await;
             room.map_err(|error| match error {
@@ -119,15 +128,34 @@ where
             })?;
             reading.unpacker.feed(chunk, reading.sink)?;
             reading.sink.pace().await.map_err(|error| spool_fault(&error))?;
+            let stream = || {
+                let (writer, stream) = pipe();
+                to = Some(writer);
+                stream
+            };
+            if let Some(parcel) = reading.unpacker.ahead(stream) {
+                return Ok(parcel);
+            }
         }
         let parcel = reading.unpacker.finish(reading.sink)?;
         reading.sink.finish().await.map_err(|error| spool_fault(&error))?;
         Ok(parcel)
     };
-    let parcel = read.await;
+    let parcel = parcel.await;
     *form = Some(match &parcel {
         Ok(parcel) => parcel.reply_form.clone(),
         Err(_) => unpacker.reply_form(),
     });
+    if let Some(writer) = to
+        && let Rest::Body(body) = std::mem::replace(rest, Rest::Moved)
+    {
+        let hosted = Arc::clone(hosted);
+        let check = move |parcel: Parcel| {
+            let request = read(parcel)?;
+            let exposed = request.verb(&hosted.service().namespace, &hosted.interface)?;
+            bind(&exposed.name, &exposed.signature.inputs, request.children).map(drop)
+        };
+        *rest = Ahead { body, unpacker, sink, writer }.feed(check);
+    }
     parcel
 }

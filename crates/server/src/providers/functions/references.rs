@@ -156,6 +156,10 @@ pub(super) async fn sent(
     let reference_size = host.engine.settings().reference_size;
     let mut sent = Vec::with_capacity(outputs.len());
     for mut output in outputs {
+        // What goes elsewhere, or perhaps, is made whole first.
+        if answer.is_chosen(&output.name) {
+            output = host.spool.collected(vec![output]).await?.remove(0);
+        }
         let len = match &output.value {
             Value::Data(payload) | Value::Array(Array { data: payload, .. }) => payload.len(),
             Value::Text(_) | Value::Record(_) => None,

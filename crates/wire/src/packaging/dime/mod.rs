@@ -3,9 +3,11 @@
 //! is a header of twelve bytes, its options, ID and type, and its data, each padded to four bytes.
 
 mod read;
+mod record;
 mod write;
 
 pub(super) use read::DimeReader;
+pub use record::{FirstRecord, RecordEncoder};
 pub(super) use write::DimeWriter;
 
 /// The version we speak.
@@ -68,6 +70,23 @@ impl Header {
             | flag(self.chunked, 0x01);
         [first, self.type_format << 4, o1, o2, i1, i2, k1, k2, d1, d2, d3, d4]
     }
+}
+
+impl Header {
+    /// Appends the header of a record with this ID and type, whose lengths it tells.
+    fn write_with(self, id: &str, kind: &str, to: &mut Vec<u8>) {
+        let header = Self { id: length(id), kind: length(kind), ..self };
+        to.extend_from_slice(&header.write());
+        for field in [id, kind] {
+            to.extend_from_slice(field.as_bytes());
+            to.resize(to.len() + padding(length(field).into()), 0);
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "our types and IDs have some fifty bytes")]
+fn length(field: &str) -> u16 {
+    field.len() as u16
 }
 
 /// How many bytes of padding follow so many.

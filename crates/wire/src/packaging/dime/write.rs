@@ -1,9 +1,11 @@
-//! Parts to records. A payload is one record, unless it is longer than a record can be.
+//! Parts to records. A payload is one record, unless it is longer than a record can be or is a stream.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use fishplate_contract::Payload;
 
+use super::record::FirstRecord;
 use super::{ABSOLUTE_URI, ALIGNED, Header, MEDIA_TYPE, UNCHANGED, VERSION, padding};
 use crate::encode::Encoding;
 use crate::envelope::{ArrayForm, SoapVersion};
@@ -72,6 +74,10 @@ impl Writer for DimeWriter {
             let id = self.id(at + 1);
             kind = Kind { format: MEDIA_TYPE, name: "application/octet-stream", id: &id };
             place = Place { first: false, last: at + 1 == count };
+            if matches!(payload, Payload::Stream(_)) {
+                message.payload(payload, Encoding::Records(Arc::new(kind.first_record(place))));
+                continue;
+            }
             let mut content = Composer::default();
             content.payload(payload, Encoding::Raw);
             push_payload(content, &kind, place, self.most, &mut message);
@@ -85,6 +91,20 @@ struct Kind<'a> {
     format: u8,
     name: &'a str,
     id: &'a str,
+}
+
+impl Kind<'_> {
+    /// The record that begins a payload of unknown length.
+    fn first_record(&self, place: Place) -> FirstRecord {
+        let header = Header {
+            version: VERSION,
+            begins: place.first,
+            ends: place.last,
+            type_format: self.format,
+            ..Header::default()
+        };
+        FirstRecord { header, id: self.id.to_owned(), kind: self.name.to_owned() }
+    }
 }
 
 /// Where in the message a payload stands.
@@ -112,16 +132,10 @@ fn push_payload(payload: Composer, kind: &Kind<'_>, place: Place, most: u32, to:
             ends: place.last && rest.is_some(),
             chunked: rest.is_none(),
             type_format: if begun { UNCHANGED } else { kind.format },
-            options: 0,
-            id: length(id),
-            kind: length(name),
             data,
+            ..Header::default()
         };
-        to.text().extend_from_slice(&header.write());
-        for field in [id, name] {
-            to.push(field);
-            push_padding(length(field).into(), to);
-        }
+        header.write_with(id, name, to.text());
         push_data(&mut segments, data.into(), to);
         push_padding(data, to);
         begun = true;
@@ -129,11 +143,6 @@ fn push_payload(payload: Composer, kind: &Kind<'_>, place: Place, most: u32, to:
             return;
         }
     }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "our types and IDs have some fifty bytes")]
-fn length(field: &str) -> u16 {
-    field.len() as u16
 }
 
 fn push_padding(len: u32, to: &mut Composer) {

@@ -199,7 +199,7 @@ fn what_is_wrong_is_told_with_its_place() {
         ("<v shape='-1'/>", "its attribute shape is \"-1\""),
         ("<v shape='2'><x>1</x></v>", "its elements are 1, where its attribute shape says 2"),
         ("<v shape='3'>AAAAAAAAAAA=</v>", "as 3 it has 12 bytes, but 8 came"),
-        ("<v shape='18446744073709551615'/>", "more bytes than can be counted"),
+        ("<v shape='18446744073709551614'/>", "more bytes than can be counted"),
         ("<v>AA!A</v>", "not base64"),
         ("<v>AAAAAA==<x>1</x></v>", "more than one value"),
         ("<n>2</n><t><r><x>1</x><x>2</x><x>3</x></r></t>", "dimension n is 1, but the parameter n"),

@@ -1,0 +1,93 @@
+"""Files that are read while they are made, and sent while they come."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from server import Hosted
+
+import fishplate
+
+SIZE = 3_000_001
+ENDLESS = 1 << 40
+
+
+@pytest.fixture(scope="module")
+def functions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosted]:
+    names = ["stream", "matrix"]
+    options = [word for name in names for word in ("--builtin", name)]
+    with Hosted(tmp_path_factory.mktemp("functions"), [], *options, functions=names) as server:
+        yield server
+
+
+def numbers(size: int) -> bytes:
+    return b"".join(n.to_bytes(8, "little") for n in range(size // 8 + 1))[:size]
+
+
+def test_an_output_is_an_iterator(functions: Hosted) -> None:
+    stream = fishplate.Service(functions.urls["stream"])
+    for outputs in ("stream", {"data": "stream"}):
+        data = stream.options(outputs=outputs)(n=SIZE).data
+        assert isinstance(data, fishplate.Stream)
+        assert b"".join(data) == numbers(SIZE)
+        assert list(data) == []
+    # Of a size that comes in one piece with the rest.
+    assert b"".join(stream.options(outputs="stream")(n=3).data) == b"\0\0\0"
+    # Nobody waits for the end of this one.
+    endless = stream.options(outputs="stream")(n=ENDLESS).data
+    assert numbers(800).startswith(next(endless)[:800])
+
+
+def test_an_output_is_an_async_iterator(functions: Hosted) -> None:
+    async def main() -> None:
+        stream = await fishplate.AsyncService.connect(functions.urls["stream"])
+        result = await stream.options(outputs="stream")(n=SIZE)
+        assert isinstance(result.data, fishplate.AsyncStream)
+        assert b"".join([chunk async for chunk in result.data]) == numbers(SIZE)
+
+    asyncio.run(main())
+
+
+def test_an_input_is_an_iterator_or_a_file_that_cannot_seek(functions: Hosted) -> None:
+    checksum = fishplate.Service(functions.urls["matrix"]).checksum
+    whole = numbers(SIZE)
+    expected = checksum(data=whole)
+    chunks = (whole[at : at + 99_999] for at in range(0, SIZE, 99_999))
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as pipe, os.fdopen(writer, "wb") as end:
+        end.write(b"x" * 1000)
+        end.close()
+        assert checksum(data=pipe).length == 1000
+    for data in (chunks, io.BytesIO(whole)):
+        given = checksum(data=data)
+        assert (given.digest, given.length) == (expected.digest, SIZE)
+    other = fishplate.Service(functions.urls["stream"]).options(outputs="stream")
+    given = checksum(data=other(n=SIZE).data)
+    assert (given.digest, given.length) == (expected.digest, SIZE)
+
+
+def test_an_input_that_breaks_off_is_an_error(functions: Hosted) -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"x" * 100_000
+        raise ValueError("no more")
+
+    checksum = fishplate.Service(functions.urls["matrix"]).checksum
+    with pytest.raises(fishplate.errors.TransferFailed, match="no more"):
+        checksum(data=broken())
+    with pytest.raises(fishplate.errors.TransferFailed, match="str"):
+        checksum(data=iter(["text"]))
+
+
+def test_a_server_that_dies_is_an_error_and_not_the_end(tmp_path: Path) -> None:
+    with Hosted(tmp_path, [], "--builtin", "stream", functions=["stream"]) as server:
+        data = fishplate.Service(server.urls["stream"]).options(outputs="stream")(n=ENDLESS).data
+        next(data)
+        server.process.kill()
+        with pytest.raises(fishplate.Fault):
+            for _ in data:
+                pass
