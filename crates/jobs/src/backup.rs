@@ -38,9 +38,9 @@ pub enum BackupError {
     /// The disk.
     #[error("can't bring the files of a job to {}", path.display())]
     Io {
-        /// Where.
+        /// The file that could not be written.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
 }

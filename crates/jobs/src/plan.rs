@@ -77,7 +77,7 @@ pub enum InputContent {
     InPlace,
     /// Somewhere else: to be fetched before the job is queued.
     Fetch(Fetch),
-    /// Fetched.
+    /// Fetched: in a file of the job's directory.
     Fetched(Fetched),
 }
 

@@ -42,9 +42,9 @@ pub enum AssemblyError {
     /// The data directory cannot be used.
     #[error("cannot use the data directory {}", path.display())]
     Data {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// The data directory belongs to somebody else.
@@ -53,7 +53,7 @@ pub enum AssemblyError {
         path.display()
     )]
     Owner {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
         /// Whose it is.
         owner: u32,
@@ -63,7 +63,7 @@ pub enum AssemblyError {
     Store {
         /// Its file.
         path: PathBuf,
-        /// Why.
+        /// What the store said.
         source: StoreError,
     },
     /// The pool cannot be opened.
@@ -71,7 +71,7 @@ pub enum AssemblyError {
     Pool {
         /// Its directory.
         path: PathBuf,
-        /// Why.
+        /// What the pool said.
         source: PoolError,
     },
     /// The settings of transfers are not usable.
@@ -92,9 +92,9 @@ pub enum AssemblyError {
     /// A service cannot be loaded.
     #[error("cannot load service {name}")]
     Service {
-        /// Which.
+        /// Name of the service.
         name: String,
-        /// Why.
+        /// What is wrong with its environment.
         source: EnvironmentError,
     },
 }

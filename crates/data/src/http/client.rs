@@ -49,7 +49,7 @@ pub enum Failure {
     Tls(TlsError),
     /// The connection broke; what was sent may have arrived.
     Broken {
-        /// How.
+        /// What hyper says of it.
         error: hyper::Error,
         /// It was one that had waited since the request before: its peer may just have closed it,
         /// which says nothing of this request.

@@ -207,7 +207,7 @@ pub enum TransferError {
     Local {
         /// What was being done.
         what: &'static str,
-        /// Why.
+        /// What the system said.
         source: std::io::Error,
     },
 }

@@ -67,7 +67,7 @@ pub struct Accepted {
 /// A job that has ended.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
-    /// How.
+    /// How it ended, and its outcome.
     pub(super) conclusion: Arc<Conclusion>,
     /// Its record and its files are still there.
     pub(super) kept: bool,

@@ -45,7 +45,7 @@ pub struct NewJob {
 /// What came of submitting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Submission {
-    /// Accepted.
+    /// A new job was accepted.
     Accepted,
     /// The same key was used before, with the same arguments: this is its job.
     Existing(JobId),
@@ -151,7 +151,7 @@ pub struct Claim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Fenced {
-    /// It was.
+    /// The fence still held, and it was written.
     Accepted,
     /// The claim is not ours any more, or the job is gone; nothing was written.
     Stale,
