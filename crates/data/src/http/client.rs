@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HOST, USER_AGENT};
-use http::uri::{PathAndQuery, Scheme};
+use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -99,7 +99,8 @@ impl<B: RequestBody> Client<B> {
         };
         let stream = dial(&uri, &*self.addresses, tls, self.connect_time).await?;
         let broken = |error| Failure::Broken { error, reused: false };
-        let mut connection = Connection::new(stream, self.interim).await.map_err(broken)?;
+        let connection = Connection::new(stream, self.interim).await.map_err(broken)?;
+        let mut connection = Box::new(connection);
         let answer = connection.ask(request).await;
         let answer = answer.map_err(|error| broken(error.into_error()))?;
         Ok(self.answered(answer, connection, peer))
@@ -108,7 +109,7 @@ impl<B: RequestBody> Client<B> {
     fn answered(
         &self,
         answer: Response<Incoming>,
-        connection: Connection<B>,
+        connection: Box<Connection<B>>,
         peer: String,
     ) -> Response<ResponseBody<B>> {
         let idle = self.idle.clone();
@@ -150,7 +151,7 @@ fn prepare<B>(request: &mut Request<B>) -> Uri {
     let path = request.uri().path_and_query().cloned();
     let path = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
     let uri = std::mem::replace(request.uri_mut(), path);
-    let host = uri.authority().map(|of| of.as_str()).unwrap_or_default();
+    let host = uri.authority().map(Authority::as_str).unwrap_or_default();
     if let Ok(host) = HeaderValue::from_str(host) {
         request.headers_mut().insert(HOST, host);
     }
@@ -160,7 +161,7 @@ fn prepare<B>(request: &mut Request<B>) -> Uri {
 
 /// Scheme and authority: what a connection is good for.
 fn peer(uri: &Uri) -> String {
-    let authority = uri.authority().map(|of| of.as_str()).unwrap_or_default();
+    let authority = uri.authority().map(Authority::as_str).unwrap_or_default();
     format!("{}://{authority}", uri.scheme_str().unwrap_or_default())
 }
 
@@ -168,7 +169,7 @@ fn peer(uri: &Uri) -> String {
 pub struct ResponseBody<B: RequestBody> {
     body: Incoming,
     /// `None` once all has come.
-    connection: Option<Connection<B>>,
+    connection: Option<Box<Connection<B>>>,
     idle: Idle<B>,
     peer: String,
 }
