@@ -39,8 +39,6 @@ pub(super) enum Order {
     Event(Event),
     /// Look whether there is something to claim.
     Claim,
-    /// Forget a delivered job.
-    Release(JobId),
     /// Look at running jobs: one may have ended.
     Observe,
     /// The look is over.
@@ -68,7 +66,7 @@ impl Engine {
     /// If it was called before.
     pub async fn run(&self, until: Until) {
         let inbox = lock(&self.shared.inbox).take().expect("an engine runs once");
-        self.shared.working.store(true, Ordering::Relaxed);
+        let _working = Working::begin(&self.shared);
         let reference_size = self.shared.settings.reference_size;
         let driver = Driver {
             shared: Arc::clone(&self.shared),
@@ -81,7 +79,22 @@ impl Engine {
             busy: Instant::now(),
         };
         driver.run(until).await;
-        self.shared.working.store(false, Ordering::Relaxed);
+    }
+}
+
+/// While it lives, this process works on jobs: until a run ends, or is dropped.
+struct Working(Arc<Shared>);
+
+impl Working {
+    fn begin(shared: &Arc<Shared>) -> Self {
+        shared.working.store(true, Ordering::Relaxed);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.working.store(false, Ordering::Relaxed);
     }
 }
 
@@ -161,7 +174,6 @@ impl Driver {
             }
             Order::Event(event) => self.step(event),
             Order::Claim => self.shared.claim(),
-            Order::Release(job) => self.shared.forget(job),
             Order::Looked { waiting } => {
                 if waiting || !self.reactor.is_empty() {
                     self.busy = Instant::now();
