@@ -529,27 +529,27 @@ impl Shared {
         let conclusion = Arc::new(conclusion);
         let (written, request) = (Arc::clone(&conclusion), self.claim_request());
         let deliver = self.delivers_whole(job, &conclusion);
-        if deliver {
-            workspace::mark(&self.directory(job));
-        }
         let mut pause = Duration::from_millis(50);
         loop {
             let (written, request) = (Arc::clone(&written), request.clone());
+            let directory = self.directory(job);
             let work = self.store.write(false, move |t| {
-                let fenced = match deliver {
-                    true => t.discard(job, fence)?,
-                    false => t.conclude(job, fence, &written)?,
+                let fenced = if deliver {
+                    workspace::mark(&directory);
+                    let fenced = t.discard(job, fence)?;
+                    if fenced == Fenced::Stale && t.exists(job)? {
+                        // It is another's now.
+                        workspace::unmark(&directory);
+                    }
+                    fenced
+                } else {
+                    t.conclude(job, fence, &written)?
                 };
-                let stays = deliver && fenced == Fenced::Stale && t.exists(job)?;
-                Ok((fenced, stays, t.claim(&request)?))
+                Ok((fenced, t.claim(&request)?))
             });
             match work.await {
-                Ok((fenced, stays, claims)) => {
+                Ok((fenced, claims)) => {
                     self.tell(Event::Closed(job, fence));
-                    if stays {
-                        // It is another's now.
-                        workspace::unmark(&self.directory(job));
-                    }
                     if fenced == Fenced::Accepted {
                         let ended = Ended { conclusion: Arc::clone(&conclusion), kept: !deliver };
                         self.announce(job, &ended);

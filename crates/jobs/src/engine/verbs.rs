@@ -127,7 +127,10 @@ impl Engine {
         };
         report.transfers = transfers::told(live.transfers, &record, plan.as_ref());
         if record.state == JobState::Running {
-            report.progress = plan.and_then(|plan| workspace::progress(&plan, &record.directory));
+            if let Some(plan) = plan.filter(|plan| plan.progress.is_some()) {
+                let look = move || workspace::progress(&plan, &record.directory);
+                report.progress = beside_runtime(look).await?;
+            }
             if live.sending {
                 "sends its outputs".clone_into(&mut report.message);
             } else if !live.waits_for.is_empty() {
@@ -236,17 +239,19 @@ impl Engine {
         offset: u64,
     ) -> Result<LogPage, Fault> {
         // The state is read before the log: what is written up to the end is then in the page.
-        let record = self.record(owner, service, job).await?;
+        let Record { state, directory, .. } = self.record(owner, service, job).await?;
+        let ended = state.is_final();
+        let exists = directory.clone();
         // A long plan goes with the files, and without files there is no log.
-        if record.state.is_final() && !record.directory.exists() {
+        if ended && !beside_runtime(move || exists.exists()).await? {
             return Ok(LogPage { bytes: Vec::new(), next: offset, end: true });
         }
         let plan = self.plan(job).await?;
-        let read = workspace::read_log(&plan, &record.directory, stream, offset, LOG_PAGE);
-        let (bytes, next) = read.map_err(|error| {
+        let read = move || workspace::read_log(&plan, &directory, stream, offset, LOG_PAGE);
+        let (bytes, next) = beside_runtime(read).await?.map_err(|error| {
             Fault::new(FaultCode::Internal, format!("the log cannot be read: {error}")).job(job)
         })?;
-        let end = record.state.is_final() && bytes.len() < LOG_PAGE;
+        let end = ended && bytes.len() < LOG_PAGE;
         Ok(LogPage { bytes, next, end })
     }
 
@@ -304,6 +309,14 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// Looks at files, which may take its time.
+async fn beside_runtime<T: Send + 'static>(
+    look: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Fault> {
+    let looked = tokio::task::spawn_blocking(look).await;
+    looked.map_err(|_| Fault::new(FaultCode::Internal, "the job's files could not be read"))
 }
 
 fn report(record: &Record, waits_for: Option<&str>) -> JobReport {
