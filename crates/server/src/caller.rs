@@ -20,9 +20,8 @@ use crate::dispatch::request::{Reply, Request};
 use crate::host::{Host, Hosted};
 use crate::memory::Reserved;
 
-/// First and longest wait between two looks at whether a job has ended.
-const FIRST_LOOK: Duration = Duration::from_millis(5);
-const LONGEST_WAIT: Duration = Duration::from_millis(200);
+/// How often progress is told, and whether a job has ended that another process works on.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Calls a service of this process in the name of a principal.
 #[derive(Clone, Debug)]
@@ -158,15 +157,15 @@ impl Caller for LocalCaller {
 
     fn wait<'a>(&'a self, of: JobId, progress: Progress<'a>) -> Calling<'a, JobReport> {
         Box::pin(async move {
-            let mut pause = FIRST_LOOK;
             loop {
+                // Before it is asked how it stands, so that its end is not missed.
+                let end = self.host.engine.end_of(of);
                 let report = self.status(of).await?;
                 progress(&report);
                 if report.state.is_final() {
                     return Ok(report);
                 }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_WAIT);
+                let _ = tokio::time::timeout(LOOK_EVERY, end).await;
             }
         })
     }

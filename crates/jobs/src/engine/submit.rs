@@ -91,6 +91,12 @@ impl Engine {
         Ok(self.shared.wait(accepted.job, accepted.waiter).await?.conclusion)
     }
 
+    /// Comes about when a job ends that this process works on, and whenever it can't be waited for.
+    pub fn end_of(&self, job: JobId) -> impl Future<Output = ()> + use<> {
+        let waiter = self.shared.wait_for(job);
+        async move { drop(waiter.await) }
+    }
+
     /// Waits until what was released is gone: for a process that ends when it has answered.
     pub async fn settle(&self) {
         let releasing = std::mem::take(&mut *lock(&self.shared.releasing));

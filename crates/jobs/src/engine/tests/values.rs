@@ -219,7 +219,7 @@ async fn what_has_ended_is_told_without_its_plan() {
         engine.kill(&owner, "s", job).await.unwrap();
         assert_eq!(state(&engine, job), JobState::Killed);
         let page = log().await.unwrap();
-        assert_eq!((page.bytes.len(), page.next, page.end), (0, 7, true));
+        assert_eq!((page.text.len(), page.next, page.end), (0, 7, true));
     }
 }
 
