@@ -70,7 +70,7 @@ impl Engine {
         let reference_size = self.shared.settings.reference_size;
         let driver = Driver {
             shared: Arc::clone(&self.shared),
-            reactor: Reactor::new(self.shared.boot.clone(), reference_size),
+            reactor: Reactor::new(reference_size),
             inbox,
             transfers: HashMap::new(),
             unrecorded: HashMap::new(),

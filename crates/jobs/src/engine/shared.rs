@@ -68,7 +68,7 @@ impl Engine {
         Ok(Self {
             shared: Arc::new(Shared {
                 holder: process::this_process(),
-                boot: process::boot(),
+                boot: process::boot().to_owned(),
                 store: AsyncStore::new(store),
                 executor,
                 clock,
