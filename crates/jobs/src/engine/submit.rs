@@ -15,7 +15,6 @@ use fishplate_formats::array_file;
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::driver::Order;
 use super::fetching::not_stored;
 use super::outcome::no_references;
 use super::record::PlanText;
@@ -256,12 +255,8 @@ impl Shared {
             lock(&self.plans).take(job);
             write_fault(&error)
         })?;
-        for claim in fetches {
-            let _ = self.orders.send(Order::Fetch(claim));
-        }
-        for claim in claims {
-            let _ = self.orders.send(Order::Claimed { claim, durable });
-        }
+        self.fetch_for(fetches);
+        self.work_on(claims, durable);
         if submission != Submission::Accepted {
             lock(&self.plans).take(job);
         }
