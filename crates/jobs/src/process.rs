@@ -2,6 +2,7 @@
 //! the process and the boot of the machine.
 
 use std::fs;
+use std::sync::LazyLock;
 
 /// Names this process.
 pub fn this_process() -> String {
@@ -13,9 +14,12 @@ pub fn this_process() -> String {
 }
 
 /// The boot of this machine: it changes with every restart.
-pub fn boot() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id")
-        .map_or_else(|_| "unknown".to_owned(), |id| id.trim().to_owned())
+pub fn boot() -> &'static str {
+    static BOOT: LazyLock<String> = LazyLock::new(|| {
+        fs::read_to_string("/proc/sys/kernel/random/boot_id")
+            .map_or_else(|_| "unknown".to_owned(), |id| id.trim().to_owned())
+    });
+    &BOOT
 }
 
 /// The boot in which a process of this name was started.

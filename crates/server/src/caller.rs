@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use fishplate_contract::{
     Argument, Array, CallError, CallOptions, Caller, Calling, Exposed, Fault, FaultCode, Held,
     JobFilter, JobId, JobPage, JobReport, Killed, LogPage, LogStream, OutputChoice, Payload,
@@ -19,9 +20,8 @@ use crate::dispatch::request::{Reply, Request};
 use crate::host::{Host, Hosted};
 use crate::memory::Reserved;
 
-/// First and longest wait between two looks at whether a job has ended.
-const FIRST_LOOK: Duration = Duration::from_millis(5);
-const LONGEST_WAIT: Duration = Duration::from_millis(200);
+/// How often progress is told, and whether a job has ended that another process works on.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Calls a service of this process in the name of a principal.
 #[derive(Clone, Debug)]
@@ -62,7 +62,11 @@ impl LocalCaller {
     ) -> Result<(Reply, Reserved), Fault> {
         let exposed = self.exposed(verb, operation)?;
         let mut arguments = bind::accept(&exposed.name, &exposed.signature.inputs, arguments)?;
-        lend(&mut arguments, None);
+        for payload in arguments.iter_mut().filter_map(data) {
+            if let Payload::Spooled(held) = payload {
+                lend(held, None);
+            }
+        }
         let principal = self.principal.clone();
         let request = Request { service: &self.service, exposed, arguments, options, principal };
         let mut memory = Reserved::default();
@@ -79,8 +83,18 @@ impl LocalCaller {
     ) -> Result<Results, CallError> {
         let (reply, memory) = self.ask(verb, operation, arguments, options).await?;
         let Reply::Results { mut results, ephemeral } = reply else { return Err(unlike(verb)) };
-        let until = Arc::new(Until { ephemeral, runtime: Handle::current(), _memory: memory });
-        lend(&mut results.outputs, Some(&until));
+        let until = Arc::new(Until { ephemeral, runtime: Handle::current() });
+        let memory = Arc::new(memory);
+        for payload in results.outputs.iter_mut().filter_map(data) {
+            match payload {
+                Payload::Inline(bytes) => *bytes = counted(bytes, &memory),
+                Payload::Pieces(pieces) => {
+                    *pieces = pieces.iter().map(|piece| counted(piece, &memory)).collect();
+                }
+                Payload::Spooled(held) => lend(held, Some(&until)),
+                Payload::Reference(_) | Payload::Stream(_) => {}
+            }
+        }
         Ok(results)
     }
 
@@ -143,15 +157,15 @@ impl Caller for LocalCaller {
 
     fn wait<'a>(&'a self, of: JobId, progress: Progress<'a>) -> Calling<'a, JobReport> {
         Box::pin(async move {
-            let mut pause = FIRST_LOOK;
             loop {
+                // Before it is asked how it stands, so that its end is not missed.
+                let end = self.host.engine.end_of(of);
                 let report = self.status(of).await?;
                 progress(&report);
                 if report.state.is_final() {
                     return Ok(report);
                 }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_WAIT);
+                let _ = tokio::time::timeout(LOOK_EVERY, end).await;
             }
         })
     }
@@ -187,13 +201,11 @@ impl Caller for LocalCaller {
     }
 }
 
-/// What is kept as long as results of a call are used: the memory that they have, and the job whose files
-/// they are, which is forgotten afterwards.
+/// Keeps the job whose files results are as long as they are used; it is forgotten afterwards.
 #[derive(Debug)]
 struct Until {
     ephemeral: Option<EphemeralJob>,
     runtime: Handle,
-    _memory: Reserved,
 }
 
 impl Drop for Until {
@@ -226,15 +238,30 @@ impl Held for Lent {
     fn keep(&self) {}
 }
 
-/// Lends the files among these values.
-fn lend(values: &mut [Argument], until: Option<&Arc<Until>>) {
-    for argument in values {
-        match &mut argument.value {
-            Value::Data(Payload::Spooled(held))
-            | Value::Array(Array { data: Payload::Spooled(held), .. }) => {
-                *held = Arc::new(Lent { held: Arc::clone(held), _until: until.cloned() });
-            }
-            _ => {}
-        }
+fn lend(held: &mut Arc<dyn Held>, until: Option<&Arc<Until>>) {
+    *held = Arc::new(Lent { held: Arc::clone(held), _until: until.cloned() });
+}
+
+/// Bytes that are counted in the memory of all messages until the last part of them is gone.
+struct Counted {
+    bytes: Bytes,
+    _memory: Arc<Reserved>,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn counted(bytes: &Bytes, memory: &Arc<Reserved>) -> Bytes {
+    Bytes::from_owner(Counted { bytes: bytes.clone(), _memory: Arc::clone(memory) })
+}
+
+/// The data of a value.
+fn data(argument: &mut Argument) -> Option<&mut Payload> {
+    match &mut argument.value {
+        Value::Data(data) | Value::Array(Array { data, .. }) => Some(data),
+        Value::Text(_) | Value::Record(_) => None,
     }
 }

@@ -134,7 +134,7 @@ pub(crate) fn arguments(
 }
 
 /// An array whose shape is that of its type and of its bytes; or a reference to one, whose shape shows
-/// in what is there if the reference did not come with it.
+/// in what is there if neither the shape nor the number of bytes came with the reference.
 fn array(name: &str, of: &ArrayType, numbers: Numbers) -> Result<Value, Fault> {
     let invalid = |what: String| {
         let message = format!("parameter {name} is of type {of}: {what}");
@@ -144,7 +144,9 @@ fn array(name: &str, of: &ArrayType, numbers: Numbers) -> Result<Value, Fault> {
     let Content::Data(data) = *numbers.data else { return Err(missing()) };
     let refers = matches!(data, Payload::Reference(_));
     let len = data.len().unwrap_or_default();
-    let shape = match numbers.shape {
+    let untold = refers && data.len().is_none();
+    let told = |shape: &Vec<u64>| !untold || shape.first() != Some(&Array::UNKNOWN);
+    let shape = match numbers.shape.filter(told) {
         Some(shape) if shape.first() == Some(&Array::UNKNOWN) => {
             let row = Array::size(of.element, &shape[1..]).filter(|row| *row > 0);
             let rows = row.filter(|row| len.is_multiple_of(*row)).map(|row| len / row);
@@ -255,7 +257,10 @@ fn fault_of(fault: &SoapFault, headers: &[HeaderBlock]) -> Fault {
 
 #[cfg(test)]
 mod tests {
+    use fishplate_contract::{DataRef, Element};
+
     use super::*;
+    use crate::envelope::ArrayForm;
 
     fn child(name: &str, content: Content) -> Child {
         Child { name: QName::new("urn:t", name), label: None, content }
@@ -303,6 +308,26 @@ mod tests {
         assert_eq!(fault.parameter.as_deref(), Some("sise"));
         assert!(fault.message.contains("deck, size, order"), "{}", fault.message);
         assert!(fault.message.contains("did you mean size?"), "{}", fault.message);
+    }
+
+    #[test]
+    fn a_reference_of_no_known_length_has_the_rows_that_are_there() {
+        let refers = |len| {
+            let reference = DataRef { len, ..DataRef::new("http://h/a") };
+            let data = Box::new(Content::Data(Payload::Reference(reference)));
+            let (form, names) = (ArrayForm::Binary, Vec::new());
+            let shape = Some(vec![Array::UNKNOWN, 3]);
+            let numbers = Numbers { element: Element::Double, shape, data, form, names };
+            array("a", &"double[n,3]".parse().unwrap(), numbers)
+        };
+        assert!(
+            matches!(refers(None), Ok(Value::Data(Payload::Reference(_)))),
+            "{:?}",
+            refers(None)
+        );
+        let Ok(Value::Array(array)) = refers(Some(48)) else { panic!("{:?}", refers(Some(48))) };
+        assert_eq!(array.shape, [2, 3]);
+        assert_eq!(refers(Some(47)).unwrap_err().code, FaultCode::InvalidValue);
     }
 
     #[test]

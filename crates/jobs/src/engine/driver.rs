@@ -25,7 +25,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long a job that could not be started rests before anybody claims it again.
 const RETRY_START: Duration = Duration::from_millis(500);
 
-/// The longest time between two tries to write the end of a job.
+/// The shortest and the longest time between two tries to write what must be written.
+const FIRST_RETRY: Duration = Duration::from_millis(50);
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
 /// What the driver is told to do by this process.
@@ -39,8 +40,6 @@ pub(super) enum Order {
     Event(Event),
     /// Look whether there is something to claim.
     Claim,
-    /// Forget a delivered job.
-    Release(JobId),
     /// Look at running jobs: one may have ended.
     Observe,
     /// The look is over.
@@ -68,11 +67,11 @@ impl Engine {
     /// If it was called before.
     pub async fn run(&self, until: Until) {
         let inbox = lock(&self.shared.inbox).take().expect("an engine runs once");
-        self.shared.working.store(true, Ordering::Relaxed);
+        let _working = Working::begin(&self.shared);
         let reference_size = self.shared.settings.reference_size;
         let driver = Driver {
             shared: Arc::clone(&self.shared),
-            reactor: Reactor::new(self.shared.boot.clone(), reference_size),
+            reactor: Reactor::new(reference_size),
             inbox,
             transfers: HashMap::new(),
             unrecorded: HashMap::new(),
@@ -81,7 +80,22 @@ impl Engine {
             busy: Instant::now(),
         };
         driver.run(until).await;
-        self.shared.working.store(false, Ordering::Relaxed);
+    }
+}
+
+/// While it lives, this process works on jobs: until a run ends, or is dropped.
+struct Working(Arc<Shared>);
+
+impl Working {
+    fn begin(shared: &Arc<Shared>) -> Self {
+        shared.working.store(true, Ordering::Relaxed);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.working.store(false, Ordering::Relaxed);
     }
 }
 
@@ -136,32 +150,17 @@ impl Driver {
     fn obey(&mut self, order: Order) {
         match order {
             Order::Claimed { claim, durable } => {
-                let at_hand = lock(&self.shared.plans).take(claim.id);
-                match at_hand {
-                    Some(plan) => self.shared.confirm(claim, plan, durable),
-                    None => {
-                        let shared = Arc::clone(&self.shared);
-                        self.shared.load_plan(claim.id, claim.fence, move |plan| {
-                            shared.confirm(claim, plan, durable);
-                        });
-                    }
-                }
+                self.with_plan(claim.id, claim.fence, move |shared, plan| {
+                    shared.confirm(claim, plan, durable)
+                });
             }
             Order::Fetch(claim) => {
-                let at_hand = lock(&self.shared.plans).take(claim.id);
-                match at_hand {
-                    Some(plan) => self.step(Event::FetchClaimed(claim, plan)),
-                    None => {
-                        let shared = Arc::clone(&self.shared);
-                        self.shared.load_plan(claim.id, claim.fence, move |plan| {
-                            shared.tell(Event::FetchClaimed(claim, plan));
-                        });
-                    }
-                }
+                self.with_plan(claim.id, claim.fence, |_, plan| {
+                    Some(Event::FetchClaimed(claim, plan))
+                });
             }
             Order::Event(event) => self.step(event),
             Order::Claim => self.shared.claim(),
-            Order::Release(job) => self.shared.forget(job),
             Order::Looked { waiting } => {
                 if waiting || !self.reactor.is_empty() {
                     self.busy = Instant::now();
@@ -178,6 +177,33 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Goes on with the plan of a claimed job, at once if it is at hand.
+    fn with_plan(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        then: impl FnOnce(&Arc<Shared>, Arc<Plan>) -> Option<Event> + Send + 'static,
+    ) {
+        let shared = Arc::clone(&self.shared);
+        let at_hand = lock(&shared.plans).take(job);
+        if let Some(plan) = at_hand {
+            then(&shared, plan).into_iter().for_each(|event| self.step(event));
+            return;
+        }
+        beside(async move {
+            match shared.read_plan(job).await {
+                Ok(plan) => {
+                    let event = then(&shared, Arc::new(plan));
+                    event.into_iter().for_each(|event| shared.tell(event));
+                }
+                Err(error) => {
+                    tracing::error!(%job, error, "a job's plan cannot be read");
+                    shared.give_up(job, fence).await;
+                }
+            }
+        });
     }
 
     fn step(&mut self, event: Event) {
@@ -397,9 +423,9 @@ impl Shared {
             // Whatever was in the way may need a moment to go.
             tokio::time::sleep(RETRY_START).await;
         }
-        let killed = loop {
+        let work = || {
             let at = self.clock.now();
-            let write = self.store.write(false, move |t| {
+            move |t: &mut dyn Transaction| {
                 let _ = t.unclaim(job, fence)?;
                 // Its end may have been asked for while it was about to be started.
                 let record = t.find(job)?;
@@ -409,16 +435,9 @@ impl Shared {
                     t.request_kill(job, at)?;
                 }
                 Ok(killed)
-            });
-            match write.await {
-                Ok(killed) => break killed,
-                Err(error) => {
-                    tracing::error!(%job, %error, "a job was not put back");
-                    // So may what is in the way of writing it.
-                    tokio::time::sleep(RETRY_START).await;
-                }
             }
         };
+        let killed = self.write_for(job, "a job was not put back", false, work).await;
         self.tell(Event::Closed(job, fence));
         if killed {
             self.tell_dequeued(job).await;
@@ -455,45 +474,20 @@ impl Shared {
 
     /// A claim of a job that must survive the machine is made durable before it is acted upon, or
     /// a power failure could undo the claim after the start.
-    fn confirm(self: &Arc<Self>, claim: Claim, plan: Arc<Plan>, durable: bool) {
+    fn confirm(self: &Arc<Self>, claim: Claim, plan: Arc<Plan>, durable: bool) -> Option<Event> {
         if durable || claim.boot.is_some() {
-            self.tell(Event::Claimed(claim, plan));
-            return;
+            return Some(Event::Claimed(claim, plan));
         }
         let shared = Arc::clone(self);
         beside(async move {
-            loop {
-                let holder = shared.holder.clone();
-                let lease = shared.settings.lease;
-                match shared.store.write(true, move |t| t.renew(&holder, lease)).await {
-                    Ok(_) => break,
-                    Err(error) => {
-                        tracing::error!(job = %claim.id, %error, "a claim was not written");
-                    }
-                }
-                tokio::time::sleep(RETRY_START).await;
-            }
+            let renew = || {
+                let (holder, lease) = (shared.holder.clone(), shared.settings.lease);
+                move |t: &mut dyn Transaction| t.renew(&holder, lease)
+            };
+            shared.write_for(claim.id, "a claim was not written", true, renew).await;
             shared.tell(Event::Claimed(claim, plan));
         });
-    }
-
-    /// Reads the plan of a claimed job that is not at hand.
-    fn load_plan(
-        self: &Arc<Self>,
-        job: JobId,
-        fence: u64,
-        then: impl FnOnce(Arc<Plan>) + Send + 'static,
-    ) {
-        let shared = Arc::clone(self);
-        beside(async move {
-            match shared.read_plan(job).await {
-                Ok(plan) => then(Arc::new(plan)),
-                Err(error) => {
-                    tracing::error!(%job, error, "a job's plan cannot be read");
-                    shared.give_up(job, fence).await;
-                }
-            }
-        });
+        None
     }
 
     pub(super) async fn read_plan(&self, job: JobId) -> Result<Plan, String> {
@@ -515,52 +509,76 @@ impl Shared {
     ) {
         conclusion.note(self.clock.now());
         let conclusion = Arc::new(conclusion);
-        let (written, request) = (Arc::clone(&conclusion), self.claim_request());
         let deliver = self.delivers_whole(job, &conclusion);
-        if deliver {
-            workspace::mark(&self.directory(job));
-        }
-        let mut pause = Duration::from_millis(50);
-        loop {
-            let (written, request) = (Arc::clone(&written), request.clone());
-            let work = self.store.write(false, move |t| {
-                let fenced = match deliver {
-                    true => t.discard(job, fence)?,
-                    false => t.conclude(job, fence, &written)?,
-                };
-                let stays = deliver && fenced == Fenced::Stale && t.exists(job)?;
-                Ok((fenced, stays, t.claim(&request)?))
-            });
-            match work.await {
-                Ok((fenced, stays, claims)) => {
-                    self.tell(Event::Closed(job, fence));
-                    if stays {
+        let work = || {
+            let (written, request) = (Arc::clone(&conclusion), self.claim_request());
+            let directory = self.directory(job);
+            move |t: &mut dyn Transaction| {
+                let fenced = if deliver {
+                    workspace::mark(&directory);
+                    let fenced = t.discard(job, fence)?;
+                    if fenced == Fenced::Stale && t.exists(job)? {
                         // It is another's now.
-                        workspace::unmark(&self.directory(job));
+                        workspace::unmark(&directory);
                     }
-                    if fenced == Fenced::Accepted {
-                        let ended = Ended { conclusion: Arc::clone(&conclusion), kept: !deliver };
-                        self.announce(job, &ended);
-                        if deliver {
-                            lock(&self.occupied).forget(job);
-                            self.free_later(job);
-                        } else if let Some(disk) = conclusion.disk() {
-                            lock(&self.occupied).add(job, disk);
-                        }
-                    }
-                    for claim in claims {
-                        let claimed = Order::Claimed { claim, durable: false };
-                        let _ = self.orders.send(claimed);
-                    }
-                    return;
-                }
-                Err(error) => {
-                    // A full disk may get room; the end is not forgotten meanwhile.
-                    tracing::error!(%job, %error, "the end of a job was not written; trying again");
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_RETRY);
-                }
+                    fenced
+                } else {
+                    t.conclude(job, fence, &written)?
+                };
+                Ok((fenced, t.claim(&request)?))
             }
+        };
+        let what = "the end of a job was not written";
+        let (fenced, claims) = self.write_for(job, what, false, work).await;
+        self.tell(Event::Closed(job, fence));
+        if fenced == Fenced::Accepted {
+            let ended = Ended { conclusion: Arc::clone(&conclusion), kept: !deliver };
+            self.announce(job, &ended);
+            if deliver {
+                lock(&self.occupied).forget(job);
+                self.free_later(job);
+            } else if let Some(disk) = conclusion.disk() {
+                lock(&self.occupied).add(job, disk);
+            }
+        }
+        self.work_on(claims, false);
+    }
+
+    /// Writes for a job until it succeeds: a full disk may get room, and nothing is forgotten
+    /// meanwhile. `what`: what is told of a failure.
+    pub(super) async fn write_for<T, W>(
+        &self,
+        job: JobId,
+        what: &str,
+        durable: bool,
+        work: impl Fn() -> W,
+    ) -> T
+    where
+        T: Send + 'static,
+        W: FnOnce(&mut dyn Transaction) -> Result<T, StoreError> + Send + 'static,
+    {
+        let mut pause = FIRST_RETRY;
+        loop {
+            match self.store.write(durable, work()).await {
+                Ok(done) => return done,
+                Err(error) => tracing::error!(%job, %error, "{what}; trying again"),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_RETRY);
+        }
+    }
+
+    /// Has the driver work on jobs that were claimed, by a transaction that was durable or not.
+    pub(super) fn work_on(&self, claims: Vec<Claim>, durable: bool) {
+        for claim in claims {
+            let _ = self.orders.send(Order::Claimed { claim, durable });
+        }
+    }
+
+    /// Has the driver fetch the data of jobs that were claimed for that.
+    pub(super) fn fetch_for(&self, claims: Vec<FetchClaim>) {
+        for claim in claims {
+            let _ = self.orders.send(Order::Fetch(claim));
         }
     }
 
@@ -611,12 +629,7 @@ impl Shared {
 
     pub(super) async fn claim_with(&self, request: ClaimRequest) {
         match self.store.write(true, move |t| t.claim(&request)).await {
-            Ok(claims) => {
-                for claim in claims {
-                    let claimed = Order::Claimed { claim, durable: true };
-                    let _ = self.orders.send(claimed);
-                }
-            }
+            Ok(claims) => self.work_on(claims, true),
             Err(error) => tracing::error!(%error, "no job could be claimed"),
         }
     }

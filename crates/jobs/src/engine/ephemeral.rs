@@ -1,12 +1,10 @@
 //! Calls without a key: jobs that only the caller who waits here knows of.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use fishplate_contract::{Fault, JobId, JobState};
 use tokio::sync::oneshot;
 
-use super::driver::Order;
 use super::submit::{Ended, NewWork, accepting, new_id};
 use super::{Engine, Shared, lock};
 use crate::conclusion::Conclusion;
@@ -125,16 +123,13 @@ impl Shared {
 
     /// Forgets a job whose results were delivered, and frees its space.
     fn release(self: &Arc<Self>, job: JobId) {
-        if self.working.load(Ordering::Relaxed) {
-            let _ = self.orders.send(Order::Release(job));
-            return;
-        }
         // Where no runtime is, the process is ending: the job stays until it expires.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let shared = Arc::clone(self);
-        let releasing = runtime.spawn(async move {
+        let mut releasing = lock(&self.releasing);
+        releasing.retain(|task| !task.is_finished());
+        releasing.push(runtime.spawn(async move {
             shared.discard(vec![job]).await;
-        });
-        lock(&self.releasing).push(releasing);
+        }));
     }
 }

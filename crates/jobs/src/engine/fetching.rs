@@ -9,12 +9,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use fishplate_contract::{Fault, FaultCode, Placing, Principal};
 use fishplate_data::Progress;
 
-use super::driver::Order;
 use super::outcome::no_references;
 use super::reactor::Event;
 use super::record::PlanText;
@@ -22,7 +20,7 @@ use super::{Shared, arrival, lock};
 use crate::conclusion::{Conclusion, Moved};
 use crate::fetcher::FetchOrder;
 use crate::plan::{Arrival, Fetch, Fetched, InputContent, Plan};
-use crate::store::{Fenced, FetchClaim, FetchRequest};
+use crate::store::{Fenced, FetchClaim, FetchRequest, Transaction};
 use crate::workspace;
 
 /// Directories of fetched inputs in a job's directory, one a fence.
@@ -49,11 +47,7 @@ impl Shared {
     /// Claims jobs whose data is to be fetched, as many as there is room for.
     pub(super) async fn claim_fetches(&self, request: FetchRequest) {
         match self.store.write(false, move |t| t.claim_fetches(&request)).await {
-            Ok(claims) => {
-                for claim in claims {
-                    let _ = self.orders.send(Order::Fetch(claim));
-                }
-            }
+            Ok(claims) => self.fetch_for(claims),
             Err(error) => tracing::error!(%error, "no data could be fetched"),
         }
     }
@@ -128,36 +122,23 @@ impl Shared {
         lock(&self.plans).keep(job, &Arc::new(plan), size);
         lock(&self.occupied).add(job, disk);
         let record: Arc<str> = record.into();
-        let mut pause = Duration::from_millis(50);
-        loop {
+        let work = || {
             let (record, request, more) =
                 (Arc::clone(&record), self.claim_request(), self.fetch_request());
-            let write = self.store.write(false, move |t| {
+            move |t: &mut dyn Transaction| {
                 let fenced = t.fetched(job, fence, &record, disk)?;
                 Ok((fenced, t.claim(&request)?, t.claim_fetches(&more)?))
-            });
-            match write.await {
-                Ok((fenced, claims, fetches)) => {
-                    if fenced == Fenced::Stale {
-                        lock(&self.plans).take(job);
-                        remove_fetched(claim).await;
-                    }
-                    self.tell(Event::Closed(job, fence));
-                    for claim in claims {
-                        let _ = self.orders.send(Order::Claimed { claim, durable: false });
-                    }
-                    for claim in fetches {
-                        let _ = self.orders.send(Order::Fetch(claim));
-                    }
-                    return;
-                }
-                Err(error) => {
-                    tracing::error!(%job, %error, "a fetched job was not queued; trying again");
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(Duration::from_secs(10));
-                }
             }
+        };
+        let what = "a fetched job was not queued";
+        let (fenced, claims, fetches) = self.write_for(job, what, false, work).await;
+        if fenced == Fenced::Stale {
+            lock(&self.plans).take(job);
+            remove_fetched(claim).await;
         }
+        self.tell(Event::Closed(job, fence));
+        self.work_on(claims, false);
+        self.fetch_for(fetches);
     }
 
     /// Removes what was fetched under a claim, and has the job end, if that is its end.

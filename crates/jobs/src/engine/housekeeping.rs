@@ -43,12 +43,6 @@ impl Shared {
         tokio::task::spawn_blocking(move || remove(&directory));
     }
 
-    /// Forgets a job that was delivered.
-    pub(super) fn forget(self: &Arc<Self>, job: JobId) {
-        let shared = Arc::clone(self);
-        tokio::spawn(async move { shared.discard(vec![job]).await });
-    }
-
     /// Removes ended jobs: first the records, then the files, so that a kill in between leaves
     /// files without a record, marked as such that are to go, and never a record without files.
     pub(super) async fn discard(&self, jobs: Vec<JobId>) -> usize {

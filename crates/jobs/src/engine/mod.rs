@@ -5,7 +5,7 @@
 //! `fetching` and `arrival` (data by reference before the start), `sending` (and after the end),
 //! `transfers` (what is told of what moves), `record` and `plans` (plans of jobs that wait, on the disk and in
 //! memory), `room` (what jobs occupy, and what must stay free),
-//! `ephemeral` (calls that leave no job behind), [`judge`] (from a program's end to a job's), [`verbs`] (what callers ask of jobs), `outcome`
+//! `ephemeral` (calls that leave no job behind), [`judge`] (from a program's end to a job's), [`verbs`] (what callers ask of jobs), `log` (what programs wrote), `outcome`
 //! (outputs as the caller wants them),
 //! [`housekeeping`] (retention and what kills left behind).
 
@@ -15,6 +15,7 @@ mod ephemeral;
 mod fetching;
 mod housekeeping;
 mod judge;
+mod log;
 mod outcome;
 mod output;
 mod plans;
@@ -34,7 +35,7 @@ pub use settings::Settings;
 pub use shared::Engine;
 use shared::{Shared, lock, storage_fault, write_fault};
 pub use submit::{Accepted, NewWork, fingerprint};
-pub use verbs::{InSession, LogPage};
+pub use verbs::InSession;
 
 #[cfg(test)]
 mod tests;

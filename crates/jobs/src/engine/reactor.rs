@@ -25,8 +25,7 @@ use super::fetching::Arrived;
 use crate::conclusion::{Conclusion, Moved, Sent};
 use crate::executor::{Ending, Handle, Located, Observation, Order, StartError};
 use crate::plan::Plan;
-use crate::process;
-use crate::store::{Claim, FetchClaim};
+use crate::store::{Boot, Claim, FetchClaim};
 
 /// How often one process tries a job that certainly did not start; starts that found no room on the
 /// disk do not count.
@@ -131,8 +130,6 @@ pub(super) enum End {
 struct Active {
     order: Order,
     claim: Claim,
-    /// The boot in which it was claimed before it was taken over.
-    claimed_in_boot: String,
     kill: bool,
     phase: Phase,
 }
@@ -150,7 +147,6 @@ enum Phase {
 /// The jobs that this engine holds, and the rules.
 #[derive(Debug)]
 pub(super) struct Reactor {
-    boot: String,
     /// Bytes from which on an output goes by reference if its form is `auto`.
     reference_size: u64,
     active: HashMap<JobId, Active>,
@@ -160,11 +156,10 @@ pub(super) struct Reactor {
 }
 
 impl Reactor {
-    /// An engine that holds nothing yet, on this boot of the machine. `reference_size`: as in the
-    /// settings.
-    pub(super) fn new(boot: String, reference_size: u64) -> Self {
+    /// An engine that holds nothing yet. `reference_size`: as in the settings.
+    pub(super) fn new(reference_size: u64) -> Self {
         let (active, fetching, tries) = Default::default();
-        Self { boot, reference_size, active, fetching, tries }
+        Self { reference_size, active, fetching, tries }
     }
 
     /// Takes one step, now.
@@ -229,15 +224,13 @@ impl Reactor {
         let order = Order { job, fence, directory, plan };
         let mut active = Active {
             order: order.clone(),
-            claimed_in_boot: self.boot.clone(),
             kill: claim.kill_requested,
             phase: Phase::Starting,
             claim,
         };
-        let effects = match (&active.claim.taken_from, active.claim.handle.clone()) {
-            (None, _) => active.begin(&self.boot),
-            (Some(holder), None) => {
-                process::boot_of(holder).clone_into(&mut active.claimed_in_boot);
+        let effects = match (active.claim.taken_from, active.claim.handle.clone()) {
+            (None, _) => active.begin(),
+            (Some(_), None) => {
                 active.phase = Phase::Locating;
                 vec![Effect::Locate(order)]
             }
@@ -297,7 +290,6 @@ impl Reactor {
     }
 
     fn located(&mut self, job: JobId, fence: u64, located: Located) -> Vec<Effect> {
-        let boot = self.boot.clone();
         let Some(active) = self.under(job, fence) else { return Vec::new() };
         if !matches!(active.phase, Phase::Locating) {
             return Vec::new();
@@ -305,7 +297,7 @@ impl Reactor {
         match located {
             // What an executor wrote of a start may have been lost with the machine's memory: that
             // it finds nothing proves nothing then.
-            Located::Never if active.claimed_in_boot != boot => {
+            Located::Never if active.claim.taken_from == Some(Boot::Over) => {
                 let why = "the machine was restarted when the program was about to be started: \
                            whether it ran can't be proved";
                 active.close(End::Without(
@@ -316,7 +308,7 @@ impl Reactor {
             }
             Located::Never => {
                 active.phase = Phase::Starting;
-                active.begin(&boot)
+                active.begin()
             }
             Located::Started(handle) => {
                 let mut effects = vec![Effect::RecordStart(job, fence, handle.clone())];
@@ -375,13 +367,13 @@ impl Reactor {
 }
 
 impl Active {
-    /// Starts it, if it is still wanted and may be started on this boot.
-    fn begin(&mut self, boot: &str) -> Vec<Effect> {
+    /// Starts it, if it is still wanted and its boot is not over.
+    fn begin(&mut self) -> Vec<Effect> {
         if self.kill {
             let why = "the job was killed on request before its program was started".to_owned();
             return self.close(End::Without(JobState::Killed, FaultCode::JobKilled, why));
         }
-        if self.claim.boot.as_ref().is_some_and(|its| its != boot) {
+        if self.claim.boot == Some(Boot::Over) {
             let why = "the machine was restarted before the call's program was started, and its \
                        caller is gone; call again"
                 .to_owned();

@@ -39,7 +39,7 @@ pub(super) struct Shared {
     pub(super) occupied: Mutex<room::Occupied>,
     /// Queued jobs whose start found no room.
     pub(super) resting: Mutex<room::Resting>,
-    /// Releases under way in a process that does not work on jobs.
+    /// Releases under way.
     pub(super) releasing: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     /// When ended jobs are looked through next, and directories.
     pub(super) house: Mutex<housekeeping::House>,
@@ -68,7 +68,7 @@ impl Engine {
         Ok(Self {
             shared: Arc::new(Shared {
                 holder: process::this_process(),
-                boot: process::boot(),
+                boot: process::boot().to_owned(),
                 store: AsyncStore::new(store),
                 executor,
                 clock,

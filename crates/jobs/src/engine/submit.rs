@@ -15,7 +15,6 @@ use fishplate_formats::array_file;
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::driver::Order;
 use super::fetching::not_stored;
 use super::outcome::no_references;
 use super::record::PlanText;
@@ -89,6 +88,12 @@ impl Engine {
     /// `NoSuchJob` if it is removed meanwhile, or what the store says.
     pub async fn wait(&self, accepted: Accepted) -> Result<Arc<Conclusion>, Fault> {
         Ok(self.shared.wait(accepted.job, accepted.waiter).await?.conclusion)
+    }
+
+    /// Comes about when a job ends that this process works on, and whenever it can't be waited for.
+    pub fn end_of(&self, job: JobId) -> impl Future<Output = ()> + use<> {
+        let waiter = self.shared.wait_for(job);
+        async move { drop(waiter.await) }
     }
 
     /// Waits until what was released is gone: for a process that ends when it has answered.
@@ -250,12 +255,8 @@ impl Shared {
             lock(&self.plans).take(job);
             write_fault(&error)
         })?;
-        for claim in fetches {
-            let _ = self.orders.send(Order::Fetch(claim));
-        }
-        for claim in claims {
-            let _ = self.orders.send(Order::Claimed { claim, durable });
-        }
+        self.fetch_for(fetches);
+        self.work_on(claims, durable);
         if submission != Submission::Accepted {
             lock(&self.plans).take(job);
         }

@@ -215,6 +215,36 @@ async fn a_call_without_a_key_is_forgotten_once_delivered_and_kept_if_its_caller
     }
 }
 
+/// The job of a call ends with a file among its outputs.
+fn script_a_file(fixture: &Fixture, call: &EphemeralJob) {
+    let content = OutputContent::File { path: "y".to_owned(), len: 4 };
+    let (name, label, media_type) = ("y".to_owned(), None, String::new());
+    let outputs = vec![Output { name, label, media_type, content }];
+    let collected = Some(Collected { outputs, ..Collected::default() });
+    let ending = Ending { exit_code: Some(0), collected, ..Ending::default() };
+    fixture.executor.script(call.id(), vec![Observation::Ended(Box::new(ending))]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_stopped_working_still_forgets_and_claims_nothing() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        let mut call = engine.call(work(None, 0)).await.unwrap();
+        script_a_file(&fixture, &call);
+        let (engine, run) = run(engine);
+        assert_eq!(call.ended().await.unwrap().state(), JobState::Done);
+        run.abort();
+        assert!(run.await.unwrap_err().is_cancelled());
+        let (job, owner) = (call.id(), Principal::anonymous());
+        call.delivered();
+        engine.settle().await;
+        let gone = engine.running(&owner, "s", job).await;
+        assert_eq!(gone.unwrap_err().code, FaultCode::NoSuchJob);
+        let waiting = engine.submit(work(None, 0)).await.unwrap().job;
+        assert_eq!(state(&engine, waiting), JobState::Queued);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_outputs_are_files_is_forgotten_only_when_they_were_delivered() {
     for fixture in Fixture::each(3) {
@@ -222,12 +252,7 @@ async fn a_call_whose_outputs_are_files_is_forgotten_only_when_they_were_deliver
         let mut calls = Vec::new();
         for _ in 0..3 {
             let call = engine.call(work(None, 0)).await.unwrap();
-            let content = OutputContent::File { path: "y".to_owned(), len: 4 };
-            let (name, label, media_type) = ("y".to_owned(), None, String::new());
-            let outputs = vec![Output { name, label, media_type, content }];
-            let collected = Some(Collected { outputs, ..Collected::default() });
-            let ending = Ending { exit_code: Some(0), collected, ..Ending::default() };
-            fixture.executor.script(call.id(), vec![Observation::Ended(Box::new(ending))]);
+            script_a_file(&fixture, &call);
             calls.push(call);
         }
         let (engine, run) = run(engine);

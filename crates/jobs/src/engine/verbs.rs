@@ -7,29 +7,16 @@ use std::time::Duration;
 use fishplate_contract::{Fault, FaultCode, JobId, JobReport, JobState, Principal, SessionId};
 
 use super::driver::Order;
+use super::log::beside_runtime;
 use super::reactor::Event;
 use super::{Engine, lock, record, storage_fault, transfers, write_fault};
 use crate::conclusion::Conclusion;
 use crate::plan::Plan;
 use crate::store::{Backlog, Filter, KillRequest, Record};
-use crate::workspace::{self, Stream};
+use crate::workspace;
 
 /// How long `kill` waits for the end before it answers that the job is being ended.
 const KILL_WAIT: Duration = Duration::from_secs(20);
-
-/// The most that one `log` answers.
-const LOG_PAGE: usize = 256 << 10;
-
-/// A page of a job's log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogPage {
-    /// The bytes from the offset.
-    pub bytes: Vec<u8>,
-    /// The offset to ask for next.
-    pub next: u64,
-    /// The job has ended and this was the rest.
-    pub end: bool,
-}
 
 /// A job that has not ended, in a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,7 +114,10 @@ impl Engine {
         };
         report.transfers = transfers::told(live.transfers, &record, plan.as_ref());
         if record.state == JobState::Running {
-            report.progress = plan.and_then(|plan| workspace::progress(&plan, &record.directory));
+            if let Some(plan) = plan.filter(|plan| plan.progress.is_some()) {
+                let look = move || workspace::progress(&plan, &record.directory);
+                report.progress = beside_runtime(look).await?;
+            }
             if live.sending {
                 "sends its outputs".clone_into(&mut report.message);
             } else if !live.waits_for.is_empty() {
@@ -221,33 +211,6 @@ impl Engine {
                 "the job is being ended; ask for its status".to_owned(),
             )),
         }
-    }
-
-    /// What a job's program wrote to standard output or standard error, from an offset.
-    ///
-    /// # Errors
-    /// `NoSuchJob`.
-    pub async fn log(
-        &self,
-        owner: &Principal,
-        service: &str,
-        job: JobId,
-        stream: Stream,
-        offset: u64,
-    ) -> Result<LogPage, Fault> {
-        // The state is read before the log: what is written up to the end is then in the page.
-        let record = self.record(owner, service, job).await?;
-        // A long plan goes with the files, and without files there is no log.
-        if record.state.is_final() && !record.directory.exists() {
-            return Ok(LogPage { bytes: Vec::new(), next: offset, end: true });
-        }
-        let plan = self.plan(job).await?;
-        let read = workspace::read_log(&plan, &record.directory, stream, offset, LOG_PAGE);
-        let (bytes, next) = read.map_err(|error| {
-            Fault::new(FaultCode::Internal, format!("the log cannot be read: {error}")).job(job)
-        })?;
-        let end = record.state.is_final() && bytes.len() < LOG_PAGE;
-        Ok(LogPage { bytes, next, end })
     }
 
     /// An owner's jobs on a service, newest first, and whether there are more.

@@ -10,8 +10,8 @@ use fishplate_contract::{Clock, FaultCode, JobId, JobState, Principal, Timestamp
 use super::memory::MemoryStore;
 use super::sqlite::SqliteStore;
 use super::{
-    ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest, NewJob, Store, StoreError,
-    Submission, Transaction,
+    Boot, ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest, NewJob, Store,
+    StoreError, Submission, Transaction,
 };
 use crate::conclusion::Conclusion;
 use crate::executor::Handle;
@@ -267,7 +267,7 @@ fn stale_fence(store: &Bed) {
     submit(store, &job(1, "s"));
     let first = claim(store, "one", 0).remove(0);
     let second = claim(store, "two", 20_000).remove(0);
-    assert_eq!(second.taken_from.as_deref(), Some("one"));
+    assert_eq!(second.taken_from, Some(Boot::Over), "no boot that goes on has this name");
     assert!(second.fence > first.fence);
     let handle = Handle("h".to_owned());
     let old = first.fence;
@@ -310,16 +310,17 @@ fn leases(store: &Bed) {
 }
 
 fn dead_holder(store: &Bed) {
-    submit(store, &job(1, "s"));
-    submit(store, &job(2, "s"));
+    submit(store, &NewJob { boot: Some(process::boot().to_owned()), ..job(1, "s") });
+    submit(store, &NewJob { boot: Some("earlier".to_owned()), ..job(2, "s") });
     claim(store, &dead(), 0);
     let mut request = request("two");
     request.take_over = false;
     assert_eq!(with(store, |t| t.claim(&request)), []);
     request.take_over = true;
     let taken = with(store, |t| t.claim(&request));
-    assert_eq!(taken.len(), 2);
-    assert!(taken.iter().all(|claim| claim.taken_from.is_some()));
+    let boots: Vec<_> = taken.iter().map(|claim| (claim.taken_from, claim.boot)).collect();
+    let (current, over) = (Some(Boot::Current), Some(Boot::Over));
+    assert_eq!(boots, [(current, current), (current, over)]);
 }
 
 fn adopted_are_taken_over(store: &Bed) {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use fishplate_contract::{Clock, FaultCode, JobId, JobState, SystemClock, Timestamp};
 
 use super::{
-    Backlog, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest, NewJob,
-    Record, Store, StoreError, Submission, Totals, Transaction,
+    Backlog, Boot, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest,
+    NewJob, Record, Store, StoreError, Submission, Totals, Transaction,
 };
 use crate::conclusion::Conclusion;
 use crate::executor::Handle;
@@ -108,7 +108,7 @@ impl Job {
 
     fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Claim {
         let running = self.state == JobState::Running;
-        let taken_from = running.then(|| self.holder.clone());
+        let taken_from = running.then(|| Boot::of_holder(&self.holder));
         self.state = JobState::Running;
         self.fence += 1;
         self.holder.clone_from(&request.holder);
@@ -122,7 +122,7 @@ impl Job {
             handle: self.handle.clone(),
             taken_from,
             kill_requested: self.kill_requested,
-            boot: self.new.boot.clone(),
+            boot: self.new.boot.as_deref().map(Boot::of_id),
         }
     }
 

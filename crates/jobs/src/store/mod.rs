@@ -21,7 +21,7 @@ mod traits;
 pub use async_store::AsyncStore;
 pub use error::StoreError;
 pub use records::{
-    Backlog, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest, NewJob,
-    Record, Submission, Totals,
+    Backlog, Boot, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest,
+    NewJob, Record, Submission, Totals,
 };
 pub use traits::{Store, Transaction};

@@ -8,6 +8,7 @@ use fishplate_contract::{JobId, JobState, Principal, Timestamp};
 
 use crate::conclusion::Conclusion;
 use crate::executor::Handle;
+use crate::process;
 
 /// A job to be accepted.
 #[derive(Clone, Debug)]
@@ -124,6 +125,27 @@ pub struct FetchClaim {
     pub fence: u64,
 }
 
+/// A boot of a machine, as far as the store can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boot {
+    /// It goes on.
+    Current,
+    /// It is over: the machine was restarted since.
+    Over,
+}
+
+impl Boot {
+    /// The boot of this ID, in a store whose users are processes of one machine.
+    pub(super) fn of_id(id: &str) -> Self {
+        if id == process::boot() { Self::Current } else { Self::Over }
+    }
+
+    /// The boot in which this holder was started, in such a store.
+    pub(super) fn of_holder(holder: &str) -> Self {
+        Self::of_id(process::boot_of(holder))
+    }
+}
+
 /// A claimed job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
@@ -139,12 +161,12 @@ pub struct Claim {
     pub fence: u64,
     /// The handle of its start, if one was recorded.
     pub handle: Option<Handle>,
-    /// Who held it before: whether it was started must be found out. `None` if nobody did.
-    pub taken_from: Option<String>,
+    /// The boot of whoever held it before: whether it was started must be found out. `None` if nobody did.
+    pub taken_from: Option<Boot>,
     /// Its end was asked for.
     pub kill_requested: bool,
     /// The boot it belongs to, if it need not survive the machine.
-    pub boot: Option<String>,
+    pub boot: Option<Boot>,
 }
 
 /// Whether a fenced write was accepted.

@@ -12,7 +12,6 @@ use fishplate_jobs::store::Filter;
 use fishplate_jobs::workspace::Stream;
 
 use super::authorise::Access;
-use super::report;
 use super::request::{Reply, Request};
 use super::scalars::Scalars;
 use crate::data::blocking;
@@ -243,7 +242,7 @@ impl About<'_> {
                     _ => Stream::Stdout,
                 };
                 let offset = offset(given.text("offset"))?;
-                Reply::Log(report::whole(&engine.log(owner, service, job, stream, offset).await?))
+                Reply::Log(engine.log(owner, service, job, stream, offset).await?)
             }
             Verb::Remove => {
                 engine.remove(owner, service, job).await?;

@@ -4,7 +4,7 @@
 use fishplate_contract::{
     Argument, JobPage, JobReport, Killed, LogPage, Placing, Results, Timestamp, Transfer, Value,
 };
-use fishplate_jobs::engine::{self, EphemeralJob};
+use fishplate_jobs::engine::EphemeralJob;
 
 use super::request::Reply;
 
@@ -75,36 +75,6 @@ fn transfer(transfer: &Transfer) -> Vec<Argument> {
     fields
 }
 
-/// A page of a log as text. Bytes that are no UTF-8 are replaced; a character cut by the end of the page
-/// is left for the next one.
-pub(super) fn whole(page: &engine::LogPage) -> LogPage {
-    let cut = if page.end { 0 } else { cut_character(&page.bytes) };
-    let whole = &page.bytes[..page.bytes.len() - cut];
-    LogPage {
-        text: String::from_utf8_lossy(whole).into_owned(),
-        next: page.next - cut as u64,
-        end: page.end,
-    }
-}
-
-/// How many bytes at the end begin a character whose rest is missing.
-fn cut_character(bytes: &[u8]) -> usize {
-    match std::str::from_utf8(&bytes[bytes.len().saturating_sub(4)..]) {
-        Ok(_) => 0,
-        Err(error) if error.error_len().is_none() => bytes.len().min(4) - error.valid_up_to(),
-        Err(_) => {
-            // Something else is wrong there; only a beginning at the very end counts.
-            let tail = bytes.iter().rev().take(3).position(|byte| byte & 0xC0 == 0xC0);
-            tail.map_or(0, |back| {
-                let start = bytes.len() - back - 1;
-                let cut =
-                    std::str::from_utf8(&bytes[start..]).is_err_and(|e| e.error_len().is_none());
-                if cut { back + 1 } else { 0 }
-            })
-        }
-    }
-}
-
 /// `xs:dateTime` in UTC.
 pub(crate) fn date_time(at: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(at.0).unwrap_or_default().to_string()
@@ -117,12 +87,6 @@ mod tests {
     };
 
     use super::*;
-
-    fn page(bytes: &[u8], end: bool) -> (String, u64) {
-        let next = 100 + bytes.len() as u64;
-        let page = whole(&engine::LogPage { bytes: bytes.to_vec(), next, end });
-        (page.text, page.next)
-    }
 
     fn names(fields: &[Argument]) -> Vec<&str> {
         fields.iter().map(|field| field.name.as_str()).collect()
@@ -196,21 +160,6 @@ mod tests {
             })
             .collect();
         assert_eq!(texts, ["mesh", "http://a.example", "done", "3", "3", "link"]);
-    }
-
-    #[test]
-    fn a_character_cut_by_the_page_is_left_for_the_next() {
-        assert_eq!(page("ab\u{e9}".as_bytes(), false), ("ab\u{e9}".to_owned(), 104));
-        assert_eq!(page(b"ab\xc3", false), ("ab".to_owned(), 102));
-        assert_eq!(page(b"ab\xe2\x82", false), ("ab".to_owned(), 102));
-        assert_eq!(page(b"\xff\xfe\xf0\x9f\x98", false).1, 102);
-        assert_eq!(page(b"", false), (String::new(), 100));
-    }
-
-    #[test]
-    fn what_is_no_utf_8_is_replaced_and_counted_in_bytes() {
-        assert_eq!(page(b"a\xffb", false), ("a\u{fffd}b".to_owned(), 103));
-        assert_eq!(page(b"ab\xc3", true), ("ab\u{fffd}".to_owned(), 103));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod bed;
 mod boundary;
 mod connection;
 mod faces;
+mod local_caller;
 mod pages;
 mod release;
 mod server;

@@ -12,8 +12,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::plan::{JobLimits, SuccessRules};
 
-const BOOT: &str = "this-boot";
-
 fn plan() -> Arc<Plan> {
     Arc::new(Plan {
         program: "/bin/true".into(),
@@ -49,9 +47,9 @@ fn claim(n: u8, fence: u64) -> Claim {
     }
 }
 
-/// Taken from a process of this boot that is gone.
-fn taken() -> Option<String> {
-    Some(format!("{BOOT}/1/1/0"))
+/// From a process of this boot that is gone.
+fn taken() -> Option<Boot> {
+    Some(Boot::Current)
 }
 
 fn handle() -> Handle {
@@ -71,11 +69,7 @@ struct Watched {
 
 impl Watched {
     fn new() -> Self {
-        Self {
-            reactor: Reactor::new(BOOT.to_owned(), 1),
-            starts: HashMap::new(),
-            concluded: HashSet::new(),
-        }
+        Self { reactor: Reactor::new(1), starts: HashMap::new(), concluded: HashSet::new() }
     }
 
     fn step(&mut self, event: Event) -> Vec<String> {
@@ -161,7 +155,7 @@ fn a_start_that_is_not_remembered_is_looked_up_and_never_guessed() {
 #[test]
 fn after_a_restart_of_the_machine_finding_nothing_proves_nothing() {
     let mut watched = Watched::new();
-    let job = Claim { taken_from: Some("earlier/1/1/0".to_owned()), ..claim(1, 2) };
+    let job = Claim { taken_from: Some(Boot::Over), ..claim(1, 2) };
     assert_eq!(watched.step(Event::Claimed(job.clone(), plan())), ["locate"]);
     assert_eq!(watched.step(Event::Located(job.id, 2, Located::Never)), ["unknown"]);
 }
@@ -190,9 +184,9 @@ fn a_kill_reaches_a_job_in_every_phase() {
 #[test]
 fn a_call_of_an_earlier_boot_is_not_started_behind_its_callers_back() {
     let mut watched = Watched::new();
-    let old = Claim { boot: Some("earlier".to_owned()), ..claim(1, 1) };
+    let old = Claim { boot: Some(Boot::Over), ..claim(1, 1) };
     assert_eq!(watched.step(Event::Claimed(old, plan())), ["failed"]);
-    let this = Claim { boot: Some(BOOT.to_owned()), ..claim(2, 1) };
+    let this = Claim { boot: Some(Boot::Current), ..claim(2, 1) };
     assert_eq!(watched.step(Event::Claimed(this, plan())), ["start"]);
 }
 

@@ -1,12 +1,13 @@
 //! What callers send is kept in files, counted, and waits for room.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::File;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 
 use fishplate_contract::Payload;
 
 use super::*;
 use crate::conclusion::Conclusion;
-use crate::plan::{InputContent, InputFile};
+use crate::plan::{InputContent, InputFile, ProgressRule};
 use crate::program::{Placed, Placement};
 use crate::store::ClaimRequest;
 
@@ -218,6 +219,52 @@ async fn what_has_ended_is_told_without_its_plan() {
         engine.kill(&owner, "s", job).await.unwrap();
         assert_eq!(state(&engine, job), JobState::Killed);
         let page = log().await.unwrap();
-        assert_eq!((page.bytes.len(), page.next, page.end), (0, 7, true));
+        assert_eq!((page.text.len(), page.next, page.end), (0, 7, true));
+    }
+}
+
+/// A FIFO blocks whoever opens it until it is written to, as a slow file system would.
+#[tokio::test]
+async fn nobody_waits_for_the_stream_of_anothers_job() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine();
+        let progress = ProgressRule { pattern: "x".to_owned(), stream: "stdout".to_owned() };
+        let plan = Plan { progress: Some(progress), ..plan() };
+        let job = engine.submit(NewWork { plan, ..work(None, 0) }).await.unwrap().job;
+        fixture.executor.script(job, vec![FakeExecutor::running()]);
+        let (engine, run) = run(engine);
+        until("it runs", async || state(&engine, job) == JobState::Running).await;
+        let fifo = engine.shared.directory(job).join("stdout");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let owner = Principal::anonymous();
+        for log in [true, false] {
+            let (tell, told) = std::sync::mpsc::channel();
+            let path = fifo.clone();
+            let rescuer = std::thread::spawn(move || {
+                let in_time = told.recv_timeout(Duration::from_secs(10)).is_ok();
+                // Now whoever opens it goes on.
+                let _both = File::options().read(true).write(true).open(path).unwrap();
+                let _ = told.recv();
+                in_time
+            });
+            let asked = async {
+                if log {
+                    let _ = engine.log(&owner, "s", job, crate::workspace::Stream::Stdout, 0).await;
+                } else {
+                    assert_eq!(engine.status(&owner, "s", job).await.unwrap().progress, None);
+                }
+            };
+            let other = async {
+                let mut write = File::options();
+                write.write(true).custom_flags(libc::O_NONBLOCK);
+                // As long as nobody reads it, it does not open.
+                until("a reader", async || write.open(&fifo).is_ok()).await;
+                tell.send(()).unwrap();
+            };
+            tokio::join!(asked, other);
+            drop(tell);
+            assert!(rescuer.join().unwrap(), "the runtime stood still");
+        }
+        run.abort();
     }
 }

@@ -6,7 +6,7 @@ use rusqlite::params;
 use super::rows::{claim, fetch_claim, id, signed};
 use super::sql::Sql;
 use crate::process;
-use crate::store::{Claim, ClaimRequest, FetchClaim, FetchRequest, StoreError};
+use crate::store::{Boot, Claim, ClaimRequest, FetchClaim, FetchRequest, StoreError};
 
 impl Sql<'_> {
     pub(super) fn take_over(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError> {
@@ -29,7 +29,7 @@ impl Sql<'_> {
                     self.now.0,
                     process::is_dead(&holder),
                 ],
-                |row| claim(row, Some(holder.clone())),
+                |row| claim(row, Some(Boot::of_holder(&holder))),
             )?;
             claims.extend(taken);
         }

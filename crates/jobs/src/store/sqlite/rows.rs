@@ -8,7 +8,7 @@ use rusqlite::Row;
 
 use crate::conclusion::Conclusion;
 use crate::executor::Handle;
-use crate::store::{Claim, FetchClaim, Record, StoreError};
+use crate::store::{Boot, Claim, FetchClaim, Record, StoreError};
 
 pub(super) const RECORD: &str =
     "SELECT id, service, operation, owner, directory, state, kill_requested,
@@ -30,7 +30,7 @@ pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
     })
 }
 
-pub(super) fn claim(row: &Row<'_>, taken_from: Option<String>) -> rusqlite::Result<Claim> {
+pub(super) fn claim(row: &Row<'_>, taken_from: Option<Boot>) -> rusqlite::Result<Claim> {
     Ok(Claim {
         id: id(row, 0)?,
         service: row.get(1)?,
@@ -40,7 +40,7 @@ pub(super) fn claim(row: &Row<'_>, taken_from: Option<String>) -> rusqlite::Resu
         handle: row.get::<_, Option<String>>(4)?.map(Handle),
         taken_from,
         kill_requested: row.get(5)?,
-        boot: row.get(6)?,
+        boot: row.get::<_, Option<String>>(6)?.as_deref().map(Boot::of_id),
     })
 }
 

@@ -12,6 +12,7 @@ use crate::answer::{Answer, Choice};
 use crate::engine::judge;
 use crate::executor::{Collected, Output, OutputContent};
 use crate::plan::{Arrival, Fetch, InputContent, InputFile};
+use crate::process;
 use crate::store::conformance::SetClock;
 use crate::store::memory::MemoryStore;
 use crate::store::{
@@ -72,10 +73,10 @@ impl Process {
         // Of every other one it can be seen that it is dead (or so it seems), and who looks takes all
         // it has; the leases of the others lapse.
         let name = match number % 2 {
-            0 => format!("{BOOT}/{number}/1/0"),
+            0 => format!("{}/{number}/{}/0", process::boot(), u64::MAX),
             _ => process::this_process(),
         };
-        let reactor = Reactor::new(BOOT.to_owned(), 1);
+        let reactor = Reactor::new(1);
         Self { name, reactor, inbox: VecDeque::new(), pending: Vec::new() }
     }
 }
