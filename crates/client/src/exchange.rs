@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fishplate_contract::{Fault, FaultCode, Parameter};
 use fishplate_data::stream::{Writer, pipe};
@@ -16,6 +17,7 @@ use http_body_util::BodyExt;
 use crate::body::SegmentBody;
 use crate::error::Error;
 use crate::meter::Meter;
+use crate::service::limited;
 use crate::spool::Spool;
 use crate::transport::{Received, Transport, no_soap};
 
@@ -32,6 +34,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) limits: &'a WireLimits,
     pub(crate) spool_dir: Option<&'a Path>,
     pub(crate) meter: &'a Arc<Meter>,
+    /// How long each chunk of a streamed output may take.
+    pub(crate) stall: Option<Duration>,
 }
 
 impl Exchange<'_> {
@@ -90,6 +94,7 @@ impl Exchange<'_> {
             spool: Spool::new(self.spool_dir),
             url: self.url.clone(),
             meter: Arc::clone(self.meter),
+            stall: self.stall,
         };
         while arriving.next().await? {
             let mut to = None;
@@ -119,6 +124,7 @@ struct Arriving {
     spool: Spool,
     url: Uri,
     meter: Arc<Meter>,
+    stall: Option<Duration>,
 }
 
 impl Arriving {
@@ -147,6 +153,7 @@ impl Arriving {
     /// Gives an output to its reader as it comes; it has ended when the answer has, and nothing is wrong
     /// with that.
     async fn pass_on(mut self, mut writer: Writer, outputs: Vec<Parameter>) {
+        let (stall, url) = (self.stall, self.url.clone());
         let passed = async {
             let mut more = true;
             loop {
@@ -161,7 +168,7 @@ impl Arriving {
                 }
                 tokio::select! {
                     () = writer.closed() => return Ok(()),
-                    next = self.next() => more = next?,
+                    next = limited(stall, &url, self.next()) => more = next?,
                 }
             }
         };

@@ -14,7 +14,9 @@ use crate::meter::Meter;
 pub struct Settings {
     /// How long a connection may take to come about, TLS included: 10 s.
     pub connect_timeout: Duration,
-    /// How long a whole exchange may take; none, because a `call` takes as long as its program.
+    /// How long a whole exchange may take; none, because a `call` takes as long as its program. An output
+    /// that is read while it comes ([`Options::streams`]) may take as long as it likes, but no chunk of it
+    /// longer than this.
     pub timeout: Option<Duration>,
     /// The packaging of requests. By default MTOM when the server is ours and a file exceeds
     /// [`MTOM_THRESHOLD`], else plain.

@@ -28,7 +28,8 @@ class Settings(TypedDict, total=False):
     """How a server is reached."""
 
     timeout: float | None
-    """Seconds a whole exchange may take; none, because a call takes as long as its program."""
+    """Seconds a whole exchange may take, or each chunk of a `Stream`; none, because a call takes as long as its
+    program."""
     connect_timeout: float | None
     """Seconds a connection may take to come about: 10."""
     ca_file: str | os.PathLike[str] | None
@@ -322,7 +323,7 @@ class Service(BaseService):
           if they are small, else by reference, and all else by value.
         - `session`: the `Session` that the programs run in.
         - `key`: the same key never runs a program twice.
-        - `timeout`: seconds a whole exchange may take.
+        - `timeout`: seconds a whole exchange may take, or each chunk of a `Stream`.
         """
         return self._as(self._with(outputs, session, key, timeout))
 
