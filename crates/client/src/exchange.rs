@@ -34,6 +34,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) limits: &'a WireLimits,
     pub(crate) spool_dir: Option<&'a Path>,
     pub(crate) meter: &'a Arc<Meter>,
+    /// An answer whose length is known is not streamed.
+    pub(crate) stored_whole: bool,
     /// How long each chunk of a streamed output may take.
     pub(crate) stall: Option<Duration>,
 }
@@ -87,7 +89,10 @@ impl Exchange<'_> {
     async fn unpack(&self, content_type: &str, body: Received) -> Result<Parcel, Unpacking> {
         let head = Head { content_type, ..Head::default() };
         let expected = Box::new(Arc::clone(self.expected));
-        let unpacker = Unpacker::new(&head, expected, self.limits)?.streaming();
+        let mut unpacker = Unpacker::new(&head, expected, self.limits)?;
+        if !(self.stored_whole && body.size_hint().exact().is_some()) {
+            unpacker = unpacker.streaming();
+        }
         let mut arriving = Arriving {
             body,
             unpacker,

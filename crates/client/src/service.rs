@@ -326,6 +326,7 @@ impl Service {
             limits: &inner.settings.limits,
             spool_dir: options.spool_dir.as_deref(),
             meter: &meter,
+            stored_whole: options.stored_whole,
             stall: allowed,
         };
         // A server that is not ours does not know our keys: there nothing is safe twice.

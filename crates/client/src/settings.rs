@@ -117,6 +117,9 @@ pub struct Options {
     ///
     /// [`Payload::Stream`]: fishplate_contract::Payload::Stream
     pub streams: Vec<String>,
+    /// An answer whose length is told is not given as streams: the server has it, and can be asked for it again
+    /// if the connection breaks.
+    pub stored_whole: bool,
     /// Directory where large outputs are put while they come, and stay until they are saved or
     /// dropped; best the one they shall be saved in. Default: the system's directory for such.
     pub spool_dir: Option<PathBuf>,

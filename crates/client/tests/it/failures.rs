@@ -138,6 +138,25 @@ async fn no_answer_in_time_is_an_error_that_says_the_time() {
 }
 
 #[tokio::test]
+async fn a_stored_answer_is_fetched_again_instead_of_streamed_if_that_is_wanted() {
+    let server = Server::start(|at, _| match at {
+        0 => Reaction::CutAfter(250_000, large()),
+        1 => Reaction::Outputs(large()),
+        _ => Reaction::HangAfter(250_000, large()),
+    })
+    .await;
+    let service = Service::connect_with(&server.url(), quick()).await.unwrap();
+    let streams = vec!["data".to_owned()];
+    let options = Options { streams, stored_whole: true, ..keyed() };
+    let reply = service.call("call", arguments(), &options).await.unwrap();
+    let Value::Data(payload) = &reply.outputs[1].value else { panic!("{reply:?}") };
+    assert_eq!((payload.len(), server.count()), (Some(400_000), 2));
+    // Nobody has what is made while it is sent.
+    let reply = service.call("call", arguments(), &options).await.unwrap();
+    assert!(reply.outputs[1].value.is_stream());
+}
+
+#[tokio::test]
 async fn a_stream_whose_server_says_nothing_more_ends_with_an_error_that_says_the_time() {
     let server = Server::start(|_, _| Reaction::HangAfter(250_000, large())).await;
     let service = Service::connect_with(&server.url(), quick()).await.unwrap();
