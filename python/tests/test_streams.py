@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest import Services
 from server import Hosted
 
 import fishplate
@@ -51,6 +52,26 @@ def test_an_output_is_an_async_iterator(functions: Hosted) -> None:
         assert b"".join([chunk async for chunk in result.data]) == numbers(SIZE)
 
     asyncio.run(main())
+
+
+def test_only_an_output_that_is_one_file_can_be_a_stream(service: Services) -> None:
+    countdown = service("countdown")
+    result = countdown.options(outputs="stream")(steps=3, pause=0)
+    assert len({file.bytes() for file in result.step.values()}) == 3
+    for several in ("step", "summary"):
+        with pytest.raises(fishplate.ArgumentError, match=f"{several} is not one file"):
+            countdown.options(outputs={several: "stream"})(steps=3, pause=0)
+
+
+def test_the_outputs_of_a_job_are_stored_and_no_streams(functions: Hosted) -> None:
+    stream = fishplate.Service(functions.urls["stream"])
+    job = stream.spawn(n=3)
+    for outputs in ("stream", {"data": "stream"}):
+        streaming = stream.options(outputs=outputs)
+        with pytest.raises(fishplate.ArgumentError, match="outputs of a job"):
+            streaming.spawn(n=3)
+        with pytest.raises(fishplate.ArgumentError, match="outputs of a job"):
+            streaming.job(job.id)
 
 
 def test_an_input_is_an_iterator_or_a_file_that_cannot_seek(functions: Hosted) -> None:

@@ -489,12 +489,14 @@ fn arranged(
     Ok(arranged)
 }
 
-/// The outputs, those of these names as streams.
+/// The outputs, the files of these names as streams.
 fn streamed<'o>(outputs: &'o [Parameter], names: &[String]) -> Cow<'o, [Parameter]> {
     let mut outputs = Cow::Borrowed(outputs);
     if !names.is_empty() {
         let outputs = outputs.to_mut().iter_mut();
-        outputs.for_each(|output| output.streamed = names.contains(&output.name));
+        outputs.for_each(|output| {
+            output.streamed = output.is_file() && names.contains(&output.name);
+        });
     }
     outputs
 }
