@@ -80,10 +80,15 @@ impl Payload {
         let stream = match &self.0 {
             contract::Payload::Stream(stream) => stream.clone(),
             contract::Payload::Spooled(held) => stream_of(File::open(held.path())?)?,
-            here => stream_of(Cursor::new(here.pieces().unwrap_or_default().concat()))?,
+            contract::Payload::Inline(bytes) => stream_of(Cursor::new(bytes.clone()))?,
+            contract::Payload::Pieces(pieces) => stream_of(Cursor::new(pieces.concat()))?,
+            contract::Payload::Reference(reference) => {
+                let what = format!("{} is elsewhere, and no stream", reference.url);
+                return Err(PyValueError::new_err(what));
+            }
         };
         let chunks = stream.take().map_err(|fault| PyValueError::new_err(fault.message))?;
-        Ok(Chunks(Arc::new(Mutex::new(chunks))))
+        Ok(Chunks(Arc::new(Mutex::new(Numbered { chunks, taken: 0, last: None }))))
     }
 
     /// Data elsewhere; a digest as in RFC 9530 (`sha-256=:...:`).
@@ -179,18 +184,35 @@ fn next(chunks: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
 
 /// Bytes that come one chunk after the other.
 #[pyclass(frozen, module = "fishplate._native")]
-pub(crate) struct Chunks(Arc<Mutex<contract::Chunks>>);
+pub(crate) struct Chunks(Arc<Mutex<Numbered>>);
+
+/// Chunks that are numbered, from 0. The last one is kept until the next is asked for: whoever waited for it
+/// may have been cancelled, and asks again.
+struct Numbered {
+    chunks: contract::Chunks,
+    /// How many were taken.
+    taken: u64,
+    last: Option<Result<Bytes, Fault>>,
+}
+
+impl Numbered {
+    async fn chunk(&mut self, number: u64) -> Result<Option<Bytes>, Fault> {
+        if number == self.taken {
+            self.last = poll_fn(|context| self.chunks.as_mut().poll_next(context)).await;
+            self.taken += 1;
+        } else if number + 1 != self.taken {
+            return Err(Fault::new(FaultCode::Internal, "a stream was read twice at once"));
+        }
+        self.last.clone().transpose()
+    }
+}
 
 #[pymethods]
 impl Chunks {
-    /// The next ones; `None` at the end.
-    fn next(&self) -> Task {
+    /// The one of this number, which is the next or, once more, the last; `None` at the end.
+    fn get(&self, number: u64) -> Task {
         let chunks = Arc::clone(&self.0);
-        let next = async move {
-            let mut chunks = chunks.lock().await;
-            let next = poll_fn(|context| chunks.as_mut().poll_next(context)).await;
-            next.transpose().map_err(Error::BrokenOff)
-        };
+        let next = async move { chunks.lock().await.chunk(number).await.map_err(Error::BrokenOff) };
         Task::of(next, |py, chunk| {
             Ok(chunk.map(|chunk| PyBytes::new(py, &chunk)).into_pyobject(py)?.unbind())
         })

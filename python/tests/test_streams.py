@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,8 @@ from conftest import Services
 from server import Hosted
 
 import fishplate
+from fishplate import _native
+from fishplate._data import Stream
 
 SIZE = 3_000_001
 ENDLESS = 1 << 40
@@ -72,6 +75,35 @@ def test_the_outputs_of_a_job_are_stored_and_no_streams(functions: Hosted) -> No
             streaming.spawn(n=3)
         with pytest.raises(fishplate.ArgumentError, match="outputs of a job"):
             streaming.job(job.id)
+
+
+def test_data_elsewhere_is_no_empty_stream() -> None:
+    elsewhere = _native.Payload.reference("http://somewhere.example/mesh", 3)
+    with pytest.raises(ValueError, match="http://somewhere.example/mesh"):
+        Stream(elsewhere)
+
+
+def test_a_cancelled_wait_for_a_chunk_loses_none(functions: Hosted) -> None:
+    async def main() -> None:
+        stream = await fishplate.AsyncService.connect(functions.urls["stream"])
+        data = (await stream.options(outputs="stream")(n=SIZE)).data
+        read = []
+        for turns in itertools.count():
+            cancelled = asyncio.ensure_future(anext(data, None))
+            # Anywhere on the way of a chunk, from its being asked for to its being there.
+            for _ in range(turns % 50):
+                await asyncio.sleep(0)
+            cancelled.cancel()
+            await asyncio.wait([cancelled])
+            if not cancelled.cancelled():
+                read.append(cancelled.result() or b"")
+            chunk = await anext(data, None)
+            if chunk is None:
+                break
+            read.append(chunk)
+        assert b"".join(read) == numbers(SIZE)
+
+    asyncio.run(main())
 
 
 def test_an_input_is_an_iterator_or_a_file_that_cannot_seek(functions: Hosted) -> None:

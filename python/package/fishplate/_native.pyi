@@ -119,7 +119,7 @@ class Payload:
 class Chunks:
     """Bytes that come one chunk after the other."""
 
-    def next(self) -> Task[bytes | None]: ...
+    def get(self, number: int) -> Task[bytes | None]: ...
 
 @final
 class Array:

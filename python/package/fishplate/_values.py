@@ -212,7 +212,7 @@ def received(
     for name, label, raw in outputs:
         parameter = known.get(name)
         kind = parameter.type if parameter else "string"
-        if name in streams and isinstance(raw, _native.Payload):
+        if name in streams and isinstance(raw, _native.Payload) and raw.url is None:
             values[name] = (AsyncStream if awaited else Stream)(raw)
             continue
         value = yield from _output(via, kind, name if label is None else label, raw, awaited)
