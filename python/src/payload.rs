@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::future::poll_fn;
-use std::io::Cursor;
+use std::io::{self, Cursor};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
@@ -12,8 +12,8 @@ use fishplate_client::array::from_file;
 use fishplate_client::input::stream_of;
 use fishplate_client::{Error, directory, file_input, save};
 use fishplate_contract as contract;
-use fishplate_contract::{ArrayType, DataRef, Digest, Element, Fault, FaultCode};
-use fishplate_data::stream::pipe;
+use fishplate_contract::{ArrayType, ByteStream, DataRef, Digest, Element, Fault, FaultCode};
+use fishplate_data::stream::{deferred, pipe};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyStopIteration, PyValueError};
 use pyo3::prelude::*;
@@ -52,27 +52,8 @@ impl Payload {
 
     /// What an iterator gives, bytes at a time, asked for as it is sent.
     #[staticmethod]
-    fn from_iterator(chunks: Py<PyAny>) -> PyResult<Self> {
-        let (mut writer, stream) = pipe();
-        thread::Builder::new().name("input".to_owned()).spawn(move || {
-            let outcome = loop {
-                match Python::attach(|py| next(chunks.bind(py))) {
-                    // Whoever sends no more has said why.
-                    Ok(Some(chunk)) => match writer.push(chunk) {
-                        Ok(()) => {}
-                        Err(closed) => break Err(closed.into()),
-                    },
-                    Ok(None) => break Ok(()),
-                    Err(error) => {
-                        let what = format!("the input broke off: {error}");
-                        break Err(Fault::new(FaultCode::TransferFailed, what));
-                    }
-                }
-            };
-            writer.finish(outcome);
-            Python::attach(|_| drop(chunks));
-        })?;
-        Ok(Self(contract::Payload::Stream(stream)))
+    fn from_iterator(chunks: Py<PyAny>) -> Self {
+        Self(contract::Payload::Stream(deferred(|| iterated(chunks))))
     }
 
     /// The bytes as they come, or from where they are.
@@ -170,6 +151,30 @@ impl Payload {
     fn made(work: impl Future<Output = Result<contract::Payload, Error>> + Send + 'static) -> Task {
         Task::of(work, |py, payload| Ok(Self(payload).into_pyobject(py)?.into_any().unbind()))
     }
+}
+
+/// What an iterator gives, asked for on a thread of its own.
+fn iterated(chunks: Py<PyAny>) -> io::Result<ByteStream> {
+    let (mut writer, stream) = pipe();
+    thread::Builder::new().name("input".to_owned()).spawn(move || {
+        let outcome = loop {
+            match Python::attach(|py| next(chunks.bind(py))) {
+                // Whoever sends no more has said why.
+                Ok(Some(chunk)) => match writer.push(chunk) {
+                    Ok(()) => {}
+                    Err(closed) => break Err(closed.into()),
+                },
+                Ok(None) => break Ok(()),
+                Err(error) => {
+                    let what = format!("the input broke off: {error}");
+                    break Err(Fault::new(FaultCode::TransferFailed, what));
+                }
+            }
+        };
+        writer.finish(outcome);
+        Python::attach(|_| drop(chunks));
+    })?;
+    Ok(stream)
 }
 
 /// The next bytes of an iterator.

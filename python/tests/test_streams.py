@@ -6,7 +6,7 @@ import asyncio
 import io
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -116,12 +116,46 @@ def test_an_input_is_an_iterator_or_a_file_that_cannot_seek(functions: Hosted) -
         end.write(b"x" * 1000)
         end.close()
         assert checksum(data=pipe).length == 1000
-    for data in (chunks, io.BytesIO(whole)):
+    pieces = [whole[:99_999], whole[99_999:]]
+    for data in (chunks, pieces, io.BytesIO(whole)):
         given = checksum(data=data)
         assert (given.digest, given.length) == (expected.digest, SIZE)
     other = fishplate.Service(functions.urls["stream"]).options(outputs="stream")
     given = checksum(data=other(n=SIZE).data)
     assert (given.digest, given.length) == (expected.digest, SIZE)
+
+
+def test_an_input_is_an_async_iterator(functions: Hosted) -> None:
+    async def halves() -> AsyncIterator[bytes]:
+        yield numbers(SIZE)[: SIZE // 2]
+        await asyncio.sleep(0)
+        yield numbers(SIZE)[SIZE // 2 :]
+
+    async def main() -> None:
+        connect = fishplate.AsyncService.connect
+        checksum = (await connect(functions.urls["matrix"])).checksum
+        other = (await connect(functions.urls["stream"])).options(outputs="stream")
+        expected = await checksum(data=numbers(SIZE))
+        for data in (halves(), (await other(n=SIZE)).data):
+            given = await checksum(data=data)
+            assert (given.digest, given.length) == (expected.digest, SIZE)
+
+    asyncio.run(main())
+    checksum = fishplate.Service(functions.urls["matrix"]).checksum
+    with pytest.raises(fishplate.ArgumentError, match="AsyncService"):
+        checksum(data=halves())
+
+
+def test_an_input_that_is_not_sent_is_not_begun(functions: Hosted, service: Services) -> None:
+    checksum = fishplate.Service(functions.urls["matrix"]).checksum
+    chunks = iter([b"a", b"b"])
+    with pytest.raises(fishplate.ArgumentError):
+        checksum(data=chunks, nonsense=1)
+    with pytest.raises(fishplate.ArgumentError, match="needs the input changed"):
+        service("echo")(lambda_=chunks)
+    # By the end of one that is sent, what had begun before it would have gone on.
+    assert checksum(data=iter([b"x"])).length == 1
+    assert list(chunks) == [b"a", b"b"]
 
 
 def test_an_input_that_breaks_off_is_an_error(functions: Hosted) -> None:
