@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use tokio_rustls::TlsConnector;
 
 use super::connection::{Connection, RequestBody};
-use super::dial::{Stream, dial};
+use super::dial::dial;
 use super::idle::Idle;
 use super::tls::{self, TlsError};
 use crate::transfer::{Addresses, TransferError};
@@ -106,13 +106,6 @@ impl<B: RequestBody> Client<B> {
         Ok(self.answered(answer, connection, peer))
     }
 
-    /// Keeps a connection that was taken over, once all of the answer was read from it.
-    pub async fn give_back(&self, stream: Box<dyn Stream>, peer: &str) {
-        if let Ok(connection) = Connection::new(stream, self.interim).await {
-            self.idle.keep(Box::new(connection), peer);
-        }
-    }
-
     fn answered(
         &self,
         answer: Response<Incoming>,
@@ -181,31 +174,7 @@ pub struct ResponseBody<B: RequestBody> {
     peer: String,
 }
 
-/// A connection that is read without HTTP.
-pub struct TakenOver {
-    /// It, behind what was read of it.
-    pub stream: Box<dyn Stream>,
-    /// What was read of it for the body, and beyond it.
-    pub read: Vec<Bytes>,
-    /// Whose it is, for [`Client::give_back`].
-    pub peer: String,
-}
-
 impl<B: RequestBody> ResponseBody<B> {
-    /// Takes the connection over at the beginning of the body, whose length is known; `None` if all of
-    /// it has come.
-    pub fn take_over(mut self) -> Option<TakenOver> {
-        let connection = self.connection.take()?;
-        let mut read = Vec::new();
-        let mut context = Context::from_waker(std::task::Waker::noop());
-        while let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut self.body).poll_frame(&mut context) {
-            read.extend(frame.into_data());
-        }
-        let (stream, rest) = connection.into_parts();
-        read.push(rest);
-        Some(TakenOver { stream, read, peer: self.peer })
-    }
-
     fn end(&mut self) {
         if let Some(connection) = self.connection.take() {
             self.idle.keep(connection, &self.peer);

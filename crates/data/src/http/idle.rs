@@ -14,11 +14,11 @@ const KEPT: usize = 64;
 /// The connections of one client, by scheme and authority.
 pub(super) struct Idle<B: RequestBody>(Arc<Mutex<Connections<B>>>);
 
-/// A connection, and since when it idles.
-type Kept<B> = (Box<Connection<B>>, Instant);
+/// A connection, and since when it waits.
+type Waiting<B> = (Box<Connection<B>>, Instant);
 
 struct Connections<B: RequestBody> {
-    of: HashMap<String, Vec<Kept<B>>>,
+    of: HashMap<String, Vec<Waiting<B>>>,
     /// Somebody will come and close those that have waited too long.
     swept: bool,
 }
