@@ -151,7 +151,9 @@ fn prepare<B>(request: &mut Request<B>) -> Uri {
     let path = request.uri().path_and_query().cloned();
     let path = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
     let uri = std::mem::replace(request.uri_mut(), path);
-    let host = uri.authority().map(Authority::as_str).unwrap_or_default();
+    let authority = uri.authority().map(Authority::as_str).unwrap_or_default();
+    // A user's name and password are nobody's business.
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     if let Ok(host) = HeaderValue::from_str(host) {
         request.headers_mut().insert(HOST, host);
     }
@@ -213,5 +215,23 @@ impl<B: RequestBody> Body for ResponseBody<B> {
 impl<B: RequestBody> std::fmt::Debug for ResponseBody<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ResponseBody").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_host_is_host_and_port_alone() {
+        for (url, expected) in [
+            ("http://me:secret@h.example:81/x", "h.example:81"),
+            ("http://me@[::1]/x", "[::1]"),
+            ("https://h.example/x", "h.example"),
+        ] {
+            let mut request = Request::get(url).body(()).unwrap();
+            prepare(&mut request);
+            assert_eq!(request.headers()[HOST], expected);
+        }
     }
 }
