@@ -26,7 +26,8 @@ pub struct Settings {
     pub arrays: Option<ArrayForm>,
     /// SOAP version: 1.1.
     pub soap: SoapVersion,
-    /// PEM file of the certificates to trust instead of the system's.
+    /// PEM file of the certificates to trust instead of the system's; for data by reference, which is anywhere,
+    /// beside them.
     pub ca_file: Option<PathBuf>,
     /// Call this address instead of the one in the description (a tunnel, say).
     pub address: Option<String>,
