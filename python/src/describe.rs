@@ -23,6 +23,8 @@ pub(crate) struct Parameter {
     unit: String,
     /// Media type of a file; empty if not told.
     media_type: String,
+    /// It is one file, which can be a stream.
+    file: bool,
     /// May be left out.
     optional: bool,
     /// The text used when it is left out.
@@ -48,6 +50,7 @@ impl Parameter {
             help: parameter.help.clone(),
             unit: parameter.unit.clone(),
             media_type: parameter.media_type.clone(),
+            file: parameter.is_file(),
             optional: parameter.optional,
             default: parameter.default.clone(),
             repeated: parameter.repeated,

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::future::poll_fn;
-use std::io::Cursor;
+use std::io::{self, Cursor};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
@@ -12,8 +12,8 @@ use fishplate_client::array::from_file;
 use fishplate_client::input::stream_of;
 use fishplate_client::{Error, directory, file_input, save};
 use fishplate_contract as contract;
-use fishplate_contract::{ArrayType, DataRef, Digest, Element, Fault, FaultCode};
-use fishplate_data::stream::pipe;
+use fishplate_contract::{ArrayType, ByteStream, DataRef, Digest, Element, Fault, FaultCode};
+use fishplate_data::stream::{deferred, pipe};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyStopIteration, PyValueError};
 use pyo3::prelude::*;
@@ -52,27 +52,8 @@ impl Payload {
 
     /// What an iterator gives, bytes at a time, asked for as it is sent.
     #[staticmethod]
-    fn from_iterator(chunks: Py<PyAny>) -> PyResult<Self> {
-        let (mut writer, stream) = pipe();
-        thread::Builder::new().name("input".to_owned()).spawn(move || {
-            let outcome = loop {
-                match Python::attach(|py| next(chunks.bind(py))) {
-                    // Whoever sends no more has said why.
-                    Ok(Some(chunk)) => match writer.push(chunk) {
-                        Ok(()) => {}
-                        Err(closed) => break Err(closed.into()),
-                    },
-                    Ok(None) => break Ok(()),
-                    Err(error) => {
-                        let what = format!("the input broke off: {error}");
-                        break Err(Fault::new(FaultCode::TransferFailed, what));
-                    }
-                }
-            };
-            writer.finish(outcome);
-            Python::attach(|_| drop(chunks));
-        })?;
-        Ok(Self(contract::Payload::Stream(stream)))
+    fn from_iterator(chunks: Py<PyAny>) -> Self {
+        Self(contract::Payload::Stream(deferred(|| iterated(chunks))))
     }
 
     /// The bytes as they come, or from where they are.
@@ -80,10 +61,15 @@ impl Payload {
         let stream = match &self.0 {
             contract::Payload::Stream(stream) => stream.clone(),
             contract::Payload::Spooled(held) => stream_of(File::open(held.path())?)?,
-            here => stream_of(Cursor::new(here.pieces().unwrap_or_default().concat()))?,
+            contract::Payload::Inline(bytes) => stream_of(Cursor::new(bytes.clone()))?,
+            contract::Payload::Pieces(pieces) => stream_of(Cursor::new(pieces.concat()))?,
+            contract::Payload::Reference(reference) => {
+                let what = format!("{} is elsewhere, and no stream", reference.url);
+                return Err(PyValueError::new_err(what));
+            }
         };
         let chunks = stream.take().map_err(|fault| PyValueError::new_err(fault.message))?;
-        Ok(Chunks(Arc::new(Mutex::new(chunks))))
+        Ok(Chunks(Arc::new(Mutex::new(Numbered { chunks, taken: 0, last: None }))))
     }
 
     /// Data elsewhere; a digest as in RFC 9530 (`sha-256=:...:`).
@@ -167,6 +153,30 @@ impl Payload {
     }
 }
 
+/// What an iterator gives, asked for on a thread of its own.
+fn iterated(chunks: Py<PyAny>) -> io::Result<ByteStream> {
+    let (mut writer, stream) = pipe();
+    thread::Builder::new().name("input".to_owned()).spawn(move || {
+        let outcome = loop {
+            match Python::attach(|py| next(chunks.bind(py))) {
+                // Whoever sends no more has said why.
+                Ok(Some(chunk)) => match writer.push(chunk) {
+                    Ok(()) => {}
+                    Err(closed) => break Err(closed.into()),
+                },
+                Ok(None) => break Ok(()),
+                Err(error) => {
+                    let what = format!("the input broke off: {error}");
+                    break Err(Fault::new(FaultCode::TransferFailed, what));
+                }
+            }
+        };
+        writer.finish(outcome);
+        Python::attach(|_| drop(chunks));
+    })?;
+    Ok(stream)
+}
+
 /// The next bytes of an iterator.
 fn next(chunks: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
     match chunks.call_method0("__next__") {
@@ -179,18 +189,35 @@ fn next(chunks: &Bound<'_, PyAny>) -> PyResult<Option<Bytes>> {
 
 /// Bytes that come one chunk after the other.
 #[pyclass(frozen, module = "fishplate._native")]
-pub(crate) struct Chunks(Arc<Mutex<contract::Chunks>>);
+pub(crate) struct Chunks(Arc<Mutex<Numbered>>);
+
+/// Chunks that are numbered, from 0. The last one is kept until the next is asked for: whoever waited for it
+/// may have been cancelled, and asks again.
+struct Numbered {
+    chunks: contract::Chunks,
+    /// How many were taken.
+    taken: u64,
+    last: Option<Result<Bytes, Fault>>,
+}
+
+impl Numbered {
+    async fn chunk(&mut self, number: u64) -> Result<Option<Bytes>, Fault> {
+        if number == self.taken {
+            self.last = poll_fn(|context| self.chunks.as_mut().poll_next(context)).await;
+            self.taken += 1;
+        } else if number + 1 != self.taken {
+            return Err(Fault::new(FaultCode::Internal, "a stream was read twice at once"));
+        }
+        self.last.clone().transpose()
+    }
+}
 
 #[pymethods]
 impl Chunks {
-    /// The next ones; `None` at the end.
-    fn next(&self) -> Task {
+    /// The one of this number, which is the next or, once more, the last; `None` at the end.
+    fn get(&self, number: u64) -> Task {
         let chunks = Arc::clone(&self.0);
-        let next = async move {
-            let mut chunks = chunks.lock().await;
-            let next = poll_fn(|context| chunks.as_mut().poll_next(context)).await;
-            next.transpose().map_err(Error::BrokenOff)
-        };
+        let next = async move { chunks.lock().await.chunk(number).await.map_err(Error::BrokenOff) };
         Task::of(next, |py, chunk| {
             Ok(chunk.map(|chunk| PyBytes::new(py, &chunk)).into_pyobject(py)?.unbind())
         })

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from conftest import Services
 from server import Hosted
 
 import fishplate
+from fishplate import _native
+from fishplate._data import Stream
 
 SIZE = 3_000_001
 ENDLESS = 1 << 40
@@ -53,6 +57,55 @@ def test_an_output_is_an_async_iterator(functions: Hosted) -> None:
     asyncio.run(main())
 
 
+def test_only_an_output_that_is_one_file_can_be_a_stream(service: Services) -> None:
+    countdown = service("countdown")
+    result = countdown.options(outputs="stream")(steps=3, pause=0)
+    assert len({file.bytes() for file in result.step.values()}) == 3
+    for several in ("step", "summary"):
+        with pytest.raises(fishplate.ArgumentError, match=f"{several} is not one file"):
+            countdown.options(outputs={several: "stream"})(steps=3, pause=0)
+
+
+def test_the_outputs_of_a_job_are_stored_and_no_streams(functions: Hosted) -> None:
+    stream = fishplate.Service(functions.urls["stream"])
+    job = stream.spawn(n=3)
+    for outputs in ("stream", {"data": "stream"}):
+        streaming = stream.options(outputs=outputs)
+        with pytest.raises(fishplate.ArgumentError, match="outputs of a job"):
+            streaming.spawn(n=3)
+        with pytest.raises(fishplate.ArgumentError, match="outputs of a job"):
+            streaming.job(job.id)
+
+
+def test_data_elsewhere_is_no_empty_stream() -> None:
+    elsewhere = _native.Payload.reference("http://somewhere.example/mesh", 3)
+    with pytest.raises(ValueError, match="http://somewhere.example/mesh"):
+        Stream(elsewhere)
+
+
+def test_a_cancelled_wait_for_a_chunk_loses_none(functions: Hosted) -> None:
+    async def main() -> None:
+        stream = await fishplate.AsyncService.connect(functions.urls["stream"])
+        data = (await stream.options(outputs="stream")(n=SIZE)).data
+        read = []
+        for turns in itertools.count():
+            cancelled = asyncio.ensure_future(anext(data, None))
+            # Anywhere on the way of a chunk, from its being asked for to its being there.
+            for _ in range(turns % 50):
+                await asyncio.sleep(0)
+            cancelled.cancel()
+            await asyncio.wait([cancelled])
+            if not cancelled.cancelled():
+                read.append(cancelled.result() or b"")
+            chunk = await anext(data, None)
+            if chunk is None:
+                break
+            read.append(chunk)
+        assert b"".join(read) == numbers(SIZE)
+
+    asyncio.run(main())
+
+
 def test_an_input_is_an_iterator_or_a_file_that_cannot_seek(functions: Hosted) -> None:
     checksum = fishplate.Service(functions.urls["matrix"]).checksum
     whole = numbers(SIZE)
@@ -63,12 +116,46 @@ def test_an_input_is_an_iterator_or_a_file_that_cannot_seek(functions: Hosted) -
         end.write(b"x" * 1000)
         end.close()
         assert checksum(data=pipe).length == 1000
-    for data in (chunks, io.BytesIO(whole)):
+    pieces = [whole[:99_999], whole[99_999:]]
+    for data in (chunks, pieces, io.BytesIO(whole)):
         given = checksum(data=data)
         assert (given.digest, given.length) == (expected.digest, SIZE)
     other = fishplate.Service(functions.urls["stream"]).options(outputs="stream")
     given = checksum(data=other(n=SIZE).data)
     assert (given.digest, given.length) == (expected.digest, SIZE)
+
+
+def test_an_input_is_an_async_iterator(functions: Hosted) -> None:
+    async def halves() -> AsyncIterator[bytes]:
+        yield numbers(SIZE)[: SIZE // 2]
+        await asyncio.sleep(0)
+        yield numbers(SIZE)[SIZE // 2 :]
+
+    async def main() -> None:
+        connect = fishplate.AsyncService.connect
+        checksum = (await connect(functions.urls["matrix"])).checksum
+        other = (await connect(functions.urls["stream"])).options(outputs="stream")
+        expected = await checksum(data=numbers(SIZE))
+        for data in (halves(), (await other(n=SIZE)).data):
+            given = await checksum(data=data)
+            assert (given.digest, given.length) == (expected.digest, SIZE)
+
+    asyncio.run(main())
+    checksum = fishplate.Service(functions.urls["matrix"]).checksum
+    with pytest.raises(fishplate.ArgumentError, match="AsyncService"):
+        checksum(data=halves())
+
+
+def test_an_input_that_is_not_sent_is_not_begun(functions: Hosted, service: Services) -> None:
+    checksum = fishplate.Service(functions.urls["matrix"]).checksum
+    chunks = iter([b"a", b"b"])
+    with pytest.raises(fishplate.ArgumentError):
+        checksum(data=chunks, nonsense=1)
+    with pytest.raises(fishplate.ArgumentError, match="needs the input changed"):
+        service("echo")(lambda_=chunks)
+    # By the end of one that is sent, what had begun before it would have gone on.
+    assert checksum(data=iter([b"x"])).length == 1
+    assert list(chunks) == [b"a", b"b"]
 
 
 def test_an_input_that_breaks_off_is_an_error(functions: Hosted) -> None:

@@ -171,7 +171,7 @@ def test_memory_of_numpys_is_not_copied_on_its_way() -> None:
         ({"double": "x", "bool": 1}, "input bool .bool. takes True or False, not int"),
         ({"a_string": 3}, "takes a str, not int"),
         ({"lambda_": "file"}, r"takes Path\(...\) for a file, bytes for its content, not str"),
-        ({"lambda_": 3}, "takes a Path, bytes, an iterator of bytes, a binary file, or what"),
+        ({"lambda_": 3}, "takes a Path, bytes, an iterable of bytes, a binary file, or what"),
         ({"longs": [0.5]}, "takes int64, and this is an array of float64"),
         ({"longs": ["a"]}, "array of <U1"),
         ({"matrix": [[1.0], [1.0, 2.0]]}, "input matrix"),

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::{io, mem};
@@ -185,23 +185,30 @@ impl http_body::Body for SegmentBody {
 fn read_ahead(outgoing: Outgoing) -> mpsc::Receiver<Result<Bytes, Error>> {
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
     tokio::task::spawn_blocking(move || {
-        let mut send = |chunk: Bytes| sender.blocking_send(Ok(chunk)).is_ok();
+        let outcome = read_chunks(outgoing, &sender);
         // If nobody listens any more, the exchange has ended already.
-        let _ = match read_chunks(outgoing, &mut send) {
-            Ok(()) => sender.blocking_send(Ok(Bytes::new())),
-            Err(error) => sender.blocking_send(Err(error)),
-        };
+        let _ = sender.blocking_send(outcome.map(|()| Bytes::new()));
     });
     receiver
 }
 
-fn read_chunks(mut outgoing: Outgoing, send: &mut dyn FnMut(Bytes) -> bool) -> Result<(), Error> {
+/// Reads until the end, or until nobody listens any more.
+fn read_chunks(
+    mut outgoing: Outgoing,
+    sender: &mpsc::Sender<Result<Bytes, Error>>,
+) -> Result<(), Error> {
+    let mut closed = pin!(sender.closed());
     let mut open: Option<(Arc<dyn Held>, File)> = None;
     while let Some(step) = outgoing.step() {
         let chunk = match step {
             Step::Send(bytes) => bytes,
             Step::Wait => {
-                wait(|context| outgoing.poll_stream(context)).map_err(Error::BrokenOff)?
+                let come = wait(|context| match closed.as_mut().poll(context) {
+                    Poll::Ready(()) => Poll::Ready(None),
+                    Poll::Pending => outgoing.poll_stream(context).map(Some),
+                });
+                let Some(come) = come else { break };
+                come.map_err(Error::BrokenOff)?
             }
             Step::Read { held, at, len } => {
                 let failed = |source| Error::file("read", held.path())(source);
@@ -214,7 +221,7 @@ fn read_chunks(mut outgoing: Outgoing, send: &mut dyn FnMut(Bytes) -> bool) -> R
                 outgoing.took(chunk)
             }
         };
-        if !chunk.is_empty() && !send(chunk) {
+        if !chunk.is_empty() && sender.blocking_send(Ok(chunk)).is_err() {
             break;
         }
     }
@@ -261,7 +268,10 @@ fn read_file(path: PathBuf, from: u64, len: u64) -> mpsc::Receiver<Result<Bytes,
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use fishplate_contract::Payload;
+    use fishplate_data::stream::pipe;
     use fishplate_wire::{Base64Encoder, Encoding};
     use http_body_util::BodyExt;
 
@@ -307,6 +317,24 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_nobody_reads_any_more_waits_for_no_stream() {
+        let (_dir, mut packed) = packed(&[7; 100], &Encoding::Raw);
+        let (writer, stream) = pipe();
+        packed.segments.push(Segment::of(&Payload::Stream(stream), Encoding::Raw));
+        packed.len = None;
+        let (mut body, _) = SegmentBody::of(&packed, None);
+        drop(packed);
+        let mut come = 0;
+        while come < 107 {
+            come += body.frame().await.unwrap().unwrap().into_data().unwrap().len();
+        }
+        drop(body);
+        let closed = tokio::time::timeout(Duration::from_secs(20), writer.closed()).await;
+        drop(writer); // A thread that waits for it would keep the test from ending.
+        assert!(closed.is_ok());
     }
 
     #[tokio::test]

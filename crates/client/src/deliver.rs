@@ -189,10 +189,7 @@ pub fn spool_dir(wanted: &[Wanted], outputs: &[Parameter]) -> Option<PathBuf> {
 
 /// Outputs that are best had while they arrive: where they go they can't come whole or not at all.
 pub fn streams(wanted: &[Wanted], outputs: &[Parameter]) -> Vec<String> {
-    let is_file = |name: &str| {
-        let file = |output: &Parameter| matches!(output.data_type, DataType::Raw | DataType::Xml);
-        outputs.iter().any(|output| output.name == name && file(output) && !output.repeated)
-    };
+    let is_file = |name: &str| outputs.iter().any(|output| output.name == name && output.is_file());
     let streamed = wanted.iter().filter(|wanted| wanted.may_be_file() && is_file(&wanted.name));
     let streamed = streamed.filter(|wanted| is_special(&wanted.target()));
     streamed.map(|wanted| wanted.name.clone()).collect()

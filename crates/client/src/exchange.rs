@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fishplate_contract::{Fault, FaultCode, Parameter};
 use fishplate_data::stream::{Writer, pipe};
@@ -16,6 +17,7 @@ use http_body_util::BodyExt;
 use crate::body::SegmentBody;
 use crate::error::Error;
 use crate::meter::Meter;
+use crate::service::limited;
 use crate::spool::Spool;
 use crate::transport::{Received, Transport, no_soap};
 
@@ -32,6 +34,10 @@ pub(crate) struct Exchange<'a> {
     pub(crate) limits: &'a WireLimits,
     pub(crate) spool_dir: Option<&'a Path>,
     pub(crate) meter: &'a Arc<Meter>,
+    /// An answer whose length is known is not streamed.
+    pub(crate) stored_whole: bool,
+    /// How long each chunk of a streamed output may take.
+    pub(crate) stall: Option<Duration>,
 }
 
 impl Exchange<'_> {
@@ -83,13 +89,17 @@ impl Exchange<'_> {
     async fn unpack(&self, content_type: &str, body: Received) -> Result<Parcel, Unpacking> {
         let head = Head { content_type, ..Head::default() };
         let expected = Box::new(Arc::clone(self.expected));
-        let unpacker = Unpacker::new(&head, expected, self.limits)?.streaming();
+        let mut unpacker = Unpacker::new(&head, expected, self.limits)?;
+        if !(self.stored_whole && body.size_hint().exact().is_some()) {
+            unpacker = unpacker.streaming();
+        }
         let mut arriving = Arriving {
             body,
             unpacker,
             spool: Spool::new(self.spool_dir),
             url: self.url.clone(),
             meter: Arc::clone(self.meter),
+            stall: self.stall,
         };
         while arriving.next().await? {
             let mut to = None;
@@ -119,6 +129,7 @@ struct Arriving {
     spool: Spool,
     url: Uri,
     meter: Arc<Meter>,
+    stall: Option<Duration>,
 }
 
 impl Arriving {
@@ -147,6 +158,7 @@ impl Arriving {
     /// Gives an output to its reader as it comes; it has ended when the answer has, and nothing is wrong
     /// with that.
     async fn pass_on(mut self, mut writer: Writer, outputs: Vec<Parameter>) {
+        let (stall, url) = (self.stall, self.url.clone());
         let passed = async {
             let mut more = true;
             loop {
@@ -161,7 +173,7 @@ impl Arriving {
                 }
                 tokio::select! {
                     () = writer.closed() => return Ok(()),
-                    next = self.next() => more = next?,
+                    next = limited(stall, &url, self.next()) => more = next?,
                 }
             }
         };

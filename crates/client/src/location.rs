@@ -22,7 +22,7 @@ pub(crate) fn of_wsdl(url: &str) -> Result<Uri, Error> {
     parse(&format!("{scheme}://{authority}{path}?{query}"))
 }
 
-/// An absolute `http:` or `https:` URL.
+/// An absolute `http:` or `https:` URL, without a user's name or password.
 pub(crate) fn parse(url: &str) -> Result<Uri, Error> {
     let bad = |reason: &str| Error::BadUrl { url: url.to_owned(), reason: reason.to_owned() };
     let trimmed = url.trim().split('#').next().unwrap_or("");
@@ -37,6 +37,10 @@ pub(crate) fn parse(url: &str) -> Result<Uri, Error> {
     match parsed.scheme_str() {
         Some("http" | "https") => {}
         _ => return Err(bad("it must begin with http:// or https://")),
+    }
+    if let Some((_, host)) = authority(&parsed).rsplit_once('@') {
+        let reason = "it holds a user's name or password, and neither is ever sent".to_owned();
+        return Err(Error::BadUrl { url: host.to_owned(), reason });
     }
     if parsed.host().is_none_or(str::is_empty) {
         return Err(bad("it names no host"));
@@ -110,6 +114,14 @@ mod tests {
     fn a_url_that_cannot_be_called_is_refused_with_a_reason() {
         for url in ["", "ftp://h/s", "http://", "http:///s", "http://h/a b"] {
             assert!(matches!(of_wsdl(url), Err(Error::BadUrl { .. })), "{url:?}");
+        }
+    }
+
+    #[test]
+    fn a_users_name_and_password_are_refused_and_not_repeated() {
+        for url in ["http://me:secret@h/s", "me:secret@h", "https://secret@h/s"] {
+            let Err(error @ Error::BadUrl { .. }) = of_wsdl(url) else { panic!("{url}") };
+            assert!(!error.to_string().contains("secret"), "{error}");
         }
     }
 

@@ -315,6 +315,7 @@ impl Service {
             true => Arc::clone(&inner.expected[&described.response]),
             false => Arc::new(Expected::response(described.response.clone(), &outputs)),
         };
+        let allowed = options.timeout.or(inner.settings.timeout);
         let exchange = Exchange {
             transport: &inner.transport,
             url: &inner.address,
@@ -325,6 +326,8 @@ impl Service {
             limits: &inner.settings.limits,
             spool_dir: options.spool_dir.as_deref(),
             meter: &meter,
+            stored_whole: options.stored_whole,
+            stall: allowed,
         };
         // A server that is not ours does not know our keys: there nothing is safe twice.
         // What comes by itself can't be sent twice.
@@ -333,7 +336,6 @@ impl Service {
         let retry = if safe { inner.settings.retry } else { Retry::NEVER };
         // On the heap, where it stays: what surrounds it is moved about.
         let asking = Box::pin(retrying(retry, &meter, || exchange.run()));
-        let allowed = options.timeout.or(inner.settings.timeout);
         limited(allowed, &inner.address, asking).await
     }
 
@@ -487,12 +489,14 @@ fn arranged(
     Ok(arranged)
 }
 
-/// The outputs, those of these names as streams.
+/// The outputs, the files of these names as streams.
 fn streamed<'o>(outputs: &'o [Parameter], names: &[String]) -> Cow<'o, [Parameter]> {
     let mut outputs = Cow::Borrowed(outputs);
     if !names.is_empty() {
         let outputs = outputs.to_mut().iter_mut();
-        outputs.for_each(|output| output.streamed = names.contains(&output.name));
+        outputs.for_each(|output| {
+            output.streamed = output.is_file() && names.contains(&output.name);
+        });
     }
     outputs
 }
@@ -540,15 +544,15 @@ fn expected(description: &Description) -> HashMap<QName, Arc<Expected>> {
     description.operations.iter().map(of).collect()
 }
 
-async fn limited<T>(
+pub(crate) async fn limited<T, E: From<Error>>(
     allowed: Option<Duration>,
     url: &Uri,
-    work: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
+    work: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
     match allowed {
         None => work.await,
         Some(after) => tokio::time::timeout(after, work)
             .await
-            .unwrap_or_else(|_| Err(Error::TimedOut { url: url.to_string(), after })),
+            .unwrap_or_else(|_| Err(Error::TimedOut { url: url.to_string(), after }.into())),
     }
 }

@@ -14,7 +14,9 @@ use crate::meter::Meter;
 pub struct Settings {
     /// How long a connection may take to come about, TLS included: 10 s.
     pub connect_timeout: Duration,
-    /// How long a whole exchange may take; none, because a `call` takes as long as its program.
+    /// How long a whole exchange may take; none, because a `call` takes as long as its program. An output
+    /// that is read while it comes ([`Options::streams`]) may take as long as it likes, but no chunk of it
+    /// longer than this.
     pub timeout: Option<Duration>,
     /// The packaging of requests. By default MTOM when the server is ours and a file exceeds
     /// [`MTOM_THRESHOLD`], else plain.
@@ -24,7 +26,8 @@ pub struct Settings {
     pub arrays: Option<ArrayForm>,
     /// SOAP version: 1.1.
     pub soap: SoapVersion,
-    /// PEM file of the certificates to trust instead of the system's.
+    /// PEM file of the certificates to trust instead of the system's; for data by reference, which is anywhere,
+    /// beside them.
     pub ca_file: Option<PathBuf>,
     /// Call this address instead of the one in the description (a tunnel, say).
     pub address: Option<String>,
@@ -115,6 +118,9 @@ pub struct Options {
     ///
     /// [`Payload::Stream`]: fishplate_contract::Payload::Stream
     pub streams: Vec<String>,
+    /// An answer whose length is told is not given as streams: the server has it, and can be asked for it again
+    /// if the connection breaks.
+    pub stored_whole: bool,
     /// Directory where large outputs are put while they come, and stay until they are saved or
     /// dropped; best the one they shall be saved in. Default: the system's directory for such.
     pub spool_dir: Option<PathBuf>,

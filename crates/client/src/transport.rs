@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use fishplate_data::http::tls::TlsError;
+use fishplate_data::http::tls::{TlsError, Trust};
 use fishplate_data::http::{Client, Failure, ResponseBody, SystemAddresses};
 use fishplate_data::transfer::{TransferError, TransferSettings, root_cause};
 use http::{Request, Response, Uri, header};
@@ -26,8 +26,9 @@ pub(crate) struct Transport(Client<SegmentBody>);
 
 impl Transport {
     pub(crate) fn new(settings: &Settings) -> Self {
-        let (ca_file, interim) = (settings.ca_file.clone(), TransferSettings::default().interim);
-        Self(Client::new(Arc::new(SystemAddresses), ca_file, settings.connect_timeout, interim))
+        let trust = Trust::of(settings.ca_file.clone());
+        let interim = TransferSettings::default().interim;
+        Self(Client::new(Arc::new(SystemAddresses), trust, settings.connect_timeout, interim))
     }
 
     /// Sends a request and waits for the head of the answer.

@@ -114,6 +114,11 @@ impl Parameter {
         }
     }
 
+    /// Its value is one file, the only kind that can be given while it arrives.
+    pub fn is_file(&self) -> bool {
+        matches!(self.data_type, DataType::Raw | DataType::Xml) && !self.repeated
+    }
+
     /// The same with a line of help.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {

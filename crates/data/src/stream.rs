@@ -136,6 +136,40 @@ impl Stream for Received {
     }
 }
 
+/// A stream that is begun when it is first read. What can't be begun is a fault.
+pub fn deferred(
+    begin: impl FnOnce() -> io::Result<ByteStream> + Send + Unpin + 'static,
+) -> ByteStream {
+    enum Deferred<F> {
+        Waiting(Option<F>),
+        Begun(Chunks),
+    }
+
+    impl<F: FnOnce() -> io::Result<ByteStream> + Unpin> Stream for Deferred<F> {
+        type Item = Result<Bytes, Fault>;
+
+        fn poll_next(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Self::Item>> {
+            if let Self::Waiting(begin) = &mut *self {
+                let Some(begin) = begin.take() else { return Poll::Ready(None) };
+                let failed = |error: io::Error| Fault::new(FaultCode::Internal, error.to_string());
+                match begin().map_err(failed).and_then(|stream| stream.take()) {
+                    Ok(chunks) => *self = Self::Begun(chunks),
+                    Err(fault) => return Poll::Ready(Some(Err(fault))),
+                }
+            }
+            match &mut *self {
+                Self::Begun(chunks) => chunks.as_mut().poll_next(context),
+                Self::Waiting(_) => Poll::Ready(None),
+            }
+        }
+    }
+
+    ByteStream::new(Deferred::Waiting(Some(begin)))
+}
+
 /// A stream that keeps something for as long as it is read.
 pub fn keeping<T: Send + Unpin + 'static>(
     stream: &ByteStream,
@@ -269,6 +303,27 @@ mod tests {
         drop(writer);
         let error = Reader::of(&stream).unwrap().read(&mut [0]).unwrap_err();
         assert!(error.to_string().contains("broke off"), "{error}");
+    }
+
+    #[test]
+    fn a_deferred_stream_begins_when_it_is_read_and_a_beginning_that_fails_is_an_error() {
+        let (told, begun) = channel();
+        let stream = deferred(move || {
+            told.send(()).unwrap();
+            let (mut writer, stream) = pipe();
+            writer.push(Bytes::from_static(b"all")).unwrap();
+            writer.finish(Ok(()));
+            Ok(stream)
+        });
+        let mut reader = Reader::of(&stream).unwrap();
+        assert!(begun.try_recv().is_err());
+        assert_eq!(reader.chunk().unwrap().unwrap(), b"all"[..]);
+        assert_eq!(reader.chunk().unwrap(), None);
+        begun.recv().unwrap();
+
+        let refused = deferred(|| Err(io::Error::other("no threads")));
+        let error = Reader::of(&refused).unwrap().chunk().unwrap_err();
+        assert_eq!(error.message, "no threads");
     }
 
     #[test]

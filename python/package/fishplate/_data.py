@@ -210,14 +210,16 @@ class Stream:
 
     def __init__(self, payload: _native.Payload) -> None:
         self._chunks = payload.chunks()
+        self._read = 0
 
     def __iter__(self) -> Iterator[bytes]:
         return self
 
     def __next__(self) -> bytes:
-        chunk = self._chunks.next().wait()
+        chunk = self._chunks.get(self._read).wait()
         if chunk is None:
             raise StopIteration
+        self._read += 1
         return chunk
 
 
@@ -226,14 +228,16 @@ class AsyncStream:
 
     def __init__(self, payload: _native.Payload) -> None:
         self._chunks = payload.chunks()
+        self._read = 0
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
 
     async def __anext__(self) -> bytes:
-        chunk = await self._chunks.next()
+        chunk = await self._chunks.get(self._read)
         if chunk is None:
             raise StopAsyncIteration
+        self._read += 1
         return chunk
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Generator, Iterator
 from typing import Any, Generic, Protocol, TypeVar
+
+from .errors import ArgumentError
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -82,3 +84,28 @@ class Blocking(Generic[T]):
 
     def __await__(self) -> Generator[Any, Any, T]:
         return asyncio.to_thread(self._work).__await__()
+
+
+class Threaded(Generic[T]):
+    """An asynchronous iterable as an iterator for other threads than that of the loop, which makes its items."""
+
+    def __init__(self, items: AsyncIterable[T]) -> None:
+        self._items = items
+
+    def wait(self) -> Iterator[T]:
+        raise ArgumentError("an asynchronous iterable needs a loop: give it to an AsyncService")
+
+    def __await__(self) -> Generator[Any, Any, Iterator[T]]:
+        return self._threaded().__await__()
+
+    async def _threaded(self) -> Iterator[T]:
+        loop, items, end = asyncio.get_running_loop(), aiter(self._items), object()
+
+        def following() -> Any:
+            return asyncio.run_coroutine_threadsafe(_following(items, end), loop).result()
+
+        return iter(following, end)
+
+
+async def _following(items: AsyncIterator[Any], end: object) -> Any:
+    return await anext(items, end)

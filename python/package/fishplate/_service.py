@@ -28,7 +28,8 @@ class Settings(TypedDict, total=False):
     """How a server is reached."""
 
     timeout: float | None
-    """Seconds a whole exchange may take; none, because a call takes as long as its program."""
+    """Seconds a whole exchange may take, or each chunk of a `Stream`; none, because a call takes as long as its
+    program."""
     connect_timeout: float | None
     """Seconds a connection may take to come about: 10."""
     ca_file: str | os.PathLike[str] | None
@@ -79,12 +80,23 @@ class _Options:
 
     def streams(self, operation: _native.Operation) -> list[str]:
         """Outputs that are wanted while they are made."""
-        files = [output.name for output in operation.outputs if output.type in BINARY]
+        files = [output.name for output in operation.outputs if output.file]
         if isinstance(self.outputs, str):
             return files if self.outputs == "stream" else []
+        known = [output.name for output in operation.outputs]
         chosen = (self.outputs or {}).items()
-        asked = {spelled(word, files) for word, form in chosen if form == "stream"}
-        return [name for name in files if name in asked]
+        asked = [spelled(word, known) for word, form in chosen if form == "stream"]
+        for name in asked:
+            if name in known and name not in files:
+                raise ArgumentError(f"output {name} is not one file, and so cannot be a stream")
+        return asked
+
+    def of_job(self, native: _native.Service, operation: _native.Operation) -> list[Any]:
+        """What is asked of the server for a job."""
+        forms = [self.outputs] if isinstance(self.outputs, str) else (self.outputs or {}).values()
+        if "stream" in forms:
+            raise ArgumentError("the outputs of a job are stored: they come by value, and not as streams")
+        return self.choices(native, operation)
 
 
 def _choice(form: str) -> tuple[str, str | None]:
@@ -161,7 +173,7 @@ class BaseOperation:
             prepared,
             key=options.key or _native.new_key(),
             session=options.session,
-            outputs=options.choices(self._remote, described),
+            outputs=options.of_job(self._remote, described),
             timeout=options.timeout,
         )
         return id
@@ -180,7 +192,7 @@ class Operation(BaseOperation):
         """Starts it as a job, which is there as soon as this returns."""
         self._no(unnamed)
         id = blocking(self._spawn(arguments))
-        choices = self._options.choices(self._remote, self._described)
+        choices = self._options.of_job(self._remote, self._described)
         return Job(self._remote, self._described, id, choices)
 
 
@@ -198,7 +210,7 @@ class AsyncOperation(BaseOperation):
         """See `Operation.spawn`."""
         self._no(unnamed)
         id = await awaiting(self._spawn(arguments))
-        choices = self._options.choices(self._remote, self._described)
+        choices = self._options.of_job(self._remote, self._described)
         return AsyncJob(self._remote, self._described, id, choices)
 
 
@@ -322,7 +334,7 @@ class Service(BaseService):
           if they are small, else by reference, and all else by value.
         - `session`: the `Session` that the programs run in.
         - `key`: the same key never runs a program twice.
-        - `timeout`: seconds a whole exchange may take.
+        - `timeout`: seconds a whole exchange may take, or each chunk of a `Stream`.
         """
         return self._as(self._with(outputs, session, key, timeout))
 
@@ -360,7 +372,7 @@ class Service(BaseService):
     def job(self, id: str) -> Job:
         """A job of this service that was started before, here or elsewhere."""
         described, status = blocking(self._found(id))
-        job = Job(self._remote, described, id, self._options.choices(self._remote, described))
+        job = Job(self._remote, described, id, self._options.of_job(self._remote, described))
         job._last = status
         return job
 
@@ -424,7 +436,7 @@ class AsyncService(BaseService):
     async def job(self, id: str) -> AsyncJob:
         """See `Service.job`."""
         described, status = await awaiting(self._found(id))
-        choices = self._options.choices(self._remote, described)
+        choices = self._options.of_job(self._remote, described)
         job = AsyncJob(self._remote, described, id, choices)
         job._last = status
         return job

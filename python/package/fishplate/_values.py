@@ -6,13 +6,13 @@ import array as arrays
 import math
 import os
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from . import _native
 from ._data import DTYPES, AsyncStream, BaseData, Stream, from_buffer, handle, mapped
-from ._flow import Blocking, Flow
+from ._flow import Blocking, Flow, Threaded
 from .errors import ArgumentError
 
 BINARY = ("raw", "xml", "dir")
@@ -103,21 +103,22 @@ def _file(parameter: _native.Parameter, value: Any) -> Flow[_native.Payload]:
         return payload
     if isinstance(value, str):
         raise _wrong(parameter, value, "Path(...) for a file, bytes for its content")
-    if hasattr(value, "read") or hasattr(value, "__next__"):
-        return _native.Payload.from_iterator(_chunks(value))
+    if hasattr(value, "read"):
+        return _native.Payload.from_iterator(_reads(value))
+    if isinstance(value, AsyncIterable):
+        return _native.Payload.from_iterator((yield Threaded(value)))
     try:
         view = memoryview(value)
     except TypeError:
-        raise _wrong(parameter, value, "a Path, bytes, an iterator of bytes, a binary file, or what another service gave") from None
+        if isinstance(value, Iterable) and not isinstance(value, Mapping):
+            return _native.Payload.from_iterator(iter(value))
+        raise _wrong(parameter, value, "a Path, bytes, an iterable of bytes, a binary file, or what another service gave") from None
     if not view.c_contiguous:
         view = memoryview(view.tobytes())
     return _native.Payload.from_buffer(view.cast("B") if view.nbytes else b"")
 
 
-def _chunks(value: Any) -> Iterator[Any]:
-    if not hasattr(value, "read"):
-        chunks: Iterator[Any] = value
-        return chunks
+def _reads(value: Any) -> Iterator[Any]:
     # What is there, rather than all that was asked for.
     read = getattr(value, "read1", value.read)
     return iter(lambda: read(_CHUNK), b"")
@@ -212,7 +213,7 @@ def received(
     for name, label, raw in outputs:
         parameter = known.get(name)
         kind = parameter.type if parameter else "string"
-        if name in streams and isinstance(raw, _native.Payload):
+        if name in streams and isinstance(raw, _native.Payload) and raw.url is None:
             values[name] = (AsyncStream if awaited else Stream)(raw)
             continue
         value = yield from _output(via, kind, name if label is None else label, raw, awaited)

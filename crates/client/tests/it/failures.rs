@@ -1,9 +1,11 @@
 //! Calls that go wrong: whose fault it is, what is tried again, and what is left behind.
 
+use std::io;
 use std::time::Duration;
 
 use fishplate_client::{Error, Options, Retry, Service, Settings, new_key};
-use fishplate_contract::{Argument, Fault, FaultCode, Value};
+use fishplate_contract::{Argument, Fault, FaultCode, Payload, Value};
+use fishplate_data::stream::Reader;
 
 use crate::server::{JOB, Reaction, Seen, Server, data, echo};
 
@@ -18,6 +20,10 @@ fn quick() -> Settings {
 
 fn arguments() -> Vec<Argument> {
     vec![Argument::text("x", "1")]
+}
+
+fn large() -> Vec<Argument> {
+    vec![Argument::text("result", "1"), Argument::new("data", data(vec![7; 400_000]))]
 }
 
 fn keyed() -> Options {
@@ -81,8 +87,6 @@ async fn a_lost_connection_is_tried_again_with_the_same_key_and_only_with_one() 
 #[tokio::test]
 async fn an_answer_cut_in_the_middle_is_fetched_again_and_no_half_file_stays() {
     let dir = tempfile::tempdir().unwrap();
-    let large =
-        || vec![Argument::text("result", "1"), Argument::new("data", data(vec![7; 400_000]))];
     let server = Server::start(move |at, _| match at {
         0 => Reaction::CutAfter(250_000, large()),
         _ => Reaction::Outputs(large()),
@@ -131,6 +135,40 @@ async fn no_answer_in_time_is_an_error_that_says_the_time() {
     let options = Options { timeout: Some(Duration::from_millis(50)), ..keyed() };
     let error = service.call("call", arguments(), &options).await.unwrap_err();
     assert_eq!(error.to_string(), format!("no answer from {} within 0.05 s", server.url()));
+}
+
+#[tokio::test]
+async fn a_stored_answer_is_fetched_again_instead_of_streamed_if_that_is_wanted() {
+    let server = Server::start(|at, _| match at {
+        0 => Reaction::CutAfter(250_000, large()),
+        1 => Reaction::Outputs(large()),
+        _ => Reaction::HangAfter(250_000, large()),
+    })
+    .await;
+    let service = Service::connect_with(&server.url(), quick()).await.unwrap();
+    let streams = vec!["data".to_owned()];
+    let options = Options { streams, stored_whole: true, ..keyed() };
+    let reply = service.call("call", arguments(), &options).await.unwrap();
+    let Value::Data(payload) = &reply.outputs[1].value else { panic!("{reply:?}") };
+    assert_eq!((payload.len(), server.count()), (Some(400_000), 2));
+    // Nobody has what is made while it is sent.
+    let reply = service.call("call", arguments(), &options).await.unwrap();
+    assert!(reply.outputs[1].value.is_stream());
+}
+
+#[tokio::test]
+async fn a_stream_whose_server_says_nothing_more_ends_with_an_error_that_says_the_time() {
+    let server = Server::start(|_, _| Reaction::HangAfter(250_000, large())).await;
+    let service = Service::connect_with(&server.url(), quick()).await.unwrap();
+    let timeout = Some(Duration::from_millis(200));
+    let options = Options { streams: vec!["data".to_owned()], timeout, ..keyed() };
+    let reply = service.call("call", arguments(), &options).await.unwrap();
+    let Value::Data(Payload::Stream(stream)) = &reply.outputs[1].value else { panic!("{reply:?}") };
+    let mut reader = Reader::of(stream).unwrap();
+    let read = tokio::task::spawn_blocking(move || io::copy(&mut reader, &mut io::sink()));
+    let read = tokio::time::timeout(Duration::from_secs(20), read).await;
+    let error = read.expect("it ends").unwrap().unwrap_err().to_string();
+    assert!(error.contains("within 0.2 s"), "{error}");
 }
 
 #[tokio::test]

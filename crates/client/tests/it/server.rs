@@ -59,6 +59,8 @@ pub(crate) enum Reaction {
     Cut,
     /// Sends that many bytes of the answer with these outputs, then closes the connection.
     CutAfter(usize, Vec<Argument>),
+    /// The same of an answer whose length it doesn't tell, and says nothing any more.
+    HangAfter(usize, Vec<Argument>),
     /// Never answers.
     Hang,
     /// Status, content type, body.
@@ -229,7 +231,8 @@ async fn reacted(
     };
     let (status, (content_type, body), cut) = match reaction {
         Reaction::Outputs(outputs) => (200, reply(&outputs), None),
-        Reaction::CutAfter(bytes, outputs) => (200, reply(&outputs), Some(bytes)),
+        Reaction::CutAfter(bytes, outputs) => (200, reply(&outputs), Some((bytes, Stop::Cut))),
+        Reaction::HangAfter(bytes, outputs) => (200, reply(&outputs), Some((bytes, Stop::Hang))),
         Reaction::Fault(fault) => {
             let envelope = write_fault(form, Some(NAMESPACE), &fault);
             (FAULT_STATUS, packed(&envelope, form), None)
@@ -241,8 +244,8 @@ async fn reacted(
         }
     };
     let length = body.len();
-    let body =
-        TestBody { left: body.slice(..cut.unwrap_or(length)), length, is_cut: cut.is_some() };
+    let (bytes, stop) = cut.unzip();
+    let body = TestBody { left: body.slice(..bytes.unwrap_or(length)), length, stop };
     let response = http::Response::builder().status(status);
     Ok(response.header("content-type", content_type).body(body).unwrap())
 }
@@ -280,14 +283,21 @@ fn page(
         _ => {}
     }
     let body = Bytes::from(body);
-    response.body(TestBody { length: body.len(), left: body, is_cut: false }).unwrap()
+    response.body(TestBody { length: body.len(), left: body, stop: None }).unwrap()
 }
 
-/// A body that may end before its length.
+/// A body that may stop before its length.
 pub(crate) struct TestBody {
     left: Bytes,
     length: usize,
-    is_cut: bool,
+    stop: Option<Stop>,
+}
+
+/// How it stops.
+#[derive(Clone, Copy, PartialEq)]
+enum Stop {
+    Cut,
+    Hang,
 }
 
 impl http_body::Body for TestBody {
@@ -304,9 +314,11 @@ impl http_body::Body for TestBody {
             self.length -= next;
             return Poll::Ready(Some(Ok(Frame::data(chunk))));
         }
-        if self.is_cut {
+        if self.stop == Some(Stop::Hang) {
+            return Poll::Pending;
+        }
+        if self.stop.take().is_some() {
             // What was given is flushed before the error is seen.
-            self.is_cut = false;
             let waker = context.waker().clone();
             tokio::spawn(async move {
                 tokio::task::yield_now().await;
@@ -321,7 +333,10 @@ impl http_body::Body for TestBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.length as u64)
+        match self.stop {
+            Some(Stop::Hang) => SizeHint::default(),
+            _ => SizeHint::with_exact(self.length as u64),
+        }
     }
 }
 

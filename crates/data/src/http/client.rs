@@ -1,7 +1,6 @@
 //! One request, and its answer.
 
 use std::io;
-use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
@@ -18,7 +17,7 @@ use tokio_rustls::TlsConnector;
 use super::connection::{Connection, RequestBody};
 use super::dial::dial;
 use super::idle::Idle;
-use super::tls::{self, TlsError};
+use super::tls::{self, TlsError, Trust};
 use crate::transfer::{Addresses, TransferError};
 
 const AGENT: HeaderValue =
@@ -28,7 +27,7 @@ const AGENT: HeaderValue =
 /// else.
 pub struct Client<B: RequestBody> {
     addresses: Arc<dyn Addresses>,
-    ca_file: Option<PathBuf>,
+    trust: Trust,
     connect_time: Duration,
     interim: u32,
     idle: Idle<B>,
@@ -58,16 +57,16 @@ pub enum Failure {
 }
 
 impl<B: RequestBody> Client<B> {
-    /// A client that trusts the authorities of `ca_file`, or else the system's. A connection may take
+    /// A client that trusts these authorities. A connection may take
     /// `connect_time`, name and TLS included; before an answer at most `interim` others (1xx) may come.
     pub fn new(
         addresses: Arc<dyn Addresses>,
-        ca_file: Option<PathBuf>,
+        trust: Trust,
         connect_time: Duration,
         interim: u32,
     ) -> Self {
         let (idle, tls) = (Idle::default(), OnceLock::new());
-        Self { addresses, ca_file, connect_time, interim, idle, tls }
+        Self { addresses, trust, connect_time, interim, idle, tls }
     }
 
     /// Sends a request to an absolute `http:` or `https:` address and waits for the head of the answer,
@@ -134,7 +133,7 @@ impl<B: RequestBody> Client<B> {
         if let Some(tls) = self.tls.get() {
             return Ok(tls);
         }
-        let mut config = tls::config(self.ca_file.as_deref())?;
+        let mut config = tls::config(&self.trust)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(self.tls.get_or_init(|| TlsConnector::from(Arc::new(config))))
     }
@@ -151,7 +150,9 @@ fn prepare<B>(request: &mut Request<B>) -> Uri {
     let path = request.uri().path_and_query().cloned();
     let path = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
     let uri = std::mem::replace(request.uri_mut(), path);
-    let host = uri.authority().map(Authority::as_str).unwrap_or_default();
+    let authority = uri.authority().map(Authority::as_str).unwrap_or_default();
+    // A user's name and password are nobody's business.
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
     if let Ok(host) = HeaderValue::from_str(host) {
         request.headers_mut().insert(HOST, host);
     }
@@ -213,5 +214,23 @@ impl<B: RequestBody> Body for ResponseBody<B> {
 impl<B: RequestBody> std::fmt::Debug for ResponseBody<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ResponseBody").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_host_is_host_and_port_alone() {
+        for (url, expected) in [
+            ("http://me:secret@h.example:81/x", "h.example:81"),
+            ("http://me@[::1]/x", "[::1]"),
+            ("https://h.example/x", "h.example"),
+        ] {
+            let mut request = Request::get(url).body(()).unwrap();
+            prepare(&mut request);
+            assert_eq!(request.headers()[HOST], expected);
+        }
     }
 }

@@ -26,7 +26,8 @@ use super::{
     Addresses, Body, Delivery, Moving, Opened, TransferError, TransferSettings, Transport, Version,
     Want,
 };
-use crate::http::{SystemAddresses, tls};
+use crate::http::SystemAddresses;
+use crate::http::tls::{self, Trust};
 use crate::settings::{Hidden, Secret, SettingsError, host_key};
 
 const PORT: u16 = 21;
@@ -241,7 +242,7 @@ impl Account {
         if settings.ca_file.is_some() && !settings.tls {
             return Err(SettingsError::unusable(key, "ca_file is of no use without tls = true"));
         }
-        let tls = settings.tls.then(|| tls::config(settings.ca_file.as_deref()));
+        let tls = settings.tls.then(|| tls::config(&Trust::of(settings.ca_file.clone())));
         let (read, write) = (settings.read, settings.write);
         let tls = tls.transpose().map_err(|error| SettingsError::unusable(key, error))?;
         Ok(Self { login, tls: tls.map(Arc::new), read, write })

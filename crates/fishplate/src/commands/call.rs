@@ -144,6 +144,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             session: args.sending.session,
             outputs: choices(&wanted, args.sending.session.is_some()),
             streams: streams(&wanted, outputs),
+            stored_whole: true,
             spool_dir: spool_dir(&wanted, outputs),
             meter: Some(Arc::clone(&meter)),
             timeout: None,

@@ -55,6 +55,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             session: args.session,
             outputs: choices_again(&wanted),
             streams: streams(&wanted, outputs),
+            stored_whole: true,
             spool_dir: spool_dir(&wanted, outputs),
             meter: Some(Arc::clone(&meter)),
             ..Options::default()

@@ -11,6 +11,7 @@ use url::Url;
 
 use super::body::Sending;
 use super::peer;
+use crate::http::tls::Trust;
 use crate::http::{Client, Failure};
 use crate::transfer::{Addresses, TransferError, TransferSettings};
 
@@ -58,8 +59,8 @@ pub(super) struct Question<'q> {
 impl Asking {
     pub(super) fn new(settings: &TransferSettings, addresses: Arc<dyn Addresses>) -> Self {
         let (settings, known) = (settings.clone(), Arc::clone(&addresses));
-        let client =
-            Client::new(known, settings.ca_file.clone(), settings.connect, settings.interim);
+        let trust = Trust::with(settings.ca_file.clone());
+        let client = Client::new(known, trust, settings.connect, settings.interim);
         Self { settings, addresses, client, silent: Mutex::default() }
     }
 

@@ -19,6 +19,7 @@ use super::super::source::Upload;
 use super::super::{TransferError, TransferSettings, Want};
 use super::text;
 use crate::Progress;
+use crate::http::tls::Trust;
 use crate::http::{Client, ResponseBody, SystemAddresses};
 use crate::settings::SettingsError;
 
@@ -68,9 +69,8 @@ impl Requests {
         ca_file: Option<&Path>,
         bounds: &TransferSettings,
     ) -> Result<Self, SettingsError> {
-        let ca_file = ca_file.map(Path::to_owned);
-        let client =
-            Client::new(Arc::new(SystemAddresses), ca_file, bounds.connect, bounds.interim);
+        let trust = Trust::of(ca_file.map(Path::to_owned));
+        let client = Client::new(Arc::new(SystemAddresses), trust, bounds.connect, bounds.interim);
         if bucket.base_url().scheme() == "https" {
             let key = format!("transfer.s3.{name}");
             client.check_tls().map_err(|error| SettingsError::unusable(key, error))?;
