@@ -53,7 +53,7 @@ pub enum Fate {
     },
     /// It is in this file.
     Saved {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// Its length in bytes.
         size: u64,
@@ -62,7 +62,7 @@ pub enum Fate {
     Referred(DataRef),
     /// Bytes that nobody asked for.
     NotAsked {
-        /// How many.
+        /// Their number, if it is known.
         size: Option<u64>,
     },
 }

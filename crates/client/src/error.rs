@@ -64,7 +64,7 @@ pub enum Error {
     NotWsdl {
         /// Where it stands.
         url: String,
-        /// Why not.
+        /// What its reader met.
         source: WsdlError,
     },
     /// There is a server of ours, but no such service.
@@ -90,7 +90,7 @@ pub enum Error {
     Certificates {
         /// A file, or the system.
         origin: String,
-        /// Why not.
+        /// What is wrong with them.
         reason: String,
     },
     /// The service has no such operation.
@@ -140,9 +140,9 @@ pub enum Error {
     File {
         /// `read`, `write`...
         doing: &'static str,
-        /// Which.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// Why not.
+        /// What the system said.
         source: io::Error,
     },
     /// A stream ended before its end: an input of ours, or an output after the call had been answered.
@@ -176,7 +176,7 @@ pub enum Error {
     CannotOffer {
         /// Where we wanted to listen.
         address: String,
-        /// Why not.
+        /// What is in the way.
         reason: String,
     },
     /// What was said of accounts and stores cannot be used.

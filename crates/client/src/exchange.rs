@@ -12,13 +12,12 @@ use fishplate_wire::{
 use http::{Request, Response, Uri, header};
 use http_body::Body as _;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 
 use crate::body::SegmentBody;
 use crate::error::Error;
 use crate::meter::Meter;
 use crate::spool::Spool;
-use crate::transport::{Transport, no_soap};
+use crate::transport::{Received, Transport, no_soap};
 
 /// All that one try needs; nothing is used up by it.
 pub(crate) struct Exchange<'a> {
@@ -55,7 +54,7 @@ impl Exchange<'_> {
         self.receive(answer).await
     }
 
-    async fn receive(&self, answer: Response<Incoming>) -> Result<Reply, Error> {
+    async fn receive(&self, answer: Response<Received>) -> Result<Reply, Error> {
         let status = answer.status();
         let content_type = answer.headers().get(header::CONTENT_TYPE);
         let content_type = content_type
@@ -81,7 +80,7 @@ impl Exchange<'_> {
         bound(parcel, self.outputs, self.url)
     }
 
-    async fn unpack(&self, content_type: &str, body: Incoming) -> Result<Parcel, Unpacking> {
+    async fn unpack(&self, content_type: &str, body: Received) -> Result<Parcel, Unpacking> {
         let head = Head { content_type, ..Head::default() };
         let expected = Box::new(Arc::clone(self.expected));
         let unpacker = Unpacker::new(&head, expected, self.limits)?.streaming();
@@ -115,7 +114,7 @@ impl Exchange<'_> {
 
 /// An answer as it is read.
 struct Arriving {
-    body: Incoming,
+    body: Received,
     unpacker: Unpacker,
     spool: Spool,
     url: Uri,

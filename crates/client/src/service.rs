@@ -66,7 +66,7 @@ impl Service {
     /// The same with settings of one's own.
     ///
     /// # Errors
-    /// The same.
+    /// Those of [`Self::connect`].
     pub async fn connect_with(url: &str, settings: Settings) -> Result<Self, Error> {
         let url = location::of_wsdl(url)?;
         let transport = Transport::new(&settings);

@@ -83,7 +83,7 @@ impl Default for Retry {
 const UNREACHED_ATTEMPTS: u32 = 3;
 
 impl Retry {
-    /// Never.
+    /// One attempt, whatever comes of it.
     pub const NEVER: Self =
         Self { attempts: 1, first_wait: Duration::ZERO, longest_wait: Duration::ZERO };
 

@@ -21,7 +21,7 @@ impl Timestamp {
 
 /// Tells the time.
 pub trait Clock: Send + Sync {
-    /// Now.
+    /// The time at this moment.
     fn now(&self) -> Timestamp;
 }
 

@@ -22,7 +22,7 @@ pub enum Sharing {
 /// What was brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Brought {
-    /// Files.
+    /// Files, directories not counted.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,

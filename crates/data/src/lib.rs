@@ -8,6 +8,7 @@
 //! - [`backup`]: bringing all of it elsewhere
 //! - [`stream`]: data that is still being made
 //! - [`session`]: directories of files that jobs share
+//! - [`http`](mod@http): the one HTTP client
 //! - [`progress`]: how far a transfer is
 //! - [`sqlite`]: databases that processes share
 //! - [`settings`]: what the operator says of them
@@ -17,6 +18,7 @@
 
 pub mod backup;
 pub mod grant;
+pub mod http;
 pub mod lease;
 pub mod place;
 pub mod policy;
@@ -25,6 +27,9 @@ pub mod progress;
 pub mod resolve;
 pub mod session;
 pub mod settings;
+#[cfg(test)]
+#[path = "../../../tests/skipped.rs"]
+mod skipped;
 pub mod sqlite;
 pub mod stream;
 pub mod transfer;

@@ -41,7 +41,7 @@ pub enum SettingsError {
         what: String,
         /// Where it should be.
         path: PathBuf,
-        /// Why not.
+        /// What the system said.
         source: std::io::Error,
     },
     /// The file is no TOML, or has a key that does not exist, or a value that does not fit.

@@ -11,7 +11,7 @@ use nix::sys::statvfs::{Statvfs, fstatvfs, statvfs};
 /// What is left for us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Free {
-    /// Bytes.
+    /// Bytes that may be written.
     pub bytes: u64,
     /// Files, and how many bytes there are for each; `None` where files are not bounded.
     files: Option<(u64, u64)>,

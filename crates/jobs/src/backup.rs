@@ -38,9 +38,9 @@ pub enum BackupError {
     /// The disk.
     #[error("can't bring the files of a job to {}", path.display())]
     Io {
-        /// Where.
+        /// The file that could not be written.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
 }
@@ -223,10 +223,8 @@ mod tests {
         let store = SqliteStore::open(&data.path().join("jobs.sqlite")).unwrap();
         let request = ClaimRequest {
             holder: "h".to_owned(),
-            now: Timestamp(1),
             lease: Duration::from_secs(10),
             max_running: 9,
-            dead: Vec::new(),
             take_over: false,
             resting: Vec::new(),
         };

@@ -13,10 +13,11 @@
 //! - [`fetcher`]: data by reference, as the engine needs it done
 //! - [`function`]: functions of this process as services
 //! - [`store`]: where records live; leases and fences
+//! - [`process`]: processes of this machine, by names that tell whether they live
 //! - [`workspace`]: a job's directory, before, during and after its run
 //! - [`backup`]: jobs in another place
 //! - [`lost`]: directories whose record was lost
-//! - [`engine`]: claims, starts, observes, concludes; the verbs on jobs
+//! - [`engine`]: fetches, claims, starts, observes, sends, concludes; the verbs on jobs
 
 pub mod answer;
 mod arguments;
@@ -29,7 +30,11 @@ pub mod fetcher;
 pub mod function;
 pub mod lost;
 pub mod plan;
+pub mod process;
 pub mod program;
+#[cfg(test)]
+#[path = "../../../tests/skipped.rs"]
+mod skipped;
 pub mod store;
 pub mod template;
 pub mod workspace;

@@ -64,7 +64,7 @@ pub enum LostError {
         what: &'static str,
         /// With what.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
 }

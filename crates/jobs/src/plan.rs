@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use fishplate_contract::{DataRef, Digest};
 use fishplate_formats::array_file::Format;
@@ -76,7 +77,7 @@ pub enum InputContent {
     InPlace,
     /// Somewhere else: to be fetched before the job is queued.
     Fetch(Fetch),
-    /// Fetched.
+    /// Fetched: in a file of the job's directory.
     Fetched(Fetched),
 }
 
@@ -266,6 +267,27 @@ impl Default for JobLimits {
     }
 }
 
+/// What a job asks of whoever places it on a machine: what it may use, so far as that is bounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Processors; `None`: as many as there are.
+    pub cores: Option<u32>,
+    /// Bytes of memory; `None`: not known.
+    pub memory: Option<u64>,
+    /// Time from start to end; `None`: not known.
+    pub wall_time: Option<Duration>,
+}
+
+impl Plan {
+    /// What it needs to run: a batch system reserves that much, and more would not be used.
+    pub fn needs(&self) -> Needs {
+        let JobLimits { cores, memory, wall_time, .. } = self.limits;
+        // A time that no duration holds is no bound.
+        let wall_time = wall_time.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        Needs { cores, memory, wall_time }
+    }
+}
+
 /// Bytes in JSON.
 pub(crate) mod base64_bytes {
     use serde::{Deserialize, Deserializer, Serializer};
@@ -277,5 +299,23 @@ pub(crate) mod base64_bytes {
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(from)?;
         base64_simd::STANDARD.decode_to_vec(text).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_needs_what_its_limits_allow() {
+        let mut plan = crate::executor::conformance::plan("/bin/true", &[]);
+        assert_eq!(plan.needs(), Needs { cores: None, memory: None, wall_time: None });
+        plan.limits.cores = Some(2);
+        plan.limits.memory = Some(1 << 30);
+        plan.limits.wall_time = Some(1.5);
+        let wall_time = Some(Duration::from_millis(1500));
+        assert_eq!(plan.needs(), Needs { cores: Some(2), memory: Some(1 << 30), wall_time });
+        plan.limits.wall_time = Some(f64::INFINITY);
+        assert_eq!(plan.needs().wall_time, None);
     }
 }

@@ -15,13 +15,14 @@ use fishplate_data::transfer::{Addresses, Files, Http, Transports};
 use fishplate_data::{Policy, PolicySettings, Pool, PoolError, Resolver, Sessions};
 use fishplate_jobs::descriptor::Description;
 use fishplate_jobs::engine::Engine;
+use fishplate_jobs::executor::Executor;
 use fishplate_jobs::executor::local::{CgroupUse, LocalExecutor, LocalSettings};
 use fishplate_jobs::function::Functions;
 use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_jobs::program::Program;
 use fishplate_jobs::program::environment::{self, EnvironmentError, Inheritance};
-use fishplate_jobs::store::StoreError;
 use fishplate_jobs::store::sqlite::SqliteStore;
+use fishplate_jobs::store::{Store, StoreError};
 
 use crate::data::Data;
 use crate::dispatch::provider::Provider;
@@ -41,9 +42,9 @@ pub enum AssemblyError {
     /// The data directory cannot be used.
     #[error("cannot use the data directory {}", path.display())]
     Data {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// The data directory belongs to somebody else.
@@ -52,7 +53,7 @@ pub enum AssemblyError {
         path.display()
     )]
     Owner {
-        /// Which.
+        /// Path of the directory.
         path: PathBuf,
         /// Whose it is.
         owner: u32,
@@ -62,7 +63,7 @@ pub enum AssemblyError {
     Store {
         /// Its file.
         path: PathBuf,
-        /// Why.
+        /// What the store said.
         source: StoreError,
     },
     /// The pool cannot be opened.
@@ -70,7 +71,7 @@ pub enum AssemblyError {
     Pool {
         /// Its directory.
         path: PathBuf,
-        /// Why.
+        /// What the pool said.
         source: PoolError,
     },
     /// The settings of transfers are not usable.
@@ -91,9 +92,9 @@ pub enum AssemblyError {
     /// A service cannot be loaded.
     #[error("cannot load service {name}")]
     Service {
-        /// Which.
+        /// Name of the service.
         name: String,
-        /// Why.
+        /// What is wrong with its environment.
         source: EnvironmentError,
     },
 }
@@ -163,35 +164,51 @@ pub enum Check {
     Some,
 }
 
-/// The engine of a data directory.
+/// Where an engine keeps its records, and what runs its programs.
+pub struct Backends {
+    /// The records of jobs.
+    pub store: Arc<dyn Store>,
+    /// Where plans run.
+    pub executor: Arc<dyn Executor>,
+}
+
+impl Backends {
+    /// Those of one machine: SQLite in the data directory, and supervisors beside the server.
+    ///
+    /// # Errors
+    /// If the directory cannot be made, is somebody else's, or its store cannot be opened or is
+    /// damaged.
+    pub fn local(limits: &Limits, cgroup: CgroupUse, check: Check) -> Result<Self, AssemblyError> {
+        let data = &limits.jobs.data;
+        own_directory(data)?;
+        let path = data.join("jobs.sqlite");
+        let unusable = |source| AssemblyError::Store { path: path.clone(), source };
+        let store = SqliteStore::open(&path).map_err(unusable)?;
+        if check == Check::All {
+            store.check().map_err(unusable)?;
+        }
+        let settings = LocalSettings { cgroup, ..LocalSettings::new(data) };
+        let executor = LocalExecutor::new(settings)
+            .map_err(|source| AssemblyError::Data { path: data.clone(), source })?;
+        Ok(Self { store: Arc::new(store), executor: Arc::new(executor) })
+    }
+}
+
+/// The engine of a data directory, on these.
 ///
 /// # Errors
-/// If the directory cannot be made, is somebody else's, or its store cannot be opened or is damaged.
+/// If the directory cannot be made, or is somebody else's.
 pub fn engine(
     limits: &Limits,
-    cgroup: CgroupUse,
+    backends: Backends,
     references: &Arc<Data>,
-    check: Check,
 ) -> Result<Engine, AssemblyError> {
     let data = &limits.jobs.data;
-    let failed = |source| AssemblyError::Data { path: data.clone(), source };
     own_directory(data)?;
-    let path = data.join("jobs.sqlite");
-    let unusable = |source| AssemblyError::Store { path: path.clone(), source };
-    let store = SqliteStore::open(&path).map_err(unusable)?;
-    if check == Check::All {
-        store.check().map_err(unusable)?;
-    }
-    let executor =
-        LocalExecutor::new(LocalSettings { cgroup, ..LocalSettings::new(data) }).map_err(failed)?;
-    let engine = Engine::new(
-        limits.jobs.clone(),
-        Arc::new(store),
-        Arc::new(executor),
-        Arc::new(SystemClock),
-    );
-    let mover = Mover::new(Arc::clone(references));
-    Ok(engine.map_err(failed)?.fetched_by(Arc::new(mover)))
+    let Backends { store, executor } = backends;
+    let engine = Engine::new(limits.jobs.clone(), store, executor, Arc::new(SystemClock))
+        .map_err(|source| AssemblyError::Data { path: data.clone(), source })?;
+    Ok(engine.fetched_by(Arc::new(Mover::new(Arc::clone(references)))))
 }
 
 /// A host of these services, at their names below the public URL or, for a script's only one, at

@@ -104,7 +104,7 @@ pub enum BackupError {
         what: &'static str,
         /// With what.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
 }

@@ -1,7 +1,7 @@
 //! Data by reference as this server has it: its pool, its uploads, its sessions, and the resolver
 //! that fetches from others.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -97,9 +97,10 @@ impl Data {
     /// Removes what nobody may have any more, now and then, and keeps the sessions of jobs that run,
     /// until it is dropped.
     pub async fn keep_house(self: Arc<Self>, engine: Engine) {
-        let (data, before) = (Arc::clone(&self), engine.clone());
-        if let Err(error) = spawn_blocking(move || data.find_working(&before)).await {
-            tracing::error!(%error, "what runs in sessions was not looked for");
+        match engine.in_sessions().await {
+            // Jobs that were accepted before this process was there.
+            Ok(found) => lock(&self.working).extend(found),
+            Err(fault) => tracing::error!(%fault, "what runs in sessions can't be told"),
         }
         let (mut swept, mut swept_spool): (Option<Instant>, Option<Instant>) = (None, None);
         loop {
@@ -116,9 +117,10 @@ impl Data {
                 }
             }
             if due || !lock(&self.working).is_empty() {
-                let (data, engine) = (Arc::clone(&self), engine.clone());
+                let used = self.used_sessions(&engine).await;
+                let data = Arc::clone(&self);
                 let work = move || {
-                    data.use_sessions(&engine);
+                    data.touch(&used);
                     if due {
                         data.sweep();
                     }
@@ -136,30 +138,30 @@ impl Data {
         lock(&self.working).push(job);
     }
 
-    /// Notes the jobs that were accepted before this process was there.
-    fn find_working(&self, engine: &Engine) {
-        match engine.in_sessions() {
-            Ok(found) => lock(&self.working).extend(found),
-            Err(fault) => tracing::error!(%fault, "what runs in sessions can't be told"),
+    /// Of each session in which jobs run, one that has not ended. (The others are looked at when it has.)
+    async fn used_sessions(&self, engine: &Engine) -> Vec<InSession> {
+        let working = std::mem::take(&mut *lock(&self.working));
+        let (mut used, mut others) = (Vec::<InSession>::new(), Vec::new());
+        for it in working {
+            if used.iter().any(|known| known.session == it.session) {
+                others.push(it);
+            } else if engine.running(&it.owner, &it.service, it.job).await.unwrap_or(false) {
+                used.push(it);
+            }
         }
+        let mut working = lock(&self.working);
+        working.extend(others);
+        working.extend(used.iter().cloned());
+        used
     }
 
     /// Has the sessions in which jobs run begin to idle anew.
-    fn use_sessions(&self, engine: &Engine) {
+    fn touch(&self, used: &[InSession]) {
         let Some(sessions) = &self.sessions else { return };
-        let mut working = std::mem::take(&mut *lock(&self.working));
-        let mut used = HashSet::new();
-        // One job that has not ended is enough: the others are looked at when it has.
-        working.retain(|it| {
-            let runs = used.contains(&it.session)
-                || engine.running(&it.owner, &it.service, it.job).unwrap_or(false);
-            if runs && used.insert(it.session) {
-                // A session that was closed under its job is no concern of ours.
-                let _ = sessions.touch(&it.owner, &it.session);
-            }
-            runs
-        });
-        lock(&self.working).append(&mut working);
+        for it in used {
+            // A session that was closed under its job is no concern of ours.
+            let _ = sessions.touch(&it.owner, &it.session);
+        }
     }
 
     fn sweep(&self) {

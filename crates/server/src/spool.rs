@@ -13,6 +13,7 @@ use fishplate_contract::{Argument, ByteStream, Fault, FaultCode, Held, Payload};
 use fishplate_data::stream::Reader;
 use fishplate_formats::disk::{self, Free};
 use fishplate_jobs::function::context::Scratch;
+use fishplate_jobs::process;
 use fishplate_wire::SpoolSink;
 use tokio::task::JoinHandle;
 
@@ -41,7 +42,7 @@ impl SpoolDirectory {
         let spool = data.join("spool");
         fs::create_dir_all(&spool)?;
         Self::sweep(data)?;
-        let holder = fishplate_jobs::engine::holder::this_process().replace('/', "_");
+        let holder = process::this_process().replace('/', "_");
         let path = spool.join(holder);
         fs::create_dir(&path)?;
         Ok(Arc::new(Self { path, reserve, next: AtomicU64::new(0) }))
@@ -58,7 +59,7 @@ impl SpoolDirectory {
         };
         for entry in spool.flatten() {
             let holder = entry.file_name().to_string_lossy().replace('_', "/");
-            if fishplate_jobs::engine::holder::is_dead(&holder) {
+            if process::is_dead(&holder) {
                 let _ = fs::remove_dir_all(entry.path());
             }
         }

@@ -16,7 +16,7 @@ use fishplate_contract::{Fault, FaultCode, Payload};
 use fishplate_jobs::engine::Until;
 use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_jobs::function::{Context, Entry, Functions, Matrix, PayloadReader};
-use fishplate_server::assembly::{self, Check};
+use fishplate_server::assembly::{self, Backends, Check};
 use fishplate_server::host::Place;
 use fishplate_server::settings::Limits;
 use fishplate_server::{http, worker};
@@ -96,7 +96,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let data = std::path::absolute(data)?;
         let limits = Limits::new(data, format!("http://{}", listening.address()));
         let data = assembly::data(&limits)?;
-        let engine = assembly::engine(&limits, CgroupUse::Auto, &data, Check::All)?;
+        let backends = Backends::local(&limits, CgroupUse::Auto, Check::All)?;
+        let engine = assembly::engine(&limits, backends, &data)?;
         let services = vec![statistics()];
         let host =
             assembly::host(limits, Place::Below, engine.clone(), data, Vec::new(), services)?;

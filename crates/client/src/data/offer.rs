@@ -127,7 +127,7 @@ impl Offer {
     /// The same for a file in a directory that goes with the offer.
     ///
     /// # Errors
-    /// The same.
+    /// As [`Self::add`].
     pub async fn add_temporary(
         &self,
         path: &Path,

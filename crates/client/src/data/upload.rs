@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::body::SegmentBody;
 use crate::error::Error;
 use crate::location;
-use crate::transport::{Transport, no_soap};
+use crate::transport::{Received, Transport, no_soap};
 
 pub(crate) const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
 pub(crate) const UPLOAD_LENGTH: HeaderName = HeaderName::from_static("upload-length");
@@ -169,7 +169,7 @@ async fn head_of(
     method: Method,
     url: &Uri,
     headers: HeaderMap,
-) -> Result<(Parts, hyper::body::Incoming), Error> {
+) -> Result<(Parts, Received), Error> {
     let mut request = Request::new(SegmentBody::empty());
     *request.method_mut() = method;
     *request.uri_mut() = url.clone();
@@ -178,7 +178,7 @@ async fn head_of(
 }
 
 /// Why a request was refused: a fault, if the server is ours.
-async fn refused(url: &Uri, answer: http::Response<hyper::body::Incoming>) -> Error {
+async fn refused(url: &Uri, answer: http::Response<Received>) -> Error {
     // Those about the upload itself are ours to mend.
     let mended = matches!(answer.status().as_u16(), 404 | 409 | 410);
     let content_type = answer.headers().get(header::CONTENT_TYPE);

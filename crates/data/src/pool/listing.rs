@@ -13,7 +13,7 @@ use crate::grant::{Listed, principal};
 pub struct Object {
     /// Its digest; `None` while it is being computed.
     pub digest: Option<Digest>,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
     /// Who holds it and is charged for it.
     pub owners: Vec<Principal>,
@@ -34,7 +34,7 @@ pub struct Object {
 pub struct Duplicates {
     /// How many they are.
     pub count: u64,
-    /// Bytes.
+    /// Bytes of all together.
     pub bytes: u64,
 }
 

@@ -50,7 +50,7 @@ pub(super) fn key(reference: &DataRef, url: &Url) -> String {
 enum Failure {
     /// Perhaps worth another attempt.
     Transfer(TransferError),
-    /// Not so.
+    /// Another attempt would fail the same way.
     Fault(Fault),
 }
 

@@ -67,9 +67,9 @@ pub enum SessionError {
     Io {
         /// What was being done.
         what: &'static str,
-        /// To what.
+        /// The file or directory with which.
         path: PathBuf,
-        /// Why not.
+        /// What the system said.
         source: io::Error,
     },
 }

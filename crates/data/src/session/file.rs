@@ -22,7 +22,7 @@ const TRIES: usize = 100;
 pub struct SessionFile {
     /// Its name.
     pub name: String,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
     /// When it was put there.
     pub put: Timestamp,

@@ -82,7 +82,7 @@ pub(crate) enum Told {
     Before,
     /// After the body.
     After,
-    /// Never.
+    /// Not at all.
     Never,
 }
 

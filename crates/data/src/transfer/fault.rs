@@ -1,8 +1,11 @@
 //! What the caller is told of a transfer that failed: the one place where it is decided.
 
+use std::io;
+
 use fishplate_contract::{Fault, FaultCode};
 
 use super::TransferError;
+use crate::http::Failure;
 
 impl TransferError {
     /// The code of its fault.
@@ -19,6 +22,64 @@ impl TransferError {
             Self::Local { .. } => FaultCode::Internal,
         }
     }
+
+    /// What it is to a transfer that a request got no answer.
+    pub(super) fn unanswered(peer: String, failure: Failure) -> Self {
+        let failed = |error: io::Error| {
+            let reason = root_cause(&error);
+            match error.kind() {
+                io::ErrorKind::ConnectionRefused => {
+                    Self::Unreachable { peer: peer.clone(), reason }
+                }
+                // Its certificate will not be another one the next time.
+                io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {
+                    Self::Strange { peer: peer.clone(), reason }
+                }
+                _ => Self::Broken { peer: peer.clone(), reason },
+            }
+        };
+        match failure {
+            Failure::Address(error) => error,
+            Failure::Connect(error) => failed(error),
+            Failure::Late(allowed) => {
+                let allowed = allowed.as_secs_f64();
+                let reason = format!("no connection within {allowed} s (transfer_connect)");
+                Self::Broken { peer, reason }
+            }
+            Failure::Tls(error) => {
+                Self::Strange { peer, reason: format!("TLS can't be spoken: {error}") }
+            }
+            Failure::Broken { error, .. } => Self::broken(&peer, &error),
+        }
+    }
+
+    /// What a connection's or a body's failure is to a transfer: what is no HTTP will be none the next
+    /// time either.
+    pub(super) fn broken(peer: &str, error: &(dyn std::error::Error + 'static)) -> Self {
+        let (peer, reason) = (peer.to_owned(), root_cause(error));
+        if is_malformed(error) {
+            Self::Strange { peer, reason }
+        } else {
+            Self::Broken { peer, reason }
+        }
+    }
+}
+
+/// The other end spoke, and not as HTTP does.
+fn is_malformed(error: &(dyn std::error::Error + 'static)) -> bool {
+    let Some(error) = error.downcast_ref::<hyper::Error>() else { return false };
+    if error.is_parse() {
+        return true;
+    }
+    // How hyper tells of chunks that are none; TLS that was garbled on its way is another matter.
+    let cause = std::error::Error::source(error).and_then(|e| e.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| match cause.kind() {
+        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+            let tls = cause.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+            tls.is_none()
+        }
+        _ => false,
+    })
 }
 
 /// The innermost cause of an error: what the system said, without what libraries wrapped around it.

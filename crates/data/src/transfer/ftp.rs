@@ -22,11 +22,11 @@ use url::{Host, Url};
 
 use self::session::{Session, asked, broken};
 use super::source::{CHUNK, Source, file_name};
-use super::trust::{Named, client_config};
 use super::{
     Addresses, Body, Delivery, Moving, Opened, TransferError, TransferSettings, Transport, Version,
     Want,
 };
+use crate::http::{SystemAddresses, tls};
 use crate::settings::{Hidden, Secret, SettingsError, host_key};
 
 const PORT: u16 = 21;
@@ -137,7 +137,7 @@ impl Ftp {
 
     async fn connect(&self, place: &Place<'_>) -> Result<Session, TransferError> {
         let addresses = match place.account {
-            Some(_) => Named.resolve(&place.host, place.port).await?,
+            Some(_) => SystemAddresses.resolve(&place.host, place.port).await?,
             None => self.addresses.resolve(&place.host, place.port).await?,
         };
         let tls = place.account.and_then(|account| account.tls.clone());
@@ -241,9 +241,10 @@ impl Account {
         if settings.ca_file.is_some() && !settings.tls {
             return Err(SettingsError::unusable(key, "ca_file is of no use without tls = true"));
         }
-        let tls = settings.tls.then(|| client_config(key, settings.ca_file.as_deref()));
+        let tls = settings.tls.then(|| tls::config(settings.ca_file.as_deref()));
         let (read, write) = (settings.read, settings.write);
-        Ok(Self { login, tls: tls.transpose()?, read, write })
+        let tls = tls.transpose().map_err(|error| SettingsError::unusable(key, error))?;
+        Ok(Self { login, tls: tls.map(Arc::new), read, write })
     }
 }
 

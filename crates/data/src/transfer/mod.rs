@@ -15,7 +15,6 @@ pub mod s3;
 pub(crate) mod servers;
 mod settings;
 mod source;
-pub(crate) mod trust;
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -208,7 +207,7 @@ pub enum TransferError {
     Local {
         /// What was being done.
         what: &'static str,
-        /// Why.
+        /// What the system said.
         source: std::io::Error,
     },
 }

@@ -9,7 +9,7 @@ use super::{TransferError, Transport};
 pub struct Transports(Vec<Arc<dyn Transport>>);
 
 impl Transports {
-    /// None.
+    /// Without any transport.
     pub fn new() -> Self {
         Self::default()
     }

@@ -14,13 +14,12 @@ use bytes::Bytes;
 use fishplate_contract::Digest;
 use http::{HeaderMap, Response, StatusCode, header};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
 use percent_encoding::percent_decode_str;
 use rusty_s3::{Bucket, Credentials, UrlStyle};
 use serde::Deserialize;
 use url::Url;
 
-use self::requests::{Asked, Requests};
+use self::requests::{Asked, Received, Requests};
 use super::source::file_name;
 use super::{
     Body, Delivery, Moving, Opened, TransferError, TransferSettings, Transport, Version, Want,
@@ -292,7 +291,7 @@ fn checksum(headers: &HeaderMap) -> Option<Digest> {
 }
 
 /// First byte of an answer's body, and bytes of the whole.
-fn extent(answer: &Response<Incoming>) -> Option<(u64, Option<u64>)> {
+fn extent(answer: &Response<Received>) -> Option<(u64, Option<u64>)> {
     if answer.status() == StatusCode::OK {
         return Some((0, content_length(answer.headers())));
     }
@@ -315,7 +314,7 @@ impl Body for Nothing {
 struct S3Body {
     peer: String,
     stall_time: std::time::Duration,
-    body: Incoming,
+    body: Received,
 }
 
 impl S3Body {

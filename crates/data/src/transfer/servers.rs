@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::skipped::skipped;
+
 pub(crate) use exim::{Exim, PASSWORD as MAIL_PASSWORD, USER as MAIL_USER};
 pub(crate) use versitygw::{ACCESS, SECRET, Versitygw};
 pub(crate) use vsftpd::{FtpCutter, PASSWORD, USER, Vsftpd};
@@ -77,7 +79,7 @@ pub(crate) fn allow(path: &Path, mode: u32) {
 }
 
 /// The program of that name, or `None`, and why the test does nothing. Where the servers were
-/// installed (`make test`), one that is missing fails (`FISHPLATE_SERVERS=required`).
+/// installed (`make test`), one that is missing fails (`FISHPLATE_REQUIRED`).
 fn installed(program: &str, needs_root: bool) -> Option<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/servers/bin");
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -85,11 +87,9 @@ fn installed(program: &str, needs_root: bool) -> Option<PathBuf> {
     let found = places.find_map(|place| Some(place.join(program)).filter(|file| file.is_file()));
     if found.is_none() {
         let missing = format!("{program} is not installed; crates/data/servers.sh does it");
-        let required = std::env::var("FISHPLATE_SERVERS").is_ok_and(|value| value == "required");
-        assert!(!required, "{missing}");
-        eprintln!("skipped: {missing}");
+        skipped("servers", &missing);
     } else if needs_root && !is_root() {
-        eprintln!("skipped: {program} has to be started by root");
+        skipped("root", &format!("{program} has to be started by root"));
         return None;
     }
     found

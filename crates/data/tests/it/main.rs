@@ -4,11 +4,15 @@ mod full;
 mod killing;
 mod placing;
 mod sharing;
+#[path = "../../../../tests/skipped.rs"]
+mod skipped;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use fishplate_contract::{Digest, Principal};
+
+pub(crate) use skipped::skipped;
 
 /// Tells a child of a test where to work.
 const PLACE: &str = "FISHPLATE_TEST_PLACE";
@@ -55,17 +59,11 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Says why something was not tested.
-#[expect(clippy::print_stdout, reason = "whoever reads a test's output wants to know")]
-fn skipped(why: &str) {
-    println!("skipped: {why}");
-}
-
 /// Whether this may mount file systems; says so if not.
 fn may_mount() -> bool {
     let root = nix::unistd::geteuid().is_root();
     if !root {
-        skipped("only root may mount a file system");
+        skipped("root", "only root may mount a file system");
     }
     root
 }
@@ -79,7 +77,7 @@ impl Mount {
         let mounted = Command::new("mount").args(words).arg(at).output().unwrap();
         if !mounted.status.success() {
             let reason = String::from_utf8_lossy(&mounted.stderr);
-            skipped(&format!("this machine does not mount {words:?}: {reason}"));
+            skipped("mounts", &format!("this machine does not mount {words:?}: {reason}"));
             return None;
         }
         Some(Self(at.to_owned()))

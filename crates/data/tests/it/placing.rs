@@ -61,7 +61,7 @@ fn into_another_file_system_it_is_copied() {
     let bed = tempfile::tempdir().unwrap();
     let other = tempfile::tempdir_in("/dev/shm").unwrap();
     if fs::metadata(bed.path()).unwrap().dev() == fs::metadata(other.path()).unwrap().dev() {
-        skipped("/tmp and /dev/shm are one file system");
+        skipped("file-systems", "/tmp and /dev/shm are one file system");
         return;
     }
     let whole = source(bed.path(), 0o444);
@@ -82,7 +82,7 @@ fn with_reflinks_blocks_are_shared() {
         fs::File::create(&image).unwrap().set_len(512 << 20).unwrap();
         let made = Command::new(make[0]).args(&make[1..]).arg(&image).status();
         if !made.is_ok_and(|status| status.success()) {
-            skipped(&format!("this machine has no {}", make[0]));
+            skipped("tools", &format!("this machine has no {}", make[0]));
             continue;
         }
         let disk = bed.path().join(format!("disk-{number}"));

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context as _;
 use clap::Args;
-use fishplate_server::assembly::Check;
+use fishplate_server::assembly::{Backends, Check};
 use fishplate_server::host::Place;
 use fishplate_server::{assembly, cgi};
 
@@ -62,7 +62,8 @@ pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
     let runtime = super::hosting::runtime()?;
     runtime.block_on(async {
         let data = assembly::data(&limits)?;
-        let engine = assembly::engine(&limits, hosting.cgroup(), &data, Check::Some)?;
+        let backends = Backends::local(&limits, hosting.cgroup(), Check::Some)?;
+        let engine = assembly::engine(&limits, backends, &data)?;
         let engine = engine.worked_by(move || {
             if let Err(error) = start_engine(&directory, &public_url, &hosting) {
                 tracing::error!(error = format!("{error:#}"), "no engine could be started");

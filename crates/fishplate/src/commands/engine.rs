@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use fishplate_jobs::engine::Until;
-use fishplate_server::assembly::{self, Check};
+use fishplate_server::assembly::{self, Backends, Check};
 use nix::fcntl::{Flock, FlockArg};
 
 use super::hosting::HostingArgs;
@@ -40,12 +40,13 @@ pub(crate) fn run(arguments: &EngineArgs) -> anyhow::Result<ExitCode> {
     while let Some(lock) = try_lock(&data)? {
         let left = runtime.block_on(async {
             let data = assembly::data(&limits)?;
-            let engine = assembly::engine(&limits, arguments.hosting.cgroup(), &data, Check::Some)?;
+            let backends = Backends::local(&limits, arguments.hosting.cgroup(), Check::Some)?;
+            let engine = assembly::engine(&limits, backends, &data)?;
             let house = tokio::spawn(data.keep_house(engine.clone()));
             engine.run(Until::Idle(IDLE)).await;
             house.abort();
             drop(lock);
-            let backlog = engine.backlog();
+            let backlog = engine.backlog().await;
             anyhow::Ok(backlog.queued + backlog.running)
         })?;
         if left == 0 {

@@ -23,6 +23,7 @@ mod remove;
 mod restore;
 mod results;
 mod revoke;
+mod run_plan;
 mod running;
 mod serve;
 mod session;
@@ -80,6 +81,8 @@ enum Command {
     Engine(engine::EngineArgs),
     #[command(hide = true)]
     Function(function::FunctionArgs),
+    #[command(hide = true)]
+    RunPlan(run_plan::RunPlanArgs),
     Usage(usage::Args),
     Call(call::Args),
     Spawn(spawn::Args),
@@ -113,6 +116,7 @@ impl Command {
             Self::Supervise(args) => supervise::run(&args),
             Self::Engine(args) => return engine::run(&args),
             Self::Function(args) => return Ok(function::run(&args)),
+            Self::RunPlan(args) => return run_plan::run(&args),
             Self::Usage(args) => usage::run(&args, output),
             Self::Call(args) => call::run(&args, output),
             Self::Spawn(args) => spawn::run(&args, output),
@@ -168,6 +172,7 @@ impl Command {
             | Self::Supervise(_)
             | Self::Engine(_)
             | Self::Function(_)
+            | Self::RunPlan(_)
             | Self::Completions(_)
             | Self::Help(_) => return None,
         };

@@ -11,7 +11,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use fishplate_jobs::engine::Until;
 use fishplate_jobs::function::builtin;
-use fishplate_server::assembly::Check;
+use fishplate_server::assembly::{Backends, Check};
 use fishplate_server::host::Place;
 use fishplate_server::{assembly, http};
 
@@ -98,7 +98,8 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         limits.faces.user_header = arguments.user_header;
         limits.faces.allow_hosts = arguments.allow_host;
         let data = assembly::data(&limits)?;
-        let engine = assembly::engine(&limits, arguments.hosting.cgroup(), &data, Check::All)?;
+        let backends = Backends::local(&limits, arguments.hosting.cgroup(), Check::All)?;
+        let engine = assembly::engine(&limits, backends, &data)?;
         let functions = arguments.builtin.iter().filter_map(|name| builtin::named(name)).collect();
         let house = Arc::clone(&data).keep_house(engine.clone());
         let host =

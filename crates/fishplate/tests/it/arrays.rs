@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::run::{PACKAGINGS, User};
 use crate::server::Server;
+use crate::skipped::skipped;
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/arrays").canonicalize().unwrap()
@@ -173,7 +174,7 @@ fn numpy() -> Option<PathBuf> {
 #[test]
 fn what_numpy_wrote_in_fortran_order_comes_in_c_order() {
     let Some(python) = numpy() else {
-        println!("skipped: no Python with NumPy (examples/pipe/install.sh brings one)");
+        skipped("numpy", "no Python with NumPy (examples/pipe/install.sh brings one)");
         return;
     };
     let mut server = Server::prepare();

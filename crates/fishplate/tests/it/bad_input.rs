@@ -4,7 +4,6 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::server::{Server, until};
@@ -512,49 +511,11 @@ fn a_program_that_prints_for_ever_is_ended_by_its_limit() {
     }
 }
 
-/// A small file system, for as long as it lives.
-struct SmallDisk<'p>(&'p Path);
-
-impl<'p> SmallDisk<'p> {
-    fn mount(path: &'p Path) -> Option<Self> {
-        std::fs::create_dir(path).unwrap();
-        let mount = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=32m,mode=700", "fishplate-test"])
-            .arg(path)
-            .output();
-        match mount {
-            Ok(output) if output.status.success() => Some(Self(path)),
-            Ok(output) => {
-                println!("cannot mount: {}", String::from_utf8_lossy(&output.stderr));
-                None
-            }
-            Err(error) => {
-                println!("cannot mount: {error}");
-                None
-            }
-        }
-    }
-}
-
-impl Drop for SmallDisk<'_> {
-    fn drop(&mut self) {
-        // The keeper may still rest in it.
-        let _ = Command::new("umount").arg("--lazy").arg(self.0).status();
-    }
-}
-
 #[test]
 fn a_full_disk_is_a_fault_and_room_makes_it_well() {
     let mut server = Server::prepare();
     let data = server.path("data");
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: a small disk is mounted by root only");
-        return;
-    }
-    let Some(_disk) = SmallDisk::mount(&data) else {
-        println!("skipped: no small disk here");
-        return;
-    };
+    let Some(_disk) = crate::disk::small(&data, 32) else { return };
     server.script("program", "[ $1 = 1 ] && exec yes; echo 7 fast none");
     std::fs::write(server.path("service.toml"), DESCRIPTION.replace("y:string", "y:raw")).unwrap();
     // What is refused is read to its end all the same, however slow the machine is.

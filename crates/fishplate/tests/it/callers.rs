@@ -12,7 +12,7 @@ use fishplate_contract::{
 use fishplate_jobs::descriptor::{self, Source};
 use fishplate_jobs::engine::Until;
 use fishplate_jobs::executor::local::CgroupUse;
-use fishplate_server::assembly::{self, Check};
+use fishplate_server::assembly::{self, Backends, Check};
 use fishplate_server::caller::LocalCaller;
 use fishplate_server::host::Place;
 use fishplate_server::http;
@@ -48,7 +48,8 @@ impl Bed {
         let url = format!("http://{}", listening.address());
         let limits = Limits::new(dir.join("data"), &url);
         let data = assembly::data(&limits).unwrap();
-        let engine = assembly::engine(&limits, CgroupUse::Off, &data, Check::All).unwrap();
+        let backends = Backends::local(&limits, CgroupUse::Off, Check::All).unwrap();
+        let engine = assembly::engine(&limits, backends, &data).unwrap();
         let source = Source { name: "work.toml".to_owned(), text: SERVICE.to_owned() };
         let description = descriptor::check_text(&source, dir).description.unwrap();
         let described = vec![description];
@@ -135,7 +136,18 @@ async fn a_call_gives_what_its_program_wrote_and_leaves_nothing() {
         let large = caller.call("call", given("0", Value::Data(data)), none()).await.unwrap();
         assert!(result(&large) == bytes, "{kind}");
         assert!(fs::read(&file).unwrap() == bytes, "{kind}: the caller's file stays");
-        drop((small, large));
+        let pipe = bed.path(&format!("pipe {kind}"));
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let writing = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::write(pipe, "streamed")
+        });
+        let data = file_input(&pipe).await.unwrap();
+        assert!(matches!(data, Payload::Stream(_)), "{data:?}");
+        let streamed = caller.call("call", given("0", Value::Data(data)), none()).await.unwrap();
+        assert_eq!(result(&streamed), b"streamed", "{kind}");
+        writing.join().unwrap().unwrap();
+        drop((small, large, streamed));
         until("the jobs are gone", || bed.jobs() == 0).await;
     }
 }

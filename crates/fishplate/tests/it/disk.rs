@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::skipped::skipped;
+
 /// A small disk at a directory, gone when it is dropped.
 pub(crate) struct Disk(PathBuf);
 
@@ -15,7 +17,7 @@ pub(crate) fn small(at: &Path, mebibytes: u32) -> Option<Disk> {
     if mounted.is_ok_and(|status| status.success()) {
         return Some(Disk(at.to_owned()));
     }
-    println!("skipped: only root mounts a small disk");
+    skipped("root", "only root mounts a small disk");
     None
 }
 

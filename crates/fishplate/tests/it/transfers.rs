@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::curl::curl;
 use crate::run::User;
 use crate::server::{FISHPLATE, Server, until};
+use crate::skipped::skipped;
 
 /// Larger than what is copied rather than linked.
 const LARGE: usize = 3 << 20;
@@ -394,7 +395,7 @@ impl Elsewhere {
         for step in steps {
             let done = Command::new("ip").args(step).output();
             if !done.is_ok_and(|done| done.status.success()) {
-                println!("skipped: only root makes networks (ip {})", step.join(" "));
+                skipped("networks", &format!("only root makes networks (ip {})", step.join(" ")));
                 return None;
             }
         }

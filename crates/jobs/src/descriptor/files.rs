@@ -13,15 +13,15 @@ pub enum ReadError {
     /// The file or directory is not there or may not be read.
     #[error("cannot read {}", path.display())]
     Unreadable {
-        /// Which.
+        /// Path of the file or directory.
         path: PathBuf,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
     /// The directory has no service files.
     #[error("{} has no service files (*.toml)", path.display())]
     Empty {
-        /// Which.
+        /// Path of the file or directory.
         path: PathBuf,
     },
 }

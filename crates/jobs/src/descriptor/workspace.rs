@@ -25,7 +25,7 @@ pub(super) enum Role {
     Output(String),
     /// The output of that name, that the program names itself.
     Found(String),
-    /// Both ways.
+    /// The `in out` of that name: the program reads and changes it.
     InOut(String),
     /// A literal redirection.
     Stream(Stream),

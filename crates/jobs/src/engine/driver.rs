@@ -12,11 +12,11 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use super::reactor::{Effect, End, Event, Live, Reactor};
 use super::submit::Ended;
-use super::{Engine, Shared, holder, judge, lock, record};
+use super::{Engine, Shared, judge, lock, record};
 use crate::conclusion::Conclusion;
 use crate::executor::{self, Handle};
 use crate::plan::Plan;
-use crate::store::{Backlog, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest};
+use crate::store::{Backlog, Claim, ClaimRequest, Fenced, FetchClaim, StoreError, Transaction};
 use crate::workspace;
 
 /// How often kill requests of other processes are looked for and dead holders are replaced.
@@ -45,6 +45,8 @@ pub(super) enum Order {
     Observe,
     /// The look is over.
     Observed,
+    /// The store was looked at: whether jobs of whomever have not ended.
+    Looked { waiting: bool },
     /// How does this job stand?
     Tell(JobId, oneshot::Sender<Live>),
 }
@@ -76,6 +78,7 @@ impl Engine {
             unrecorded: HashMap::new(),
             observing: false,
             observe_again: false,
+            busy: Instant::now(),
         };
         driver.run(until).await;
         self.shared.working.store(false, Ordering::Relaxed);
@@ -92,6 +95,8 @@ struct Driver {
     unrecorded: HashMap<JobId, Start>,
     observing: bool,
     observe_again: bool,
+    /// When it last was seen that there is work.
+    busy: Instant,
 }
 
 impl Driver {
@@ -103,7 +108,6 @@ impl Driver {
         };
         let mut observe = every(self.shared.settings.observe_every);
         let mut look = every(LOOK_EVERY);
-        let mut busy = Instant::now();
         let executor = Arc::clone(&self.shared.executor);
         loop {
             tokio::select! {
@@ -118,10 +122,9 @@ impl Driver {
                 }
                 _ = look.tick() => {
                     self.shared.look_around(self.reactor.fetch_claims());
-                    if self.shared.has_work(&self.reactor) {
-                        busy = Instant::now();
-                    } else if let Until::Idle(idle) = until
-                        && busy.elapsed() >= idle
+                    if let Until::Idle(idle) = until
+                        && self.reactor.is_empty()
+                        && self.busy.elapsed() >= idle
                     {
                         return;
                     }
@@ -159,6 +162,11 @@ impl Driver {
             Order::Event(event) => self.step(event),
             Order::Claim => self.shared.claim(),
             Order::Release(job) => self.shared.forget(job),
+            Order::Looked { waiting } => {
+                if waiting || !self.reactor.is_empty() {
+                    self.busy = Instant::now();
+                }
+            }
             Order::Tell(job, tell) => {
                 let _ = tell.send(self.reactor.live(job));
             }
@@ -294,7 +302,7 @@ impl Driver {
         }
         let shared = Arc::clone(&self.shared);
         beside(async move {
-            let recorded = shared.commit.write(false, move |t| {
+            let recorded = shared.store.write(false, move |t| {
                 for (job, Start { fence, handle, at }) in starts {
                     // Stale if it has ended meanwhile.
                     let _ = t.started(job, fence, &handle, at)?;
@@ -391,7 +399,7 @@ impl Shared {
         }
         let killed = loop {
             let at = self.clock.now();
-            let write = self.commit.write(false, move |t| {
+            let write = self.store.write(false, move |t| {
                 let _ = t.unclaim(job, fence)?;
                 // Its end may have been asked for while it was about to be started.
                 let record = t.find(job)?;
@@ -413,7 +421,7 @@ impl Shared {
         };
         self.tell(Event::Closed(job, fence));
         if killed {
-            self.tell_dequeued(job);
+            self.tell_dequeued(job).await;
         }
         let _ = self.orders.send(Order::Claim);
         if let Some(rest) = rest {
@@ -423,11 +431,11 @@ impl Shared {
     }
 
     /// Tells those who wait for it that a job was killed before it began.
-    pub(super) fn tell_dequeued(&self, job: JobId) {
+    pub(super) async fn tell_dequeued(&self, job: JobId) {
         lock(&self.plans).take(job);
         lock(&self.resting).forget(job);
         self.tell(Event::KillRequested(job));
-        if let Ok(Some(conclusion)) = self.find(job).map(|record| record?.conclusion) {
+        if let Ok(Some(conclusion)) = self.find(job).await.map(|record| record?.conclusion) {
             self.announce(job, &Ended { conclusion: Arc::new(conclusion), kept: true });
         }
     }
@@ -456,8 +464,8 @@ impl Shared {
         beside(async move {
             loop {
                 let holder = shared.holder.clone();
-                let until = shared.clock.now().after(shared.settings.lease);
-                match shared.commit.write(true, move |t| t.renew(&holder, until)).await {
+                let lease = shared.settings.lease;
+                match shared.store.write(true, move |t| t.renew(&holder, lease)).await {
                     Ok(_) => break,
                     Err(error) => {
                         tracing::error!(job = %claim.id, %error, "a claim was not written");
@@ -478,7 +486,7 @@ impl Shared {
     ) {
         let shared = Arc::clone(self);
         beside(async move {
-            match shared.read_plan(job) {
+            match shared.read_plan(job).await {
                 Ok(plan) => then(Arc::new(plan)),
                 Err(error) => {
                     tracing::error!(%job, error, "a job's plan cannot be read");
@@ -488,12 +496,14 @@ impl Shared {
         });
     }
 
-    pub(super) fn read_plan(&self, job: JobId) -> Result<Plan, String> {
-        let mut found = None;
-        let read = self.store.read(&mut |t| t.plan(job).map(|plan| found = plan));
-        read.map_err(|error| error.to_string())?;
-        let text = found.ok_or("its record has no plan")?;
-        record::read(&text, &self.directory(job)).map_err(|error| error.to_string())
+    pub(super) async fn read_plan(&self, job: JobId) -> Result<Plan, String> {
+        let directory = self.directory(job);
+        let read = self.store.read(move |t| {
+            let record = t.plan(job)?;
+            Ok(record.map(|record| record::read(&record, &directory)))
+        });
+        let found = read.await.map_err(|error| error.to_string())?;
+        found.ok_or("its record has no plan")?.map_err(|error| error.to_string())
     }
 
     /// Writes the end of a job, however long it takes, and tells those who wait for it.
@@ -513,7 +523,7 @@ impl Shared {
         let mut pause = Duration::from_millis(50);
         loop {
             let (written, request) = (Arc::clone(&written), request.clone());
-            let work = self.commit.write(false, move |t| {
+            let work = self.store.write(false, move |t| {
                 let fenced = match deliver {
                     true => t.discard(job, fence)?,
                     false => t.conclude(job, fence, &written)?,
@@ -564,7 +574,7 @@ impl Shared {
             self.clock.now(),
         );
         let written = end.clone();
-        let conclude = self.commit.write(true, move |t| t.conclude(job, fence, &written));
+        let conclude = self.store.write(true, move |t| t.conclude(job, fence, &written));
         match conclude.await {
             Ok(_) => self.announce(job, &Ended { conclusion: Arc::new(end), kept: true }),
             Err(error) => tracing::error!(%job, %error, "the end of a job was not written"),
@@ -600,7 +610,7 @@ impl Shared {
     }
 
     pub(super) async fn claim_with(&self, request: ClaimRequest) {
-        match self.commit.write(true, move |t| t.claim(&request)).await {
+        match self.store.write(true, move |t| t.claim(&request)).await {
             Ok(claims) => {
                 for claim in claims {
                     let claimed = Order::Claimed { claim, durable: true };
@@ -616,60 +626,65 @@ impl Shared {
     fn look_around(self: &Arc<Self>, fetching: Vec<(JobId, u64)>) {
         let shared = Arc::clone(self);
         beside(async move {
-            let mut dead = Vec::new();
-            let mut kills = Vec::new();
             let me = shared.holder.clone();
-            let (mut waiting, mut others) = (false, false);
-            let (mut to_fetch, mut lost) = (false, Vec::new());
-            let looked = shared.store.read(&mut |t| {
-                let holders = t.holders()?;
-                others = holders.iter().any(|name| *name != me);
-                dead = holders.into_iter().filter(|name| holder::is_dead(name)).collect();
-                kills = t.kill_requests(&me)?;
-                let backlog = t.backlog()?;
-                waiting = backlog.queued > 0;
-                let held = t.fetching(&me)?;
-                to_fetch = backlog.fetching > held.len() as u64;
-                lost.clear();
-                for (job, fence) in &fetching {
-                    if !held.contains(job) {
-                        let ended = t.find(*job)?.is_none_or(|record| record.state.is_final());
-                        lost.push(Event::FetchLost(*job, *fence, ended));
-                    }
+            let looked = shared.store.read(move |t| Look::around(t, &me, &fetching)).await;
+            let look = match looked {
+                Ok(look) => look,
+                Err(error) => {
+                    tracing::error!(%error, "the job store cannot be read");
+                    let _ = shared.orders.send(Order::Looked { waiting: true });
+                    return;
                 }
-                Ok(())
-            });
-            if let Err(error) = looked {
-                tracing::error!(%error, "the job store cannot be read");
-                return;
-            }
-            lost.into_iter().for_each(|event| shared.tell(event));
-            for job in kills {
-                shared.tell(Event::KillRequested(job));
-            }
-            let now = shared.clock.now();
-            let until = now.after(shared.settings.lease);
-            let me = shared.holder.clone();
-            if let Err(error) = shared.commit.write(false, move |t| t.renew(&me, until)).await {
+            };
+            let Backlog { fetching, queued, running } = look.backlog;
+            let waiting = fetching + queued + running > 0;
+            let _ = shared.orders.send(Order::Looked { waiting });
+            look.events.into_iter().for_each(|event| shared.tell(event));
+            let (me, lease) = (shared.holder.clone(), shared.settings.lease);
+            if let Err(error) = shared.store.write(false, move |t| t.renew(&me, lease)).await {
                 tracing::error!(%error, "leases were not renewed");
             }
-            if to_fetch || !dead.is_empty() {
-                let request = FetchRequest { dead: dead.clone(), ..shared.fetch_request() };
-                shared.claim_fetches(request).await;
+            if look.to_fetch {
+                shared.claim_fetches(shared.fetch_request()).await;
             }
-            if waiting || others || !dead.is_empty() {
-                shared
-                    .claim_with(ClaimRequest { dead, take_over: true, ..shared.claim_request() })
-                    .await;
+            if queued > 0 || look.others {
+                let request = ClaimRequest { take_over: true, ..shared.claim_request() };
+                shared.claim_with(request).await;
             }
             shared.keep_house().await;
         });
     }
+}
 
-    fn has_work(&self, reactor: &Reactor) -> bool {
-        let mut backlog = Backlog::default();
-        let read = self.store.read(&mut |t| t.backlog().map(|found| backlog = found));
-        let waiting = backlog.fetching + backlog.queued + backlog.running;
-        read.is_err() || !reactor.is_empty() || waiting > 0
+/// What is seen in the store from time to time.
+struct Look {
+    backlog: Backlog,
+    /// There are jobs whose data nobody here fetches.
+    to_fetch: bool,
+    /// Others hold jobs.
+    others: bool,
+    /// Kills that other processes asked for, and fetch claims that are lost.
+    events: Vec<Event>,
+}
+
+impl Look {
+    /// `fetching`: the claims under which data is fetched that may be lost.
+    fn around(
+        t: &mut dyn Transaction,
+        me: &str,
+        fetching: &[(JobId, u64)],
+    ) -> Result<Self, StoreError> {
+        let others = t.holders()?.iter().any(|name| name != me);
+        let (backlog, held) = (t.backlog()?, t.fetching(me)?);
+        let mut events = Vec::new();
+        for (job, fence) in fetching {
+            if !held.contains(job) {
+                let ended = t.find(*job)?.is_none_or(|record| record.state.is_final());
+                events.push(Event::FetchLost(*job, *fence, ended));
+            }
+        }
+        events.extend(t.kill_requests(me)?.into_iter().map(Event::KillRequested));
+        let to_fetch = backlog.fetching > held.len() as u64;
+        Ok(Self { backlog, to_fetch, others, events })
     }
 }

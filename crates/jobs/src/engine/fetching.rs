@@ -32,11 +32,9 @@ impl Shared {
     pub(super) fn fetch_request(&self) -> FetchRequest {
         FetchRequest {
             holder: self.holder.clone(),
-            now: self.clock.now(),
             lease: self.settings.lease,
             most: self.settings.max_fetching,
             most_of_owner: self.settings.owner_fetching,
-            dead: Vec::new(),
         }
     }
 
@@ -50,7 +48,7 @@ impl Shared {
 
     /// Claims jobs whose data is to be fetched, as many as there is room for.
     pub(super) async fn claim_fetches(&self, request: FetchRequest) {
-        match self.commit.write(false, move |t| t.claim_fetches(&request)).await {
+        match self.store.write(false, move |t| t.claim_fetches(&request)).await {
             Ok(claims) => {
                 for claim in claims {
                     let _ = self.orders.send(Order::Fetch(claim));
@@ -62,11 +60,10 @@ impl Shared {
 
     /// Makes a directory for what is fetched under a claim. What claims before left is removed.
     pub(super) async fn prepare_fetch(&self, claim: &FetchClaim) -> Result<(), Fault> {
-        let (directory, place) = (claim.directory.clone(), place(claim));
+        let (directory, place, fence) = (claim.directory.clone(), place(claim), claim.fence);
         let make = move || {
             workspace::make_directories(&directory)?;
-            // Of earlier fences: nobody looks there any more.
-            let _ = fs::remove_dir_all(directory.join(PLACE));
+            remove_older(&directory.join(PLACE), fence);
             fs::create_dir_all(place)
         };
         let made = tokio::task::spawn_blocking(make).await;
@@ -135,7 +132,7 @@ impl Shared {
         loop {
             let (record, request, more) =
                 (Arc::clone(&record), self.claim_request(), self.fetch_request());
-            let write = self.commit.write(false, move |t| {
+            let write = self.store.write(false, move |t| {
                 let fenced = t.fetched(job, fence, &record, disk)?;
                 Ok((fenced, t.claim(&request)?, t.claim_fetches(&more)?))
             });
@@ -192,6 +189,16 @@ impl Shared {
 /// Where what is fetched under a claim waits.
 fn place(claim: &FetchClaim) -> PathBuf {
     claim.directory.join(PLACE).join(claim.fence.to_string())
+}
+
+/// Removes what was fetched under earlier fences: nobody looks there any more.
+fn remove_older(places: &Path, fence: u64) {
+    for entry in fs::read_dir(places).into_iter().flatten().flatten() {
+        let of = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok());
+        if of.is_some_and(|of| of < fence) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
 }
 
 async fn remove_fetched(claim: &FetchClaim) {

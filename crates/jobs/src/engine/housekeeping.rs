@@ -9,7 +9,6 @@ use tokio::time::Instant;
 
 use super::{Shared, lock};
 use crate::lost;
-use crate::store::Totals;
 use crate::workspace;
 
 /// How often ended jobs are looked through.
@@ -56,7 +55,7 @@ impl Shared {
         let (listed, directories) = (jobs.clone(), self.directories(&jobs));
         let mark = move || directories.iter().for_each(|directory| workspace::mark(directory));
         let _ = tokio::task::spawn_blocking(mark).await;
-        let removal = self.commit.write(false, move |t| {
+        let removal = self.store.write(false, move |t| {
             let mut removed = Vec::new();
             for job in listed {
                 if t.remove(job)? {
@@ -112,16 +111,14 @@ impl Shared {
         let retention = i64::try_from(self.settings.retention.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp(self.clock.now().0.saturating_sub(retention));
         let keep = self.settings.keep_jobs;
-        let (mut expired, mut totals) = (Vec::new(), Totals::default());
-        let read = self.store.read(&mut |t| {
-            expired = t.expired(before, keep)?;
-            totals = t.totals()?;
-            Ok(())
-        });
-        if let Err(error) = read {
-            tracing::error!(%error, "the job store cannot be read");
-            return;
-        }
+        let read = self.store.read(move |t| Ok((t.expired(before, keep)?, t.totals()?))).await;
+        let (expired, totals) = match read {
+            Ok(read) => read,
+            Err(error) => {
+                tracing::error!(%error, "the job store cannot be read");
+                return;
+            }
+        };
         self.counted(totals);
         if !expired.is_empty() {
             let removed = self.discard(expired).await;
@@ -132,9 +129,7 @@ impl Shared {
 
     /// Gives room back that removed jobs took in the store.
     async fn give_back(&self) {
-        let store = Arc::clone(&self.store);
-        let given = tokio::task::spawn_blocking(move || store.give_back()).await;
-        if let Ok(Err(error)) = given {
+        if let Err(error) = self.store.run(|store| store.give_back()).await {
             tracing::warn!(%error, "the job store gives no room back");
         }
     }
@@ -143,9 +138,7 @@ impl Shared {
     /// would never be known to have ended, and what he occupies never be free again.
     async fn keep_room(&self) {
         let bytes = (self.settings.disk_reserve / SHARE_OF_STORE).min(MOST_FOR_STORE);
-        let store = Arc::clone(&self.store);
-        let kept = tokio::task::spawn_blocking(move || store.keep_room(bytes)).await;
-        if let Ok(Err(error)) = kept {
+        if let Ok(Err(error)) = self.store.run(move |store| Ok(store.keep_room(bytes))).await {
             tracing::warn!(%error, "no room is kept for the job store when the disk is full");
         }
     }
@@ -165,7 +158,7 @@ impl Shared {
         let shared = Arc::clone(self);
         tokio::task::spawn_blocking(move || {
             let begun = std::time::Instant::now();
-            let swept = lost::sweep(&shared.settings.data, &*shared.store, &mut measures);
+            let swept = lost::sweep(&shared.settings.data, shared.store.blocking(), &mut measures);
             let pause = pause_after(begun.elapsed());
             let mut house = lock(&shared.house);
             (house.sweeping, house.sweep_at) = (false, Some(Instant::now() + pause));

@@ -7,13 +7,12 @@
 //! memory), `room` (what jobs occupy, and what must stay free),
 //! `ephemeral` (calls that leave no job behind), [`judge`] (from a program's end to a job's), [`verbs`] (what callers ask of jobs), `outcome`
 //! (outputs as the caller wants them),
-//! [`housekeeping`] (retention and what kills left behind), [`holder`] (who holds a lease).
+//! [`housekeeping`] (retention and what kills left behind).
 
 mod arrival;
 mod driver;
 mod ephemeral;
 mod fetching;
-pub mod holder;
 mod housekeeping;
 mod judge;
 mod outcome;

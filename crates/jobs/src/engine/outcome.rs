@@ -25,14 +25,14 @@ impl Engine {
     ///
     /// # Errors
     /// `NoSuchJob`, `NotFinished`.
-    pub fn conclusion(
+    pub async fn conclusion(
         &self,
         owner: &Principal,
         service: &str,
         operation: &str,
         job: JobId,
     ) -> Result<Conclusion, Fault> {
-        let record = self.record(owner, service, job)?;
+        let record = self.record(owner, service, job).await?;
         if record.operation != operation {
             let what = format!("job {job} runs operation {}, not {operation}", record.operation);
             return Err(Fault::new(FaultCode::NoSuchJob, what).job(job));
@@ -64,7 +64,7 @@ impl Engine {
         {
             return Err(fault);
         }
-        let rechosen = self.choose_again(job, conclusion, again)?;
+        let rechosen = self.choose_again(job, conclusion, again).await?;
         let answer = rechosen.as_ref().unwrap_or(&conclusion.answer);
         let shared = &self.shared;
         let outputs = conclusion.outputs();
@@ -104,7 +104,7 @@ impl Engine {
         Ok(arguments)
     }
 
-    fn choose_again(
+    async fn choose_again(
         &self,
         job: JobId,
         conclusion: &Conclusion,
@@ -117,7 +117,7 @@ impl Engine {
             let what = "outputs are delivered when the job ends: name the destination in the call";
             return Err(Fault::new(FaultCode::NotSupported, what).parameter(&choice.name).job(job));
         }
-        let choices = answer::choices(&self.plan(job)?.outputs, again)?;
+        let choices = answer::choices(&self.plan(job).await?.outputs, again)?;
         Ok(Some(conclusion.answer.chosen_again(choices)))
     }
 }

@@ -22,10 +22,10 @@ use self::fetching::Fetching;
 use self::sending::Sending;
 pub(super) use self::sending::Shipment;
 use super::fetching::Arrived;
-use super::holder;
 use crate::conclusion::{Conclusion, Moved, Sent};
 use crate::executor::{Ending, Handle, Located, Observation, Order, StartError};
 use crate::plan::Plan;
+use crate::process;
 use crate::store::{Claim, FetchClaim};
 
 /// How often one process tries a job that certainly did not start; starts that found no room on the
@@ -237,7 +237,7 @@ impl Reactor {
         let effects = match (&active.claim.taken_from, active.claim.handle.clone()) {
             (None, _) => active.begin(&self.boot),
             (Some(holder), None) => {
-                holder::boot_of(holder).clone_into(&mut active.claimed_in_boot);
+                process::boot_of(holder).clone_into(&mut active.claimed_in_boot);
                 active.phase = Phase::Locating;
                 vec![Effect::Locate(order)]
             }

@@ -97,15 +97,13 @@ impl Resting {
 
 impl Shared {
     /// Whether there is room for one more job.
-    pub(super) fn check_room(&self) -> Result<(), Fault> {
+    pub(super) async fn check_room(&self) -> Result<(), Fault> {
         if !self.working.load(std::sync::atomic::Ordering::Relaxed)
             && self.settings.disk_quota.is_some()
         {
             // Nobody keeps house in this process.
-            let mut totals = Totals::default();
-            let read = self.store.read(&mut |t| t.totals().map(|found| totals = found));
-            read.map_err(|error| storage_fault(&error))?;
-            self.counted(totals);
+            let totals = self.store.read(|t| t.totals()).await;
+            self.counted(totals.map_err(|error| storage_fault(&error))?);
         }
         self.check_quota(lock(&self.occupied).bytes().saturating_add(1))?;
         let Some(free) = self.missing() else { return Ok(()) };

@@ -8,11 +8,12 @@ use fishplate_contract::{Clock, Fault, FaultCode, JobId};
 use tokio::sync::{mpsc, oneshot};
 
 use super::submit::Ended;
-use super::{Settings, driver, holder, housekeeping, plans, room};
+use super::{Settings, driver, housekeeping, plans, room};
 use crate::executor::Executor;
 use crate::fetcher::Fetcher;
-use crate::store::commit::{GroupCommit, WriteError};
-use crate::store::{Record, Store, StoreError};
+use crate::process;
+use crate::store::commit::WriteError;
+use crate::store::{AsyncStore, Record, Store, StoreError};
 
 /// The jobs of one data directory, as this process works on them. Cheap to clone.
 #[derive(Clone)]
@@ -24,8 +25,7 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) holder: String,
     pub(super) boot: String,
-    pub(super) store: Arc<dyn Store>,
-    pub(super) commit: GroupCommit,
+    pub(super) store: AsyncStore,
     pub(super) executor: Arc<dyn Executor>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) orders: mpsc::UnboundedSender<driver::Order>,
@@ -67,10 +67,9 @@ impl Engine {
         let (orders, inbox) = mpsc::unbounded_channel();
         Ok(Self {
             shared: Arc::new(Shared {
-                holder: holder::this_process(),
-                boot: holder::boot(),
-                commit: GroupCommit::new(Arc::clone(&store)),
-                store,
+                holder: process::this_process(),
+                boot: process::boot(),
+                store: AsyncStore::new(store),
                 executor,
                 clock,
                 orders,
@@ -116,12 +115,9 @@ impl Shared {
         self.settings.data.join("jobs").join(job.to_string())
     }
 
-    pub(super) fn find(&self, job: JobId) -> Result<Option<Record>, Fault> {
-        let mut found = None;
-        self.store
-            .read(&mut |t| t.find(job).map(|record| found = record))
-            .map_err(|error| storage_fault(&error))?;
-        Ok(found)
+    pub(super) async fn find(&self, job: JobId) -> Result<Option<Record>, Fault> {
+        let found = self.store.read(move |t| t.find(job)).await;
+        found.map_err(|error| storage_fault(&error))
     }
 
     /// Tells everybody who waits for this job how it ended.

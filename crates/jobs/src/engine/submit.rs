@@ -67,7 +67,7 @@ pub struct Accepted {
 /// A job that has ended.
 #[derive(Clone, Debug)]
 pub(super) struct Ended {
-    /// How.
+    /// How it ended, and its outcome.
     pub(super) conclusion: Arc<Conclusion>,
     /// Its record and its files are still there.
     pub(super) kept: bool,
@@ -136,7 +136,7 @@ impl Shared {
                 }
                 Err(_) => {}
             }
-            let Some(record) = self.find(job)? else {
+            let Some(record) = self.find(job).await? else {
                 // It was delivered to us and forgotten, and the word is on its way; or somebody
                 // else removed it.
                 return match tokio::time::timeout(DELIVERY_TIME, &mut waiter).await {
@@ -162,7 +162,7 @@ impl Shared {
         durable: bool,
     ) -> Result<Accepted, Fault> {
         let shared = self;
-        self.check_room()?;
+        self.check_room().await?;
         if work.plan.fetches().next().is_some() && shared.fetcher.get().is_none() {
             let parameter = work.plan.fetches().next().map(|fetch| fetch.parameter.clone());
             return Err(no_references().parameter(parameter.unwrap_or_default()));
@@ -235,7 +235,7 @@ impl Shared {
         if request.is_some() {
             lock(&self.plans).keep(job, plan, size);
         }
-        let written = self.commit.write(durable, move |t| {
+        let written = self.store.write(durable, move |t| {
             let submission = t.submit(&new)?;
             let (claims, fetches) = match (&submission, &request) {
                 (Submission::Accepted, Some((_, request))) if new.fetching => {
@@ -267,10 +267,8 @@ impl Shared {
         let max_running = if self.missing().is_none() { self.settings.max_running } else { 0 };
         ClaimRequest {
             holder: self.holder.clone(),
-            now: self.clock.now(),
             lease: self.settings.lease,
             max_running,
-            dead: Vec::new(),
             take_over: false,
             resting: lock(&self.resting).jobs(Instant::now()),
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fishplate_contract::{Clock, Fault, FaultCode, JobId, JobState, Principal, SystemClock};
+use fishplate_contract::{Fault, FaultCode, JobId, JobState, Principal, SystemClock};
 
 use super::*;
 use crate::executor::fake::FakeExecutor;
@@ -18,6 +18,7 @@ use crate::executor::{
 };
 use crate::fetcher::Fetcher;
 use crate::plan::{JobLimits, Plan, SuccessRules};
+use crate::store::conformance::SetClock;
 use crate::store::memory::MemoryStore;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Filter, Store};
@@ -112,7 +113,10 @@ fn run(engine: Engine) -> (Engine, tokio::task::JoinHandle<()>) {
 }
 
 fn state(engine: &Engine, job: JobId) -> JobState {
-    engine.shared.find(job).unwrap().unwrap().state
+    let mut found = None;
+    let store = engine.shared.store.blocking();
+    store.read(&mut |t| t.find(job).map(|record| found = record)).unwrap();
+    found.unwrap().state
 }
 
 async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
@@ -201,7 +205,7 @@ async fn a_call_without_a_key_is_forgotten_once_delivered_and_kept_if_its_caller
         let mut call = engine.call(work(None, 0)).await.unwrap();
         let job = call.id();
         assert_eq!(call.ended().await.unwrap().state(), JobState::Done);
-        let gone = engine.running(&owner, "s", job);
+        let gone = engine.running(&owner, "s", job).await;
         assert_eq!(gone.unwrap_err().code, FaultCode::NoSuchJob);
         assert_eq!(call.keep(), None, "all of it was in memory");
         let job = engine.call(work(None, 0)).await.unwrap().id();
@@ -231,12 +235,12 @@ async fn a_call_whose_outputs_are_files_is_forgotten_only_when_they_were_deliver
             assert_eq!(call.ended().await.unwrap().state(), JobState::Done);
         }
         let owner = Principal::anonymous();
-        let running = |job| engine.running(&owner, "s", job);
+        let running = async |job| engine.running(&owner, "s", job).await;
         let [delivered, broken_off, panicking] = calls.try_into().unwrap();
         let job = delivered.id();
-        assert_eq!(running(job), Ok(false), "as long as it is being sent");
+        assert_eq!(running(job).await, Ok(false), "as long as it is being sent");
         delivered.delivered();
-        until("it is gone", async || running(job).is_err()).await;
+        until("it is gone", async || running(job).await.is_err()).await;
         let (kept, panicked) = (broken_off.id(), panicking.id());
         assert_eq!(broken_off.keep(), Some(kept));
         let sending = tokio::spawn(async move {
@@ -245,7 +249,7 @@ async fn a_call_whose_outputs_are_files_is_forgotten_only_when_they_were_deliver
         });
         assert!(sending.await.unwrap_err().is_panic());
         for job in [kept, panicked] {
-            assert_eq!(running(job), Ok(false));
+            assert_eq!(running(job).await, Ok(false));
             assert!(!engine.shared.is_ephemeral(job));
         }
         run.abort();
@@ -318,30 +322,20 @@ async fn only_the_owner_sees_a_job() {
         let job = engine.submit(work(None, 0)).await.unwrap().job;
         let other = Principal::named("somebody else");
         let code = |fault: Fault| fault.code;
-        assert_eq!(engine.running(&other, "s", job).map_err(code), Err(FaultCode::NoSuchJob));
+        assert_eq!(engine.running(&other, "s", job).await.map_err(code), Err(FaultCode::NoSuchJob));
         assert_eq!(engine.status(&other, "s", job).await.unwrap_err().code, FaultCode::NoSuchJob);
         assert_eq!(engine.kill(&other, "s", job).await.map_err(code), Err(FaultCode::NoSuchJob));
         assert_eq!(engine.remove(&other, "s", job).await.map_err(code), Err(FaultCode::NoSuchJob));
-        let results = engine.conclusion(&other, "s", "call", job);
+        let results = engine.conclusion(&other, "s", "call", job).await;
         assert_eq!(results.unwrap_err().code, FaultCode::NoSuchJob);
-        let log = engine.log(&other, "s", job, crate::workspace::Stream::Stdout, 0);
+        let log = engine.log(&other, "s", job, crate::workspace::Stream::Stdout, 0).await;
         assert_eq!(log.unwrap_err().code, FaultCode::NoSuchJob);
-        let wrong_service = engine.running(&Principal::anonymous(), "t", job);
+        let wrong_service = engine.running(&Principal::anonymous(), "t", job).await;
         assert_eq!(wrong_service.map_err(code), Err(FaultCode::NoSuchJob));
         let filter =
             Filter { owner: other, service: "s".to_owned(), state: None, after: None, limit: 10 };
-        assert_eq!(engine.jobs(&filter).unwrap(), (Vec::new(), false));
-        assert_eq!(engine.running(&Principal::anonymous(), "s", job).map_err(code), Ok(true));
-    }
-}
-
-/// A clock that is set by hand.
-#[derive(Default)]
-struct SetClock(std::sync::atomic::AtomicI64);
-
-impl Clock for SetClock {
-    fn now(&self) -> fishplate_contract::Timestamp {
-        fishplate_contract::Timestamp(self.0.load(std::sync::atomic::Ordering::Relaxed))
+        assert_eq!(engine.jobs(&filter).await.unwrap(), (Vec::new(), false));
+        assert_eq!(engine.running(&Principal::anonymous(), "s", job).await.map_err(code), Ok(true));
     }
 }
 
@@ -349,19 +343,20 @@ impl Clock for SetClock {
 async fn a_clock_that_is_set_back_does_not_stop_housekeeping() {
     const DAY: i64 = 24 * 3600 * 1000;
     let fixture = Fixture::on(MemoryStore::default(), tempfile::tempdir().unwrap(), 3);
-    let clock = Arc::new(SetClock(std::sync::atomic::AtomicI64::new(100 * DAY)));
+    let clock = Arc::<SetClock>::default();
+    clock.set(100 * DAY);
     let executor: Arc<dyn Executor> = Arc::<FakeExecutor>::clone(&fixture.executor);
     let settings = Settings::new(fixture.directory.path().to_owned());
     let store = Arc::clone(&fixture.store);
     let engine = Engine::new(settings, store, executor, Arc::<SetClock>::clone(&clock)).unwrap();
     engine.shared.keep_house().await;
-    clock.0.store(70 * DAY, std::sync::atomic::Ordering::Relaxed);
+    clock.set(70 * DAY);
     let job = engine.submit(work(None, 0)).await.unwrap().job;
     engine.kill(&Principal::anonymous(), "s", job).await.unwrap();
-    clock.0.store(90 * DAY, std::sync::atomic::Ordering::Relaxed);
+    clock.set(90 * DAY);
     tokio::time::advance(Duration::from_secs(11)).await;
     engine.shared.keep_house().await;
-    let gone = engine.running(&Principal::anonymous(), "s", job);
+    let gone = engine.running(&Principal::anonymous(), "s", job).await;
     assert_eq!(gone.unwrap_err().code, FaultCode::NoSuchJob);
 }
 
@@ -407,7 +402,7 @@ async fn an_end_that_was_seen_late_is_kept_from_then_on() {
         until("the end", async || state(&engine, job).is_final()).await;
         let engine = fixture.engine();
         engine.shared.keep_house().await;
-        let record = engine.shared.find(job).unwrap().expect("it has not expired");
+        let record = engine.shared.find(job).await.unwrap().expect("it has not expired");
         assert_eq!(record.conclusion.unwrap().ended, 5);
         run.abort();
     }
@@ -430,7 +425,7 @@ async fn ended_jobs_expire_and_free_their_space() {
         tokio::time::sleep(Duration::from_millis(5)).await;
         strict.shared.keep_house().await;
         assert!(!directory.exists());
-        let gone = strict.running(&Principal::anonymous(), "s", job);
+        let gone = strict.running(&Principal::anonymous(), "s", job).await;
         assert_eq!(gone.unwrap_err().code, FaultCode::NoSuchJob);
     }
 }

@@ -45,13 +45,13 @@ pub struct InSession {
 }
 
 impl Engine {
-    pub(super) fn record(
+    pub(super) async fn record(
         &self,
         owner: &Principal,
         service: &str,
         job: JobId,
     ) -> Result<Record, Fault> {
-        let record = self.shared.find(job)?;
+        let record = self.shared.find(job).await?;
         record.filter(|record| record.owner == *owner && record.service == service).ok_or_else(
             || {
                 Fault::new(
@@ -66,8 +66,8 @@ impl Engine {
         )
     }
 
-    pub(super) fn plan(&self, job: JobId) -> Result<Plan, Fault> {
-        self.shared.read_plan(job).map_err(|error| {
+    pub(super) async fn plan(&self, job: JobId) -> Result<Plan, Fault> {
+        self.shared.read_plan(job).await.map_err(|error| {
             tracing::error!(%job, error, "a job's plan cannot be read");
             Fault::new(FaultCode::Internal, "the job's plan cannot be read").job(job)
         })
@@ -77,17 +77,22 @@ impl Engine {
     ///
     /// # Errors
     /// `NoSuchJob`.
-    pub fn running(&self, owner: &Principal, service: &str, job: JobId) -> Result<bool, Fault> {
-        Ok(!self.record(owner, service, job)?.state.is_final())
+    pub async fn running(
+        &self,
+        owner: &Principal,
+        service: &str,
+        job: JobId,
+    ) -> Result<bool, Fault> {
+        Ok(!self.record(owner, service, job).await?.state.is_final())
     }
 
     /// The jobs that have not ended and run in sessions, whosever they are.
     ///
     /// # Errors
     /// If the records can't be read.
-    pub fn in_sessions(&self) -> Result<Vec<InSession>, Fault> {
-        let mut jobs = Vec::new();
-        let read = self.shared.store.read(&mut |t| {
+    pub async fn in_sessions(&self) -> Result<Vec<InSession>, Fault> {
+        let read = self.shared.store.read(|t| {
+            let mut jobs = Vec::new();
             for job in t.unfinished()? {
                 let (Some(found), Some(plan)) = (t.find(job)?, t.plan(job)?) else { continue };
                 let plan = record::read(&plan, &found.directory).ok();
@@ -96,10 +101,9 @@ impl Engine {
                     jobs.push(InSession { session, owner, service, job });
                 }
             }
-            Ok(())
+            Ok(jobs)
         });
-        read.map_err(|error| storage_fault(&error))?;
-        Ok(jobs)
+        read.await.map_err(|error| storage_fault(&error))
     }
 
     /// All there is to tell of a job.
@@ -114,12 +118,12 @@ impl Engine {
     ) -> Result<JobReport, Fault> {
         // Before its record is read: what is live then has not ended there.
         let live = self.shared.live(job).await;
-        let record = self.record(owner, service, job)?;
+        let record = self.record(owner, service, job).await?;
         let mut report = self.report(&record);
         // Of what has ended nearly all is in the record; its plan may be gone with its files.
         let plan = match record.state.is_final() {
-            true => self.shared.read_plan(job).ok(),
-            false => Some(self.plan(job)?),
+            true => self.shared.read_plan(job).await.ok(),
+            false => Some(self.plan(job).await?),
         };
         report.transfers = transfers::told(live.transfers, &record, plan.as_ref());
         if record.state == JobState::Running {
@@ -144,10 +148,10 @@ impl Engine {
         service: &str,
         job: JobId,
     ) -> Result<(JobState, String), Fault> {
-        let record = self.record(owner, service, job)?;
+        let record = self.record(owner, service, job).await?;
         let shared = &self.shared;
         let at = shared.clock.now();
-        let request = shared.commit.write(true, move |t| t.request_kill(job, at)).await;
+        let request = shared.store.write(true, move |t| t.request_kill(job, at)).await;
         let handle = match request.map_err(|error| write_fault(&error))? {
             KillRequest::NoSuchJob => {
                 return Err(Fault::new(FaultCode::NoSuchJob, "the job was removed").job(job));
@@ -158,9 +162,9 @@ impl Engine {
             KillRequest::Dequeued => {
                 // Who fetches for it here stops before anything of that is forgotten.
                 if record.state == JobState::Fetching && !shared.live(job).await.fetching {
-                    self.forget_fetches(owner, job);
+                    self.forget_fetches(owner, job).await;
                 }
-                shared.tell_dequeued(job);
+                shared.tell_dequeued(job).await;
                 let _ = shared.orders.send(Order::Claim);
                 let why = "the job did not run yet; its program was never started";
                 return Ok((JobState::Killed, why.to_owned()));
@@ -177,8 +181,8 @@ impl Engine {
     }
 
     /// What has come of a killed job's data is nobody's, beside the answer.
-    fn forget_fetches(&self, owner: &Principal, job: JobId) {
-        let Ok(plan) = self.plan(job) else { return };
+    async fn forget_fetches(&self, owner: &Principal, job: JobId) {
+        let Ok(plan) = self.plan(job).await else { return };
         let (shared, owner) = (Arc::clone(&self.shared), owner.clone());
         tokio::spawn(async move { shared.forget_fetches(&plan, &owner).await });
     }
@@ -193,7 +197,7 @@ impl Engine {
         let mut pause = Duration::from_millis(5);
         let ended = async {
             loop {
-                let record = self.record(owner, service, job)?;
+                let record = self.record(owner, service, job).await?;
                 if record.state.is_final() {
                     return Ok::<Record, Fault>(record);
                 }
@@ -223,7 +227,7 @@ impl Engine {
     ///
     /// # Errors
     /// `NoSuchJob`.
-    pub fn log(
+    pub async fn log(
         &self,
         owner: &Principal,
         service: &str,
@@ -232,12 +236,12 @@ impl Engine {
         offset: u64,
     ) -> Result<LogPage, Fault> {
         // The state is read before the log: what is written up to the end is then in the page.
-        let record = self.record(owner, service, job)?;
+        let record = self.record(owner, service, job).await?;
         // A long plan goes with the files, and without files there is no log.
         if record.state.is_final() && !record.directory.exists() {
             return Ok(LogPage { bytes: Vec::new(), next: offset, end: true });
         }
-        let plan = self.plan(job)?;
+        let plan = self.plan(job).await?;
         let read = workspace::read_log(&plan, &record.directory, stream, offset, LOG_PAGE);
         let (bytes, next) = read.map_err(|error| {
             Fault::new(FaultCode::Internal, format!("the log cannot be read: {error}")).job(job)
@@ -250,21 +254,18 @@ impl Engine {
     ///
     /// # Errors
     /// What the store says.
-    pub fn jobs(&self, filter: &Filter) -> Result<(Vec<JobReport>, bool), Fault> {
-        let mut records = Vec::new();
+    pub async fn jobs(&self, filter: &Filter) -> Result<(Vec<JobReport>, bool), Fault> {
         let one_more = Filter { limit: filter.limit.saturating_add(1), ..filter.clone() };
-        let read = self.shared.store.read(&mut |t| t.list(&one_more).map(|found| records = found));
-        read.map_err(|error| storage_fault(&error))?;
+        let read = self.shared.store.read(move |t| t.list(&one_more)).await;
+        let mut records = read.map_err(|error| storage_fault(&error))?;
         let more = records.len() > filter.limit;
         records.truncate(filter.limit);
         Ok((records.iter().map(|record| self.report(record)).collect(), more))
     }
 
     /// How many jobs wait and run; nothing if the store cannot be read.
-    pub fn backlog(&self) -> Backlog {
-        let mut backlog = Backlog::default();
-        let _ = self.shared.store.read(&mut |t| t.backlog().map(|found| backlog = found));
-        backlog
+    pub async fn backlog(&self) -> Backlog {
+        self.shared.store.read(|t| t.backlog()).await.unwrap_or_default()
     }
 
     /// Bytes that jobs occupy, as counted some seconds ago, and those of jobs accepted since; lost jobs
@@ -289,7 +290,7 @@ impl Engine {
     /// # Errors
     /// `NoSuchJob`, or `NotFinished` if it has not ended.
     pub async fn remove(&self, owner: &Principal, service: &str, job: JobId) -> Result<(), Fault> {
-        let record = self.record(owner, service, job)?;
+        let record = self.record(owner, service, job).await?;
         if !record.state.is_final() {
             return Err(Fault::new(
                 FaultCode::NotFinished,

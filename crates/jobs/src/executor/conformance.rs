@@ -12,6 +12,9 @@ use crate::plan::{JobLimits, Plan, SuccessRules};
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A handle that no start gave.
+const NOBODYS: &str = "of nobody";
+
 /// Runs the suite; `directory` is for jobs.
 ///
 /// # Panics
@@ -39,16 +42,17 @@ async fn many_are_observed_at_once(executor: &dyn Executor, directory: &Path) {
     for _ in 0..3 {
         handles.push(executor.start(&order(directory, "exit 0")).await.unwrap());
     }
-    handles.insert(1, Handle("of nobody".to_owned()));
+    handles.insert(1, Handle(NOBODYS.to_owned()));
     let seen = executor.observe(&handles).await;
     assert_eq!(seen.len(), handles.len());
     assert!(matches!(seen[1], Observation::Lost(_)), "{:?}", seen[1]);
-    assert!(!matches!(seen[0], Observation::Lost(_)), "{:?}", seen[0]);
-    handles.remove(1);
-    for handle in &handles {
-        if !matches!(seen[0], Observation::Ended(_)) {
-            ended(executor, handle).await;
-        }
+    for (handle, seen) in handles.iter().zip(seen).filter(|(handle, _)| handle.0 != NOBODYS) {
+        let ending = match seen {
+            Observation::Ended(ending) => *ending,
+            Observation::Lost(why) => panic!("{handle:?} is lost: {why}"),
+            _ => ended(executor, handle).await,
+        };
+        assert_eq!(ending.exit_code, Some(0), "{handle:?}");
     }
     assert!(executor.observe(&[]).await.is_empty());
 }
@@ -91,7 +95,7 @@ async fn ended_jobs_can_be_cancelled(executor: &dyn Executor, directory: &Path) 
     let handle = executor.start(&order(directory, "exit 0")).await.unwrap();
     ended(executor, &handle).await;
     executor.cancel(&handle).await;
-    executor.cancel(&Handle("of nobody".to_owned())).await;
+    executor.cancel(&Handle(NOBODYS.to_owned())).await;
 }
 
 /// Waits for the end of a job.

@@ -250,7 +250,7 @@ pub enum OutputContent {
 /// Where the bytes of an array are.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ArrayBytes {
-    /// Here; few.
+    /// Here: they are few.
     Inline(#[serde(with = "crate::plan::base64_bytes")] Vec<u8>),
     /// In a file.
     File {

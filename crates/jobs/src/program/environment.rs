@@ -25,7 +25,7 @@ pub enum EnvironmentError {
     /// `module load` failed.
     #[error("cannot load the modules {}: {reason}", modules.join(", "))]
     Modules {
-        /// Which.
+        /// Names of the modules.
         modules: Vec<String>,
         /// What the shell said.
         reason: String,
@@ -42,9 +42,9 @@ pub enum EnvironmentError {
     /// The file cannot be written.
     #[error("cannot keep the environment in {}", path.display())]
     Keep {
-        /// Where.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// What the system said.
         source: io::Error,
     },
 }

@@ -15,7 +15,7 @@ pub enum Missing {
     /// It is no file that may be executed.
     #[error("the program {} may not be executed", path.display())]
     NotExecutable {
-        /// Which.
+        /// Path of the program.
         path: PathBuf,
     },
     /// No directory of `PATH` has it.

@@ -1,9 +1,11 @@
 //! What every store must do, run on each of them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use fishplate_contract::{FaultCode, JobId, JobState, Principal, Timestamp};
+use fishplate_contract::{Clock, FaultCode, JobId, JobState, Principal, Timestamp};
 
 use super::memory::MemoryStore;
 use super::sqlite::SqliteStore;
@@ -13,8 +15,60 @@ use super::{
 };
 use crate::conclusion::Conclusion;
 use crate::executor::Handle;
+use crate::process;
 
-type Check = fn(&dyn Store);
+const LEASE: Duration = Duration::from_secs(10);
+
+type Check = fn(&Bed);
+
+/// A store, and the clock by which its leases lapse.
+struct Bed {
+    store: Box<dyn Store>,
+    clock: Arc<SetClock>,
+}
+
+impl std::ops::Deref for Bed {
+    type Target = dyn Store;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.store
+    }
+}
+
+/// A clock that is set by hand.
+#[derive(Debug, Default)]
+pub(crate) struct SetClock(AtomicI64);
+
+impl SetClock {
+    /// It is so late now, in milliseconds since 1970.
+    pub(crate) fn set(&self, millis: i64) {
+        self.0.store(millis, Ordering::Relaxed);
+    }
+}
+
+impl Clock for SetClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::Relaxed))
+    }
+}
+
+impl Bed {
+    fn new<S: Store + 'static>(make: impl FnOnce(Arc<dyn Clock>) -> S) -> Self {
+        let clock = Arc::<SetClock>::default();
+        Self { store: Box::new(make(Arc::<SetClock>::clone(&clock))), clock }
+    }
+
+    /// It is so late now.
+    fn at(&self, millis: i64) -> &Self {
+        self.clock.set(millis);
+        self
+    }
+}
+
+/// A process of this machine that is dead: another one has its number now.
+fn dead() -> String {
+    format!("{}/{}/1/0", process::boot(), std::process::id())
+}
 
 const CHECKS: &[(&str, Check)] = &[
     ("a job is found as it was submitted", found_as_submitted),
@@ -46,7 +100,7 @@ const CHECKS: &[(&str, Check)] = &[
 fn memory_conforms() {
     for (name, check) in CHECKS {
         println!("{name}");
-        check(&MemoryStore::default());
+        check(&Bed::new(MemoryStore::with_clock));
     }
 }
 
@@ -55,7 +109,8 @@ fn sqlite_conforms() {
     for (name, check) in CHECKS {
         println!("{name}");
         let directory = tempfile::tempdir().unwrap();
-        check(&SqliteStore::open(&directory.path().join("jobs.sqlite")).unwrap());
+        let path = directory.path().join("jobs.sqlite");
+        check(&Bed::new(|clock| SqliteStore::open(&path).unwrap().with_clock(clock)));
     }
 }
 
@@ -63,7 +118,8 @@ fn sqlite_conforms() {
 fn two_openings_of_one_sqlite_file_see_each_other() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("jobs.sqlite");
-    let (one, two) = (SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap());
+    let open = || Bed::new(|clock| SqliteStore::open(&path).unwrap().with_clock(clock));
+    let (one, two) = (open(), open());
     submit(&one, &job(1, "s"));
     assert_eq!(claim(&two, "two", 0).len(), 1);
     assert_eq!(claim(&one, "one", 0).len(), 0);
@@ -74,11 +130,11 @@ fn a_store_of_the_first_schema_is_taken_along() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("jobs.sqlite");
     super::sqlite::make_first_schema(&path);
-    let store = SqliteStore::open(&path).unwrap();
+    let store = Bed::new(|clock| SqliteStore::open(&path).unwrap().with_clock(clock));
     let run = claim(&store, "h", 0).remove(0);
     assert_eq!((run.id, run.service.as_str()), (number(9), "old"));
     submit(&store, &to_fetch(1));
-    assert_eq!(claim_fetches(&store, "h", 0, &[]).len(), 1);
+    assert_eq!(claim_fetches(&store, "h", 0).len(), 1);
     drop(store);
     assert!(SqliteStore::open(&path).is_ok());
 }
@@ -106,10 +162,7 @@ fn job(n: u8, service: &str) -> NewJob {
     }
 }
 
-fn with<T>(
-    store: &dyn Store,
-    work: impl FnOnce(&mut dyn Transaction) -> Result<T, StoreError>,
-) -> T {
+fn with<T>(store: &Bed, work: impl FnOnce(&mut dyn Transaction) -> Result<T, StoreError>) -> T {
     let (mut work, mut value) = (Some(work), None);
     store
         .transact(true, &mut |transaction| {
@@ -120,24 +173,22 @@ fn with<T>(
     value.unwrap()
 }
 
-fn submit(store: &dyn Store, job: &NewJob) -> Submission {
+fn submit(store: &Bed, job: &NewJob) -> Submission {
     with(store, |t| t.submit(job))
 }
 
-fn request(holder: &str, now: i64) -> ClaimRequest {
+fn request(holder: &str) -> ClaimRequest {
     ClaimRequest {
         holder: holder.to_owned(),
-        now: Timestamp(now),
-        lease: Duration::from_secs(10),
+        lease: LEASE,
         max_running: 3,
-        dead: Vec::new(),
         take_over: true,
         resting: Vec::new(),
     }
 }
 
-fn claim(store: &dyn Store, holder: &str, now: i64) -> Vec<super::Claim> {
-    with(store, |t| t.claim(&request(holder, now)))
+fn claim(bed: &Bed, holder: &str, now: i64) -> Vec<super::Claim> {
+    with(bed.at(now), |t| t.claim(&request(holder)))
 }
 
 fn end(state: JobState, at: i64) -> Conclusion {
@@ -149,7 +200,7 @@ fn end(state: JobState, at: i64) -> Conclusion {
     end
 }
 
-fn found_as_submitted(store: &dyn Store) {
+fn found_as_submitted(store: &Bed) {
     assert_eq!(submit(store, &job(1, "s")), Submission::Accepted);
     let record = with(store, |t| t.find(number(1))).unwrap();
     assert_eq!(record.state, JobState::Queued);
@@ -163,7 +214,7 @@ fn found_as_submitted(store: &dyn Store) {
     assert_eq!(read.unwrap(), record);
 }
 
-fn keys(store: &dyn Store) {
+fn keys(store: &Bed) {
     let keyed = |n, owner: &str, fingerprint| NewJob {
         key: Some("k".to_owned()),
         owner: Principal::named(owner),
@@ -177,7 +228,7 @@ fn keys(store: &dyn Store) {
     assert_eq!(with(store, |t| t.find(number(2))), None);
 }
 
-fn full_queue(store: &dyn Store) {
+fn full_queue(store: &Bed) {
     let bounded = |n, service: &str| NewJob { max_queued: 1, ..job(n, service) };
     assert_eq!(submit(store, &bounded(1, "s")), Submission::Accepted);
     assert_eq!(submit(store, &bounded(2, "s")), Submission::QueueFull);
@@ -186,7 +237,7 @@ fn full_queue(store: &dyn Store) {
     assert_eq!(submit(store, &bounded(2, "s")), Submission::Accepted);
 }
 
-fn claims_in_order(store: &dyn Store) {
+fn claims_in_order(store: &Bed) {
     for n in 1..=5 {
         submit(store, &job(n, if n == 4 { "b" } else { "a" }));
     }
@@ -203,7 +254,7 @@ fn claims_in_order(store: &dyn Store) {
     assert_eq!((next[0].id, &next[0].taken_from, next[0].fence), (number(3), &None, 1));
 }
 
-fn no_starvation(store: &dyn Store) {
+fn no_starvation(store: &Bed) {
     for n in 1..=50 {
         submit(store, &NewJob { max_running: 1, ..job(n, "busy") });
     }
@@ -212,7 +263,7 @@ fn no_starvation(store: &dyn Store) {
     assert_eq!(ids, [number(1), number(60)]);
 }
 
-fn stale_fence(store: &dyn Store) {
+fn stale_fence(store: &Bed) {
     submit(store, &job(1, "s"));
     let first = claim(store, "one", 0).remove(0);
     let second = claim(store, "two", 20_000).remove(0);
@@ -234,7 +285,7 @@ fn stale_fence(store: &dyn Store) {
     });
 }
 
-fn discards(store: &dyn Store) {
+fn discards(store: &Bed) {
     submit(store, &job(1, "s"));
     assert_eq!(with(store, |t| t.discard(number(1), 0)), Fenced::Stale);
     let fence = claim(store, "h", 0)[0].fence;
@@ -243,27 +294,26 @@ fn discards(store: &dyn Store) {
     assert_eq!(with(store, |t| t.find(number(1))), None);
 }
 
-fn leases(store: &dyn Store) {
+fn leases(store: &Bed) {
     submit(store, &job(1, "s"));
     let handle = Handle("local:1".to_owned());
     let fence = claim(store, "one", 0)[0].fence;
     let _ = with(store, |t| t.started(number(1), fence, &handle, Timestamp(0)));
     assert_eq!(claim(store, "two", 9_000), []);
-    assert_eq!(with(store, |t| t.renew("one", Timestamp(30_000))), 1);
+    assert_eq!(with(store.at(20_000), |t| t.renew("one", LEASE)), 1);
     assert_eq!(claim(store, "two", 25_000), []);
     let taken = claim(store, "two", 30_001);
     assert_eq!(taken.len(), 1);
     assert_eq!(taken[0].handle.as_ref(), Some(&handle));
-    assert_eq!(with(store, |t| t.renew("one", Timestamp(90_000))), 0);
+    assert_eq!(with(store, |t| t.renew("one", LEASE)), 0);
     assert_eq!(with(store, |t| t.holders()), ["two"]);
 }
 
-fn dead_holder(store: &dyn Store) {
+fn dead_holder(store: &Bed) {
     submit(store, &job(1, "s"));
     submit(store, &job(2, "s"));
-    claim(store, "dead", 0);
-    let mut request = request("two", 1);
-    request.dead = vec!["dead".to_owned()];
+    claim(store, &dead(), 0);
+    let mut request = request("two");
     request.take_over = false;
     assert_eq!(with(store, |t| t.claim(&request)), []);
     request.take_over = true;
@@ -272,7 +322,7 @@ fn dead_holder(store: &dyn Store) {
     assert!(taken.iter().all(|claim| claim.taken_from.is_some()));
 }
 
-fn adopted_are_taken_over(store: &dyn Store) {
+fn adopted_are_taken_over(store: &Bed) {
     let mut lost = job(1, "s");
     lost.key = Some("k".to_owned());
     assert_eq!(with(store, |t| t.newest()), None);
@@ -287,11 +337,11 @@ fn adopted_are_taken_over(store: &dyn Store) {
     let fetching = to_fetch(2);
     assert_eq!(with(store, |t| t.adopt(&fetching, 3)), Submission::Accepted);
     assert_eq!(claim(store, "a", 100), []);
-    let fetched = claim_fetches(store, "a", 100, &[]);
+    let fetched = claim_fetches(store, "a", 100);
     assert_eq!((fetched.len(), fetched[0].id, fetched[0].fence), (1, fetching.id, 4));
 }
 
-fn unclaim(store: &dyn Store) {
+fn unclaim(store: &Bed) {
     submit(store, &job(1, "s"));
     let first = claim(store, "h", 0).remove(0);
     assert_eq!(with(store, |t| t.unclaim(number(1), first.fence)), Fenced::Accepted);
@@ -300,7 +350,7 @@ fn unclaim(store: &dyn Store) {
     assert!(again.fence > first.fence && again.taken_from.is_none());
 }
 
-fn kills(store: &dyn Store) {
+fn kills(store: &Bed) {
     submit(store, &job(1, "s"));
     submit(store, &job(2, "s"));
     submit(store, &NewJob { max_running: 0, ..job(3, "never") });
@@ -326,13 +376,13 @@ fn to_fetch(n: u8) -> NewJob {
     NewJob { fetching: true, owner: Principal::named("ann"), ..job(n, "s") }
 }
 
-fn fetches_are_shared_among_owners(store: &dyn Store) {
+fn fetches_are_shared_among_owners(store: &Bed) {
     let of = |owner, n| submit(store, &NewJob { owner: Principal::named(owner), ..to_fetch(n) });
     for n in 1..=5 {
         of("ann", n);
     }
     let claim = |most_of_owner| {
-        let request = FetchRequest { most: 4, most_of_owner, ..fetch_request("one", 0, &[]) };
+        let request = FetchRequest { most: 4, most_of_owner, ..fetch_request("one") };
         let claims = with(store, |t| t.claim_fetches(&request));
         claims.iter().map(|it| it.id).collect::<Vec<JobId>>()
     };
@@ -346,30 +396,23 @@ fn fetches_are_shared_among_owners(store: &dyn Store) {
     assert_eq!(claim(2), []);
 }
 
-fn claim_fetches(store: &dyn Store, holder: &str, now: i64, dead: &[&str]) -> Vec<FetchClaim> {
-    with(store, |t| t.claim_fetches(&fetch_request(holder, now, dead)))
+fn claim_fetches(bed: &Bed, holder: &str, now: i64) -> Vec<FetchClaim> {
+    with(bed.at(now), |t| t.claim_fetches(&fetch_request(holder)))
 }
 
-fn fetch_request(holder: &str, now: i64, dead: &[&str]) -> FetchRequest {
-    FetchRequest {
-        holder: holder.to_owned(),
-        now: Timestamp(now),
-        lease: Duration::from_secs(10),
-        most: 2,
-        most_of_owner: 2,
-        dead: dead.iter().map(ToString::to_string).collect(),
-    }
+fn fetch_request(holder: &str) -> FetchRequest {
+    FetchRequest { holder: holder.to_owned(), lease: LEASE, most: 2, most_of_owner: 2 }
 }
 
-fn fetches(store: &dyn Store) {
+fn fetches(store: &Bed) {
     for n in 1..=3 {
         submit(store, &to_fetch(n));
     }
     submit(store, &job(4, "s"));
-    let claims = claim_fetches(store, "one", 0, &[]);
+    let claims = claim_fetches(store, "one", 0);
     let ids: Vec<JobId> = claims.iter().map(|claim| claim.id).collect();
     assert_eq!(ids, [number(1), number(2)], "as many as one may at once, in their order");
-    assert_eq!(claim_fetches(store, "one", 1, &[]), []);
+    assert_eq!(claim_fetches(store, "one", 1), []);
     let ids: Vec<JobId> = claim(store, "one", 1).iter().map(|claim| claim.id).collect();
     assert_eq!(ids, [number(4)], "what is not fetched is not run");
     let expected = FetchClaim {
@@ -393,36 +436,36 @@ fn fetches(store: &dyn Store) {
     });
     let run = claim(store, "one", 2).remove(0);
     assert_eq!((run.id, run.fence, run.taken_from), (number(1), 2, None));
-    let ids: Vec<JobId> = claim_fetches(store, "one", 2, &[]).iter().map(|it| it.id).collect();
+    let ids: Vec<JobId> = claim_fetches(store, "one", 2).iter().map(|it| it.id).collect();
     assert_eq!(ids, [number(3)], "there is room again");
 }
 
-fn fetches_taken_over(store: &dyn Store) {
+fn fetches_taken_over(store: &Bed) {
     submit(store, &to_fetch(1));
     submit(store, &to_fetch(2));
-    let first = claim_fetches(store, "one", 0, &[]);
-    assert_eq!(claim_fetches(store, "two", 9_000, &[]), []);
-    assert_eq!(with(store, |t| t.renew("one", Timestamp(30_000))), 2);
-    assert_eq!(claim_fetches(store, "two", 25_000, &[]), []);
+    let first = claim_fetches(store, "one", 0);
+    assert_eq!(claim_fetches(store, "two", 9_000), []);
+    assert_eq!(with(store.at(20_000), |t| t.renew("one", LEASE)), 2);
+    assert_eq!(claim_fetches(store, "two", 25_000), []);
     assert_eq!(with(store, |t| t.holders()), ["one"]);
-    let dead = claim_fetches(store, "two", 25_000, &["one"]);
-    assert_eq!(dead.len(), 2);
-    assert!(dead[0].fence > first[0].fence);
-    let lapsed = claim_fetches(store, "three", 40_000, &[]);
+    let lapsed = claim_fetches(store, &dead(), 30_001);
     assert_eq!(lapsed.len(), 2);
+    assert!(lapsed[0].fence > first[0].fence);
+    let last = claim_fetches(store, "three", 30_001);
+    assert_eq!(last.len(), 2, "of a dead holder, at once");
     with(store, |t| {
         assert_eq!(t.fetched(number(1), first[0].fence, "", 0)?, Fenced::Stale);
-        assert_eq!(t.fetched(number(1), dead[0].fence, "", 0)?, Fenced::Stale);
-        assert_eq!(t.fetched(number(1), lapsed[0].fence, "", 0)?, Fenced::Accepted);
+        assert_eq!(t.fetched(number(1), lapsed[0].fence, "", 0)?, Fenced::Stale);
+        assert_eq!(t.fetched(number(1), last[0].fence, "", 0)?, Fenced::Accepted);
         assert_eq!(t.fetching("one")?, []);
         Ok(())
     });
 }
 
-fn fetching_is_no_running(store: &dyn Store) {
+fn fetching_is_no_running(store: &Bed) {
     let bounded = |n| NewJob { max_queued: 2, max_running: 1, ..to_fetch(n) };
     assert_eq!(submit(store, &bounded(1)), Submission::Accepted);
-    claim_fetches(store, "one", 0, &[]);
+    claim_fetches(store, "one", 0);
     let queued = NewJob { fetching: false, ..bounded(2) };
     assert_eq!(submit(store, &queued), Submission::Accepted);
     assert_eq!(submit(store, &bounded(3)), Submission::QueueFull);
@@ -440,11 +483,11 @@ fn fetching_is_no_running(store: &dyn Store) {
     assert_eq!(with(store, |t| t.list(&fetching)).len(), 2);
 }
 
-fn fetching_ends(store: &dyn Store) {
+fn fetching_ends(store: &Bed) {
     for n in 1..=3 {
         submit(store, &to_fetch(n));
     }
-    let claims = claim_fetches(store, "one", 0, &[]);
+    let claims = claim_fetches(store, "one", 0);
     with(store, |t| {
         assert_eq!(t.request_kill(number(1), Timestamp(5))?, KillRequest::Dequeued);
         assert_eq!(t.request_kill(number(3), Timestamp(5))?, KillRequest::Dequeued);
@@ -464,11 +507,11 @@ fn fetching_ends(store: &dyn Store) {
     });
     submit(store, &to_fetch(4));
     assert_eq!(with(store, |t| t.discard(number(4), 0)), Fenced::Stale);
-    let fence = claim_fetches(store, "one", 0, &[])[0].fence;
+    let fence = claim_fetches(store, "one", 0)[0].fence;
     assert_eq!(with(store, |t| t.discard(number(4), fence)), Fenced::Accepted);
 }
 
-fn lists(store: &dyn Store) {
+fn lists(store: &Bed) {
     for n in 1..=5 {
         submit(store, &job(n, "s"));
     }
@@ -494,7 +537,7 @@ fn lists(store: &dyn Store) {
     assert_eq!(ids(ann), [number(7)]);
 }
 
-fn removal(store: &dyn Store) {
+fn removal(store: &Bed) {
     submit(store, &job(1, "s"));
     assert!(!with(store, |t| t.remove(number(1))));
     claim(store, "h", 0);
@@ -504,7 +547,7 @@ fn removal(store: &dyn Store) {
     assert_eq!(with(store, |t| t.find(number(1))), None);
 }
 
-fn expiry(store: &dyn Store) {
+fn expiry(store: &Bed) {
     for n in 1..=3 {
         submit(store, &job(n, if n == 3 { "other" } else { "s" }));
     }
@@ -519,7 +562,7 @@ fn expiry(store: &dyn Store) {
     assert_eq!(with(store, |t| t.expired(Timestamp(25), 0)), [number(1), number(2), number(3)]);
 }
 
-fn totals(store: &dyn Store) {
+fn totals(store: &Bed) {
     for n in 1..=4 {
         submit(store, &job(n, "s"));
     }
@@ -548,11 +591,11 @@ fn totals(store: &dyn Store) {
     assert!(records(3).contains(&(occupied() - 3000)), "{}", occupied());
 }
 
-fn resting(store: &dyn Store) {
+fn resting(store: &Bed) {
     for n in 1..=4 {
         submit(store, &job(n, "s"));
     }
-    let request = ClaimRequest { resting: vec![number(1), number(2)], ..request("h", 0) };
+    let request = ClaimRequest { resting: vec![number(1), number(2)], ..request("h") };
     let claimed = |request: &ClaimRequest| -> Vec<JobId> {
         with(store, |t| t.claim(request)).iter().map(|claim| claim.id).collect()
     };
@@ -562,7 +605,7 @@ fn resting(store: &dyn Store) {
     assert_eq!(claim(store, "h", 0).remove(0).id, number(1));
 }
 
-fn rollback(store: &dyn Store) {
+fn rollback(store: &Bed) {
     let failed = store.transact(true, &mut |t| {
         t.submit(&job(1, "s"))?;
         Err(StoreError::Closed)

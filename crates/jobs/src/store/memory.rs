@@ -1,9 +1,10 @@
 //! Records in memory: for tests, and for what need not outlive the process.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use fishplate_contract::{FaultCode, JobId, JobState, Timestamp};
+use fishplate_contract::{Clock, FaultCode, JobId, JobState, SystemClock, Timestamp};
 
 use super::{
     Backlog, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest, NewJob,
@@ -11,17 +12,21 @@ use super::{
 };
 use crate::conclusion::Conclusion;
 use crate::executor::Handle;
+use crate::process;
 
 /// A store in memory.
 #[derive(Default)]
 pub struct MemoryStore {
     jobs: Mutex<Jobs>,
+    /// By which leases lapse, if it is not the system's.
+    clock: Option<Arc<dyn Clock>>,
 }
 
 #[derive(Clone, Default)]
 struct Jobs {
     by_number: BTreeMap<u64, Job>,
     last: u64,
+    now: Timestamp,
 }
 
 #[derive(Clone)]
@@ -45,6 +50,7 @@ impl Store for MemoryStore {
     ) -> Result<(), StoreError> {
         let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let mut copy = jobs.clone();
+        copy.now = self.now();
         work(&mut copy)?;
         *jobs = copy;
         Ok(())
@@ -55,6 +61,17 @@ impl Store for MemoryStore {
         work: &mut dyn FnMut(&mut dyn Transaction) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         work(&mut self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+}
+
+impl MemoryStore {
+    /// One whose leases lapse by this clock.
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        Self { clock: Some(clock), ..Self::default() }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.as_ref().map_or_else(|| SystemClock.now(), |clock| clock.now())
     }
 }
 
@@ -84,13 +101,18 @@ impl Job {
         matches!(self.state, JobState::Running | JobState::Fetching) && !self.holder.is_empty()
     }
 
-    fn claim(&mut self, request: &ClaimRequest) -> Claim {
+    /// Whether others may take it: its lease has lapsed, or its holder is gone.
+    fn is_lapsed(&self, now: Timestamp) -> bool {
+        self.lease_until < now || process::is_dead(&self.holder)
+    }
+
+    fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Claim {
         let running = self.state == JobState::Running;
         let taken_from = running.then(|| self.holder.clone());
         self.state = JobState::Running;
         self.fence += 1;
         self.holder.clone_from(&request.holder);
-        self.lease_until = request.now.after(request.lease);
+        self.lease_until = now.after(request.lease);
         Claim {
             id: self.new.id,
             service: self.new.service.clone(),
@@ -176,11 +198,10 @@ impl Transaction for Jobs {
     }
 
     fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError> {
-        let mut claims = Vec::new();
+        let (mut claims, now) = (Vec::new(), self.now);
         for job in self.by_number.values_mut() {
-            let lapsed = job.lease_until < request.now || request.dead.contains(&job.holder);
-            if request.take_over && job.state == JobState::Running && lapsed {
-                claims.push(job.claim(request));
+            if request.take_over && job.state == JobState::Running && job.is_lapsed(now) {
+                claims.push(job.claim(request, now));
             }
         }
         let numbers: Vec<u64> = self.by_number.keys().copied().collect();
@@ -195,7 +216,7 @@ impl Transaction for Jobs {
                 && !request.resting.contains(&job.new.id)
                 && let Some(job) = self.by_number.get_mut(&number)
             {
-                claims.push(job.claim(request));
+                claims.push(job.claim(request, now));
             }
         }
         Ok(claims)
@@ -206,17 +227,15 @@ impl Transaction for Jobs {
         let fetching = || self.by_number.iter().filter(|(_, job)| job.state == JobState::Fetching);
         let held = fetching().filter(|(_, job)| job.holder == request.holder);
         let held = held.map(|(_, job)| owner(job)).collect();
-        let waiting = fetching().filter(|(_, job)| {
-            let lapsed = job.lease_until < request.now || request.dead.contains(&job.holder);
-            job.holder.is_empty() || lapsed
-        });
+        let waiting =
+            fetching().filter(|(_, job)| job.holder.is_empty() || job.is_lapsed(self.now));
         let waiting = waiting.map(|(number, job)| (owner(job), *number)).collect();
         let mut claims = Vec::new();
         for number in request.choose(waiting, held) {
             let Some(job) = self.by_number.get_mut(&number) else { continue };
             job.fence += 1;
             job.holder.clone_from(&request.holder);
-            job.lease_until = request.now.after(request.lease);
+            job.lease_until = self.now.after(request.lease);
             claims.push(FetchClaim {
                 id: job.new.id,
                 owner: job.new.owner.clone(),
@@ -253,7 +272,8 @@ impl Transaction for Jobs {
         Ok(unfinished.map(|job| job.new.id).collect())
     }
 
-    fn renew(&mut self, holder: &str, until: Timestamp) -> Result<usize, StoreError> {
+    fn renew(&mut self, holder: &str, lease: Duration) -> Result<usize, StoreError> {
+        let until = self.now.after(lease);
         let mut held = 0;
         for job in self.by_number.values_mut() {
             if job.is_held() && job.holder == holder {

@@ -27,7 +27,7 @@ pub struct At {
 pub struct Problem {
     /// How bad it is.
     pub severity: Severity,
-    /// Where.
+    /// What part of the text it is about.
     pub at: At,
     /// What is wrong.
     pub message: String,

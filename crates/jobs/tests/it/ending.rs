@@ -7,6 +7,7 @@ use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_jobs::executor::{Executor as _, Located, conformance};
 
 use crate::bed::{Bed, NOBODY, eventually};
+use crate::skipped::skipped;
 
 /// Leaves a process behind that nobody waits for, in a session of its own, deaf to SIGTERM.
 const DAEMON: &str = "(setsid sh -c \"trap '' TERM; : > up; while :; do sleep 0.1; done\" &) & \
@@ -127,7 +128,7 @@ async fn another_process_can_cancel_what_is_not_its_own() {
 async fn a_control_group_ends_all_at_once() {
     let parent = Path::new("/sys/fs/cgroup/unified").join(format!("it-{}", std::process::id()));
     if fs::create_dir(&parent).is_err() || !parent.join("cgroup.kill").exists() {
-        eprintln!("skipped: no control group can be made at {}", parent.display());
+        skipped("cgroups", &format!("no control group can be made at {}", parent.display()));
         return;
     }
     let bed = Bed::with(CgroupUse::At(parent.clone()));

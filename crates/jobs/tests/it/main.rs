@@ -8,6 +8,8 @@ mod guarding;
 mod leaving;
 mod limits;
 mod references;
+#[path = "../../../../tests/skipped.rs"]
+mod skipped;
 mod starting;
 mod survival;
 

@@ -190,7 +190,7 @@ impl Site {
         let ended = tokio::time::timeout(Duration::from_secs(60), self.engine.wait(accepted));
         ended.await.unwrap().unwrap();
         let report = self.engine.status(&owner, "s", job).await.unwrap();
-        let conclusion = self.engine.conclusion(&owner, "s", "call", job).unwrap();
+        let conclusion = self.engine.conclusion(&owner, "s", "call", job).await.unwrap();
         (report, self.engine.outcome(&owner, job, &conclusion, &[]).await)
     }
 }

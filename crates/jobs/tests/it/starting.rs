@@ -8,6 +8,7 @@ use fishplate_jobs::executor::{Executor as _, Located, Order, StartError};
 use fishplate_jobs::plan::{InputContent, InputFile, Staged};
 
 use crate::bed::{Bed, is_root};
+use crate::skipped::skipped;
 
 async fn refusal(bed: &Bed, order: &Order) -> StartError {
     let error = bed.executor.start(order).await.unwrap_err();
@@ -136,7 +137,7 @@ async fn the_program_has_three_descriptors_and_default_signals() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_a_refusal_or_a_named_limit() {
     if !is_root() {
-        eprintln!("skipped: mounting a small file system needs root");
+        skipped("root", "mounting a small file system needs root");
         return;
     }
     let small = Small::mount();

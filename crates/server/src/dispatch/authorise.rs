@@ -7,13 +7,13 @@ use fishplate_contract::{Fault, Principal, Verb};
 /// Who wants to do what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access<'a> {
-    /// Who.
+    /// Who wants it.
     pub principal: &'a Principal,
     /// Of which service.
     pub service: &'a str,
     /// Of which operation; empty for what is about jobs whatever their operation.
     pub operation: &'a str,
-    /// What.
+    /// What is to be done.
     pub verb: Verb,
 }
 

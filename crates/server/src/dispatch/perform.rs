@@ -43,7 +43,7 @@ pub async fn perform(
         let given = Scalars::accept(&exposed.signature, arguments)?;
         if exposed.verb == Verb::Results {
             let job = job_id(given.text("job").unwrap_or_default())?;
-            let end = host.engine.conclusion(&principal, name, &exposed.operation, job)?;
+            let end = host.engine.conclusion(&principal, name, &exposed.operation, job).await?;
             hold(host, &end, memory).await?;
             let outputs = host.engine.outcome(&principal, job, &end, &options.outputs).await?;
             return Ok(Reply::from(outputs));
@@ -226,12 +226,12 @@ impl About<'_> {
                 after: given.text("after").map(job_id).transpose()?,
                 limit: page(given.text("limit"))?,
             };
-            let (jobs, more) = engine.jobs(&filter)?;
+            let (jobs, more) = engine.jobs(&filter).await?;
             return Ok(Reply::Jobs(JobPage { jobs, more }));
         }
         let job = job_id(given.text("job").unwrap_or_default())?;
         Ok(match verb {
-            Verb::Running => Reply::Running(engine.running(owner, service, job)?),
+            Verb::Running => Reply::Running(engine.running(owner, service, job).await?),
             Verb::Kill => {
                 let (state, message) = engine.kill(owner, service, job).await?;
                 Reply::Killed(Killed { state, message })
@@ -243,7 +243,7 @@ impl About<'_> {
                     _ => Stream::Stdout,
                 };
                 let offset = offset(given.text("offset"))?;
-                Reply::Log(report::whole(&engine.log(owner, service, job, stream, offset)?))
+                Reply::Log(report::whole(&engine.log(owner, service, job, stream, offset).await?))
             }
             Verb::Remove => {
                 engine.remove(owner, service, job).await?;

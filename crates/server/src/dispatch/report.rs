@@ -118,10 +118,10 @@ mod tests {
 
     use super::*;
 
-    fn page(bytes: &[u8], end: bool) -> (String, String) {
-        let page =
-            whole(&engine::LogPage { bytes: bytes.to_vec(), next: 100 + bytes.len() as u64, end });
-        (page.text, page.next.to_string())
+    fn page(bytes: &[u8], end: bool) -> (String, u64) {
+        let next = 100 + bytes.len() as u64;
+        let page = whole(&engine::LogPage { bytes: bytes.to_vec(), next, end });
+        (page.text, page.next)
     }
 
     fn names(fields: &[Argument]) -> Vec<&str> {
@@ -168,6 +168,19 @@ mod tests {
         let status = &interface.find("status").unwrap().signature.outputs;
         let fields = report(&full);
         assert_eq!(names(&fields), declared(status));
+        let (job, text) = (full.id, "t".to_owned());
+        for (verb, reply) in [
+            ("running", Reply::Running(true)),
+            ("kill", Reply::Killed(Killed { state: JobState::Killed, message: text.clone() })),
+            ("status", Reply::Status(Box::new(full.clone()))),
+            ("log", Reply::Log(LogPage { text, next: 1, end: true })),
+            ("jobs", Reply::Jobs(JobPage { jobs: vec![full], more: true })),
+            ("remove", Reply::Removed),
+        ] {
+            let outputs = &interface.find(verb).unwrap().signature.outputs;
+            assert_eq!(names(&reply.into_fields().0.outputs), declared(outputs), "{verb}");
+        }
+        assert_eq!(names(&Reply::Spawned(job).into_fields().0.outputs), ["job"]);
         let transfer = &status.last().unwrap().data_type;
         let (Value::Record(told), DataType::Record(known)) =
             (&fields.last().unwrap().value, transfer)
@@ -187,17 +200,17 @@ mod tests {
 
     #[test]
     fn a_character_cut_by_the_page_is_left_for_the_next() {
-        assert_eq!(page("ab\u{e9}".as_bytes(), false), ("ab\u{e9}".to_owned(), "104".to_owned()));
-        assert_eq!(page(b"ab\xc3", false), ("ab".to_owned(), "102".to_owned()));
-        assert_eq!(page(b"ab\xe2\x82", false), ("ab".to_owned(), "102".to_owned()));
-        assert_eq!(page(b"\xff\xfe\xf0\x9f\x98", false).1, "102");
-        assert_eq!(page(b"", false), (String::new(), "100".to_owned()));
+        assert_eq!(page("ab\u{e9}".as_bytes(), false), ("ab\u{e9}".to_owned(), 104));
+        assert_eq!(page(b"ab\xc3", false), ("ab".to_owned(), 102));
+        assert_eq!(page(b"ab\xe2\x82", false), ("ab".to_owned(), 102));
+        assert_eq!(page(b"\xff\xfe\xf0\x9f\x98", false).1, 102);
+        assert_eq!(page(b"", false), (String::new(), 100));
     }
 
     #[test]
     fn what_is_no_utf_8_is_replaced_and_counted_in_bytes() {
-        assert_eq!(page(b"a\xffb", false), ("a\u{fffd}b".to_owned(), "103".to_owned()));
-        assert_eq!(page(b"ab\xc3", true), ("ab\u{fffd}".to_owned(), "103".to_owned()));
+        assert_eq!(page(b"a\xffb", false), ("a\u{fffd}b".to_owned(), 103));
+        assert_eq!(page(b"ab\xc3", true), ("ab\u{fffd}".to_owned(), 103));
     }
 
     #[test]

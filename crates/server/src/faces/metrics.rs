@@ -201,8 +201,8 @@ impl Metrics {
 
 impl Host {
     /// The text that Prometheus reads.
-    pub fn metrics(&self) -> String {
-        let backlog = self.engine.backlog();
+    pub async fn metrics(&self) -> String {
+        let backlog = self.engine.backlog().await;
         let gauge = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         self.metrics.queued.set(gauge(backlog.queued));
         self.metrics.running.set(gauge(backlog.running));

@@ -42,7 +42,7 @@ pub enum Section {
     File {
         /// The first.
         at: u64,
-        /// How many.
+        /// Bytes from there on.
         len: u64,
     },
 }

@@ -38,9 +38,11 @@ where
     }
     match (name, host.service(name)) {
         ("", _) if read => index(host, &parts.headers),
-        ("metrics", None) if read => {
-            text(200, "application/openmetrics-text; version=1.0.0; charset=utf-8", host.metrics())
-        }
+        ("metrics", None) if read => text(
+            200,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            host.metrics().await,
+        ),
         (_, Some(hosted)) if read => describe(hosted, query),
         (_, Some(hosted)) if parts.method == Method::POST => {
             let body = Incoming::new(body, &host.settings);

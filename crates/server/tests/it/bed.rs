@@ -13,7 +13,7 @@ use fishplate_jobs::descriptor::{self, Source};
 use fishplate_jobs::engine::{Engine, Until};
 use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_jobs::function::{Functions, builtin};
-use fishplate_server::assembly::{self, AssemblyError, Check};
+use fishplate_server::assembly::{self, AssemblyError, Backends, Check};
 use fishplate_server::host::{Host, Place};
 use fishplate_server::http;
 use fishplate_server::settings::Limits;
@@ -76,7 +76,8 @@ impl Setup {
         };
         let descriptions = files.into_iter().map(describe).collect();
         let data = assembly::data(&limits)?;
-        let engine = assembly::engine(&limits, CgroupUse::Off, &data, Check::All)?;
+        let backends = Backends::local(&limits, CgroupUse::Off, Check::All)?;
+        let engine = assembly::engine(&limits, backends, &data)?;
         let host =
             assembly::host(limits, Place::Below, engine.clone(), data, descriptions, functions)?;
         Ok((directory, engine, host))

@@ -4,6 +4,7 @@ mod assembly;
 mod bed;
 mod boundary;
 mod connection;
+mod faces;
 mod pages;
 mod release;
 mod server;

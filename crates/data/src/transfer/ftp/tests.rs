@@ -35,7 +35,7 @@ impl Server {
                 settings.insert(address.to_string(), account);
             }
         }
-        let ftp = Arc::new(ftp_of(&settings, Arc::new(Named)).unwrap());
+        let ftp = Arc::new(ftp_of(&settings, Arc::new(SystemAddresses)).unwrap());
         Some(Self { vsftpd, cutter, ftp, own })
     }
 
@@ -205,18 +205,18 @@ async fn tls_is_spoken_where_it_is_set() {
         ..FtpSettings::default()
     };
     settings.insert(address.to_string(), account);
-    let ftp = ftp_of(&settings, Arc::new(Named)).unwrap();
+    let ftp = ftp_of(&settings, Arc::new(SystemAddresses)).unwrap();
     let mut opened = ftp.open(&url(address, "data"), Want::default()).await.unwrap();
     assert!(rest(&mut opened).await.unwrap() == data);
     ftp.deliver(&parcel(&data, None), &url(address, "incoming/")).await.unwrap();
     assert!(fs::read(vsftpd.file("incoming/mesh.bin")).unwrap() == data);
 
     // In clear, or with a certificate of nobody that is trusted: refused, nothing is sent.
-    let plain = ftp_of(&BTreeMap::new(), Arc::new(Named)).unwrap();
+    let plain = ftp_of(&BTreeMap::new(), Arc::new(SystemAddresses)).unwrap();
     let refused = plain.open(&url(address, "data"), Want::default()).await;
     assert!(matches!(refused, Err(TransferError::Refused { .. })), "{refused:?}");
     settings.values_mut().for_each(|account| account.ca_file = None);
-    let Ok(distrustful) = ftp_of(&settings, Arc::new(Named)) else { return };
+    let Ok(distrustful) = ftp_of(&settings, Arc::new(SystemAddresses)) else { return };
     let refused = distrustful.open(&url(address, "data"), Want::default()).await;
     assert!(matches!(refused, Err(TransferError::Refused { .. })), "{refused:?}");
 }
@@ -233,7 +233,7 @@ async fn a_wrong_password_is_refused() {
         ..FtpSettings::default()
     };
     settings.insert(vsftpd.server.address.to_string(), account);
-    let ftp = ftp_of(&settings, Arc::new(Named)).unwrap();
+    let ftp = ftp_of(&settings, Arc::new(SystemAddresses)).unwrap();
     let refused = ftp.open(&url(vsftpd.server.address, "data"), Want::default()).await;
     match refused {
         Err(error @ TransferError::Refused { .. }) => {

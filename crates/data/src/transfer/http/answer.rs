@@ -50,7 +50,7 @@ pub(super) async fn open(
             }
             begin_again(asking, url).await
         }
-        _ => Err(refused(asking, answer).await),
+        _ => Err(refused(answer).await),
     }
 }
 
@@ -58,7 +58,7 @@ async fn begin_again(asking: &Arc<Asking>, url: &Url) -> Result<Opened, Transfer
     let answer = asking.ask(url, &reading(Method::GET, None)).await?;
     match answer.response.status() {
         StatusCode::OK => opened(asking, answer, &Want::default()),
-        _ => Err(refused(asking, answer).await),
+        _ => Err(refused(answer).await),
     }
 }
 
@@ -71,9 +71,7 @@ pub(super) async fn digest_after(
     if asking.is_silent(&peer(url)) {
         return Ok(None);
     }
-    let Answer { response, line, url: from } =
-        asking.ask(url, &reading(Method::HEAD, None)).await?;
-    asking.lines.keep(line, &from).await;
+    let Answer { response, .. } = asking.ask(url, &reading(Method::HEAD, None)).await?;
     let told = digest(response.headers(), response.status() == StatusCode::OK);
     if told.is_none() {
         asking.note_silence(peer(url));
@@ -103,7 +101,7 @@ fn reading(method: Method, want: Option<&Want>) -> Question<'static> {
 }
 
 fn opened(asking: &Arc<Asking>, answer: Answer, want: &Want) -> Result<Opened, TransferError> {
-    let Answer { response, line, url } = answer;
+    let Answer { response, url } = answer;
     let headers = response.headers();
     let strange = |reason: String| TransferError::Strange { peer: peer(&url), reason };
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
@@ -127,7 +125,7 @@ fn opened(asking: &Arc<Asking>, answer: Answer, want: &Want) -> Result<Opened, T
         (0, length(headers))
     };
     let (version, digest) = (version(headers), digest(headers, !partial));
-    let body = Reading::new(Arc::clone(asking), url, response, line, version.clone());
+    let body = Reading::new(Arc::clone(asking), url, response, version.clone());
     Ok(Opened { offset, total, version, digest, body: Box::new(body) })
 }
 

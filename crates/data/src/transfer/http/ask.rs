@@ -1,24 +1,22 @@
 //! One question, its redirects followed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use http::header::{CONTENT_ENCODING, HOST, LOCATION, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use http_body::Body as _;
-use hyper::body::Incoming;
-use tokio_rustls::TlsConnector;
+use http::header::{CONTENT_ENCODING, LOCATION, RETRY_AFTER};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::BodyExt as _;
 use url::Url;
 
 use super::body::Sending;
-use super::connect::Stream;
-use super::line::{Line, Lines};
-use super::{broken, connect, peer};
+use super::peer;
+use crate::http::{Client, Failure};
 use crate::transfer::{Addresses, TransferError, TransferSettings};
 
-const AGENT: HeaderValue =
-    HeaderValue::from_static(concat!("fishplate/", env!("CARGO_PKG_VERSION")));
+/// What comes of an answer, and its connection.
+pub(super) type Received = crate::http::ResponseBody<Sending>;
+
 /// How much is read of an answer that says why not.
 const REASON_SIZE: usize = 4096;
 /// How long it may take to come.
@@ -32,8 +30,7 @@ const SILENT_PEERS: usize = 1024;
 pub(super) struct Asking {
     settings: TransferSettings,
     addresses: Arc<dyn Addresses>,
-    pub(super) lines: Lines,
-    tls: OnceLock<TlsConnector>,
+    pub(super) client: Client<Sending>,
     silent: Mutex<HashMap<String, Instant>>,
 }
 
@@ -43,10 +40,9 @@ impl std::fmt::Debug for Asking {
     }
 }
 
-/// An answer: its head, and the connection from which its body comes.
+/// An answer.
 pub(super) struct Answer {
-    pub(super) response: Response<Incoming>,
-    pub(super) line: Line,
+    pub(super) response: Response<Received>,
     /// The address that gave it.
     pub(super) url: Url,
 }
@@ -61,13 +57,10 @@ pub(super) struct Question<'q> {
 
 impl Asking {
     pub(super) fn new(settings: &TransferSettings, addresses: Arc<dyn Addresses>) -> Self {
-        Self {
-            settings: settings.clone(),
-            addresses,
-            lines: Lines::default(),
-            tls: OnceLock::new(),
-            silent: Mutex::default(),
-        }
+        let (settings, known) = (settings.clone(), Arc::clone(&addresses));
+        let client =
+            Client::new(known, settings.ca_file.clone(), settings.connect, settings.interim);
+        Self { settings, addresses, client, silent: Mutex::default() }
     }
 
     /// Whether an address may be asked, as far as that is known without asking.
@@ -85,15 +78,11 @@ impl Asking {
         let mut url = url.clone();
         for _ in 0..=self.settings.redirects {
             check(&url)?;
-            let (response, line) = self.send(&url, question).await?;
+            let response = self.send(&url, question).await?;
             let to = response.headers().get(LOCATION);
             let to = to.filter(|_| follows(response.status(), &question.method));
-            let Some(to) = to else { return Ok(Answer { response, line, url }) };
-            let to = redirected(&url, &String::from_utf8_lossy(to.as_bytes()))?;
-            if response.body().is_end_stream() {
-                self.lines.keep(line, &url).await;
-            }
-            url = to;
+            let Some(to) = to else { return Ok(Answer { response, url }) };
+            url = redirected(&url, &String::from_utf8_lossy(to.as_bytes()))?;
         }
         Err(TransferError::Forbidden {
             address: format!(
@@ -109,40 +98,16 @@ impl Asking {
         &self,
         url: &Url,
         question: &Question<'_>,
-    ) -> Result<(Response<Incoming>, Line), TransferError> {
-        while let Some(mut line) = self.lines.take(url).await {
-            // The peer may just have closed it: that says nothing about the question, which may be
-            // asked twice (RFC 9110, section 9.2.2).
-            if let Ok(response) = line.ask(request(url, question)?).await {
-                return Ok((response, line));
+    ) -> Result<Response<Received>, TransferError> {
+        loop {
+            match self.client.send(request(url, question)?).await {
+                // The question may be asked twice (RFC 9110, section 9.2.2).
+                Err(Failure::Broken { reused: true, .. }) => {}
+                answer => {
+                    return answer.map_err(|failure| TransferError::unanswered(peer(url), failure));
+                }
             }
         }
-        let tls = if url.scheme() == "https" { Some(self.tls(url)?) } else { None };
-        let stream = connect::dial(url, &*self.addresses, tls, self.settings.connect).await?;
-        let mut line = self.line(stream, url).await?;
-        let response = line.ask(request(url, question)?).await;
-        Ok((response.map_err(|error| broken(&peer(url), &error))?, line))
-    }
-
-    /// A connection that takes requests.
-    pub(super) async fn line(
-        &self,
-        stream: Box<dyn Stream>,
-        url: &Url,
-    ) -> Result<Line, TransferError> {
-        Line::new(stream, self.settings.interim, url).await
-    }
-
-    fn tls(&self, url: &Url) -> Result<&TlsConnector, TransferError> {
-        if let Some(tls) = self.tls.get() {
-            return Ok(tls);
-        }
-        // Not before it is needed: reading the system's certificates takes a while.
-        let tls = connect::tls(&self.settings).map_err(|reason| TransferError::Strange {
-            peer: peer(url),
-            reason: format!("TLS can't be spoken: {reason}"),
-        })?;
-        Ok(self.tls.get_or_init(|| tls))
     }
 
     /// This peer was asked for a digest and told none.
@@ -161,19 +126,14 @@ impl Asking {
 }
 
 fn request(url: &Url, question: &Question<'_>) -> Result<Request<Sending>, TransferError> {
-    let strange = |error: &dyn std::fmt::Display| TransferError::Strange {
-        peer: peer(url),
-        reason: error.to_string(),
-    };
-    let path = &url[url::Position::BeforePath..url::Position::AfterQuery];
-    let host = &url[url::Position::BeforeHost..url::Position::AfterPort];
     let mut request = Request::new((question.body)()?);
     *request.method_mut() = question.method.clone();
-    *request.uri_mut() = path.parse().map_err(|error| strange(&error))?;
+    let uri = url[..url::Position::AfterQuery].parse();
+    *request.uri_mut() = uri.map_err(|error: http::uri::InvalidUri| TransferError::Strange {
+        peer: peer(url),
+        reason: error.to_string(),
+    })?;
     *request.headers_mut() = question.headers.clone();
-    let host = HeaderValue::from_str(host).map_err(|error| strange(&error))?;
-    request.headers_mut().insert(HOST, host);
-    request.headers_mut().insert(USER_AGENT, AGENT);
     Ok(request)
 }
 
@@ -215,8 +175,8 @@ pub(super) fn redirected(from: &Url, to: &str) -> Result<Url, TransferError> {
 }
 
 /// The error for a status that is no success.
-pub(super) async fn refused(asking: &Asking, answer: Answer) -> TransferError {
-    let Answer { response, mut line, url } = answer;
+pub(super) async fn refused(answer: Answer) -> TransferError {
+    let Answer { response, url } = answer;
     let (status, peer) = (response.status(), peer(&url));
     let headers = response.headers();
     let retry_after = headers
@@ -225,14 +185,13 @@ pub(super) async fn refused(asking: &Asking, answer: Answer) -> TransferError {
         .map(Duration::from_secs);
     let readable = headers.get(CONTENT_ENCODING).is_none();
     let mut answer = status.to_string();
-    let reading = first_line(response.into_body(), &mut line);
-    if let Ok((said, ended)) = tokio::time::timeout(REASON_TIME, reading).await {
-        if readable && !said.is_empty() && !said.starts_with('<') {
-            answer = format!("{answer}: {said}");
-        }
-        if ended {
-            asking.lines.keep(line, &url).await;
-        }
+    let reading = first_line(response.into_body());
+    if let Ok(said) = tokio::time::timeout(REASON_TIME, reading).await
+        && readable
+        && !said.is_empty()
+        && !said.starts_with('<')
+    {
+        answer = format!("{answer}: {said}");
     }
     match status.as_u16() {
         408 | 425 | 429 | 500 | 502..=504 => TransferError::Busy { peer, answer, retry_after },
@@ -241,20 +200,15 @@ pub(super) async fn refused(asking: &Asking, answer: Answer) -> TransferError {
     }
 }
 
-/// The first line of a body, and whether that was read to its end.
-async fn first_line(mut body: Incoming, line: &mut Line) -> (String, bool) {
-    let (mut start, mut ended) = (Vec::new(), false);
-    while start.len() < REASON_SIZE {
-        match std::future::poll_fn(|context| line.poll_frame(&mut body, context)).await {
-            Some(Ok(frame)) => start.extend_from_slice(frame.data_ref().map_or(&[], |data| data)),
-            Some(Err(_)) => break,
-            None => {
-                ended = true;
-                break;
-            }
-        }
+/// The first line of a body.
+async fn first_line(mut body: Received) -> String {
+    let mut start = Vec::new();
+    while start.len() < REASON_SIZE
+        && let Some(Ok(frame)) = body.frame().await
+    {
+        start.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
     }
     let text = String::from_utf8_lossy(&start);
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    (line.chars().filter(|c| !c.is_control()).take(200).collect(), ended)
+    line.chars().filter(|c| !c.is_control()).take(200).collect()
 }

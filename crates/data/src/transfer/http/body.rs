@@ -10,15 +10,14 @@ use fishplate_contract::Digest;
 use http::Response;
 use http::header::{CONNECTION, TRANSFER_ENCODING};
 use http_body::{Frame, SizeHint};
-use hyper::body::Incoming;
+use http_body_util::BodyExt as _;
 use tokio::sync::mpsc;
 use url::Url;
 
 use super::answer::{digest_after, length};
-use super::ask::Asking;
-use super::line::Line;
+use super::ask::{Asking, Received};
+use super::peer;
 use super::raw::{self, RawBody};
-use super::{broken, peer};
 use crate::Progress;
 use crate::transfer::{Body, Moving, TransferError, Version};
 
@@ -32,7 +31,7 @@ pub(super) struct Reading {
 
 enum Source {
     /// hyper fails it if it ends before its length.
-    Hyper(Incoming, Box<Line>),
+    Hyper(Box<Received>),
     /// The connection may be used again.
     Raw {
         body: RawBody,
@@ -45,8 +44,7 @@ impl Reading {
     pub(super) fn new(
         asking: Arc<Asking>,
         url: Url,
-        response: Response<Incoming>,
-        line: Line,
+        response: Response<Received>,
         version: Option<Version>,
     ) -> Self {
         let headers = response.headers();
@@ -58,9 +56,12 @@ impl Reading {
                 };
                 let keep = response.version() == http::Version::HTTP_11
                     && !headers.get_all(CONNECTION).iter().any(closes);
-                Source::Raw { body: RawBody::new(response.into_body(), line, len), keep }
+                match RawBody::new(response.into_body(), len) {
+                    Some(body) => Source::Raw { body, keep },
+                    None => Source::Ended,
+                }
             }
-            _ => Source::Hyper(response.into_body(), Box::new(line)),
+            _ => Source::Hyper(Box::new(response.into_body())),
         };
         Self { asking, url, version, from }
     }
@@ -69,16 +70,18 @@ impl Reading {
         match &mut self.from {
             Source::Ended => return Ok(None),
             Source::Raw { body, .. } => {
-                let next = body.next().await.map_err(|error| broken(&peer(&self.url), &error))?;
+                let next = body
+                    .next()
+                    .await
+                    .map_err(|error| TransferError::broken(&peer(&self.url), &error))?;
                 if next.is_some() {
                     return Ok(next);
                 }
             }
-            Source::Hyper(incoming, line) => {
-                while let Some(frame) =
-                    std::future::poll_fn(|context| line.poll_frame(incoming, context)).await
-                {
-                    let frame = frame.map_err(|error| broken(&peer(&self.url), &error))?;
+            Source::Hyper(body) => {
+                while let Some(frame) = body.frame().await {
+                    let frame =
+                        frame.map_err(|error| TransferError::broken(&peer(&self.url), &error))?;
                     if let Ok(data) = frame.into_data()
                         && !data.is_empty()
                     {
@@ -88,16 +91,10 @@ impl Reading {
             }
         }
         // All has come: its connection is for the next one.
-        let line = match std::mem::replace(&mut self.from, Source::Ended) {
-            Source::Hyper(_, line) => Some(*line),
-            Source::Raw { body, keep: true } => match body.into_stream() {
-                Some(stream) => self.asking.line(stream, &self.url).await.ok(),
-                None => None,
-            },
-            Source::Raw { .. } | Source::Ended => None,
-        };
-        if let Some(line) = line {
-            self.asking.lines.keep(line, &self.url).await;
+        if let Source::Raw { body, keep: true } = std::mem::replace(&mut self.from, Source::Ended)
+            && let Some((stream, peer)) = body.into_stream()
+        {
+            self.asking.client.give_back(stream, &peer).await;
         }
         Ok(None)
     }

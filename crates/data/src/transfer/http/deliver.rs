@@ -8,7 +8,6 @@ use bytes::{Bytes, BytesMut};
 use fishplate_contract::Payload;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
-use http_body::Body as _;
 use tokio::sync::mpsc;
 use url::Url;
 
@@ -45,13 +44,9 @@ pub(super) async fn deliver(
     };
     let answer = asking.ask(to, &Question { method: Method::PUT, headers, body: &body }).await?;
     if !answer.response.status().is_success() {
-        return Err(refused(asking, answer).await);
+        return Err(refused(answer).await);
     }
-    let made = created(&answer.response, &answer.url);
-    if answer.response.body().is_end_stream() {
-        asking.lines.keep(answer.line, &answer.url).await;
-    }
-    Ok(made)
+    Ok(created(&answer.response, &answer.url))
 }
 
 /// Where what was put is, if that is elsewhere (RFC 9110, section 15.3.2).

@@ -4,14 +4,11 @@
 mod answer;
 mod ask;
 mod body;
-mod connect;
 mod deliver;
-mod line;
 mod raw;
 #[cfg(test)]
 mod tests;
 
-use std::io;
 use std::sync::Arc;
 
 use url::Url;
@@ -56,32 +53,4 @@ pub(crate) fn peer(url: &Url) -> String {
         Some(port) => format!("{}://{host}:{port}", url.scheme()),
         None => format!("{}://{host}", url.scheme()),
     }
-}
-
-/// What a connection's or a body's failure is to a transfer: what is no HTTP will be none the next
-/// time either.
-fn broken(peer: &str, error: &(dyn std::error::Error + 'static)) -> TransferError {
-    let (peer, reason) = (peer.to_owned(), super::root_cause(error));
-    if is_malformed(error) {
-        TransferError::Strange { peer, reason }
-    } else {
-        TransferError::Broken { peer, reason }
-    }
-}
-
-/// The other end spoke, and not as HTTP does.
-fn is_malformed(error: &(dyn std::error::Error + 'static)) -> bool {
-    let Some(error) = error.downcast_ref::<hyper::Error>() else { return false };
-    if error.is_parse() {
-        return true;
-    }
-    // How hyper tells of chunks that are none; TLS that was garbled on its way is another matter.
-    let cause = std::error::Error::source(error).and_then(|e| e.downcast_ref::<io::Error>());
-    cause.is_some_and(|cause| match cause.kind() {
-        io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
-            let tls = cause.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-            tls.is_none()
-        }
-        _ => false,
-    })
 }

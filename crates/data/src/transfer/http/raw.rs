@@ -5,16 +5,14 @@ use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body::Body as _;
-use hyper::body::Incoming;
 use tokio::io::{AsyncRead as _, AsyncReadExt as _, ReadBuf};
 
-use super::connect::Stream;
-use super::line::Line;
+use super::ask::Received;
+use crate::http::{Stream, TakenOver};
 
 /// From how many bytes on it is worth it.
 pub(super) const LARGE: u64 = 1 << 20;
@@ -37,26 +35,23 @@ pub(super) struct RawBody {
     /// More than the body came: the connection can't be used again.
     too_much: bool,
     spare: Arc<Spare>,
+    peer: String,
 }
 
 impl RawBody {
-    /// Takes a connection over at the beginning of a body of `len` bytes.
-    pub(super) fn new(mut incoming: Incoming, line: Line, len: u64) -> Self {
-        let (mut first, mut left) = (VecDeque::new(), len);
-        let mut context = Context::from_waker(Waker::noop());
-        while let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut incoming).poll_frame(&mut context) {
-            if let Ok(piece) = frame.into_data() {
-                left = left.saturating_sub(piece.len() as u64);
+    /// Takes a connection over at the beginning of a body of `len` bytes; `None` if all was there.
+    pub(super) fn new(body: Received, len: u64) -> Option<Self> {
+        let TakenOver { stream, read, peer } = body.take_over()?;
+        let (mut first, mut left, mut too_much) = (VecDeque::new(), len, false);
+        for mut piece in read {
+            too_much |= piece.len() as u64 > left;
+            piece.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+            left -= piece.len() as u64;
+            if !piece.is_empty() {
                 first.push_back(piece);
             }
         }
-        let (stream, mut rest) = line.into_parts();
-        let too_much = rest.len() as u64 > left;
-        rest.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-        left -= rest.len() as u64;
-        first.push_back(rest);
-        first.retain(|piece| !piece.is_empty());
-        Self { first, stream, left, too_much, spare: Arc::default() }
+        Some(Self { first, stream, left, too_much, spare: Arc::default(), peer })
     }
 
     /// The next bytes; `None` when all have come.
@@ -74,10 +69,10 @@ impl RawBody {
         Ok(Some(Bytes::from_owner(Piece { buffer, len, spare: Arc::clone(&self.spare) })))
     }
 
-    /// The connection, once all has come.
-    pub(super) fn into_stream(self) -> Option<Box<dyn Stream>> {
+    /// The connection and whose it is, once all has come.
+    pub(super) fn into_stream(self) -> Option<(Box<dyn Stream>, String)> {
         let clean = self.left == 0 && !self.too_much;
-        clean.then_some(self.stream)
+        clean.then_some((self.stream, self.peer))
     }
 }
 

@@ -109,7 +109,7 @@ impl<S: Server> Peer for Behind<S> {
 #[tokio::test]
 async fn nginx_conforms() {
     let Some(nginx) = nginx::Nginx::start() else {
-        println!("skipped: nginx is not installed");
+        crate::skipped::skipped("nginx", "nginx is not installed");
         return;
     };
     conformance::run(&Behind::new(nginx, HTTP)).await;

@@ -3,16 +3,12 @@
 use std::fmt;
 use std::future::Future;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Either, Full, Limited};
-use hyper::body::Incoming;
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rusty_s3::actions::{
     AbortMultipartUpload, CreateMultipartUpload, CreateMultipartUploadResponse, GetObject,
     HeadObject, PutObject, UploadPart,
@@ -20,10 +16,10 @@ use rusty_s3::actions::{
 use rusty_s3::{Bucket, Credentials, S3Action};
 
 use super::super::source::Upload;
-use super::super::trust::client_config;
-use super::super::{TransferError, TransferSettings, Want, root_cause};
+use super::super::{TransferError, TransferSettings, Want};
 use super::text;
 use crate::Progress;
+use crate::http::{Client, ResponseBody, SystemAddresses};
 use crate::settings::SettingsError;
 
 /// How long a signature holds: it has to arrive within it, the body need not.
@@ -32,10 +28,10 @@ const SIGNATURE_LIFE: Duration = Duration::from_secs(15 * 60);
 /// Bytes of an answer that is no object.
 const ANSWER_SIZE: usize = 256 << 10;
 
-/// Idle connections kept for the next requests.
-const IDLE_CONNECTIONS: usize = 8;
-
 type RequestBody = Either<Upload, Full<Bytes>>;
+
+/// What comes of an answer.
+pub(super) type Received = ResponseBody<RequestBody>;
 
 /// A header that is signed.
 pub(super) type Header = (&'static str, String);
@@ -44,7 +40,7 @@ pub(super) struct Requests {
     peer: String,
     bucket: Bucket,
     credentials: Option<Credentials>,
-    client: Client<HttpsConnector<HttpConnector>, RequestBody>,
+    client: Client<RequestBody>,
     stall_time: Duration,
 }
 
@@ -57,7 +53,7 @@ impl fmt::Debug for Requests {
 /// How a conditional request for a range was answered.
 pub(super) enum Asked {
     /// With that range, or with all.
-    Answer(Response<Incoming>),
+    Answer(Response<Received>),
     /// The object is another one now.
     Changed,
     /// The object ends before.
@@ -72,23 +68,13 @@ impl Requests {
         ca_file: Option<&Path>,
         bounds: &TransferSettings,
     ) -> Result<Self, SettingsError> {
-        let mut tcp = HttpConnector::new();
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_connect_timeout(Some(bounds.connect));
-        let config = match bucket.base_url().scheme() {
-            "https" => client_config(&format!("transfer.s3.{name}"), ca_file)?.as_ref().clone(),
-            _ => no_tls(name)?,
-        };
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(config)
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(tcp);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_max_idle_per_host(IDLE_CONNECTIONS)
-            .build(connector);
+        let ca_file = ca_file.map(Path::to_owned);
+        let client =
+            Client::new(Arc::new(SystemAddresses), ca_file, bounds.connect, bounds.interim);
+        if bucket.base_url().scheme() == "https" {
+            let key = format!("transfer.s3.{name}");
+            client.check_tls().map_err(|error| SettingsError::unusable(key, error))?;
+        }
         let (peer, stall_time) = (format!("s3://{name}"), bounds.stall);
         Ok(Self { peer, bucket, credentials, client, stall_time })
     }
@@ -136,7 +122,7 @@ impl Requests {
     }
 
     /// All of an object.
-    pub(super) async fn whole(&self, key: &str) -> Result<Response<Incoming>, TransferError> {
+    pub(super) async fn whole(&self, key: &str) -> Result<Response<Received>, TransferError> {
         match self.get(key, &Want::default()).await? {
             Asked::Answer(answer) => Ok(answer),
             Asked::Changed | Asked::Beyond => Err(TransferError::Strange {
@@ -147,7 +133,7 @@ impl Requests {
     }
 
     /// What is told of an object.
-    pub(super) async fn head(&self, key: &str) -> Result<Response<Incoming>, TransferError> {
+    pub(super) async fn head(&self, key: &str) -> Result<Response<Received>, TransferError> {
         let action = HeadObject::new(&self.bucket, self.credentials.as_ref(), key);
         let request = self.request(Method::HEAD, action, &[], empty());
         self.answer(request, None).await
@@ -257,7 +243,7 @@ impl Requests {
         &self,
         request: Request<RequestBody>,
         sent: Option<&Progress>,
-    ) -> Result<Response<Incoming>, TransferError> {
+    ) -> Result<Response<Received>, TransferError> {
         let answer = self.send(request, sent).await?;
         if answer.status().is_success() { Ok(answer) } else { Err(self.refusal(answer).await) }
     }
@@ -267,16 +253,18 @@ impl Requests {
         &self,
         request: Request<RequestBody>,
         sent: Option<&Progress>,
-    ) -> Result<Response<Incoming>, TransferError> {
-        let answer = while_it_moves(self.client.request(request), sent, self.stall_time).await;
+    ) -> Result<Response<Received>, TransferError> {
+        let answer = while_it_moves(self.client.send(request), sent, self.stall_time).await;
         match answer {
             None => Err(self.broken(format!("it did not answer within {:?}", self.stall_time))),
-            Some(answer) => answer.map_err(|error| self.broken(root_cause(&error))),
+            Some(answer) => {
+                answer.map_err(|failure| TransferError::unanswered(self.peer.clone(), failure))
+            }
         }
     }
 
     /// Reads a short answer.
-    async fn drain(&self, answer: Response<Incoming>) -> Result<String, TransferError> {
+    async fn drain(&self, answer: Response<Received>) -> Result<String, TransferError> {
         let body = Limited::new(answer.into_body(), ANSWER_SIZE).collect();
         let body = tokio::time::timeout(self.stall_time, body).await;
         let body = body.map_err(|_| self.broken("its answer did not end".to_owned()))?;
@@ -285,7 +273,7 @@ impl Requests {
     }
 
     /// The error that an answer stands for.
-    async fn refusal(&self, answer: Response<Incoming>) -> TransferError {
+    async fn refusal(&self, answer: Response<Received>) -> TransferError {
         let (status, peer) = (answer.status(), self.peer.clone());
         let retry_after = text(answer.headers(), "retry-after")
             .and_then(|seconds| seconds.parse().ok())
@@ -310,14 +298,6 @@ impl Requests {
 
 fn empty() -> RequestBody {
     Either::Right(Full::default())
-}
-
-fn no_tls(name: &str) -> Result<rustls::ClientConfig, SettingsError> {
-    let provider = rustls::crypto::ring::default_provider();
-    let config = rustls::ClientConfig::builder_with_provider(provider.into())
-        .with_safe_default_protocol_versions()
-        .map_err(|error| SettingsError::unusable(format!("transfer.s3.{name}"), error))?;
-    Ok(config.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth())
 }
 
 /// Waits as long as `sent` grows, and then `stall` more; `None` if that was in vain.

@@ -57,7 +57,7 @@ impl Reactor {
         // Another process had it meanwhile, and lost it.
         let earlier = self.fetching.insert(claim.id, fetching);
         let mut effects: Vec<_> =
-            earlier.map(|it| Effect::Stop(it.claim.id, it.claim.fence)).into_iter().collect();
+            earlier.map(|it| Effect::Discard(it.claim, None, None)).into_iter().collect();
         effects.push(Effect::Prepare(claim));
         effects
     }

@@ -283,7 +283,7 @@ fn what_comes_late_under_a_lost_claim_changes_nothing() {
     assert_eq!(watched.step(prepare(1)), ["fetch", "fetch"]);
     assert_eq!(watched.step(fetched(1, 0)), [""; 0]);
     let again = watched.step(Event::FetchClaimed(claim(2), plan));
-    assert_eq!(again, ["stop", "prepare"], "it was another's meanwhile");
+    assert_eq!(again, ["discard", "prepare"], "it was another's meanwhile");
     assert_eq!(watched.step(prepare(1)), [""; 0]);
     assert_eq!(watched.step(prepare(2)), ["fetch", "fetch"]);
     assert_eq!(watched.step(fetched(1, 1)), [""; 0]);

@@ -111,7 +111,7 @@ impl Bed {
 
     async fn results(&self, again: &[OutputChoice]) -> Result<Vec<Argument>, Fault> {
         let owner = Principal::anonymous();
-        let conclusion = self.engine.conclusion(&owner, "s", "call", self.job)?;
+        let conclusion = self.engine.conclusion(&owner, "s", "call", self.job).await?;
         self.engine.outcome(&owner, self.job, &conclusion, again).await
     }
 

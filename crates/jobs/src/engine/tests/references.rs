@@ -67,7 +67,7 @@ async fn a_long_plan_is_a_file_before_and_after_its_data_was_fetched() {
         until("it is queued", async || state(&engine, job) == JobState::Queued).await;
         assert_eq!(plan_of(&fixture, job).fetches().count(), 0);
         assert_eq!(fetched(&engine, &fixture, job, 0), b"a mesh");
-        assert_eq!(plan_of(&fixture, job), engine.plan(job).unwrap());
+        assert_eq!(plan_of(&fixture, job), engine.plan(job).await.unwrap());
         run.abort();
     }
 }

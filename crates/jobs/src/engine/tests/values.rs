@@ -34,12 +34,12 @@ async fn a_long_plan_is_a_file_of_its_job_and_is_read_again_from_there() {
         assert_eq!(recorded(&fixture, job), "@plan");
         let file = engine.shared.directory(job).join("plan");
         assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
-        assert_eq!(engine.plan(job).unwrap(), long);
+        assert_eq!(engine.plan(job).await.unwrap(), long);
         assert_eq!(state(&engine, job), JobState::Queued);
         // A short one costs no file.
         let job = engine.call(work(None, 0)).await.unwrap().id();
         assert!(!engine.shared.directory(job).exists());
-        assert_eq!(engine.plan(job).unwrap(), plan());
+        assert_eq!(engine.plan(job).await.unwrap(), plan());
         drop(engine);
         // An engine that has it not at hand.
         let (engine, run) = fixture.running();
@@ -148,9 +148,9 @@ async fn a_job_that_is_killed_while_its_start_fails_does_not_wait_for_room_first
         let job = accepted.job;
         // Claimed, and its end asked for, before the start is known to have failed.
         let claimed = engine.shared.claim_request();
-        let claims = engine.shared.commit.write(true, move |t| t.claim(&claimed)).await.unwrap();
+        let claims = engine.shared.store.write(true, move |t| t.claim(&claimed)).await.unwrap();
         let at = engine.shared.clock.now();
-        let asked = engine.shared.commit.write(true, move |t| t.request_kill(job, at));
+        let asked = engine.shared.store.write(true, move |t| t.request_kill(job, at));
         assert_eq!(asked.await.unwrap(), crate::store::KillRequest::Requested(None));
         let rest = Some(Duration::ZERO);
         engine.shared.unclaim(job, claims[0].fence, rest).await;
@@ -170,7 +170,7 @@ async fn a_long_plan_is_found_again_when_the_record_of_its_job_was_lost() {
         crate::lost::adopt(fixture.directory.path(), &empty, job).unwrap();
         let again = Fixture { store: Arc::new(empty), ..fixture };
         assert_eq!(recorded(&again, job), "@plan");
-        assert_eq!(again.engine().plan(job).unwrap(), long);
+        assert_eq!(again.engine().plan(job).await.unwrap(), long);
     }
 }
 
@@ -180,19 +180,20 @@ async fn an_end_that_comes_too_late_does_not_give_up_the_files_of_a_job_that_is_
         let engine = fixture.engine();
         let call = engine.call(bringing(1)).await.unwrap();
         let job = call.id();
-        let mine = engine.shared.claim_request();
-        let holder = "another".to_owned();
-        let others = ClaimRequest { holder, dead: vec![mine.holder.clone()], ..mine.clone() };
-        let claim = async |request: ClaimRequest| {
-            engine.shared.commit.write(true, move |t| t.claim(&request)).await.unwrap().remove(0)
+        let claim = async |holder: String| {
+            let mine = engine.shared.claim_request();
+            let request = ClaimRequest { holder, take_over: true, ..mine };
+            let claims = engine.shared.store.write(true, move |t| t.claim(&request));
+            claims.await.unwrap().remove(0)
         };
-        let fence = claim(mine).await.fence;
-        assert!(claim(ClaimRequest { take_over: true, ..others }).await.fence > fence);
+        // By a process of before, which is dead.
+        let fence = claim(format!("{}/1/1/0", crate::process::boot())).await.fence;
+        assert!(claim("another".to_owned()).await.fence > fence);
         let (state, why) = (JobState::Failed, "seen late");
         let at = engine.shared.clock.now();
         let late = Conclusion::without_ending(state, FaultCode::Internal, why, at);
         engine.shared.write_end(job, fence, late).await;
-        assert!(engine.running(&Principal::anonymous(), "s", job).unwrap());
+        assert!(engine.running(&Principal::anonymous(), "s", job).await.unwrap());
         let mode = std::fs::metadata(engine.shared.directory(job)).unwrap().mode();
         assert_eq!(mode & 0o7777, 0o700, "it is not to go");
         drop(call);
@@ -208,15 +209,15 @@ async fn what_has_ended_is_told_without_its_plan() {
         // As after it was restored from a backup that was made before its end.
         std::fs::remove_dir_all(engine.shared.directory(job)).unwrap();
         let owner = Principal::anonymous();
-        let log = || engine.log(&owner, "s", job, crate::workspace::Stream::Stdout, 7);
+        let log = async || engine.log(&owner, "s", job, crate::workspace::Stream::Stdout, 7).await;
         let unreadable = engine.status(&owner, "s", job).await.unwrap_err();
         assert_eq!(
-            (unreadable.code, log().unwrap_err().code),
+            (unreadable.code, log().await.unwrap_err().code),
             (FaultCode::Internal, unreadable.code)
         );
         engine.kill(&owner, "s", job).await.unwrap();
         assert_eq!(state(&engine, job), JobState::Killed);
-        let page = log().unwrap();
+        let page = log().await.unwrap();
         assert_eq!((page.bytes.len(), page.next, page.end), (0, 7, true));
     }
 }

@@ -31,7 +31,7 @@ pub(super) enum Record {
     Preparing(Author),
     /// The program is about to be started.
     Intent(Author),
-    /// It was.
+    /// The program was started.
     Started {
         /// Its process.
         program: ProcessId,
@@ -42,7 +42,7 @@ pub(super) enum Record {
     Refused {
         /// The fence under which it was tried.
         fence: u64,
-        /// Why not.
+        /// What was in the way.
         refusal: Refusal,
     },
     /// Somebody asked for its end.
@@ -54,7 +54,7 @@ pub(super) enum Record {
     Ending,
     /// Its program and all it left behind have ended.
     Ended {
-        /// How.
+        /// Status, usage, and what was collected.
         ending: Box<Ending>,
     },
 }

@@ -109,7 +109,7 @@ fn keep(data: &Path, tell: OwnedFd) -> io::Result<()> {
         .ok_or_else(|| io::Error::other("/proc does not show this process"))?;
     let mut keeper = Keeper {
         me,
-        signals: block_signals()?,
+        signals: block_signals(&[])?,
         listener,
         lock_file,
         life,

@@ -6,7 +6,7 @@
 //!        └─ program and all its descendants
 //! ```
 //!
-//! In the supervisors' processes (no runtime, one thread): `keeper`, `worker`, `spawn`, `ward`,
+//! In the supervisors' processes (no runtime, one thread): `keeper`, `worker`, `run`, `spawn`, `ward`,
 //! `gauge`, `shortage`, `slot`, `wait`, `cgroup`, `guard`, `capability`. In the server's: this module and `link`.
 //! In both: `address`, `message`, `journal`, `procfs`; `aftermath` is what anybody can do without a
 //! supervisor.
@@ -22,6 +22,7 @@ mod keeper;
 mod link;
 mod message;
 mod procfs;
+mod run;
 mod shortage;
 mod slot;
 mod spawn;
@@ -46,6 +47,7 @@ use super::{BoxFuture, Ending, Executor, Handle, Located, Observation, Order, St
 
 pub use self::aftermath::{Trail, trail};
 pub use self::keeper::keeper_main;
+pub use self::run::run_plan;
 
 /// How a [`LocalExecutor`] works.
 #[derive(Clone, Debug)]

@@ -84,20 +84,16 @@ fn used(usage: &libc::rusage) -> Usage {
     }
 }
 
-/// The signals that supervisors read instead of being interrupted: children that died, and
-/// [`CANCEL`].
-pub(super) fn signals() -> SigSet {
-    SigSet::from_iter([Signal::SIGCHLD, CANCEL])
-}
-
 /// The signal that asks a worker to end its job, and a keeper to look which of its jobs have a
 /// request to end in their journals.
 pub(super) const CANCEL: Signal = Signal::SIGUSR1;
 
-/// Blocks [`signals`] in this process and gives a descriptor to read them from.
-pub(super) fn block_signals() -> nix::Result<SignalFd> {
-    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&signals()), None)?;
-    SignalFd::with_flags(&signals(), SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+/// Blocks the signals that are read instead of interrupting (children that died, [`CANCEL`], and these)
+/// in this process, and gives a descriptor to read them from.
+pub(super) fn block_signals(others: &[Signal]) -> nix::Result<SignalFd> {
+    let signals = [Signal::SIGCHLD, CANCEL].into_iter().chain(others.iter().copied()).collect();
+    sigprocmask(SigmaskHow::SIG_SETMASK, Some(&signals), None)?;
+    SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
 }
 
 /// Reads all signals that are there. Tells whether [`CANCEL`] was among them.

@@ -4,32 +4,25 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::rc::Rc;
 use std::time::Duration;
 
-use fishplate_contract::Placing;
-use fishplate_formats::disk::Free;
-use fishplate_formats::units;
 use nix::sys::signalfd::SignalFd;
 
 use super::cgroup::JobGroup;
-use super::guard::Guard;
 use super::journal::{Author, Journal, Record};
 use super::message::{Ask, Frames, ORDER_TIME, Posting, Refusal, Reply, put};
-use super::procfs::{ProcessId, Stat, boot, boot_millis, descendants, now_millis};
+use super::procfs::{ProcessId, boot, boot_millis};
+use super::run::{Observer, Run, Stage, watch};
 use super::slot::{SLOT_SIZE, Slots};
-use super::spawn::{Environments, NotSpawned, Start, refusal_of, spawn};
-use super::wait::{Peek, Wait, await_child, block_signals, drain, peek, readable, reap_of};
-use super::ward::{Cause, Ward};
-use crate::plan::{InputContent, InputFile, Plan, SuccessRules};
+use super::spawn::{Environments, refusal_of};
+use super::wait::{block_signals, drain, readable};
+use super::ward::{Status, Ward};
+use crate::plan::{Plan, SuccessRules};
 use crate::workspace;
-
-/// Programs that end within this time are told of once, as started and ended.
-const SHORT: Duration = Duration::from_millis(2);
 
 /// What a worker gets from the keeper that forked it.
 #[derive(Debug)]
@@ -52,7 +45,7 @@ pub(super) fn work(birth: Birth<'_>) -> io::Result<()> {
     // killed before it could note the process ID, the keeper sees whose it was.
     nix::unistd::setsid()?;
     nix::sys::prctl::set_child_subreaper(true)?;
-    let signals = block_signals()?;
+    let signals = block_signals(&[])?;
     let me = ProcessId::of(nix::unistd::getpid().as_raw())
         .ok_or_else(|| io::Error::other("/proc does not show this process"))?;
     let Some(stream) = accept(&birth)? else { return Ok(()) };
@@ -167,7 +160,7 @@ impl Worker<'_> {
 
     fn run(&mut self, posting: &Posting, frame: &[u8]) -> io::Result<()> {
         match self.begin(posting, frame) {
-            Ok(job) => self.care(posting, job),
+            Ok(job) => self.care(job),
             Err(reply) => {
                 self.slots.clear(self.index);
                 self.say(&[&reply])
@@ -215,7 +208,7 @@ impl Worker<'_> {
                 self.slots.started(self.index, program);
                 let ward =
                     Ward::new(directory, &posting.plan, Some(program), started).in_group(group);
-                Ok(Job { journal, ward, program })
+                Ok(Job { journal, ward })
             }
             Err(refusal) => {
                 if let Some(group) = group {
@@ -242,81 +235,28 @@ impl Worker<'_> {
         group: Option<&JobGroup>,
     ) -> Result<(i32, i64), Refusal> {
         let Posting { job, directory, plan, .. } = posting;
-        let write = |journal: &mut Journal, record| {
-            let failed =
-                |error| refusal_of(&error, format!("can't write the job's journal: {error}"));
-            journal.write(&record).map_err(failed)
-        };
-        let reserve = plan.limits.disk_reserve;
-        if let Ok(free) = Free::at(directory)
-            && free.room() < reserve
-        {
-            return Err(Refusal::StorageFull(format!(
-                "{free} on the file system of the jobs, less than {} (disk_reserve)",
-                units::exact(reserve)
-            )));
-        }
-        if !plan.inputs.is_empty() || !plan.staged.is_empty() {
-            write(journal, Record::Preparing(author.clone()))?;
-            workspace::prepare(plan, directory).map_err(|error| {
-                let message = match error.source() {
-                    Some(source) => format!("{error}: {source}"),
-                    None => error.to_string(),
-                };
-                if error.is_storage_full() {
-                    Refusal::StorageFull(message)
-                } else {
-                    Refusal::NotStarted(message)
-                }
+        let run = Run { job: *job, directory, plan, group, worker: self.index };
+        run.start(&mut self.environments, &mut |stage| {
+            let record = match stage {
+                Stage::Preparing => Record::Preparing(author.clone()),
+                Stage::Starting => Record::Intent(author.clone()),
+            };
+            journal.write(&record).map_err(|error| {
+                refusal_of(&error, format!("can't write the job's journal: {error}"))
             })?;
-        }
-        write(journal, Record::Intent(author.clone()))?;
-        journal.keep_room().map_err(|error| {
-            refusal_of(&error, format!("can't keep room for the job's end: {error}"))
-        })?;
-        let linked = linked_inputs(plan);
-        let guard = (!linked.is_empty()).then(|| Guard::new(linked, plan.stdin.as_deref()));
-        let mut start =
-            Start { job: *job, directory, plan, group, guard: guard.as_ref(), worker: self.index };
-        let started = now_millis();
-        match spawn(&start, &mut self.environments) {
-            Err(NotSpawned::Unguarded) => {}
-            done => return done.map(|program| (program, started)).map_err(Refusal::from),
-        }
-        // It can't be kept from the others' files here, so it gets files of its own.
-        for path in linked_inputs(plan) {
-            workspace::make_private_input(directory, &path)
-                .map_err(|error| refusal_of(&error, format!("can't copy input {path}: {error}")))?;
-        }
-        start.guard = None;
-        let program = spawn(&start, &mut self.environments)?;
-        Ok((program, started))
+            if stage == Stage::Preparing {
+                return Ok(());
+            }
+            journal.keep_room().map_err(|error| {
+                refusal_of(&error, format!("can't keep room for the job's end: {error}"))
+            })
+        })
     }
 
     /// From a program that runs to its end.
-    fn care(&mut self, posting: &Posting, job: Job) -> io::Result<()> {
-        let Job { mut journal, mut ward, program } = job;
-        await_child(SHORT);
-        let mut told = false;
-        let mut empty = self.collect_dead(&mut ward);
-        while !(empty && ward.has_ended()) {
-            if !told {
-                told = true;
-                if let Some(program) = ProcessId::of(program) {
-                    // A full disk does not end the job; its start is in the intent.
-                    let _ = journal.write(&Record::Started { program, time: ward.started });
-                }
-                self.say(&[&Reply::Started(ward.started)])?;
-            }
-            let wait = ward.drive(&members);
-            if self.hear(wait)? || self.told_to_end(&mut journal) {
-                ward.end(Cause::Cancelled, &members);
-            }
-            empty = self.collect_dead(&mut ward);
-        }
-        let mut ending = ward.finish();
-        ending.collected = Some(workspace::collect(&posting.plan, &posting.directory, &ending));
-        let ending = Box::new(ending);
+    fn care(&mut self, job: Job) -> io::Result<()> {
+        let Job { mut journal, ward } = job;
+        let ending = watch(ward, &mut Watching { worker: self, journal: &mut journal })?;
         if journal.write(&Record::Ended { ending: ending.clone() }).is_err() {
             // The disk is full: what matters most fits the room that the journal has kept.
             // What it could not hold can be collected later.
@@ -326,27 +266,6 @@ impl Worker<'_> {
         self.slots.clear(self.index);
         drop(journal);
         self.say(&[&Reply::Ended(ending)])
-    }
-
-    /// Reaps what is dead. True if no child is left, and with them no descendant: orphans of all
-    /// depths become children of this process.
-    fn collect_dead(&self, ward: &mut Ward) -> bool {
-        loop {
-            match peek() {
-                Peek::Dead(pid, status) => {
-                    if ward.program == Some(pid) {
-                        // Before it is reaped: who is killed in between leaves it to the keeper,
-                        // who is killed afterwards has told it.
-                        self.slots.ended(self.index, status);
-                    }
-                    if let Wait::Reaped { pid, status, usage } = reap_of(pid) {
-                        ward.reaped(pid, status, &usage);
-                    }
-                }
-                Peek::Alive => return false,
-                Peek::None => return true,
-            }
-        }
     }
 
     /// Waits for an event while the job runs. Tells whether the server asked for its end.
@@ -380,36 +299,36 @@ impl Worker<'_> {
     }
 }
 
-/// Files of the workspace that others hold too.
-fn linked_inputs(plan: &Plan) -> Vec<String> {
-    let linked = |input: &&InputFile| match &input.content {
-        InputContent::Fetched(fetched) => fetched.placed == Placing::Link.name(),
-        _ => false,
-    };
-    plan.inputs.iter().filter(linked).map(|input| input.path.clone()).collect()
-}
-
-impl From<NotSpawned> for Refusal {
-    fn from(not: NotSpawned) -> Self {
-        match not {
-            NotSpawned::Refused(refusal) => refusal,
-            NotSpawned::Unguarded => {
-                Self::NotStarted("the program can't be kept from its inputs".to_owned())
-            }
-        }
-    }
-}
-
 /// A job whose program was started.
 struct Job {
     journal: Journal,
     ward: Ward,
-    program: i32,
 }
 
-/// All that the job has started: a worker has no other children.
-fn members() -> Vec<Stat> {
-    descendants(nix::unistd::getpid().as_raw())
+/// A worker while the program of its job runs.
+struct Watching<'n, 'w> {
+    worker: &'n mut Worker<'w>,
+    journal: &'n mut Journal,
+}
+
+impl Observer for Watching<'_, '_> {
+    fn running(&mut self, program: i32, started: i64) -> io::Result<()> {
+        if let Some(program) = ProcessId::of(program) {
+            // A full disk does not end the job; its start is in the intent.
+            let _ = self.journal.write(&Record::Started { program, time: started });
+        }
+        self.worker.say(&[&Reply::Started(started)])
+    }
+
+    /// Before it is reaped: who is killed in between leaves it to the keeper, who is killed
+    /// afterwards has told it.
+    fn exited(&mut self, status: Status) {
+        self.worker.slots.ended(self.worker.index, status);
+    }
+
+    fn wait(&mut self, most: Duration) -> io::Result<bool> {
+        Ok(self.worker.hear(most)? || self.worker.told_to_end(self.journal))
+    }
 }
 
 /// What the keeper must know to go on with the job: the order as it came, or without what only the

@@ -5,11 +5,14 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+use fishplate_contract::Clock as _;
+
 use super::*;
 use crate::answer::{Answer, Choice};
 use crate::engine::judge;
 use crate::executor::{Collected, Output, OutputContent};
 use crate::plan::{Arrival, Fetch, InputContent, InputFile};
+use crate::store::conformance::SetClock;
 use crate::store::memory::MemoryStore;
 use crate::store::{
     Backlog, ClaimRequest, Fenced, FetchRequest, KillRequest, NewJob, Store, StoreError,
@@ -66,7 +69,12 @@ struct Process {
 
 impl Process {
     fn new(number: u32) -> Self {
-        let name = format!("{BOOT}/{number}/1/0");
+        // Of every other one it can be seen that it is dead (or so it seems), and who looks takes all
+        // it has; the leases of the others lapse.
+        let name = match number % 2 {
+            0 => format!("{BOOT}/{number}/1/0"),
+            _ => process::this_process(),
+        };
         let reactor = Reactor::new(BOOT.to_owned(), 1);
         Self { name, reactor, inbox: VecDeque::new(), pending: Vec::new() }
     }
@@ -75,7 +83,7 @@ impl Process {
 /// The world around the engines.
 struct World {
     store: MemoryStore,
-    now: Timestamp,
+    clock: Arc<SetClock>,
     processes: Vec<Process>,
     born: u32,
     /// Programs that were started, and whether they have ended.
@@ -129,9 +137,10 @@ fn ending(cancelled: bool) -> Observation {
 
 impl World {
     fn new() -> Self {
+        let clock = Arc::<SetClock>::default();
         let world = Self {
-            store: MemoryStore::default(),
-            now: Timestamp(1),
+            store: MemoryStore::with_clock(Arc::<SetClock>::clone(&clock)),
+            clock,
             processes: (0..ENGINES).map(Process::new).collect(),
             born: ENGINES,
             programs: HashMap::new(),
@@ -154,7 +163,7 @@ impl World {
                 max_running: 2,
                 max_queued: 100,
                 fetching: true,
-                submitted: world.now,
+                submitted: world.clock.now(),
                 boot: None,
             };
             world.write(|t| t.submit(&job));
@@ -184,7 +193,7 @@ impl World {
             Turn::Look(engine) => self.look(engine),
             Turn::Observe(engine) => self.observe(engine),
             Turn::Kill(n) => {
-                let at = self.now;
+                let at = self.clock.now();
                 if self.write(|t| t.request_kill(id(n), at)) == KillRequest::Dequeued {
                     self.ended(id(n));
                 }
@@ -196,7 +205,7 @@ impl World {
                     *ended = true;
                 }
             }
-            Turn::Pause => self.now = self.now.after(LEASE * 2),
+            Turn::Pause => self.pause(),
             Turn::Restart(engine) => {
                 self.processes[engine] = Process::new(self.born);
                 self.born += 1;
@@ -213,7 +222,7 @@ impl World {
     fn step(&mut self, engine: usize) {
         let process = &mut self.processes[engine];
         let Some(event) = process.inbox.pop_front() else { return };
-        for effect in process.reactor.handle(event, self.now) {
+        for effect in process.reactor.handle(event, self.clock.now()) {
             let stopped = match &effect {
                 Effect::Stop(job, fence) => Some((*job, *fence)),
                 Effect::Discard(claim, ..) => Some((claim.id, claim.fence)),
@@ -224,6 +233,11 @@ impl World {
             }
             process.pending.push(effect);
         }
+    }
+
+    /// So long that leases lapse.
+    fn pause(&self) {
+        self.clock.set(self.clock.now().after(LEASE * 2).0);
     }
 
     /// A job has an end, and only one.
@@ -237,7 +251,7 @@ impl World {
         let failed = || Fault::new(FaultCode::TransferFailed, "nobody is there");
         match effect {
             Effect::Prepare(claim) => {
-                self.places.retain(|(job, _)| *job != claim.id);
+                self.places.retain(|(job, fence)| *job != claim.id || *fence > claim.fence);
                 self.places.insert((claim.id, claim.fence));
                 self.tell(engine, Event::Prepared(claim.id, claim.fence, Ok(())));
             }
@@ -284,7 +298,7 @@ impl World {
                 self.tell(engine, Event::Located(order.job, order.fence, located));
             }
             Effect::RecordStart(job, fence, handle) => {
-                let at = self.now;
+                let at = self.clock.now();
                 let _ = self.write(|t| t.started(job, fence, &handle, at));
             }
             Effect::Observe => self.observe(engine),
@@ -296,11 +310,11 @@ impl World {
             Effect::Unclaim(job, fence, _) => self.unclaim(engine, job, fence),
             Effect::Judge(order, end) => {
                 let conclusion = match end {
-                    End::Ended(ending) => judge::judge(&order.plan, *ending, self.now),
+                    End::Ended(ending) => judge::judge(&order.plan, *ending, self.clock.now()),
                     End::Without(state, code, why) => {
-                        Conclusion::without_ending(state, code, &why, self.now)
+                        Conclusion::without_ending(state, code, &why, self.clock.now())
                     }
-                    End::Refused(fault) => Conclusion::of_fault(*fault, self.now),
+                    End::Refused(fault) => Conclusion::of_fault(*fault, self.clock.now()),
                 };
                 self.tell(engine, Event::Judged(order.job, order.fence, Box::new(conclusion)));
             }
@@ -328,7 +342,7 @@ impl World {
     }
 
     fn unclaim(&mut self, engine: usize, job: JobId, fence: u64) {
-        let at = self.now;
+        let at = self.clock.now();
         let killed = self.write(|t| {
             let _ = t.unclaim(job, fence)?;
             let queued = t.find(job)?.filter(|it| it.state == JobState::Queued);
@@ -355,7 +369,7 @@ impl World {
         for (job, fence, _) in self.processes[engine].reactor.observable() {
             let seen = match self.programs[&job] {
                 true => ending(self.cancelled.contains(&job)),
-                false => Observation::Running { started: self.now },
+                false => Observation::Running { started: self.clock.now() },
             };
             self.tell(engine, Event::Observed(job, fence, seen));
         }
@@ -365,9 +379,8 @@ impl World {
     fn look(&mut self, engine: usize) {
         let holder = self.processes[engine].name.clone();
         let claims = self.processes[engine].reactor.fetch_claims();
-        let (now, lease) = (self.now, LEASE);
         let (held, kills, ended) = self.write(|t| {
-            t.renew(&holder, now.after(LEASE))?;
+            t.renew(&holder, LEASE)?;
             let mut ended = Vec::new();
             for (job, _) in &claims {
                 ended.push(t.find(*job)?.is_none_or(|it| it.state.is_final()));
@@ -382,14 +395,14 @@ impl World {
         for job in kills {
             self.tell(engine, Event::KillRequested(job));
         }
-        let (most, most_of_owner, dead) = (2, 2, Vec::new());
-        let fetch = FetchRequest { holder: holder.clone(), now, lease, most, most_of_owner, dead };
+        let (lease, most, most_of_owner) = (LEASE, 2, 2);
+        let fetch = FetchRequest { holder: holder.clone(), lease, most, most_of_owner };
         for claim in self.write(|t| t.claim_fetches(&fetch)) {
             self.tell(engine, Event::FetchClaimed(claim, moving()));
         }
         let (max_running, take_over) = (2, true);
-        let (dead, resting) = (Vec::new(), Vec::new());
-        let run = ClaimRequest { holder, now, lease, max_running, dead, take_over, resting };
+        let resting = Vec::new();
+        let run = ClaimRequest { holder, lease, max_running, take_over, resting };
         for claim in self.write(|t| t.claim(&run)) {
             self.tell(engine, Event::Claimed(claim, moving()));
         }
@@ -413,7 +426,7 @@ impl World {
                     }
                 }
             }
-            self.now = self.now.after(LEASE * 2);
+            self.pause();
         }
         for job in (0..JOBS).map(id) {
             let record = self.write(|t| t.find(job)).expect("its record");

@@ -1,5 +1,4 @@
-//! Who holds a lease: a process, named so that another one on the same machine can tell whether it
-//! still lives. A pid alone proves nothing (it is used again), so the name has the start time of
+//! Processes of this machine, named so that another one on it can tell whether they still live. A pid alone proves nothing (it is used again), so the name has the start time of
 //! the process and the boot of the machine.
 
 use std::fs;
@@ -19,18 +18,18 @@ pub fn boot() -> String {
         .map_or_else(|_| "unknown".to_owned(), |id| id.trim().to_owned())
 }
 
-/// The boot of a holder's machine.
-pub fn boot_of(holder: &str) -> &str {
-    holder.split('/').next().unwrap_or("")
+/// The boot in which a process of this name was started.
+pub fn boot_of(process: &str) -> &str {
+    process.split('/').next().unwrap_or("")
 }
 
-/// Whether a holder is known to be dead: its process is gone, or its machine has been restarted
-/// and has come up again as this one.
+/// Whether a process of this machine is known to be dead: it is gone, or the machine has been
+/// restarted since.
 ///
-/// A holder of another machine can't be told from one of an earlier boot by its name alone; a
-/// store shared by machines relies on leases and never calls this (`docs/decisions`, 0005).
-pub fn is_dead(holder: &str) -> bool {
-    let mut parts = holder.split('/');
+/// One of another machine can't be told from one of an earlier boot by its name alone: whoever may see
+/// names of several machines must not ask this (`docs/decisions`, 0005).
+pub fn is_dead(process: &str) -> bool {
+    let mut parts = process.split('/');
     let (Some(its_boot), Some(pid), Some(start)) = (parts.next(), parts.next(), parts.next())
     else {
         return false;
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_holder_of_another_boot_is_dead() {
+    fn a_process_of_an_earlier_boot_is_dead() {
         assert!(is_dead("00000000-0000-0000-0000-000000000000/1/1/0"));
     }
 }

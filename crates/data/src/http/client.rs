@@ -1,0 +1,247 @@
+//! One request, and its answer.
+
+use std::io;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HOST, USER_AGENT};
+use http::uri::{PathAndQuery, Scheme};
+use http::{HeaderValue, Request, Response, Uri};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio_rustls::TlsConnector;
+
+use super::connection::{Connection, RequestBody};
+use super::dial::{Stream, dial};
+use super::idle::Idle;
+use super::tls::{self, TlsError};
+use crate::transfer::{Addresses, TransferError};
+
+const AGENT: HeaderValue =
+    HeaderValue::from_static(concat!("fishplate/", env!("CARGO_PKG_VERSION")));
+
+/// Connections that are kept and used again. It connects to what `addresses` gives it, and to nothing
+/// else.
+pub struct Client<B: RequestBody> {
+    addresses: Arc<dyn Addresses>,
+    ca_file: Option<PathBuf>,
+    connect_time: Duration,
+    interim: u32,
+    idle: Idle<B>,
+    /// Made when it is needed: reading the system's certificates takes longer than a call.
+    tls: OnceLock<TlsConnector>,
+}
+
+/// Why a request got no answer.
+#[derive(Debug)]
+pub enum Failure {
+    /// The host has no address that may be asked.
+    Address(TransferError),
+    /// No connection came about, so nothing was sent.
+    Connect(io::Error),
+    /// The same: it took longer than this.
+    Late(Duration),
+    /// The same: there are no certificates to trust.
+    Tls(TlsError),
+    /// The connection broke; what was sent may have arrived.
+    Broken {
+        /// What hyper says of it.
+        error: hyper::Error,
+        /// It was one that had waited since the request before: its peer may just have closed it,
+        /// which says nothing of this request.
+        reused: bool,
+    },
+}
+
+impl<B: RequestBody> Client<B> {
+    /// A client that trusts the authorities of `ca_file`, or else the system's. A connection may take
+    /// `connect_time`, name and TLS included; before an answer at most `interim` others (1xx) may come.
+    pub fn new(
+        addresses: Arc<dyn Addresses>,
+        ca_file: Option<PathBuf>,
+        connect_time: Duration,
+        interim: u32,
+    ) -> Self {
+        let (idle, tls) = (Idle::default(), OnceLock::new());
+        Self { addresses, ca_file, connect_time, interim, idle, tls }
+    }
+
+    /// Sends a request to an absolute `http:` or `https:` address and waits for the head of the answer,
+    /// which may be a redirect. A request of which nothing was sent goes over another connection.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    pub async fn send(
+        &self,
+        mut request: Request<B>,
+    ) -> Result<Response<ResponseBody<B>>, Failure> {
+        let uri = prepare(&mut request);
+        let peer = peer(&uri);
+        while let Some(mut connection) = self.idle.take(&peer) {
+            match connection.ask(request).await {
+                Ok(answer) => return Ok(self.answered(answer, connection, peer)),
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => {
+                        return Err(Failure::Broken { error: error.into_error(), reused: true });
+                    }
+                },
+            }
+        }
+        let tls = if uri.scheme() == Some(&Scheme::HTTPS) {
+            Some(self.tls().map_err(Failure::Tls)?)
+        } else {
+            None
+        };
+        let stream = dial(&uri, &*self.addresses, tls, self.connect_time).await?;
+        let broken = |error| Failure::Broken { error, reused: false };
+        let mut connection = Connection::new(stream, self.interim).await.map_err(broken)?;
+        let answer = connection.ask(request).await;
+        let answer = answer.map_err(|error| broken(error.into_error()))?;
+        Ok(self.answered(answer, connection, peer))
+    }
+
+    /// Keeps a connection that was taken over, once all of the answer was read from it.
+    pub async fn give_back(&self, stream: Box<dyn Stream>, peer: &str) {
+        if let Ok(connection) = Connection::new(stream, self.interim).await {
+            self.idle.keep(connection, peer);
+        }
+    }
+
+    fn answered(
+        &self,
+        answer: Response<Incoming>,
+        connection: Connection<B>,
+        peer: String,
+    ) -> Response<ResponseBody<B>> {
+        let idle = self.idle.clone();
+        answer.map(|body| {
+            let mut body = ResponseBody { body, connection: Some(connection), idle, peer };
+            if body.body.is_end_stream() {
+                body.end();
+            }
+            body
+        })
+    }
+
+    /// Whether TLS can be spoken: told before the first request.
+    ///
+    /// # Errors
+    /// If there are no certificates to trust.
+    pub fn check_tls(&self) -> Result<(), TlsError> {
+        self.tls().map(drop)
+    }
+
+    fn tls(&self) -> Result<&TlsConnector, TlsError> {
+        if let Some(tls) = self.tls.get() {
+            return Ok(tls);
+        }
+        let mut config = tls::config(self.ca_file.as_deref())?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(self.tls.get_or_init(|| TlsConnector::from(Arc::new(config))))
+    }
+}
+
+impl<B: RequestBody> std::fmt::Debug for Client<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("connect_time", &self.connect_time).finish_non_exhaustive()
+    }
+}
+
+/// Gives a request the form that goes over a connection (RFC 9112, section 3.2.1); the address it had.
+fn prepare<B>(request: &mut Request<B>) -> Uri {
+    let path = request.uri().path_and_query().cloned();
+    let path = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
+    let uri = std::mem::replace(request.uri_mut(), path);
+    let host = uri.authority().map(|of| of.as_str()).unwrap_or_default();
+    if let Ok(host) = HeaderValue::from_str(host) {
+        request.headers_mut().insert(HOST, host);
+    }
+    request.headers_mut().insert(USER_AGENT, AGENT);
+    uri
+}
+
+/// Scheme and authority: what a connection is good for.
+fn peer(uri: &Uri) -> String {
+    let authority = uri.authority().map(|of| of.as_str()).unwrap_or_default();
+    format!("{}://{authority}", uri.scheme_str().unwrap_or_default())
+}
+
+/// The body of an answer. Its connection takes another request when all has come.
+pub struct ResponseBody<B: RequestBody> {
+    body: Incoming,
+    /// `None` once all has come.
+    connection: Option<Connection<B>>,
+    idle: Idle<B>,
+    peer: String,
+}
+
+/// A connection that is read without HTTP.
+pub struct TakenOver {
+    /// It, behind what was read of it.
+    pub stream: Box<dyn Stream>,
+    /// What was read of it for the body, and beyond it.
+    pub read: Vec<Bytes>,
+    /// Whose it is, for [`Client::give_back`].
+    pub peer: String,
+}
+
+impl<B: RequestBody> ResponseBody<B> {
+    /// Takes the connection over at the beginning of the body, whose length is known; `None` if all of
+    /// it has come.
+    pub fn take_over(mut self) -> Option<TakenOver> {
+        let connection = self.connection.take()?;
+        let mut read = Vec::new();
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        while let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut self.body).poll_frame(&mut context) {
+            read.extend(frame.into_data());
+        }
+        let (stream, rest) = connection.into_parts();
+        read.push(rest);
+        Some(TakenOver { stream, read, peer: self.peer })
+    }
+
+    fn end(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            self.idle.keep(connection, &self.peer);
+        }
+    }
+}
+
+impl<B: RequestBody> Body for ResponseBody<B> {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = &mut *self;
+        let Some(connection) = &mut this.connection else { return Poll::Ready(None) };
+        let frame = ready!(connection.poll_frame(&mut this.body, context));
+        match &frame {
+            None => this.end(),
+            Some(Err(_)) => this.connection = None,
+            Some(Ok(_)) => {}
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.connection.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl<B: RequestBody> std::fmt::Debug for ResponseBody<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ResponseBody").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,167 @@
+//! A connection that speaks HTTP/1.1, one request after the other.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1::{Builder, Connection as Http1, Parts, SendRequest};
+use hyper::ext::on_informational;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::Stream;
+
+/// A body that can be sent.
+pub trait RequestBody:
+    Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + Unpin + 'static
+{
+}
+
+impl<B> RequestBody for B
+where
+    B: Body<Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + Unpin + 'static,
+    B::Data: Send,
+{
+}
+
+/// A connection.
+pub(super) struct Connection<B: RequestBody> {
+    send: SendRequest<B>,
+    driver: Http1<TokioIo<Bounded>, B>,
+    over: bool,
+    interim: Arc<Interim>,
+}
+
+/// Interim answers (1xx) since the last request. hyper skips them, as many as there are, and does not
+/// let others have their turn as long as there are more.
+struct Interim {
+    count: AtomicU32,
+    most: u32,
+}
+
+/// A stream that fails when there were too many interim answers.
+struct Bounded {
+    stream: Box<dyn Stream>,
+    interim: Arc<Interim>,
+}
+
+impl<B: RequestBody> Connection<B> {
+    /// A connection on which so many interim answers may come before an answer.
+    pub(super) async fn new(
+        stream: Box<dyn Stream>,
+        most_interim: u32,
+    ) -> Result<Self, hyper::Error> {
+        let interim = Arc::new(Interim { count: AtomicU32::new(0), most: most_interim });
+        let bounded = Bounded { stream, interim: Arc::clone(&interim) };
+        let (send, driver) = Builder::new().handshake(TokioIo::new(bounded)).await?;
+        Ok(Self { send, driver, over: false, interim })
+    }
+
+    /// Sends a request and waits for the head of the answer.
+    pub(super) async fn ask(
+        &mut self,
+        mut request: Request<B>,
+    ) -> Result<Response<Incoming>, TrySendError<Request<B>>> {
+        self.interim.count.store(0, Ordering::Relaxed);
+        let interim = Arc::clone(&self.interim);
+        on_informational(&mut request, move |_| {
+            interim.count.fetch_add(1, Ordering::Relaxed);
+        });
+        let mut answering = pin!(self.send.try_send_request(request));
+        let (driver, over) = (&mut self.driver, &mut self.over);
+        std::future::poll_fn(|context| {
+            drive(driver, over, context);
+            answering.as_mut().poll(context)
+        })
+        .await
+    }
+
+    /// The next frame of an answer's body.
+    pub(super) fn poll_frame(
+        &mut self,
+        body: &mut Incoming,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut *body).poll_frame(context) {
+            return Poll::Ready(frame);
+        }
+        drive(&mut self.driver, &mut self.over, context);
+        Pin::new(body).poll_frame(context)
+    }
+
+    /// The connection alone: what was read of it and not yet given to the body comes with it.
+    pub(super) fn into_parts(self) -> (Box<dyn Stream>, Bytes) {
+        let Parts { io, read_buf, .. } = self.driver.into_parts();
+        (io.into_inner().stream, read_buf)
+    }
+
+    /// Whether it takes another request.
+    pub(super) fn is_free(&mut self) -> bool {
+        // Whoever uses it next waits with a waker of his own.
+        drive(&mut self.driver, &mut self.over, &mut Context::from_waker(Waker::noop()));
+        !self.over && self.send.is_ready()
+    }
+}
+
+fn drive<B: RequestBody>(
+    driver: &mut Http1<TokioIo<Bounded>, B>,
+    over: &mut bool,
+    context: &mut Context<'_>,
+) {
+    // Its error is told to whoever waits for the answer or the body.
+    if !*over && Pin::new(driver).poll(context).is_ready() {
+        *over = true;
+    }
+}
+
+impl AsyncRead for Bounded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let most = self.interim.most;
+        if self.interim.count.load(Ordering::Relaxed) > most {
+            let what = format!("it sends more than {most} interim answers (transfer_interim)");
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, what)));
+        }
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Bounded {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,231 @@
+//! What goes into a store and comes out of it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use fishplate_contract::{JobId, JobState, Principal, Timestamp};
+
+use crate::conclusion::Conclusion;
+use crate::executor::Handle;
+
+/// A job to be accepted.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// Its ID, drawn by the engine.
+    pub id: JobId,
+    /// Its service.
+    pub service: String,
+    /// Its operation.
+    pub operation: String,
+    /// Its owner.
+    pub owner: Principal,
+    /// Its idempotency key.
+    pub key: Option<String>,
+    /// A digest of operation and arguments: the same key with another one is a conflict.
+    pub fingerprint: u64,
+    /// How to run it ([`crate::plan::recorded`]).
+    pub plan: String,
+    /// Bytes that it occupies on the disk, its record not counted.
+    pub disk: u64,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// How many jobs of its service may run at once.
+    pub max_running: u32,
+    /// How many jobs of its service may be queued, those whose data is being fetched among them.
+    pub max_queued: u32,
+    /// Its data is to be fetched before it is queued.
+    pub fetching: bool,
+    /// When it was submitted.
+    pub submitted: Timestamp,
+    /// For a job that need not survive the machine (a call without a key): the boot it belongs to.
+    pub boot: Option<String>,
+}
+
+/// What came of submitting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Submission {
+    /// A new job was accepted.
+    Accepted,
+    /// The same key was used before, with the same arguments: this is its job.
+    Existing(JobId),
+    /// The same key was used before, with other arguments.
+    KeyConflict(JobId),
+    /// The queue of the service is full.
+    QueueFull,
+}
+
+/// Who claims, and how much.
+#[derive(Clone, Debug)]
+pub struct ClaimRequest {
+    /// Who claims.
+    pub holder: String,
+    /// For how long.
+    pub lease: Duration,
+    /// How many jobs may run at once in the whole store.
+    pub max_running: u32,
+    /// Take over running jobs whose lease has lapsed, before any queued one is claimed.
+    pub take_over: bool,
+    /// Queued jobs to be left where they are for now.
+    pub resting: Vec<JobId>,
+}
+
+/// Who fetches, and for how many jobs.
+#[derive(Clone, Debug)]
+pub struct FetchRequest {
+    /// Who claims.
+    pub holder: String,
+    /// For how long.
+    pub lease: Duration,
+    /// How many jobs this holder may fetch for at once, those that it holds already among them.
+    pub most: u32,
+    /// How many of those may be of one owner, so that slow data of one leaves others a place.
+    pub most_of_owner: u32,
+}
+
+impl FetchRequest {
+    /// Which of those that wait are claimed: always the next of whoever has the fewest.
+    /// `held`: the owners of the jobs that this holder fetches for already, one for each job.
+    pub(super) fn choose<T>(&self, waiting: Vec<(String, T)>, held: Vec<String>) -> Vec<T> {
+        let room = (self.most as usize).saturating_sub(held.len());
+        let mut lines: BTreeMap<String, (usize, VecDeque<(usize, T)>)> = BTreeMap::new();
+        for owner in held {
+            lines.entry(owner).or_default().0 += 1;
+        }
+        for (at, (owner, job)) in waiting.into_iter().enumerate() {
+            lines.entry(owner).or_default().1.push_back((at, job));
+        }
+        let mut chosen = Vec::new();
+        while chosen.len() < room {
+            let may = |(has, _): &&mut (usize, _)| *has < self.most_of_owner as usize;
+            let next = lines
+                .values_mut()
+                .filter(may)
+                .filter_map(|(has, line)| Some((*has, line.front()?.0, has, line)))
+                .min_by_key(|(has, at, ..)| (*has, *at));
+            let Some((_, _, has, line)) = next else { break };
+            *has += 1;
+            chosen.extend(line.pop_front().map(|(_, job)| job));
+        }
+        chosen
+    }
+}
+
+/// A job whose data is to be fetched by whoever holds this.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FetchClaim {
+    /// The job.
+    pub id: JobId,
+    /// Its owner.
+    pub owner: Principal,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// The fence to write under.
+    pub fence: u64,
+}
+
+/// A claimed job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// The job.
+    pub id: JobId,
+    /// Its service.
+    pub service: String,
+    /// Its owner.
+    pub owner: Principal,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// The fence to write under.
+    pub fence: u64,
+    /// The handle of its start, if one was recorded.
+    pub handle: Option<Handle>,
+    /// Who held it before: whether it was started must be found out. `None` if nobody did.
+    pub taken_from: Option<String>,
+    /// Its end was asked for.
+    pub kill_requested: bool,
+    /// The boot it belongs to, if it need not survive the machine.
+    pub boot: Option<String>,
+}
+
+/// Whether a fenced write was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Fenced {
+    /// The fence still held, and it was written.
+    Accepted,
+    /// The claim is not ours any more, or the job is gone; nothing was written.
+    Stale,
+}
+
+/// What came of asking for the end of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KillRequest {
+    /// There is no such job.
+    NoSuchJob,
+    /// It was queued, or its data was being fetched, and is killed now.
+    Dequeued,
+    /// It runs; its holder will end it. The handle of its start, if one was recorded.
+    Requested(Option<Handle>),
+    /// It had ended already.
+    Ended(JobState),
+}
+
+/// What to list.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// Whose jobs.
+    pub owner: Principal,
+    /// Of which service.
+    pub service: String,
+    /// In which state only.
+    pub state: Option<JobState>,
+    /// Only jobs older than this one.
+    pub after: Option<JobId>,
+    /// How many at the most.
+    pub limit: usize,
+}
+
+/// A job's record, without its plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Its ID.
+    pub id: JobId,
+    /// Its service.
+    pub service: String,
+    /// Its operation.
+    pub operation: String,
+    /// Its owner.
+    pub owner: Principal,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// Where it stands.
+    pub state: JobState,
+    /// Its end was asked for.
+    pub kill_requested: bool,
+    /// When it was accepted.
+    pub submitted: Timestamp,
+    /// When its program was started.
+    pub started: Option<Timestamp>,
+    /// How it ended.
+    pub conclusion: Option<Conclusion>,
+}
+
+/// Jobs that have not ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Jobs whose data is being fetched.
+    pub fetching: u64,
+    /// Jobs that wait.
+    pub queued: u64,
+    /// Jobs that run.
+    pub running: u64,
+}
+
+/// Sums over all jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Jobs that have ended and are kept.
+    pub ended: u64,
+    /// Bytes that jobs occupy, ended or not.
+    pub disk: u64,
+}

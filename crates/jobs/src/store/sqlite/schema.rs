@@ -1,0 +1,83 @@
+//! The tables, and how those of earlier versions become them.
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use crate::store::StoreError;
+
+/// Version of the schema, in `PRAGMA user_version`.
+const SCHEMA_VERSION: i32 = 3;
+
+const SCHEMA: &str = "
+CREATE TABLE jobs (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  id BLOB NOT NULL UNIQUE,
+  service TEXT NOT NULL,
+  operation TEXT NOT NULL,
+  owner TEXT NOT NULL,
+  key TEXT,
+  fingerprint INTEGER NOT NULL,
+  directory TEXT NOT NULL,
+  max_running INTEGER NOT NULL,
+  boot TEXT,
+  submitted INTEGER NOT NULL,
+  state TEXT NOT NULL DEFAULT 'queued',
+  fence INTEGER NOT NULL DEFAULT 0,
+  holder TEXT NOT NULL DEFAULT '',
+  lease_until INTEGER NOT NULL DEFAULT 0,
+  handle TEXT,
+  kill_requested INTEGER NOT NULL DEFAULT 0,
+  started INTEGER,
+  ended INTEGER,
+  disk INTEGER NOT NULL DEFAULT 0,
+  conclusion TEXT,
+  plan TEXT NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX jobs_key ON jobs (owner, service, key) WHERE key IS NOT NULL;
+CREATE INDEX jobs_queued ON jobs (service, number) WHERE state = 'queued';
+CREATE INDEX jobs_running ON jobs (service, holder) WHERE state = 'running';
+CREATE INDEX jobs_ended ON jobs (ended) WHERE ended IS NOT NULL;
+CREATE INDEX jobs_listed ON jobs (owner, service, number);
+";
+
+/// What each version of the schema added, from the second on.
+const MIGRATIONS: &[&str] = &[
+    // 2: the state `fetching`.
+    "CREATE INDEX jobs_fetching ON jobs (service, holder) WHERE state = 'fetching';",
+    // 3: `disk` counts jobs that have not ended, too, and a plan may stand in a file.
+    "",
+];
+
+pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
+    let transaction =
+        rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version > SCHEMA_VERSION {
+        return Err(StoreError::Storage(
+            format!("the job store has schema {version}; this fishplate knows {SCHEMA_VERSION}")
+                .into(),
+        ));
+    }
+    if version == 0 {
+        transaction.execute_batch(SCHEMA)?;
+    }
+    let done = usize::try_from(version).unwrap_or(0).saturating_sub(1);
+    for migration in &MIGRATIONS[done..] {
+        transaction.execute_batch(migration)?;
+    }
+    if version < SCHEMA_VERSION {
+        transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+/// A store as the first version made it, with one job that waits.
+#[cfg(test)]
+pub(in crate::store) fn make_first_schema(path: &std::path::Path) {
+    let connection = Connection::open(path).unwrap();
+    connection.execute_batch(SCHEMA).unwrap();
+    connection.pragma_update(None, "user_version", 1).unwrap();
+    let insert = "INSERT INTO jobs (id, service, operation, owner, fingerprint, directory,
+                    max_running, submitted, plan) VALUES (?1, 'old', 'call', '', 0, '/d', 1, 1, '')";
+    connection.execute(insert, [[9u8; 16]]).unwrap();
+}

@@ -1,0 +1,369 @@
+//! The verbs on records, as statements.
+
+use std::time::Duration;
+
+use fishplate_contract::{JobId, JobState, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::rows::{RECORD, id, json, record, signed, state, unsigned};
+use crate::conclusion::Conclusion;
+use crate::executor::Handle;
+use crate::store::memory::dequeued;
+use crate::store::{
+    Backlog, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest, NewJob,
+    Record, StoreError, Submission, Totals, Transaction,
+};
+
+/// A connection, within a transaction; leases lapse by this time.
+pub(super) struct Sql<'c> {
+    pub(super) connection: &'c Connection,
+    pub(super) now: Timestamp,
+}
+
+impl Sql<'_> {
+    pub(super) fn execute(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+    ) -> Result<usize, StoreError> {
+        Ok(self.connection.prepare_cached(sql)?.execute(values)?)
+    }
+
+    pub(super) fn rows<T>(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+        row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let mut statement = self.connection.prepare_cached(sql)?;
+        let rows = statement.query_map(values, row)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    pub(super) fn row<T>(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+        row: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Option<T>, StoreError> {
+        Ok(self.connection.prepare_cached(sql)?.query_row(values, row).optional()?)
+    }
+
+    pub(super) fn count(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+    ) -> Result<u64, StoreError> {
+        Ok(self.row(sql, values, |row| row.get::<_, i64>(0))?.map_or(0, unsigned))
+    }
+
+    pub(super) fn fenced(
+        &self,
+        sql: &str,
+        values: impl rusqlite::Params,
+    ) -> Result<Fenced, StoreError> {
+        let changed = self.execute(sql, values)?;
+        Ok(if changed == 0 { Fenced::Stale } else { Fenced::Accepted })
+    }
+}
+
+impl Transaction for Sql<'_> {
+    fn submit(&mut self, job: &NewJob) -> Result<Submission, StoreError> {
+        if let Some(key) = &job.key {
+            let used = self.row(
+                "SELECT id, fingerprint FROM jobs WHERE owner = ?1 AND service = ?2 AND key = ?3",
+                params![job.owner.as_str(), job.service, key],
+                |row| Ok((id(row, 0)?, row.get::<_, i64>(1)?)),
+            )?;
+            if let Some((id, fingerprint)) = used {
+                let same = fingerprint == job.fingerprint.cast_signed();
+                return Ok(if same {
+                    Submission::Existing(id)
+                } else {
+                    Submission::KeyConflict(id)
+                });
+            }
+        }
+        let queued = self.count(
+            "SELECT (SELECT count(*) FROM jobs WHERE state = 'queued' AND service = ?1)
+                  + (SELECT count(*) FROM jobs WHERE state = 'fetching' AND service = ?1)",
+            [&job.service],
+        )?;
+        if queued >= u64::from(job.max_queued) {
+            return Ok(Submission::QueueFull);
+        }
+        self.execute(
+            "INSERT INTO jobs (id, service, operation, owner, key, fingerprint, directory,
+               max_running, boot, submitted, plan, state, disk)
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
+            params![
+                job.id.as_bytes(),
+                job.service,
+                job.operation,
+                job.owner.as_str(),
+                job.key,
+                job.fingerprint.cast_signed(),
+                job.directory.to_string_lossy(),
+                job.max_running,
+                job.boot,
+                job.submitted.0,
+                job.plan,
+                if job.fetching { "fetching" } else { "queued" },
+                signed(job.disk),
+            ],
+        )?;
+        Ok(Submission::Accepted)
+    }
+
+    fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError> {
+        let mut claims = if request.take_over { self.take_over(request)? } else { Vec::new() };
+        claims.extend(self.start_queued(request)?);
+        Ok(claims)
+    }
+
+    fn claim_fetches(&mut self, request: &FetchRequest) -> Result<Vec<FetchClaim>, StoreError> {
+        self.start_fetching(request)
+    }
+
+    fn fetched(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        plan: &str,
+        disk: u64,
+    ) -> Result<Fenced, StoreError> {
+        self.fenced(
+            "UPDATE jobs SET state = 'queued', holder = '', plan = ?3, disk = ?4
+             WHERE id = ?1 AND fence = ?2 AND state = 'fetching' AND holder <> ''",
+            params![job.as_bytes(), fence.cast_signed(), plan, signed(disk)],
+        )
+    }
+
+    fn adopt(&mut self, job: &NewJob, fence: u64) -> Result<Submission, StoreError> {
+        let submission = self.submit(job)?;
+        if submission == Submission::Accepted {
+            self.execute(
+                "UPDATE jobs SET state = iif(state = 'queued', 'running', state), fence = ?2
+                 WHERE id = ?1",
+                params![job.id.as_bytes(), fence.cast_signed()],
+            )?;
+        }
+        Ok(submission)
+    }
+
+    fn fetching(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError> {
+        let sql = "SELECT id FROM jobs WHERE state = 'fetching' AND holder = ?1";
+        self.rows(sql, [holder], |row| id(row, 0))
+    }
+
+    fn unfinished(&mut self) -> Result<Vec<JobId>, StoreError> {
+        // Each state has an index of its own.
+        let sql = "SELECT id, number FROM jobs WHERE state = 'fetching' \
+                   UNION ALL SELECT id, number FROM jobs WHERE state = 'queued' \
+                   UNION ALL SELECT id, number FROM jobs WHERE state = 'running' ORDER BY number";
+        self.rows(sql, [], |row| id(row, 0))
+    }
+
+    fn renew(&mut self, holder: &str, lease: Duration) -> Result<usize, StoreError> {
+        let until = self.now.after(lease);
+        let running = self.execute(
+            "UPDATE jobs SET lease_until = ?2 WHERE state = 'running' AND holder = ?1",
+            params![holder, until.0],
+        )?;
+        let fetching = self.execute(
+            "UPDATE jobs SET lease_until = ?2 WHERE state = 'fetching' AND holder = ?1",
+            params![holder, until.0],
+        )?;
+        Ok(running + fetching)
+    }
+
+    fn started(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        handle: &Handle,
+        at: Timestamp,
+    ) -> Result<Fenced, StoreError> {
+        self.fenced(
+            "UPDATE jobs SET handle = ?3, started = ?4
+             WHERE id = ?1 AND fence = ?2 AND state = 'running'",
+            params![job.as_bytes(), fence.cast_signed(), handle.0, at.0],
+        )
+    }
+
+    fn unclaim(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError> {
+        self.fenced(
+            "UPDATE jobs SET state = 'queued', holder = ''
+             WHERE id = ?1 AND fence = ?2 AND state = 'running'",
+            params![job.as_bytes(), fence.cast_signed()],
+        )
+    }
+
+    fn conclude(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        conclusion: &Conclusion,
+    ) -> Result<Fenced, StoreError> {
+        self.fenced(
+            "UPDATE jobs SET state = ?3, ended = ?4, disk = coalesce(?5, disk), conclusion = ?6
+             WHERE id = ?1 AND fence = ?2 AND holder <> '' AND state IN ('running', 'fetching')",
+            params![
+                job.as_bytes(),
+                fence.cast_signed(),
+                conclusion.state,
+                conclusion.kept_from(),
+                conclusion.disk().map(signed),
+                json(conclusion)?,
+            ],
+        )
+    }
+
+    fn discard(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError> {
+        self.fenced(
+            "DELETE FROM jobs WHERE id = ?1 AND fence = ?2 AND holder <> ''
+               AND state IN ('running', 'fetching')",
+            params![job.as_bytes(), fence.cast_signed()],
+        )
+    }
+
+    fn request_kill(&mut self, job: JobId, at: Timestamp) -> Result<KillRequest, StoreError> {
+        let found =
+            self.row("SELECT state, handle FROM jobs WHERE id = ?1", [job.as_bytes()], |row| {
+                Ok((state(row, 0)?, row.get::<_, Option<String>>(1)?))
+            })?;
+        let Some((state, handle)) = found else { return Ok(KillRequest::NoSuchJob) };
+        Ok(match state {
+            JobState::Queued | JobState::Fetching => {
+                let end = dequeued(state, at);
+                self.execute(
+                    "UPDATE jobs SET state = ?2, ended = ?3, conclusion = ?4 WHERE id = ?1",
+                    params![job.as_bytes(), end.state, end.ended, json(&end)?],
+                )?;
+                KillRequest::Dequeued
+            }
+            JobState::Running => {
+                self.execute("UPDATE jobs SET kill_requested = 1 WHERE id = ?1", [job.as_bytes()])?;
+                KillRequest::Requested(handle.map(Handle))
+            }
+            state => KillRequest::Ended(state),
+        })
+    }
+
+    fn kill_requests(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError> {
+        self.rows(
+            "SELECT id FROM jobs WHERE state = 'running' AND kill_requested AND holder = ?1",
+            [holder],
+            |row| id(row, 0),
+        )
+    }
+
+    fn find(&mut self, job: JobId) -> Result<Option<Record>, StoreError> {
+        self.row(&format!("{RECORD} WHERE id = ?1"), [job.as_bytes()], record)
+    }
+
+    fn exists(&mut self, job: JobId) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM jobs WHERE id = ?1";
+        Ok(self.row(sql, [job.as_bytes()], |_| Ok(()))?.is_some())
+    }
+
+    fn plan(&mut self, job: JobId) -> Result<Option<String>, StoreError> {
+        self.row("SELECT plan FROM jobs WHERE id = ?1", [job.as_bytes()], |row| row.get(0))
+    }
+
+    fn list(&mut self, filter: &Filter) -> Result<Vec<Record>, StoreError> {
+        let below = match filter.after {
+            None => i64::MAX,
+            Some(after) => {
+                let number =
+                    self.row("SELECT number FROM jobs WHERE id = ?1", [after.as_bytes()], |row| {
+                        row.get(0)
+                    })?;
+                let Some(number) = number else { return Ok(Vec::new()) };
+                number
+            }
+        };
+        self.rows(
+            &format!(
+                "{RECORD} WHERE owner = ?1 AND service = ?2 AND number < ?3
+                 AND (?4 IS NULL OR state = ?4) ORDER BY number DESC LIMIT ?5"
+            ),
+            params![
+                filter.owner.as_str(),
+                filter.service,
+                below,
+                filter.state.map(JobState::name),
+                i64::try_from(filter.limit).unwrap_or(i64::MAX),
+            ],
+            record,
+        )
+    }
+
+    fn remove(&mut self, job: JobId) -> Result<bool, StoreError> {
+        let removed =
+            self.execute("DELETE FROM jobs WHERE id = ?1 AND ended IS NOT NULL", [job.as_bytes()])?;
+        Ok(removed > 0)
+    }
+
+    fn expired(&mut self, before: Timestamp, keep: u64) -> Result<Vec<JobId>, StoreError> {
+        let ended = self.count("SELECT count(*) FROM jobs WHERE ended IS NOT NULL", [])?;
+        let surplus = ended.saturating_sub(keep);
+        let mut expired = self.rows(
+            "SELECT id FROM jobs WHERE ended < ?1 ORDER BY ended LIMIT 1000",
+            [before.0],
+            |row| id(row, 0),
+        )?;
+        let oldest = self.rows(
+            "SELECT id FROM jobs WHERE ended IS NOT NULL ORDER BY ended LIMIT ?1",
+            [signed(surplus.min(1000))],
+            |row| id(row, 0),
+        )?;
+        for job in oldest {
+            if !expired.contains(&job) && expired.len() < 1000 {
+                expired.push(job);
+            }
+        }
+        Ok(expired)
+    }
+
+    fn holders(&mut self) -> Result<Vec<String>, StoreError> {
+        self.rows(
+            "SELECT holder FROM jobs WHERE state = 'running'
+             UNION SELECT holder FROM jobs WHERE state = 'fetching' AND holder <> ''",
+            [],
+            |row| row.get(0),
+        )
+    }
+
+    fn backlog(&mut self) -> Result<Backlog, StoreError> {
+        Ok(Backlog {
+            fetching: self.count("SELECT count(*) FROM jobs WHERE state = 'fetching'", [])?,
+            queued: self.count("SELECT count(*) FROM jobs WHERE state = 'queued'", [])?,
+            running: self.count("SELECT count(*) FROM jobs WHERE state = 'running'", [])?,
+        })
+    }
+
+    fn newest(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        self.row("SELECT submitted FROM jobs ORDER BY number DESC LIMIT 1", [], |row| {
+            row.get(0).map(Timestamp)
+        })
+    }
+
+    fn totals(&mut self) -> Result<Totals, StoreError> {
+        let (ended, disk) = self
+            .row(
+                "SELECT count(ended), total(disk + octet_length(plan)
+                   + coalesce(octet_length(conclusion), 0)) FROM jobs",
+                [],
+                |row| Ok((row.get::<_, i64>(0)?, row.get::<_, f64>(1)?)),
+            )?
+            .unwrap_or_default();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a sum of byte counts"
+        )]
+        let disk = disk as u64;
+        Ok(Totals { ended: unsigned(ended), disk })
+    }
+}

@@ -1,0 +1,127 @@
+//! What only this store promises.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use fishplate_contract::{JobId, Principal, Timestamp};
+use rusqlite::{Connection, params};
+
+use super::room::SPARE_ROOM;
+use super::schema::make_first_schema;
+use super::store::{SqliteStore, lock};
+use crate::store::{KillRequest, NewJob, Store as _, Transaction};
+
+#[test]
+fn the_log_has_room_beyond_its_end_and_goes_on_as_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("jobs.sqlite");
+    let store = SqliteStore::open(&path).unwrap();
+    let metadata = || std::fs::metadata(&store.log).unwrap();
+    let before = metadata().len();
+    store.keep_room(1 << 20).unwrap();
+    assert_eq!(metadata().len(), before);
+    assert!(metadata().blocks() * 512 >= 1 << 20, "{:?}", metadata());
+    let kill = |id: [u8; 16]| {
+        let mut found = None;
+        let work = &mut |t: &mut dyn Transaction| {
+            t.request_kill(JobId::from_bytes(id), Timestamp(1)).map(|it| found = Some(it))
+        };
+        store.transact(true, work).unwrap();
+        found
+    };
+    assert!(matches!(kill([1; 16]), Some(KillRequest::NoSuchJob)));
+    make_first_job(&store);
+    let again = SqliteStore::open(&path).unwrap();
+    again.keep_room(1 << 20).unwrap();
+    assert!(matches!(kill([9; 16]), Some(KillRequest::Dequeued)));
+}
+
+fn new_job(n: u8, plan: &str) -> NewJob {
+    NewJob {
+        id: JobId::from_bytes([n; 16]),
+        service: "s".to_owned(),
+        operation: "c".to_owned(),
+        owner: Principal::anonymous(),
+        key: None,
+        fingerprint: 0,
+        plan: plan.to_owned(),
+        disk: 0,
+        directory: "/d".into(),
+        max_running: 1,
+        max_queued: 1000,
+        fetching: false,
+        submitted: Timestamp(0),
+        boot: None,
+    }
+}
+
+/// Bytes of the database, its log not among them.
+fn size(path: &Path) -> u64 {
+    std::fs::metadata(path).unwrap().len()
+}
+
+#[test]
+fn room_of_jobs_that_are_gone_is_given_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("jobs.sqlite");
+    let store = SqliteStore::open(&path).unwrap();
+    let another = SqliteStore::open(&path).unwrap();
+    let plan = "x".repeat(1 << 20);
+    for n in 1..=16 {
+        let job = new_job(n, &plan);
+        store.transact(true, &mut |t| t.submit(&job).map(drop)).unwrap();
+    }
+    store.give_back().unwrap();
+    assert!(size(&path) >= 16 << 20, "{}", size(&path));
+    for n in 1..=16 {
+        let job = JobId::from_bytes([n; 16]);
+        let remove = &mut |t: &mut dyn Transaction| {
+            t.request_kill(job, Timestamp(0))?;
+            t.remove(job).map(drop)
+        };
+        another.transact(true, remove).unwrap();
+    }
+    store.keep_room(4 << 20).unwrap();
+    store.give_back().unwrap();
+    assert!(size(&path) <= 2 * SPARE_ROOM, "{}", size(&path));
+    // What is kept for a full disk is still there.
+    let log = std::fs::metadata(&store.log).unwrap();
+    assert!(log.blocks() * 512 >= 4 << 20, "{log:?}");
+    another.transact(true, &mut |t| t.submit(&new_job(1, &plan)).map(drop)).unwrap();
+}
+
+#[test]
+fn a_store_of_before_that_can_not_shrink_is_written_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("jobs.sqlite");
+    make_first_schema(&path);
+    let old = Connection::open(&path).unwrap();
+    old.pragma_update(None, "journal_mode", "WAL").unwrap();
+    let insert = "INSERT INTO jobs (id, service, operation, owner, fingerprint, directory,
+                    max_running, submitted, plan) VALUES (?1, 's', 'c', '', 0, '/d', 1, 1, ?2)";
+    for n in 10..20_u8 {
+        old.execute(insert, params![[n; 16], "x".repeat(1 << 20)]).unwrap();
+    }
+    old.execute("DELETE FROM jobs WHERE service = 's' AND id <> ?1", [[10_u8; 16]]).unwrap();
+    drop(old);
+    assert!(size(&path) >= 10 << 20);
+    let store = SqliteStore::open(&path).unwrap();
+    assert!(size(&path) <= 2 << 20, "{}", size(&path));
+    let mut plans = Vec::new();
+    let read = &mut |t: &mut dyn Transaction| {
+        plans.push(t.plan(JobId::from_bytes([9; 16]))?.map(|plan| plan.len()));
+        plans.push(t.plan(JobId::from_bytes([10; 16]))?.map(|plan| plan.len()));
+        Ok(())
+    };
+    store.read(read).unwrap();
+    assert_eq!(plans, [Some(0), Some(1 << 20)]);
+    let mode: i32 =
+        lock(&store.reader).query_row("PRAGMA auto_vacuum", [], |row| row.get(0)).unwrap();
+    assert_eq!(mode, 2);
+}
+
+fn make_first_job(store: &SqliteStore) {
+    let insert = "INSERT INTO jobs (id, service, operation, owner, fingerprint, directory,
+                    max_running, submitted, plan) VALUES (?1, 's', 'c', '', 0, '/d', 1, 1, '')";
+    lock(&store.writer).connection.execute(insert, [[9u8; 16]]).unwrap();
+}
