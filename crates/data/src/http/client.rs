@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HOST, USER_AGENT};
-use http::uri::{PathAndQuery, Scheme};
+use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Request, Response, Uri};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio_rustls::TlsConnector;
 
 use super::connection::{Connection, RequestBody};
-use super::dial::{Stream, dial};
+use super::dial::dial;
 use super::idle::Idle;
 use super::tls::{self, TlsError};
 use crate::transfer::{Addresses, TransferError};
@@ -99,23 +99,17 @@ impl<B: RequestBody> Client<B> {
         };
         let stream = dial(&uri, &*self.addresses, tls, self.connect_time).await?;
         let broken = |error| Failure::Broken { error, reused: false };
-        let mut connection = Connection::new(stream, self.interim).await.map_err(broken)?;
+        let connection = Connection::new(stream, self.interim).await.map_err(broken)?;
+        let mut connection = Box::new(connection);
         let answer = connection.ask(request).await;
         let answer = answer.map_err(|error| broken(error.into_error()))?;
         Ok(self.answered(answer, connection, peer))
     }
 
-    /// Keeps a connection that was taken over, once all of the answer was read from it.
-    pub async fn give_back(&self, stream: Box<dyn Stream>, peer: &str) {
-        if let Ok(connection) = Connection::new(stream, self.interim).await {
-            self.idle.keep(connection, peer);
-        }
-    }
-
     fn answered(
         &self,
         answer: Response<Incoming>,
-        connection: Connection<B>,
+        connection: Box<Connection<B>>,
         peer: String,
     ) -> Response<ResponseBody<B>> {
         let idle = self.idle.clone();
@@ -157,7 +151,7 @@ fn prepare<B>(request: &mut Request<B>) -> Uri {
     let path = request.uri().path_and_query().cloned();
     let path = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
     let uri = std::mem::replace(request.uri_mut(), path);
-    let host = uri.authority().map(|of| of.as_str()).unwrap_or_default();
+    let host = uri.authority().map(Authority::as_str).unwrap_or_default();
     if let Ok(host) = HeaderValue::from_str(host) {
         request.headers_mut().insert(HOST, host);
     }
@@ -167,44 +161,20 @@ fn prepare<B>(request: &mut Request<B>) -> Uri {
 
 /// Scheme and authority: what a connection is good for.
 fn peer(uri: &Uri) -> String {
-    let authority = uri.authority().map(|of| of.as_str()).unwrap_or_default();
+    let authority = uri.authority().map(Authority::as_str).unwrap_or_default();
     format!("{}://{authority}", uri.scheme_str().unwrap_or_default())
 }
 
 /// The body of an answer. Its connection takes another request when all has come.
 pub struct ResponseBody<B: RequestBody> {
     body: Incoming,
-    /// `None` once all has come.
-    connection: Option<Connection<B>>,
+    /// `None` once all has come. It is large, and moved about with the answer.
+    connection: Option<Box<Connection<B>>>,
     idle: Idle<B>,
     peer: String,
 }
 
-/// A connection that is read without HTTP.
-pub struct TakenOver {
-    /// It, behind what was read of it.
-    pub stream: Box<dyn Stream>,
-    /// What was read of it for the body, and beyond it.
-    pub read: Vec<Bytes>,
-    /// Whose it is, for [`Client::give_back`].
-    pub peer: String,
-}
-
 impl<B: RequestBody> ResponseBody<B> {
-    /// Takes the connection over at the beginning of the body, whose length is known; `None` if all of
-    /// it has come.
-    pub fn take_over(mut self) -> Option<TakenOver> {
-        let connection = self.connection.take()?;
-        let mut read = Vec::new();
-        let mut context = Context::from_waker(std::task::Waker::noop());
-        while let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut self.body).poll_frame(&mut context) {
-            read.extend(frame.into_data());
-        }
-        let (stream, rest) = connection.into_parts();
-        read.push(rest);
-        Some(TakenOver { stream, read, peer: self.peer })
-    }
-
     fn end(&mut self) {
         if let Some(connection) = self.connection.take() {
             self.idle.keep(connection, &self.peer);

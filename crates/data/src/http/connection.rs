@@ -11,12 +11,12 @@ use http::{Request, Response};
 use http_body::{Body, Frame};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
-use hyper::client::conn::http1::{Builder, Connection as Http1, Parts, SendRequest};
+use hyper::client::conn::http1::{Builder, Connection as Http1, SendRequest};
 use hyper::ext::on_informational;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::Stream;
+use super::dial::Stream;
 
 /// A body that can be sent.
 pub trait RequestBody:
@@ -94,12 +94,6 @@ impl<B: RequestBody> Connection<B> {
         }
         drive(&mut self.driver, &mut self.over, context);
         Pin::new(body).poll_frame(context)
-    }
-
-    /// The connection alone: what was read of it and not yet given to the body comes with it.
-    pub(super) fn into_parts(self) -> (Box<dyn Stream>, Bytes) {
-        let Parts { io, read_buf, .. } = self.driver.into_parts();
-        (io.into_inner().stream, read_buf)
     }
 
     /// Whether it takes another request.

@@ -25,7 +25,7 @@ const KEEPALIVE_PROBES: u32 = 4;
 const NEXT_AFTER: Duration = Duration::from_millis(250);
 
 /// A connection, with TLS or without.
-pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 

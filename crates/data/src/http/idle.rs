@@ -14,8 +14,11 @@ const KEPT: usize = 64;
 /// The connections of one client, by scheme and authority.
 pub(super) struct Idle<B: RequestBody>(Arc<Mutex<Connections<B>>>);
 
+/// A connection, and since when it waits.
+type Waiting<B> = (Box<Connection<B>>, Instant);
+
 struct Connections<B: RequestBody> {
-    of: HashMap<String, Vec<(Connection<B>, Instant)>>,
+    of: HashMap<String, Vec<Waiting<B>>>,
     /// Somebody will come and close those that have waited too long.
     swept: bool,
 }
@@ -34,7 +37,7 @@ impl<B: RequestBody> Clone for Idle<B> {
 
 impl<B: RequestBody> Idle<B> {
     /// A connection to this peer that takes a request.
-    pub(super) fn take(&self, peer: &str) -> Option<Connection<B>> {
+    pub(super) fn take(&self, peer: &str) -> Option<Box<Connection<B>>> {
         loop {
             let (mut connection, since) = self.with(|idle| idle.of.get_mut(peer)?.pop())?;
             if since.elapsed() < LIFE && connection.is_free() {
@@ -44,7 +47,7 @@ impl<B: RequestBody> Idle<B> {
     }
 
     /// Keeps a connection of which the last answer was read, if it takes another request.
-    pub(super) fn keep(&self, mut connection: Connection<B>, peer: &str) {
+    pub(super) fn keep(&self, mut connection: Box<Connection<B>>, peer: &str) {
         if !connection.is_free() {
             return;
         }

@@ -18,6 +18,6 @@ mod dial;
 mod idle;
 pub mod tls;
 
-pub use client::{Client, Failure, ResponseBody, TakenOver};
+pub use client::{Client, Failure, ResponseBody};
 pub use connection::RequestBody;
-pub use dial::{Stream, SystemAddresses};
+pub use dial::SystemAddresses;

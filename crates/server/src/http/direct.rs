@@ -5,6 +5,8 @@
 //! passes through [`Direct`], which knows a window by its address and sends as much of the file that
 //! the window stands for. Which that is, the body has noted in the connection's [`Outlet`], in the
 //! order in which it gave the windows; and hyper keeps that order, because HTTP/1.1 does.
+//!
+//! A connection that encrypts has no outlet, so its bodies give bytes (docs/decisions/0009).
 
 use std::collections::VecDeque;
 use std::fs::File;

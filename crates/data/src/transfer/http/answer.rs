@@ -125,11 +125,11 @@ fn opened(asking: &Arc<Asking>, answer: Answer, want: &Want) -> Result<Opened, T
         (0, length(headers))
     };
     let (version, digest) = (version(headers), digest(headers, !partial));
-    let body = Reading::new(Arc::clone(asking), url, response, version.clone());
+    let body = Reading::new(Arc::clone(asking), url, response.into_body(), version.clone());
     Ok(Opened { offset, total, version, digest, body: Box::new(body) })
 }
 
-pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
+fn length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 

@@ -7,94 +7,43 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fishplate_contract::Digest;
-use http::Response;
-use http::header::{CONNECTION, TRANSFER_ENCODING};
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use tokio::sync::mpsc;
 use url::Url;
 
-use super::answer::{digest_after, length};
+use super::answer::digest_after;
 use super::ask::{Asking, Received};
 use super::peer;
-use super::raw::{self, RawBody};
 use crate::Progress;
 use crate::transfer::{Body, Moving, TransferError, Version};
 
-/// A body that is read.
+/// A body that is read. It fails if it ends before its length.
 pub(super) struct Reading {
     asking: Arc<Asking>,
     url: Url,
     version: Option<Version>,
-    from: Source,
-}
-
-enum Source {
-    /// hyper fails it if it ends before its length.
-    Hyper(Box<Received>),
-    /// The connection may be used again.
-    Raw {
-        body: RawBody,
-        keep: bool,
-    },
-    Ended,
+    body: Received,
 }
 
 impl Reading {
     pub(super) fn new(
         asking: Arc<Asking>,
         url: Url,
-        response: Response<Received>,
+        body: Received,
         version: Option<Version>,
     ) -> Self {
-        let headers = response.headers();
-        let chunked = headers.contains_key(TRANSFER_ENCODING);
-        let from = match length(headers).filter(|_| !chunked) {
-            Some(len) if len >= raw::LARGE => {
-                let closes = |value: &http::HeaderValue| {
-                    value.as_bytes().to_ascii_lowercase().windows(5).any(|word| word == b"close")
-                };
-                let keep = response.version() == http::Version::HTTP_11
-                    && !headers.get_all(CONNECTION).iter().any(closes);
-                match RawBody::new(response.into_body(), len) {
-                    Some(body) => Source::Raw { body, keep },
-                    None => Source::Ended,
-                }
-            }
-            _ => Source::Hyper(Box::new(response.into_body())),
-        };
-        Self { asking, url, version, from }
+        Self { asking, url, version, body }
     }
 
     async fn step(&mut self) -> Result<Option<Bytes>, TransferError> {
-        match &mut self.from {
-            Source::Ended => return Ok(None),
-            Source::Raw { body, .. } => {
-                let next = body
-                    .next()
-                    .await
-                    .map_err(|error| TransferError::broken(&peer(&self.url), &error))?;
-                if next.is_some() {
-                    return Ok(next);
-                }
+        while let Some(frame) = self.body.frame().await {
+            let frame = frame.map_err(|error| TransferError::broken(&peer(&self.url), &error))?;
+            if let Ok(data) = frame.into_data()
+                && !data.is_empty()
+            {
+                return Ok(Some(data));
             }
-            Source::Hyper(body) => {
-                while let Some(frame) = body.frame().await {
-                    let frame =
-                        frame.map_err(|error| TransferError::broken(&peer(&self.url), &error))?;
-                    if let Ok(data) = frame.into_data()
-                        && !data.is_empty()
-                    {
-                        return Ok(Some(data));
-                    }
-                }
-            }
-        }
-        // All has come: its connection is for the next one.
-        if let Source::Raw { body, keep: true } = std::mem::replace(&mut self.from, Source::Ended)
-            && let Some((stream, peer)) = body.into_stream()
-        {
-            self.asking.client.give_back(stream, &peer).await;
         }
         Ok(None)
     }

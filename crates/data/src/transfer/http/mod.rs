@@ -5,7 +5,6 @@ mod answer;
 mod ask;
 mod body;
 mod deliver;
-mod raw;
 #[cfg(test)]
 mod tests;
 
