@@ -216,6 +216,25 @@ fn what_is_made_of_a_file_is_sent_before_all_of_the_file_has_come() {
     }
 }
 
+#[test]
+fn what_stands_behind_a_file_that_is_being_read_is_spooled() {
+    let (server, told) = serve();
+    let (content_type, body) = message(Packaging::Mtom, "take");
+    let mut connection = server.connect();
+    connection.send(head(&server, &content_type).as_bytes());
+    // A part that nobody refers to, before the boundary that ends the message.
+    let end = body.windows(4).rposition(|at| at == b"\r\n--").unwrap();
+    connection.send(&chunk(&body[..end]));
+    let boundary = &body[end..body.len() - 4];
+    connection.send(&chunk(&[boundary, b"\r\nContent-ID: <more>\r\n\r\n", &content()].concat()));
+    let spool = format!("spool/{}", server.names("spool")[0]);
+    until("the part is in the spool", || !server.names(&spool).is_empty());
+    connection.send(&chunk(&body[end..]));
+    connection.send(b"0\r\n\r\n");
+    assert_eq!(connection.answer().status, 200);
+    assert_eq!(next(&told), Ok(SIZE));
+}
+
 /// More than the system's buffers of a connection and our own take together.
 const LARGE: usize = 40 << 20;
 

@@ -61,6 +61,8 @@ where
         check: impl FnOnce(Parcel) -> Result<(), Fault> + Send + 'static,
     ) -> Rest<B> {
         let Self { mut body, mut unpacker, mut sink, writer } = self;
+        // Its memory is the arguments' by now.
+        unpacker.spool_from_here();
         let (mut backlog, passing) = backlog(spool);
         Rest::Fed(tokio::spawn(async move {
             let reading = async {
