@@ -2,6 +2,7 @@
 //! written beside the runtime, one batch while the next is being read.
 
 use std::fs::{self, File, OpenOptions};
+use std::future::poll_fn;
 use std::io::{self, IoSlice, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -10,14 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use fishplate_contract::{Argument, ByteStream, Fault, FaultCode, Held, Payload};
-use fishplate_data::stream::Reader;
 use fishplate_formats::disk::{self, Free};
 use fishplate_jobs::function::context::Scratch;
 use fishplate_jobs::process;
 use fishplate_wire::SpoolSink;
 use tokio::task::JoinHandle;
-
-use crate::data::blocking;
 
 /// What is queued before it is written.
 const BATCH: usize = 1 << 20;
@@ -76,22 +74,15 @@ impl SpoolDirectory {
     /// # Errors
     /// The fault with which the stream ended; `StorageFull`.
     pub(crate) async fn collect(self: &Arc<Self>, stream: &ByteStream) -> Result<Payload, Fault> {
-        let (directory, mut reader) = (Arc::clone(self), Reader::of(stream)?);
-        blocking(move || {
-            let failed = |error| spool_fault(&error);
-            let (held, mut file) = directory.file().map_err(failed)?;
-            let (mut len, mut checked) = (0, 0);
-            while let Some(chunk) = reader.chunk()? {
-                len += chunk.len() as u64;
-                if len - checked >= BATCH as u64 {
-                    directory.check_room().map_err(failed)?;
-                    checked = len;
-                }
-                file.write_all(&chunk).map_err(failed)?;
-            }
-            Ok::<_, Fault>(Payload::Spooled(held.of_length(len)))
-        })
-        .await
+        let (mut chunks, mut sink) = (stream.take()?, self.sink());
+        let failed = |error| spool_fault(&error);
+        let held = sink.create();
+        while let Some(chunk) = poll_fn(|context| chunks.as_mut().poll_next(context)).await {
+            sink.write(&held, chunk?);
+            sink.pace().await.map_err(failed)?;
+        }
+        sink.finish().await.map_err(failed)?;
+        Ok(Payload::Spooled(held))
     }
 
     /// Arguments of which none is a stream any more.
@@ -130,7 +121,7 @@ impl SpoolDirectory {
     }
 
     /// If the file system cannot be asked, the write that fails will say so.
-    fn check_room(&self) -> io::Result<()> {
+    pub(crate) fn check_room(&self) -> io::Result<()> {
         if Free::at(&self.path).is_ok_and(|free| free.room() < self.reserve) {
             return Err(io::Error::new(io::ErrorKind::StorageFull, ReserveMet(self.reserve)));
         }
@@ -354,6 +345,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use fishplate_data::stream::pipe;
+    use tokio::time::timeout;
+
     use super::*;
 
     #[tokio::test]
@@ -382,6 +378,35 @@ mod tests {
         two.keep();
         drop((one, two));
         assert!(!gone.exists() && kept.exists());
+    }
+
+    #[test]
+    fn a_stream_whose_sender_is_slow_holds_no_thread() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.max_blocking_threads(1).enable_time().build().unwrap();
+        runtime.block_on(async {
+            let data = tempfile::tempdir().unwrap();
+            let directory = SpoolDirectory::open(data.path(), 0).unwrap();
+            let (mut writer, stream) = pipe();
+            writer.send(Bytes::from_static(b"half")).await.unwrap();
+            let collecting = directory.collect(&stream);
+            let others = async {
+                tokio::task::yield_now().await;
+                let other = tokio::task::spawn_blocking(|| ());
+                timeout(Duration::from_secs(60), other).await.expect("a free thread").unwrap();
+                writer.send(Bytes::from_static(b" and half")).await.unwrap();
+                writer.finished(Ok(())).await;
+            };
+            let (collected, ()) = tokio::join!(collecting, others);
+            let Ok(Payload::Spooled(held)) = collected else { panic!("{collected:?}") };
+            assert_eq!(fs::read(held.path()).unwrap(), b"half and half");
+
+            let (writer, broken) = pipe();
+            drop(writer);
+            assert_eq!(directory.collect(&broken).await.unwrap_err().code, FaultCode::Internal);
+            drop(held);
+            assert_eq!(fs::read_dir(&directory.path).unwrap().count(), 0);
+        });
     }
 
     #[tokio::test]

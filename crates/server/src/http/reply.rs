@@ -1,6 +1,5 @@
 //! Answers: a status, a type, and a body that is streamed if it is large.
 
-use std::fmt;
 use std::fs::File;
 use std::io;
 use std::pin::Pin;
@@ -34,17 +33,6 @@ pub struct ReplyBody {
     memory: Reserved,
     /// The connection answers until this goes.
     busy: Option<Busy>,
-    /// What goes on while it is sent.
-    beside: Option<Beside>,
-}
-
-/// Polled with a body, until that has ended.
-struct Beside(Box<dyn FnMut(&mut Context<'_>) + Send>);
-
-impl fmt::Debug for Beside {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Beside")
-    }
 }
 
 #[derive(Debug)]
@@ -58,7 +46,7 @@ enum Content {
 
 impl ReplyBody {
     fn new(content: Content, left: Option<u64>) -> Self {
-        Self { content, left, job: None, memory: Reserved::default(), busy: None, beside: None }
+        Self { content, left, job: None, memory: Reserved::default(), busy: None }
     }
 
     /// These bytes.
@@ -96,11 +84,6 @@ impl ReplyBody {
     /// Only sending it tells its length.
     pub(super) fn is_stream(&self) -> bool {
         self.left.is_none()
-    }
-
-    /// Has this polled whenever more of the body is asked for.
-    pub(super) fn beside(&mut self, work: impl FnMut(&mut Context<'_>) + Send + 'static) {
-        self.beside = Some(Beside(Box::new(work)));
     }
 
     /// This connection sends files by itself.
@@ -153,9 +136,6 @@ impl Body for ReplyBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        if let Some(Beside(work)) = &mut self.beside {
-            work(context);
-        }
         let next = match &mut self.content {
             Content::Bytes(bytes) => bytes.take().filter(|bytes| !bytes.is_empty()).map(Ok),
             Content::Message(body) => std::task::ready!(body.poll_next(context)),

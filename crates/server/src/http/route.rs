@@ -128,7 +128,7 @@ where
     let begun = Instant::now();
     let accept = joined(headers, &header::ACCEPT);
     let head = head(asked, accept.as_deref());
-    let (answer, mut rest) = soap::handle(host, hosted, &head, body, principal).await;
+    let (answer, rest) = soap::handle(host, hosted, &head, body, principal).await;
     let elapsed = begun.elapsed();
     host.metrics.called(hosted, &answer, elapsed);
     tracing::debug!(
@@ -142,7 +142,6 @@ where
     let mut reply = packed(answer.status, answer.packed, answer.fault.as_ref());
     // What is made of a file that still arrives can't wait for its end.
     let complete = if reply.body().is_stream() && rest.is_fed() {
-        reply.body_mut().beside(move |context| rest.poll(context));
         false
     } else if let Some(mut body) = rest.body().await {
         body.drain().await

@@ -1,5 +1,5 @@
 //! A connection whose peer must take what it is sent: one that reads nothing would hold its job's
-//! results for ever.
+//! results for ever. One that still sends its own file may read the answer when it has sent all of it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::connections::Place;
 
@@ -52,7 +52,15 @@ impl<S: AsyncRead + Unpin> AsyncRead for Unstalled<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let limit = self.limit;
+        if buffer.filled().len() > before
+            && let Some(waiting) = &mut self.waiting
+        {
+            waiting.as_mut().reset(Instant::now() + limit);
+        }
+        read
     }
 }
 
@@ -121,5 +129,29 @@ mod tests {
         });
         ours.write_all(&[0; 160]).await.unwrap();
         taking.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_sends_may_take_nothing_until_it_has_sent() {
+        let (ours, mut theirs) = duplex(16);
+        let (mut reader, mut writer) =
+            tokio::io::split(Unstalled::new(ours, Duration::from_secs(60), None));
+        let reading = tokio::spawn(async move { while reader.read_u8().await.is_ok() {} });
+        let sending = tokio::spawn(async move {
+            for _ in 0..5 {
+                sleep(Duration::from_secs(50)).await;
+                theirs.write_all(&[0; 1]).await.unwrap();
+            }
+            let mut taken = [0; 32];
+            theirs.read_exact(&mut taken).await.unwrap();
+            theirs
+        });
+        writer.write_all(&[0; 32]).await.unwrap();
+        let theirs = sending.await.unwrap();
+        let started = Instant::now();
+        writer.write_all(&[0; 17]).await.unwrap_err();
+        assert_eq!(started.elapsed().as_secs(), 60);
+        drop(theirs);
+        reading.abort();
     }
 }

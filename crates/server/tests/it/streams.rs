@@ -72,6 +72,10 @@ fn echo(context: &Context, mut data: PayloadReader) -> Result<ByteStream, Fault>
 
 /// A call with a file: its content type and its body.
 fn message(packaging: Packaging, operation: &str) -> (String, Vec<u8>) {
+    message_of(packaging, operation, content())
+}
+
+fn message_of(packaging: Packaging, operation: &str, content: Vec<u8>) -> (String, Vec<u8>) {
     let form = RequestForm {
         wrapper: QName::new("urn:fishplate:streams", operation),
         qualified: true,
@@ -80,7 +84,7 @@ fn message(packaging: Packaging, operation: &str) -> (String, Vec<u8>) {
         arrays: None,
         items: Vec::new(),
     };
-    let data = Value::Data(Payload::Inline(content().into()));
+    let data = Value::Data(Payload::Inline(content.into()));
     let envelope = write_request(&form, &[Argument::new("data", data)]).unwrap();
     let packed = pack(&envelope, packaging, Some(""));
     let mut outgoing = Outgoing::new(packed.segments, SIZE);
@@ -210,6 +214,63 @@ fn what_is_made_of_a_file_is_sent_before_all_of_the_file_has_come() {
         assert!(text.starts_with("HTTP/1.1 200"), "{packaging:?}: {}", &text[..200]);
         assert!(text.ends_with("0\r\n\r\n"), "{packaging:?}: it has ended");
     }
+}
+
+#[test]
+fn what_stands_behind_a_file_that_is_being_read_is_spooled() {
+    let (server, told) = serve();
+    let (content_type, body) = message(Packaging::Mtom, "take");
+    let mut connection = server.connect();
+    connection.send(head(&server, &content_type).as_bytes());
+    // A part that nobody refers to, before the boundary that ends the message.
+    let end = body.windows(4).rposition(|at| at == b"\r\n--").unwrap();
+    connection.send(&chunk(&body[..end]));
+    let boundary = &body[end..body.len() - 4];
+    connection.send(&chunk(&[boundary, b"\r\nContent-ID: <more>\r\n\r\n", &content()].concat()));
+    let spool = format!("spool/{}", server.names("spool")[0]);
+    until("the part is in the spool", || !server.names(&spool).is_empty());
+    connection.send(&chunk(&body[end..]));
+    connection.send(b"0\r\n\r\n");
+    assert_eq!(connection.answer().status, 200);
+    assert_eq!(next(&told), Ok(SIZE));
+}
+
+/// More than the system's buffers of a connection and our own take together.
+const LARGE: usize = 40 << 20;
+
+#[test]
+fn who_reads_the_answer_only_after_sending_all_of_the_file_gets_it() {
+    let (server, _told) = serve();
+    for packaging in [Packaging::Plain, Packaging::Mtom] {
+        let large: Vec<u8> = content().into_iter().cycle().take(LARGE).collect();
+        let (content_type, body) = message_of(packaging, "echo", large);
+        let mut connection = server.connect();
+        connection.writer().set_write_timeout(Some(PATIENCE)).unwrap();
+        connection.send(head(&server, &content_type).as_bytes());
+        for part in body.chunks(1 << 20) {
+            connection.send(&chunk(part));
+        }
+        connection.send(b"0\r\n\r\n");
+        let answer = connection.answer();
+        assert_eq!(answer.status, 200, "{packaging:?}");
+        let file = if packaging == Packaging::Plain { element_text } else { second_part };
+        assert!(file(&answer.body) == file(&body), "{packaging:?}: another file came back");
+    }
+    assert!(server.names("spool").iter().all(|of| server.names(&format!("spool/{of}")).is_empty()));
+}
+
+/// The text of the element `data`.
+fn element_text(message: &[u8]) -> &[u8] {
+    let text = std::str::from_utf8(message).unwrap();
+    let from = text.find("data>").unwrap() + "data>".len();
+    text[from..].split('<').next().unwrap().as_bytes()
+}
+
+/// The file in the second part.
+fn second_part(message: &[u8]) -> &[u8] {
+    let ends = message.windows(4).enumerate().filter(|(_, at)| at == b"\r\n\r\n");
+    let from = ends.map(|(at, _)| at + 4).nth(1).unwrap();
+    &message[from..from + LARGE]
 }
 
 #[test]

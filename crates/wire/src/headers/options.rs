@@ -112,6 +112,11 @@ pub(crate) fn arrays(headers: &[HeaderBlock]) -> Option<ArrayForm> {
     ArrayForm::from_name(trimmed(&header.element.text))
 }
 
+/// Whether a call has an idempotency key.
+pub(crate) fn has_key(headers: &[HeaderBlock]) -> bool {
+    headers.iter().any(|header| header.element.name.is(OPTIONS, KEY))
+}
+
 /// The job that an answer is about.
 pub(crate) fn read_job(headers: &[HeaderBlock]) -> Option<JobId> {
     let header = headers.iter().find(|header| header.element.name.is(OPTIONS, JOB))?;

@@ -414,7 +414,10 @@ impl Draft {
             values.children.push(child);
             return Ok(Frame::Skipped);
         }
-        let streamed = self.streams && parameter.streamed && !parameter.repeated;
+        let streamed = self.streams
+            && parameter.streamed
+            && !parameter.repeated
+            && !options::has_key(&self.headers);
         if streamed {
             self.streamed.push(child.name.clone());
         }

@@ -185,7 +185,8 @@ impl Unpacker {
     }
 
     /// Files whose parameters are [`Parameter::streamed`] may be given while they arrive: after each feed
-    /// [`Unpacker::ahead`] and [`Unpacker::take_streamed`] have to be asked.
+    /// [`Unpacker::ahead`] and [`Unpacker::take_streamed`] have to be asked. (Never those of a call with an
+    /// idempotency key: it may become a job, whose inputs are whole.)
     #[must_use]
     pub fn streaming(mut self) -> Self {
         self.message.draft.stream();

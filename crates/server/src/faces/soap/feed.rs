@@ -1,60 +1,40 @@
 //! The rest of a message whose call is being answered already: a function reads its file while it arrives.
 
 use std::fmt::Display;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fishplate_contract::Fault;
-use fishplate_data::stream::{Closed, Writer};
+use fishplate_data::stream::Writer;
 use fishplate_wire::{Parcel, Unpacker};
 use hyper::body::Body;
+use tokio::task::JoinHandle;
 
+use super::backlog::{Backlog, backlog};
 use crate::http::body::{Incoming, ReadError};
-use crate::spool::{Spooler, spool_fault};
+use crate::spool::{SpoolDirectory, Spooler, spool_fault};
 
 /// What is left of a request's body.
 pub enum Rest<B> {
     /// Nobody reads it.
     Body(Incoming<B>),
-    /// A function does.
-    Fed(Feeding<B>),
+    /// A function does, on a task of its own: whoever sends it need not read the answer meanwhile.
+    Fed(JoinHandle<Incoming<B>>),
     /// It is on its way from one to the other.
     Moved,
 }
 
-type Feeding<B> = Pin<Box<dyn Future<Output = Incoming<B>> + Send>>;
-
 impl<B> Rest<B> {
-    /// Does some work while the body is read on.
-    pub(super) async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
-        std::future::poll_fn(|context| {
-            self.poll(context);
-            work.as_mut().poll(context)
-        })
-        .await
-    }
-
-    /// Reads on, if somebody reads it.
-    pub fn poll(&mut self, context: &mut Context<'_>) {
-        if let Self::Fed(feeding) = self
-            && let Poll::Ready(body) = feeding.as_mut().poll(context)
-        {
-            *self = Self::Body(body);
-        }
-    }
-
     /// Somebody still reads it.
     pub fn is_fed(&self) -> bool {
-        matches!(self, Self::Fed(_))
+        matches!(self, Self::Fed(feeding) if !feeding.is_finished())
     }
 
     /// The body, when nobody reads it any more.
     pub async fn body(self) -> Option<Incoming<B>> {
         match self {
             Self::Body(body) => Some(body),
-            Self::Fed(feeding) => Some(feeding.await),
+            Self::Fed(feeding) => feeding.await.ok(),
             Self::Moved => None,
         }
     }
@@ -76,60 +56,48 @@ where
     /// Gives the file to its reader as it comes. It has ended when the message has, and `check` finds nothing
     /// wrong with that; gives the body back when it has, or nobody reads any more.
     pub(super) fn feed(
-        mut self,
+        self,
+        spool: &Arc<SpoolDirectory>,
         check: impl FnOnce(Parcel) -> Result<(), Fault> + Send + 'static,
     ) -> Rest<B> {
-        Rest::Fed(Box::pin(async move {
-            let fed = match self.read().await {
-                Ok(parcel) => check(parcel),
-                Err(Stopped::Closed) => return self.body,
-                Err(Stopped::Fault(fault)) => Err(*fault),
+        let Self { mut body, mut unpacker, mut sink, writer } = self;
+        // Its memory is the arguments' by now.
+        unpacker.spool_from_here();
+        let (mut backlog, passing) = backlog(spool);
+        Rest::Fed(tokio::spawn(async move {
+            let reading = async {
+                let read = read(&mut body, &mut unpacker, &mut sink, &mut backlog).await;
+                backlog.finish(read.and_then(check));
+                std::future::pending::<()>().await;
             };
-            self.writer.finished(fed).await;
-            self.body
+            tokio::select! {
+                biased;
+                _ = passing.run(writer) => {}
+                () = reading => {}
+            }
+            body
         }))
     }
-
-    async fn read(&mut self) -> Result<Parcel, Stopped> {
-        loop {
-            self.pass_on().await?;
-            let chunk = tokio::select! {
-                biased;
-                () = self.writer.closed() => return Err(Stopped::Closed),
-                chunk = self.body.next() => chunk.map_err(ReadError::into_fault)?,
-            };
-            let Some(chunk) = chunk else { break };
-            self.unpacker.feed(chunk, &mut self.sink)?;
-            self.sink.pace().await.map_err(|error| spool_fault(&error))?;
-        }
-        let parcel = self.unpacker.finish(&mut self.sink)?;
-        self.pass_on().await?;
-        self.sink.finish().await.map_err(|error| spool_fault(&error))?;
-        Ok(parcel)
-    }
-
-    async fn pass_on(&mut self) -> Result<(), Stopped> {
-        for chunk in self.unpacker.take_streamed() {
-            self.writer.send(chunk).await?;
-        }
-        Ok(())
-    }
 }
 
-/// Why a message was not read to its end.
-enum Stopped {
-    Closed,
-    Fault(Box<Fault>),
-}
-
-impl From<Closed> for Stopped {
-    fn from(_: Closed) -> Self {
-        Self::Closed
+async fn read<B>(
+    body: &mut Incoming<B>,
+    unpacker: &mut Unpacker,
+    sink: &mut Spooler,
+    backlog: &mut Backlog,
+) -> Result<Parcel, Fault>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
+    backlog.push(unpacker.take_streamed()).await?;
+    while let Some(chunk) = body.next().await.map_err(ReadError::into_fault)? {
+        unpacker.feed(chunk, sink)?;
+        backlog.push(unpacker.take_streamed()).await?;
+        sink.pace().await.map_err(|error| spool_fault(&error))?;
     }
-}
-
-impl From<Fault> for Stopped {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(Box::new(fault))
-    }
+    let parcel = unpacker.finish(sink)?;
+    backlog.push(unpacker.take_streamed()).await?;
+    sink.finish().await.map_err(|error| spool_fault(&error))?;
+    Ok(parcel)
 }

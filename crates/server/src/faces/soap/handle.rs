@@ -63,7 +63,7 @@ where
         memory.shrink(memory::held_by(&arguments));
         let options = request.options;
         let request = Request { service: hosted, exposed, arguments, options, principal };
-        let reply = rest.beside(perform(host, request, &mut memory)).await?;
+        let reply = perform(host, request, &mut memory).await?;
         Ok((exposed, reply))
     };
     let outcome: Result<_, Fault> = outcome.await;
@@ -155,7 +155,7 @@ where
             let exposed = request.verb(&hosted.service().namespace, &hosted.interface)?;
             bind(&exposed.name, &exposed.signature.inputs, request.children).map(drop)
         };
-        *rest = Ahead { body, unpacker, sink, writer }.feed(check);
+        *rest = Ahead { body, unpacker, sink, writer }.feed(&host.spool, check);
     }
     parcel
 }

@@ -1,5 +1,6 @@
 //! SOAP 1.1 and 1.2. [`handle`] is the data's way through the rooms, one function an arrow.
 
+mod backlog;
 mod feed;
 mod handle;
 

@@ -145,6 +145,27 @@ fn a_file_before_which_or_behind_which_something_may_come_is_read_whole_first() 
 }
 
 #[test]
+fn a_call_with_a_key_may_become_a_job_and_gives_no_file_ahead() {
+    let content = content(3000, 0);
+    for &packaging in Packaging::ALL {
+        let arguments = [
+            Argument::text("title", "a & b"),
+            Argument::new("data", Value::Data(streamed(&content, &[100]))),
+        ];
+        let options = CallOptions { key: Some("once".to_owned()), ..CallOptions::default() };
+        let form = RequestForm { options, ..form(SoapVersion::V11, None) };
+        let packed =
+            pack(&write_request(&form, &arguments).unwrap(), packaging, Some("urn:t#call"));
+        let body = Sink::default().body(&packed);
+        let Packed { content_type, soap_action, .. } = packed;
+        let sent = Sent { content_type: content_type.into_owned(), soap_action, body };
+        let (data, ahead, ended) = received(&sent, &taken(), &[50]);
+        ended.unwrap();
+        assert!(!ahead && data == content, "{packaging:?}");
+    }
+}
+
+#[test]
 fn what_stands_behind_a_file_that_was_given_is_a_fault_at_the_end() {
     let content = content(300, 0);
     let sent = one(Packaging::Plain, SoapVersion::V11, streamed(&content, &[50]));

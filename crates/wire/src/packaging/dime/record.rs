@@ -12,8 +12,8 @@ pub struct FirstRecord {
     pub(super) kind: String,
 }
 
-/// Writes the records. The last bytes wait, because the last record should have some: there are readers
-/// that take an empty one for a mistake.
+/// Writes the records. The last bytes wait, so that the last record has some: an empty one is allowed, but
+/// hardly any other writer makes it.
 #[derive(Debug)]
 pub struct RecordEncoder {
     first: Arc<FirstRecord>,
