@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fishplate_client::{Meter, Options, Packaging, Settings};
+use fishplate_client::{Meter, Options, Settings};
 use fishplate_contract::{
     CallOptions, Caller, JobFilter, JobId, JobState, LogStream, OutputChoice, OutputForm, SessionId,
 };
@@ -224,17 +224,16 @@ pub(crate) fn settings(
     address: Option<String>,
     packaging: Option<&str>,
 ) -> PyResult<Settings> {
-    let mut settings = Settings {
-        timeout: duration(timeout)?,
-        ca_file,
-        address,
-        packaging: packaging.map(packaging_of).transpose()?,
-        ..Settings::default()
-    };
+    let mut settings =
+        Settings { timeout: duration(timeout)?, ca_file, address, ..Settings::default() };
     if let Some(wait) = duration(connect_timeout)? {
         settings.connect_timeout = wait;
     }
-    Ok(settings)
+    let Some(name) = packaging else { return Ok(settings) };
+    settings.packaged(name).ok_or_else(|| {
+        let known = Settings::PACKAGINGS.map(|(name, ..)| name).join(", ");
+        PyValueError::new_err(format!("{name:?} is no packaging; there are {known}"))
+    })
 }
 
 fn options(
@@ -271,11 +270,6 @@ pub(crate) fn duration(seconds: Option<f64>) -> PyResult<Option<Duration>> {
             .map_err(|_| PyValueError::new_err(format!("{seconds} s is no time to wait")))
     };
     seconds.map(of).transpose()
-}
-
-fn packaging_of(name: &str) -> PyResult<Packaging> {
-    Packaging::from_name(name)
-        .ok_or_else(|| PyValueError::new_err(format!("{name:?} is no packaging")))
 }
 
 fn text(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {

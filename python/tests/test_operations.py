@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-from server import BINARY
+from server import BINARY, Hosted
 
 import fishplate
 
@@ -72,3 +72,14 @@ def test_operations_can_be_awaited(url: str) -> None:
         assert (await job).mean == 1.0
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("packaging", ["xml", "base64", "mtom", "swa", "dime"])
+def test_every_packaging_carries_a_file(hosted: Hosted, packaging: str) -> None:
+    sort = fishplate.Service(hosted.urls["sort"], packaging=packaging)
+    assert sort(text=b"b\na\n").sorted.bytes() == b"a\nb\n"
+
+
+def test_an_unknown_packaging_is_refused_with_those_there_are(hosted: Hosted) -> None:
+    with pytest.raises(ValueError, match='"zip" is no packaging; there are xml, base64, mtom'):
+        fishplate.Service(hosted.urls["sort"], packaging="zip")

@@ -37,6 +37,45 @@ pub struct Settings {
     pub limits: WireLimits,
 }
 
+impl Settings {
+    /// The packagings: the name that users know, what it means, and how arrays travel in it.
+    pub const PACKAGINGS: [(&str, &str, Packaging, ArrayForm); 5] = [
+        (
+            "xml",
+            "The envelope alone: arrays as elements, files as base64",
+            Packaging::Plain,
+            ArrayForm::Elements,
+        ),
+        (
+            "base64",
+            "The envelope alone: arrays and files as base64",
+            Packaging::Plain,
+            ArrayForm::Binary,
+        ),
+        (
+            "mtom",
+            "MTOM: arrays and files as attachments by XOP",
+            Packaging::Mtom,
+            ArrayForm::Binary,
+        ),
+        (
+            "swa",
+            "SOAP with Attachments: arrays and files as MIME attachments",
+            Packaging::Swa,
+            ArrayForm::Binary,
+        ),
+        ("dime", "DIME: arrays and files as records", Packaging::Dime, ArrayForm::Binary),
+    ];
+
+    /// The same with the packaging of that name; `None`: there is no such name.
+    #[must_use]
+    pub fn packaged(self, name: &str) -> Option<Self> {
+        let (_, _, packaging, arrays) =
+            Self::PACKAGINGS.into_iter().find(|(known, ..)| *known == name)?;
+        Some(Self { packaging: Some(packaging), arrays: Some(arrays), ..self })
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {

@@ -37,7 +37,7 @@ class Settings(TypedDict, total=False):
     address: str | None
     """Call this address instead of the one in the description (a tunnel, say)."""
     packaging: str | None
-    """Of requests: `xml`, `mtom`, `swa`, `dime`; what fits by default."""
+    """`xml`, `base64`, `mtom`, `swa`, `dime`; what fits by default."""
 
 
 class SessionLike(Protocol):

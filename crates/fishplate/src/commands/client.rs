@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use fishplate_client::listing::{self, Listing};
-use fishplate_client::{ArrayForm, Error, Meter, Packaging, Retry, Service, Settings, SoapVersion};
+use fishplate_client::{Error, Meter, Retry, Service, Settings, SoapVersion};
 use fishplate_contract::{JobId, SessionId};
 use fishplate_data::transfer::TransferError;
 use tokio::signal::unix::{SignalKind, signal};
@@ -28,8 +29,8 @@ pub(crate) struct Connection {
     #[arg(long, value_enum, default_value_t = Soap::V11, help_heading = "Connection")]
     soap: Soap,
     /// How data travel, both ways [default: mtom for large data if the server is ours, else xml]
-    #[arg(long, value_enum, help_heading = "Connection")]
-    packaging: Option<PackagingName>,
+    #[arg(long, value_parser = packagings(), help_heading = "Connection")]
+    packaging: Option<String>,
 }
 
 /// How to reach any server.
@@ -77,40 +78,24 @@ enum Soap {
     V12,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum PackagingName {
-    /// The envelope alone: arrays as elements, files as base64
-    Xml,
-    /// The envelope alone: arrays and files as base64
-    Base64,
-    /// MTOM: arrays and files as attachments by XOP
-    Mtom,
-    /// SOAP with Attachments: arrays and files as MIME attachments
-    Swa,
-    /// DIME: arrays and files as records
-    Dime,
+fn packagings() -> PossibleValuesParser {
+    let named = Settings::PACKAGINGS.map(|(name, about, ..)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(named)
 }
 
 impl Connection {
     /// As the client takes it.
     pub(crate) fn settings(&self) -> Settings {
+        let settings = self.reach.settings();
+        let packaged = self.packaging.as_ref().and_then(|name| settings.clone().packaged(name));
+        let settings = packaged.unwrap_or(settings);
         Settings {
-            packaging: self.packaging.map(|packaging| match packaging {
-                PackagingName::Xml | PackagingName::Base64 => Packaging::Plain,
-                PackagingName::Mtom => Packaging::Mtom,
-                PackagingName::Swa => Packaging::Swa,
-                PackagingName::Dime => Packaging::Dime,
-            }),
-            arrays: self.packaging.map(|packaging| match packaging {
-                PackagingName::Xml => ArrayForm::Elements,
-                _ => ArrayForm::Binary,
-            }),
             soap: match self.soap {
                 Soap::V11 => SoapVersion::V11,
                 Soap::V12 => SoapVersion::V12,
             },
             address: self.address.clone(),
-            ..self.reach.settings()
+            ..settings
         }
     }
 
