@@ -170,25 +170,25 @@ pub fn deferred(
     ByteStream::new(Deferred::Waiting(Some(begin)))
 }
 
-/// A stream that keeps something for as long as it is read.
-pub fn keeping<T: Send + Unpin + 'static>(
+/// A stream that is broken off with a fault as soon as there is one, unless it has ended before.
+///
+/// # Errors
+/// If somebody reads it already.
+pub fn limited(
     stream: &ByteStream,
-    kept: T,
+    over: impl Future<Output = Fault> + Send + 'static,
 ) -> Result<ByteStream, Fault> {
-    struct Keeping<T>(Chunks, T);
-
-    impl<T: Unpin> Stream for Keeping<T> {
-        type Item = Result<Bytes, Fault>;
-
-        fn poll_next(
-            mut self: Pin<&mut Self>,
-            context: &mut Context<'_>,
-        ) -> Poll<Option<Self::Item>> {
-            self.0.as_mut().poll_next(context)
+    let (mut chunks, mut over) =
+        (stream.take()?, Box::pin(over) as Pin<Box<dyn Future<Output = Fault> + Send>>);
+    Ok(ByteStream::new(futures_util::stream::poll_fn(move |context| {
+        if let Poll::Ready(fault) = over.as_mut().poll(context) {
+            // Whoever writes it is told, too.
+            chunks = Box::pin(futures_util::stream::empty());
+            over = Box::pin(std::future::pending());
+            return Poll::Ready(Some(Err(fault)));
         }
-    }
-
-    Ok(ByteStream::new(Keeping(stream.take()?, kept)))
+        chunks.as_mut().poll_next(context)
+    })))
 }
 
 /// A stream on a thread that may wait.

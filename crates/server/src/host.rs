@@ -34,6 +34,8 @@ pub struct Host {
     pub scratch: Arc<Scratch>,
     /// Bounds the functions that run at once.
     pub gate: Gate,
+    /// Bounds those that wait for a sender or a reader meanwhile.
+    pub streams: Gate,
     /// Starts jobs of functions.
     pub worker: WorkerProgram,
     /// Memory for messages that take more than a little.
@@ -107,7 +109,8 @@ impl Host {
             engine,
             data,
             scratch: spool.scratch(),
-            gate: Gate::new(&settings),
+            gate: Gate::new(settings.functions_running, settings.functions_queued),
+            streams: Gate::new(settings.streams_running, settings.functions_queued),
             worker,
             settings,
             spool,

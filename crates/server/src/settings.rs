@@ -36,6 +36,12 @@ pub struct Settings {
     pub functions_queued: usize,
     /// How long a call of a function may take, unless the function says otherwise.
     pub function_time: Duration,
+    /// Functions that read a file while it arrives, or make one while it is sent, at once; calls beyond
+    /// it wait.
+    pub streams_running: usize,
+    /// How long a call of such a function may take, from its place to the end of its output, unless the
+    /// function says otherwise.
+    pub stream_time: Duration,
     /// Bytes of payloads that a message to a function may hold in memory; what is more is spooled.
     pub function_memory: usize,
     /// Connections at once; the one that has idled longest makes room for another.
@@ -75,6 +81,8 @@ impl Settings {
             functions_running: (2 * cores).max(4),
             functions_queued: 1000,
             function_time: Duration::from_secs(300),
+            streams_running: 64,
+            stream_time: Duration::from_secs(3600),
             function_memory: 256 << 20,
             max_connections: 8192,
             connections_per_peer: 1024,
@@ -278,6 +286,8 @@ impl Limits {
 const NEVER_ZERO: &[&str] = &[
     "functions_running",
     "function_time",
+    "streams_running",
+    "stream_time",
     "max_running",
     "lease",
     "max_connections",
@@ -416,6 +426,8 @@ limits! {
     functions_running Count faces.functions_running, "Functions of the server that run at once; calls beyond it wait.";
     functions_queued Count faces.functions_queued, "Calls of functions that wait; one more is refused.";
     function_time Time faces.function_time, "How long a call of a function may take, unless the function says otherwise.";
+    streams_running Count faces.streams_running, "Functions of the server that read a file while it arrives, or make one while it is sent, at once; calls beyond it wait.";
+    stream_time Time faces.stream_time, "How long a call of such a function may take, whoever is slow, unless the function says otherwise.";
     function_memory Bytes faces.function_memory, "Payloads of a message to a function that are kept in memory; the rest is spooled. Arrays that a function takes into memory may have as much together.";
     max_connections Count faces.max_connections, "Connections at once; the one that has idled longest makes room for another.";
     connections_per_peer Count faces.connections_per_peer, "Connections of one address at once; its own that has idled longest makes room, and if none idles, one more is refused. A proxy has one address.";

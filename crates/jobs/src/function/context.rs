@@ -1,6 +1,7 @@
 //! What a running function can ask and tell: whether its result is still wanted, how far it is,
 //! and where large outputs go.
 
+use std::any::Any;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -20,10 +21,14 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 /// How often a scratch file looks whether the disk still has room, in bytes written.
 const LOOK_EVERY: u64 = 4 << 20;
 
+/// What is given back by dropping it.
+pub type Place = Arc<dyn Any + Send + Sync>;
+
 /// What a running function can ask and tell.
 #[derive(Debug)]
 pub struct Context {
     cancelled: Option<Arc<AtomicBool>>,
+    place: Option<Place>,
     scratch: Arc<Scratch>,
     progress: Option<Progress>,
     most_in_memory: Option<u64>,
@@ -55,7 +60,13 @@ impl Scratch {
 impl Context {
     /// A context without anybody who listens for progress.
     pub fn new(scratch: &Arc<Scratch>) -> Self {
-        Self { cancelled: None, scratch: Arc::clone(scratch), progress: None, most_in_memory: None }
+        Self {
+            cancelled: None,
+            place: None,
+            scratch: Arc::clone(scratch),
+            progress: None,
+            most_in_memory: None,
+        }
     }
 
     /// The same with a bound on the bytes of spooled arrays that a call reads into memory (limit
@@ -63,6 +74,13 @@ impl Context {
     #[must_use]
     pub fn with_most_in_memory(mut self, bytes: u64) -> Self {
         self.most_in_memory = Some(bytes);
+        self
+    }
+
+    /// The same; it keeps this for as long as the function runs or makes a [stream](Context::stream).
+    #[must_use]
+    pub fn with_place(mut self, place: Place) -> Self {
+        self.place = Some(place);
         self
     }
 
@@ -112,9 +130,11 @@ impl Context {
         produce: impl FnOnce(&mut Writer) -> Result<(), Fault> + Send + 'static,
     ) -> Result<ByteStream, Fault> {
         let (mut writer, stream) = pipe();
+        let place = self.place.clone();
         let thread = thread::Builder::new().name("stream".to_owned()).spawn(move || {
             let outcome = produce(&mut writer);
             writer.finish(outcome);
+            drop(place);
         });
         thread.map(|_| stream).map_err(|error| storage_fault(&error))
     }

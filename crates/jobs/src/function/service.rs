@@ -269,6 +269,11 @@ impl Entry {
         self.repeatable
     }
 
+    /// Whether an output is sent while it is made.
+    pub fn gives_streams(&self) -> bool {
+        self.operation.signature.outputs.iter().any(|output| output.streamed)
+    }
+
     /// How long a call of it may take, if it says so.
     pub fn most_time(&self) -> Option<Duration> {
         self.wall_time

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 
 use fishplate_contract::{Argument, DataType, Fault, FaultCode, Outcome, Parameter, Value};
 
-use super::value::{FromValue, IntoOutputs};
+use super::value::{FromValue, IntoOutputs, IntoValue};
 use super::{Context, Function};
 
 /// What its type in Rust says of a parameter.
@@ -15,7 +15,7 @@ pub struct Typed {
     pub data_type: DataType,
     /// It may be left out.
     pub optional: bool,
-    /// Its file may be given while it arrives.
+    /// Its file may be given while it arrives, or while it is made.
     pub streamed: bool,
 }
 
@@ -24,9 +24,8 @@ impl Typed {
         Self { data_type: T::data_type(), optional: T::OPTIONAL, streamed: T::STREAMED }
     }
 
-    fn outputs<T: IntoOutputs>() -> Vec<Self> {
-        let typed = |(data_type, optional)| Self { data_type, optional, streamed: false };
-        T::types().into_iter().map(typed).collect()
+    pub(super) fn output<T: IntoValue>() -> Self {
+        Self { data_type: T::data_type(), optional: T::OPTIONAL, streamed: T::STREAMED }
     }
 }
 
@@ -123,7 +122,7 @@ macro_rules! callables {
             }
 
             fn outputs() -> Vec<Typed> {
-                Typed::outputs::<R>()
+                R::types()
             }
 
             fn call(
@@ -145,7 +144,7 @@ macro_rules! callables {
             }
 
             fn outputs() -> Vec<Typed> {
-                Typed::outputs::<R>()
+                R::types()
             }
 
             fn call(

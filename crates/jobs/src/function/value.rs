@@ -4,6 +4,7 @@ use fishplate_contract::lexical;
 use fishplate_contract::{ByteStream, DataType, Fault, FaultCode, Payload, Value};
 
 use super::payload::PayloadReader;
+use super::signature::Typed;
 
 /// A type that a parameter can have.
 ///
@@ -34,6 +35,9 @@ pub trait IntoValue: Sized {
     /// The output may be left out.
     const OPTIONAL: bool = false;
 
+    /// A file that is sent while it is made.
+    const STREAMED: bool = false;
+
     /// The type that callers see.
     fn data_type() -> DataType;
 
@@ -43,8 +47,8 @@ pub trait IntoValue: Sized {
 
 /// What a function gives: one output, or several as a tuple.
 pub trait IntoOutputs: Sized {
-    /// Type of each output, and whether it may be left out.
-    fn types() -> Vec<(DataType, bool)>;
+    /// What is told of each output.
+    fn types() -> Vec<Typed>;
 
     /// Their values, in order.
     fn into_values(self) -> Vec<Option<Value>>;
@@ -189,6 +193,8 @@ impl FromValue for PayloadReader {
 
 /// A file that is sent while it is made.
 impl IntoValue for ByteStream {
+    const STREAMED: bool = true;
+
     fn data_type() -> DataType {
         DataType::Raw
     }
@@ -214,6 +220,7 @@ impl<T: FromValue> FromValue for Option<T> {
 
 impl<T: IntoValue> IntoValue for Option<T> {
     const OPTIONAL: bool = true;
+    const STREAMED: bool = T::STREAMED;
 
     fn data_type() -> DataType {
         T::data_type()
@@ -225,8 +232,8 @@ impl<T: IntoValue> IntoValue for Option<T> {
 }
 
 impl<T: IntoValue> IntoOutputs for T {
-    fn types() -> Vec<(DataType, bool)> {
-        vec![(T::data_type(), T::OPTIONAL)]
+    fn types() -> Vec<Typed> {
+        vec![Typed::output::<T>()]
     }
 
     fn into_values(self) -> Vec<Option<Value>> {
@@ -237,8 +244,8 @@ impl<T: IntoValue> IntoOutputs for T {
 macro_rules! tuples {
     ($(($($name:ident $at:tt),*))+) => {$(
         impl<$($name: IntoValue),*> IntoOutputs for ($($name,)*) {
-            fn types() -> Vec<(DataType, bool)> {
-                vec![$(($name::data_type(), $name::OPTIONAL)),*]
+            fn types() -> Vec<Typed> {
+                vec![$(Typed::output::<$name>()),*]
             }
 
             fn into_values(self) -> Vec<Option<Value>> {

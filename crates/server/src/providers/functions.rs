@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fishplate_contract::{Argument, Call, Fault, FaultCode, Outcome, Payload, Service};
-use fishplate_data::stream::keeping;
+use fishplate_data::stream::limited;
 use fishplate_jobs::function::context::Context;
 use fishplate_jobs::function::{self, Entry, Functions};
 use fishplate_wire::WireLimits;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::dispatch::provider::{Planned, Provider, Work};
 use crate::host::Host;
@@ -33,13 +33,14 @@ pub struct Gate {
 }
 
 impl Gate {
-    pub(crate) fn new(settings: &Settings) -> Self {
-        let running = settings.functions_running.clamp(1, Semaphore::MAX_PERMITS);
+    /// So many places, and so many who wait for one.
+    pub(crate) fn new(running: usize, queued: usize) -> Self {
+        let running = running.clamp(1, Semaphore::MAX_PERMITS);
         Self {
             places: Arc::new(Semaphore::new(running)),
             running,
             waiting: AtomicUsize::new(0),
-            queued: settings.functions_queued,
+            queued,
         }
     }
 
@@ -202,33 +203,38 @@ async fn run(
     let entry = functions.at(index);
     let arguments = entry.accept(arguments)?;
     let most = host.settings.function_memory as u64;
-    let mut context = Context::new(&host.scratch).with_most_in_memory(most);
-    // One that reads while its caller sends waits, and takes as long as that: `body_rate` bounds it.
+    let context = Context::new(&host.scratch).with_most_in_memory(most);
+    // One that reads while its caller sends, or writes while its caller reads, waits for the caller: its
+    // places and its time are others, and no caller's slowness takes those of functions that compute.
     let reads = arguments.iter().any(|argument| argument.value.is_stream());
     if entry.is_quick() && !reads {
         let outputs = entry.run(arguments, &context)?;
         hold(host, &outputs, memory).await?;
         return Ok(outputs);
     }
+    let streams = reads || entry.gives_streams();
     let (limit, most) = match entry.most_time() {
         Some(most) => ("wall_time", most),
-        None if reads => ("function_time", Duration::MAX),
+        None if streams => ("stream_time", host.settings.stream_time),
         None => ("function_time", host.settings.function_time),
     };
-    let place = host.gate.enter().await?;
+    let place = Arc::new(if streams { &host.streams } else { &host.gate }.enter().await?);
+    let over = over(operation, limit, most);
+    let until = Instant::now() + most;
+    // It keeps its place for as long as it runs, wanted or not.
+    let mut context = context.with_place(place.clone());
     let cancel = Cancel(context.cancellation());
     let functions = Arc::clone(functions);
-    // It keeps its place for as long as it runs, wanted or not.
-    let running =
-        tokio::task::spawn_blocking(move || (functions.at(index).run(arguments, &context), place));
-    match timeout(most, running).await {
-        Ok(Ok((outcome, place))) => {
+    let running = tokio::task::spawn_blocking(move || functions.at(index).run(arguments, &context));
+    match timeout_at(until, running).await {
+        Ok(Ok(outcome)) => {
             // It keeps its place until there is memory for its outputs, so that those who wait for
             // it are no more than those who run.
             let mut outputs = outcome?;
             hold(host, &outputs, memory).await?;
-            let place = Arc::new(place);
-            outputs.iter_mut().try_for_each(|output| keep(output, &place))?;
+            for output in &mut outputs {
+                limit_stream(output, until, &over)?;
+            }
             Ok(outputs)
         }
         Ok(Err(error)) => {
@@ -237,22 +243,31 @@ async fn run(
         }
         Err(_) => {
             drop(cancel);
-            let most = format!("{} s", most.as_secs_f64());
-            let what = format!(
-                "{operation} was given up: it ran into the limit {limit} of {most}; what takes \
-                 longer is spawned as a job"
-            );
-            Err(Fault::new(FaultCode::LimitExceeded, what).limit(limit, most))
+            Err(over)
         }
     }
 }
 
-/// A function runs for as long as its output is being made.
-fn keep(output: &mut Argument, place: &Arc<OwnedSemaphorePermit>) -> Result<(), Fault> {
+/// The fault of a call that took too long.
+fn over(operation: &str, limit: &str, most: Duration) -> Fault {
+    let most = format!("{} s", most.as_secs_f64());
+    let what = format!(
+        "{operation} was given up: it ran into the limit {limit} of {most}; what takes longer is \
+         spawned as a job"
+    );
+    Fault::new(FaultCode::LimitExceeded, what).limit(limit, most)
+}
+
+/// A function runs for as long as its output is being made, and no longer than it may.
+fn limit_stream(output: &mut Argument, until: Instant, over: &Fault) -> Result<(), Fault> {
     if let Some(payload) = output.value.payload_mut()
         && let Payload::Stream(stream) = payload
     {
-        *payload = Payload::Stream(keeping(stream, Arc::clone(place))?);
+        let over = over.clone();
+        *payload = Payload::Stream(limited(stream, async move {
+            sleep_until(until).await;
+            over
+        })?);
     }
     Ok(())
 }

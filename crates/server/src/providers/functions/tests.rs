@@ -2,9 +2,12 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
+use bytes::Bytes;
 use fishplate_contract::{CallOptions, Principal, SystemClock, Value};
+use fishplate_data::stream::{Writer, pipe};
 use fishplate_jobs::engine::{self, Engine};
 use fishplate_jobs::executor::fake::FakeExecutor;
+use fishplate_jobs::function::PayloadReader;
 use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_jobs::store::memory::MemoryStore;
 
@@ -33,6 +36,79 @@ fn functions(told: mpsc::Receiver<()>) -> Functions {
         })
         .with(Entry::new("quick", [], ["thread"], || Ok(thread_name())).quick().repeatable())
         .function("slow", [], ["thread"], || Ok(thread_name()))
+        .function("read", ["data"], ["length"], |mut data: PayloadReader| {
+            Ok(std::io::copy(&mut data, &mut std::io::sink()).is_ok())
+        })
+        .with(Entry::with_context("make", [], ["data"], |context: &Context| {
+            context.stream(|to| {
+                while to.push(Bytes::from_static(b"more")).is_ok() {}
+                // It has something left to do.
+                while !GO_ON.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
+                Ok(())
+            })
+        }))
+}
+
+/// A function that has been told that nobody reads may end.
+static GO_ON: AtomicBool = AtomicBool::new(false);
+
+fn half_a_file() -> (Writer, Vec<Argument>) {
+    let (writer, stream) = pipe();
+    (writer, vec![Argument::new("data", Value::Data(Payload::Stream(stream)))])
+}
+
+#[tokio::test]
+async fn those_who_wait_for_slow_peers_take_no_place_of_others_and_are_given_up() {
+    let data = tempfile::tempdir().unwrap();
+    let (host, functions, _tell) = host(data.path(), |settings| {
+        settings.functions_running = 1;
+        settings.streams_running = 1;
+        settings.stream_time = Duration::from_millis(100);
+    });
+    let (_sending, half) = half_a_file();
+    let reading = tokio::spawn({
+        let (host, functions) = (Arc::clone(&host), Arc::clone(&functions));
+        async move { run(&functions, &host, "read", half, &mut Reserved::default()).await }
+    });
+    until(|| host.streams.places.available_permits() == 0 || reading.is_finished()).await;
+    assert_eq!(host.gate.places.available_permits(), 1);
+    let slow = run(&functions, &host, "slow", Vec::new(), &mut Reserved::default()).await;
+    assert!(slow.is_ok(), "{slow:?}");
+    let fault = reading.await.unwrap().unwrap_err();
+    assert_eq!(
+        (fault.code, fault.limit.unwrap().name.as_str()),
+        (FaultCode::LimitExceeded, "stream_time")
+    );
+}
+
+#[tokio::test]
+async fn a_function_has_its_place_until_it_has_made_its_stream_which_is_broken_off_in_time() {
+    let data = tempfile::tempdir().unwrap();
+    let (host, functions, _tell) = host(data.path(), |settings| {
+        settings.streams_running = 1;
+        // Long enough to be called.
+        settings.stream_time = Duration::from_secs(2);
+    });
+    let made = run(&functions, &host, "make", Vec::new(), &mut Reserved::default()).await.unwrap();
+    let Value::Data(Payload::Stream(stream)) = &made[0].value else { panic!("{made:?}") };
+    let mut chunks = stream.take().unwrap();
+    let ended = loop {
+        match std::future::poll_fn(|context| chunks.as_mut().poll_next(context)).await {
+            Some(Ok(_)) => {}
+            ended => break ended,
+        }
+    };
+    let fault = ended.unwrap().unwrap_err();
+    assert_eq!(
+        (fault.code, fault.limit.unwrap().name.as_str()),
+        (FaultCode::LimitExceeded, "stream_time")
+    );
+    drop((chunks, made));
+    assert_eq!(host.streams.places.available_permits(), 0, "its thread has not ended");
+    GO_ON.store(true, Ordering::Relaxed);
+    until(|| host.streams.places.available_permits() == 1).await;
 }
 
 fn thread_name() -> String {
