@@ -73,6 +73,11 @@ impl Room {
         self.closed = true;
     }
 
+    /// Spools payloads as early as by default, however much its limits would hold in memory.
+    pub(super) fn narrow(&mut self) {
+        self.inline_size = self.inline_size.min(WRITTEN);
+    }
+
     fn has_room(&self, more: usize) -> bool {
         !self.closed && more <= self.left
     }

@@ -57,6 +57,8 @@ pub(super) struct Draft {
     streams: bool,
     /// Values of such parameters, by their elements' names.
     streamed: Vec<QName>,
+    /// There is a file that is read as a stream, but given whole: memory would only delay it.
+    spools: bool,
 }
 
 /// An element that is open.
@@ -155,12 +157,18 @@ impl Draft {
             payload_bytes: 0,
             streams: false,
             streamed: Vec::new(),
+            spools: false,
         }
     }
 
     /// Gives files while they arrive, where their parameters say so.
     pub(super) fn stream(&mut self) {
         self.streams = true;
+    }
+
+    /// A file that is given whole is read as a stream: it need not be in memory.
+    pub(super) fn spools(&self) -> bool {
+        self.spools
     }
 
     /// The URL of the only part that is still missing, if the root has ended and the part is the value of
@@ -420,6 +428,8 @@ impl Draft {
             && !options::has_key(&self.headers);
         if streamed {
             self.streamed.push(child.name.clone());
+        } else {
+            self.spools |= self.streams && parameter.streamed;
         }
         Ok(match &parameter.data_type {
             DataType::Raw | DataType::Xml | DataType::Dir => {

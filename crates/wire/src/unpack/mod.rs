@@ -288,6 +288,9 @@ impl Message {
             Some(chunk) => tokenizer.feed(chunk, &mut feeding)?,
             None => tokenizer.finish(&mut feeding)?,
         }
+        if self.draft.spools() {
+            self.room.narrow();
+        }
         let outside = tokenizer.position().saturating_sub(self.draft.payload_bytes());
         self.outside = outside;
         let most = self.limits.envelope_size;
