@@ -67,7 +67,7 @@ servers:
 # Unit, property and system tests. The last need the binary, which cargo builds for them.
 .PHONY: unit
 # What every machine that runs `make test` must have; what else a test misses, it says and is skipped.
-unit: export FISHPLATE_REQUIRED = servers namespaces
+unit: export FISHPLATE_REQUIRED = servers nginx namespaces
 unit: tools servers
 	$(call need,apache2,apache2-bin,the tests of fishplate cgi)
 	$(CARGO) test --workspace --no-fail-fast

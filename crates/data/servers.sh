@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the servers that the tests of transfers talk to, where they are missing, and says so:
-#   vsftpd, exim4   from Debian (apt, as root); neither is started as a service of this machine
+#   vsftpd, exim4, nginx   from Debian (apt, as root); none is started as a service of this machine
 #   versitygw       S3 on a directory (go install), into .cache/servers, as Go itself (pip) if there is
 #                   none; nothing else is touched
 set -euo pipefail
@@ -26,8 +26,9 @@ keep_services_down() {
 packages=()
 command -v vsftpd >/dev/null || packages+=(vsftpd)
 command -v exim4 >/dev/null || packages+=(exim4-daemon-light)
+command -v nginx >/dev/null || packages+=(nginx-light)
 if [ ${#packages[@]} != 0 ]; then
-  echo "installing ${packages[*]} (apt), for the tests of FTP and mail"
+  echo "installing ${packages[*]} (apt), for the tests of FTP, mail and HTTP"
   keep_services_down
   "${root[@]}" apt-get -qq update
   # --no-remove: a mail server that is here already stays; then the tests of mail are skipped.
