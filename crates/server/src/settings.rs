@@ -1,5 +1,5 @@
 //! What an administrator may set. Every limit is a row of [`LIMITS`]: its name, its default, its
-//! meaning and how it is set; `docs/reference/limits.md` is made of it.
+//! meaning and how it is set; `docs/reference/limits.md` has them for readers.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -52,7 +52,7 @@ pub(crate) struct Reach {
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Connection",
           value_parser = clap::value_parser!(u32).range(1..))]
     attempts: u32,
-    /// PEM file of the certificates to trust, instead of the system's
+    /// PEM file of the certificates to trust, instead of the system's (for references: beside them)
     #[arg(long, value_name = "FILE", env = "FISHPLATE_CA_FILE", help_heading = "Connection")]
     cacert: Option<PathBuf>,
 }

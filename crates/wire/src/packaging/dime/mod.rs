@@ -70,9 +70,7 @@ impl Header {
             | flag(self.chunked, 0x01);
         [first, self.type_format << 4, o1, o2, i1, i2, k1, k2, d1, d2, d3, d4]
     }
-}
 
-impl Header {
     /// Appends the header of a record with this ID and type, whose lengths it tells.
     fn write_with(self, id: &str, kind: &str, to: &mut Vec<u8>) {
         let header = Self { id: length(id), kind: length(kind), ..self };
