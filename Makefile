@@ -29,7 +29,7 @@ endef
 help:
 	@echo 'make demo    host real programs as services and solve a pipe under pressure with them'
 	@echo 'make test    every check there is'
-	@echo 'make check   the fast ones: formatting, lints, doors, unit tests'
+	@echo 'make check   the fast ones: formatting, lints, dependencies, unit tests'
 	@echo 'make fuzz    every reader for an hour'
 	@echo 'make bench   the measurements of benches/BENCHMARKING.md'
 	@echo 'make deny    licences and known vulnerabilities of what we depend on'
@@ -45,7 +45,7 @@ demo: tools
 # --- test -----------------------------------------------------------------------------------------
 
 .PHONY: test
-test: format lint doors unit generated examples python interop fuzz-briefly
+test: format lint dependencies unit generated examples python interop fuzz-briefly
 
 .PHONY: format
 format: tools
@@ -54,10 +54,12 @@ format: tools
 .PHONY: lint
 lint: tools
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --lib --no-deps \
+	  --exclude fishplate-python --document-private-items --quiet
 
-.PHONY: doors
-doors: tools
-	$(CARGO) xtask doors
+.PHONY: dependencies
+dependencies: tools
+	$(CARGO) xtask check-deps
 
 # Real servers of FTP, S3 and mail, for the tests of transfers.
 .PHONY: servers

@@ -100,13 +100,13 @@ def soak(found: dict) -> list[str]:
         f"### {found['calls']:,} calls", "",
         under(found, f"{min(found['loads'])} to {max(found['loads'])}"), "",
         f"Resident memory grows by {slope['server']:.2f} bytes a call in the server (anonymous: "
-        f"{slope['server_anonymous']:.2f}) and {slope['keeper']:.2f} in the keeper (least squares "
+        f"{slope['server_anonymous']:.2f}) and {slope['supervisor']:.2f} in the supervisor (least squares "
         f"after the first fifth); {found['calls'] / found['seconds']:.0f} calls a second.", "",
         "| | before | after |", "|---|---|---|",
     ]
     for key, name in (("server_descriptors", "descriptors of the server"),
-                      ("keeper_descriptors", "descriptors of the keeper"),
-                      ("supervisors", "keeper and workers"), ("programs", "programs"),
+                      ("supervisor_descriptors", "descriptors of the supervisor"),
+                      ("supervisors", "supervisor and workers"), ("programs", "programs"),
                       ("server_threads", "threads of the server"),
                       ("files", "files and directories of the data directory"),
                       ("bytes", "bytes of the data directory")):

@@ -42,7 +42,7 @@ class Server:
     def supervisors(self) -> list[int]:
         return [pid for pid in machine.processes_with(str(self.data)) if pid != self.pid]
 
-    def keeper(self) -> int:
+    def supervisor(self) -> int:
         """The supervisor whose parent is none of them."""
         all_of_them = self.supervisors()
         return next(pid for pid in all_of_them if int(machine.stat(pid)[1]) not in all_of_them)

@@ -15,7 +15,7 @@ from tools import Tools
 CONNECTIONS = 40
 WARM_UP = 0.2  # of the calls: caches, buffers and threads come up to their sizes
 QUIET, SETTLE = 15, 90  # seconds: at least without a change, at most; idle threads and workers go
-COUNTED = ("server_descriptors", "keeper_descriptors", "supervisors", "programs", "server_threads",
+COUNTED = ("server_descriptors", "supervisor_descriptors", "supervisors", "programs", "server_threads",
            "files")
 
 
@@ -42,7 +42,7 @@ def measure(tools: Tools, calls: int) -> dict:
         "program": PROGRAM, "connections": CONNECTIONS, "calls": after["calls"] - before["calls"],
         "seconds": elapsed, "loads": [round(value, 2) for value in load],
         "bytes_per_call": {side: slope([(row["calls"], row[side]) for row in warm])
-                           for side in ("server", "server_anonymous", "keeper")},
+                           for side in ("server", "server_anonymous", "supervisor")},
         "before": before, "at_end": at_end, "after": after,
         "samples": samples[:: max(1, len(samples) // 200)],
     }
@@ -67,13 +67,13 @@ def counted(server: Server) -> int:
 
 
 def sample(server: Server, calls_before: int, samples: list, stop: threading.Event) -> None:
-    begin, keeper = time.monotonic(), server.keeper()
+    begin, supervisor = time.monotonic(), server.supervisor()
     while not stop.wait(0.5):
         resident = machine.memory(server.pid)
         samples.append({"seconds": round(time.monotonic() - begin, 2),
                         "calls": counted(server) - calls_before,
                         "server": resident["VmRSS"], "server_anonymous": resident["RssAnon"],
-                        "keeper": machine.memory(keeper)["VmRSS"]})
+                        "supervisor": machine.memory(supervisor)["VmRSS"]})
 
 
 def inventory(server: Server) -> dict:
@@ -82,7 +82,7 @@ def inventory(server: Server) -> dict:
                   for name in directories + files]
     return {
         "server_descriptors": machine.descriptors(server.pid),
-        "keeper_descriptors": machine.descriptors(server.keeper()),
+        "supervisor_descriptors": machine.descriptors(server.supervisor()),
         "supervisors": len(supervisors),
         "programs": len(machine.children_of(supervisors) - set(supervisors)),
         "server_threads": len(os.listdir(f"/proc/{server.pid}/task")),

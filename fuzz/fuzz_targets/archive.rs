@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::{fs, process};
 
-use fishplate_formats::archive::{Limits, Reader, unpack};
+use fishplate_formats::archive::{ArchiveLimits, ArchiveReader, unpack};
 
 /// Gives a few bytes at a time.
 struct Few<'d>(&'d [u8], usize);
@@ -21,11 +21,11 @@ impl Read for Few<'_> {
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let told = |error| format!("{error}");
-    let whole = Reader::new(data).skim().map_err(told);
-    assert_eq!(Reader::new(Few(data, 7)).skim().map_err(told), whole);
+    let whole = ArchiveReader::new(data).skim().map_err(told);
+    assert_eq!(ArchiveReader::new(Few(data, 7)).skim().map_err(told), whole);
     let around: PathBuf = std::env::temp_dir().join(format!("fishplate-fuzz-{}", process::id()));
     fs::create_dir_all(&around).unwrap();
-    let limits = Limits { entries: 100, size: 1 << 16, reserve: 0 };
+    let limits = ArchiveLimits { entries: 100, size: 1 << 16, reserve: 0 };
     let to = around.join("to");
     let unpacked = unpack(data, data.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]), &to, &limits);
     let there: Vec<_> = fs::read_dir(&around).unwrap().flatten().map(|it| it.file_name()).collect();

@@ -3,8 +3,8 @@
 //! as large as its shape says, and reads back from what is printed of it. No header of `.npy` makes
 //! its reader panic.
 
-use fishplate_contract::{Array, Element};
-use fishplate_formats::array_file::npy::Header;
+use fishplate_contract::{Array, ElementType};
+use fishplate_formats::array_file::npy::NpyHeader;
 use fishplate_formats::array_file::text::{TextError, TextReader, TextWriter};
 
 type Read = Result<(Vec<u64>, Vec<u8>), TextError>;
@@ -18,9 +18,9 @@ fn read(text: &[u8], cut: usize, reader: TextReader) -> Read {
 }
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| {
-    let _ = Header::parse(data);
+    let _ = NpyHeader::parse(data);
     let [cut, form, text @ ..] = data else { return };
-    let element = Element::ALL[usize::from(form & 3)];
+    let element = ElementType::ALL[usize::from(form & 3)];
     let delimiter = if form & 4 == 0 { ' ' } else { ',' };
     let axes: &[Option<u64>] = match form >> 3 & 7 {
         0 => &[None],

@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
-use fishplate_jobs::descriptor::{Source, check_text};
+use fishplate_jobs::descriptor::{SourceText, check_text};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
-    let source = Source { name: "fuzz.toml".to_owned(), text: text.to_owned() };
+    let source = SourceText { name: "fuzz.toml".to_owned(), text: text.to_owned() };
     let checked = check_text(&source, Path::new("/owner"));
     for diagnostic in &checked.diagnostics {
         assert!(text.get(diagnostic.span.clone()).is_some(), "{diagnostic:?}");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
-use fishplate_client::data::{Into, Offer as Serving, Sources, Target};
+use fishplate_client::data::{DownloadTarget, Offer as Serving, Sources, UploadTarget};
 use fishplate_client::{Error, Settings};
 use fishplate_contract as contract;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
@@ -101,7 +101,7 @@ pub(crate) fn get(
     let sources = reach(via).sources();
     let meter = meter.map(|meter| Arc::clone(&meter.get().0)).unwrap_or_default();
     let counter = Arc::clone(&meter);
-    let getting = async move { sources?.get(&from, &Into::File(path), &meter).await };
+    let getting = async move { sources?.get(&from, &DownloadTarget::File(path), &meter).await };
     let getting = counted(counter, getting);
     Ok(Task::of(getting, |py, got| {
         Ok((got.len, got.digest.to_string()).into_pyobject(py)?.into_any().unbind())
@@ -120,7 +120,7 @@ pub(crate) fn put(
     let settings = reach(via).settings.clone();
     let meter = meter.map(|meter| Arc::clone(&meter.get().0)).unwrap_or_default();
     let counter = Arc::clone(&meter);
-    let putting = async move { Target::find(&url, settings).await?.put(&path, &meter).await };
+    let putting = async move { UploadTarget::find(&url, settings).await?.put(&path, &meter).await };
     Task::of(counted(counter, putting), reference)
 }
 

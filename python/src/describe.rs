@@ -92,12 +92,12 @@ pub(crate) struct Operation {
 
 impl Operation {
     pub(crate) fn of(described: &DescribedOperation) -> Self {
-        let exposed = &described.exposed;
+        let definition = &described.definition;
         Self {
-            name: exposed.operation.clone(),
-            documentation: exposed.documentation.clone(),
-            inputs: exposed.signature.inputs.iter().map(Parameter::of).collect(),
-            outputs: exposed.signature.outputs.iter().map(Parameter::of).collect(),
+            name: definition.operation.clone(),
+            documentation: definition.documentation.clone(),
+            inputs: definition.signature.inputs.iter().map(Parameter::of).collect(),
+            outputs: definition.signature.outputs.iter().map(Parameter::of).collect(),
         }
     }
 }

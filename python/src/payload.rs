@@ -12,7 +12,7 @@ use fishplate_client::array::from_file;
 use fishplate_client::input::stream_of;
 use fishplate_client::{Error, directory, file_input, save};
 use fishplate_contract as contract;
-use fishplate_contract::{ArrayType, ByteStream, DataRef, Digest, Element, Fault, FaultCode};
+use fishplate_contract::{ArrayType, ByteStream, DataRef, Digest, ElementType, Fault, FaultCode};
 use fishplate_data::stream::{deferred, pipe};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyStopIteration, PyValueError};
@@ -234,7 +234,7 @@ impl Array {
     /// An array of `int`, `long`, `float` or `double`.
     #[new]
     fn new(element: &str, shape: Vec<u64>, data: &Bound<'_, Payload>) -> PyResult<Self> {
-        let element = Element::from_name(element)
+        let element = ElementType::from_name(element)
             .ok_or_else(|| PyValueError::new_err(format!("{element:?} is no type of elements")))?;
         Ok(Self(contract::Array { element, shape, data: data.get().0.clone() }))
     }

@@ -1,6 +1,6 @@
 //! What is told of jobs, as dictionaries: the Python half makes data classes of them.
 
-use fishplate_contract::{JobReport, Placing, Timestamp, Transfer};
+use fishplate_contract::{JobReport, PlacementMethod, Timestamp, Transfer};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
@@ -36,7 +36,7 @@ fn transfer_told<'py>(py: Python<'py>, transfer: &Transfer) -> PyResult<Bound<'p
     fields.set_item("state", transfer.state.name())?;
     fields.set_item("bytes", transfer.bytes)?;
     fields.set_item("total", transfer.total)?;
-    fields.set_item("placed", transfer.placed.map(Placing::name))?;
+    fields.set_item("placed", transfer.placed.map(PlacementMethod::name))?;
     Ok(fields)
 }
 

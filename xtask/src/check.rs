@@ -11,7 +11,7 @@ const STEPS: [&[&str]; 3] = [
 ];
 
 pub(crate) fn run() -> anyhow::Result<()> {
-    crate::doors::run()?;
+    crate::check_deps::run()?;
     for step in STEPS {
         crate::report(&format!("cargo {}", step.join(" ")));
         let status = Command::new(env!("CARGO"))

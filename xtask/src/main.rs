@@ -1,11 +1,11 @@
 //! The project's own chores.
 //!
-//! - [`doors`]: nobody sees a crate that ARCHITECTURE.md does not let them see
+//! - [`check_deps`]: nobody sees a crate that ARCHITECTURE.md does not let them see
 //! - [`generate`]: the committed files that the program itself writes
 //! - [`check`]: all that is fast
 
 mod check;
-mod doors;
+mod check_deps;
 mod generate;
 mod root;
 
@@ -16,11 +16,11 @@ use anyhow::bail;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  doors              compare the crates' dependencies with ARCHITECTURE.md
+  check-deps         compare the crates' dependencies with ARCHITECTURE.md
   generate [--check] [--binary FILE]
                      write specs/ and the generated pages of docs/reference;
                      with --check: only say which of them are out of date
-  check              formatting, lints, doors, unit tests
+  check              formatting, lints, dependencies, unit tests
 ";
 
 fn main() -> ExitCode {
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
 fn run(arguments: &[String]) -> anyhow::Result<()> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["doors"] => doors::run(),
+        ["check-deps"] => check_deps::run(),
         ["generate", options @ ..] => generate::run(options),
         ["check"] => check::run(),
         [] | ["help" | "--help" | "-h"] => {

@@ -17,7 +17,7 @@ use crate::service::{input_of, output_of};
 
 /// An argument as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Word {
+pub enum ArgumentWord {
     /// `NAME=VALUE`.
     Value {
         /// Name of the input.
@@ -47,12 +47,12 @@ pub enum Word {
         path: PathBuf,
     },
     /// `out:NAME`, `ref:NAME`, `auto:NAME`, with or without `=` and where it goes.
-    Out(Wanted),
+    Out(RequestedOutput),
 }
 
 /// An output that somebody asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RequestedOutput {
     /// Name of the output; [`OutputChoice::ALL`] for all.
     pub name: String,
     /// By value, by reference, or as the server likes.
@@ -63,7 +63,7 @@ pub struct Wanted {
     pub deliver_to: Option<String>,
 }
 
-impl Wanted {
+impl RequestedOutput {
     /// Where it goes if it comes by value: as told, or a file of its name.
     pub fn target(&self) -> PathBuf {
         self.to.clone().unwrap_or_else(|| PathBuf::from(&self.name))
@@ -192,7 +192,7 @@ fn forms(prefix: &str) -> &'static str {
 }
 
 /// Understands one word. The first `=`, `:` or `@` decides.
-pub fn parse(word: &str) -> Result<Word, WordError> {
+pub fn parse(word: &str) -> Result<ArgumentWord, WordError> {
     let Some(at) = word.find(['=', ':', '@']) else {
         return Err(WordError::NoForm(word.to_owned()));
     };
@@ -206,15 +206,15 @@ pub fn parse(word: &str) -> Result<Word, WordError> {
         _ => None,
     };
     match (output, sign) {
-        (Some((prefix, form)), b':') => wanted(word, prefix, form, rest).map(Word::Out),
+        (Some((prefix, form)), b':') => wanted(word, prefix, form, rest).map(ArgumentWord::Out),
         (Some((prefix, _)), _) => Err(WordError::Out { word: word.to_owned(), prefix }),
         (None, b'@') => referred(word, name, rest),
         (None, b':') if rest.is_empty() => Err(WordError::NoFile(word.to_owned())),
         (None, b':') => {
             let path = PathBuf::from(if rest == "-" { STDIN } else { rest });
-            Ok(Word::File { name: name.to_owned(), path })
+            Ok(ArgumentWord::File { name: name.to_owned(), path })
         }
-        (None, _) => Ok(Word::Value { name: name.to_owned(), text: rest.to_owned() }),
+        (None, _) => Ok(ArgumentWord::Value { name: name.to_owned(), text: rest.to_owned() }),
     }
 }
 
@@ -223,7 +223,7 @@ fn wanted(
     prefix: &'static str,
     form: OutputForm,
     rest: &str,
-) -> Result<Wanted, WordError> {
+) -> Result<RequestedOutput, WordError> {
     let (name, to) = match rest.split_once('=') {
         Some((name, to)) => (name, Some(to)),
         None => (rest, None),
@@ -235,7 +235,7 @@ fn wanted(
     if all && (form == OutputForm::Value || to.is_some()) {
         return Err(WordError::AllIntoFile(word.to_owned()));
     }
-    let mut wanted = Wanted { name: name.to_owned(), form, ..Wanted::default() };
+    let mut wanted = RequestedOutput { name: name.to_owned(), form, ..RequestedOutput::default() };
     match (form, to) {
         (OutputForm::Reference, Some(url)) => {
             if !scheme(url).is_some_and(|scheme| DESTINATIONS.contains(&&*scheme)) {
@@ -253,13 +253,13 @@ fn wanted(
 }
 
 /// `NAME@URL`, or a file of ours: what begins with a name of two or more letters and a colon is a URL.
-fn referred(word: &str, name: &str, rest: &str) -> Result<Word, WordError> {
+fn referred(word: &str, name: &str, rest: &str) -> Result<ArgumentWord, WordError> {
     let name = name.to_owned();
     match scheme(rest) {
         None if rest.is_empty() => Err(WordError::NoSource(word.to_owned())),
-        None => Ok(Word::Offer { name, path: PathBuf::from(rest) }),
+        None => Ok(ArgumentWord::Offer { name, path: PathBuf::from(rest) }),
         Some(scheme) if SOURCES.contains(&&*scheme) => {
-            Ok(Word::Reference { name, url: rest.to_owned() })
+            Ok(ArgumentWord::Reference { name, url: rest.to_owned() })
         }
         Some(scheme) => Err(WordError::Source { word: word.to_owned(), scheme }),
     }
@@ -275,12 +275,12 @@ fn scheme(url: &str) -> Option<String> {
 }
 
 /// The words of a call: inputs and outputs, in the order they were typed.
-pub fn parse_all(words: &[String]) -> Result<(Vec<Word>, Vec<Wanted>), WordError> {
+pub fn parse_all(words: &[String]) -> Result<(Vec<ArgumentWord>, Vec<RequestedOutput>), WordError> {
     let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
     let mut seen = HashSet::new();
     for word in words {
         match parse(word)? {
-            Word::Out(wanted) => {
+            ArgumentWord::Out(wanted) => {
                 if !seen.insert(wanted.name.clone()) {
                     return Err(WordError::OutTwice(wanted.name));
                 }
@@ -295,17 +295,19 @@ pub fn parse_all(words: &[String]) -> Result<(Vec<Word>, Vec<Wanted>), WordError
     Ok((inputs, outputs))
 }
 
-fn to_stdout(wanted: &Wanted) -> bool {
+fn to_stdout(wanted: &RequestedOutput) -> bool {
     wanted.to.as_deref() == Some(Path::new(STDOUT))
 }
 
 /// Whether a word is `out:NAME=-`.
 pub fn asks_for_stdout(word: &str) -> bool {
-    matches!(parse(word), Ok(Word::Out(wanted)) if to_stdout(&wanted))
+    matches!(parse(word), Ok(ArgumentWord::Out(wanted)) if to_stdout(&wanted))
 }
 
 /// The words of `spawn`: inputs, and how outputs are wanted, but none into a file of ours.
-pub fn without_files(words: &[String]) -> Result<(Vec<Word>, Vec<Wanted>), WordError> {
+pub fn without_files(
+    words: &[String],
+) -> Result<(Vec<ArgumentWord>, Vec<RequestedOutput>), WordError> {
     let (inputs, outputs) = parse_all(words)?;
     match outputs.iter().find(|wanted| wanted.form == OutputForm::Value || wanted.to.is_some()) {
         Some(wanted) => Err(WordError::OutOfSpawn(wanted.name.clone())),
@@ -314,9 +316,9 @@ pub fn without_files(words: &[String]) -> Result<(Vec<Word>, Vec<Wanted>), WordE
 }
 
 /// The words of `results`: outputs only.
-pub fn outputs_only(words: &[String]) -> Result<Vec<Wanted>, WordError> {
+pub fn outputs_only(words: &[String]) -> Result<Vec<RequestedOutput>, WordError> {
     for word in words {
-        if !matches!(parse(word)?, Word::Out(_)) {
+        if !matches!(parse(word)?, ArgumentWord::Out(_)) {
             return Err(WordError::InputOfResults(word.clone()));
         }
     }
@@ -325,32 +327,32 @@ pub fn outputs_only(words: &[String]) -> Result<Vec<Wanted>, WordError> {
 
 /// What the server is told of the outputs of a call. By value is what it does anyway, unless the call
 /// is in a session or has a choice for all.
-pub fn choices(wanted: &[Wanted], in_session: bool) -> Vec<OutputChoice> {
+pub fn choices(wanted: &[RequestedOutput], in_session: bool) -> Vec<OutputChoice> {
     let all = wanted.iter().any(|wanted| wanted.name == OutputChoice::ALL);
     let told = wanted.iter().filter(|wanted| {
         in_session || all || wanted.form != OutputForm::Value || wanted.deliver_to.is_some()
     });
-    told.map(Wanted::choice).collect()
+    told.map(RequestedOutput::choice).collect()
 }
 
 /// What the server is told of the outputs of a job that has ended: all of it, because the call may have
 /// chosen otherwise.
-pub fn choices_again(wanted: &[Wanted]) -> Vec<OutputChoice> {
-    wanted.iter().map(Wanted::choice).collect()
+pub fn choices_again(wanted: &[RequestedOutput]) -> Vec<OutputChoice> {
+    wanted.iter().map(RequestedOutput::choice).collect()
 }
 
 /// The values of the inputs: a file's bytes for a file input, the numbers in it for an array, a file's
 /// trimmed text for others; references to what is elsewhere and, by `offer`, to our own files.
 pub async fn load(
     operation: &DescribedOperation,
-    inputs: Vec<Word>,
+    inputs: Vec<ArgumentWord>,
     offer: Option<&Offer>,
 ) -> Result<Vec<Argument>, Error> {
     let mut arguments = Vec::with_capacity(inputs.len());
     let mut known = lengths(operation, &inputs);
     for input in inputs {
         arguments.push(match input {
-            Word::Value { name, text } => {
+            ArgumentWord::Value { name, text } => {
                 let value = match &input_of(operation, &name)?.data_type {
                     DataType::Array(array) => {
                         Value::Array(from_text(&name, array, &mut known, &text)?)
@@ -359,7 +361,7 @@ pub async fn load(
                 };
                 Argument::new(name, value)
             }
-            Word::File { name, path } => {
+            ArgumentWord::File { name, path } => {
                 let value = match &input_of(operation, &name)?.data_type {
                     DataType::Array(array) => {
                         Value::Array(from_file(&name, array, &mut known, &path).await?)
@@ -370,11 +372,11 @@ pub async fn load(
                 };
                 Argument::new(name, value)
             }
-            Word::Reference { name, url } => {
+            ArgumentWord::Reference { name, url } => {
                 input_of(operation, &name)?;
                 Argument::new(name, Value::Data(Payload::Reference(DataRef::new(url))))
             }
-            Word::Offer { name, path } => {
+            ArgumentWord::Offer { name, path } => {
                 let is_directory = input_of(operation, &name)?.data_type == DataType::Dir;
                 let offer = offer.ok_or_else(|| WordError::NoOffer(path.clone()))?;
                 let reference = match is_directory && path.is_dir() {
@@ -387,17 +389,17 @@ pub async fn load(
                 };
                 Argument::new(name, Value::Data(Payload::Reference(reference)))
             }
-            Word::Out(wanted) => unreachable!("output {} among the inputs", wanted.name),
+            ArgumentWord::Out(wanted) => unreachable!("output {} among the inputs", wanted.name),
         });
     }
     Ok(arguments)
 }
 
 /// The lengths of axes that the whole numbers among the words tell.
-fn lengths(operation: &DescribedOperation, inputs: &[Word]) -> Dimensions {
+fn lengths(operation: &DescribedOperation, inputs: &[ArgumentWord]) -> Dimensions {
     let mut known = Dimensions::default();
     for input in inputs {
-        if let Word::Value { name, text } = input
+        if let ArgumentWord::Value { name, text } = input
             && let Ok(parameter) = input_of(operation, name)
             && matches!(parameter.data_type, DataType::Int | DataType::Long)
             && let Ok(length) = text.trim().parse()
@@ -409,7 +411,10 @@ fn lengths(operation: &DescribedOperation, inputs: &[Word]) -> Dimensions {
 }
 
 /// Every wanted output is one of the operation's.
-pub fn check_outputs(operation: &DescribedOperation, wanted: &[Wanted]) -> Result<(), Error> {
+pub fn check_outputs(
+    operation: &DescribedOperation,
+    wanted: &[RequestedOutput],
+) -> Result<(), Error> {
     let named = wanted.iter().filter(|wanted| wanted.name != OutputChoice::ALL);
     named.into_iter().try_for_each(|wanted| output_of(operation, &wanted.name).map(drop))
 }
@@ -418,30 +423,34 @@ pub fn check_outputs(operation: &DescribedOperation, wanted: &[Wanted]) -> Resul
 mod tests {
     use super::*;
 
-    fn out(name: &str, to: Option<&str>) -> Word {
+    fn out(name: &str, to: Option<&str>) -> ArgumentWord {
         let to = to.map(PathBuf::from);
-        Word::Out(Wanted { name: name.to_owned(), to, ..Wanted::default() })
+        ArgumentWord::Out(RequestedOutput {
+            name: name.to_owned(),
+            to,
+            ..RequestedOutput::default()
+        })
     }
 
-    fn by_reference(name: &str, to: Option<&str>) -> Word {
+    fn by_reference(name: &str, to: Option<&str>) -> ArgumentWord {
         let (form, deliver_to) = (OutputForm::Reference, to.map(str::to_owned));
-        Word::Out(Wanted { name: name.to_owned(), form, to: None, deliver_to })
+        ArgumentWord::Out(RequestedOutput { name: name.to_owned(), form, to: None, deliver_to })
     }
 
-    fn reference(name: &str, url: &str) -> Word {
-        Word::Reference { name: name.to_owned(), url: url.to_owned() }
+    fn reference(name: &str, url: &str) -> ArgumentWord {
+        ArgumentWord::Reference { name: name.to_owned(), url: url.to_owned() }
     }
 
-    fn offer(name: &str, path: &str) -> Word {
-        Word::Offer { name: name.to_owned(), path: PathBuf::from(path) }
+    fn offer(name: &str, path: &str) -> ArgumentWord {
+        ArgumentWord::Offer { name: name.to_owned(), path: PathBuf::from(path) }
     }
 
-    fn value(name: &str, text: &str) -> Word {
-        Word::Value { name: name.to_owned(), text: text.to_owned() }
+    fn value(name: &str, text: &str) -> ArgumentWord {
+        ArgumentWord::Value { name: name.to_owned(), text: text.to_owned() }
     }
 
-    fn file(name: &str, path: &str) -> Word {
-        Word::File { name: name.to_owned(), path: PathBuf::from(path) }
+    fn file(name: &str, path: &str) -> ArgumentWord {
+        ArgumentWord::File { name: name.to_owned(), path: PathBuf::from(path) }
     }
 
     #[test]

@@ -9,9 +9,9 @@ use std::task::{Context, Poll};
 use std::{io, mem};
 
 use bytes::Bytes;
-use fishplate_contract::Held;
+use fishplate_contract::FileHandle;
 use fishplate_data::stream::wait;
-use fishplate_wire::{Outgoing, Packed, Segment, Step};
+use fishplate_wire::{BodyStep, OutgoingBody, PackedMessage, Segment};
 use http_body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
@@ -25,18 +25,18 @@ const CHUNKS_AHEAD: usize = 2;
 
 /// The body of a request.
 pub(crate) struct SegmentBody {
-    content: Content,
+    content: BodyContent,
     /// Bytes that are still to come; `None` if only sending them tells.
     left: Option<u64>,
     meter: Option<Arc<Meter>>,
     failure: BodyFailure,
 }
 
-enum Content {
+enum BodyContent {
     /// All that is left is in memory, or comes by itself.
-    Here(Outgoing),
+    Here(OutgoingBody),
     /// Files are to be read; nobody asked for the first chunk yet.
-    Waiting(Outgoing),
+    Waiting(OutgoingBody),
     /// The chunks that a thread reads. An empty one is the last.
     Reading(mpsc::Receiver<Result<Bytes, Error>>),
     Ended,
@@ -62,7 +62,7 @@ impl SegmentBody {
     /// No body.
     pub(crate) fn empty() -> Self {
         Self {
-            content: Content::Ended,
+            content: BodyContent::Ended,
             left: Some(0),
             meter: None,
             failure: BodyFailure::default(),
@@ -70,12 +70,12 @@ impl SegmentBody {
     }
 
     /// The body of this message, and where to look if it cannot be sent.
-    pub(crate) fn of(packed: &Packed, meter: Option<Arc<Meter>>) -> (Self, BodyFailure) {
+    pub(crate) fn of(packed: &PackedMessage, meter: Option<Arc<Meter>>) -> (Self, BodyFailure) {
         let failure = BodyFailure::default();
-        let outgoing = Outgoing::new(packed.segments.iter().cloned(), CHUNK);
+        let outgoing = OutgoingBody::new(packed.segments.iter().cloned(), CHUNK);
         let content = match outgoing.reads_files() {
-            true => Content::Waiting(outgoing),
-            false => Content::Here(outgoing),
+            true => BodyContent::Waiting(outgoing),
+            false => BodyContent::Here(outgoing),
         };
         let body = Self { content, left: packed.len, meter, failure: failure.clone() };
         (body, failure)
@@ -89,16 +89,16 @@ impl SegmentBody {
         meter: Option<Arc<Meter>>,
     ) -> (Self, BodyFailure) {
         let failure = BodyFailure::default();
-        let content = Content::Reading(read_file(path.to_owned(), from, len));
+        let content = BodyContent::Reading(read_file(path.to_owned(), from, len));
         let left = Some(len.saturating_sub(from));
         (Self { content, left, meter, failure: failure.clone() }, failure)
     }
 
     /// These bytes.
     pub(crate) fn of_bytes(bytes: &Bytes, meter: Option<Arc<Meter>>) -> Self {
-        let outgoing = Outgoing::new([Segment::Bytes(bytes.clone())], CHUNK);
+        let outgoing = OutgoingBody::new([Segment::Bytes(bytes.clone())], CHUNK);
         Self {
-            content: Content::Here(outgoing),
+            content: BodyContent::Here(outgoing),
             left: Some(bytes.len() as u64),
             meter,
             failure: BodyFailure::default(),
@@ -107,31 +107,34 @@ impl SegmentBody {
 
     /// The next chunk; `None` at the end.
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        if let Content::Waiting(_) = self.content
-            && let Content::Waiting(outgoing) = mem::replace(&mut self.content, Content::Ended)
+        if let BodyContent::Waiting(_) = self.content
+            && let BodyContent::Waiting(outgoing) =
+                mem::replace(&mut self.content, BodyContent::Ended)
         {
-            self.content = Content::Reading(read_ahead(outgoing));
+            self.content = BodyContent::Reading(read_ahead(outgoing));
         }
         let next = match &mut self.content {
-            Content::Here(outgoing) => loop {
+            BodyContent::Here(outgoing) => loop {
                 match outgoing.step() {
-                    Some(Step::Send(bytes)) => break Some(Ok(bytes)),
-                    Some(Step::Wait) => match std::task::ready!(outgoing.poll_stream(context)) {
-                        Ok(bytes) if bytes.is_empty() => {}
-                        sent => break Some(sent.map_err(Error::BrokenOff)),
-                    },
-                    Some(Step::Read { .. }) | None => break None,
+                    Some(BodyStep::Send(bytes)) => break Some(Ok(bytes)),
+                    Some(BodyStep::Wait) => {
+                        match std::task::ready!(outgoing.poll_stream(context)) {
+                            Ok(bytes) if bytes.is_empty() => {}
+                            sent => break Some(sent.map_err(Error::BrokenOff)),
+                        }
+                    }
+                    Some(BodyStep::Read { .. }) | None => break None,
                 }
             },
-            Content::Reading(chunks) => match std::task::ready!(chunks.poll_recv(context)) {
+            BodyContent::Reading(chunks) => match std::task::ready!(chunks.poll_recv(context)) {
                 Some(Ok(last)) if last.is_empty() => None,
                 Some(chunk) => Some(chunk),
                 None => Some(Err(interrupted())),
             },
-            Content::Waiting(_) | Content::Ended => None,
+            BodyContent::Waiting(_) | BodyContent::Ended => None,
         };
         if !matches!(next, Some(Ok(_))) {
-            self.content = Content::Ended;
+            self.content = BodyContent::Ended;
         }
         Poll::Ready(next)
     }
@@ -182,7 +185,7 @@ impl http_body::Body for SegmentBody {
 
 /// Reads files on a thread of its own, a few chunks ahead. The thread ends when nobody takes its
 /// chunks any more.
-fn read_ahead(outgoing: Outgoing) -> mpsc::Receiver<Result<Bytes, Error>> {
+fn read_ahead(outgoing: OutgoingBody) -> mpsc::Receiver<Result<Bytes, Error>> {
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
     tokio::task::spawn_blocking(move || {
         let outcome = read_chunks(outgoing, &sender);
@@ -194,15 +197,15 @@ fn read_ahead(outgoing: Outgoing) -> mpsc::Receiver<Result<Bytes, Error>> {
 
 /// Reads until the end, or until nobody listens any more.
 fn read_chunks(
-    mut outgoing: Outgoing,
+    mut outgoing: OutgoingBody,
     sender: &mpsc::Sender<Result<Bytes, Error>>,
 ) -> Result<(), Error> {
     let mut closed = pin!(sender.closed());
-    let mut open: Option<(Arc<dyn Held>, File)> = None;
+    let mut open: Option<(Arc<dyn FileHandle>, File)> = None;
     while let Some(step) = outgoing.step() {
         let chunk = match step {
-            Step::Send(bytes) => bytes,
-            Step::Wait => {
+            BodyStep::Send(bytes) => bytes,
+            BodyStep::Wait => {
                 let come = wait(|context| match closed.as_mut().poll(context) {
                     Poll::Ready(()) => Poll::Ready(None),
                     Poll::Pending => outgoing.poll_stream(context).map(Some),
@@ -210,7 +213,7 @@ fn read_chunks(
                 let Some(come) = come else { break };
                 come.map_err(Error::BrokenOff)?
             }
-            Step::Read { held, at, len } => {
+            BodyStep::Read { held, at, len } => {
                 let failed = |source| Error::file("read", held.path())(source);
                 let file = match &open {
                     Some((of, file)) if Arc::ptr_eq(of, &held) => file,
@@ -278,13 +281,13 @@ mod tests {
     use super::*;
     use crate::input::LocalFile;
 
-    fn packed(bytes: &[u8], encoding: &Encoding) -> (tempfile::TempDir, Packed) {
+    fn packed(bytes: &[u8], encoding: &Encoding) -> (tempfile::TempDir, PackedMessage) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("input");
         std::fs::write(&path, bytes).unwrap();
-        let held: Arc<dyn Held> = Arc::new(LocalFile::at(&path, bytes.len() as u64));
+        let held: Arc<dyn FileHandle> = Arc::new(LocalFile::at(&path, bytes.len() as u64));
         let data = Segment::of(&Payload::Spooled(held), encoding.clone());
-        let packed = Packed {
+        let packed = PackedMessage {
             content_type: "".into(),
             soap_action: None,
             segments: vec![

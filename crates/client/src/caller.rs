@@ -1,10 +1,10 @@
 //! A service over HTTP as a [`Caller`].
 
 use fishplate_contract::{
-    Argument, CallError, CallOptions, Caller, Calling, Fault, FaultCode, JobFilter, JobId, JobPage,
-    JobReport, Killed, LogPage, LogStream, OutputChoice, Progress, Results,
+    Argument, CallError, CallFuture, CallOptions, Caller, Fault, FaultCode, JobFilter, JobId,
+    JobPage, JobReport, KillResult, LogPage, LogStream, OutputChoice, ProgressCallback, Results,
 };
-use fishplate_wire::Reply;
+use fishplate_wire::SoapReply;
 
 use crate::error::Error;
 use crate::service::Service;
@@ -29,7 +29,7 @@ impl WithOptions {
     }
 }
 
-fn results(Reply { outputs, job, .. }: Reply) -> Results {
+fn results(SoapReply { outputs, job, .. }: SoapReply) -> Results {
     Results { outputs, job }
 }
 
@@ -39,7 +39,7 @@ impl Caller for WithOptions {
         operation: &'a str,
         arguments: Vec<Argument>,
         options: CallOptions,
-    ) -> Calling<'a, Results> {
+    ) -> CallFuture<'a, Results> {
         Box::pin(async move {
             Ok(results(self.service.call(operation, arguments, &self.options(options)).await?))
         })
@@ -50,7 +50,7 @@ impl Caller for WithOptions {
         operation: &'a str,
         arguments: Vec<Argument>,
         options: CallOptions,
-    ) -> Calling<'a, JobId> {
+    ) -> CallFuture<'a, JobId> {
         Box::pin(async move {
             Ok(self.service.spawn(operation, arguments, &self.options(options)).await?)
         })
@@ -61,32 +61,32 @@ impl Caller for WithOptions {
         operation: &'a str,
         job: JobId,
         outputs: Vec<OutputChoice>,
-    ) -> Calling<'a, Results> {
+    ) -> CallFuture<'a, Results> {
         let options = self.options(CallOptions { outputs, ..CallOptions::default() });
         Box::pin(async move { Ok(results(self.service.results(operation, job, &options).await?)) })
     }
 
-    fn status(&self, job: JobId) -> Calling<'_, JobReport> {
+    fn status(&self, job: JobId) -> CallFuture<'_, JobReport> {
         Box::pin(async move { Ok(self.service.status(job).await?) })
     }
 
-    fn wait<'a>(&'a self, job: JobId, progress: Progress<'a>) -> Calling<'a, JobReport> {
+    fn wait<'a>(&'a self, job: JobId, progress: ProgressCallback<'a>) -> CallFuture<'a, JobReport> {
         Box::pin(async move { Ok(self.service.wait(job, progress).await?) })
     }
 
-    fn kill(&self, job: JobId) -> Calling<'_, Killed> {
+    fn kill(&self, job: JobId) -> CallFuture<'_, KillResult> {
         Box::pin(async move { Ok(self.service.kill(job).await?) })
     }
 
-    fn log(&self, job: JobId, stream: LogStream, offset: u64) -> Calling<'_, LogPage> {
+    fn log(&self, job: JobId, stream: LogStream, offset: u64) -> CallFuture<'_, LogPage> {
         Box::pin(async move { Ok(self.service.log(job, stream, offset).await?) })
     }
 
-    fn jobs(&self, filter: JobFilter) -> Calling<'_, JobPage> {
+    fn jobs(&self, filter: JobFilter) -> CallFuture<'_, JobPage> {
         Box::pin(async move { Ok(self.service.jobs(&filter).await?) })
     }
 
-    fn remove(&self, job: JobId) -> Calling<'_, ()> {
+    fn remove(&self, job: JobId) -> CallFuture<'_, ()> {
         Box::pin(async move { Ok(self.service.remove(job).await?) })
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fishplate_contract::{
-    Argument, DataRef, DataType, Element, OutputChoice, OutputForm, Parameter, Payload, Value,
+    Argument, DataRef, DataType, ElementType, OutputChoice, OutputForm, Parameter, Payload, Value,
 };
 use fishplate_formats::array_file::{self, Format};
 
-use crate::arguments::Wanted;
+use crate::arguments::RequestedOutput;
 use crate::array::save_array;
-use crate::data::{Into, Sources};
+use crate::data::{DownloadTarget, Sources};
 use crate::directory::{self, is_archive_name, make_parent};
 use crate::error::Error;
 use crate::input::file_input;
@@ -22,7 +22,7 @@ use crate::settings::Settings;
 
 /// What became of one value of an output.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Delivered {
+pub struct DeliveredValue {
     /// Name of the output.
     pub name: String,
     /// Its type, if the description knows it.
@@ -32,18 +32,18 @@ pub struct Delivered {
     /// What tells repeated values apart.
     pub label: Option<String>,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: ValueFate,
 }
 
 /// What became of a value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Fate {
+pub enum ValueFate {
     /// A text that nobody wanted in a file.
     Shown(String),
     /// An array that nobody wanted in a file.
     Numbers {
         /// What it consists of.
-        element: Element,
+        element: ElementType,
         /// Lengths of its axes.
         shape: Vec<u64>,
         /// Its elements' bytes, if they are few.
@@ -116,33 +116,38 @@ pub enum DeliveryError {
 
 /// How to get what came as a reference and shall go to a file.
 #[derive(Debug)]
-pub struct Fetch {
+pub struct FetchSettings {
     /// How to reach where it is.
     pub settings: Settings,
     /// How far the file that comes now is.
     pub meter: Arc<Meter>,
 }
 
-impl Fetch {
+impl FetchSettings {
     async fn write_to(&self, reference: &DataRef, path: &Path) -> Result<u64, Error> {
         let sources = Sources::new(&self.settings)?;
-        let to = Into::File(path.to_owned());
+        let to = DownloadTarget::File(path.to_owned());
         sources.get(reference, &to, &self.meter).await.map(|got| got.len)
     }
 
     /// Gets an archive and unpacks it.
-    async fn directory(&self, reference: &DataRef, name: &str, to: PathBuf) -> Result<Fate, Error> {
+    async fn directory(
+        &self,
+        reference: &DataRef,
+        name: &str,
+        to: PathBuf,
+    ) -> Result<ValueFate, Error> {
         let beside = directory::temporary()?;
         let archive = beside.path().join("archive.tar");
         let size = self.write_to(reference, &archive).await?;
         let payload = file_input(&archive).await?;
         directory::unpacked(payload, name.to_owned(), to.clone()).await?;
-        Ok(Fate::Saved { path: to, size })
+        Ok(ValueFate::Saved { path: to, size })
     }
 }
 
 /// Before a program runs: the directories of all targets exist.
-pub fn check_targets(wanted: &[Wanted]) -> Result<(), DeliveryError> {
+pub fn check_targets(wanted: &[RequestedOutput]) -> Result<(), DeliveryError> {
     for wanted in wanted.iter().filter(|wanted| wanted.may_be_file()) {
         let path = wanted.target();
         if is_directory_name(&path) {
@@ -161,8 +166,11 @@ pub fn check_targets(wanted: &[Wanted]) -> Result<(), DeliveryError> {
 }
 
 /// Likewise of directories: nothing is in their way.
-pub fn check_directories(wanted: &[Wanted], outputs: &[Parameter]) -> Result<(), DeliveryError> {
-    let is_directory = |wanted: &&Wanted| {
+pub fn check_directories(
+    wanted: &[RequestedOutput],
+    outputs: &[Parameter],
+) -> Result<(), DeliveryError> {
+    let is_directory = |wanted: &&RequestedOutput| {
         let of = |output: &&Parameter| output.name == wanted.name;
         let found = outputs.iter().find(of);
         found.is_some_and(|output| output.data_type == DataType::Dir && !output.repeated)
@@ -172,8 +180,8 @@ pub fn check_directories(wanted: &[Wanted], outputs: &[Parameter]) -> Result<(),
 }
 
 /// Where large outputs are best put while they come: where the first wanted file output will be.
-pub fn spool_dir(wanted: &[Wanted], outputs: &[Parameter]) -> Option<PathBuf> {
-    let is_file = |wanted: &&Wanted| {
+pub fn spool_dir(wanted: &[RequestedOutput], outputs: &[Parameter]) -> Option<PathBuf> {
+    let is_file = |wanted: &&RequestedOutput| {
         let in_file = |of: &DataType| of.is_binary() || of.as_array().is_some();
         wanted.may_be_file()
             && outputs.iter().any(|output| output.name == wanted.name && in_file(&output.data_type))
@@ -188,7 +196,7 @@ pub fn spool_dir(wanted: &[Wanted], outputs: &[Parameter]) -> Option<PathBuf> {
 }
 
 /// Outputs that are best had while they arrive: where they go they can't come whole or not at all.
-pub fn streams(wanted: &[Wanted], outputs: &[Parameter]) -> Vec<String> {
+pub fn streams(wanted: &[RequestedOutput], outputs: &[Parameter]) -> Vec<String> {
     let is_file = |name: &str| outputs.iter().any(|output| output.name == name && output.is_file());
     let streamed = wanted.iter().filter(|wanted| wanted.may_be_file() && is_file(&wanted.name));
     let streamed = streamed.filter(|wanted| is_special(&wanted.target()));
@@ -200,9 +208,9 @@ pub fn streams(wanted: &[Wanted], outputs: &[Parameter]) -> Vec<String> {
 pub async fn deliver(
     outputs: Vec<Argument>,
     parameters: &[Parameter],
-    wanted: &[Wanted],
-    fetch: &Fetch,
-) -> Result<(Vec<Delivered>, Vec<String>), Error> {
+    wanted: &[RequestedOutput],
+    fetch: &FetchSettings,
+) -> Result<(Vec<DeliveredValue>, Vec<String>), Error> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for output in &outputs {
         *counts.entry(output.name.clone()).or_default() += 1;
@@ -235,7 +243,7 @@ pub async fn deliver(
                 put(&output, parameter, path, fetch).await?
             }
         };
-        delivered.push(Delivered {
+        delivered.push(DeliveredValue {
             name: output.name,
             data_type: parameter.map(|parameter| parameter.data_type.clone()),
             repeated,
@@ -251,7 +259,7 @@ const SHOWN_ARRAY: u64 = 8000;
 
 /// What was asked for by reference is not written to a file, even if the server sends it; nor is a
 /// reference that answers `auto:`.
-fn stays(wanted: &Wanted, value: &Value) -> bool {
+fn stays(wanted: &RequestedOutput, value: &Value) -> bool {
     let is_reference = matches!(value, Value::Data(Payload::Reference(_)));
     match wanted.form {
         OutputForm::Value => false,
@@ -260,24 +268,24 @@ fn stays(wanted: &Wanted, value: &Value) -> bool {
     }
 }
 
-fn unasked(value: &Value) -> Fate {
+fn unasked(value: &Value) -> ValueFate {
     match value {
-        Value::Text(text) => Fate::Shown(text.clone()),
-        Value::Data(Payload::Reference(reference)) => Fate::Referred(reference.clone()),
-        Value::Data(payload) => Fate::NotAsked { size: payload.len() },
+        Value::Text(text) => ValueFate::Shown(text.clone()),
+        Value::Data(Payload::Reference(reference)) => ValueFate::Referred(reference.clone()),
+        Value::Data(payload) => ValueFate::NotAsked { size: payload.len() },
         Value::Array(array) => {
             let size = array.data.len().unwrap_or(0);
             let bytes = (size <= SHOWN_ARRAY).then(|| array_file::to_bytes(array, &Format::PLAIN));
             let (element, shape) = (array.element, array.shape.clone());
-            Fate::Numbers { element, shape, bytes: bytes.and_then(Result::ok), size }
+            ValueFate::Numbers { element, shape, bytes: bytes.and_then(Result::ok), size }
         }
-        Value::Record(_) => Fate::NotAsked { size: None },
+        Value::Record(_) => ValueFate::NotAsked { size: None },
     }
 }
 
 /// The file for a value: as told, or in a directory under its label.
 fn target(
-    wanted: &Wanted,
+    wanted: &RequestedOutput,
     output: &Argument,
     repeated: bool,
     many: bool,
@@ -315,8 +323,8 @@ async fn put(
     output: &Argument,
     parameter: Option<&Parameter>,
     path: PathBuf,
-    fetch: &Fetch,
-) -> Result<Fate, Error> {
+    fetch: &FetchSettings,
+) -> Result<ValueFate, Error> {
     let payload = match &output.value {
         Value::Data(Payload::Reference(reference)) => {
             make_parent(&path)?;
@@ -324,13 +332,13 @@ async fn put(
                 return fetch.directory(reference, &output.name, path).await;
             }
             let size = fetch.write_to(reference, &path).await?;
-            return Ok(Fate::Saved { path, size });
+            return Ok(ValueFate::Saved { path, size });
         }
         Value::Data(payload) => payload.clone(),
         Value::Array(array) => {
             make_parent(&path)?;
             let size = save_array(array, &path).await?;
-            return Ok(Fate::Saved { path, size });
+            return Ok(ValueFate::Saved { path, size });
         }
         Value::Text(text) => Payload::Inline(Bytes::from(as_file(text, parameter))),
         Value::Record(_) => return Err(DeliveryError::Record(output.name.clone()).into()),
@@ -339,11 +347,11 @@ async fn put(
         make_parent(&path)?;
         let size = payload.len().unwrap_or(0);
         directory::unpacked(payload, output.name.clone(), path.clone()).await?;
-        return Ok(Fate::Saved { path, size });
+        return Ok(ValueFate::Saved { path, size });
     }
     make_parent(&path)?;
     let size = save(&payload, &path).await?;
-    Ok(Fate::Saved { path, size })
+    Ok(ValueFate::Saved { path, size })
 }
 
 fn is_directory(parameter: Option<&Parameter>) -> bool {
@@ -362,13 +370,13 @@ fn as_file(text: &str, parameter: Option<&Parameter>) -> String {
 mod tests {
     use super::*;
 
-    fn wanted(name: &str, to: Option<String>) -> Vec<Wanted> {
+    fn wanted(name: &str, to: Option<String>) -> Vec<RequestedOutput> {
         let to = to.map(PathBuf::from);
-        vec![Wanted { name: name.to_owned(), to, ..Wanted::default() }]
+        vec![RequestedOutput { name: name.to_owned(), to, ..RequestedOutput::default() }]
     }
 
-    fn fetch() -> Fetch {
-        Fetch { settings: Settings::default(), meter: Arc::default() }
+    fn fetch() -> FetchSettings {
+        FetchSettings { settings: Settings::default(), meter: Arc::default() }
     }
 
     fn labelled(label: &str, bytes: &'static [u8]) -> Argument {
@@ -444,7 +452,10 @@ mod tests {
         let (delivered, missing) =
             deliver(outputs, &parameters, &wanted("log", None), &fetch()).await.unwrap();
         let fates: Vec<_> = delivered.into_iter().map(|delivered| delivered.fate).collect();
-        assert_eq!(fates, [Fate::Shown("3".to_owned()), Fate::NotAsked { size: Some(2) }]);
+        assert_eq!(
+            fates,
+            [ValueFate::Shown("3".to_owned()), ValueFate::NotAsked { size: Some(2) }]
+        );
         assert_eq!(missing, ["log"]);
     }
 

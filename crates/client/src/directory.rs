@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use fishplate_contract::Payload;
-use fishplate_formats::archive::{self, ArchiveError, Limits};
+use fishplate_formats::archive::{self, ArchiveError, ArchiveLimits};
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::deliver::DeliveryError;
@@ -17,7 +17,7 @@ use crate::input::{self, LocalFile, blocking};
 use crate::save::directory_of;
 
 /// What a directory that comes from a server may hold: all that there is room for.
-const LIMITS: Limits = Limits { entries: u64::MAX, size: u64::MAX, reserve: 0 };
+const LIMITS: ArchiveLimits = ArchiveLimits { entries: u64::MAX, size: u64::MAX, reserve: 0 };
 
 /// What a packed directory is called.
 const ARCHIVES: [&str; 2] = [".tar", ".tar.zst"];

@@ -8,7 +8,8 @@ use fishplate_contract::{Fault, FaultCode, Parameter};
 use fishplate_data::stream::{Writer, pipe};
 use fishplate_data::transfer::root_cause;
 use fishplate_wire::{
-    Body, Expected, Head, Packaging, Packed, Parcel, Reply, Unpacker, WireLimits, bind_reply,
+    Body, ExpectedTable, MessageHead, Packaging, PackedMessage, SoapReply, UnpackedMessage,
+    Unpacker, WireLimits, bind_reply,
 };
 use http::{Request, Response, Uri, header};
 use http_body::Body as _;
@@ -19,17 +20,17 @@ use crate::error::Error;
 use crate::meter::Meter;
 use crate::service::limited;
 use crate::spool::Spool;
-use crate::transport::{Received, Transport, no_soap};
+use crate::transport::{IncomingBody, Transport, no_soap};
 
 /// All that one try needs; nothing is used up by it.
 pub(crate) struct Exchange<'a> {
     pub(crate) transport: &'a Transport,
     pub(crate) url: &'a Uri,
-    pub(crate) message: &'a Packed,
+    pub(crate) message: &'a PackedMessage,
     /// Value of `Accept`.
     pub(crate) accept: &'a str,
     /// What the answer should hold, and its values.
-    pub(crate) expected: &'a Arc<Expected>,
+    pub(crate) expected: &'a Arc<ExpectedTable>,
     pub(crate) outputs: &'a [Parameter],
     pub(crate) limits: &'a WireLimits,
     pub(crate) spool_dir: Option<&'a Path>,
@@ -42,7 +43,7 @@ pub(crate) struct Exchange<'a> {
 
 impl Exchange<'_> {
     /// Sends the message and reads the answer, large values into files.
-    pub(crate) async fn run(&self) -> Result<Reply, Error> {
+    pub(crate) async fn run(&self) -> Result<SoapReply, Error> {
         self.meter.start(self.message.len);
         let (body, failure) = SegmentBody::of(self.message, Some(Arc::clone(self.meter)));
         let mut request = Request::post(self.url.clone())
@@ -60,7 +61,7 @@ impl Exchange<'_> {
         self.receive(answer).await
     }
 
-    async fn receive(&self, answer: Response<Received>) -> Result<Reply, Error> {
+    async fn receive(&self, answer: Response<IncomingBody>) -> Result<SoapReply, Error> {
         let status = answer.status();
         let content_type = answer.headers().get(header::CONTENT_TYPE);
         let content_type = content_type
@@ -70,24 +71,28 @@ impl Exchange<'_> {
             return Err(no_soap(self.url, answer).await);
         }
         self.meter.expect(answer.body().size_hint().exact().unwrap_or(0));
-        let parcel = match self.unpack(&content_type, answer.into_body()).await {
-            Ok(parcel) => parcel,
+        let unpacked = match self.unpack(&content_type, answer.into_body()).await {
+            Ok(unpacked) => unpacked,
             // A gateway's page in XML, say: its status tells more than what is wrong with it.
-            Err(Unpacking::Answer(_)) if !status.is_success() => {
+            Err(UnpackError::Answer(_)) if !status.is_success() => {
                 return Err(Error::Http {
                     url: self.url.to_string(),
                     status: status.as_u16(),
                     line: String::new(),
                 });
             }
-            Err(Unpacking::Answer(fault)) => return Err(self.bad_answer(fault)),
-            Err(Unpacking::Other(error)) => return Err(error),
+            Err(UnpackError::Answer(fault)) => return Err(self.bad_answer(fault)),
+            Err(UnpackError::Other(error)) => return Err(error),
         };
-        bound(parcel, self.outputs, self.url)
+        bound(unpacked, self.outputs, self.url)
     }
 
-    async fn unpack(&self, content_type: &str, body: Received) -> Result<Parcel, Unpacking> {
-        let head = Head { content_type, ..Head::default() };
+    async fn unpack(
+        &self,
+        content_type: &str,
+        body: IncomingBody,
+    ) -> Result<UnpackedMessage, UnpackError> {
+        let head = MessageHead { content_type, ..MessageHead::default() };
         let expected = Box::new(Arc::clone(self.expected));
         let mut unpacker = Unpacker::new(&head, expected, self.limits)?;
         if !(self.stored_whole && body.size_hint().exact().is_some()) {
@@ -109,9 +114,9 @@ impl Exchange<'_> {
                 stream
             };
             let ahead = arriving.unpacker.ahead(stream);
-            if let (Some(parcel), Some(writer)) = (ahead, to) {
+            if let (Some(unpacked), Some(writer)) = (ahead, to) {
                 tokio::spawn(arriving.pass_on(writer, self.outputs.to_vec()));
-                return Ok(parcel);
+                return Ok(unpacked);
             }
         }
         arriving.finish().await
@@ -124,7 +129,7 @@ impl Exchange<'_> {
 
 /// An answer as it is read.
 struct Arriving {
-    body: Received,
+    body: IncomingBody,
     unpacker: Unpacker,
     spool: Spool,
     url: Uri,
@@ -134,7 +139,7 @@ struct Arriving {
 
 impl Arriving {
     /// Reads some of it; whether there was more.
-    async fn next(&mut self) -> Result<bool, Unpacking> {
+    async fn next(&mut self) -> Result<bool, UnpackError> {
         let Some(frame) = self.body.frame().await else { return Ok(false) };
         let frame = frame.map_err(|error| Error::ConnectionLost {
             url: self.url.to_string(),
@@ -148,11 +153,11 @@ impl Arriving {
         Ok(true)
     }
 
-    async fn finish(&mut self) -> Result<Parcel, Unpacking> {
-        let parcel = self.unpacker.finish(&mut self.spool)?;
+    async fn finish(&mut self) -> Result<UnpackedMessage, UnpackError> {
+        let unpacked = self.unpacker.finish(&mut self.spool)?;
         self.spool.flush().await?;
         self.spool.finish().await?;
-        Ok(parcel)
+        Ok(unpacked)
     }
 
     /// Gives an output to its reader as it comes; it has ended when the answer has, and nothing is wrong
@@ -168,8 +173,10 @@ impl Arriving {
                     }
                 }
                 if !more {
-                    let parcel = self.finish().await?;
-                    return bound(parcel, &outputs, &self.url).map(drop).map_err(Unpacking::Other);
+                    let unpacked = self.finish().await?;
+                    return bound(unpacked, &outputs, &self.url)
+                        .map(drop)
+                        .map_err(UnpackError::Other);
                 }
                 tokio::select! {
                     () = writer.closed() => return Ok(()),
@@ -177,9 +184,9 @@ impl Arriving {
                 }
             }
         };
-        let outcome = passed.await.map_err(|error: Unpacking| match error {
-            Unpacking::Answer(fault) => broken_off(&bad_answer(&self.url, fault)),
-            Unpacking::Other(error) => broken_off(&error),
+        let outcome = passed.await.map_err(|error: UnpackError| match error {
+            UnpackError::Answer(fault) => broken_off(&bad_answer(&self.url, fault)),
+            UnpackError::Other(error) => broken_off(&error),
         });
         writer.finished(outcome).await;
     }
@@ -190,9 +197,9 @@ fn broken_off(error: &Error) -> Fault {
     Fault::new(FaultCode::TransferFailed, error.to_string())
 }
 
-fn bound(parcel: Parcel, outputs: &[Parameter], url: &Uri) -> Result<Reply, Error> {
-    let is_fault = matches!(parcel.envelope.body, Body::Fault(_));
-    bind_reply(parcel, outputs)
+fn bound(unpacked: UnpackedMessage, outputs: &[Parameter], url: &Uri) -> Result<SoapReply, Error> {
+    let is_fault = matches!(unpacked.envelope.body, Body::Fault(_));
+    bind_reply(unpacked, outputs)
         .map_err(|fault| if is_fault { Error::Fault(fault) } else { bad_answer(url, fault) })
 }
 
@@ -201,20 +208,20 @@ fn bad_answer(url: &Uri, fault: Fault) -> Error {
 }
 
 /// Why an answer could not be unpacked.
-enum Unpacking {
+enum UnpackError {
     /// It is no message that we can read.
     Answer(Fault),
     /// The network or a file.
     Other(Error),
 }
 
-impl From<Fault> for Unpacking {
+impl From<Fault> for UnpackError {
     fn from(fault: Fault) -> Self {
         Self::Answer(fault)
     }
 }
 
-impl From<Error> for Unpacking {
+impl From<Error> for UnpackError {
     fn from(error: Error) -> Self {
         Self::Other(error)
     }

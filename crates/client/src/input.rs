@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use bytes::Bytes;
-use fishplate_contract::{ByteStream, Fault, FaultCode, Held, Payload, Value, lexical};
+use fishplate_contract::{ByteStream, Fault, FaultCode, FileHandle, Payload, Value, lexical};
 use fishplate_data::stream::pipe;
 use tempfile::{NamedTempFile, TempPath};
 
@@ -130,7 +130,7 @@ impl LocalFile {
     }
 }
 
-impl Held for LocalFile {
+impl FileHandle for LocalFile {
     fn path(&self) -> &Path {
         &self.path
     }

@@ -31,7 +31,7 @@
 //! - `caller`: the service as a [`Caller`](fishplate_contract::Caller)
 //! - `report`: what the verbs on jobs answer
 //! - [`input`], [`save`](mod@save): values from files and into files
-//! - [`array`], [`directory`]: arrays and directories from files and into files
+//! - [`array`](mod@array), [`directory`]: arrays and directories from files and into files
 //! - [`arguments`]: the words of a call, as people write them; [`deliver`](mod@deliver): its outputs to
 //!   where they were asked for
 //! - [`session`]: spaces in which programs share files
@@ -63,9 +63,9 @@ mod spool;
 mod transport;
 
 pub use error::Error;
-pub use fishplate_contract::{JobFilter, JobPage, Killed, LogPage, LogStream};
+pub use fishplate_contract::{JobFilter, JobPage, KillResult, LogPage, LogStream};
 pub use fishplate_wire::wsdl::Description;
-pub use fishplate_wire::{ArrayForm, Packaging, Reply, SoapVersion};
+pub use fishplate_wire::{ArrayForm, Packaging, SoapReply, SoapVersion};
 pub use input::file_input;
 pub use meter::Meter;
 pub use save::save;

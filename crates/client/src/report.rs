@@ -1,8 +1,8 @@
 //! What the verbs on jobs answer.
 
 use fishplate_contract::{
-    Argument, JobId, JobPage, JobReport, JobState, Placing, Timestamp, Transfer, TransferState,
-    Usage, Value, lexical,
+    Argument, JobId, JobPage, JobReport, JobState, PlacementMethod, Timestamp, Transfer,
+    TransferState, Usage, Value, lexical,
 };
 
 /// The fields of an answer or a record. Errors are sentences for [`crate::Error::BadAnswer`].
@@ -113,7 +113,7 @@ fn transfer(fields: &Fields<'_>) -> Result<Transfer, String> {
         state: fields.required("state", TransferState::from_name)?,
         bytes: fields.number("bytes")?,
         total: fields.optional("total", |text| text.parse().ok())?,
-        placed: fields.optional("placed", Placing::from_name)?,
+        placed: fields.optional("placed", PlacementMethod::from_name)?,
     })
 }
 
@@ -180,7 +180,7 @@ mod tests {
         let (mesh, deck) = (&report.transfers[0], &report.transfers[1]);
         assert_eq!((mesh.state, mesh.total, mesh.placed), (TransferState::Running, None, None));
         assert_eq!((deck.bytes, deck.total), (9, Some(9)));
-        assert_eq!(deck.placed, Some(Placing::Reflink));
+        assert_eq!(deck.placed, Some(PlacementMethod::Reflink));
         assert_eq!(deck.peer, "https://a.example");
         told.push(texts(&[("parameter", "x"), ("state", "lost"), ("bytes", "0")]));
         assert_eq!(Fields(&told).report("s").unwrap_err(), "state is \"lost\"");

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use fishplate_contract::lexical::closest;
 use fishplate_contract::{
-    Argument, Array, CallOptions, JobFilter, JobId, JobPage, JobReport, JobState, Killed, LogPage,
-    LogStream, Parameter, Payload, Value, Verb,
+    Argument, Array, CallOptions, JobFilter, JobId, JobPage, JobReport, JobState, KillResult,
+    LogPage, LogStream, Parameter, Payload, Value, Verb,
 };
 use fishplate_wire::wsdl::{self, DescribedOperation, Description};
 use fishplate_wire::{
-    ArrayForm, Expected, Packaging, Packed, QName, Reply, RequestForm, SoapVersion, pack,
-    write_request,
+    ArrayForm, ExpectedTable, Packaging, PackedMessage, QName, RequestForm, SoapReply, SoapVersion,
+    pack, write_request,
 };
 use http::Uri;
 
@@ -28,10 +28,10 @@ use crate::transport::Transport;
 /// A service, known by its WSDL. A clone shares its connections.
 #[derive(Clone)]
 pub struct Service {
-    inner: Arc<Inner>,
+    inner: Arc<ServiceInner>,
 }
 
-struct Inner {
+struct ServiceInner {
     settings: Settings,
     transport: Transport,
     description: Description,
@@ -39,7 +39,7 @@ struct Inner {
     wsdl_url: String,
     address: Uri,
     /// What answers should hold, by the names of their wrappers: made once.
-    expected: HashMap<QName, Arc<Expected>>,
+    expected: HashMap<QName, Arc<ExpectedTable>>,
 }
 
 /// First and longest wait between two questions whether a job has ended.
@@ -77,7 +77,7 @@ impl Service {
         let address = address(&description, &settings)?;
         let wsdl_url = url.to_string();
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ServiceInner {
                 expected: expected(&description),
                 settings,
                 transport,
@@ -122,8 +122,8 @@ impl Service {
     /// Names of the operations that can be called, in the description's order.
     pub fn operations(&self) -> impl Iterator<Item = &str> {
         let all = self.inner.description.operations.iter();
-        all.filter(|described| described.exposed.verb == Verb::Call)
-            .map(|described| described.exposed.operation.as_str())
+        all.filter(|described| described.definition.verb == Verb::Call)
+            .map(|described| described.definition.operation.as_str())
     }
 
     /// An operation as it is called.
@@ -145,7 +145,7 @@ impl Service {
         operation: &str,
         arguments: Vec<Argument>,
         options: &Options,
-    ) -> Result<Reply, Error> {
+    ) -> Result<SoapReply, Error> {
         let described = self.verb_of(operation, Verb::Call)?;
         self.ask(described, arguments, options, options.key.is_some()).await
     }
@@ -174,7 +174,7 @@ impl Service {
         operation: &str,
         job: JobId,
         options: &Options,
-    ) -> Result<Reply, Error> {
+    ) -> Result<SoapReply, Error> {
         let described = self.verb_of(operation, Verb::Results)?;
         self.ask(described, vec![about(job)], options, true).await
     }
@@ -191,9 +191,9 @@ impl Service {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn kill(&self, job: JobId) -> Result<Killed, Error> {
+    pub async fn kill(&self, job: JobId) -> Result<KillResult, Error> {
         let read = |fields: Fields<'_>| {
-            Ok(Killed { state: fields.state()?, message: fields.text("message")?.to_owned() })
+            Ok(KillResult { state: fields.state()?, message: fields.text("message")?.to_owned() })
         };
         self.verb(Verb::Kill, vec![about(job)], read).await
     }
@@ -276,7 +276,7 @@ impl Service {
         mut progress: impl FnMut(&JobReport),
         enough: impl Fn(JobState) -> bool,
     ) -> Result<JobReport, Error> {
-        let mut pauses = Pauses::new();
+        let mut pauses = Backoff::new();
         loop {
             let report = self.status(job).await?;
             progress(&report);
@@ -305,15 +305,15 @@ impl Service {
         arguments: Vec<Argument>,
         options: &Options,
         safe: bool,
-    ) -> Result<Reply, Error> {
+    ) -> Result<SoapReply, Error> {
         let inner = &*self.inner;
         let arguments = arranged(described, arguments)?;
         let packed = self.packed(described, &arguments, options)?;
         let meter = options.meter.clone().unwrap_or_default();
-        let outputs = streamed(&described.exposed.signature.outputs, &options.streams);
+        let outputs = streamed(&described.definition.signature.outputs, &options.streams);
         let expected = match options.streams.is_empty() {
             true => Arc::clone(&inner.expected[&described.response]),
-            false => Arc::new(Expected::response(described.response.clone(), &outputs)),
+            false => Arc::new(ExpectedTable::response(described.response.clone(), &outputs)),
         };
         let allowed = options.timeout.or(inner.settings.timeout);
         let exchange = Exchange {
@@ -344,7 +344,7 @@ impl Service {
         described: &DescribedOperation,
         arguments: &[Argument],
         options: &Options,
-    ) -> Result<Packed, Error> {
+    ) -> Result<PackedMessage, Error> {
         let form = RequestForm {
             wrapper: described.request.clone(),
             qualified: described.qualified,
@@ -364,7 +364,7 @@ impl Service {
     /// How arrays travel, where there are any. Elements are what every server reads; ours reads
     /// bytes too, which are smaller and faster, and is the only one to do so.
     fn arrays(&self, described: &DescribedOperation) -> Option<ArrayForm> {
-        let signature = &described.exposed.signature;
+        let signature = &described.definition.signature;
         let mut parameters = signature.inputs.iter().chain(&signature.outputs);
         parameters.find(|parameter| parameter.data_type.as_array().is_some())?;
         let wanted = self.inner.settings.arrays.unwrap_or(ArrayForm::Binary);
@@ -397,7 +397,7 @@ impl Service {
     fn verb_of(&self, operation: &str, verb: Verb) -> Result<&DescribedOperation, Error> {
         let description = &self.inner.description;
         let found = description.operations.iter().find(|described| {
-            described.exposed.verb == verb && described.exposed.operation == operation
+            described.definition.verb == verb && described.definition.operation == operation
         });
         found.ok_or_else(|| {
             let name = if operation.is_empty() {
@@ -406,7 +406,7 @@ impl Service {
                 operation.to_owned()
             };
             let known: Vec<String> = if operation.is_empty() {
-                description.operations.iter().map(|known| known.exposed.name.clone()).collect()
+                description.operations.iter().map(|known| known.definition.name.clone()).collect()
             } else {
                 self.operations().map(str::to_owned).collect()
             };
@@ -432,7 +432,7 @@ pub fn output_of<'d>(
     described: &'d DescribedOperation,
     name: &str,
 ) -> Result<&'d Parameter, Error> {
-    find(described, "output", &described.exposed.signature.outputs, name)
+    find(described, "output", &described.definition.signature.outputs, name)
 }
 
 /// The input of that name of an operation.
@@ -440,7 +440,7 @@ pub fn output_of<'d>(
 /// # Errors
 /// [`Error::UnknownParameter`] with the closest name.
 pub fn input_of<'d>(described: &'d DescribedOperation, name: &str) -> Result<&'d Parameter, Error> {
-    find(described, "input", &described.exposed.signature.inputs, name)
+    find(described, "input", &described.definition.signature.inputs, name)
 }
 
 fn find<'d>(
@@ -451,7 +451,7 @@ fn find<'d>(
 ) -> Result<&'d Parameter, Error> {
     let found = parameters.iter().find(|parameter| parameter.name == name);
     found.ok_or_else(|| Error::UnknownParameter {
-        operation: described.exposed.name.clone(),
+        operation: described.definition.name.clone(),
         direction,
         name: name.to_owned(),
         closest: closest(name, parameters.iter().map(|parameter| parameter.name.as_str()))
@@ -469,10 +469,10 @@ fn arranged(
     for argument in &arguments {
         input_of(described, &argument.name)?;
     }
-    let operation = || described.exposed.name.clone();
+    let operation = || described.definition.name.clone();
     let mut left = arguments;
     let mut arranged = Vec::with_capacity(left.len());
-    for parameter in &described.exposed.signature.inputs {
+    for parameter in &described.definition.signature.inputs {
         let (mine, others): (Vec<_>, Vec<_>) =
             left.into_iter().partition(|argument| argument.name == parameter.name);
         left = others;
@@ -502,9 +502,9 @@ fn streamed<'o>(outputs: &'o [Parameter], names: &[String]) -> Cow<'o, [Paramete
 }
 
 /// Sleeps between questions that become rarer, from 0.05 s to 5 s.
-struct Pauses(Duration);
+struct Backoff(Duration);
 
-impl Pauses {
+impl Backoff {
     fn new() -> Self {
         Self(FIRST_POLL)
     }
@@ -535,10 +535,10 @@ fn address(description: &Description, settings: &Settings) -> Result<Uri, Error>
     location::parse(address)
 }
 
-fn expected(description: &Description) -> HashMap<QName, Arc<Expected>> {
+fn expected(description: &Description) -> HashMap<QName, Arc<ExpectedTable>> {
     let of = |described: &DescribedOperation| {
-        let outputs = &described.exposed.signature.outputs;
-        let expected = Expected::response(described.response.clone(), outputs);
+        let outputs = &described.definition.signature.outputs;
+        let expected = ExpectedTable::response(described.response.clone(), outputs);
         (described.response.clone(), Arc::new(expected))
     };
     description.operations.iter().map(of).collect()

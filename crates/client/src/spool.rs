@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use bytes::Bytes;
-use fishplate_contract::Held;
+use fishplate_contract::FileHandle;
 use fishplate_wire::SpoolSink;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -26,14 +26,14 @@ pub(crate) struct Spool {
     /// Access rights of new files, before the umask.
     mode: u32,
     files: Vec<Arc<SpooledFile>>,
-    queue: Vec<Job>,
-    writer: Option<Writer>,
+    queue: Vec<SpoolWrite>,
+    writer: Option<SpoolWriter>,
 }
 
-type Job = (Arc<SpooledFile>, Bytes);
+type SpoolWrite = (Arc<SpooledFile>, Bytes);
 
-struct Writer {
-    batches: mpsc::Sender<Vec<Job>>,
+struct SpoolWriter {
+    batches: mpsc::Sender<Vec<SpoolWrite>>,
     thread: JoinHandle<Result<(), Error>>,
 }
 
@@ -55,7 +55,7 @@ impl Spool {
         }
         let batch = std::mem::take(&mut self.queue);
         let mode = self.mode;
-        let writer = self.writer.get_or_insert_with(|| Writer::start(mode));
+        let writer = self.writer.get_or_insert_with(|| SpoolWriter::start(mode));
         if writer.batches.send(batch).await.is_err() {
             // It only stops taking batches because it failed.
             return self.finish().await;
@@ -65,7 +65,7 @@ impl Spool {
 
     /// Everything is written.
     pub(crate) async fn finish(&mut self) -> Result<(), Error> {
-        let Some(Writer { batches, thread }) = self.writer.take() else { return Ok(()) };
+        let Some(SpoolWriter { batches, thread }) = self.writer.take() else { return Ok(()) };
         drop(batches);
         match thread.await {
             Ok(written) => written,
@@ -75,7 +75,7 @@ impl Spool {
 }
 
 impl SpoolSink for Spool {
-    fn create(&mut self) -> Arc<dyn Held> {
+    fn create(&mut self) -> Arc<dyn FileHandle> {
         let file = Arc::new(SpooledFile {
             path: self
                 .dir
@@ -90,7 +90,7 @@ impl SpoolSink for Spool {
         file
     }
 
-    fn write(&mut self, to: &Arc<dyn Held>, data: Bytes) {
+    fn write(&mut self, to: &Arc<dyn FileHandle>, data: Bytes) {
         let mut newest_first = self.files.iter().rev();
         if let Some(file) = newest_first.find(|file| file.path == to.path()) {
             file.len.fetch_add(data.len() as u64, Relaxed);
@@ -99,7 +99,7 @@ impl SpoolSink for Spool {
     }
 }
 
-impl Writer {
+impl SpoolWriter {
     fn start(mode: u32) -> Self {
         let (batches, receiver) = mpsc::channel(BATCHES_AHEAD);
         let thread = tokio::task::spawn_blocking(move || write_all(receiver, mode));
@@ -107,7 +107,7 @@ impl Writer {
     }
 }
 
-fn write_all(mut batches: mpsc::Receiver<Vec<Job>>, mode: u32) -> Result<(), Error> {
+fn write_all(mut batches: mpsc::Receiver<Vec<SpoolWrite>>, mode: u32) -> Result<(), Error> {
     // Payloads come one after the other, mostly: two open files are plenty.
     let mut open: VecDeque<(PathBuf, File)> = VecDeque::new();
     while let Some(batch) = batches.blocking_recv() {
@@ -141,7 +141,7 @@ pub(crate) struct SpooledFile {
     exists: AtomicBool,
 }
 
-impl Held for SpooledFile {
+impl FileHandle for SpooledFile {
     fn path(&self) -> &Path {
         &self.path
     }

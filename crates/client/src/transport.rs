@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fishplate_data::http::tls::{TlsError, Trust};
-use fishplate_data::http::{Client, Failure, ResponseBody, SystemAddresses};
+use fishplate_data::http::{Client, ClientError, ResponseBody, SystemAddresses};
 use fishplate_data::transfer::{TransferError, TransferSettings, root_cause};
 use http::{Request, Response, Uri, header};
 use http_body_util::{BodyExt, Limited};
@@ -18,7 +18,7 @@ const DESCRIPTION_SIZE: usize = 16 << 20;
 /// Redirects followed on the way to a description.
 const REDIRECTS: usize = 5;
 /// What comes of an answer.
-pub(crate) type Received = ResponseBody<SegmentBody>;
+pub(crate) type IncomingBody = ResponseBody<SegmentBody>;
 
 /// The HTTP client of one service. Whoever runs us may reach whatever this machine reaches: no address
 /// is forbidden.
@@ -35,22 +35,22 @@ impl Transport {
     pub(crate) async fn send(
         &self,
         request: Request<SegmentBody>,
-    ) -> Result<Response<Received>, Error> {
+    ) -> Result<Response<IncomingBody>, Error> {
         let url = request.uri().to_string();
         self.0.send(request).await.map_err(|failure| match failure {
-            Failure::Broken { error, .. } => {
+            ClientError::Broken { error, .. } => {
                 Error::ConnectionLost { url, reason: root_cause(&error) }
             }
-            Failure::Tls(TlsError { origin, reason }) => Error::Certificates { origin, reason },
-            Failure::Connect(error) => Error::Unreachable { url, reason: root_cause(&error) },
-            Failure::Late(allowed) => {
+            ClientError::Tls(TlsError { origin, reason }) => Error::Certificates { origin, reason },
+            ClientError::Connect(error) => Error::Unreachable { url, reason: root_cause(&error) },
+            ClientError::Late(allowed) => {
                 let reason = format!("no connection within {} s", allowed.as_secs_f64());
                 Error::Unreachable { url, reason }
             }
-            Failure::Address(TransferError::Broken { reason, .. }) => {
+            ClientError::Address(TransferError::Broken { reason, .. }) => {
                 Error::Unreachable { url, reason }
             }
-            Failure::Address(error) => Error::Unreachable { url, reason: error.to_string() },
+            ClientError::Address(error) => Error::Unreachable { url, reason: error.to_string() },
         })
     }
 
@@ -94,7 +94,7 @@ fn bad_url(url: &Uri, error: &http::Error) -> Error {
 }
 
 /// The error for an HTTP answer that is no SOAP: its status and the first line of its body.
-pub(crate) async fn no_soap(url: &Uri, answer: Response<Received>) -> Error {
+pub(crate) async fn no_soap(url: &Uri, answer: Response<IncomingBody>) -> Error {
     let status = answer.status().as_u16();
     if let Some(to) = answer.headers().get(header::LOCATION) {
         let line = format!("it has moved to {}", String::from_utf8_lossy(to.as_bytes()));

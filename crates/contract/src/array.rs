@@ -11,7 +11,7 @@ use crate::payload::Payload;
 
 /// What an array consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Element {
+pub enum ElementType {
     /// `xs:int`, 4 bytes.
     Int,
     /// `xs:long`, 8 bytes.
@@ -22,7 +22,7 @@ pub enum Element {
     Double,
 }
 
-impl Element {
+impl ElementType {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Int, Self::Long, Self::Float, Self::Double];
 
@@ -62,7 +62,7 @@ impl Element {
         .is_some()
     }
 
-    /// Writes one number, given by its [`Element::size`] bytes, in the lexical form of its XSD
+    /// Writes one number, given by its [`ElementType::size`] bytes, in the lexical form of its XSD
     /// type: the shortest that reads back to the same number.
     ///
     /// # Panics
@@ -98,7 +98,7 @@ pub enum Dimension {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ArrayType {
     /// What it consists of.
-    pub element: Element,
+    pub element: ElementType,
     /// Slowest index first; at least one, at most [`ArrayType::MAX_RANK`].
     pub dimensions: Vec<Dimension>,
 }
@@ -108,7 +108,7 @@ impl ArrayType {
     pub const MAX_RANK: usize = 8;
 
     /// An array whose dimensions may be of any length.
-    pub fn new(element: Element, rank: usize) -> Self {
+    pub fn new(element: ElementType, rank: usize) -> Self {
         Self { element, dimensions: vec![Dimension::Any; rank.clamp(1, Self::MAX_RANK)] }
     }
 
@@ -155,7 +155,7 @@ impl FromStr for ArrayType {
 
     fn from_str(text: &str) -> Result<Self, NotAnArrayType> {
         let open = text.find('[').ok_or(NotAnArrayType)?;
-        let element = Element::from_name(text[..open].trim()).ok_or(NotAnArrayType)?;
+        let element = ElementType::from_name(text[..open].trim()).ok_or(NotAnArrayType)?;
         let mut dimensions = Vec::new();
         let mut rest = &text[open..];
         while !rest.is_empty() {
@@ -193,7 +193,7 @@ fn is_name(byte: u8) -> bool {
 #[derive(Clone, Debug)]
 pub struct Array {
     /// What it consists of.
-    pub element: Element,
+    pub element: ElementType,
     /// Lengths of its axes, slowest index first. The first may be [`Array::UNKNOWN`] if the data is a
     /// stream.
     pub shape: Vec<u64>,
@@ -206,7 +206,7 @@ impl Array {
     pub const UNKNOWN: u64 = u64::MAX;
 
     /// Bytes that an array of this shape has; `None` if there are more than can be counted.
-    pub fn size(element: Element, shape: &[u64]) -> Option<u64> {
+    pub fn size(element: ElementType, shape: &[u64]) -> Option<u64> {
         // A length of 0 makes it empty however long the other axes are said to be.
         if shape.contains(&0) {
             return Some(0);
@@ -266,9 +266,9 @@ mod tests {
 
     #[test]
     fn a_size_that_cannot_be_counted_is_none() {
-        assert_eq!(Array::size(Element::Double, &[4, 5]), Some(160));
-        assert_eq!(Array::size(Element::Int, &[u64::MAX, u64::MAX, 0]), Some(0));
-        assert_eq!(Array::size(Element::Int, &[u64::MAX, 2]), None);
+        assert_eq!(Array::size(ElementType::Double, &[4, 5]), Some(160));
+        assert_eq!(Array::size(ElementType::Int, &[u64::MAX, u64::MAX, 0]), Some(0));
+        assert_eq!(Array::size(ElementType::Int, &[u64::MAX, 2]), None);
     }
 
     #[test]
@@ -288,11 +288,14 @@ mod tests {
 
     #[test]
     fn every_element_prints_what_it_parses_to_the_last_bit() {
-        let cases: [(Element, &[&str]); 4] = [
-            (Element::Int, &["0", "-2147483648", "2147483647"]),
-            (Element::Long, &["-9223372036854775808", "9223372036854775807"]),
-            (Element::Float, &["0.1", "-0.0", "3.4028235e38", "1e-45", "INF", "-INF", "NaN"]),
-            (Element::Double, &["0.1", "-0.0", "1.7976931348623157e308", "5e-324", "INF", "NaN"]),
+        let cases: [(ElementType, &[&str]); 4] = [
+            (ElementType::Int, &["0", "-2147483648", "2147483647"]),
+            (ElementType::Long, &["-9223372036854775808", "9223372036854775807"]),
+            (ElementType::Float, &["0.1", "-0.0", "3.4028235e38", "1e-45", "INF", "-INF", "NaN"]),
+            (
+                ElementType::Double,
+                &["0.1", "-0.0", "1.7976931348623157e308", "5e-324", "INF", "NaN"],
+            ),
         ];
         for (element, texts) in cases {
             for text in texts {

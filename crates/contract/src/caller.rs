@@ -7,13 +7,13 @@ use std::pin::Pin;
 
 use crate::call::{Argument, CallOptions, OutputChoice};
 use crate::fault::Fault;
-use crate::job::{JobFilter, JobId, JobPage, JobReport, Killed, LogPage, LogStream};
+use crate::job::{JobFilter, JobId, JobPage, JobReport, KillResult, LogPage, LogStream};
 
 /// A call under way. Dropping it gives up the answer, not what was begun: a job goes on.
-pub type Calling<'a, T> = Pin<Box<dyn Future<Output = Result<T, CallError>> + Send + 'a>>;
+pub type CallFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, CallError>> + Send + 'a>>;
 
 /// Told each time that a job's report was read.
-pub type Progress<'a> = &'a mut (dyn FnMut(&JobReport) + Send);
+pub type ProgressCallback<'a> = &'a mut (dyn FnMut(&JobReport) + Send);
 
 /// The verbs of one service ([`crate::interface`]), for one principal. Files among the arguments stay
 /// the caller's; those among the results last as long as their payloads.
@@ -24,7 +24,7 @@ pub trait Caller: Send + Sync {
         operation: &'a str,
         arguments: Vec<Argument>,
         options: CallOptions,
-    ) -> Calling<'a, Results>;
+    ) -> CallFuture<'a, Results>;
 
     /// Starts an operation as a job.
     fn spawn<'a>(
@@ -32,7 +32,7 @@ pub trait Caller: Send + Sync {
         operation: &'a str,
         arguments: Vec<Argument>,
         options: CallOptions,
-    ) -> Calling<'a, JobId>;
+    ) -> CallFuture<'a, JobId>;
 
     /// The results of a job of this operation that has ended; a fault `NotFinished` if it has not.
     /// `outputs` are chosen again, if any are.
@@ -41,25 +41,25 @@ pub trait Caller: Send + Sync {
         operation: &'a str,
         job: JobId,
         outputs: Vec<OutputChoice>,
-    ) -> Calling<'a, Results>;
+    ) -> CallFuture<'a, Results>;
 
     /// All there is to tell of a job.
-    fn status(&self, job: JobId) -> Calling<'_, JobReport>;
+    fn status(&self, job: JobId) -> CallFuture<'_, JobReport>;
 
     /// Waits until a job has ended, and tells how far it is meanwhile. How it ended is no error.
-    fn wait<'a>(&'a self, job: JobId, progress: Progress<'a>) -> Calling<'a, JobReport>;
+    fn wait<'a>(&'a self, job: JobId, progress: ProgressCallback<'a>) -> CallFuture<'a, JobReport>;
 
     /// Ends a job and all of its processes.
-    fn kill(&self, job: JobId) -> Calling<'_, Killed>;
+    fn kill(&self, job: JobId) -> CallFuture<'_, KillResult>;
 
     /// What a job's program wrote, from a byte on.
-    fn log(&self, job: JobId, stream: LogStream, offset: u64) -> Calling<'_, LogPage>;
+    fn log(&self, job: JobId, stream: LogStream, offset: u64) -> CallFuture<'_, LogPage>;
 
     /// The caller's jobs on this service, newest first.
-    fn jobs(&self, filter: JobFilter) -> Calling<'_, JobPage>;
+    fn jobs(&self, filter: JobFilter) -> CallFuture<'_, JobPage>;
 
     /// Forgets an ended job and frees its space.
-    fn remove(&self, job: JobId) -> Calling<'_, ()>;
+    fn remove(&self, job: JobId) -> CallFuture<'_, ()>;
 }
 
 /// What an operation gave.

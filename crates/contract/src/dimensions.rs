@@ -71,14 +71,14 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::array::{Array, Element};
+    use crate::array::{Array, ElementType};
     use crate::payload::Payload;
 
     fn array(name: &str, shape: &[u64]) -> Argument {
         let data = Payload::Inline(Bytes::new());
         Argument::new(
             name,
-            Value::Array(Array { element: Element::Int, shape: shape.to_vec(), data }),
+            Value::Array(Array { element: ElementType::Int, shape: shape.to_vec(), data }),
         )
     }
 

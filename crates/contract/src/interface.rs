@@ -29,7 +29,7 @@ pub enum Verb {
 
 /// One verb of a service under the name that callers use.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Exposed {
+pub struct VerbDefinition {
     /// `call`, `spawn`, `status`...; for an operation named `X`: `X`, `X_spawn`, `X_results`.
     pub name: String,
     /// What it does.
@@ -46,7 +46,7 @@ pub struct Exposed {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interface {
     /// In the order of the WSDL.
-    pub exposed: Vec<Exposed>,
+    pub definition: Vec<VerbDefinition>,
 }
 
 /// Name of the operation of a service that has only one.
@@ -55,26 +55,26 @@ pub const SOLE_OPERATION: &str = "call";
 impl Interface {
     /// What this service exposes.
     pub fn of(service: &Service) -> Self {
-        let mut exposed = Vec::new();
+        let mut definition = Vec::new();
         for operation in &service.operations {
-            exposed.extend(verbs_of(operation));
+            definition.extend(verbs_of(operation));
         }
-        exposed.extend(verbs_on_jobs());
-        Self { exposed }
+        definition.extend(verbs_on_jobs());
+        Self { definition }
     }
 
     /// The verb that callers know by this name.
-    pub fn find(&self, name: &str) -> Option<&Exposed> {
-        self.exposed.iter().find(|exposed| exposed.name == name)
+    pub fn find(&self, name: &str) -> Option<&VerbDefinition> {
+        self.definition.iter().find(|definition| definition.name == name)
     }
 
     /// The place of the verb that callers know by this name; no two have the same.
     pub fn position(&self, name: &str) -> Option<usize> {
-        self.exposed.iter().position(|exposed| exposed.name == name)
+        self.definition.iter().position(|definition| definition.name == name)
     }
 }
 
-fn verbs_of(operation: &Operation) -> [Exposed; 3] {
+fn verbs_of(operation: &Operation) -> [VerbDefinition; 3] {
     let named = |verb: &str| {
         if operation.name == SOLE_OPERATION {
             verb.to_owned()
@@ -88,7 +88,7 @@ fn verbs_of(operation: &Operation) -> [Exposed; 3] {
     } else {
         format!(" {}", operation.documentation)
     };
-    let exposed = |name, verb, inputs, outputs, documentation| Exposed {
+    let definition = |name, verb, inputs, outputs, documentation| VerbDefinition {
         name,
         verb,
         operation: operation.name.clone(),
@@ -96,21 +96,21 @@ fn verbs_of(operation: &Operation) -> [Exposed; 3] {
         signature: Signature { inputs, outputs },
     };
     [
-        exposed(
+        definition(
             operation.name.clone(),
             Verb::Call,
             inputs.clone(),
             outputs.clone(),
             format!("Runs the program and waits for its results.{what}"),
         ),
-        exposed(
+        definition(
             named("spawn"),
             Verb::Spawn,
             inputs,
             vec![job_parameter()],
             format!("Starts the program as a job and answers with the job's ID at once.{what}"),
         ),
-        exposed(
+        definition(
             named("results"),
             Verb::Results,
             vec![job_parameter()],
@@ -124,8 +124,8 @@ fn job_parameter() -> Parameter {
     Parameter::new("job", DataType::String).help("ID of the job: 32 hexadecimal digits.")
 }
 
-fn verbs_on_jobs() -> Vec<Exposed> {
-    let exposed = |name: &str, verb, documentation: &str, inputs, outputs| Exposed {
+fn verbs_on_jobs() -> Vec<VerbDefinition> {
+    let definition = |name: &str, verb, documentation: &str, inputs, outputs| VerbDefinition {
         name: name.to_owned(),
         verb,
         operation: String::new(),
@@ -133,7 +133,7 @@ fn verbs_on_jobs() -> Vec<Exposed> {
         signature: Signature { inputs, outputs },
     };
     vec![
-        exposed(
+        definition(
             "running",
             Verb::Running,
             "Whether a job has not ended yet.",
@@ -143,7 +143,7 @@ fn verbs_on_jobs() -> Vec<Exposed> {
                     .help("True while its data is fetched, it is queued or runs."),
             ],
         ),
-        exposed(
+        definition(
             "kill",
             Verb::Kill,
             "Ends a job and all of its processes. Harmless on a job that has ended.",
@@ -153,14 +153,14 @@ fn verbs_on_jobs() -> Vec<Exposed> {
                 Parameter::new("message", DataType::String).help("What was done, and how."),
             ],
         ),
-        exposed(
+        definition(
             "status",
             Verb::Status,
             "All there is to tell of a job.",
             vec![job_parameter()],
             status_fields(),
         ),
-        exposed(
+        definition(
             "log",
             Verb::Log,
             "What a job's program wrote, from an offset, while it runs and after.",
@@ -180,7 +180,7 @@ fn verbs_on_jobs() -> Vec<Exposed> {
                     .help("True if the job has ended and this was the rest."),
             ],
         ),
-        exposed(
+        definition(
             "jobs",
             Verb::Jobs,
             "The caller's jobs on this service, newest first.",
@@ -198,7 +198,7 @@ fn verbs_on_jobs() -> Vec<Exposed> {
                 Parameter::new("more", DataType::Bool).help("True if there are more after these."),
             ],
         ),
-        exposed(
+        definition(
             "remove",
             Verb::Remove,
             "Forgets an ended job and frees its space.",

@@ -112,7 +112,7 @@ pub struct JobReport {
 
 /// What `kill` did.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Killed {
+pub struct KillResult {
     /// The job's state now.
     pub state: JobState,
     /// What was done, and how.

@@ -3,7 +3,7 @@
 //! Reading order:
 //!
 //! - [`service`]: what a service offers: operations, parameters, data types
-//! - [`array`]: arrays of numbers, their types and shapes; [`number`]: their lexical forms
+//! - [`array`](mod@array): arrays of numbers, their types and shapes; [`number`]: their lexical forms
 //! - [`lexical`]: which texts a data type takes (XSD part 2), and what a parameter refuses
 //! - [`payload`]: data by handle: inline, spooled, a reference, or a [`stream`]; [`digest`]: what verifies it
 //! - [`call`]: one call, its options and its outcome
@@ -33,16 +33,18 @@ pub mod session;
 pub mod stream;
 pub mod transfer;
 
-pub use array::{Array, ArrayType, Dimension, Element};
+pub use array::{Array, ArrayType, Dimension, ElementType};
 pub use call::{Argument, Call, CallOptions, Outcome, OutputChoice, OutputForm, Principal, Value};
-pub use caller::{CallError, Caller, Calling, Progress, Results};
+pub use caller::{CallError, CallFuture, Caller, ProgressCallback, Results};
 pub use clock::{Clock, SystemClock, Timestamp};
 pub use digest::Digest;
 pub use fault::{Blame, Fault, FaultCode, LimitHit};
-pub use interface::{Exposed, Interface, Verb};
-pub use job::{JobFilter, JobId, JobPage, JobReport, JobState, Killed, LogPage, LogStream, Usage};
-pub use payload::{DataRef, Held, Payload};
+pub use interface::{Interface, Verb, VerbDefinition};
+pub use job::{
+    JobFilter, JobId, JobPage, JobReport, JobState, KillResult, LogPage, LogStream, Usage,
+};
+pub use payload::{DataRef, FileHandle, Payload};
 pub use service::{DataType, Operation, Parameter, Service, Signature};
 pub use session::SessionId;
 pub use stream::{ByteStream, Chunks};
-pub use transfer::{Placing, Transfer, TransferState};
+pub use transfer::{PlacementMethod, Transfer, TransferState};

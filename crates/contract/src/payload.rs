@@ -17,7 +17,7 @@ pub enum Payload {
     /// Here, in memory, in the pieces that it came in: none was copied to join them.
     Pieces(Arc<[Bytes]>),
     /// In a file of this machine that somebody holds.
-    Spooled(Arc<dyn Held>),
+    Spooled(Arc<dyn FileHandle>),
     /// Somewhere else, at a URL (paper 000, section 4.5, Figure 7).
     Reference(DataRef),
     /// On its way: nobody knows yet how many bytes there are, and they can be read once.
@@ -59,7 +59,7 @@ impl From<Bytes> for Payload {
 
 /// A file that holds a payload. Dropping the last handle frees what it occupies, unless it was
 /// kept; how is the holder's affair.
-pub trait Held: Send + Sync + Debug {
+pub trait FileHandle: Send + Sync + Debug {
     /// Where the bytes are.
     fn path(&self) -> &Path;
 

@@ -48,9 +48,9 @@ mod tests {
 
     use super::*;
 
-    struct One(Option<Bytes>);
+    struct SingleChunk(Option<Bytes>);
 
-    impl Stream for One {
+    impl Stream for SingleChunk {
         type Item = Result<Bytes, Fault>;
 
         fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_stream_is_taken_once_by_whichever_handle_comes_first() {
-        let stream = ByteStream::new(One(Some(Bytes::from_static(b"x"))));
+        let stream = ByteStream::new(SingleChunk(Some(Bytes::from_static(b"x"))));
         let other = stream.clone();
         let mut chunks = other.take().unwrap();
         assert_eq!(stream.take().err().unwrap().code, FaultCode::Internal);

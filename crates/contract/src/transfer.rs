@@ -14,7 +14,7 @@ pub struct Transfer {
     /// How many there will be, if the other end told.
     pub total: Option<u64>,
     /// How it came into the job's workspace, once it did.
-    pub placed: Option<Placing>,
+    pub placed: Option<PlacementMethod>,
 }
 
 /// Where a transfer stands.
@@ -52,7 +52,7 @@ impl TransferState {
 
 /// How data that this machine holds became a file of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Placing {
+pub enum PlacementMethod {
     /// It shares its blocks until one of both is written to (`FICLONE`).
     Reflink,
     /// It is the same file, which the program can't write to.
@@ -63,7 +63,7 @@ pub enum Placing {
     Copy,
 }
 
-impl Placing {
+impl PlacementMethod {
     /// All ways.
     pub const ALL: [Self; 4] = [Self::Reflink, Self::Link, Self::Move, Self::Copy];
 

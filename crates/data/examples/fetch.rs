@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use fishplate_contract::{DataRef, Held as _, Principal, SystemClock};
+use fishplate_contract::{DataRef, FileHandle as _, Principal, SystemClock};
 use fishplate_data::pool::{Pool, PoolSettings};
 use fishplate_data::transfer::{Http, TransferSettings, Transports};
 use fishplate_data::{Policy, PolicySettings, Progress, Resolver};

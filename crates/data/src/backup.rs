@@ -8,11 +8,11 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use crate::place::{cannot_link, copy_new};
+use crate::placement::{cannot_link, copy_new};
 
 /// How a file may come to its other place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sharing {
+pub enum CopyMode {
     /// As the same file: nobody writes to it any more.
     Link,
     /// As a file of its own.
@@ -21,7 +21,7 @@ pub enum Sharing {
 
 /// What was brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Brought {
+pub struct CopySummary {
     /// Files, directories not counted.
     pub files: u64,
     /// Their bytes.
@@ -33,16 +33,16 @@ pub struct Brought {
 }
 
 /// Brings files, and tells somebody how many bytes it has done.
-pub struct Bringing<'p> {
+pub struct Copier<'p> {
     progress: &'p mut dyn FnMut(u64),
     /// What was brought so far.
-    pub brought: Brought,
+    pub brought: CopySummary,
 }
 
-impl<'p> Bringing<'p> {
+impl<'p> Copier<'p> {
     /// Nothing yet; `progress` is told bytes.
     pub fn new(progress: &'p mut dyn FnMut(u64)) -> Self {
-        Self { progress, brought: Brought::default() }
+        Self { progress, brought: CopySummary::default() }
     }
 
     /// Brings a directory and all below it: files, directories and symbolic links, with modes and
@@ -54,7 +54,7 @@ impl<'p> Bringing<'p> {
         &mut self,
         from: &Path,
         to: &Path,
-        sharing: fn(&Metadata) -> Sharing,
+        sharing: fn(&Metadata) -> CopyMode,
     ) -> io::Result<()> {
         let found = fs::symlink_metadata(from)?;
         fs::DirBuilder::new().mode(0o700).create(to)?;
@@ -87,13 +87,13 @@ impl<'p> Bringing<'p> {
     ///
     /// # Errors
     /// If it can't be read or made.
-    pub fn file(&mut self, from: &Path, to: &Path, sharing: Sharing) -> io::Result<()> {
+    pub fn file(&mut self, from: &Path, to: &Path, sharing: CopyMode) -> io::Result<()> {
         let metadata = fs::symlink_metadata(from)?;
         self.brought.files += 1;
         self.brought.bytes += metadata.len();
         let linked = match sharing {
-            Sharing::Copy => false,
-            Sharing::Link => match fs::hard_link(from, to) {
+            CopyMode::Copy => false,
+            CopyMode::Link => match fs::hard_link(from, to) {
                 Ok(()) => true,
                 Err(error) if cannot_link(&error) => false,
                 Err(error) => return Err(error),
@@ -158,7 +158,7 @@ pub fn close_whole(database: rusqlite::Connection) -> rusqlite::Result<()> {
     database.close().map_err(|(_, error)| error)
 }
 
-impl std::fmt::Debug for Bringing<'_> {
+impl std::fmt::Debug for Copier<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Bringing").field("brought", &self.brought).finish_non_exhaustive()
     }

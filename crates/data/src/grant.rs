@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row as SqlRow, params};
 use url::Url;
 
 use crate::lease::Lease;
-use crate::pool::{Found, Pool, PoolError, Row};
+use crate::pool::{Pool, PoolError, Row, StoredRow};
 
 /// The segment of a path before the token.
 const SEGMENT: &str = "data";
@@ -50,7 +50,7 @@ pub struct GrantId([u8; 16]);
 
 /// What a grant gives.
 #[derive(Clone, Debug)]
-pub struct Granted {
+pub struct GrantedData {
     /// The data.
     pub lease: Lease,
     /// The grant.
@@ -69,7 +69,7 @@ pub struct Granted {
 
 /// A grant as its owner sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct GrantListing {
     /// Its name.
     pub id: GrantId,
     /// Who gave it.
@@ -132,7 +132,7 @@ impl Pool {
     ///
     /// # Errors
     /// If the catalogue or the file can't be read.
-    pub fn redeem(&self, text: &str) -> Result<Option<Granted>, PoolError> {
+    pub fn redeem(&self, text: &str) -> Result<Option<GrantedData>, PoolError> {
         let Some(token) = token_of(text) else { return Ok(None) };
         let (key, now) = (token_key(token), self.now());
         let mut found = None;
@@ -145,14 +145,16 @@ impl Pool {
                      FROM grants AS g JOIN objects AS o ON o.number = g.object
                      WHERE g.token = ?1 AND g.expires > ?2"
                 ))?
-                .query_row(params![key, now.0], |row| Ok((Found::read(row)?, Terms::read(row)?)))
+                .query_row(params![key, now.0], |row| {
+                    Ok((StoredRow::read(row)?, GrantTerms::read(row)?))
+                })
                 .optional()?;
             Ok(row.map(|(row, terms)| {
                 found = Some(terms);
                 row
             }))
         })?;
-        Ok(lease.zip(found).map(|(lease, terms)| Granted {
+        Ok(lease.zip(found).map(|(lease, terms)| GrantedData {
             lease,
             id: GrantId::of(&key),
             owner: terms.owner,
@@ -205,7 +207,7 @@ impl Pool {
     ///
     /// # Errors
     /// If the catalogue can't be read.
-    pub fn grants(&self, owner: &Principal) -> Result<Vec<Listed>, PoolError> {
+    pub fn grants(&self, owner: &Principal) -> Result<Vec<GrantListing>, PoolError> {
         let now = self.now();
         self.read(|sql| {
             sql.prepare_cached(
@@ -213,7 +215,7 @@ impl Pool {
                  FROM grants AS g JOIN objects AS o ON o.number = g.object
                  WHERE g.owner = ?1 AND g.expires > ?2 ORDER BY g.created DESC, g.token",
             )?
-            .query_map(params![owner.as_str(), now.0], Listed::read)?
+            .query_map(params![owner.as_str(), now.0], GrantListing::read)?
             .collect()
         })
     }
@@ -223,18 +225,18 @@ impl Pool {
         sql: &Connection,
         number: i64,
         now: i64,
-    ) -> rusqlite::Result<Vec<Listed>> {
+    ) -> rusqlite::Result<Vec<GrantListing>> {
         sql.prepare_cached(
             "SELECT g.token, g.owner, g.origin, g.name, g.created, g.expires, o.size
              FROM grants AS g JOIN objects AS o ON o.number = g.object
              WHERE g.object = ?1 AND g.expires > ?2 ORDER BY g.created DESC, g.token",
         )?
-        .query_map(params![number, now], Listed::read)?
+        .query_map(params![number, now], GrantListing::read)?
         .collect()
     }
 }
 
-struct Terms {
+struct GrantTerms {
     owner: Principal,
     origin: String,
     name: String,
@@ -242,7 +244,7 @@ struct Terms {
     expires: Timestamp,
 }
 
-impl Terms {
+impl GrantTerms {
     fn read(row: &SqlRow<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             owner: principal(&row.get::<_, String>(7)?),
@@ -254,7 +256,7 @@ impl Terms {
     }
 }
 
-impl Listed {
+impl GrantListing {
     fn read(row: &SqlRow<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
             id: GrantId::of(&row.get(0)?),

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use fishplate_contract::{Digest, Held};
+use fishplate_contract::{Digest, FileHandle};
 
 use crate::pool::{InMemory, PoolError, Registered};
 
@@ -19,11 +19,11 @@ use crate::pool::{InMemory, PoolError, Registered};
 /// held in memory, and gets a file there when somebody asks for it: only this process can open
 /// that, and only as long as the lease lives.
 #[derive(Clone, Debug)]
-pub struct Lease(Arc<Leased>);
+pub struct Lease(Arc<LeaseInner>);
 
 #[derive(Debug)]
-struct Leased {
-    data: Leasable,
+struct LeaseInner {
+    data: LeaseTarget,
     len: u64,
     digest: OnceLock<Digest>,
     object: Registered,
@@ -31,18 +31,18 @@ struct Leased {
 
 /// What can be leased.
 #[derive(Debug)]
-pub(crate) enum Leasable {
+pub(crate) enum LeaseTarget {
     /// A file that is locked, and where it is.
     File(File, PathBuf),
     /// Bytes in memory.
     Memory(InMemory),
 }
 
-impl Drop for Leased {
+impl Drop for LeaseInner {
     /// Gives the lock back at once. Closing the file would not: a process that is just being forked
     /// has all files of its parent open until it is executed, and so would keep the lock.
     fn drop(&mut self) {
-        if let Leasable::File(file, _) = &self.data {
+        if let LeaseTarget::File(file, _) = &self.data {
             // What can't be unlocked is unlocked when it is closed.
             let _ = file.unlock();
         }
@@ -54,16 +54,16 @@ const NOWHERE: &str = "/proc/self/fd/none";
 
 impl Lease {
     pub(crate) fn new(
-        data: Leasable,
+        data: LeaseTarget,
         len: u64,
         digest: Option<Digest>,
         object: Registered,
     ) -> Self {
         let digest = digest.map_or_else(OnceLock::new, OnceLock::from);
-        Self(Arc::new(Leased { data, len, digest, object }))
+        Self(Arc::new(LeaseInner { data, len, digest, object }))
     }
 
-    /// Digest of the data (SHA-256), if it is known: that of an adopted file is computed beside.
+    /// Digest of the data (SHA-256), if it is known: that of an unhashed file is computed beside.
     pub fn digest(&self) -> Option<Digest> {
         if let Some(digest) = self.0.digest.get() {
             return Some(*digest);
@@ -76,11 +76,11 @@ impl Lease {
     ///
     /// # Errors
     /// If the file can't be read.
-    pub fn settled_digest(&self) -> Result<Digest, PoolError> {
+    pub fn known_digest(&self) -> Result<Digest, PoolError> {
         if let Some(digest) = self.0.digest.get() {
             return Ok(*digest);
         }
-        let digest = self.0.object.settled_digest()?;
+        let digest = self.0.object.known_digest()?;
         Ok(*self.0.digest.get_or_init(|| digest))
     }
 
@@ -90,8 +90,8 @@ impl Lease {
     /// If data that is in memory can't have a file there.
     pub fn file(&self) -> io::Result<&File> {
         match &self.0.data {
-            Leasable::File(file, _) => Ok(file),
-            Leasable::Memory(data) => data.file().map(|(file, _)| file),
+            LeaseTarget::File(file, _) => Ok(file),
+            LeaseTarget::Memory(data) => data.file().map(|(file, _)| file),
         }
     }
 
@@ -109,8 +109,8 @@ impl Lease {
     /// The bytes, if they are in memory.
     pub(crate) fn content(&self) -> Option<&Bytes> {
         match &self.0.data {
-            Leasable::File(..) => None,
-            Leasable::Memory(data) => Some(data.content()),
+            LeaseTarget::File(..) => None,
+            LeaseTarget::Memory(data) => Some(data.content()),
         }
     }
 
@@ -119,11 +119,11 @@ impl Lease {
     }
 }
 
-impl Held for Lease {
+impl FileHandle for Lease {
     fn path(&self) -> &Path {
         match &self.0.data {
-            Leasable::File(_, path) => path,
-            Leasable::Memory(data) => data.file().map_or_else(
+            LeaseTarget::File(_, path) => path,
+            LeaseTarget::Memory(data) => data.file().map_or_else(
                 |error| {
                     tracing::error!(%error, "data in memory can't have a file");
                     Path::new(NOWHERE)

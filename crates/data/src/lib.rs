@@ -4,7 +4,7 @@
 //!
 //! - [`pool`]: files named by their digest, and whose they are; [`lease`]: one that is in use
 //! - [`grant`]: who may read one
-//! - [`place`](mod@place): bringing one into a directory
+//! - [`placement`]: bringing one into a directory
 //! - [`backup`]: bringing all of it elsewhere
 //! - [`stream`]: data that is still being made
 //! - [`session`]: directories of files that jobs share
@@ -20,7 +20,7 @@ pub mod backup;
 pub mod grant;
 pub mod http;
 pub mod lease;
-pub mod place;
+pub mod placement;
 pub mod policy;
 pub mod pool;
 pub mod progress;
@@ -34,11 +34,11 @@ pub mod sqlite;
 pub mod stream;
 pub mod transfer;
 
-pub use grant::{Grant, GrantId, GrantRequest, Granted};
+pub use grant::{Grant, GrantId, GrantRequest, GrantedData};
 pub use lease::Lease;
-pub use place::{Wish, place};
+pub use placement::{PlacementPurpose, place};
 pub use policy::{Network, Policy, PolicySettings};
-pub use pool::{Adoption, Incoming, Pool, PoolError, PoolSettings, Shortage};
+pub use pool::{Incoming, Pool, PoolError, PoolSettings, RegistrationMode, Shortage};
 pub use progress::Progress;
 pub use resolve::Resolver;
 pub use session::Sessions;

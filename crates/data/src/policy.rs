@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use crate::transfer::{Addresses, Moving, TransferError};
-use kinds::Kind;
+use crate::transfer::{Addresses, TransferError, TransferFuture};
+use kinds::AddressKind;
 
 /// The rule that keeps private networks apart, by the name of the setting that lifts it.
 pub const ALLOW_PRIVATE: &str = "allow_private";
@@ -73,12 +73,12 @@ impl FromStr for Network {
 }
 
 /// A future of a [`Lookup`].
-pub type LookingUp<'l> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'l>>;
+pub type LookupFuture<'l> = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'l>>;
 
 /// Where names are looked up.
 pub trait Lookup: Send + Sync + std::fmt::Debug {
     /// The addresses of a host.
-    fn lookup<'l>(&'l self, host: &'l str, port: u16) -> LookingUp<'l>;
+    fn lookup<'l>(&'l self, host: &'l str, port: u16) -> LookupFuture<'l>;
 }
 
 /// The system's resolver (`getaddrinfo`).
@@ -86,7 +86,7 @@ pub trait Lookup: Send + Sync + std::fmt::Debug {
 pub struct SystemLookup;
 
 impl Lookup for SystemLookup {
-    fn lookup<'l>(&'l self, host: &'l str, port: u16) -> LookingUp<'l> {
+    fn lookup<'l>(&'l self, host: &'l str, port: u16) -> LookupFuture<'l> {
         Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
     }
 }
@@ -123,10 +123,10 @@ impl Policy {
             Err(TransferError::Forbidden { address: format!("{address} is {what}"), rule })
         };
         match kinds::of(address) {
-            Kind::Public => Ok(()),
-            Kind::Private(_) if self.settings.allow_private => Ok(()),
-            Kind::Private(what) => forbidden(what, ALLOW_PRIVATE),
-            Kind::Special(what) => forbidden(what, ALLOW_NETWORK),
+            AddressKind::Public => Ok(()),
+            AddressKind::Private(_) if self.settings.allow_private => Ok(()),
+            AddressKind::Private(what) => forbidden(what, ALLOW_PRIVATE),
+            AddressKind::Special(what) => forbidden(what, ALLOW_NETWORK),
         }
     }
 
@@ -157,7 +157,7 @@ impl Policy {
 }
 
 impl Addresses for Policy {
-    fn resolve<'t>(&'t self, host: &'t str, port: u16) -> Moving<'t, Vec<SocketAddr>> {
+    fn resolve<'t>(&'t self, host: &'t str, port: u16) -> TransferFuture<'t, Vec<SocketAddr>> {
         Box::pin(self.allowed(host, port))
     }
 

@@ -1,19 +1,21 @@
 //! From a reference to data that is here, and from data that is here to where it was wanted.
 
+mod admission;
 mod fetch;
 mod flight;
-mod pace;
-mod patience;
-mod places;
-mod shelf;
+mod minimum_rate;
+mod retry;
 #[cfg(test)]
 mod tests;
+mod write_batch;
 
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fishplate_contract::{DataRef, Digest, Fault, FaultCode, Held as _, Principal, TransferState};
+use fishplate_contract::{
+    DataRef, Digest, Fault, FaultCode, FileHandle as _, Principal, TransferState,
+};
 use tokio::time::Instant;
 use url::Url;
 
@@ -22,12 +24,12 @@ use crate::lease::Lease;
 use crate::pool::{Pool, PoolError};
 use crate::transfer::http::peer;
 use crate::transfer::{Delivery, TransferSettings, Transports};
+use admission::Admission;
 use flight::Flights;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use patience::Patience;
-use places::Places;
-use shelf::Shelf;
+use retry::RetryBudget;
+use write_batch::WriteBatch;
 
 /// How often, and how long after, what came of a stopped fetch is tried to be removed: who writes it
 /// may still be about to end.
@@ -36,29 +38,29 @@ const DISCARD_PAUSE: Duration = Duration::from_millis(50);
 
 /// Gets what references stand for into the pool, and delivers. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Resolver(Arc<Inner>);
+pub struct Resolver(Arc<ResolverInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct ResolverInner {
     pool: Pool,
     transports: Transports,
     settings: TransferSettings,
-    places: Places,
+    places: Admission,
     flights: Flights,
-    shelf: Arc<Shelf>,
+    batch: Arc<WriteBatch>,
 }
 
 impl Resolver {
     /// A resolver into this pool, over these transports.
     pub fn new(pool: Pool, transports: Transports, settings: TransferSettings) -> Self {
-        let places = Places::new(&settings);
-        Self(Arc::new(Inner {
+        let places = Admission::new(&settings);
+        Self(Arc::new(ResolverInner {
             pool,
             transports,
             settings,
             places,
             flights: Flights::default(),
-            shelf: Arc::default(),
+            batch: Arc::default(),
         }))
     }
 
@@ -178,16 +180,16 @@ impl Resolver {
     /// `Internal`.
     pub async fn deliver(
         &self,
-        parcel: &Delivery,
+        pending: &Delivery,
         to: &str,
         owner: &Principal,
         progress: &Progress,
     ) -> Result<DataRef, Fault> {
-        let parcel = Delivery { progress: progress.clone(), ..parcel.clone() };
-        if let Some(len) = parcel.payload.len() {
+        let pending = Delivery { progress: progress.clone(), ..pending.clone() };
+        if let Some(len) = pending.payload.len() {
             progress.expect(len);
         }
-        let delivered = self.bring(&parcel, to, owner).await;
+        let delivered = self.bring(&pending, to, owner).await;
         progress.enter(match &delivered {
             Ok(_) => TransferState::Done,
             Err(_) => TransferState::Failed,
@@ -242,29 +244,29 @@ impl Resolver {
 
     async fn bring(
         &self,
-        parcel: &Delivery,
+        pending: &Delivery,
         to: &str,
         owner: &Principal,
     ) -> Result<DataRef, Fault> {
         let url = address(to)?;
         let transport = Arc::clone(self.0.transports.find_to_deliver(url.scheme())?);
         let mut place = self.0.places.take(owner, peer(&url)).await;
-        let mut patience = Patience::new(&self.0.settings);
-        parcel.progress.enter(TransferState::Running);
+        let mut retry_budget = RetryBudget::new(&self.0.settings);
+        pending.progress.enter(TransferState::Running);
         let at = loop {
-            let (before, since) = (parcel.progress.bytes(), Instant::now());
-            let bringing = transport.deliver(parcel, &url);
-            let error = match patience.watch(bringing, &parcel.progress, &url).await {
+            let (before, since) = (pending.progress.bytes(), Instant::now());
+            let bringing = transport.deliver(pending, &url);
+            let error = match retry_budget.watch(bringing, &pending.progress, &url).await {
                 Ok(at) => break at,
                 Err(error) => error,
             };
             drop(place); // others may have it meanwhile
-            let gained = parcel.progress.bytes().saturating_sub(before);
-            let gained = pace::suffices(gained, since.elapsed(), self.0.settings.rate);
-            patience.endure(error, gained).await.map_err(undelivered)?;
+            let gained = pending.progress.bytes().saturating_sub(before);
+            let gained = minimum_rate::suffices(gained, since.elapsed(), self.0.settings.rate);
+            retry_budget.endure(error, gained).await.map_err(undelivered)?;
             place = self.0.places.take(owner, peer(&url)).await;
         };
-        let (digest, len) = (parcel.digest, parcel.payload.len());
+        let (digest, len) = (pending.digest, pending.payload.len());
         Ok(DataRef { url: at.map_or_else(|| to.to_owned(), String::from), len, digest })
     }
 }
@@ -286,7 +288,7 @@ async fn matches(reference: &DataRef, lease: &Lease) -> Result<(), Fault> {
     if let Some(expected) = reference.digest {
         let lease = lease.clone();
         let found = blocking(move || match expected {
-            Digest::Sha256(_) => lease.settled_digest(),
+            Digest::Sha256(_) => lease.known_digest(),
             Digest::Sha512(_) => sha512(&lease),
         });
         let found = found.await?;

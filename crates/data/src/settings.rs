@@ -119,8 +119,8 @@ impl TransportSettings {
     pub fn secret_variables(&self) -> BTreeSet<String> {
         let mut settings = self.clone();
         let names = settings.secrets().filter_map(|secret| match secret {
-            Secret::Env(name) => Some(name.clone()),
-            Secret::File(_) => None,
+            SecretSource::Env(name) => Some(name.clone()),
+            SecretSource::File(_) => None,
         });
         names.collect()
     }
@@ -133,13 +133,13 @@ impl TransportSettings {
             *file = base.join(&*file);
         }
         for secret in self.secrets() {
-            if let Secret::File(path) = secret {
+            if let SecretSource::File(path) = secret {
                 *path = base.join(&*path);
             }
         }
     }
 
-    fn secrets(&mut self) -> impl Iterator<Item = &mut Secret> {
+    fn secrets(&mut self) -> impl Iterator<Item = &mut SecretSource> {
         let of_ftp = self.ftp.values_mut().map(|ftp| &mut ftp.password);
         let of_s3 = self.s3.values_mut();
         let of_s3 = of_s3.flat_map(|s3| [&mut s3.access_key, &mut s3.secret_key, &mut s3.token]);
@@ -151,16 +151,16 @@ impl TransportSettings {
 /// Where a secret is. It never stands in the settings themselves, nor on a command line.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Secret {
+pub enum SecretSource {
     /// In a file; a line break at its end does not count.
     File(PathBuf),
     /// In a variable of the environment.
     Env(String),
 }
 
-impl Secret {
+impl SecretSource {
     /// Reads it. `key` is the setting, for the message.
-    pub(crate) fn read(&self, key: &str) -> Result<Hidden, SettingsError> {
+    pub(crate) fn read(&self, key: &str) -> Result<SecretValue, SettingsError> {
         let secret = match self {
             Self::File(path) => {
                 let text = fs::read_to_string(path).map_err(|source| {
@@ -177,21 +177,21 @@ impl Secret {
         if secret.is_empty() || secret.contains(['\r', '\n', '\0']) {
             return Err(SettingsError::unusable(key, "a secret is one line that is not empty"));
         }
-        Ok(Hidden(secret))
+        Ok(SecretValue(secret))
     }
 }
 
 /// A secret that was read: nothing prints it.
 #[derive(Clone)]
-pub(crate) struct Hidden(String);
+pub(crate) struct SecretValue(String);
 
-impl Hidden {
+impl SecretValue {
     pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Debug for Hidden {
+impl fmt::Debug for SecretValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(hidden)")
     }

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use fishplate_formats::disk::Free;
+use fishplate_formats::disk::FreeSpace;
 use rusqlite::config::DbConfig;
 use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_WRITE};
 use rusqlite::{Connection, Error, ErrorCode, Result};
@@ -45,7 +45,7 @@ pub fn make_shrinkable(connection: &Connection, path: &Path) -> Result<()> {
         return Ok(());
     }
     let needed = std::fs::metadata(path).map_or(0, |metadata| metadata.len().saturating_mul(2));
-    let free = Free::at(path).map_or(u64::MAX, |free| free.bytes);
+    let free = FreeSpace::at(path).map_or(u64::MAX, |free| free.bytes);
     if free < needed {
         tracing::warn!(?path, needed, free, "a database can't be made to shrink for want of room");
         return Ok(());

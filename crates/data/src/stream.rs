@@ -241,15 +241,15 @@ impl fmt::Debug for Reader {
 
 /// Has the thread wait until something polled is ready.
 pub fn wait<T>(poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> T {
-    struct Unpark(Thread);
+    struct ThreadWaker(Thread);
 
-    impl Wake for Unpark {
+    impl Wake for ThreadWaker {
         fn wake(self: Arc<Self>) {
             self.0.unpark();
         }
     }
 
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let waker = Waker::from(Arc::new(ThreadWaker(thread::current())));
     let mut context = Context::from_waker(&waker);
     let mut polled = pin!(std::future::poll_fn(poll));
     loop {

@@ -8,7 +8,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fishplate_contract::{Array, Element, Payload};
+use fishplate_contract::{Array, ElementType, Payload};
 use fishplate_formats::array_file::{ByteOrder, Format, Order, read, write};
 
 const COLUMNS: u64 = 1000;
@@ -25,7 +25,7 @@ fn main() -> io::Result<()> {
         ("raw, Fortran", Format::Raw { byte_order: ByteOrder::Little, order: Order::Fortran }),
         ("npy", Format::Npy),
     ];
-    for element in Element::ALL {
+    for element in ElementType::ALL {
         let numbers = (0..rows * COLUMNS).flat_map(|at| number(element, at));
         let bytes = Bytes::from_iter(numbers);
         println!("{} {}: {} MB", rows * COLUMNS, element.name(), bytes.len() / 1_000_000);
@@ -52,14 +52,14 @@ fn main() -> io::Result<()> {
 
 /// The number that is not simple to print.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "any number does")]
-fn number(element: Element, at: u64) -> Vec<u8> {
+fn number(element: ElementType, at: u64) -> Vec<u8> {
     let mixed = at.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let real = (mixed >> 11) as f64 / (1_u64 << 53) as f64;
     match element {
-        Element::Int => ((mixed >> 32) as i32).to_le_bytes().to_vec(),
-        Element::Long => mixed.to_le_bytes().to_vec(),
-        Element::Float => (real as f32).to_le_bytes().to_vec(),
-        Element::Double => real.to_le_bytes().to_vec(),
+        ElementType::Int => ((mixed >> 32) as i32).to_le_bytes().to_vec(),
+        ElementType::Long => mixed.to_le_bytes().to_vec(),
+        ElementType::Float => (real as f32).to_le_bytes().to_vec(),
+        ElementType::Double => real.to_le_bytes().to_vec(),
     }
 }
 

@@ -10,14 +10,14 @@ use nix::sys::statvfs::{Statvfs, fstatvfs, statvfs};
 
 /// What is left for us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Free {
+pub struct FreeSpace {
     /// Bytes that may be written.
     pub bytes: u64,
     /// Files, and how many bytes there are for each; `None` where files are not bounded.
     files: Option<(u64, u64)>,
 }
 
-impl Free {
+impl FreeSpace {
     /// On the file system of this directory.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Free {
 }
 
 /// `4096 bytes are free`, or of which files there are too few.
-impl fmt::Display for Free {
+impl fmt::Display for FreeSpace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.files {
             Some((files, each)) if files.saturating_mul(each) < self.bytes => {
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn the_scarcer_of_bytes_and_files_counts() {
-        let free = |bytes, files| Free { bytes, files };
+        let free = |bytes, files| FreeSpace { bytes, files };
         for (free, room, told) in [
             (free(4096, None), 4096, "4096 bytes are free"),
             (free(4096, Some((100, 1000))), 4096, "4096 bytes are free"),
@@ -87,6 +87,6 @@ mod tests {
         ] {
             assert_eq!((free.room(), &*free.to_string()), (room, told));
         }
-        assert!(Free::at(Path::new("/")).unwrap().bytes > 0);
+        assert!(FreeSpace::at(Path::new("/")).unwrap().bytes > 0);
     }
 }

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use fishplate_contract::JobId;
-use fishplate_jobs::executor::local::{LocalExecutor, LocalSettings, keeper_main};
-use fishplate_jobs::executor::{Executor as _, Handle, Observation, Order};
+use fishplate_jobs::executor::local::{LocalExecutor, LocalSettings, supervisor_main};
+use fishplate_jobs::executor::{Executor as _, Handle, Observation, StartOrder};
 use fishplate_jobs::plan::Plan;
 use fishplate_jobs::workspace;
 
@@ -25,7 +25,7 @@ fn main() {
     if let [command, _, data] = arguments.as_slice()
         && command == "supervise"
     {
-        keeper_main(Path::new(data));
+        supervisor_main(Path::new(data));
     }
     let number = |at: usize| arguments.get(at).and_then(|text| text.parse::<u32>().ok());
     let slice = Duration::from_secs(number(0).unwrap_or(8).into()) / (2 * ROUNDS);
@@ -108,7 +108,7 @@ async fn through_executor(
             getrandom::fill(&mut bits).unwrap();
             let job = JobId::from_bytes(bits);
             let directory = data.join("jobs").join(job.to_string());
-            let order = Order { job, fence: 1, directory, plan: plan.clone() };
+            let order = StartOrder { job, fence: 1, directory, plan: plan.clone() };
             let executor = executor.clone();
             starting.spawn(async move {
                 let at = Instant::now();
@@ -163,7 +163,7 @@ fn plan() -> Plan {
         success: fishplate_jobs::plan::SuccessRules::default(),
         fault: None,
         progress: None,
-        answer: fishplate_jobs::answer::Answer::default(),
+        answer: fishplate_jobs::output_choices::OutputChoices::default(),
         limits: fishplate_jobs::plan::JobLimits::default(),
     }
 }

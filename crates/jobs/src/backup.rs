@@ -12,17 +12,17 @@ use std::str::FromStr as _;
 use std::time::Duration;
 
 use fishplate_contract::{FaultCode, JobId, JobState, Timestamp};
-use fishplate_data::backup::{Bringing, Sharing, close_whole, copy_database};
+use fishplate_data::backup::{Copier, CopyMode, close_whole, copy_database};
 use rusqlite::{Connection, params};
 
-use crate::conclusion::Conclusion;
+use crate::completion::Completion;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Store as _, StoreError};
 use crate::workspace;
 
 /// Jobs that were brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Jobs {
+pub struct BackedUpJobs {
     /// Those that had ended.
     pub ended: u64,
     /// Those that had not, and are unknown in the copy.
@@ -60,15 +60,15 @@ pub fn backup(
     data: &Path,
     to: &Path,
     now: Timestamp,
-    bringing: &mut Bringing<'_>,
-) -> Result<Jobs, BackupError> {
+    bringing: &mut Copier<'_>,
+) -> Result<BackedUpJobs, BackupError> {
     let path = to.join("jobs.sqlite");
     let failed = |source| BackupError::Io { path: to.to_owned(), source };
     let live = SqliteStore::open(&data.join("jobs.sqlite"))?;
     copy_database(&data.join("jobs.sqlite"), &path)?;
     let copy = Connection::open(&path)?;
     let ended = ended(&copy)?;
-    let mut jobs = Jobs { ended: 0, unfinished: conclude_unfinished(&copy, now)? };
+    let mut jobs = BackedUpJobs { ended: 0, unfinished: conclude_unfinished(&copy, now)? };
     fs::create_dir_all(to.join("jobs")).map_err(failed)?;
     for job in ended {
         let name = job.to_string();
@@ -96,10 +96,10 @@ pub fn backup(
 const TRIES: usize = 20;
 
 /// Brings a directory, if there is one.
-fn bring(from: &Path, to: &Path, bringing: &mut Bringing<'_>) -> io::Result<()> {
+fn bring(from: &Path, to: &Path, bringing: &mut Copier<'_>) -> io::Result<()> {
     let before = bringing.brought;
     for tries in 1.. {
-        match bringing.tree(from, to, |_: &Metadata| Sharing::Link) {
+        match bringing.tree(from, to, |_: &Metadata| CopyMode::Link) {
             Ok(()) => {
                 // It may be about to go where it comes from.
                 workspace::unmark(to);
@@ -123,10 +123,10 @@ fn bring(from: &Path, to: &Path, bringing: &mut Bringing<'_>) -> io::Result<()> 
 fn conclude_unfinished(copy: &Connection, now: Timestamp) -> Result<u64, BackupError> {
     let why = "the server was restored from a backup that was made before the job had ended: \
                whether it has ended since can't be told; send it again if its results are needed";
-    let end = Conclusion::without_ending(JobState::Unknown, FaultCode::OutcomeUnknown, why, now);
+    let end = Completion::without_ending(JobState::Unknown, FaultCode::OutcomeUnknown, why, now);
     let text = serde_json::to_string(&end).map_err(|error| StoreError::Storage(error.into()))?;
     let unfinished = copy.execute(
-        "UPDATE jobs SET state = ?1, ended = ?2, conclusion = ?3 WHERE ended IS NULL",
+        "UPDATE jobs SET state = ?1, ended = ?2, completion = ?3 WHERE ended IS NULL",
         params![end.state, end.ended, text],
     )?;
     Ok(unfinished as u64)
@@ -143,7 +143,7 @@ fn ended(copy: &Connection) -> Result<Vec<JobId>, BackupError> {
 ///
 /// # Errors
 /// If the store is damaged or can't be written.
-pub fn settle(store: &Path, data: &Path, by: Duration) -> Result<(), BackupError> {
+pub fn relocate(store: &Path, data: &Path, by: Duration) -> Result<(), BackupError> {
     SqliteStore::open(store)?.check()?;
     let store = Connection::open(store)?;
     let directories = data.join("jobs");
@@ -162,10 +162,10 @@ pub fn settle(store: &Path, data: &Path, by: Duration) -> Result<(), BackupError
 ///
 /// # Errors
 /// If something can't be read or written.
-pub fn restore(from: &Path, to: &Path, bringing: &mut Bringing<'_>) -> Result<u64, BackupError> {
+pub fn restore(from: &Path, to: &Path, bringing: &mut Copier<'_>) -> Result<u64, BackupError> {
     let failed = |source| BackupError::Io { path: to.to_owned(), source };
     bringing
-        .file(&from.join("jobs.sqlite"), &to.join("jobs.sqlite"), Sharing::Copy)
+        .file(&from.join("jobs.sqlite"), &to.join("jobs.sqlite"), CopyMode::Copy)
         .map_err(failed)?;
     fs::create_dir_all(to.join("jobs")).map_err(failed)?;
     let mut count = 0;
@@ -175,7 +175,7 @@ pub fn restore(from: &Path, to: &Path, bringing: &mut Bringing<'_>) -> Result<u6
             continue;
         };
         let (from, to) = (from.join("jobs").join(name), to.join("jobs").join(name));
-        bringing.tree(&from, &to, |_: &Metadata| Sharing::Link).map_err(failed)?;
+        bringing.tree(&from, &to, |_: &Metadata| CopyMode::Link).map_err(failed)?;
         count += 1;
     }
     Ok(count)
@@ -237,7 +237,7 @@ mod tests {
             write(&store, |t| {
                 t.submit(&job).unwrap();
                 let fence = t.claim(&request).unwrap()[0].fence;
-                let mut end = Conclusion::without_ending(
+                let mut end = Completion::without_ending(
                     JobState::Done,
                     FaultCode::Internal,
                     "",
@@ -253,7 +253,7 @@ mod tests {
     }
 
     /// Backs up while `removed` is removed as soon as a first file was brought.
-    fn backed_up(removed: Option<u8>) -> (Jobs, tempfile::TempDir) {
+    fn backed_up(removed: Option<u8>) -> (BackedUpJobs, tempfile::TempDir) {
         let (data, store) = data();
         let to = tempfile::tempdir().unwrap();
         let mut removed = removed.map(|n| new(data.path(), n));
@@ -263,7 +263,7 @@ mod tests {
             write(&store, |t| assert!(t.remove(job.id).unwrap()));
             workspace::remove(&job.directory).unwrap();
         };
-        let mut bringing = Bringing::new(&mut progress);
+        let mut bringing = Copier::new(&mut progress);
         let jobs = backup(data.path(), to.path(), Timestamp(9), &mut bringing).unwrap();
         (jobs, to)
     }
@@ -271,10 +271,10 @@ mod tests {
     #[test]
     fn what_has_ended_is_there_and_the_rest_is_unknown() {
         let (jobs, to) = backed_up(None);
-        assert_eq!(jobs, Jobs { ended: 2, unfinished: 1 });
+        assert_eq!(jobs, BackedUpJobs { ended: 2, unfinished: 1 });
         let elsewhere = Path::new("/elsewhere");
         let path = to.path().join("jobs.sqlite");
-        settle(&path, elsewhere, Duration::from_millis(100)).unwrap();
+        relocate(&path, elsewhere, Duration::from_millis(100)).unwrap();
         let store = SqliteStore::open(&path).unwrap();
         for n in 1..=3 {
             let job = new(elsewhere, n);

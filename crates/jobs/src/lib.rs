@@ -6,11 +6,11 @@
 //! - [`descriptor`]: the service file: what a command line can't say
 //! - `arguments`: a call's arguments, checked
 //! - [`program`]: a described program; a call becomes a plan
-//! - [`answer`]: how a caller wants the outputs
+//! - [`output_choices`]: how a caller wants the outputs
 //! - [`plan`]: all that is needed to run one job anywhere, persisted with it
 //! - [`executor`]: where plans run; [`executor::local`] on this machine
-//! - [`conclusion`]: how a job ended, as it is persisted
-//! - [`fetcher`]: data by reference, as the engine needs it done
+//! - [`completion`]: how a job ended, as it is persisted
+//! - [`stager`]: data by reference, as the engine needs it done
 //! - [`function`]: functions of this process as services
 //! - [`store`]: where records live; leases and fences
 //! - [`process`]: processes of this machine, by names that tell whether they live
@@ -19,22 +19,22 @@
 //! - [`lost`]: directories whose record was lost
 //! - [`engine`]: fetches, claims, starts, observes, sends, concludes; the verbs on jobs
 
-pub mod answer;
 mod arguments;
 pub mod backup;
-pub mod conclusion;
+pub mod completion;
 pub mod descriptor;
 pub mod engine;
 pub mod executor;
-pub mod fetcher;
 pub mod function;
 pub mod lost;
+pub mod output_choices;
 pub mod plan;
 pub mod process;
 pub mod program;
 #[cfg(test)]
 #[path = "../../../tests/skipped.rs"]
 mod skipped;
+pub mod stager;
 pub mod store;
 pub mod template;
 pub mod workspace;

@@ -11,7 +11,7 @@ use std::str::FromStr as _;
 use fishplate_contract::{JobId, Timestamp};
 
 use crate::engine::record;
-use crate::executor::local::{Trail, trail};
+use crate::executor::local::{RecoveredRun, recovered};
 use crate::store::{NewJob, Store, StoreError, Submission};
 use crate::workspace::{self, Manifest, Unrecorded};
 
@@ -28,7 +28,7 @@ pub struct LostJob {
     /// What it was, if it can be told.
     pub manifest: Option<Manifest>,
     /// How far its program got.
-    pub trail: Trail,
+    pub recovered: RecoveredRun,
     /// When its directory was last changed.
     pub changed: Timestamp,
     /// Bytes that it occupies.
@@ -71,7 +71,7 @@ pub enum LostError {
 
 /// What is set aside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Lost {
+pub(crate) struct LostState {
     pub(crate) count: u64,
     pub(crate) bytes: u64,
     /// What seems to have happened to the store.
@@ -80,11 +80,11 @@ pub(crate) struct Lost {
 
 /// What was found of directories that are set aside, so that the next look need not go through all
 /// that is in them.
-pub(crate) type Measures = HashMap<JobId, Measure>;
+pub(crate) type SizeCache = HashMap<JobId, MeasuredSize>;
 
 /// What was found of one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Measure {
+pub(crate) struct MeasuredSize {
     /// When it, or its journal, was changed: later it counts no more.
     changed: Timestamp,
     submitted: Timestamp,
@@ -93,11 +93,11 @@ pub(crate) struct Measure {
     runs: bool,
 }
 
-impl Measure {
+impl MeasuredSize {
     fn of(directory: &Path) -> Self {
         Self {
             changed: changed(directory),
-            runs: matches!(trail(directory), Ok((Trail::Running, _))),
+            runs: matches!(recovered(directory), Ok((RecoveredRun::Running, _))),
             submitted: submitted(directory),
             size: workspace::disk_use(directory),
         }
@@ -106,10 +106,10 @@ impl Measure {
 
 /// What a look through the directories did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Swept {
+pub(crate) struct SweepReport {
     /// Directories that were removed.
     pub(crate) removed: u64,
-    pub(crate) lost: Lost,
+    pub(crate) lost: LostState,
 }
 
 /// Looks at every directory that has no record: removes what may go, and counts the others. Where
@@ -117,9 +117,9 @@ pub(crate) struct Swept {
 pub(crate) fn sweep(
     data: &Path,
     store: &dyn Store,
-    measures: &mut Measures,
-) -> Result<Swept, LostError> {
-    let mut swept = Swept::default();
+    measures: &mut SizeCache,
+) -> Result<SweepReport, LostError> {
+    let mut swept = SweepReport::default();
     let mut before = std::mem::take(measures);
     let mut newest = Timestamp(i64::MIN);
     for (job, directory) in unrecorded(data, store)? {
@@ -135,7 +135,7 @@ pub(crate) fn sweep(
                 let known = before.remove(&job);
                 let measure = known
                     .filter(|it| !it.runs && it.changed == changed(&directory))
-                    .unwrap_or_else(|| Measure::of(&directory));
+                    .unwrap_or_else(|| MeasuredSize::of(&directory));
                 measures.insert(job, measure);
                 swept.lost.count += 1;
                 swept.lost.bytes += measure.size;
@@ -195,9 +195,9 @@ pub fn adopt(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, Lost
     let unknown = || LostError::Unknown(job, lost.directory.clone());
     let manifest = lost.manifest.clone().ok_or_else(unknown)?;
     let plan = record::read(&manifest.plan, &lost.directory).map_err(|_| unknown())?;
-    let (trail, fence) =
-        trail(&lost.directory).map_err(failed("read the journal in", &lost.directory))?;
-    let started = fence > 0 && trail != Trail::NotStarted;
+    let (recovered, fence) =
+        recovered(&lost.directory).map_err(failed("read the journal in", &lost.directory))?;
+    let started = fence > 0 && recovered != RecoveredRun::NotStarted;
     let mut new = NewJob {
         id: job,
         service: manifest.service.clone(),
@@ -248,7 +248,7 @@ pub fn adopt(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, Lost
 /// If there is no such job, it has a record, or its program runs.
 pub fn discard(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, LostError> {
     let lost = find(data, store, job)?;
-    if lost.trail == Trail::Running {
+    if lost.recovered == RecoveredRun::Running {
         return Err(LostError::Running(job));
     }
     let mut aside = None;
@@ -278,11 +278,12 @@ fn find(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, LostError
 }
 
 fn describe(id: JobId, directory: PathBuf) -> Result<LostJob, LostError> {
-    let (trail, _) = trail(&directory).map_err(failed("read the journal in", &directory))?;
+    let (recovered, _) =
+        recovered(&directory).map_err(failed("read the journal in", &directory))?;
     Ok(LostJob {
         id,
         manifest: Manifest::read(&directory),
-        trail,
+        recovered,
         changed: changed(&directory),
         size: workspace::disk_use(&directory),
         directory,
@@ -439,7 +440,7 @@ mod tests {
     #[test]
     fn what_is_set_aside_is_measured_when_it_was_changed() {
         let (data, job) = with_lost();
-        let (store, mut measures) = (MemoryStore::default(), Measures::new());
+        let (store, mut measures) = (MemoryStore::default(), SizeCache::new());
         let mut bytes = || {
             let lost = sweep(data.path(), &store, &mut measures).unwrap().lost;
             (lost.count, lost.bytes, measures.len())

@@ -13,7 +13,7 @@ use fishplate_formats::array_file::Format;
 use fishplate_formats::dimension::Dimensions;
 use serde::{Deserialize, Serialize};
 
-use crate::answer::Answer;
+use crate::output_choices::OutputChoices;
 
 /// How to run one job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub struct Plan {
     /// Files to be written into the workspace before the start.
     pub inputs: Vec<InputFile>,
     /// The service's own files to be copied into the workspace before the start.
-    pub staged: Vec<Staged>,
+    pub staged: Vec<StagedFile>,
     /// What to collect after the end.
     pub outputs: Vec<OutputRule>,
     /// Lengths of axes that the call tells.
@@ -45,14 +45,14 @@ pub struct Plan {
     /// What counts as success.
     pub success: SuccessRules,
     /// File of the workspace in which the program tells why it failed, as JSON
-    /// ([`crate::executor::ToldFault`]); its fault then is the job's.
+    /// ([`crate::executor::ProgramFault`]); its fault then is the job's.
     #[serde(default)]
     pub fault: Option<String>,
     /// How to read the program's progress.
     pub progress: Option<ProgressRule>,
     /// How the caller wants the outputs.
-    #[serde(default, skip_serializing_if = "Answer::is_plain")]
-    pub answer: Answer,
+    #[serde(default, skip_serializing_if = "OutputChoices::is_plain")]
+    pub answer: OutputChoices,
     /// What the job may use.
     pub limits: JobLimits,
 }
@@ -76,14 +76,14 @@ pub enum InputContent {
     /// In the workspace already: moved there when the job was accepted.
     InPlace,
     /// Somewhere else: to be fetched before the job is queued.
-    Fetch(Fetch),
+    Fetch(ReferencedInput),
     /// Fetched: in a file of the job's directory.
     Fetched(Fetched),
 }
 
 /// An input that is given by reference.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Fetch {
+pub struct ReferencedInput {
     /// The parameter.
     pub parameter: String,
     /// Where it is.
@@ -98,12 +98,12 @@ pub struct Fetch {
     #[serde(default)]
     pub private: bool,
     /// What it becomes in the workspace.
-    pub arrival: Arrival,
+    pub arrival: FetchedForm,
 }
 
 impl Plan {
     /// Its inputs that are still to be fetched.
-    pub fn fetches(&self) -> impl Iterator<Item = &Fetch> {
+    pub fn fetches(&self) -> impl Iterator<Item = &ReferencedInput> {
         self.inputs.iter().filter_map(|input| match &input.content {
             InputContent::Fetch(fetch) => Some(fetch),
             _ => None,
@@ -111,9 +111,9 @@ impl Plan {
     }
 }
 
-impl Fetch {
+impl ReferencedInput {
     /// What the parameter of this name refers to.
-    pub fn new(parameter: &str, from: &DataRef, private: bool, arrival: Arrival) -> Self {
+    pub fn new(parameter: &str, from: &DataRef, private: bool, arrival: FetchedForm) -> Self {
         Self {
             parameter: parameter.to_owned(),
             url: from.url.clone(),
@@ -133,7 +133,7 @@ impl Fetch {
 
 /// What fetched bytes become in the workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Arrival {
+pub enum FetchedForm {
     /// A file of just these bytes.
     File,
     /// The directory of which they are an archive.
@@ -160,7 +160,7 @@ pub struct Fetched {
     pub peer: String,
     /// Bytes that were fetched.
     pub bytes: u64,
-    /// How they came here ([`fishplate_contract::Placing::name`]).
+    /// How they came here ([`fishplate_contract::PlacementMethod::name`]).
     pub placed: String,
     /// Path in the job's directory where it waits; it is moved into the workspace before the start.
     pub at: String,
@@ -168,7 +168,7 @@ pub struct Fetched {
 
 /// A file or directory of the service's owner, copied into each workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Staged {
+pub struct StagedFile {
     /// Absolute path of the original.
     pub from: PathBuf,
     /// Path in the workspace.

@@ -18,7 +18,7 @@ use fishplate_jobs::executor::fake::FakeExecutor;
 use fishplate_jobs::function::builtin;
 use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_jobs::store::memory::MemoryStore;
-use fishplate_server::host::{Host, Place};
+use fishplate_server::host::{Host, PublicAddress};
 use fishplate_server::http::respond;
 use fishplate_server::providers::functions::FunctionProvider;
 use fishplate_server::settings::{Limits, Settings};
@@ -78,7 +78,7 @@ fn host(data: &std::path::Path) -> Arc<Host> {
     let functions = builtin::NAMES.iter().filter_map(|name| builtin::named(name));
     Arc::new(Host::new(
         Settings::new("http://localhost"),
-        Place::Below,
+        PublicAddress::Below,
         engine.expect("an engine"),
         fishplate_server::assembly::data(&Limits::new(data.to_owned(), "")).expect("a pool"),
         SpoolDirectory::open(data, 0).expect("a spool"),

@@ -28,12 +28,12 @@ use crate::data::Data;
 use crate::dispatch::provider::Provider;
 use crate::faces::data::Uploads;
 use crate::faces::metrics::DataFigures;
-use crate::host::{Host, Place};
-use crate::mover::Mover;
+use crate::host::{Host, PublicAddress};
 use crate::providers::functions::FunctionProvider;
 use crate::providers::session::{self, SessionProvider};
 use crate::settings::{DataSettings, Limits};
 use crate::spool::SpoolDirectory;
+use crate::stager::DataStager;
 use crate::worker::WORKER;
 
 /// Why a server cannot be put together.
@@ -157,7 +157,7 @@ fn transports(
 
 /// How much of the job store is read before it is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
+pub enum StoreCheck {
     /// All of it: by a server, which works with it for long.
     All,
     /// What is needed: by a script that answers one call.
@@ -178,13 +178,17 @@ impl Backends {
     /// # Errors
     /// If the directory cannot be made, is somebody else's, or its store cannot be opened or is
     /// damaged.
-    pub fn local(limits: &Limits, cgroup: CgroupUse, check: Check) -> Result<Self, AssemblyError> {
+    pub fn local(
+        limits: &Limits,
+        cgroup: CgroupUse,
+        check: StoreCheck,
+    ) -> Result<Self, AssemblyError> {
         let data = &limits.jobs.data;
         own_directory(data)?;
         let path = data.join("jobs.sqlite");
         let unusable = |source| AssemblyError::Store { path: path.clone(), source };
         let store = SqliteStore::open(&path).map_err(unusable)?;
-        if check == Check::All {
+        if check == StoreCheck::All {
             store.check().map_err(unusable)?;
         }
         let settings = LocalSettings { cgroup, ..LocalSettings::new(data) };
@@ -208,7 +212,7 @@ pub fn engine(
     let Backends { store, executor } = backends;
     let engine = Engine::new(limits.jobs.clone(), store, executor, Arc::new(SystemClock))
         .map_err(|source| AssemblyError::Data { path: data.clone(), source })?;
-    Ok(engine.fetched_by(Arc::new(Mover::new(Arc::clone(references)))))
+    Ok(engine.fetched_by(Arc::new(DataStager::new(Arc::clone(references)))))
 }
 
 /// A host of these services, at their names below the public URL or, for a script's only one, at
@@ -218,7 +222,7 @@ pub fn engine(
 /// If a service cannot be loaded or the spool cannot be made.
 pub fn host(
     limits: Limits,
-    place: Place,
+    place: PublicAddress,
     engine: Engine,
     data: Arc<Data>,
     descriptions: Vec<Description>,

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::{Clock as _, SystemClock, Timestamp};
-use fishplate_data::backup::{Bringing, Brought, Sharing};
+use fishplate_data::backup::{Copier, CopyMode, CopySummary};
 use fishplate_data::session::{self, SessionError};
 use fishplate_data::{Pool, PoolError, PoolSettings};
 use fishplate_formats::disk;
@@ -54,7 +54,7 @@ pub struct Backup {
     pub unfinished: u64,
     /// Objects of the pool.
     pub objects: u64,
-    /// Sessions.
+    /// Sessions with their files.
     pub sessions: u64,
     /// Bytes of all files.
     pub size: u64,
@@ -88,13 +88,13 @@ pub enum BackupError {
     /// A newer version made it.
     #[error("the backup is of version {0}, and this fishplate knows {VERSION}: use a newer one")]
     Newer(u32),
-    /// Jobs.
+    /// The job store, or a job's files.
     #[error(transparent)]
     Jobs(#[from] jobs::BackupError),
     /// The pool.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// Sessions.
+    /// The sessions' files.
     #[error(transparent)]
     Sessions(#[from] SessionError),
     /// The disk.
@@ -151,13 +151,13 @@ pub fn backup(
     pool: &Path,
     to: &Path,
     progress: &mut dyn FnMut(u64),
-) -> Result<(Backup, Brought), BackupError> {
+) -> Result<(Backup, CopySummary), BackupError> {
     if !data.join("jobs.sqlite").exists() {
         return Err(BackupError::NoData(data.to_owned()));
     }
     within(to, |to, _| {
         let now = SystemClock.now();
-        let mut bringing = Bringing::new(progress);
+        let mut bringing = Copier::new(progress);
         let jobs = jobs::backup(data, to, now, &mut bringing)?;
         let objects = match open_pool(pool)? {
             Some(pool) => pool.backup(&to.join("pool"), &mut bringing)?,
@@ -207,13 +207,13 @@ pub fn restore(
     from: &Path,
     data: &Path,
     progress: &mut dyn FnMut(u64),
-) -> Result<(Backup, Brought), BackupError> {
+) -> Result<(Backup, CopySummary), BackupError> {
     let made = read(from)?;
     within(data, |new, data| {
-        let mut bringing = Bringing::new(progress);
+        let mut bringing = Copier::new(progress);
         let by = SystemClock.now().since(made.made());
         jobs::restore(from, new, &mut bringing)?;
-        jobs::settle(&new.join("jobs.sqlite"), data, by)?;
+        jobs::relocate(&new.join("jobs.sqlite"), data, by)?;
         restore_data(from, new, by, &mut bringing)?;
         Ok((made, bringing.brought))
     })
@@ -223,11 +223,11 @@ fn restore_data(
     from: &Path,
     new: &Path,
     by: Duration,
-    bringing: &mut Bringing<'_>,
+    bringing: &mut Copier<'_>,
 ) -> Result<(), BackupError> {
     // A catalogue and what says when a session was used are written to again; nothing else is.
     let sharing = |it: &fs::Metadata| {
-        if it.permissions().mode() & 0o222 == 0 { Sharing::Link } else { Sharing::Copy }
+        if it.permissions().mode() & 0o222 == 0 { CopyMode::Link } else { CopyMode::Copy }
     };
     for part in ["pool", "sessions"] {
         let (from, to) = (from.join(part), new.join(part));

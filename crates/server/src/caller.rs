@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fishplate_contract::{
-    Argument, Array, CallError, CallOptions, Caller, Calling, Exposed, Fault, FaultCode, Held,
-    JobFilter, JobId, JobPage, JobReport, Killed, LogPage, LogStream, OutputChoice, Payload,
-    Principal, Progress, Results, Value, Verb,
+    Argument, Array, CallError, CallFuture, CallOptions, Caller, Fault, FaultCode, FileHandle,
+    JobFilter, JobId, JobPage, JobReport, KillResult, LogPage, LogStream, OutputChoice, Payload,
+    Principal, ProgressCallback, Results, Value, Verb, VerbDefinition,
 };
 use fishplate_jobs::engine::EphemeralJob;
 use fishplate_wire::bind;
@@ -17,8 +17,8 @@ use tokio::runtime::Handle;
 
 use crate::dispatch::perform::perform;
 use crate::dispatch::request::{Reply, Request};
-use crate::host::{Host, Hosted};
-use crate::memory::Reserved;
+use crate::host::{Host, ServiceEntry};
+use crate::memory::MemoryReservation;
 
 /// How often progress is told, and whether a job has ended that another process works on.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -27,7 +27,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug)]
 pub struct LocalCaller {
     host: Arc<Host>,
-    service: Arc<Hosted>,
+    service: Arc<ServiceEntry>,
     principal: Principal,
 }
 
@@ -43,8 +43,8 @@ impl LocalCaller {
         Ok(Self { host: Arc::clone(host), service, principal })
     }
 
-    fn exposed(&self, verb: Verb, operation: &str) -> Result<&Exposed, Fault> {
-        let mut all = self.service.interface.exposed.iter();
+    fn definition(&self, verb: Verb, operation: &str) -> Result<&VerbDefinition, Fault> {
+        let mut all = self.service.interface.definition.iter();
         let found = all.find(|known| known.verb == verb && known.operation == operation);
         found.ok_or_else(|| {
             let service = &self.service.service().name;
@@ -59,17 +59,18 @@ impl LocalCaller {
         operation: &str,
         arguments: Vec<Argument>,
         options: CallOptions,
-    ) -> Result<(Reply, Reserved), Fault> {
-        let exposed = self.exposed(verb, operation)?;
-        let mut arguments = bind::accept(&exposed.name, &exposed.signature.inputs, arguments)?;
+    ) -> Result<(Reply, MemoryReservation), Fault> {
+        let definition = self.definition(verb, operation)?;
+        let mut arguments =
+            bind::accept(&definition.name, &definition.signature.inputs, arguments)?;
         for payload in arguments.iter_mut().filter_map(data) {
             if let Payload::Spooled(held) = payload {
                 lend(held, None);
             }
         }
         let principal = self.principal.clone();
-        let request = Request { service: &self.service, exposed, arguments, options, principal };
-        let mut memory = Reserved::default();
+        let request = Request { service: &self.service, definition, arguments, options, principal };
+        let mut memory = MemoryReservation::default();
         Ok((perform(&self.host, request, &mut memory).await?, memory))
     }
 
@@ -120,7 +121,7 @@ impl Caller for LocalCaller {
         operation: &'a str,
         arguments: Vec<Argument>,
         options: CallOptions,
-    ) -> Calling<'a, Results> {
+    ) -> CallFuture<'a, Results> {
         Box::pin(self.results(Verb::Call, operation, arguments, options))
     }
 
@@ -129,7 +130,7 @@ impl Caller for LocalCaller {
         operation: &'a str,
         arguments: Vec<Argument>,
         options: CallOptions,
-    ) -> Calling<'a, JobId> {
+    ) -> CallFuture<'a, JobId> {
         Box::pin(async move {
             let (reply, _) = self.ask(Verb::Spawn, operation, arguments, options).await?;
             let Reply::Spawned(job) = reply else { return Err(unlike(Verb::Spawn)) };
@@ -142,12 +143,12 @@ impl Caller for LocalCaller {
         operation: &'a str,
         of: JobId,
         outputs: Vec<OutputChoice>,
-    ) -> Calling<'a, Results> {
+    ) -> CallFuture<'a, Results> {
         let options = CallOptions { outputs, ..CallOptions::default() };
         Box::pin(self.results(Verb::Results, operation, vec![job(of)], options))
     }
 
-    fn status(&self, of: JobId) -> Calling<'_, JobReport> {
+    fn status(&self, of: JobId) -> CallFuture<'_, JobReport> {
         Box::pin(async move {
             let reply = self.about(Verb::Status, vec![job(of)]).await?;
             let Reply::Status(report) = reply else { return Err(unlike(Verb::Status)) };
@@ -155,7 +156,7 @@ impl Caller for LocalCaller {
         })
     }
 
-    fn wait<'a>(&'a self, of: JobId, progress: Progress<'a>) -> Calling<'a, JobReport> {
+    fn wait<'a>(&'a self, of: JobId, progress: ProgressCallback<'a>) -> CallFuture<'a, JobReport> {
         Box::pin(async move {
             loop {
                 // Before it is asked how it stands, so that its end is not missed.
@@ -170,7 +171,7 @@ impl Caller for LocalCaller {
         })
     }
 
-    fn kill(&self, of: JobId) -> Calling<'_, Killed> {
+    fn kill(&self, of: JobId) -> CallFuture<'_, KillResult> {
         Box::pin(async move {
             let reply = self.about(Verb::Kill, vec![job(of)]).await?;
             let Reply::Killed(killed) = reply else { return Err(unlike(Verb::Kill)) };
@@ -178,7 +179,7 @@ impl Caller for LocalCaller {
         })
     }
 
-    fn log(&self, of: JobId, stream: LogStream, offset: u64) -> Calling<'_, LogPage> {
+    fn log(&self, of: JobId, stream: LogStream, offset: u64) -> CallFuture<'_, LogPage> {
         Box::pin(async move {
             let stream = Argument::text("stream", stream.name());
             let arguments = vec![job(of), stream, Argument::text("offset", offset.to_string())];
@@ -188,7 +189,7 @@ impl Caller for LocalCaller {
         })
     }
 
-    fn jobs(&self, filter: JobFilter) -> Calling<'_, JobPage> {
+    fn jobs(&self, filter: JobFilter) -> CallFuture<'_, JobPage> {
         Box::pin(async move {
             let reply = self.about(Verb::Jobs, filter.arguments()).await?;
             let Reply::Jobs(page) = reply else { return Err(unlike(Verb::Jobs)) };
@@ -196,7 +197,7 @@ impl Caller for LocalCaller {
         })
     }
 
-    fn remove(&self, of: JobId) -> Calling<'_, ()> {
+    fn remove(&self, of: JobId) -> CallFuture<'_, ()> {
         Box::pin(async move { Ok(self.about(Verb::Remove, vec![job(of)]).await.map(drop)?) })
     }
 }
@@ -217,12 +218,12 @@ impl Drop for Until {
 
 /// A file that stays its owner's: whoever gets it may neither move it nor write to it.
 #[derive(Debug)]
-struct Lent {
-    held: Arc<dyn Held>,
+struct BorrowedFile {
+    held: Arc<dyn FileHandle>,
     _until: Option<Arc<Until>>,
 }
 
-impl Held for Lent {
+impl FileHandle for BorrowedFile {
     fn path(&self) -> &Path {
         self.held.path()
     }
@@ -238,24 +239,24 @@ impl Held for Lent {
     fn keep(&self) {}
 }
 
-fn lend(held: &mut Arc<dyn Held>, until: Option<&Arc<Until>>) {
-    *held = Arc::new(Lent { held: Arc::clone(held), _until: until.cloned() });
+fn lend(held: &mut Arc<dyn FileHandle>, until: Option<&Arc<Until>>) {
+    *held = Arc::new(BorrowedFile { held: Arc::clone(held), _until: until.cloned() });
 }
 
 /// Bytes that are counted in the memory of all messages until the last part of them is gone.
-struct Counted {
+struct CountedBytes {
     bytes: Bytes,
-    _memory: Arc<Reserved>,
+    _memory: Arc<MemoryReservation>,
 }
 
-impl AsRef<[u8]> for Counted {
+impl AsRef<[u8]> for CountedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-fn counted(bytes: &Bytes, memory: &Arc<Reserved>) -> Bytes {
-    Bytes::from_owner(Counted { bytes: bytes.clone(), _memory: Arc::clone(memory) })
+fn counted(bytes: &Bytes, memory: &Arc<MemoryReservation>) -> Bytes {
+    Bytes::from_owner(CountedBytes { bytes: bytes.clone(), _memory: Arc::clone(memory) })
 }
 
 /// The data of a value.

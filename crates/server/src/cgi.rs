@@ -18,7 +18,7 @@ use hyper::{Request, Uri};
 use tokio::sync::mpsc;
 
 use crate::host::Host;
-use crate::http::origin::Boundary;
+use crate::http::origin::RequestFilter;
 use crate::http::{not_for_us, respond};
 
 /// What is read of standard input at once.
@@ -26,7 +26,7 @@ const CHUNK: usize = 256 << 10;
 
 /// The variables of a CGI request. They hold what the caller sent, which need not be UTF-8.
 #[derive(Clone, Debug, Default)]
-pub struct Variables(BTreeMap<String, OsString>);
+pub struct CgiVariables(BTreeMap<String, OsString>);
 
 /// A request that is none.
 #[derive(Debug, thiserror::Error)]
@@ -45,13 +45,13 @@ pub enum CgiError {
     Write(#[source] io::Error),
 }
 
-impl Variables {
+impl CgiVariables {
     /// Those of this process.
     pub fn of_process() -> Self {
         Self::new(std::env::vars_os())
     }
 
-    /// These.
+    /// The variables of CGI (RFC 3875, 4.1) among some of an environment.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         // No variable of CGI has a name that is not UTF-8.
         let told = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
@@ -144,13 +144,13 @@ impl Variables {
 pub async fn answer(
     host: &Arc<Host>,
     service: &str,
-    variables: &Variables,
+    variables: &CgiVariables,
     input: impl Read + Send + 'static,
     output: &mut impl Write,
 ) -> Result<(), CgiError> {
     let request = variables.request(service, input)?;
     let head_only = request.method() == hyper::Method::HEAD;
-    let reply = match Boundary::of_script(&host.settings).check(&request) {
+    let reply = match RequestFilter::of_script(&host.settings).check(&request) {
         Ok(()) => respond(host, request, variables.principal()?).await,
         Err(refusal) => not_for_us(&refusal),
     };
@@ -180,7 +180,7 @@ pub async fn answer(
         }
     }
     output.flush().map_err(CgiError::Write)?;
-    host.engine.settle().await;
+    host.engine.released().await;
     Ok(())
 }
 
@@ -257,7 +257,7 @@ mod tests {
 
     use super::*;
 
-    fn variables(more: &[(&str, &str)]) -> Variables {
+    fn variables(more: &[(&str, &str)]) -> CgiVariables {
         let usual = [
             ("GATEWAY_INTERFACE", "CGI/1.1"),
             ("REQUEST_METHOD", "POST"),
@@ -266,7 +266,7 @@ mod tests {
             ("SCRIPT_NAME", "/cgi-bin/sample.cgi"),
         ];
         let all = usual.iter().chain(more).map(|(name, value)| ((*name).into(), (*value).into()));
-        Variables::new(all)
+        CgiVariables::new(all)
     }
 
     #[test]
@@ -313,7 +313,7 @@ mod tests {
         let passed = with("HTTP_X_NAME").request("s", io::empty()).unwrap();
         assert_eq!(passed.headers()["x-name"].as_bytes(), b"J\xf6rg");
         let mut unnamed = variables(&[]);
-        unnamed.0.extend(Variables::new([(broken(), broken())]).0);
+        unnamed.0.extend(CgiVariables::new([(broken(), broken())]).0);
         assert!(unnamed.request("s", io::empty()).is_ok());
         // Who was authenticated is not taken for anybody else.
         let error = with("REMOTE_USER").principal().unwrap_err();
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn without_a_web_server_it_says_what_to_use() {
-        let error = Variables::default().script_url().unwrap_err();
+        let error = CgiVariables::default().script_url().unwrap_err();
         assert!(error.to_string().contains("fishplate serve"), "{error}");
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fishplate_contract::{Fault, FaultCode, Principal, SessionId};
 use fishplate_data::session::SessionError;
 use fishplate_data::{Grant, GrantRequest, Lease, Pool, PoolError, Resolver, Sessions};
-use fishplate_jobs::engine::{Engine, InSession};
+use fishplate_jobs::engine::{Engine, SessionJob};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use tokio::task::spawn_blocking;
 
@@ -41,7 +41,7 @@ pub struct Data {
     /// Gets what references stand for.
     pub resolver: Resolver,
     /// Jobs that run in sessions.
-    pub(crate) working: Mutex<Vec<InSession>>,
+    pub(crate) working: Mutex<Vec<SessionJob>>,
     /// What is counted.
     pub figures: DataFigures,
     /// What every address that we give begins with.
@@ -96,7 +96,7 @@ impl Data {
 
     /// Removes what nobody may have any more, now and then, and keeps the sessions of jobs that run,
     /// until it is dropped.
-    pub async fn keep_house(self: Arc<Self>, engine: Engine) {
+    pub async fn housekeeping(self: Arc<Self>, engine: Engine) {
         match engine.in_sessions().await {
             // Jobs that were accepted before this process was there.
             Ok(found) => lock(&self.working).extend(found),
@@ -134,14 +134,14 @@ impl Data {
     }
 
     /// Notes a job in a session: as long as it has not ended, the session is in use.
-    pub(crate) fn works(&self, job: InSession) {
+    pub(crate) fn works(&self, job: SessionJob) {
         lock(&self.working).push(job);
     }
 
     /// Of each session in which jobs run, one that has not ended. (The others are looked at when it has.)
-    async fn used_sessions(&self, engine: &Engine) -> Vec<InSession> {
+    async fn used_sessions(&self, engine: &Engine) -> Vec<SessionJob> {
         let working = std::mem::take(&mut *lock(&self.working));
-        let (mut used, mut others) = (Vec::<InSession>::new(), Vec::new());
+        let (mut used, mut others) = (Vec::<SessionJob>::new(), Vec::new());
         for it in working {
             if used.iter().any(|known| known.session == it.session) {
                 others.push(it);
@@ -156,7 +156,7 @@ impl Data {
     }
 
     /// Has the sessions in which jobs run begin to idle anew.
-    fn touch(&self, used: &[InSession]) {
+    fn touch(&self, used: &[SessionJob]) {
         let Some(sessions) = &self.sessions else { return };
         for it in used {
             // A session that was closed under its job is no concern of ours.

@@ -8,14 +8,14 @@ use fishplate_jobs::engine::Engine;
 use fishplate_jobs::function::context::Scratch;
 use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_wire::wsdl::{self, View};
-use fishplate_wire::{Expected, WireLimits};
+use fishplate_wire::{ExpectedTable, WireLimits};
 
 use crate::data::Data;
-use crate::dispatch::authorise::{Authoriser, Everybody};
+use crate::dispatch::authorise::{AllowAll, Authoriser};
 use crate::dispatch::provider::Provider;
 use crate::faces::metrics::{Counters, Metrics};
 use crate::memory::MessageMemory;
-use crate::providers::functions::Gate;
+use crate::providers::functions::FunctionSlots;
 use crate::settings::Settings;
 use crate::spool::SpoolDirectory;
 
@@ -33,9 +33,9 @@ pub struct Host {
     /// Where functions put large outputs.
     pub scratch: Arc<Scratch>,
     /// Bounds the functions that run at once.
-    pub gate: Gate,
+    pub gate: FunctionSlots,
     /// Bounds those that wait for a sender or a reader meanwhile.
-    pub streams: Gate,
+    pub streams: FunctionSlots,
     /// Starts jobs of functions.
     pub worker: WorkerProgram,
     /// Memory for messages that take more than a little.
@@ -44,18 +44,18 @@ pub struct Host {
     pub authoriser: Box<dyn Authoriser>,
     /// What it counts.
     pub metrics: Metrics,
-    services: BTreeMap<String, Arc<Hosted>>,
+    services: BTreeMap<String, Arc<ServiceEntry>>,
 }
 
 /// A service and all that is derived from it once.
 #[derive(Debug)]
-pub struct Hosted {
+pub struct ServiceEntry {
     /// What runs its operations.
     pub provider: Box<dyn Provider>,
     /// Its verbs.
     pub interface: Interface,
     /// What its messages should hold.
-    pub expected: Arc<Expected>,
+    pub expected: Arc<ExpectedTable>,
     /// Where it is.
     pub url: String,
     /// What is counted of each verb's successful calls.
@@ -66,7 +66,7 @@ pub struct Hosted {
 
 /// Where services are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PublicAddress {
     /// Each at its name below the public URL.
     Below,
     /// The only one at the public URL: a CGI script.
@@ -78,44 +78,44 @@ impl Host {
     /// a script is at the public URL itself.
     pub fn new(
         settings: Settings,
-        place: Place,
+        place: PublicAddress,
         engine: Engine,
         data: Arc<Data>,
         spool: Arc<SpoolDirectory>,
         worker: WorkerProgram,
         providers: Vec<Box<dyn Provider>>,
     ) -> Self {
-        let hosted = providers.into_iter().map(|provider| {
+        let entry = providers.into_iter().map(|provider| {
             let service = provider.service();
             let interface = provider.interface();
-            let hosted = Hosted {
-                expected: Arc::new(Expected::requests(&service.namespace, &interface)),
-                url: if place == Place::Below || provider.is_built_in() {
+            let entry = ServiceEntry {
+                expected: Arc::new(ExpectedTable::requests(&service.namespace, &interface)),
+                url: if place == PublicAddress::Below || provider.is_built_in() {
                     format!("{}/{}", settings.public_url, service.name)
                 } else {
                     settings.public_url.clone()
                 },
-                counters: interface.exposed.iter().map(|_| OnceLock::new()).collect(),
+                counters: interface.definition.iter().map(|_| OnceLock::new()).collect(),
                 limits: provider.limits(&settings),
                 interface,
                 provider,
             };
-            (hosted.service().name.clone(), Arc::new(hosted))
+            (entry.service().name.clone(), Arc::new(entry))
         });
-        let services = hosted.collect();
+        let services = entry.collect();
         let memory = MessageMemory::new(settings.message_memory);
         Self {
             metrics: Metrics::new(&data.figures),
             engine,
             data,
             scratch: spool.scratch(),
-            gate: Gate::new(settings.functions_running, settings.functions_queued),
-            streams: Gate::new(settings.streams_running, settings.functions_queued),
+            gate: FunctionSlots::new(settings.functions_running, settings.functions_queued),
+            streams: FunctionSlots::new(settings.streams_running, settings.functions_queued),
             worker,
             settings,
             spool,
             memory,
-            authoriser: Box::new(Everybody),
+            authoriser: Box::new(AllowAll),
             services,
         }
     }
@@ -128,12 +128,12 @@ impl Host {
     }
 
     /// The service of that name.
-    pub fn service(&self, name: &str) -> Option<&Arc<Hosted>> {
+    pub fn service(&self, name: &str) -> Option<&Arc<ServiceEntry>> {
         self.services.get(name)
     }
 
     /// All services, by name.
-    pub fn services(&self) -> impl Iterator<Item = &Arc<Hosted>> {
+    pub fn services(&self) -> impl Iterator<Item = &Arc<ServiceEntry>> {
         self.services.values()
     }
 
@@ -145,7 +145,7 @@ impl Host {
     }
 }
 
-impl Hosted {
+impl ServiceEntry {
     /// Whether it is the server's own, and not one that somebody serves with it.
     pub fn is_built_in(&self) -> bool {
         self.provider.is_built_in()

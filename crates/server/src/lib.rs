@@ -1,4 +1,4 @@
-//! The doors of a server: the faces it shows, and the only place that joins the rooms.
+//! The server: the faces it shows, and the only place that joins the rooms.
 //!
 //! Reading order:
 //!
@@ -7,7 +7,7 @@
 //! - [`dispatch`]: what every face asks for, done in one place
 //! - [`providers`]: what runs the operations of services: programs, functions, the service `session`
 //! - [`data`]: data by reference: pool, uploads, sessions
-//! - [`mover`]: data by reference, as the engine needs it moved
+//! - [`stager`]: data by reference, as the engine needs it moved
 //! - [`spool`]: payloads on their way in
 //! - [`memory`]: what all messages together may hold
 //! - [`http`]: connections, bodies and their limits
@@ -29,9 +29,9 @@ pub mod faces;
 pub mod host;
 pub mod http;
 pub mod memory;
-pub mod mover;
 pub mod providers;
 pub mod settings;
 pub mod spool;
+pub mod stager;
 pub mod status;
 pub mod worker;

@@ -50,13 +50,13 @@ pub struct MessageMemory {
 
 /// Memory that a message has until this is dropped; none as long as it is small.
 #[derive(Debug, Default)]
-pub struct Reserved {
+pub struct MemoryReservation {
     units: Option<OwnedSemaphorePermit>,
     /// It may hold what it needs beside that.
     turn: Option<OwnedSemaphorePermit>,
 }
 
-impl Reserved {
+impl MemoryReservation {
     /// What may be held with it, without its turn.
     pub fn bytes(&self) -> u64 {
         let units = self.units.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
@@ -92,21 +92,21 @@ impl MessageMemory {
     /// turn. One that needs more than there is at all gets all there is.
     ///
     /// # Errors
-    /// `TimedOut`, if neither comes within `patience`; it keeps what it has.
+    /// `TimedOut`, if neither comes within `retry_budget`; it keeps what it has.
     pub async fn resize(
         &self,
-        reserved: &mut Reserved,
+        reserved: &mut MemoryReservation,
         bytes: u64,
-        patience: Duration,
+        retry_budget: Duration,
     ) -> Result<(), Fault> {
-        self.wait(reserved, bytes, patience, Some(&self.answering)).await
+        self.wait(reserved, bytes, retry_budget, Some(&self.answering)).await
     }
 
     async fn wait(
         &self,
-        reserved: &mut Reserved,
+        reserved: &mut MemoryReservation,
         bytes: u64,
-        patience: Duration,
+        retry_budget: Duration,
         turn: Option<&Arc<Semaphore>>,
     ) -> Result<(), Fault> {
         reserved.shrink(bytes);
@@ -128,9 +128,9 @@ impl MessageMemory {
                 turn = turn => turn.map(|turn| reserved.turn = Some(turn)),
             }
         };
-        match timeout(patience, waited).await {
+        match timeout(retry_budget, waited).await {
             Ok(Ok(())) => Ok(()),
-            _ => Err(self.refusal(bytes, patience)),
+            _ => Err(self.refusal(bytes, retry_budget)),
         }
     }
 
@@ -141,8 +141,8 @@ impl MessageMemory {
     /// written.
     pub(crate) async fn make_room(
         &self,
-        reserved: &mut Reserved,
-        reading: &mut Reading<'_>,
+        reserved: &mut MemoryReservation,
+        reading: &mut MessageReading<'_>,
         chunk: usize,
     ) -> Result<(), RoomError> {
         let held = reading.held().saturating_add(chunk as u64);
@@ -166,22 +166,22 @@ impl MessageMemory {
             return Ok(());
         }
         let wanted = held.saturating_add(SMALL);
-        let waited = self.wait(reserved, wanted, reading.patience, Some(&self.reading));
+        let waited = self.wait(reserved, wanted, reading.retry_budget, Some(&self.reading));
         waited.await.map_err(RoomError::Memory)
     }
 
-    fn fits(&self, reserved: &Reserved, bytes: u64) -> bool {
+    fn fits(&self, reserved: &MemoryReservation, bytes: u64) -> bool {
         bytes <= reserved.bytes() || self.missing(reserved, bytes) == 0
     }
 
-    fn try_grow(&self, reserved: &mut Reserved, held: u64, most: u64) -> bool {
+    fn try_grow(&self, reserved: &mut MemoryReservation, held: u64, most: u64) -> bool {
         let missing = self.missing(reserved, step(held).min(most).max(held));
         let more = Arc::clone(&self.units).try_acquire_many_owned(missing);
         more.map(|more| add(reserved, more)).is_ok()
     }
 
     /// Units that it has not and needs to hold so many bytes.
-    fn missing(&self, reserved: &Reserved, bytes: u64) -> u32 {
+    fn missing(&self, reserved: &MemoryReservation, bytes: u64) -> u32 {
         if bytes <= SMALL || reserved.turn.is_some() {
             return 0;
         }
@@ -190,19 +190,19 @@ impl MessageMemory {
         units.saturating_sub(u32::try_from(has).unwrap_or(u32::MAX))
     }
 
-    fn refusal(&self, bytes: u64, patience: Duration) -> Fault {
+    fn refusal(&self, bytes: u64, retry_budget: Duration) -> Fault {
         let what = format!(
             "the server has no memory for {bytes} bytes: other messages held it for {} s",
-            patience.as_secs()
+            retry_budget.as_secs()
         );
         Fault::new(FaultCode::TimedOut, what)
             .limit("message_memory", format!("{} bytes", self.bytes))
-            .retry_after(patience)
+            .retry_after(retry_budget)
     }
 }
 
 /// A message that is being read.
-pub(crate) struct Reading<'m> {
+pub(crate) struct MessageReading<'m> {
     /// What holds it.
     pub unpacker: &'m mut Unpacker,
     /// Where its payloads go.
@@ -210,12 +210,12 @@ pub(crate) struct Reading<'m> {
     /// The most that it may come to hold.
     pub most: u64,
     /// How long it may wait.
-    pub patience: Duration,
+    pub retry_budget: Duration,
     /// It was told to spool all that comes.
     pub spools: bool,
 }
 
-impl Reading<'_> {
+impl MessageReading<'_> {
     fn held(&self) -> u64 {
         self.unpacker.held().saturating_add(self.sink.pending())
     }
@@ -259,7 +259,7 @@ fn step(held: u64) -> u64 {
     double.min(held.next_multiple_of(STEP))
 }
 
-fn add(reserved: &mut Reserved, more: OwnedSemaphorePermit) {
+fn add(reserved: &mut MemoryReservation, more: OwnedSemaphorePermit) {
     match &mut reserved.units {
         Some(permit) => permit.merge(more),
         none => *none = Some(more),

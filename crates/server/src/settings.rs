@@ -216,13 +216,13 @@ pub struct Limit {
     pub name: &'static str,
     /// What it bounds.
     pub meaning: &'static str,
-    kind: Kind,
-    field: Field,
+    kind: LimitUnit,
+    field: LimitAccessor,
 }
 
 /// In what a limit is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum LimitUnit {
     Count,
     Bytes,
     Time,
@@ -230,7 +230,7 @@ enum Kind {
 
 /// Where a limit is. A reader and a writer, so that one table serves both.
 #[derive(Clone, Copy, Debug)]
-struct Field {
+struct LimitAccessor {
     get: fn(&Limits) -> Option<u64>,
     set: fn(&mut Limits, u64),
 }
@@ -325,17 +325,17 @@ impl Limit {
     pub fn shown(&self, limits: &Limits) -> String {
         let Some(value) = (self.field.get)(limits) else { return "none".to_owned() };
         match self.kind {
-            Kind::Count => value.to_string(),
-            Kind::Bytes => units::exact(value),
-            Kind::Time => shown_time(value),
+            LimitUnit::Count => value.to_string(),
+            LimitUnit::Bytes => units::exact(value),
+            LimitUnit::Time => shown_time(value),
         }
     }
 
     fn value(&self, text: &str) -> Result<u64, LimitError> {
         let (value, takes) = match self.kind {
-            Kind::Count => (text.parse().ok(), "a whole number"),
-            Kind::Bytes => (units::size(text).ok(), "a size such as 64MiB"),
-            Kind::Time => (
+            LimitUnit::Count => (text.parse().ok(), "a whole number"),
+            LimitUnit::Bytes => (units::size(text).ok(), "a size such as 64MiB"),
+            LimitUnit::Time => (
                 units::duration(text).ok().and_then(|time| u64::try_from(time.as_millis()).ok()),
                 "a duration such as 30s or 2h",
             ),
@@ -358,8 +358,8 @@ macro_rules! limits {
         pub const LIMITS: &[Limit] = &[$(Limit {
             name: stringify!($name),
             meaning: $meaning,
-            kind: Kind::$kind,
-            field: Field {
+            kind: LimitUnit::$kind,
+            field: LimitAccessor {
                 get: |limits| limits.$field$(.$more)*.as_limit(),
                 set: |limits, value| limits.$field$(.$more)*.set_limit(value),
             },
@@ -493,9 +493,9 @@ mod tests {
         for limit in LIMITS {
             let mut limits = limits();
             let (text, shown) = match limit.kind {
-                Kind::Count => ("17", "17"),
-                Kind::Bytes => ("3MiB", "3 MiB"),
-                Kind::Time => ("90s", "90 s"),
+                LimitUnit::Count => ("17", "17"),
+                LimitUnit::Bytes => ("3MiB", "3 MiB"),
+                LimitUnit::Time => ("90s", "90 s"),
             };
             limits.set(&format!("{}={text}", limit.name)).unwrap();
             assert_eq!(limit.shown(&limits), shown, "{}", limit.name);

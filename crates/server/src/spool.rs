@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use fishplate_contract::{Argument, ByteStream, Fault, FaultCode, Held, Payload};
-use fishplate_formats::disk::{self, Free};
+use fishplate_contract::{Argument, ByteStream, Fault, FaultCode, FileHandle, Payload};
+use fishplate_formats::disk::{self, FreeSpace};
 use fishplate_jobs::function::context::Scratch;
 use fishplate_jobs::process;
 use fishplate_wire::SpoolSink;
@@ -122,15 +122,15 @@ impl SpoolDirectory {
 
     /// If the file system cannot be asked, the write that fails will say so.
     pub(crate) fn check_room(&self) -> io::Result<()> {
-        if Free::at(&self.path).is_ok_and(|free| free.room() < self.reserve) {
+        if FreeSpace::at(&self.path).is_ok_and(|free| free.room() < self.reserve) {
             return Err(io::Error::new(io::ErrorKind::StorageFull, ReserveMet(self.reserve)));
         }
         Ok(())
     }
 
-    fn spooled(self: &Arc<Self>) -> Arc<Spooled> {
+    fn spooled(self: &Arc<Self>) -> Arc<SpooledPayload> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Spooled {
+        Arc::new(SpooledPayload {
             path: self.path.join(number.to_string()),
             len: AtomicU64::new(0),
             kept: AtomicBool::new(false),
@@ -179,7 +179,7 @@ pub(crate) fn spool_fault(error: &io::Error) -> Fault {
 
 /// A payload in the spool.
 #[derive(Debug)]
-struct Spooled {
+struct SpooledPayload {
     path: PathBuf,
     len: AtomicU64,
     kept: AtomicBool,
@@ -188,7 +188,7 @@ struct Spooled {
     _directory: Arc<SpoolDirectory>,
 }
 
-impl Held for Spooled {
+impl FileHandle for SpooledPayload {
     fn path(&self) -> &Path {
         &self.path
     }
@@ -202,7 +202,7 @@ impl Held for Spooled {
     }
 }
 
-impl Drop for Spooled {
+impl Drop for SpooledPayload {
     fn drop(&mut self) {
         if !self.kept.load(Ordering::Acquire) {
             let _ = fs::remove_file(&self.path);
@@ -212,11 +212,11 @@ impl Drop for Spooled {
 
 /// A file of the spool that somebody else writes. It goes when this is dropped.
 #[derive(Debug)]
-pub(crate) struct NewFile(Arc<Spooled>);
+pub(crate) struct NewFile(Arc<SpooledPayload>);
 
 impl NewFile {
     /// As a payload's holder, now that it has so many bytes.
-    pub(crate) fn of_length(self, len: u64) -> Arc<dyn Held> {
+    pub(crate) fn of_length(self, len: u64) -> Arc<dyn FileHandle> {
         self.0.len.store(len, Ordering::Release);
         self.0
     }
@@ -226,8 +226,8 @@ impl NewFile {
 #[derive(Debug)]
 pub struct Spooler {
     directory: Arc<SpoolDirectory>,
-    opened: Vec<Arc<Spooled>>,
-    queue: Vec<(Arc<Spooled>, Bytes)>,
+    opened: Vec<Arc<SpooledPayload>>,
+    queue: Vec<(Arc<SpooledPayload>, Bytes)>,
     queued: usize,
     /// Bytes that are being written.
     in_writing: usize,
@@ -235,7 +235,7 @@ pub struct Spooler {
 }
 
 impl SpoolSink for Spooler {
-    fn create(&mut self) -> Arc<dyn Held> {
+    fn create(&mut self) -> Arc<dyn FileHandle> {
         let spooled = self.directory.spooled();
         self.opened.push(Arc::clone(&spooled));
         // An empty payload is an empty file.
@@ -243,9 +243,10 @@ impl SpoolSink for Spooler {
         spooled
     }
 
-    fn write(&mut self, to: &Arc<dyn Held>, data: Bytes) {
-        let ours =
-            |spooled: &&Arc<Spooled>| std::ptr::addr_eq(Arc::as_ptr(spooled), Arc::as_ptr(to));
+    fn write(&mut self, to: &Arc<dyn FileHandle>, data: Bytes) {
+        let ours = |spooled: &&Arc<SpooledPayload>| {
+            std::ptr::addr_eq(Arc::as_ptr(spooled), Arc::as_ptr(to))
+        };
         let Some(spooled) = self.opened.iter().rev().find(ours) else { return };
         spooled.len.fetch_add(data.len() as u64, Ordering::AcqRel);
         self.queued += data.len();
@@ -267,7 +268,7 @@ impl Spooler {
         if !self.queue.is_empty() {
             self.write_queue().await?;
         }
-        self.settle().await
+        self.finish_batch().await
     }
 
     /// Has a full batch written while the caller goes on reading; waits for the batch before.
@@ -291,7 +292,7 @@ impl Spooler {
     }
 
     async fn write_queue(&mut self) -> io::Result<()> {
-        self.settle().await?;
+        self.finish_batch().await?;
         self.directory.check_room()?;
         let batch = std::mem::take(&mut self.queue);
         self.in_writing = std::mem::take(&mut self.queued);
@@ -299,7 +300,7 @@ impl Spooler {
         Ok(())
     }
 
-    async fn settle(&mut self) -> io::Result<()> {
+    async fn finish_batch(&mut self) -> io::Result<()> {
         let Some(writing) = self.writing.take() else { return Ok(()) };
         let written = writing.await.unwrap_or_else(|error| Err(io::Error::other(error)));
         self.in_writing = 0;
@@ -307,7 +308,7 @@ impl Spooler {
     }
 }
 
-fn write_batch(batch: &[(Arc<Spooled>, Bytes)]) -> io::Result<()> {
+fn write_batch(batch: &[(Arc<SpooledPayload>, Bytes)]) -> io::Result<()> {
     let mut rest = batch;
     while let Some((spooled, _)) = rest.first() {
         let run = rest.iter().take_while(|(other, _)| Arc::ptr_eq(other, spooled)).count();

@@ -7,15 +7,15 @@
 use std::ffi::OsString;
 use std::process;
 
-use fishplate_jobs::executor::local::keeper_main;
+use fishplate_jobs::executor::local::supervisor_main;
 use fishplate_jobs::function::Functions;
-use fishplate_jobs::function::worker::{self, Ended};
+use fishplate_jobs::function::worker::{self, FunctionExit};
 
 /// First argument of a process that runs a function as a job.
 pub const WORKER: &str = "function";
 
 /// First argument of the process that keeps a data directory's jobs.
-const KEEPER: &str = "supervise";
+const SUPERVISOR: &str = "supervise";
 
 /// Set in the environment of every job.
 const JOB_VARIABLE: &str = "FISHPLATE_JOB";
@@ -27,8 +27,8 @@ const JOB_VARIABLE: &str = "FISHPLATE_JOB";
 pub fn run_if_child(functions: impl FnOnce() -> Vec<Functions>) {
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
     let [command, first, second] = &arguments[..] else { return };
-    if command == KEEPER && first == "--data" {
-        keeper_main(second.as_ref());
+    if command == SUPERVISOR && first == "--data" {
+        supervisor_main(second.as_ref());
     }
     if command == WORKER
         && std::env::var_os(JOB_VARIABLE).is_some()
@@ -43,8 +43,8 @@ pub fn run_if_child(functions: impl FnOnce() -> Vec<Functions>) {
 #[expect(clippy::print_stderr, reason = "standard error is the job's log")]
 pub fn run_worker(functions: &[Functions], service: &str, operation: &str) -> i32 {
     match worker::run(functions, service, operation, ".".as_ref()) {
-        Ok(Ended::Well) => 0,
-        Ok(Ended::WithFault) => 1,
+        Ok(FunctionExit::Well) => 0,
+        Ok(FunctionExit::WithFault) => 1,
         Err(error) => {
             eprintln!("the function {operation} of {service} could not be run: {error}");
             2

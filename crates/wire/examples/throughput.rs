@@ -11,11 +11,12 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use fishplate_contract::{
-    Argument, Array, DataType, Element, Exposed, Held, Parameter, Payload, Signature, Value, Verb,
+    Argument, Array, DataType, ElementType, FileHandle, Parameter, Payload, Signature, Value, Verb,
+    VerbDefinition,
 };
 use fishplate_wire::{
-    ArrayForm, Base64Encoder, Expected, Head, Outgoing, Packaging, QName, ReplyForm, SpoolSink,
-    Step, Unpacker, WireLimits, bind_reply, pack, write_reply,
+    ArrayForm, Base64Encoder, BodyStep, ExpectedTable, MessageHead, OutgoingBody, Packaging, QName,
+    ReplyForm, SpoolSink, Unpacker, WireLimits, bind_reply, pack, write_reply,
 };
 
 const SIZE: usize = 256 << 20;
@@ -24,7 +25,7 @@ const CHUNK: usize = 256 << 10;
 #[derive(Debug)]
 struct Nowhere;
 
-impl Held for Nowhere {
+impl FileHandle for Nowhere {
     fn path(&self) -> &Path {
         Path::new("")
     }
@@ -42,11 +43,11 @@ struct Counting {
 }
 
 impl SpoolSink for Counting {
-    fn create(&mut self) -> Arc<dyn Held> {
+    fn create(&mut self) -> Arc<dyn FileHandle> {
         Arc::new(Nowhere)
     }
 
-    fn write(&mut self, _to: &Arc<dyn Held>, data: Bytes) {
+    fn write(&mut self, _to: &Arc<dyn FileHandle>, data: Bytes) {
         self.bytes += data.len() as u64;
     }
 }
@@ -63,8 +64,8 @@ fn best(what: &str, bytes: usize, mut run: impl FnMut()) {
 
 fn unpack(content_type: &str, message: &Bytes) -> u64 {
     let wrapper = QName::new("urn:t", "call");
-    let expected = Expected::response(wrapper, &[Parameter::new("data", DataType::Raw)]);
-    let head = Head { content_type, ..Head::default() };
+    let expected = ExpectedTable::response(wrapper, &[Parameter::new("data", DataType::Raw)]);
+    let head = MessageHead { content_type, ..MessageHead::default() };
     let mut sink = Counting::default();
     let go = || {
         let mut unpacker = Unpacker::new(&head, Box::new(expected), &WireLimits::default())?;
@@ -120,14 +121,14 @@ fn matrix(rows: u64, columns: u64) -> Array {
     });
     let bytes: Vec<u8> = numbers.collect();
     let pieces = bytes.chunks(64 << 10).map(Bytes::copy_from_slice).collect();
-    Array { element: Element::Float, shape: vec![rows, columns], data: Payload::Pieces(pieces) }
+    Array { element: ElementType::Float, shape: vec![rows, columns], data: Payload::Pieces(pieces) }
 }
 
 /// The answer that holds it, in chunks; their length.
 fn write_matrix(array: &Array, arrays: ArrayForm, take: &mut dyn FnMut(Bytes)) {
-    let head = Head { content_type: "text/xml", ..Head::default() };
+    let head = MessageHead { content_type: "text/xml", ..MessageHead::default() };
     let form = ReplyForm { arrays: Some(arrays), ..ReplyForm::of_head(&head) };
-    let exposed = Exposed {
+    let definition = VerbDefinition {
         name: "get".to_owned(),
         verb: Verb::Call,
         operation: "get".to_owned(),
@@ -136,9 +137,9 @@ fn write_matrix(array: &Array, arrays: ArrayForm, take: &mut dyn FnMut(Bytes)) {
     };
     let outputs = [Argument::new("data", Value::Array(array.clone()))];
     let packed =
-        pack(&write_reply(&form, "urn:t", &exposed, &outputs, None), Packaging::Plain, None);
-    let mut outgoing = Outgoing::new(packed.segments, CHUNK);
-    while let Some(Step::Send(bytes)) = outgoing.step() {
+        pack(&write_reply(&form, "urn:t", &definition, &outputs, None), Packaging::Plain, None);
+    let mut outgoing = OutgoingBody::new(packed.segments, CHUNK);
+    while let Some(BodyStep::Send(bytes)) = outgoing.step() {
         take(bytes);
     }
 }
@@ -146,8 +147,8 @@ fn write_matrix(array: &Array, arrays: ArrayForm, take: &mut dyn FnMut(Bytes)) {
 fn read_matrix(message: &Bytes, chunk: usize) -> Vec<Argument> {
     let of = DataType::from_name("float[][]").expect("a type");
     let outputs = [Parameter::new("data", of)];
-    let expected = Expected::response(QName::new("urn:t", "getResponse"), &outputs);
-    let head = Head { content_type: "text/xml", ..Head::default() };
+    let expected = ExpectedTable::response(QName::new("urn:t", "getResponse"), &outputs);
+    let head = MessageHead { content_type: "text/xml", ..MessageHead::default() };
     let limits = WireLimits { inline_size: SIZE, inline_total: SIZE, ..WireLimits::default() };
     let mut sink = Counting::default();
     let mut go = || {

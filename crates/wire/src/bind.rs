@@ -6,10 +6,10 @@ use fishplate_contract::{
 };
 
 use crate::detail;
-use crate::envelope::{Body, Child, Content, HeaderBlock, Numbers, SoapFault};
+use crate::envelope::{Body, Child, HeaderBlock, MessageArray, SoapFault, ValueContent};
 use crate::headers::{options, outputs};
 use crate::name::QName;
-use crate::unpack::Parcel;
+use crate::unpack::UnpackedMessage;
 
 /// The arguments among these parameters, in the caller's order. Scalars stay text; their values
 /// are checked by [`Parameter::accept`].
@@ -79,8 +79,8 @@ fn complete(
 
 fn is_unexpected(child: &Child) -> bool {
     match &child.content {
-        Content::Unexpected => true,
-        Content::Fields(fields) => fields.iter().any(is_unexpected),
+        ValueContent::Unexpected => true,
+        ValueContent::Fields(fields) => fields.iter().any(is_unexpected),
         _ => false,
     }
 }
@@ -116,17 +116,17 @@ pub(crate) fn arguments(
             Some(&parameter.data_type)
         };
         let value = match child.content {
-            Content::Text(text) => Value::Text(text),
-            Content::Data(payload) => Value::Data(payload),
-            Content::Fields(fields) => match data_type() {
+            ValueContent::Text(text) => Value::Text(text),
+            ValueContent::Data(payload) => Value::Data(payload),
+            ValueContent::Fields(fields) => match data_type() {
                 Some(DataType::Record(known)) => Value::Record(arguments(known, fields)?),
                 _ => continue,
             },
-            Content::Array(numbers) => match data_type() {
+            ValueContent::Array(numbers) => match data_type() {
                 Some(DataType::Array(of)) => array(&name, of, numbers)?,
                 _ => continue,
             },
-            Content::Nil | Content::Unexpected | Content::Part(_) => continue,
+            ValueContent::Nil | ValueContent::Unexpected | ValueContent::Part(_) => continue,
         };
         bound.push(Argument { name, label: child.label, value });
     }
@@ -135,13 +135,13 @@ pub(crate) fn arguments(
 
 /// An array whose shape is that of its type and of its bytes; or a reference to one, whose shape shows
 /// in what is there if neither the shape nor the number of bytes came with the reference.
-fn array(name: &str, of: &ArrayType, numbers: Numbers) -> Result<Value, Fault> {
+fn array(name: &str, of: &ArrayType, numbers: MessageArray) -> Result<Value, Fault> {
     let invalid = |what: String| {
         let message = format!("parameter {name} is of type {of}: {what}");
         Fault::new(FaultCode::InvalidValue, message).parameter(name)
     };
     let missing = || invalid("its bytes are missing".to_owned());
-    let Content::Data(data) = *numbers.data else { return Err(missing()) };
+    let ValueContent::Data(data) = *numbers.data else { return Err(missing()) };
     let refers = matches!(data, Payload::Reference(_));
     let len = data.len().unwrap_or_default();
     let untold = refers && data.len().is_none();
@@ -206,7 +206,7 @@ fn missing<'p>(parameters: &'p [Parameter], arguments: &[Argument]) -> Option<&'
 
 /// An answer to a client.
 #[derive(Clone, Debug)]
-pub struct Reply {
+pub struct SoapReply {
     /// The results, in the operation's order.
     pub outputs: Vec<Argument>,
     /// The job behind it, from our header.
@@ -220,11 +220,11 @@ pub struct Reply {
 /// # Errors
 /// The fault in the parcel as the server meant it; `MalformedMessage` if the answer is not what
 /// the description says.
-pub fn bind_reply(parcel: Parcel, parameters: &[Parameter]) -> Result<Reply, Fault> {
-    let job = options::read_job(&parcel.envelope.headers);
-    let chosen = outputs::of_answer(&parcel.envelope.headers);
-    let children = match parcel.envelope.body {
-        Body::Fault(fault) => return Err(fault_of(&fault, &parcel.envelope.headers)),
+pub fn bind_reply(unpacked: UnpackedMessage, parameters: &[Parameter]) -> Result<SoapReply, Fault> {
+    let job = options::read_job(&unpacked.envelope.headers);
+    let chosen = outputs::of_answer(&unpacked.envelope.headers);
+    let children = match unpacked.envelope.body {
+        Body::Fault(fault) => return Err(fault_of(&fault, &unpacked.envelope.headers)),
         Body::Wrapper { children, .. } => children,
         Body::Empty => Vec::new(),
     };
@@ -234,7 +234,7 @@ pub fn bind_reply(parcel: Parcel, parameters: &[Parameter]) -> Result<Reply, Fau
         return Err(Fault::new(FaultCode::MalformedMessage, message).parameter(&*lacking.name));
     }
     values.sort_by_key(|value| parameters.iter().position(|output| output.name == value.name));
-    Ok(Reply { outputs: values, job, chosen })
+    Ok(SoapReply { outputs: values, job, chosen })
 }
 
 /// The fault that a SOAP fault means: ours from its detail, or from a header if it is about those; a
@@ -257,17 +257,17 @@ fn fault_of(fault: &SoapFault, headers: &[HeaderBlock]) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use fishplate_contract::{DataRef, Element};
+    use fishplate_contract::{DataRef, ElementType};
 
     use super::*;
     use crate::envelope::ArrayForm;
 
-    fn child(name: &str, content: Content) -> Child {
+    fn child(name: &str, content: ValueContent) -> Child {
         Child { name: QName::new("urn:t", name), label: None, content }
     }
 
     fn text(name: &str, text: &str) -> Child {
-        child(name, Content::Text(text.to_owned()))
+        child(name, ValueContent::Text(text.to_owned()))
     }
 
     fn parameters() -> Vec<Parameter> {
@@ -283,8 +283,8 @@ mod tests {
         let deck = Payload::Inline(bytes::Bytes::from_static(b"x"));
         let children = vec![
             text("size", " 2 "),
-            child("order", Content::Nil),
-            child("deck", Content::Data(deck)),
+            child("order", ValueContent::Nil),
+            child("deck", ValueContent::Data(deck)),
         ];
         let bound = bind("call", &parameters(), children).unwrap();
         let names: Vec<&str> = bound.iter().map(|argument| argument.name.as_str()).collect();
@@ -294,7 +294,8 @@ mod tests {
 
     #[test]
     fn a_missing_parameter_is_named_with_its_type() {
-        let fault = bind("call", &parameters(), vec![child("deck", Content::Nil)]).unwrap_err();
+        let fault =
+            bind("call", &parameters(), vec![child("deck", ValueContent::Nil)]).unwrap_err();
         assert_eq!(fault.code, FaultCode::MissingParameter);
         assert_eq!(fault.parameter.as_deref(), Some("deck"));
         assert!(fault.message.contains("raw"));
@@ -302,7 +303,7 @@ mod tests {
 
     #[test]
     fn an_unknown_parameter_is_told_with_what_is_near() {
-        let fault = bind("call", &parameters(), vec![child("sise", Content::Unexpected)]);
+        let fault = bind("call", &parameters(), vec![child("sise", ValueContent::Unexpected)]);
         let fault = fault.unwrap_err();
         assert_eq!(fault.code, FaultCode::UnexpectedParameter);
         assert_eq!(fault.parameter.as_deref(), Some("sise"));
@@ -314,10 +315,10 @@ mod tests {
     fn a_reference_of_no_known_length_has_the_rows_that_are_there() {
         let refers = |len| {
             let reference = DataRef { len, ..DataRef::new("http://h/a") };
-            let data = Box::new(Content::Data(Payload::Reference(reference)));
+            let data = Box::new(ValueContent::Data(Payload::Reference(reference)));
             let (form, names) = (ArrayForm::Binary, Vec::new());
             let shape = Some(vec![Array::UNKNOWN, 3]);
-            let numbers = Numbers { element: Element::Double, shape, data, form, names };
+            let numbers = MessageArray { element: ElementType::Double, shape, data, form, names };
             array("a", &"double[n,3]".parse().unwrap(), numbers)
         };
         assert!(

@@ -5,23 +5,23 @@ use std::time::Duration;
 
 use fishplate_contract::{Fault, FaultCode};
 
-use crate::envelope::Element;
+use crate::envelope::XmlElement;
 use crate::name::QName;
 
 /// Local name of the element. (Stubs for Go have a type `Fault` already, which is SOAP's.)
 pub const FAULT_ELEMENT: &str = "faultDetail";
 
 /// The detail of a fault.
-pub(crate) fn write(namespace: &str, fault: &Fault) -> Element {
+pub(crate) fn write(namespace: &str, fault: &Fault) -> XmlElement {
     let name = |local: &str| QName::new(namespace, local);
-    let text = |local: &str, text: String| Element::with_text(name(local), text);
+    let text = |local: &str, text: String| XmlElement::with_text(name(local), text);
     let mut children =
         vec![text("code", fault.code.name().to_owned()), text("message", fault.message.clone())];
     children.extend(fault.parameter.clone().map(|parameter| text("parameter", parameter)));
-    children.extend(fault.limit.as_ref().map(|limit| Element {
+    children.extend(fault.limit.as_ref().map(|limit| XmlElement {
         name: name("limit"),
         children: vec![text("name", limit.name.clone()), text("value", limit.value.clone())],
-        ..Element::default()
+        ..XmlElement::default()
     }));
     children.extend(fault.job.map(|job| text("job", job.to_string())));
     children.extend(fault.exit_code.map(|code| text("exitCode", code.to_string())));
@@ -29,11 +29,11 @@ pub(crate) fn write(namespace: &str, fault: &Fault) -> Element {
     children.extend(fault.stderr.clone().map(|stderr| text("stderr", stderr)));
     let retry_after = fault.retry_after.map(|wait| wait.as_secs_f64().to_string());
     children.extend(retry_after.map(|seconds| text("retryAfter", seconds)));
-    Element { name: name(FAULT_ELEMENT), children, ..Element::default() }
+    XmlElement { name: name(FAULT_ELEMENT), children, ..XmlElement::default() }
 }
 
 /// The fault that a detail tells; `None` if it is none of ours.
-pub(crate) fn read(element: &Element) -> Option<Fault> {
+pub(crate) fn read(element: &XmlElement) -> Option<Fault> {
     if element.name.local != FAULT_ELEMENT {
         return None;
     }
@@ -71,6 +71,6 @@ mod tests {
             fault.retry_after = Some(Duration::from_millis(1500));
             assert_eq!(read(&write("urn:a", &fault)), Some(fault));
         }
-        assert_eq!(read(&Element::with_text(QName::new("", FAULT_ELEMENT), "x")), None);
+        assert_eq!(read(&XmlElement::with_text(QName::new("", FAULT_ELEMENT), "x")), None);
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::base64::Base64Encoder;
-use crate::items::{Items, ItemsEncoder};
+use crate::items::{ItemFormat, ItemsEncoder};
 use crate::packaging::{FirstRecord, RecordEncoder};
 
 /// How a payload's bytes are sent.
@@ -15,7 +15,7 @@ pub enum Encoding {
     /// As base64 without line breaks ([`Base64Encoder`]).
     Base64,
     /// As the elements of an array.
-    Items(Arc<Items>),
+    Items(Arc<ItemFormat>),
     /// As DIME records, each of a chunk.
     Records(Arc<FirstRecord>),
 }

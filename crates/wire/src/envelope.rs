@@ -1,6 +1,6 @@
 //! An envelope as data: headers and body.
 
-use fishplate_contract::{Element as Number, Payload};
+use fishplate_contract::{ElementType as Number, Payload};
 
 use crate::name::{self, QName};
 
@@ -50,12 +50,12 @@ pub struct HeaderBlock {
     /// For whom it is (SOAP 1.1 actor, SOAP 1.2 role); `None` is the receiver.
     pub role: Option<String>,
     /// The block itself.
-    pub element: Element,
+    pub element: XmlElement,
 }
 
 impl HeaderBlock {
     /// A block that may be passed over.
-    pub fn optional(element: Element) -> Self {
+    pub fn optional(element: XmlElement) -> Self {
         Self { must_understand: false, role: None, element }
     }
 }
@@ -72,7 +72,7 @@ pub enum Body {
     },
     /// A fault.
     Fault(SoapFault),
-    /// Nothing.
+    /// A body without a child: of a reply that gives nothing.
     Empty,
 }
 
@@ -84,12 +84,12 @@ pub struct Child {
     /// The unqualified attribute `name`, which tells repeated values apart.
     pub label: Option<String>,
     /// The value.
-    pub content: Content,
+    pub content: ValueContent,
 }
 
 /// The content of a value's element.
 #[derive(Clone, Debug)]
-pub enum Content {
+pub enum ValueContent {
     /// Text, as it was sent.
     Text(String),
     /// A file's bytes.
@@ -98,7 +98,7 @@ pub enum Content {
     /// the part's payload in this place.
     Part(String),
     /// An array of numbers.
-    Array(Numbers),
+    Array(MessageArray),
     /// Named fields.
     Fields(Vec<Child>),
     /// `xsi:nil`.
@@ -107,7 +107,7 @@ pub enum Content {
     Unexpected,
 }
 
-impl Content {
+impl ValueContent {
     /// The URL of the part that it refers to.
     pub(crate) fn part(&self) -> Option<&str> {
         match self {
@@ -128,7 +128,7 @@ pub enum ArrayForm {
 }
 
 impl ArrayForm {
-    /// Both.
+    /// Every form, the plainest first.
     pub const ALL: [Self; 2] = [Self::Elements, Self::Binary];
 
     /// The name by which users know it.
@@ -147,13 +147,13 @@ impl ArrayForm {
 
 /// An array as it stands in a message.
 #[derive(Clone, Debug)]
-pub struct Numbers {
+pub struct MessageArray {
     /// What it consists of.
     pub element: Number,
     /// Lengths of its axes; `None` if its bytes came without.
     pub shape: Option<Vec<u64>>,
-    /// Its bytes: [`Content::Data`], or [`Content::Part`] while a message is read.
-    pub data: Box<Content>,
+    /// Its bytes: [`ValueContent::Data`], or [`ValueContent::Part`] while a message is read.
+    pub data: Box<ValueContent>,
     /// How it stands in the message.
     pub form: ArrayForm,
     /// Names of its elements, outermost first, if they are not `item`.
@@ -170,23 +170,23 @@ pub struct SoapFault {
     /// 1.1 faultstring, 1.2 Reason/Text (the first).
     pub reason: String,
     /// Children of detail or Detail.
-    pub detail: Vec<Element>,
+    pub detail: Vec<XmlElement>,
 }
 
 /// A small element, whole: header blocks and fault details.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Element {
-    /// Name.
+pub struct XmlElement {
+    /// Its expanded name: namespace and local part.
     pub name: QName,
     /// Attributes, namespace declarations left out.
     pub attributes: Vec<(QName, String)>,
     /// Child elements.
-    pub children: Vec<Element>,
+    pub children: Vec<XmlElement>,
     /// All text directly in it.
     pub text: String,
 }
 
-impl Element {
+impl XmlElement {
     /// An element with text.
     pub fn with_text(name: QName, text: impl Into<String>) -> Self {
         Self { name, text: text.into(), ..Self::default() }

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fishplate_contract::{
-    ArrayType, DataType, Element, Fault, Held, Interface, Operation, Parameter, Service, Signature,
+    ArrayType, DataType, ElementType, Fault, FileHandle, Interface, Operation, Parameter, Service,
+    Signature,
 };
 
 use crate::limits::WireLimits;
 use crate::name::QName;
 use crate::packaging::{fuzz_multipart, fuzz_reader};
 use crate::spool::SpoolSink;
-use crate::unpack::{Expected, Head, Unpacker};
+use crate::unpack::{ExpectedTable, MessageHead, Unpacker};
 use crate::xml::{Handler, StartTag, Tokenizer};
 
 /// The first byte says how the rest is cut.
@@ -22,9 +23,9 @@ fn cut(data: &[u8]) -> Option<(usize, &[u8])> {
 
 /// Tokens as text.
 #[derive(Default)]
-struct Told(String);
+struct TokenText(String);
 
-impl Handler for Told {
+impl Handler for TokenText {
     fn start(&mut self, tag: &StartTag<'_>) -> Result<(), Fault> {
         self.0.push_str(&format!("<{}{:?}>", tag.name(), tag.attributes));
         Ok(())
@@ -46,7 +47,7 @@ pub fn tokenizer(data: &[u8]) {
     let Some((size, document)) = cut(data) else { return };
     let tokens = |size: usize| {
         let mut tokenizer = Tokenizer::new(None, &WireLimits::default());
-        let mut told = Told::default();
+        let mut told = TokenText::default();
         for chunk in document.chunks(size) {
             tokenizer.feed(chunk, &mut told).ok()?;
         }
@@ -86,9 +87,9 @@ fn packaging(content_type: &str, data: &[u8]) {
 }
 
 #[derive(Debug)]
-struct Nowhere;
+struct NullSink;
 
-impl Held for Nowhere {
+impl FileHandle for NullSink {
     fn path(&self) -> &std::path::Path {
         std::path::Path::new("")
     }
@@ -101,14 +102,14 @@ impl Held for Nowhere {
 }
 
 #[derive(Default)]
-struct Counting(usize);
+struct CountingSink(usize);
 
-impl SpoolSink for Counting {
-    fn create(&mut self) -> Arc<dyn Held> {
-        Arc::new(Nowhere)
+impl SpoolSink for CountingSink {
+    fn create(&mut self) -> Arc<dyn FileHandle> {
+        Arc::new(NullSink)
     }
 
-    fn write(&mut self, _to: &Arc<dyn Held>, data: Bytes) {
+    fn write(&mut self, _to: &Arc<dyn FileHandle>, data: Bytes) {
         self.0 += data.len();
     }
 }
@@ -139,15 +140,15 @@ pub(crate) fn requested(data: &[u8]) -> Option<(String, usize)> {
         let mut values = fields.filter(|(field, _)| field.eq_ignore_ascii_case(name));
         values.next().map(|(_, value)| value.trim())
     };
-    let head = Head {
+    let head = MessageHead {
         content_type: field("Content-Type").unwrap_or_default(),
         soap_action: field("SOAPAction"),
         accept: field("Accept"),
-        ..Head::default()
+        ..MessageHead::default()
     };
     let service = echo_file();
     let interface = Interface::of(&service);
-    let expected = || Expected::requests(&service.namespace, &interface);
+    let expected = || ExpectedTable::requests(&service.namespace, &interface);
     unpacked_by(&head, expected, body, body.len() % 97 + 1)
 }
 
@@ -168,27 +169,27 @@ fn unpacked(content_type: &str, message: &[u8], size: usize) -> Option<(String, 
     let parameters = [
         Parameter::new("data", DataType::Raw),
         Parameter::new("x", DataType::String).repeated(),
-        Parameter::new("m", DataType::Array(ArrayType::new(Element::Float, 2))).optional(),
+        Parameter::new("m", DataType::Array(ArrayType::new(ElementType::Float, 2))).optional(),
     ];
-    let expected = || Expected::response(QName::new("urn:t", "call"), &parameters);
-    unpacked_by(&Head { content_type, ..Head::default() }, expected, message, size)
+    let expected = || ExpectedTable::response(QName::new("urn:t", "call"), &parameters);
+    unpacked_by(&MessageHead { content_type, ..MessageHead::default() }, expected, message, size)
 }
 
 fn unpacked_by(
-    head: &Head<'_>,
-    expected: impl Fn() -> Expected,
+    head: &MessageHead<'_>,
+    expected: impl Fn() -> ExpectedTable,
     message: &[u8],
     size: usize,
 ) -> Option<(String, usize)> {
     let unpack = |size: usize| {
         let limits = WireLimits { inline_size: 16, ..WireLimits::default() };
-        let mut sink = Counting::default();
+        let mut sink = CountingSink::default();
         let mut unpacker = Unpacker::new(head, Box::new(expected()), &limits).ok()?;
         for chunk in message.chunks(size) {
             unpacker.feed(Bytes::copy_from_slice(chunk), &mut sink).ok()?;
         }
-        let parcel = unpacker.finish(&mut sink).ok()?;
-        Some((format!("{:?}", parcel.envelope), sink.0))
+        let unpacked = unpacker.finish(&mut sink).ok()?;
+        Some((format!("{:?}", unpacked.envelope), sink.0))
     };
     let cut = unpack(size);
     assert_eq!(cut, unpack(usize::MAX));

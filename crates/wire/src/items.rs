@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use fishplate_contract::{Array, Element};
+use fishplate_contract::{Array, ElementType};
 
 use crate::number::{Buffer, Number, width};
 
 /// How the numbers of an array stand in elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Items {
-    element: Element,
+pub struct ItemFormat {
+    element: ElementType,
     shape: Vec<u64>,
     /// Names of the elements, outermost first: one for each axis.
     names: Vec<String>,
@@ -18,10 +18,10 @@ pub struct Items {
 /// Name of the elements, unless a description gives others.
 const ITEM: &str = "item";
 
-impl Items {
+impl ItemFormat {
     /// Elements for an array of this shape; their names, outermost first, are `item` beyond those
     /// that are given.
-    pub fn new(element: Element, shape: &[u64], names: &[String]) -> Self {
+    pub fn new(element: ElementType, shape: &[u64], names: &[String]) -> Self {
         let name = |axis| names.get(axis).cloned().unwrap_or_else(|| ITEM.to_owned());
         Self { element, shape: shape.to_vec(), names: (0..shape.len()).map(name).collect() }
     }
@@ -55,11 +55,11 @@ impl Items {
 /// Makes the text.
 #[derive(Debug)]
 pub struct ItemsEncoder {
-    items: Arc<Items>,
+    items: Arc<ItemFormat>,
     /// What stands between two numbers, by the number of axes that end there.
-    between: Vec<Tags>,
+    between: Vec<FixedTags>,
     /// What stands before the first number, and behind the last.
-    around: (Tags, Tags),
+    around: (FixedTags, FixedTags),
     /// What stands before the next number: the start of all, or `between` that index.
     before: Option<usize>,
     /// Place of the next number.
@@ -69,11 +69,11 @@ pub struct ItemsEncoder {
     /// Elements without numbers that are still to be written.
     empty: u64,
     ended: bool,
-    block: Block,
+    block: TextBlock,
 }
 
 impl ItemsEncoder {
-    pub(crate) fn new(items: Arc<Items>) -> Self {
+    pub(crate) fn new(items: Arc<ItemFormat>) -> Self {
         let axes = items.axes();
         let names = &items.names[..axes.len()];
         let closing = |names: &[String]| -> String {
@@ -81,16 +81,16 @@ impl ItemsEncoder {
         };
         let opening =
             |names: &[String]| -> String { names.iter().map(|name| format!("<{name}>")).collect() };
-        let between: Vec<Tags> = (0..axes.len())
+        let between: Vec<FixedTags> = (0..axes.len())
             .map(|ended| {
                 let inner = &names[axes.len() - 1 - ended..];
-                Tags::new(&(closing(inner) + &opening(inner)))
+                FixedTags::new(&(closing(inner) + &opening(inner)))
             })
             .collect();
-        let around = (Tags::new(&opening(names)), Tags::new(&closing(names)));
+        let around = (FixedTags::new(&opening(names)), FixedTags::new(&closing(names)));
         let empty = Array::empty_rows(&items.shape);
         let place = vec![0; axes.len()];
-        let block = Block::new(between.last().map_or(0, |tags| tags.len));
+        let block = TextBlock::new(between.last().map_or(0, |tags| tags.len));
         let cut = Vec::new();
         Self { between, around, before: None, place, cut, empty, ended: false, block, items }
     }
@@ -98,10 +98,10 @@ impl ItemsEncoder {
     /// Appends the text of these bytes; a number that is cut waits for the rest.
     pub(crate) fn encode(&mut self, bytes: &[u8], to: &mut Vec<u8>) {
         match self.items.element {
-            Element::Int => self.encode_all::<i32>(bytes, to),
-            Element::Long => self.encode_all::<i64>(bytes, to),
-            Element::Float => self.encode_all::<f32>(bytes, to),
-            Element::Double => self.encode_all::<f64>(bytes, to),
+            ElementType::Int => self.encode_all::<i32>(bytes, to),
+            ElementType::Long => self.encode_all::<i64>(bytes, to),
+            ElementType::Float => self.encode_all::<f32>(bytes, to),
+            ElementType::Double => self.encode_all::<f64>(bytes, to),
         }
     }
 
@@ -150,7 +150,7 @@ impl ItemsEncoder {
         self.block = block;
     }
 
-    fn tags_before(&self, before: Option<usize>) -> &Tags {
+    fn tags_before(&self, before: Option<usize>) -> &FixedTags {
         before.and_then(|ended| self.between.get(ended)).unwrap_or(&self.around.0)
     }
 
@@ -211,14 +211,14 @@ impl ItemsEncoder {
 
 /// Tags that are written in steps of a fixed length, because that is much faster.
 #[derive(Debug)]
-struct Tags {
+struct FixedTags {
     steps: Vec<[u8; STEP]>,
     len: usize,
 }
 
 const STEP: usize = 16;
 
-impl Tags {
+impl FixedTags {
     fn new(text: &str) -> Self {
         let step = |chunk: &[u8]| {
             let mut step = [0; STEP];
@@ -237,14 +237,14 @@ impl Tags {
 
 /// Text that is written in steps of a fixed length, behind the end of which there is always room.
 #[derive(Default)]
-struct Block {
+struct TextBlock {
     bytes: Vec<u8>,
     len: usize,
     /// Beyond this length it is full.
     full: usize,
 }
 
-impl std::fmt::Debug for Block {
+impl std::fmt::Debug for TextBlock {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Block").field("len", &self.len).finish_non_exhaustive()
     }
@@ -256,7 +256,7 @@ const BLOCK: usize = 4 << 10;
 /// The longest number, and what steps write beyond its end or that of tags.
 const SLACK: usize = 64;
 
-impl Block {
+impl TextBlock {
     /// A block for numbers with tags of at most so many bytes before each.
     fn new(tags: usize) -> Self {
         let room = tags + SLACK;
@@ -265,7 +265,7 @@ impl Block {
     }
 
     #[inline]
-    fn push_tags(&mut self, tags: &Tags) {
+    fn push_tags(&mut self, tags: &FixedTags) {
         let mut at = self.len;
         for step in &tags.steps {
             if let Some(to) = self.bytes.get_mut(at..).and_then(|to| to.first_chunk_mut()) {
@@ -317,14 +317,15 @@ mod tests {
         let bytes: Vec<u8> =
             (0..i32::try_from(count).unwrap()).flat_map(i32::to_le_bytes).collect();
         let names = ["a", "b", "c"].map(str::to_owned);
-        let mut encoder = ItemsEncoder::new(Arc::new(Items::new(Element::Int, shape, &names)));
+        let mut encoder =
+            ItemsEncoder::new(Arc::new(ItemFormat::new(ElementType::Int, shape, &names)));
         let mut text = Vec::new();
         for piece in bytes.chunks(cuts) {
             encoder.encode(piece, &mut text);
         }
         while !encoder.finish(5, &mut text) {}
         assert!(encoder.finish(5, &mut text));
-        assert!(text.len() as u64 <= Items::new(Element::Int, shape, &names).most());
+        assert!(text.len() as u64 <= ItemFormat::new(ElementType::Int, shape, &names).most());
         String::from_utf8(text).unwrap()
     }
 
@@ -349,7 +350,7 @@ mod tests {
 
     #[test]
     fn rows_beyond_all_counting_are_written_piece_by_piece_too() {
-        let items = Items::new(Element::Int, &[1 << 40, 1 << 40, 0], &[]);
+        let items = ItemFormat::new(ElementType::Int, &[1 << 40, 1 << 40, 0], &[]);
         assert_eq!(items.most(), u64::MAX);
         let mut text = Vec::new();
         assert!(!ItemsEncoder::new(Arc::new(items)).finish(30, &mut text));

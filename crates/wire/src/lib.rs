@@ -2,7 +2,7 @@
 //! drives it pushes chunks as they come and streams segments as they are wanted, so memory stays
 //! bounded whatever the size of a payload.
 //!
-//! The data's way in: [`unpack`] (chunks to a [`Parcel`]), [`read`](mod@read) (a checked [`Request`]),
+//! The data's way in: [`unpack`] (chunks to a [`UnpackedMessage`]), [`read`](mod@read) (a checked [`SoapRequest`]),
 //! [`bind`](mod@bind) (arguments). The way out: [`write`](mod@write) (an [`Envelope`]),
 //! [`pack`](mod@pack) (a content type and segments).
 //!
@@ -50,16 +50,16 @@ pub mod wsdl;
 pub mod xml;
 
 pub use base64::Base64Encoder;
-pub use bind::{Reply, bind, bind_reply};
+pub use bind::{SoapReply, bind, bind_reply};
 pub use encode::{Encoder, Encoding};
 pub use envelope::{ArrayForm, Body, Envelope, SoapVersion};
-pub use items::Items;
+pub use items::ItemFormat;
 pub use limits::WireLimits;
 pub use name::QName;
-pub use outgoing::{Outgoing, Segment, Step};
-pub use pack::{Packed, pack, pack_reply};
+pub use outgoing::{BodyStep, OutgoingBody, Segment};
+pub use pack::{PackedMessage, pack, pack_reply};
 pub use packaging::Packaging;
-pub use read::{Request, read};
+pub use read::{SoapRequest, read};
 pub use spool::SpoolSink;
-pub use unpack::{Expect, Expected, Head, Parcel, Unpacker};
+pub use unpack::{ExpectedTable, ExpectedTypes, MessageHead, UnpackedMessage, Unpacker};
 pub use write::{ReplyForm, RequestForm, write_fault, write_reply, write_request};

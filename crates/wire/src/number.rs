@@ -3,7 +3,7 @@
 //! What XML Schema part 2, section 3.2 allows is taken; and, since stacks of dynamic languages print
 //! them so, `inf`, `infinity` and `nan` in any letter case.
 
-use fishplate_contract::Element;
+use fishplate_contract::ElementType;
 
 /// A number that arrays consist of.
 pub(crate) trait Number: Copy {
@@ -74,12 +74,12 @@ number!(f32, 16, begin_real, real_text);
 number!(f64, 24, begin_real, real_text);
 
 /// Most characters that one of them is printed with.
-pub(crate) fn width(element: Element) -> usize {
+pub(crate) fn width(element: ElementType) -> usize {
     match element {
-        Element::Int => i32::WIDTH,
-        Element::Long => i64::WIDTH,
-        Element::Float => f32::WIDTH,
-        Element::Double => f64::WIDTH,
+        ElementType::Int => i32::WIDTH,
+        ElementType::Long => i64::WIDTH,
+        ElementType::Float => f32::WIDTH,
+        ElementType::Double => f64::WIDTH,
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
 
     fn float(text: &str) -> Option<f32> {
         let mut bytes = Vec::new();
-        Element::Float.parse(text.as_bytes(), &mut bytes).then(|| f32::of(&bytes))
+        ElementType::Float.parse(text.as_bytes(), &mut bytes).then(|| f32::of(&bytes))
     }
 
     #[test]
@@ -197,31 +197,31 @@ mod tests {
         let mut to = Vec::new();
         for good in ["0", "-2147483648", "2147483647", "+7", "-007", "0000000000000000000000012"] {
             to.clear();
-            assert!(Element::Int.parse(good.as_bytes(), &mut to), "{good}");
+            assert!(ElementType::Int.parse(good.as_bytes(), &mut to), "{good}");
             assert_eq!(Ok(i32::of(&to)), good.parse(), "{good}");
         }
         for good in ["9223372036854775807", "-9223372036854775808", "999999999999999999"] {
             to.clear();
-            assert!(Element::Long.parse(good.as_bytes(), &mut to), "{good}");
+            assert!(ElementType::Long.parse(good.as_bytes(), &mut to), "{good}");
             assert_eq!(Ok(i64::of(&to)), good.parse(), "{good}");
         }
         for bad in
             ["2147483648", "-2147483649", "", "-", "1.0", "1e3", "--1", "99999999999999999999"]
         {
-            assert!(!Element::Int.parse(bad.as_bytes(), &mut to), "{bad}");
+            assert!(!ElementType::Int.parse(bad.as_bytes(), &mut to), "{bad}");
         }
-        assert!(!Element::Long.parse(b"9223372036854775808", &mut to));
+        assert!(!ElementType::Long.parse(b"9223372036854775808", &mut to));
     }
 
     #[test]
     fn nothing_is_printed_wider_than_it_says() {
         for (element, bits) in [
-            (Element::Float, u64::from((-1.175_494_4e-38f32).to_bits())),
-            (Element::Float, u64::from((-16_777_217_000.0f32).to_bits())),
-            (Element::Double, (-2.225_073_858_507_201_4e-308f64).to_bits()),
-            (Element::Double, (-1.234_567_890_123_456_7e-5f64).to_bits()),
-            (Element::Int, u64::from(i32::MIN.cast_unsigned())),
-            (Element::Long, i64::MIN.cast_unsigned()),
+            (ElementType::Float, u64::from((-1.175_494_4e-38f32).to_bits())),
+            (ElementType::Float, u64::from((-16_777_217_000.0f32).to_bits())),
+            (ElementType::Double, (-2.225_073_858_507_201_4e-308f64).to_bits()),
+            (ElementType::Double, (-1.234_567_890_123_456_7e-5f64).to_bits()),
+            (ElementType::Int, u64::from(i32::MIN.cast_unsigned())),
+            (ElementType::Long, i64::MIN.cast_unsigned()),
         ] {
             let mut text = Vec::new();
             element.print(&bits.to_le_bytes()[..element.size()], &mut text);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use fishplate_contract::{Chunks, Fault, FaultCode, Held, Payload};
+use fishplate_contract::{Chunks, Fault, FaultCode, FileHandle, Payload};
 
 use crate::encode::{Encoder, Encoding};
 
@@ -61,24 +61,24 @@ impl Segment {
 
 /// What is next.
 #[derive(Debug)]
-pub enum Step {
+pub enum BodyStep {
     /// Send these bytes.
     Send(Bytes),
-    /// Read these bytes of a file and give them to [`Outgoing::took`].
+    /// Read these bytes of a file and give them to [`OutgoingBody::took`].
     Read {
         /// The file.
-        held: Arc<dyn Held>,
+        held: Arc<dyn FileHandle>,
         /// First byte.
         at: u64,
         /// How many: no fewer, because the length of the message may have been told.
         len: usize,
     },
-    /// Wait for more of a stream: [`Outgoing::poll_stream`].
+    /// Wait for more of a stream: [`OutgoingBody::poll_stream`].
     Wait,
 }
 
 /// A body as it is sent.
-pub struct Outgoing {
+pub struct OutgoingBody {
     segments: VecDeque<Segment>,
     /// The payload at hand.
     data: Option<Data>,
@@ -99,7 +99,7 @@ struct Data {
     encoder: Encoder,
 }
 
-impl Outgoing {
+impl OutgoingBody {
     /// The body that these segments make up, in chunks of about that length.
     pub fn new(segments: impl IntoIterator<Item = Segment>, chunk: usize) -> Self {
         Self { segments: segments.into_iter().collect(), data: None, chunk: chunk.max(1) }
@@ -111,7 +111,7 @@ impl Outgoing {
     }
 
     /// What is next; `None` at the end.
-    pub fn step(&mut self) -> Option<Step> {
+    pub fn step(&mut self) -> Option<BodyStep> {
         loop {
             if let Some(data) = &mut self.data {
                 match data.step(self.chunk) {
@@ -121,7 +121,7 @@ impl Outgoing {
             }
             match self.segments.pop_front()? {
                 Segment::Bytes(bytes) if bytes.is_empty() => {}
-                Segment::Bytes(bytes) => return Some(Step::Send(bytes)),
+                Segment::Bytes(bytes) => return Some(BodyStep::Send(bytes)),
                 Segment::Data { payload, range, encoding } => {
                     self.data = Some(Data::new(payload, range, encoding));
                 }
@@ -150,7 +150,7 @@ impl Outgoing {
     }
 }
 
-impl fmt::Debug for Outgoing {
+impl fmt::Debug for OutgoingBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outgoing").field("segments", &self.segments).finish_non_exhaustive()
     }
@@ -182,7 +182,7 @@ impl Data {
         data
     }
 
-    fn step(&mut self, chunk: usize) -> Option<Step> {
+    fn step(&mut self, chunk: usize) -> Option<BodyStep> {
         let raw = matches!(self.encoder, Encoder::Raw);
         loop {
             let left = self.left.end.saturating_sub(self.left.start);
@@ -190,23 +190,23 @@ impl Data {
                 return self.finish(chunk);
             }
             if let Payload::Stream(_) = &self.payload {
-                return if self.ended { self.finish(chunk) } else { Some(Step::Wait) };
+                return if self.ended { self.finish(chunk) } else { Some(BodyStep::Wait) };
             }
             if let Payload::Spooled(held) = &self.payload {
                 let len = usize::try_from(left).unwrap_or(chunk).min(chunk);
                 let at = self.left.start;
                 self.left.start += len as u64;
-                return Some(Step::Read { held: held.clone(), at, len });
+                return Some(BodyStep::Read { held: held.clone(), at, len });
             }
             let most = if raw { usize::MAX } else { self.encoding.bytes_for(chunk) };
             let piece = self.next_piece(most)?;
             if raw {
-                return Some(Step::Send(piece));
+                return Some(BodyStep::Send(piece));
             }
             let encoded = self.encoded(piece);
             // A piece may be too short to become anything yet.
             if !encoded.is_empty() {
-                return Some(Step::Send(encoded));
+                return Some(BodyStep::Send(encoded));
             }
         }
     }
@@ -240,10 +240,10 @@ impl Data {
         to.into()
     }
 
-    fn finish(&mut self, chunk: usize) -> Option<Step> {
+    fn finish(&mut self, chunk: usize) -> Option<BodyStep> {
         let mut to = Vec::new();
         while !self.encoder.finish(chunk, &mut to) && to.is_empty() {}
-        (!to.is_empty()).then(|| Step::Send(to.into()))
+        (!to.is_empty()).then(|| BodyStep::Send(to.into()))
     }
 
     /// The next bytes of a payload in memory, as many as stand in one piece.

@@ -8,19 +8,20 @@ use fishplate_contract::{Array, DataRef, Payload};
 
 use crate::encode::Encoding;
 use crate::envelope::{
-    ArrayForm, Body, Child, Content, Element, Envelope, Numbers, SoapFault, SoapVersion,
+    ArrayForm, Body, Child, Envelope, MessageArray, SoapFault, SoapVersion, ValueContent,
+    XmlElement,
 };
-use crate::items::Items;
+use crate::items::ItemFormat;
 use crate::name::{QName, SOAP_11, SOAP_12, WSA, XDESCR, XML, XMLNS, XSI};
 use crate::outgoing::Segment;
-use crate::packaging::{Packaging, Writer, reply_writer, writer};
+use crate::packaging::{Packaging, PackagingWriter, reply_writer, writer};
 use crate::write::ReplyForm;
 use crate::wsdl::DataView;
 use crate::xml::{push_attribute, push_text};
 
 /// A message ready to be sent.
 #[derive(Clone, Debug)]
-pub struct Packed {
+pub struct PackedMessage {
     /// Value of `Content-Type`.
     pub content_type: Cow<'static, str>,
     /// Value of `SOAPAction`, quoted; only for SOAP 1.1 requests.
@@ -31,7 +32,7 @@ pub struct Packed {
     pub len: Option<u64>,
 }
 
-impl Packed {
+impl PackedMessage {
     /// No message at all.
     pub fn nothing() -> Self {
         Self {
@@ -44,23 +45,23 @@ impl Packed {
 }
 
 /// Packs the envelope of an answer.
-pub fn pack_reply(envelope: &Envelope, form: &ReplyForm) -> Packed {
+pub fn pack_reply(envelope: &Envelope, form: &ReplyForm) -> PackedMessage {
     pack_by(envelope, reply_writer(form), form.data, None)
 }
 
 /// Packs an envelope. MTOM without any attachment becomes plain. `action` is for requests.
-pub fn pack(envelope: &Envelope, packaging: Packaging, action: Option<&str>) -> Packed {
+pub fn pack(envelope: &Envelope, packaging: Packaging, action: Option<&str>) -> PackedMessage {
     pack_by(envelope, writer(packaging), DataView::Plain, action)
 }
 
 fn pack_by(
     envelope: &Envelope,
-    mut writer: Box<dyn Writer>,
+    mut writer: Box<dyn PackagingWriter>,
     data: DataView,
     action: Option<&str>,
-) -> Packed {
-    let mut root = Composer { text: Vec::with_capacity(SMALL), segments: Vec::new() };
-    write_envelope(envelope, &mut Values { writer: &mut *writer, data }, &mut root);
+) -> PackedMessage {
+    let mut root = SegmentBuilder { text: Vec::with_capacity(SMALL), segments: Vec::new() };
+    write_envelope(envelope, &mut ValueForms { writer: &mut *writer, data }, &mut root);
     let mut packed = writer.finish(root, envelope.version, action);
     if envelope.version == SoapVersion::V11 {
         packed.soap_action = action.map(|action| format!("\"{action}\""));
@@ -79,7 +80,7 @@ pub(crate) fn random_id() -> String {
 
 /// Collects segments: text in one buffer until something larger comes.
 #[derive(Default)]
-pub(crate) struct Composer {
+pub(crate) struct SegmentBuilder {
     text: Vec<u8>,
     segments: Vec<Segment>,
 }
@@ -98,7 +99,7 @@ fn is_small(payload: &Payload, encoding: &Encoding) -> bool {
     payload.len().is_some_and(|len| encoding.most(len) <= RENDERED as u64)
 }
 
-impl Composer {
+impl SegmentBuilder {
     /// Where text is appended.
     pub(crate) fn text(&mut self) -> &mut Vec<u8> {
         &mut self.text
@@ -162,22 +163,22 @@ impl Composer {
         }
     }
 
-    pub(crate) fn packed(self, content_type: impl Into<Cow<'static, str>>) -> Packed {
+    pub(crate) fn packed(self, content_type: impl Into<Cow<'static, str>>) -> PackedMessage {
         let segments = self.into_segments();
         let len = segments.iter().map(Segment::len).sum();
-        Packed { content_type: content_type.into(), soap_action: None, segments, len }
+        PackedMessage { content_type: content_type.into(), soap_action: None, segments, len }
     }
 }
 
 /// How values are written.
-struct Values<'w> {
-    writer: &'w mut dyn Writer,
+struct ValueForms<'w> {
+    writer: &'w mut dyn PackagingWriter,
     data: DataView,
 }
 
-impl Values<'_> {
+impl ValueForms<'_> {
     /// Writes the rest of the start tag of a file or of an array's bytes, and what is in the element.
-    fn write(&mut self, payload: &Payload, root: &mut Composer) {
+    fn write(&mut self, payload: &Payload, root: &mut SegmentBuilder) {
         if let Payload::Reference(reference) = payload {
             root.push(">");
             write_reference(reference, root);
@@ -203,7 +204,7 @@ impl Values<'_> {
 }
 
 /// Paper 000, Figure 7. What is known of the data beside its address stands in the metadata.
-fn write_reference(reference: &DataRef, root: &mut Composer) {
+fn write_reference(reference: &DataRef, root: &mut SegmentBuilder) {
     let DataRef { url, len, digest } = reference;
     root.push("<wsa:EndpointReference");
     declare("wsa", WSA, root.text());
@@ -225,7 +226,7 @@ fn write_reference(reference: &DataRef, root: &mut Composer) {
     root.push("</wsa:EndpointReference>");
 }
 
-fn write_envelope(envelope: &Envelope, values: &mut Values<'_>, root: &mut Composer) {
+fn write_envelope(envelope: &Envelope, values: &mut ValueForms<'_>, root: &mut SegmentBuilder) {
     let soap = envelope.version.namespace();
     root.push("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<soap:Envelope xmlns:soap=\"");
     root.push(soap);
@@ -251,7 +252,12 @@ fn write_envelope(envelope: &Envelope, values: &mut Values<'_>, root: &mut Compo
     root.push("</soap:Body></soap:Envelope>");
 }
 
-fn write_wrapper(name: &QName, children: &[Child], values: &mut Values<'_>, root: &mut Composer) {
+fn write_wrapper(
+    name: &QName,
+    children: &[Child],
+    values: &mut ValueForms<'_>,
+    root: &mut SegmentBuilder,
+) {
     let prefix = if name.namespace.is_empty() { "" } else { "w:" };
     root.push("<");
     root.push(prefix);
@@ -271,7 +277,12 @@ fn write_wrapper(name: &QName, children: &[Child], values: &mut Values<'_>, root
 
 /// A value. Its element is in the wrapper's namespace (prefix `w`) or in none, or in another one
 /// that is then declared here.
-fn write_child(child: &Child, wrapper: &str, values: &mut Values<'_>, root: &mut Composer) {
+fn write_child(
+    child: &Child,
+    wrapper: &str,
+    values: &mut ValueForms<'_>,
+    root: &mut SegmentBuilder,
+) {
     let namespace = &child.name.namespace;
     let prefix = match namespace {
         none if none.is_empty() => "",
@@ -289,12 +300,12 @@ fn write_child(child: &Child, wrapper: &str, values: &mut Values<'_>, root: &mut
         push_attribute(label, root.text());
         root.push("\"");
     }
-    if matches!(child.content, Content::Nil) {
+    if matches!(child.content, ValueContent::Nil) {
         declare("xsi", XSI, root.text());
         root.push(" xsi:nil=\"true\"");
     }
     match &child.content {
-        Content::Array(numbers) => write_array(child, numbers, values, root),
+        ValueContent::Array(numbers) => write_array(child, numbers, values, root),
         content => write_content(content, wrapper, values, root),
     }
     root.push("</");
@@ -304,31 +315,41 @@ fn write_child(child: &Child, wrapper: &str, values: &mut Values<'_>, root: &mut
 }
 
 /// The rest of the start tag, and what is in the element.
-fn write_content(content: &Content, wrapper: &str, values: &mut Values<'_>, root: &mut Composer) {
-    if let Content::Data(payload) = content {
+fn write_content(
+    content: &ValueContent,
+    wrapper: &str,
+    values: &mut ValueForms<'_>,
+    root: &mut SegmentBuilder,
+) {
+    if let ValueContent::Data(payload) = content {
         values.write(payload, root);
         return;
     }
     root.push(">");
     match content {
-        Content::Text(text) => push_text(text, root.text()),
-        Content::Fields(fields) => {
+        ValueContent::Text(text) => push_text(text, root.text()),
+        ValueContent::Fields(fields) => {
             for field in fields {
                 write_child(field, wrapper, values, root);
             }
         }
-        Content::Data(_)
-        | Content::Nil
-        | Content::Unexpected
-        | Content::Part(_)
-        | Content::Array(_) => {}
+        ValueContent::Data(_)
+        | ValueContent::Nil
+        | ValueContent::Unexpected
+        | ValueContent::Part(_)
+        | ValueContent::Array(_) => {}
     }
 }
 
 /// The same for an array.
-fn write_array(child: &Child, numbers: &Numbers, values: &mut Values<'_>, root: &mut Composer) {
+fn write_array(
+    child: &Child,
+    numbers: &MessageArray,
+    values: &mut ValueForms<'_>,
+    root: &mut SegmentBuilder,
+) {
     let shape = numbers.shape.as_deref().unwrap_or_default();
-    let Content::Data(payload) = &*numbers.data else {
+    let ValueContent::Data(payload) = &*numbers.data else {
         root.push(">");
         return;
     };
@@ -336,7 +357,7 @@ fn write_array(child: &Child, numbers: &Numbers, values: &mut Values<'_>, root: 
     if !refers && values.writer.arrays(numbers.form) == ArrayForm::Elements {
         let names = declare_items(&child.name.namespace, &numbers.names, root.text());
         root.push(">");
-        let items = Items::new(numbers.element, shape, &names);
+        let items = ItemFormat::new(numbers.element, shape, &names);
         root.payload(payload, Encoding::Items(Arc::new(items)));
         return;
     }
@@ -376,7 +397,7 @@ fn declare_items(namespace: &str, names: &[QName], out: &mut Vec<u8>) -> Vec<Str
 }
 
 /// Writes the name of a fault code with the prefix `soap` for SOAP's own and a declared one else.
-fn write_code(tag: &str, code: &QName, root: &mut Composer) {
+fn write_code(tag: &str, code: &QName, root: &mut SegmentBuilder) {
     root.push("<");
     root.push(tag);
     let soap = code.namespace == SOAP_11 || code.namespace == SOAP_12;
@@ -397,7 +418,7 @@ fn write_code(tag: &str, code: &QName, root: &mut Composer) {
 }
 
 /// SOAP 1.1 section 4.4: the children are in no namespace.
-fn write_fault_11(fault: &SoapFault, root: &mut Composer) {
+fn write_fault_11(fault: &SoapFault, root: &mut SegmentBuilder) {
     root.push("<soap:Fault>");
     write_code("faultcode", &fault.code, root);
     root.push("<faultstring xml:lang=\"en\">");
@@ -414,7 +435,7 @@ fn write_fault_11(fault: &SoapFault, root: &mut Composer) {
 }
 
 /// SOAP 1.2 part 1 section 5.4.
-fn write_fault_12(fault: &SoapFault, root: &mut Composer) {
+fn write_fault_12(fault: &SoapFault, root: &mut SegmentBuilder) {
     root.push("<soap:Fault><soap:Code>");
     write_code("soap:Value", &fault.code, root);
     for subcode in &fault.subcodes {
@@ -439,12 +460,12 @@ fn write_fault_12(fault: &SoapFault, root: &mut Composer) {
 
 /// A small element as the top of a tree: its namespace becomes the default one, unless it is SOAP's,
 /// so that a qualified name without a prefix in one of SOAP's is in no namespace.
-fn write_element(element: &Element, extra: &[(QName, String)], soap: &str, out: &mut Vec<u8>) {
+fn write_element(element: &XmlElement, extra: &[(QName, String)], soap: &str, out: &mut Vec<u8>) {
     write_nested(element, extra, soap, "", out);
 }
 
 fn write_nested(
-    element: &Element,
+    element: &XmlElement,
     extra: &[(QName, String)],
     soap: &str,
     default: &str,

@@ -1,22 +1,22 @@
 //! A parcel to a checked request.
 
 use fishplate_contract::{
-    CallOptions, Exposed, Fault, FaultCode, Interface, OutputChoice, OutputForm,
+    CallOptions, Fault, FaultCode, Interface, OutputChoice, OutputForm, VerbDefinition,
 };
 
 use crate::envelope::{Body, Child, HeaderBlock, SoapVersion};
 use crate::headers::{addressing, outputs, table};
 use crate::name::QName;
 use crate::packaging::Packaging;
-use crate::unpack::Parcel;
+use crate::unpack::UnpackedMessage;
 use crate::wsdl::DataView;
 
 /// A request whose headers are in order.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct SoapRequest {
     /// SOAP version.
     pub version: SoapVersion,
-    /// Name of the wrapper element: what is asked for. [`Request::verb`] checks that it exists.
+    /// Name of the wrapper element: what is asked for. [`SoapRequest::verb`] checks that it exists.
     pub wrapper: QName,
     /// The values, not yet checked.
     pub children: Vec<Child>,
@@ -35,21 +35,21 @@ pub struct Request {
 /// # Errors
 /// `MustUnderstand`, `InvalidAddressing`, `ActionMismatch`, `InvalidValue` for an option,
 /// `NoSuchSession`, or `MalformedMessage` if the body holds no call.
-pub fn read(parcel: Parcel) -> Result<Request, Fault> {
-    let version = parcel.envelope.version;
-    let headers = parcel.envelope.headers;
+pub fn read(unpacked: UnpackedMessage) -> Result<SoapRequest, Fault> {
+    let version = unpacked.envelope.version;
+    let headers = unpacked.envelope.headers;
     let mut options = table::read(version, &headers)?;
     // Who has the view knows references; in a session what is not chosen stays there anyway.
     let chosen = || options.outputs.iter().any(|choice| choice.name == OutputChoice::ALL);
-    if parcel.reply_form.data == DataView::Xdescr && options.session.is_none() && !chosen() {
+    if unpacked.reply_form.data == DataView::Xdescr && options.session.is_none() && !chosen() {
         let name = OutputChoice::ALL.to_owned();
         options.outputs.push(OutputChoice { name, form: OutputForm::Auto, to: None });
     }
-    let Body::Wrapper { name: wrapper, children } = parcel.envelope.body else {
+    let Body::Wrapper { name: wrapper, children } = unpacked.envelope.body else {
         let message = "the Body holds no call: it should hold one element named as an operation";
         return Err(Fault::new(FaultCode::MalformedMessage, message));
     };
-    if let Some(action) = &parcel.action
+    if let Some(action) = &unpacked.action
         && !names(action, &wrapper)
     {
         let message = format!(
@@ -58,14 +58,14 @@ pub fn read(parcel: Parcel) -> Result<Request, Fault> {
         );
         return Err(Fault::new(FaultCode::ActionMismatch, message));
     }
-    Ok(Request {
+    Ok(SoapRequest {
         version,
         wrapper,
         children,
         options,
         headers,
-        action: parcel.action,
-        packaging: parcel.packaging,
+        action: unpacked.action,
+        packaging: unpacked.packaging,
     })
 }
 
@@ -79,7 +79,7 @@ fn names(action: &str, wrapper: &QName) -> bool {
         || namespace == wrapper.namespace.trim_end_matches(['/', '#', ':'])
 }
 
-impl Request {
+impl SoapRequest {
     /// The verb that is asked for.
     ///
     /// # Errors
@@ -89,12 +89,12 @@ impl Request {
         &self,
         namespace: &str,
         interface: &'i Interface,
-    ) -> Result<&'i Exposed, Fault> {
+    ) -> Result<&'i VerbDefinition, Fault> {
         let found = interface.find(&self.wrapper.local);
         let found_here = found.filter(|_| self.wrapper.namespace == namespace);
-        let exposed = found_here.ok_or_else(|| {
+        let definition = found_here.ok_or_else(|| {
             let names: Vec<&str> =
-                interface.exposed.iter().map(|exposed| exposed.name.as_str()).collect();
+                interface.definition.iter().map(|definition| definition.name.as_str()).collect();
             if found.is_some() {
                 let message = format!(
                     "operation {} is asked for in the namespace {:?}; this service's is {namespace:?}",
@@ -109,26 +109,30 @@ impl Request {
             );
             Fault::new(FaultCode::UnknownOperation, message)
         })?;
-        self.check_action(exposed, interface)?;
-        outputs::check(&self.options.outputs, exposed, interface)?;
-        Ok(exposed)
+        self.check_action(definition, interface)?;
+        outputs::check(&self.options.outputs, definition, interface)?;
+        Ok(definition)
     }
 
     /// Whether `wsa:Action` asks for something else than the body (WS-Addressing 1.0 SOAP binding,
     /// section 6.4.1.6). Toolkits call the same operation in several ways, so one that names none here
     /// is let pass.
-    fn check_action(&self, exposed: &Exposed, interface: &Interface) -> Result<(), Fault> {
+    fn check_action(
+        &self,
+        definition: &VerbDefinition,
+        interface: &Interface,
+    ) -> Result<(), Fault> {
         let Some(action) = &addressing::read(&self.headers).action else { return Ok(()) };
         let namespace = self.wrapper.namespace.as_str();
-        let acts = |exposed: &Exposed| acts(action, namespace, &exposed.name);
-        let other = interface.exposed.iter().find(|other| acts(other));
-        match other.filter(|_| !acts(exposed)) {
+        let acts = |definition: &VerbDefinition| acts(action, namespace, &definition.name);
+        let other = interface.definition.iter().find(|other| acts(other));
+        match other.filter(|_| !acts(definition)) {
             None => Ok(()),
             Some(other) => {
                 let message = format!(
                     "wsa:Action is {action:?}, which is {}, but the body asks for {}: give the \
                      soapAction of the WSDL",
-                    other.name, exposed.name
+                    other.name, definition.name
                 );
                 Err(Fault::new(FaultCode::ActionMismatch, message))
             }

@@ -1,20 +1,21 @@
 //! Outcomes, faults and calls to envelopes.
 
 use fishplate_contract::{
-    Argument, Array, Blame, CallOptions, Exposed, Fault, FaultCode, JobId, Payload, Value,
+    Argument, Array, Blame, CallOptions, Fault, FaultCode, JobId, Payload, Value, VerbDefinition,
 };
 
 use crate::detail;
 use crate::envelope::{
-    ArrayForm, Body, Child, Content, Envelope, HeaderBlock, Numbers, SoapFault, SoapVersion,
+    ArrayForm, Body, Child, Envelope, HeaderBlock, MessageArray, SoapFault, SoapVersion,
+    ValueContent,
 };
 use crate::headers::addressing;
-use crate::headers::table::{self, Answer};
+use crate::headers::table::{self, HeaderReply};
 use crate::media::MediaType;
 use crate::name::{FAULT, QName};
 use crate::packaging::{Packaging, of_answer};
-use crate::unpack::Head;
-use crate::wsdl::{Binding, DataView, View};
+use crate::unpack::MessageHead;
+use crate::wsdl::{DataView, PackagingBinding, View};
 use crate::xml::unfit;
 
 /// How a request wants to be answered.
@@ -39,11 +40,11 @@ pub struct ReplyForm {
 
 impl ReplyForm {
     /// The form of an answer to a request whose body was not read.
-    pub fn of_head(head: &Head<'_>) -> Self {
+    pub fn of_head(head: &MessageHead<'_>) -> Self {
         Self::of_media(&MediaType::parse(head.content_type), head)
     }
 
-    pub(crate) fn of_media(media: &MediaType, head: &Head<'_>) -> Self {
+    pub(crate) fn of_media(media: &MediaType, head: &MessageHead<'_>) -> Self {
         let multipart = media.essence == "multipart/related";
         let info = media.parameter("start-info").or(media.parameter("type")).unwrap_or_default();
         let newer = media.essence == "application/soap+xml"
@@ -58,7 +59,7 @@ impl ReplyForm {
             version: if newer { SoapVersion::V12 } else { SoapVersion::V11 },
             packaging,
             arrays: (view.arrays() == ArrayForm::Binary).then_some(ArrayForm::Binary),
-            swa_ref: view.binding == Binding::Swa,
+            swa_ref: view.binding == PackagingBinding::Swa,
             data: view.data,
             headers: Vec::new(),
         }
@@ -88,12 +89,12 @@ impl ReplyForm {
 pub fn write_reply(
     form: &ReplyForm,
     namespace: &str,
-    exposed: &Exposed,
+    definition: &VerbDefinition,
     outputs: &[Argument],
     job: Option<JobId>,
 ) -> Envelope {
-    let wrapper = &format!("{}Response", exposed.name);
-    let headers = table::answer(form, &Answer::Results { namespace, wrapper, outputs, job });
+    let wrapper = &format!("{}Response", definition.name);
+    let headers = table::answer(form, &HeaderReply::Results { namespace, wrapper, outputs, job });
     let children = children(namespace, outputs, form.arrays.unwrap_or_default());
     let name = QName::new(namespace, wrapper);
     Envelope { version: form.version, headers, body: Body::Wrapper { name, children } }
@@ -104,16 +105,16 @@ fn children(namespace: &str, values: &[Argument], arrays: ArrayForm) -> Vec<Chil
         name: QName::new(namespace, &*value.name),
         label: value.label.clone(),
         content: match &value.value {
-            Value::Text(text) => Content::Text(text.clone()),
-            Value::Data(payload) => Content::Data(payload.clone()),
-            Value::Array(array) => Content::Array(Numbers {
+            Value::Text(text) => ValueContent::Text(text.clone()),
+            Value::Data(payload) => ValueContent::Data(payload.clone()),
+            Value::Array(array) => ValueContent::Array(MessageArray {
                 element: array.element,
                 shape: Some(array.shape.clone()),
-                data: Box::new(Content::Data(array.data.clone())),
+                data: Box::new(ValueContent::Data(array.data.clone())),
                 form: arrays,
                 names: Vec::new(),
             }),
-            Value::Record(fields) => Content::Fields(children(namespace, fields, arrays)),
+            Value::Record(fields) => ValueContent::Fields(children(namespace, fields, arrays)),
         },
     };
     values.iter().map(child).collect()
@@ -122,7 +123,7 @@ fn children(namespace: &str, values: &[Argument], arrays: ArrayForm) -> Vec<Chil
 /// The envelope of a fault. `namespace` is the service's, whose WSDL declares the detail; `None`
 /// where no service is concerned.
 pub fn write_fault(form: &ReplyForm, namespace: Option<&str>, fault: &Fault) -> Envelope {
-    let headers = table::answer(form, &Answer::Fault(fault));
+    let headers = table::answer(form, &HeaderReply::Fault(fault));
     let (code, subcodes) = codes(form, fault.code);
     // SOAP 1.1 section 4.4: what is wrong with headers is told in a header.
     let told = form.version == SoapVersion::V11 && form.is_about_headers(fault.code);
@@ -192,7 +193,7 @@ pub fn write_request(form: &RequestForm, arguments: &[Argument]) -> Result<Envel
     let namespace = if form.qualified { form.wrapper.namespace.as_str() } else { "" };
     let mut children = children(namespace, arguments, form.arrays.unwrap_or_default());
     for child in &mut children {
-        if let Content::Array(numbers) = &mut child.content
+        if let ValueContent::Array(numbers) = &mut child.content
             && let Some((_, items)) = form.items.iter().find(|(name, _)| *name == child.name.local)
         {
             numbers.names.clone_from(items);
@@ -208,11 +209,11 @@ pub fn write_request(form: &RequestForm, arguments: &[Argument]) -> Result<Envel
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::envelope::Element;
+    use crate::envelope::XmlElement;
     use crate::name::{SOAP_11, SOAP_12, WSA};
 
     fn head<'a>(content_type: &'a str, accept: Option<&'a str>) -> ReplyForm {
-        ReplyForm::of_head(&Head { content_type, accept, ..Head::default() })
+        ReplyForm::of_head(&MessageHead { content_type, accept, ..MessageHead::default() })
     }
 
     #[test]
@@ -238,8 +239,12 @@ mod tests {
     #[test]
     fn a_bound_address_is_answered_so_unless_the_request_is_packaged() {
         let of = |content_type: &str, accept: &str, query: &str| {
-            let head =
-                Head { content_type, accept: Some(accept), query: Some(query), ..Head::default() };
+            let head = MessageHead {
+                content_type,
+                accept: Some(accept),
+                query: Some(query),
+                ..MessageHead::default()
+            };
             ReplyForm::of_head(&head).packaging
         };
         for accept in ["text/xml", "multipart/related", ""] {
@@ -266,7 +271,8 @@ mod tests {
     fn what_is_not_understood_is_named_with_or_without_a_namespace() {
         let mut form = head("application/soap+xml", None);
         let unknown = |namespace: &str, local: &str| {
-            let element = Element { name: QName::new(namespace, local), ..Element::default() };
+            let element =
+                XmlElement { name: QName::new(namespace, local), ..XmlElement::default() };
             HeaderBlock { must_understand: true, ..HeaderBlock::optional(element) }
         };
         form.headers = vec![unknown("urn:a", "b"), unknown("", "c")];
@@ -291,7 +297,7 @@ mod tests {
         for code in FaultCode::ALL {
             for newer in [false, true] {
                 let mut form = head(if newer { "application/soap+xml" } else { "text/xml" }, None);
-                let action = Element::with_text(QName::new(WSA, "Action"), "urn:s#call");
+                let action = XmlElement::with_text(QName::new(WSA, "Action"), "urn:s#call");
                 form.headers = vec![HeaderBlock::optional(action)];
                 let text = answered(&form, *code);
                 let document = roxmltree::Document::parse(&text).unwrap();

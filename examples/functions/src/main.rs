@@ -13,11 +13,11 @@ use std::error::Error;
 use std::io::{BufRead as _, BufReader};
 
 use fishplate_contract::{Fault, FaultCode, Payload};
-use fishplate_jobs::engine::Until;
+use fishplate_jobs::engine::RunMode;
 use fishplate_jobs::executor::local::CgroupUse;
-use fishplate_jobs::function::{Context, Entry, Functions, Matrix, PayloadReader};
-use fishplate_server::assembly::{self, Backends, Check};
-use fishplate_server::host::Place;
+use fishplate_jobs::function::{Context, FunctionEntry, Functions, Matrix, PayloadReader};
+use fishplate_server::assembly::{self, Backends, StoreCheck};
+use fishplate_server::host::PublicAddress;
 use fishplate_server::settings::Limits;
 use fishplate_server::{http, worker};
 
@@ -30,7 +30,7 @@ fn statistics() -> Functions {
         .function("mean", ["values"], ["mean"], |values: Vec<f64>| mean(&values))
         // And with all there is to say.
         .with(
-            Entry::new("columns", ["table", "scale"], ["means", "rows"], |table, scale| {
+            FunctionEntry::new("columns", ["table", "scale"], ["means", "rows"], |table, scale| {
                 columns(&table, scale)
             })
             .documentation("The mean of each column of a table.")
@@ -40,7 +40,7 @@ fn statistics() -> Functions {
         )
         // A file, read as it comes from wherever it is; for long work there is a context.
         .with(
-            Entry::with_context("lines", ["file"], ["count"], |context: &Context, file| {
+            FunctionEntry::with_context("lines", ["file"], ["count"], |context: &Context, file| {
                 lines(context, &file)
             })
             .documentation("Counts the lines of a file."),
@@ -85,7 +85,7 @@ fn lines(context: &Context, file: &Payload) -> Result<i64, Fault> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // First of all: the keeper of jobs, and jobs of functions, are processes of this program.
+    // First of all: the supervisor of jobs, and jobs of functions, are processes of this program.
     worker::run_if_child(|| vec![statistics()]);
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [address, data] = &arguments[..] else {
@@ -96,15 +96,21 @@ fn main() -> Result<(), Box<dyn Error>> {
         let data = std::path::absolute(data)?;
         let limits = Limits::new(data, format!("http://{}", listening.address()));
         let data = assembly::data(&limits)?;
-        let backends = Backends::local(&limits, CgroupUse::Auto, Check::All)?;
+        let backends = Backends::local(&limits, CgroupUse::Auto, StoreCheck::All)?;
         let engine = assembly::engine(&limits, backends, &data)?;
         let services = vec![statistics()];
-        let host =
-            assembly::host(limits, Place::Below, engine.clone(), data, Vec::new(), services)?;
+        let host = assembly::host(
+            limits,
+            PublicAddress::Below,
+            engine.clone(),
+            data,
+            Vec::new(),
+            services,
+        )?;
         for hosted in host.services().filter(|hosted| !hosted.is_built_in()) {
             println!("{} {}", hosted.service().name, hosted.url);
         }
-        tokio::spawn(async move { engine.run(Until::Dropped).await });
+        tokio::spawn(async move { engine.run(RunMode::Dropped).await });
         listening.serve(host).await;
         Ok(())
     })

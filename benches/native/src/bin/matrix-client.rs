@@ -9,11 +9,11 @@ use fishplate_benches::driver::{Client, Operation, drive};
 use fishplate_benches::matrix;
 use fishplate_client::{ArrayForm, Options, Packaging, Service, Settings};
 use fishplate_contract::{
-    Argument, Array, CallOptions, Caller, Element, Exposed, Held, Payload, Value,
+    Argument, Array, CallOptions, Caller, ElementType, FileHandle, Payload, Value, VerbDefinition,
 };
 use fishplate_wire::{
-    Expected, Head, Outgoing, Packed, QName, ReplyForm, SpoolSink, Step, Unpacker, WireLimits,
-    bind_reply, pack, write_reply,
+    BodyStep, ExpectedTable, MessageHead, OutgoingBody, PackedMessage, QName, ReplyForm, SpoolSink,
+    Unpacker, WireLimits, bind_reply, pack, write_reply,
 };
 use tokio::runtime::Runtime;
 
@@ -116,26 +116,26 @@ impl Client for Matrices {
 }
 
 impl Matrices {
-    fn exposed(&self) -> anyhow::Result<&Exposed> {
+    fn exposed(&self) -> anyhow::Result<&VerbDefinition> {
         let (_, service, _) = self.service.as_ref().context("not prepared")?;
-        Ok(&service.operation("getMatrix")?.exposed)
+        Ok(&service.operation("getMatrix")?.definition)
     }
 
     /// The answer that the server would give, made here: the same code writes it.
     fn answer(&self, n: usize, numbers: &[f32]) -> anyhow::Result<Kept> {
-        let asked = Head {
+        let asked = MessageHead {
             content_type: "text/xml",
             accept: self.settings.packaging.map(Packaging::accept),
-            ..Head::default()
+            ..MessageHead::default()
         };
         let form = ReplyForm { arrays: self.settings.arrays, ..ReplyForm::of_head(&asked) };
         let matrix = Value::Array(array(n, matrix::bytes(numbers).into()));
         let outputs = [Argument::new("matrix", matrix)];
         let envelope = write_reply(&form, NAMESPACE, self.exposed()?, &outputs, None);
-        let Packed { content_type, segments, .. } = pack(&envelope, form.packaging, None);
-        let mut outgoing = Outgoing::new(segments, CHUNK);
+        let PackedMessage { content_type, segments, .. } = pack(&envelope, form.packaging, None);
+        let mut outgoing = OutgoingBody::new(segments, CHUNK);
         let mut body = Vec::new();
-        while let Some(Step::Send(bytes)) = outgoing.step() {
+        while let Some(BodyStep::Send(bytes)) = outgoing.step() {
             body.push(bytes);
         }
         Ok(Kept { content_type: content_type.into_owned(), body })
@@ -143,8 +143,8 @@ impl Matrices {
 
     fn parsed(&self, kept: &Kept) -> anyhow::Result<Payload> {
         let outputs = &self.exposed()?.signature.outputs;
-        let expected = Expected::response(QName::new(NAMESPACE, "getMatrixResponse"), outputs);
-        let head = Head { content_type: &kept.content_type, ..Head::default() };
+        let expected = ExpectedTable::response(QName::new(NAMESPACE, "getMatrixResponse"), outputs);
+        let head = MessageHead { content_type: &kept.content_type, ..MessageHead::default() };
         let mut unpacker = Unpacker::new(&head, Box::new(expected), &self.settings.limits)?;
         for chunk in &kept.body {
             let mut chunk = chunk.clone();
@@ -165,15 +165,15 @@ const CHUNK: usize = 256 << 10;
 struct NoSpool;
 
 impl SpoolSink for NoSpool {
-    fn create(&mut self) -> Arc<dyn Held> {
+    fn create(&mut self) -> Arc<dyn FileHandle> {
         unreachable!("{IN_MEMORY} bytes stay in memory")
     }
 
-    fn write(&mut self, _to: &Arc<dyn Held>, _data: Bytes) {}
+    fn write(&mut self, _to: &Arc<dyn FileHandle>, _data: Bytes) {}
 }
 
 fn array(n: usize, bytes: Bytes) -> Array {
-    Array { element: Element::Float, shape: vec![n as u64; 2], data: Payload::Inline(bytes) }
+    Array { element: ElementType::Float, shape: vec![n as u64; 2], data: Payload::Inline(bytes) }
 }
 
 fn payload(outputs: Vec<Argument>) -> anyhow::Result<Payload> {

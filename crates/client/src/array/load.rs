@@ -6,7 +6,7 @@ use std::mem;
 use std::path::Path;
 
 use fishplate_contract::{Array, ArrayType, Payload};
-use fishplate_formats::array_file::{self, Bytes, Format, ReadError, text::TextReader};
+use fishplate_formats::array_file::{self, Format, LocatedBytes, ReadError, text::TextReader};
 use fishplate_formats::dimension::Dimensions;
 use tempfile::NamedTempFile;
 
@@ -99,9 +99,9 @@ fn read(
     })?;
     known.bind(wanted, &found.shape, &shown).map_err(error)?;
     let data = match (found.bytes, made) {
-        (Bytes::Memory(bytes), _) => Ok(Payload::Inline(bytes.into())),
-        (Bytes::New(_), Some(made)) => LocalFile::temporary(made),
-        (Bytes::Same | Bytes::New(_), _) => {
+        (LocatedBytes::Memory(bytes), _) => Ok(Payload::Inline(bytes.into())),
+        (LocatedBytes::New(_), Some(made)) => LocalFile::temporary(made),
+        (LocatedBytes::Same | LocatedBytes::New(_), _) => {
             file.metadata().map(|metadata| LocalFile::payload(path, metadata.len()))
         }
     };
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_file_is_read_as_its_name_or_its_beginning_says() {
         let directory = tempfile::tempdir().unwrap();
-        let mut npy = array_file::npy::Header::print(of("int[]").element, &[2, 2]);
+        let mut npy = array_file::npy::NpyHeader::print(of("int[]").element, &[2, 2]);
         npy.extend(ints(&[1, 2, 3, 4]));
         let mut known = Dimensions::default();
         known.tell("n", 2, "the input n");

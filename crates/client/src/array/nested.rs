@@ -1,6 +1,6 @@
 //! Arrays as lists within lists: `[[1, 2], [3, 4]]`.
 
-use fishplate_contract::{Element, lexical};
+use fishplate_contract::{ElementType, lexical};
 use serde_json::Value;
 
 /// Reads lists within lists, so deep as `rank` says: the shape, and the elements' bytes.
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// # Errors
 /// What is wrong, and where.
 pub(super) fn parse(
-    element: Element,
+    element: ElementType,
     rank: usize,
     text: &str,
 ) -> Result<(Vec<u64>, Vec<u8>), String> {
@@ -25,7 +25,7 @@ pub(super) fn parse(
 struct Reader<'t> {
     text: &'t str,
     at: usize,
-    element: Element,
+    element: ElementType,
     /// Of the lists at each depth, as soon as one has ended.
     lengths: Vec<Option<u64>>,
     bytes: Vec<u8>,
@@ -102,14 +102,14 @@ impl Reader<'_> {
 }
 
 /// An array's bytes as lists within lists, in one line.
-pub fn as_text(element: Element, shape: &[u64], bytes: &[u8]) -> String {
+pub fn as_text(element: ElementType, shape: &[u64], bytes: &[u8]) -> String {
     let mut text = String::new();
     push_text(element, shape, &mut bytes.chunks_exact(element.size()), &mut text);
     text
 }
 
 fn push_text<'b>(
-    element: Element,
+    element: ElementType,
     shape: &[u64],
     numbers: &mut impl Iterator<Item = &'b [u8]>,
     text: &mut String,
@@ -129,12 +129,12 @@ fn push_text<'b>(
 }
 
 /// The same as JSON; numbers that JSON does not have are texts.
-pub fn as_json(element: Element, shape: &[u64], bytes: &[u8]) -> Value {
+pub fn as_json(element: ElementType, shape: &[u64], bytes: &[u8]) -> Value {
     json_of(element, shape, &mut bytes.chunks_exact(element.size()))
 }
 
 fn json_of<'b>(
-    element: Element,
+    element: ElementType,
     shape: &[u64],
     numbers: &mut impl Iterator<Item = &'b [u8]>,
 ) -> Value {
@@ -147,7 +147,7 @@ fn json_of<'b>(
     }
 }
 
-fn lexical(element: Element, number: &[u8]) -> String {
+fn lexical(element: ElementType, number: &[u8]) -> String {
     let mut text = Vec::new();
     element.print(number, &mut text);
     String::from_utf8_lossy(&text).into_owned()
@@ -183,14 +183,17 @@ mod tests {
                 "[INF, -INF]",
             ),
         ] {
-            let read = parse(Element::Float, rank, text);
+            let read = parse(ElementType::Float, rank, text);
             assert_eq!(read, Ok((shape.clone(), numbers.clone())), "{text}");
-            assert_eq!(as_text(Element::Float, &shape, &numbers), printed);
+            assert_eq!(as_text(ElementType::Float, &shape, &numbers), printed);
         }
-        let json = as_json(Element::Float, &[2, 1], &floats(&[0.1, f32::NAN]));
+        let json = as_json(ElementType::Float, &[2, 1], &floats(&[0.1, f32::NAN]));
         assert_eq!(json, serde_json::json!([[0.1], ["NaN"]]));
         let longs: Vec<u8> = [i64::MIN, i64::MAX].iter().flat_map(|it| it.to_le_bytes()).collect();
-        assert_eq!(as_json(Element::Long, &[2], &longs), serde_json::json!([i64::MIN, i64::MAX]));
+        assert_eq!(
+            as_json(ElementType::Long, &[2], &longs),
+            serde_json::json!([i64::MIN, i64::MAX])
+        );
     }
 
     #[test]
@@ -205,7 +208,7 @@ mod tests {
             (1, "[1", "character 3: `,` or `]` is missing"),
             (1, "[1] 2", "character 5: something follows the last bracket"),
         ] {
-            assert_eq!(parse(Element::Int, rank, text), Err(message.to_owned()), "{text}");
+            assert_eq!(parse(ElementType::Int, rank, text), Err(message.to_owned()), "{text}");
         }
     }
 }

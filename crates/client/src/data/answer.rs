@@ -18,16 +18,16 @@ use crate::data::offer::OfferedFile;
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
 
 /// The body of an answer.
-pub(crate) struct Answer {
+pub(crate) struct DataBody {
     body: SegmentBody,
     /// The digest to be told after the body.
-    after: Option<Waiting>,
+    after: Option<PendingRead>,
 }
 
-type Waiting = Pin<Box<dyn Future<Output = Option<Digest>> + Send>>;
+type PendingRead = Pin<Box<dyn Future<Output = Option<Digest>> + Send>>;
 
 /// There is no such file.
-pub(crate) fn nothing() -> Response<Answer> {
+pub(crate) fn nothing() -> Response<DataBody> {
     empty(StatusCode::NOT_FOUND)
 }
 
@@ -36,7 +36,7 @@ pub(crate) async fn of(
     file: &Arc<OfferedFile>,
     method: &Method,
     asked: &HeaderMap,
-) -> Response<Answer> {
+) -> Response<DataBody> {
     if !matches!(*method, Method::GET | Method::HEAD) {
         let mut answer = empty(StatusCode::METHOD_NOT_ALLOWED);
         answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -62,7 +62,7 @@ pub(crate) async fn of(
     let tell_after =
         digest.is_none() && takes_trailers && *method == Method::GET && range == Range::Whole;
     let after = tell_after.then(|| waiting(file.digest.clone()));
-    let mut answer = Response::new(Answer { body, after });
+    let mut answer = Response::new(DataBody { body, after });
     *answer.status_mut() = status;
     insert(&mut answer, header::ETAG, file.etag.clone());
     insert(&mut answer, header::ACCEPT_RANGES, "bytes".to_owned());
@@ -82,7 +82,7 @@ pub(crate) async fn of(
     answer
 }
 
-fn waiting(mut digest: watch::Receiver<Option<Digest>>) -> Waiting {
+fn waiting(mut digest: watch::Receiver<Option<Digest>>) -> PendingRead {
     Box::pin(async move {
         let known = digest.wait_for(Option::is_some).await;
         known.ok().and_then(|digest| *digest)
@@ -118,19 +118,19 @@ fn range(asked: &HeaderMap, file: &OfferedFile) -> Range {
     if first < last { Range::Part(first, last) } else { Range::Outside }
 }
 
-fn empty(status: StatusCode) -> Response<Answer> {
-    let mut answer = Response::new(Answer { body: SegmentBody::empty(), after: None });
+fn empty(status: StatusCode) -> Response<DataBody> {
+    let mut answer = Response::new(DataBody { body: SegmentBody::empty(), after: None });
     *answer.status_mut() = status;
     answer
 }
 
-fn insert(answer: &mut Response<Answer>, name: HeaderName, value: String) {
+fn insert(answer: &mut Response<DataBody>, name: HeaderName, value: String) {
     if let Ok(value) = HeaderValue::try_from(value) {
         answer.headers_mut().insert(name, value);
     }
 }
 
-impl Body for Answer {
+impl Body for DataBody {
     type Data = Bytes;
     type Error = io::Error;
 

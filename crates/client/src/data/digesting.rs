@@ -14,12 +14,12 @@ const CHUNK: usize = 256 << 10;
 
 /// The digests of bytes that pass by: SHA-256 always, SHA-512 if something told it.
 #[derive(Clone)]
-pub(crate) struct Digesting {
+pub(crate) struct DigestPair {
     sha256: Context,
     sha512: Option<Context>,
 }
 
-impl Digesting {
+impl DigestPair {
     /// Nothing has passed yet. With what was told, so that it can be verified.
     pub(crate) fn new(told: Option<&Digest>) -> Self {
         let sha512 = matches!(told, Some(Digest::Sha512(_))).then(|| Context::new(&SHA512));
@@ -47,7 +47,7 @@ fn fixed<const N: usize>(context: Context) -> Option<[u8; N]> {
 
 /// Digests a file as fast as it can be read; `None` if it was told to stop.
 pub(crate) fn of_file(path: &Path, stop: &AtomicBool) -> io::Result<Option<Digest>> {
-    let mut digesting = Digesting::new(None);
+    let mut digesting = DigestPair::new(None);
     let whole = pass(&mut File::open(path)?, u64::MAX, &mut digesting, stop)?.is_some();
     Ok(whole.then(|| digesting.finish().0))
 }
@@ -56,7 +56,7 @@ pub(crate) fn of_file(path: &Path, stop: &AtomicBool) -> io::Result<Option<Diges
 pub(crate) fn pass(
     file: &mut File,
     most: u64,
-    digesting: &mut Digesting,
+    digesting: &mut DigestPair,
     stop: &AtomicBool,
 ) -> io::Result<Option<u64>> {
     let mut chunk = vec![0; CHUNK];
@@ -100,7 +100,7 @@ mod tests {
         let expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(of_file(&path, &stop).unwrap().unwrap().hex(), expected);
         let told = Digest::Sha512([0; 64]);
-        let mut both = Digesting::new(Some(&told));
+        let mut both = DigestPair::new(Some(&told));
         both.update(b"abc");
         let (sha256, sha512) = both.finish();
         assert_eq!(sha256.hex(), expected);

@@ -9,13 +9,13 @@ use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use fishplate_contract::{DataRef, Digest};
-use fishplate_data::transfer::{Body, Opened, Transport, Want};
+use fishplate_data::transfer::{OpenedSource, ReadRequest, TransferBody, Transport};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use url::Url;
 
-use crate::data::digesting::{self, Digesting};
-use crate::data::part::{Part, PartOf};
+use crate::data::digesting::{self, DigestPair};
+use crate::data::partial::{PartialFile, PartialIdentity};
 use crate::error::Error;
 use crate::input::blocking;
 use crate::meter::Meter;
@@ -28,7 +28,7 @@ const CHUNKS_AHEAD: usize = 16;
 
 /// Where data goes.
 #[derive(Clone, Debug)]
-pub enum Into {
+pub enum DownloadTarget {
     /// A file. While it is not whole its bytes are in `NAME.part`, and `NAME.part.json` tells of
     /// what, so that another process can go on.
     File(PathBuf),
@@ -38,7 +38,7 @@ pub enum Into {
 
 /// Data that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Got {
+pub struct Download {
     /// Its bytes.
     pub len: u64,
     /// Its SHA-256.
@@ -56,10 +56,10 @@ pub struct Got {
 pub async fn get(
     transport: &dyn Transport,
     from: &DataRef,
-    to: &Into,
+    to: &DownloadTarget,
     retry: Retry,
     meter: &Arc<Meter>,
-) -> Result<Got, Error> {
+) -> Result<Download, Error> {
     let url = Url::parse(&from.url)
         .map_err(|error| Error::BadUrl { url: from.url.clone(), reason: error.to_string() })?;
     meter.start(Some(0));
@@ -68,7 +68,7 @@ pub async fn get(
     let resumed = sink.at;
     meter.set_received(resumed);
     meter.expect(sink.of.total.unwrap_or(0));
-    let getting = Getting { transport, url: &url, from, part: part.as_ref(), meter };
+    let getting = RunningDownload { transport, url: &url, from, part: part.as_ref(), meter };
     if !sink.is_whole() {
         sink = match getting.run(sink, retry).await {
             Ok(sink) => sink,
@@ -87,7 +87,7 @@ pub async fn get(
 }
 
 /// A half of nothing helps nobody to go on.
-async fn leave_no_empty(part: Option<Part>) {
+async fn leave_no_empty(part: Option<PartialFile>) {
     let Some(part) = part else { return };
     let removing = blocking(move || match part.path().metadata() {
         Ok(metadata) if metadata.len() == 0 => part.discard(),
@@ -98,26 +98,32 @@ async fn leave_no_empty(part: Option<Part>) {
 }
 
 /// A special file has no half.
-fn part_of(to: &Into) -> Option<Part> {
+fn part_of(to: &DownloadTarget) -> Option<PartialFile> {
     match to {
-        Into::File(path) if !is_special(path) => Some(Part::of(&target_of(path))),
-        Into::File(_) | Into::Stdout => None,
+        DownloadTarget::File(path) if !is_special(path) => Some(PartialFile::of(&target_of(path))),
+        DownloadTarget::File(_) | DownloadTarget::Stdout => None,
     }
 }
 
-async fn open(to: &Into, part: Option<&Part>, from: &DataRef) -> Result<Sink, Error> {
+async fn open(
+    to: &DownloadTarget,
+    part: Option<&PartialFile>,
+    from: &DataRef,
+) -> Result<DownloadSink, Error> {
     let (to, part, from) = (to.clone(), part.cloned(), from.clone());
     let path = match (&part, &to) {
         (Some(part), _) => part.path().to_owned(),
-        (None, Into::File(path)) => path.clone(),
-        (None, Into::Stdout) => PathBuf::from("standard output"),
+        (None, DownloadTarget::File(path)) => path.clone(),
+        (None, DownloadTarget::Stdout) => PathBuf::from("standard output"),
     };
     let opening = blocking(move || match (part, to) {
-        (Some(part), _) => Sink::of_part(&part, &from),
-        (None, Into::File(path)) => {
-            Ok(Sink::of_stream(File::options().append(true).open(path)?, &from))
+        (Some(part), _) => DownloadSink::of_part(&part, &from),
+        (None, DownloadTarget::File(path)) => {
+            Ok(DownloadSink::of_stream(File::options().append(true).open(path)?, &from))
         }
-        (None, Into::Stdout) => Ok(Sink::of_stream(duplicate_of_stdout()?, &from)),
+        (None, DownloadTarget::Stdout) => {
+            Ok(DownloadSink::of_stream(duplicate_of_stdout()?, &from))
+        }
     });
     opening.await.map_err(Error::file("write", &path))
 }
@@ -128,18 +134,18 @@ fn duplicate_of_stdout() -> io::Result<File> {
 }
 
 /// All that one transfer needs.
-struct Getting<'g> {
+struct RunningDownload<'g> {
     transport: &'g dyn Transport,
     url: &'g Url,
     from: &'g DataRef,
-    part: Option<&'g Part>,
+    part: Option<&'g PartialFile>,
     meter: &'g Arc<Meter>,
 }
 
-impl Getting<'_> {
+impl RunningDownload<'_> {
     /// Opens, reads, and opens again where it broke. Tries are counted anew whenever one brought
     /// something.
-    async fn run(&self, mut sink: Sink, retry: Retry) -> Result<Sink, Error> {
+    async fn run(&self, mut sink: DownloadSink, retry: Retry) -> Result<DownloadSink, Error> {
         let (mut failures, mut reached) = (0, false);
         loop {
             let before = sink.at;
@@ -157,12 +163,12 @@ impl Getting<'_> {
     }
 
     /// One try, and all that it brought.
-    async fn go_on(&self, mut sink: Sink) -> (Sink, Result<(), Error>) {
+    async fn go_on(&self, mut sink: DownloadSink) -> (DownloadSink, Result<(), Error>) {
         let version = sink.of.version.clone();
         // What nothing tells from another version can't be gone on with.
         let is_known = version.is_some() || sink.of.digest.is_some();
         let offset = if is_known { sink.at } else { 0 };
-        let want = Want { offset, len: None, version };
+        let want = ReadRequest { offset, len: None, version };
         let mut opened = match self.transport.open(self.url, want).await {
             Ok(opened) => opened,
             Err(error) => return (sink, Err(error.into())),
@@ -174,7 +180,7 @@ impl Getting<'_> {
         self.meter.set_received(sink.at);
         self.meter.expect(sink.of.total.unwrap_or(0));
         let mut body = opened.body;
-        let writing = Writing::start(sink);
+        let writing = WriterThread::start(sink);
         let read = self.pass(body.as_mut(), &writing, skip).await;
         let (mut sink, written) = writing.end().await;
         if let Err(error) = written {
@@ -189,8 +195,8 @@ impl Getting<'_> {
 
     async fn pass(
         &self,
-        body: &mut dyn Body,
-        writing: &Writing,
+        body: &mut dyn TransferBody,
+        writing: &WriterThread,
         mut skip: u64,
     ) -> Result<(), Error> {
         while let Some(chunk) = body.next().await? {
@@ -207,7 +213,11 @@ impl Getting<'_> {
 
     /// Brings what is there and what was opened to the same byte; how many bytes to pass over.
     /// (`&mut`: of what is not `Sync`, that alone may be sent to another thread.)
-    async fn align(&self, sink: &mut Sink, opened: &mut Opened) -> Result<u64, Error> {
+    async fn align(
+        &self,
+        sink: &mut DownloadSink,
+        opened: &mut OpenedSource,
+    ) -> Result<u64, Error> {
         let same = sink.of.version.is_some() && sink.of.version == opened.version;
         let skip = match opened.offset {
             offset if offset == sink.at => 0,
@@ -224,7 +234,7 @@ impl Getting<'_> {
                 });
             }
         };
-        let before = if sink.at > 0 { sink.of.clone() } else { PartOf::default() };
+        let before = if sink.at > 0 { sink.of.clone() } else { PartialIdentity::default() };
         let told = self.from.digest.or(before.digest).or(opened.digest);
         let total = opened.total.or(before.total).or(self.from.len);
         if let (Some(opened), Some(expected)) = (opened.total, self.from.len)
@@ -239,10 +249,10 @@ impl Getting<'_> {
             return Err(self.other_digest(is, expected));
         }
         if sink.at == 0 {
-            sink.digesting = Digesting::new(told.as_ref());
+            sink.digesting = DigestPair::new(told.as_ref());
         }
         let url = self.from.url.clone();
-        let of = PartOf { url, version: opened.version.clone(), digest: told, total };
+        let of = PartialIdentity { url, version: opened.version.clone(), digest: told, total };
         if sink.of != of {
             sink.of = of.clone();
             if let Some(part) = self.part.cloned() {
@@ -253,7 +263,7 @@ impl Getting<'_> {
         Ok(skip)
     }
 
-    async fn verified(&self, sink: Sink, resumed: u64) -> Result<Got, Error> {
+    async fn verified(&self, sink: DownloadSink, resumed: u64) -> Result<Download, Error> {
         let (len, of) = (sink.at, sink.of);
         let (sha256, sha512) = sink.digesting.finish();
         let problem = if let Some(expected) = of.total.or(self.from.len)
@@ -282,7 +292,7 @@ impl Getting<'_> {
             Some(Digest::Sha512(_)) => sha512.is_some(),
             None => false,
         };
-        Ok(Got { len, digest: sha256, verified, resumed })
+        Ok(Download { len, digest: sha256, verified, resumed })
     }
 
     fn other_length(&self, is: u64, expected: u64) -> Error {
@@ -302,28 +312,28 @@ impl Getting<'_> {
     }
 
     fn path(&self) -> &Path {
-        self.part.map_or(Path::new("standard output"), Part::path)
+        self.part.map_or(Path::new("standard output"), PartialFile::path)
     }
 }
 
 /// Where bytes are written, and all that is known of those that are there.
-struct Sink {
+struct DownloadSink {
     file: File,
     is_stream: bool,
     /// Bytes that are there.
     at: u64,
-    digesting: Digesting,
-    of: PartOf,
+    digesting: DigestPair,
+    of: PartialIdentity,
 }
 
-impl Sink {
+impl DownloadSink {
     fn of_stream(file: File, from: &DataRef) -> Self {
-        let digesting = Digesting::new(from.digest.as_ref());
-        Self { file, is_stream: true, at: 0, digesting, of: PartOf::default() }
+        let digesting = DigestPair::new(from.digest.as_ref());
+        Self { file, is_stream: true, at: 0, digesting, of: PartialIdentity::default() }
     }
 
     /// With what an earlier run has left, if it is of the same data.
-    fn of_part(part: &Part, from: &DataRef) -> io::Result<Self> {
+    fn of_part(part: &PartialFile, from: &DataRef) -> io::Result<Self> {
         let (mut file, mut of) = part.open()?;
         file.try_lock().map_err(|_| {
             let told = "another process is writing to it";
@@ -331,7 +341,7 @@ impl Sink {
         })?;
         let mut len = file.metadata()?.len();
         if !of.continues(from) {
-            (of, len) = (PartOf::default(), 0);
+            (of, len) = (PartialIdentity::default(), 0);
         }
         of.digest = from.digest.or(of.digest);
         match of.total.or(from.len) {
@@ -342,7 +352,7 @@ impl Sink {
             _ => {}
         }
         file.set_len(len)?;
-        let mut digesting = Digesting::new(of.digest.as_ref());
+        let mut digesting = DigestPair::new(of.digest.as_ref());
         digesting::pass(&mut file, len, &mut digesting, &AtomicBool::new(false))?;
         Ok(Self { file, is_stream: false, at: len, digesting, of })
     }
@@ -354,7 +364,7 @@ impl Sink {
     fn begin_again(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.seek(SeekFrom::Start(0))?;
-        (self.at, self.digesting) = (0, Digesting::new(None));
+        (self.at, self.digesting) = (0, DigestPair::new(None));
         Ok(())
     }
 
@@ -367,13 +377,13 @@ impl Sink {
 }
 
 /// A thread that writes what comes.
-struct Writing {
+struct WriterThread {
     chunks: mpsc::Sender<Bytes>,
-    thread: JoinHandle<(Sink, io::Result<()>)>,
+    thread: JoinHandle<(DownloadSink, io::Result<()>)>,
 }
 
-impl Writing {
-    fn start(mut sink: Sink) -> Self {
+impl WriterThread {
+    fn start(mut sink: DownloadSink) -> Self {
         let (chunks, mut receiver) = mpsc::channel::<Bytes>(CHUNKS_AHEAD);
         let thread = tokio::task::spawn_blocking(move || {
             while let Some(chunk) = receiver.blocking_recv() {
@@ -391,7 +401,7 @@ impl Writing {
         self.chunks.send(chunk).await.is_ok()
     }
 
-    async fn end(self) -> (Sink, io::Result<()>) {
+    async fn end(self) -> (DownloadSink, io::Result<()>) {
         drop(self.chunks);
         match self.thread.await {
             Ok(ended) => ended,

@@ -6,7 +6,7 @@
 //! - [`digesting`]: digests of what passes by, and of files
 //! - [`put`]: a file to a server, which gives a reference to it
 //! - `upload`: uploads that go on where they broke
-//! - [`get`]: what a reference refers to into a file
+//! - [`get`](mod@get): what a reference refers to into a file
 //! - [`revoke`](mod@revoke): a reference made good for nothing
 //! - [`sources`]: a transport for each scheme
 //! - `part`: half files, and what tells how to go on with them
@@ -16,15 +16,15 @@ mod answer;
 pub mod digesting;
 pub mod get;
 pub mod offer;
-mod part;
+mod partial;
 pub mod put;
 pub mod revoke;
 pub mod sources;
 mod upload;
 
-pub use get::{Got, Into, get};
+pub use get::{Download, DownloadTarget, get};
 pub use offer::Offer;
-pub use put::Target;
+pub use put::UploadTarget;
 pub use revoke::revoke;
 pub use sources::Sources;
 
@@ -44,11 +44,11 @@ mod tests {
     async fn what_moves_data_may_be_sent_between_threads() {
         let (meter, reference) = (Arc::new(Meter::default()), DataRef::new("http://h/x"));
         let sources = Sources::new(&Settings::default()).unwrap();
-        is_send(&sources.get(&reference, &Into::Stdout, &meter));
-        is_send(&Target::find("http://h", Settings::default()));
+        is_send(&sources.get(&reference, &DownloadTarget::Stdout, &meter));
+        is_send(&UploadTarget::find("http://h", Settings::default()));
         is_send(&Offer::towards("http://h"));
         let putting = async {
-            let target = Target::find("http://h", Settings::default()).await?;
+            let target = UploadTarget::find("http://h", Settings::default()).await?;
             target.put(Path::new("x"), &meter).await
         };
         is_send(&putting);

@@ -20,7 +20,7 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::data::answer::{self, Answer};
+use crate::data::answer::{self, DataBody};
 use crate::data::digesting::{self, StopOnDrop};
 use crate::data::put::SEGMENT;
 use crate::error::Error;
@@ -37,7 +37,7 @@ const HEAD_WITHIN: std::time::Duration = std::time::Duration::from_secs(30);
 pub struct Offer {
     /// `http://HOST:PORT`.
     base: String,
-    offered: Arc<Offered>,
+    offered: Arc<OfferTable>,
     /// Ends the accepting and every connection when it goes.
     _serving: JoinSet<()>,
     stop: StopOnDrop,
@@ -45,7 +45,7 @@ pub struct Offer {
 
 /// The files by the secret parts of their addresses.
 #[derive(Debug, Default)]
-struct Offered(Mutex<HashMap<String, Arc<OfferedFile>>>);
+struct OfferTable(Mutex<HashMap<String, Arc<OfferedFile>>>);
 
 /// A file that may be fetched.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl Offer {
     fn on(listener: TcpListener, host: &str) -> io::Result<Self> {
         let port = listener.local_addr()?.port();
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        let offered = Arc::new(Offered::default());
+        let offered = Arc::new(OfferTable::default());
         let mut serving = JoinSet::new();
         serving.spawn(accept(listener, Arc::clone(&offered)));
         let base = format!("http://{host}:{port}");
@@ -161,7 +161,7 @@ impl Offer {
     }
 }
 
-impl Offered {
+impl OfferTable {
     /// The file that a path leads to: the secret decides, the name after it is decoration.
     fn find(&self, path: &str) -> Option<Arc<OfferedFile>> {
         let secret = path.strip_prefix('/')?.split('/').next()?;
@@ -231,7 +231,7 @@ async fn local_address(host: &str, port: u16) -> io::Result<IpAddr> {
     Err(last)
 }
 
-async fn accept(listener: TcpListener, offered: Arc<Offered>) {
+async fn accept(listener: TcpListener, offered: Arc<OfferTable>) {
     let mut connections = JoinSet::new();
     loop {
         while connections.len() >= CONNECTIONS {
@@ -247,7 +247,7 @@ async fn accept(listener: TcpListener, offered: Arc<Offered>) {
     }
 }
 
-async fn serve(stream: TcpStream, offered: Arc<Offered>) {
+async fn serve(stream: TcpStream, offered: Arc<OfferTable>) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request: Request<Incoming>| {
         let offered = Arc::clone(&offered);
@@ -261,7 +261,7 @@ async fn serve(stream: TcpStream, offered: Arc<Offered>) {
         .await;
 }
 
-async fn answered(offered: &Offered, request: &Request<Incoming>) -> Response<Answer> {
+async fn answered(offered: &OfferTable, request: &Request<Incoming>) -> Response<DataBody> {
     match offered.find(request.uri().path()) {
         Some(file) => answer::of(&file, request.method(), request.headers()).await,
         None => answer::nothing(),

@@ -13,8 +13,8 @@ use http::{HeaderMap, HeaderValue, Method, Uri, header};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::body::SegmentBody;
-use crate::data::digesting::{self, Digesting, StopOnDrop};
-use crate::data::upload::{self, REPR_DIGEST, Standing, Stored};
+use crate::data::digesting::{self, DigestPair, StopOnDrop};
+use crate::data::upload::{self, REPR_DIGEST, StoredData, UploadState};
 use crate::error::Error;
 use crate::input::blocking;
 use crate::location;
@@ -31,21 +31,21 @@ pub(crate) const SEGMENT: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A place that takes files.
-pub struct Target {
+pub struct UploadTarget {
     transport: Transport,
     settings: Settings,
-    place: Place,
+    place: TargetKind,
     state_dir: Option<PathBuf>,
 }
 
-enum Place {
+enum TargetKind {
     /// Files go under this URL, and an upload that breaks is taken up again.
     Resumable(Uri),
     /// Some HTTP server that takes `PUT`: under the URL if it ends with a slash, else there.
     Plain(Uri),
 }
 
-impl Target {
+impl UploadTarget {
     /// The place that is meant by a URL: of a Fishplate server, of one of its services, of its
     /// `data/`; else any HTTP server that takes `PUT`.
     ///
@@ -54,10 +54,10 @@ impl Target {
     pub async fn find(url: &str, settings: Settings) -> Result<Self, Error> {
         let url = location::parse(url)?;
         let transport = Transport::new(&settings);
-        let mut place = Place::Plain(url.clone());
+        let mut place = TargetKind::Plain(url.clone());
         for candidate in location::beside(&url, "data/")? {
             if upload::is_resumable(&transport, &candidate).await? {
-                place = Place::Resumable(candidate);
+                place = TargetKind::Resumable(candidate);
                 break;
             }
         }
@@ -78,12 +78,13 @@ impl Target {
     /// See [`Error`].
     pub async fn put(&self, file: &Path, meter: &Arc<Meter>) -> Result<DataRef, Error> {
         let path = file.to_owned();
-        let source = blocking(move || Source::open(&path).map_err(Error::file("read", &path)));
+        let source =
+            blocking(move || UploadSource::open(&path).map_err(Error::file("read", &path)));
         let source = source.await?;
         meter.start(Some(source.len));
         match &self.place {
-            Place::Plain(url) => self.put_plainly(&source, url, meter).await,
-            Place::Resumable(url) => {
+            TargetKind::Plain(url) => self.put_plainly(&source, url, meter).await,
+            TargetKind::Resumable(url) => {
                 let url = under(url, &source.name)?;
                 match &source.content {
                     Some(content) => self.put_at_once(&source, content, &url, meter).await,
@@ -95,12 +96,12 @@ impl Target {
 
     async fn put_at_once(
         &self,
-        source: &Source,
+        source: &UploadSource,
         content: &Bytes,
         url: &Uri,
         meter: &Arc<Meter>,
     ) -> Result<DataRef, Error> {
-        let mut digesting = Digesting::new(None);
+        let mut digesting = DigestPair::new(None);
         digesting.update(content);
         let digest = digesting.finish().0;
         // The same bytes twice are the same data.
@@ -114,7 +115,7 @@ impl Target {
 
     async fn put_plainly(
         &self,
-        source: &Source,
+        source: &UploadSource,
         to: &Uri,
         meter: &Arc<Meter>,
     ) -> Result<DataRef, Error> {
@@ -131,16 +132,16 @@ impl Target {
 
     async fn put_in_parts(
         &self,
-        source: &Source,
+        source: &UploadSource,
         url: &Uri,
         meter: &Arc<Meter>,
     ) -> Result<DataRef, Error> {
-        let note = self.state_dir.as_deref().map(|dir| Note::of(dir, source, url));
+        let note = self.state_dir.as_deref().map(|dir| ResumeNote::of(dir, source, url));
         let stop = StopOnDrop::default();
         let (path, told) = (source.path.clone(), Arc::clone(&stop.0));
         // Beside the upload, and at the end faster than it.
         let digesting = tokio::task::spawn_blocking(move || digesting::of_file(&path, &told));
-        let uploading = Uploading { target: self, source, url, meter, note: note.as_ref() };
+        let uploading = RunningUpload { target: self, source, url, meter, note: note.as_ref() };
         let stored = uploading.run().await?;
         let digest = match digesting.await {
             Ok(digest) => digest.map_err(Error::file("read", &source.path))?,
@@ -158,23 +159,23 @@ impl Target {
     /// which need not be its public one (through a tunnel, say).
     fn reached(&self, url: &Uri) -> Result<Uri, Error> {
         match &self.place {
-            Place::Resumable(place) => at_host_of(place, url),
-            Place::Plain(_) => Ok(url.clone()),
+            TargetKind::Resumable(place) => at_host_of(place, url),
+            TargetKind::Plain(_) => Ok(url.clone()),
         }
     }
 
     /// The reference that the last answer tells, verified.
     async fn reference(
         &self,
-        stored: Stored,
+        stored: StoredData,
         asked: &Uri,
-        source: &Source,
+        source: &UploadSource,
         digest: Digest,
     ) -> Result<DataRef, Error> {
         let url = stored.url.unwrap_or_else(|| asked.clone());
         let mut arrived = stored.digest;
         let at = self.reached(&url)?;
-        if arrived.is_none() && matches!(self.place, Place::Resumable(_)) {
+        if arrived.is_none() && matches!(self.place, TargetKind::Resumable(_)) {
             arrived = upload::digest_of(&self.transport, &at).await?;
         }
         if let Some(Digest::Sha256(_)) = arrived
@@ -208,18 +209,18 @@ fn at_host_of(place: &Uri, url: &Uri) -> Result<Uri, Error> {
 }
 
 /// An upload in parts on its way.
-struct Uploading<'u> {
-    target: &'u Target,
-    source: &'u Source,
+struct RunningUpload<'u> {
+    target: &'u UploadTarget,
+    source: &'u UploadSource,
     url: &'u Uri,
     meter: &'u Arc<Meter>,
-    note: Option<&'u Note>,
+    note: Option<&'u ResumeNote>,
 }
 
-impl Uploading<'_> {
+impl RunningUpload<'_> {
     /// Sends, asks what is there whenever the connection broke, and goes on from there. The tries
     /// are counted anew whenever one brought something.
-    async fn run(&self) -> Result<Stored, Error> {
+    async fn run(&self) -> Result<StoredData, Error> {
         let (transport, retry) = (&self.target.transport, self.target.settings.retry);
         let mut upload = None;
         if let Some(note) = self.note {
@@ -249,7 +250,7 @@ impl Uploading<'_> {
         upload: &mut Option<Uri>,
         furthest: &mut u64,
         failures: &mut u32,
-    ) -> Result<Option<Stored>, Error> {
+    ) -> Result<Option<StoredData>, Error> {
         let (at, standing) = match upload {
             Some(at) => (at.clone(), upload::standing(transport, at).await?),
             None => {
@@ -259,11 +260,11 @@ impl Uploading<'_> {
                     note.write(&at).await;
                 }
                 *upload = Some(at.clone());
-                (at, Standing::At(0))
+                (at, UploadState::At(0))
             }
         };
         let standing = match standing {
-            Standing::At(offset) if offset <= self.source.len => {
+            UploadState::At(offset) if offset <= self.source.len => {
                 if offset > *furthest {
                     (*furthest, *failures) = (offset, 0);
                 }
@@ -272,13 +273,13 @@ impl Uploading<'_> {
                 let appended = upload::append(transport, &at, offset, body).await;
                 appended.map_err(|error| failure.take().unwrap_or(error))?
             }
-            Standing::At(_) => Standing::Gone, // Not of this file.
+            UploadState::At(_) => UploadState::Gone, // Not of this file.
             other => other,
         };
         match standing {
-            Standing::Complete(stored) if stored.url.is_some() => Ok(Some(stored)),
+            UploadState::Complete(stored) if stored.url.is_some() => Ok(Some(stored)),
             // It broke just before its last answer, which nobody can tell any more.
-            Standing::Complete(_) | Standing::Gone => {
+            UploadState::Complete(_) | UploadState::Gone => {
                 *upload = None;
                 *failures += 1;
                 let lost = || Error::ConnectionLost {
@@ -291,13 +292,13 @@ impl Uploading<'_> {
                     Ok(None)
                 }
             }
-            Standing::At(_) => Ok(None),
+            UploadState::At(_) => Ok(None),
         }
     }
 }
 
 /// A file that is brought somewhere.
-struct Source {
+struct UploadSource {
     path: PathBuf,
     name: String,
     len: u64,
@@ -307,7 +308,7 @@ struct Source {
     version: String,
 }
 
-impl Source {
+impl UploadSource {
     fn open(path: &Path) -> io::Result<Self> {
         let metadata = fs::metadata(path)?;
         if metadata.is_dir() {
@@ -353,11 +354,11 @@ impl Source {
 }
 
 /// Remembers where an upload of a file goes on, for the next process.
-struct Note(PathBuf);
+struct ResumeNote(PathBuf);
 
-impl Note {
-    fn of(dir: &Path, source: &Source, url: &Uri) -> Self {
-        let mut digesting = Digesting::new(None);
+impl ResumeNote {
+    fn of(dir: &Path, source: &UploadSource, url: &Uri) -> Self {
+        let mut digesting = DigestPair::new(None);
         digesting.update(source.version.as_bytes());
         digesting.update(url.to_string().as_bytes());
         Self(dir.join(&digesting.finish().0.hex()[..32]))

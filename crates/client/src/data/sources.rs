@@ -7,7 +7,7 @@ use fishplate_data::policy::{Policy, PolicySettings};
 use fishplate_data::settings::TransportSettings;
 use fishplate_data::transfer::{Ftp, Http, S3, TransferSettings, Transports};
 
-use crate::data::get::{Got, Into, get};
+use crate::data::get::{Download, DownloadTarget, get};
 use crate::error::Error;
 use crate::meter::Meter;
 use crate::settings::{Retry, Settings};
@@ -56,7 +56,12 @@ impl Sources {
     ///
     /// # Errors
     /// [`Error::BadUrl`] for a scheme that is not served; else see [`get`].
-    pub async fn get(&self, from: &DataRef, to: &Into, meter: &Arc<Meter>) -> Result<Got, Error> {
+    pub async fn get(
+        &self,
+        from: &DataRef,
+        to: &DownloadTarget,
+        meter: &Arc<Meter>,
+    ) -> Result<Download, Error> {
         let scheme = from.url.split_once(':').map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
         let transport = self.transports.find(&scheme).map_err(|_| {
             let schemes = self.transports.schemes();

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::body::SegmentBody;
 use crate::error::Error;
 use crate::location;
-use crate::transport::{Received, Transport, no_soap};
+use crate::transport::{IncomingBody, Transport, no_soap};
 
 pub(crate) const UPLOAD_COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
 pub(crate) const UPLOAD_LENGTH: HeaderName = HeaderName::from_static("upload-length");
@@ -31,18 +31,18 @@ const ANSWER_SIZE: usize = 64 << 10;
 
 /// What the other end says of an upload.
 #[derive(Debug)]
-pub(crate) enum Standing {
+pub(crate) enum UploadState {
     /// It wants the bytes from here on.
     At(u64),
     /// All is there, at this address if the answer tells it.
-    Complete(Stored),
+    Complete(StoredData),
     /// It knows nothing of it (any more).
     Gone,
 }
 
 /// What the other end says of data that it keeps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct StoredData {
     /// Where it is.
     pub(crate) url: Option<Uri>,
     /// What arrived.
@@ -73,7 +73,7 @@ pub(crate) async fn whole(
     url: &Uri,
     mut headers: HeaderMap,
     body: SegmentBody,
-) -> Result<Stored, Error> {
+) -> Result<StoredData, Error> {
     headers.insert(UPLOAD_COMPLETE, YES);
     sent(transport, Method::PUT, url, headers, body).await
 }
@@ -84,14 +84,14 @@ pub(crate) async fn append(
     upload: &Uri,
     offset: u64,
     body: SegmentBody,
-) -> Result<Standing, Error> {
+) -> Result<UploadState, Error> {
     let mut headers = HeaderMap::new();
     headers.insert(UPLOAD_COMPLETE, YES);
     headers.insert(UPLOAD_OFFSET, offset.into());
     headers.insert(header::CONTENT_TYPE, PARTIAL_UPLOAD);
     match sent(transport, Method::PATCH, upload, headers, body).await {
-        Ok(stored) => Ok(Standing::Complete(stored)),
-        Err(Error::Http { status: 404 | 410, .. }) => Ok(Standing::Gone),
+        Ok(stored) => Ok(UploadState::Complete(stored)),
+        Err(Error::Http { status: 404 | 410, .. }) => Ok(UploadState::Gone),
         // We were mistaken about the offset: what it is can be asked.
         Err(Error::Http { status: 409, .. }) => standing(transport, upload).await,
         Err(error) => Err(error),
@@ -99,21 +99,21 @@ pub(crate) async fn append(
 }
 
 /// Asks how much is there.
-pub(crate) async fn standing(transport: &Transport, upload: &Uri) -> Result<Standing, Error> {
+pub(crate) async fn standing(transport: &Transport, upload: &Uri) -> Result<UploadState, Error> {
     let (parts, answer) = head_of(transport, Method::HEAD, upload, HeaderMap::new()).await?;
     if matches!(parts.status.as_u16(), 404 | 410) {
-        return Ok(Standing::Gone);
+        return Ok(UploadState::Gone);
     }
     if !parts.status.is_success() {
         return Err(no_soap(upload, http::Response::from_parts(parts, answer)).await);
     }
     if parts.headers.get(UPLOAD_COMPLETE) == Some(&YES) {
         let url = located(&parts.headers, upload)?;
-        return Ok(Standing::Complete(Stored { url, digest: told_digest(&parts.headers) }));
+        return Ok(UploadState::Complete(StoredData { url, digest: told_digest(&parts.headers) }));
     }
     let offset = parts.headers.get(UPLOAD_OFFSET).and_then(|value| value.to_str().ok());
     let offset = offset.and_then(|text| text.trim().parse().ok());
-    offset.map(Standing::At).ok_or_else(|| Error::BadAnswer {
+    offset.map(UploadState::At).ok_or_else(|| Error::BadAnswer {
         url: upload.to_string(),
         reason: "it knows the upload, but tells no Upload-Offset".to_owned(),
     })
@@ -144,7 +144,7 @@ pub(crate) async fn sent(
     url: &Uri,
     headers: HeaderMap,
     body: SegmentBody,
-) -> Result<Stored, Error> {
+) -> Result<StoredData, Error> {
     let mut request = Request::new(body);
     *request.method_mut() = method;
     *request.uri_mut() = url.clone();
@@ -161,7 +161,7 @@ pub(crate) async fn sent(
     let told: Value = serde_json::from_slice(&body).unwrap_or_default();
     let digest = told["digest"].as_str().and_then(Digest::from_field);
     let digest = told_digest(&parts.headers).or(digest);
-    Ok(Stored { url: located(&parts.headers, url)?, digest })
+    Ok(StoredData { url: located(&parts.headers, url)?, digest })
 }
 
 async fn head_of(
@@ -169,7 +169,7 @@ async fn head_of(
     method: Method,
     url: &Uri,
     headers: HeaderMap,
-) -> Result<(Parts, Received), Error> {
+) -> Result<(Parts, IncomingBody), Error> {
     let mut request = Request::new(SegmentBody::empty());
     *request.method_mut() = method;
     *request.uri_mut() = url.clone();
@@ -178,7 +178,7 @@ async fn head_of(
 }
 
 /// Why a request was refused: a fault, if the server is ours.
-async fn refused(url: &Uri, answer: http::Response<Received>) -> Error {
+async fn refused(url: &Uri, answer: http::Response<IncomingBody>) -> Error {
     // Those about the upload itself are ours to mend.
     let mended = matches!(answer.status().as_u16(), 404 | 409 | 410);
     let content_type = answer.headers().get(header::CONTENT_TYPE);

@@ -9,13 +9,13 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use fishplate_contract::{
-    Argument, DataType, Exposed, Fault, Held, Interface, JobId, Operation, Parameter, Payload,
-    Service, Signature, Value,
+    Argument, DataType, Fault, FileHandle, Interface, JobId, Operation, Parameter, Payload,
+    Service, Signature, Value, VerbDefinition,
 };
 use fishplate_wire::wsdl::{self, View};
 use fishplate_wire::{
-    Envelope, Expected, Head, Outgoing, Packaging, ReplyForm, Request, SpoolSink, Step, Unpacker,
-    WireLimits, bind, pack, read, write_fault, write_reply,
+    BodyStep, Envelope, ExpectedTable, MessageHead, OutgoingBody, Packaging, ReplyForm,
+    SoapRequest, SpoolSink, Unpacker, WireLimits, bind, pack, read, write_fault, write_reply,
 };
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
@@ -178,7 +178,7 @@ async fn answer(
         |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
     let (content_type, accept) = (header("content-type").unwrap(), header("accept"));
     let soap_action = header("soapaction");
-    let head = Head {
+    let head = MessageHead {
         content_type: &content_type,
         soap_action: soap_action.as_deref(),
         accept: accept.as_deref(),
@@ -186,32 +186,32 @@ async fn answer(
     };
     let limits =
         WireLimits { inline_size: 1 << 30, inline_total: 1 << 30, ..WireLimits::default() };
-    let expected = Expected::requests(NAMESPACE, &interface);
+    let expected = ExpectedTable::requests(NAMESPACE, &interface);
     let mut unpacker = Unpacker::new(&head, Box::new(expected), &limits).unwrap();
     let body = request.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
     unpacker.feed(body, &mut Nowhere).unwrap();
-    let parcel = unpacker.finish(&mut Nowhere).unwrap();
-    let form = parcel.reply_form.clone();
-    let asked = read(parcel).unwrap();
-    let exposed = interface.find(&asked.wrapper.local).unwrap();
-    let seen = seen(asked, exposed, accept, soap_action);
+    let unpacked = unpacker.finish(&mut Nowhere).unwrap();
+    let form = unpacked.reply_form.clone();
+    let asked = read(unpacked).unwrap();
+    let definition = interface.find(&asked.wrapper.local).unwrap();
+    let seen = seen(asked, definition, accept, soap_action);
     let at = shared.seen.lock().unwrap().len();
     let reaction = (shared.react)(at, &seen);
     shared.seen.lock().unwrap().push(seen);
-    reacted(reaction, &form, exposed).await
+    reacted(reaction, &form, definition).await
 }
 
 fn seen(
-    asked: Request,
-    exposed: &Exposed,
+    asked: SoapRequest,
+    definition: &VerbDefinition,
     accept: Option<String>,
     soap_action: Option<String>,
 ) -> Seen {
     Seen {
-        verb: exposed.name.clone(),
+        verb: definition.name.clone(),
         key: asked.options.key,
         packaging: asked.packaging,
-        arguments: bind(&exposed.name, &exposed.signature.inputs, asked.children).unwrap(),
+        arguments: bind(&definition.name, &definition.signature.inputs, asked.children).unwrap(),
         accept: accept.unwrap_or_default(),
         soap_action,
     }
@@ -223,11 +223,11 @@ const FAULT_STATUS: u16 = 500;
 async fn reacted(
     reaction: Reaction,
     form: &ReplyForm,
-    exposed: &Exposed,
+    definition: &VerbDefinition,
 ) -> Result<http::Response<TestBody>, io::Error> {
     let job: JobId = JOB.parse().unwrap();
     let reply = |outputs: &[Argument]| {
-        packed(&write_reply(form, NAMESPACE, exposed, outputs, Some(job)), form)
+        packed(&write_reply(form, NAMESPACE, definition, outputs, Some(job)), form)
     };
     let (status, (content_type, body), cut) = match reaction {
         Reaction::Outputs(outputs) => (200, reply(&outputs), None),
@@ -253,9 +253,9 @@ async fn reacted(
 fn packed(envelope: &Envelope, form: &ReplyForm) -> (String, Bytes) {
     let packed = pack(envelope, form.packaging, None);
     let mut body = Vec::new();
-    let mut outgoing = Outgoing::new(packed.segments, 64 << 10);
+    let mut outgoing = OutgoingBody::new(packed.segments, 64 << 10);
     while let Some(step) = outgoing.step() {
-        let Step::Send(bytes) = step else { panic!("the test's payloads are in memory") };
+        let BodyStep::Send(bytes) = step else { panic!("the test's payloads are in memory") };
         body.extend_from_slice(&bytes);
     }
     (packed.content_type.into_owned(), body.into())
@@ -344,11 +344,11 @@ impl http_body::Body for TestBody {
 struct Nowhere;
 
 impl SpoolSink for Nowhere {
-    fn create(&mut self) -> Arc<dyn Held> {
+    fn create(&mut self) -> Arc<dyn FileHandle> {
         panic!("the test's payloads are inline")
     }
 
-    fn write(&mut self, _: &Arc<dyn Held>, _: Bytes) {}
+    fn write(&mut self, _: &Arc<dyn FileHandle>, _: Bytes) {}
 }
 
 /// Answers as the service does.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fishplate_client::data::{Got, Into, Offer, Sources};
+use fishplate_client::data::{Download, DownloadTarget, Offer, Sources};
 use fishplate_client::{Error, Meter, Retry, Settings};
 use fishplate_contract::{DataRef, Digest};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -76,9 +76,9 @@ fn sources() -> Sources {
     Sources::new(&Settings { retry, ..Settings::default() }).unwrap()
 }
 
-async fn get(from: &DataRef, to: &Path) -> Result<Got, Error> {
+async fn get(from: &DataRef, to: &Path) -> Result<Download, Error> {
     let meter = Arc::new(Meter::default());
-    sources().get(from, &Into::File(to.to_owned()), &meter).await
+    sources().get(from, &DownloadTarget::File(to.to_owned()), &meter).await
 }
 
 struct Offered {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use fishplate_client::data::Target;
+use fishplate_client::data::UploadTarget;
 use fishplate_client::{Error, Meter, Retry, Settings};
 use fishplate_contract::{DataRef, Digest, FaultCode};
 use http::{Method, Request, Response, StatusCode};
@@ -183,11 +183,11 @@ fn settings() -> Settings {
     Settings { retry: Retry { attempts: 3, first_wait, ..Retry::default() }, ..Settings::default() }
 }
 
-async fn target(url: &str) -> Target {
-    Target::find(url, settings()).await.unwrap()
+async fn target(url: &str) -> UploadTarget {
+    UploadTarget::find(url, settings()).await.unwrap()
 }
 
-async fn put(target: &Target, file: &Path) -> Result<DataRef, Error> {
+async fn put(target: &UploadTarget, file: &Path) -> Result<DataRef, Error> {
     let meter = Arc::new(Meter::default());
     let put = target.put(file, &meter).await;
     if let Ok(reference) = &put {

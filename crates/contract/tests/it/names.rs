@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::fmt::Debug;
 
 use fishplate_contract::{
-    DataType, Element, Fault, FaultCode, JobState, OutputForm, Parameter, Placing, TransferState,
+    DataType, ElementType, Fault, FaultCode, JobState, OutputForm, Parameter, PlacementMethod,
+    TransferState,
 };
 
 /// Name -> value -> name for all; and no two have the same name.
@@ -41,19 +42,19 @@ fn every_name_leads_back_to_what_it_names() {
     there_and_back(FaultCode::ALL, FaultCode::name, FaultCode::from_name);
     there_and_back(&JobState::ALL, JobState::name, JobState::from_name);
     there_and_back(&TransferState::ALL, TransferState::name, TransferState::from_name);
-    there_and_back(&Placing::ALL, Placing::name, Placing::from_name);
+    there_and_back(&PlacementMethod::ALL, PlacementMethod::name, PlacementMethod::from_name);
     there_and_back(&OutputForm::ALL, OutputForm::name, OutputForm::from_name);
-    there_and_back(&Element::ALL, Element::name, Element::from_name);
+    there_and_back(&ElementType::ALL, ElementType::name, ElementType::from_name);
     complete!(JobState: Fetching Queued Running Done Failed Killed Unknown);
     complete!(TransferState: Waiting Running Done Failed);
-    complete!(Placing: Reflink Link Move Copy);
+    complete!(PlacementMethod: Reflink Link Move Copy);
     complete!(OutputForm: Value Reference Auto);
-    complete!(Element: Int Long Float Double);
+    complete!(ElementType: Int Long Float Double);
 }
 
 #[test]
 fn every_type_that_can_be_named_leads_back_to_its_name() {
-    let arrays = Element::ALL.map(|element| format!("{}[][]", element.name()));
+    let arrays = ElementType::ALL.map(|element| format!("{}[][]", element.name()));
     let names = DataType::NAMES.into_iter().chain(arrays.iter().map(String::as_str));
     let mut types: Vec<DataType> = Vec::new();
     for name in names {

@@ -1,7 +1,8 @@
 //! The parsers on any text: what was printed comes back, and nothing else is taken for it.
 
 use fishplate_contract::{
-    ArrayType, DataType, Digest, Dimension, Element, FaultCode, JobId, Parameter, lexical, number,
+    ArrayType, DataType, Digest, Dimension, ElementType, FaultCode, JobId, Parameter, lexical,
+    number,
 };
 use proptest::prelude::*;
 
@@ -124,7 +125,7 @@ proptest! {
 
     #[test]
     fn a_type_of_arrays_is_read_as_it_was_printed(
-        element in proptest::sample::select(&Element::ALL[..]),
+        element in proptest::sample::select(&ElementType::ALL[..]),
         dimensions in proptest::collection::vec(dimension(), 1..=ArrayType::MAX_RANK),
     ) {
         let of = ArrayType { element, dimensions };

@@ -37,7 +37,7 @@ pub struct Client<B: RequestBody> {
 
 /// Why a request got no answer.
 #[derive(Debug)]
-pub enum Failure {
+pub enum ClientError {
     /// The host has no address that may be asked.
     Address(TransferError),
     /// No connection came about, so nothing was sent.
@@ -77,7 +77,7 @@ impl<B: RequestBody> Client<B> {
     pub async fn send(
         &self,
         mut request: Request<B>,
-    ) -> Result<Response<ResponseBody<B>>, Failure> {
+    ) -> Result<Response<ResponseBody<B>>, ClientError> {
         let uri = prepare(&mut request);
         let peer = peer(&uri);
         while let Some(mut connection) = self.idle.take(&peer) {
@@ -86,18 +86,21 @@ impl<B: RequestBody> Client<B> {
                 Err(mut error) => match error.take_message() {
                     Some(unsent) => request = unsent,
                     None => {
-                        return Err(Failure::Broken { error: error.into_error(), reused: true });
+                        return Err(ClientError::Broken {
+                            error: error.into_error(),
+                            reused: true,
+                        });
                     }
                 },
             }
         }
         let tls = if uri.scheme() == Some(&Scheme::HTTPS) {
-            Some(self.tls().map_err(Failure::Tls)?)
+            Some(self.tls().map_err(ClientError::Tls)?)
         } else {
             None
         };
         let stream = dial(&uri, &*self.addresses, tls, self.connect_time).await?;
-        let broken = |error| Failure::Broken { error, reused: false };
+        let broken = |error| ClientError::Broken { error, reused: false };
         let connection = Connection::new(stream, self.interim).await.map_err(broken)?;
         let mut connection = Box::new(connection);
         let answer = connection.ask(request).await;

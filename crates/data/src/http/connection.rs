@@ -16,7 +16,7 @@ use hyper::ext::on_informational;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::dial::Stream;
+use super::dial::DialedStream;
 
 /// A body that can be sent.
 pub trait RequestBody:
@@ -34,32 +34,32 @@ where
 /// A connection.
 pub(super) struct Connection<B: RequestBody> {
     send: SendRequest<B>,
-    driver: Http1<TokioIo<Bounded>, B>,
+    driver: Http1<TokioIo<LimitedStream>, B>,
     over: bool,
-    interim: Arc<Interim>,
+    interim: Arc<InterimCount>,
 }
 
 /// Interim answers (1xx) since the last request. hyper skips them, as many as there are, and does not
 /// let others have their turn as long as there are more.
-struct Interim {
+struct InterimCount {
     count: AtomicU32,
     most: u32,
 }
 
 /// A stream that fails when there were too many interim answers.
-struct Bounded {
-    stream: Box<dyn Stream>,
-    interim: Arc<Interim>,
+struct LimitedStream {
+    stream: Box<dyn DialedStream>,
+    interim: Arc<InterimCount>,
 }
 
 impl<B: RequestBody> Connection<B> {
     /// A connection on which so many interim answers may come before an answer.
     pub(super) async fn new(
-        stream: Box<dyn Stream>,
+        stream: Box<dyn DialedStream>,
         most_interim: u32,
     ) -> Result<Self, hyper::Error> {
-        let interim = Arc::new(Interim { count: AtomicU32::new(0), most: most_interim });
-        let bounded = Bounded { stream, interim: Arc::clone(&interim) };
+        let interim = Arc::new(InterimCount { count: AtomicU32::new(0), most: most_interim });
+        let bounded = LimitedStream { stream, interim: Arc::clone(&interim) };
         let (send, driver) = Builder::new().handshake(TokioIo::new(bounded)).await?;
         Ok(Self { send, driver, over: false, interim })
     }
@@ -105,7 +105,7 @@ impl<B: RequestBody> Connection<B> {
 }
 
 fn drive<B: RequestBody>(
-    driver: &mut Http1<TokioIo<Bounded>, B>,
+    driver: &mut Http1<TokioIo<LimitedStream>, B>,
     over: &mut bool,
     context: &mut Context<'_>,
 ) {
@@ -115,7 +115,7 @@ fn drive<B: RequestBody>(
     }
 }
 
-impl AsyncRead for Bounded {
+impl AsyncRead for LimitedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -130,7 +130,7 @@ impl AsyncRead for Bounded {
     }
 }
 
-impl AsyncWrite for Bounded {
+impl AsyncWrite for LimitedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

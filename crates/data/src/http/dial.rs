@@ -13,8 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::client::Failure;
-use crate::transfer::{Addresses, Moving, TransferError};
+use super::client::ClientError;
+use crate::transfer::{Addresses, TransferError, TransferFuture};
 
 /// A peer that is gone is noticed after about two minutes, also while nothing is sent.
 const KEEPALIVE_AFTER: Duration = Duration::from_secs(60);
@@ -25,9 +25,9 @@ const KEEPALIVE_PROBES: u32 = 4;
 const NEXT_AFTER: Duration = Duration::from_millis(250);
 
 /// A connection, with TLS or without.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait DialedStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> DialedStream for S {}
 
 /// The system's resolver, every address allowed: for hosts that the operator's own settings or the
 /// user's own words name, never for what a caller names.
@@ -35,7 +35,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub struct SystemAddresses;
 
 impl Addresses for SystemAddresses {
-    fn resolve<'t>(&'t self, host: &'t str, port: u16) -> Moving<'t, Vec<SocketAddr>> {
+    fn resolve<'t>(&'t self, host: &'t str, port: u16) -> TransferFuture<'t, Vec<SocketAddr>> {
         Box::pin(async move {
             let broken = |reason: String| TransferError::Broken { peer: host.to_owned(), reason };
             let found = tokio::net::lookup_host((host.trim_matches(['[', ']']), port)).await;
@@ -54,27 +54,27 @@ pub(super) async fn dial(
     addresses: &dyn Addresses,
     tls: Option<&TlsConnector>,
     allowed: Duration,
-) -> Result<Box<dyn Stream>, Failure> {
+) -> Result<Box<dyn DialedStream>, ClientError> {
     let dialling = dial_at_leisure(uri, addresses, tls);
-    tokio::time::timeout(allowed, dialling).await.unwrap_or(Err(Failure::Late(allowed)))
+    tokio::time::timeout(allowed, dialling).await.unwrap_or(Err(ClientError::Late(allowed)))
 }
 
 async fn dial_at_leisure(
     uri: &Uri,
     addresses: &dyn Addresses,
     tls: Option<&TlsConnector>,
-) -> Result<Box<dyn Stream>, Failure> {
+) -> Result<Box<dyn DialedStream>, ClientError> {
     let no_host = || io::Error::new(io::ErrorKind::InvalidInput, "its address names no host");
-    let host = uri.host().ok_or_else(no_host).map_err(Failure::Connect)?;
+    let host = uri.host().ok_or_else(no_host).map_err(ClientError::Connect)?;
     let port = uri.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 });
-    let addresses = addresses.resolve(host, port).await.map_err(Failure::Address)?;
-    let stream = connect(&addresses).await.map_err(Failure::Connect)?;
+    let addresses = addresses.resolve(host, port).await.map_err(ClientError::Address)?;
+    let stream = connect(&addresses).await.map_err(ClientError::Connect)?;
     let Some(tls) = tls else { return Ok(Box::new(stream)) };
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|_| {
         let what = "its host's name can't stand in a certificate";
-        Failure::Connect(io::Error::new(io::ErrorKind::InvalidData, what))
+        ClientError::Connect(io::Error::new(io::ErrorKind::InvalidData, what))
     })?;
-    let stream = tls.connect(name, stream).await.map_err(Failure::Connect)?;
+    let stream = tls.connect(name, stream).await.map_err(ClientError::Connect)?;
     Ok(Box::new(stream))
 }
 

@@ -18,6 +18,6 @@ mod dial;
 mod idle;
 pub mod tls;
 
-pub use client::{Client, Failure, ResponseBody};
+pub use client::{Client, ClientError, ResponseBody};
 pub use connection::RequestBody;
 pub use dial::SystemAddresses;

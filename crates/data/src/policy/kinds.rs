@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What an address is to the outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum AddressKind {
     /// Anybody can reach it.
     Public,
     /// It is reached from here, and not from everywhere.
@@ -13,18 +13,18 @@ pub(super) enum Kind {
     Special(&'static str),
 }
 
-use Kind::{Private, Public, Special};
+use AddressKind::{Private, Public, Special};
 
 /// The kind of an address. One that embeds another is of that one's kind: a gateway would lead
 /// there.
-pub(super) fn of(address: IpAddr) -> Kind {
+pub(super) fn of(address: IpAddr) -> AddressKind {
     match address.to_canonical() {
         IpAddr::V4(address) => of_v4(address),
         IpAddr::V6(address) => of_v6(address),
     }
 }
 
-fn of_v4(address: Ipv4Addr) -> Kind {
+fn of_v4(address: Ipv4Addr) -> AddressKind {
     match address.octets() {
         [169, 254, 169, 254] | [100, 100, 100, 200] => Special(METADATA),
         [0, ..] => Special("this host"),
@@ -40,7 +40,7 @@ fn of_v4(address: Ipv4Addr) -> Kind {
     }
 }
 
-fn of_v6(address: Ipv6Addr) -> Kind {
+fn of_v6(address: Ipv6Addr) -> AddressKind {
     let segments = address.segments();
     if segments == [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] {
         return Special(METADATA);
@@ -85,7 +85,7 @@ fn v4(high: u16, low: u16) -> Ipv4Addr {
 }
 
 /// The kind of an address that embeds this one.
-fn embedded(address: Ipv4Addr) -> Kind {
+fn embedded(address: Ipv4Addr) -> AddressKind {
     match of_v4(address) {
         Public => Public,
         Private("loopback") => Private("a way to a loopback address"),

@@ -145,7 +145,7 @@ fn the_operator_allows_networks_by_name() {
 struct Scripted(Mutex<VecDeque<Vec<&'static str>>>);
 
 impl Lookup for Scripted {
-    fn lookup<'l>(&'l self, _: &'l str, port: u16) -> LookingUp<'l> {
+    fn lookup<'l>(&'l self, _: &'l str, port: u16) -> LookupFuture<'l> {
         let next = self.0.lock().unwrap().pop_front().expect("another look-up");
         let address = |text: &str| SocketAddr::new(text.parse().unwrap(), port);
         Box::pin(std::future::ready(Ok(next.into_iter().map(address).collect())))

@@ -8,8 +8,8 @@ use std::time::Duration;
 use fishplate_contract::Digest;
 use rusqlite::{Connection, params};
 
-use super::{Pool, PoolError, Room, make_private, millis};
-use crate::backup::{Bringing, Sharing, close_whole, copy_database};
+use super::{Pool, PoolError, PoolInner, make_private, millis};
+use crate::backup::{Copier, CopyMode, close_whole, copy_database};
 use crate::lease::open_leased;
 
 impl Pool {
@@ -19,19 +19,19 @@ impl Pool {
     ///
     /// # Errors
     /// If something can't be read or written.
-    pub fn backup(&self, to: &Path, bringing: &mut Bringing<'_>) -> Result<u64, PoolError> {
-        let room = &self.0;
-        room.catalogue.read(|_| Ok(()))?;
+    pub fn backup(&self, to: &Path, bringing: &mut Copier<'_>) -> Result<u64, PoolError> {
+        let inner = &self.0;
+        inner.catalogue.read(|_| Ok(()))?;
         make_private(to)?;
         for part in ["objects", "adopted"] {
             make_private(&to.join(part))?;
         }
         let path = to.join("pool.sqlite");
         let failed = |error| PoolError::Catalogue(std::sync::Arc::new(error));
-        copy_database(&room.directory().join("pool.sqlite"), &path).map_err(failed)?;
+        copy_database(&inner.directory().join("pool.sqlite"), &path).map_err(failed)?;
         let catalogue = Connection::open(&path).map_err(failed)?;
         for row in rows(&catalogue).map_err(failed)? {
-            if !room.bring(&row, to, bringing)? {
+            if !inner.bring(&row, to, bringing)? {
                 // It went while we were at it.
                 let forget = "DELETE FROM objects WHERE number = ?1";
                 catalogue.execute(forget, [row.number]).map_err(failed)?;
@@ -63,28 +63,28 @@ impl Pool {
 }
 
 /// A file that the catalogue names.
-struct Named {
+struct NamedFile {
     number: i64,
     digest: Option<[u8; 32]>,
-    adopted: Option<String>,
+    registered: Option<String>,
 }
 
-fn rows(catalogue: &Connection) -> rusqlite::Result<Vec<Named>> {
+fn rows(catalogue: &Connection) -> rusqlite::Result<Vec<NamedFile>> {
     let mut rows =
         catalogue.prepare("SELECT number, digest, adopted FROM objects WHERE content IS NULL")?;
     let rows = rows.query_map([], |row| {
-        Ok(Named { number: row.get(0)?, digest: row.get(1)?, adopted: row.get(2)? })
+        Ok(NamedFile { number: row.get(0)?, digest: row.get(1)?, registered: row.get(2)? })
     })?;
     rows.collect()
 }
 
-impl Room {
+impl PoolInner {
     /// Brings a row's files; `false`: they are not there any more.
     fn bring(
         &self,
-        row: &Named,
+        row: &NamedFile,
         to: &Path,
-        bringing: &mut Bringing<'_>,
+        bringing: &mut Copier<'_>,
     ) -> Result<bool, PoolError> {
         let digest = row.digest.map(Digest::Sha256);
         let mut there = false;
@@ -92,9 +92,9 @@ impl Room {
             let from = self.object_path(&digest);
             there |= bring(&from, &in_copy(&from, self.directory(), to), bringing)?;
         }
-        let Some(name) = &row.adopted else { return Ok(there) };
+        let Some(name) = &row.registered else { return Ok(there) };
         let target = to.join("adopted").join(name);
-        if bring(&self.adopted_path(name), &target, bringing)? {
+        if bring(&self.registered_path(name), &target, bringing)? {
             return Ok(true);
         }
         if digest.is_some() {
@@ -122,7 +122,7 @@ fn in_copy(path: &Path, directory: &Path, to: &Path) -> PathBuf {
 }
 
 /// Brings a file that does not go meanwhile, unless it is gone.
-fn bring(from: &Path, to: &Path, bringing: &mut Bringing<'_>) -> Result<bool, PoolError> {
+fn bring(from: &Path, to: &Path, bringing: &mut Copier<'_>) -> Result<bool, PoolError> {
     let leased = open_leased(from).map_err(PoolError::io("opening", from))?;
     if leased.is_none() {
         return Ok(false);
@@ -133,7 +133,7 @@ fn bring(from: &Path, to: &Path, bringing: &mut Bringing<'_>) -> Result<bool, Po
         {
             fs::create_dir_all(directory)?;
         }
-        bringing.file(from, to, Sharing::Link)
+        bringing.file(from, to, CopyMode::Link)
     };
     match { brought }() {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(true),

@@ -31,7 +31,8 @@ const PAGE: u64 = 4 << 10;
 /// Version of the schema, in `PRAGMA user_version`.
 const SCHEMA_VERSION: i32 = 3;
 
-/// `objects`: files. One without a digest was adopted and is not hashed yet; one that is the `same`
+/// `objects`: files. One without a digest was registered and is not hashed yet: its name in the directory
+/// `adopted` is in the column of that name. One that is the `same`
 /// as the one of that digest was found to be so then, and its file goes once nobody reads it.
 /// `holdings`: who is charged for what; `charges`: the sums, kept by the triggers, that of all files
 /// under an owner whose name is one zero byte.
@@ -121,22 +122,22 @@ const GATHER: Duration = Duration::from_millis(2);
 
 /// The catalogue's connections.
 pub(super) struct Catalogue {
-    shared: Arc<Shared>,
+    shared: Arc<CatalogueInner>,
     readers: Mutex<Vec<Connection>>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct CatalogueInner {
     path: PathBuf,
-    queue: Mutex<Queue>,
+    queue: Mutex<WriteQueue>,
     /// There is something that nobody waits for, or the end has come.
     wake: Condvar,
-    writer: Mutex<Writer>,
+    writer: Mutex<CatalogueWriter>,
 }
 
 #[derive(Default)]
-struct Queue {
-    items: Vec<Item>,
+struct WriteQueue {
+    items: Vec<QueuedWrite>,
     /// How many of them nobody waits for.
     later: usize,
     /// Such ones were taken from here and are not committed yet.
@@ -144,13 +145,13 @@ struct Queue {
     closed: bool,
 }
 
-struct Writer {
+struct CatalogueWriter {
     connection: Connection,
     durable: bool,
 }
 
 /// A write that waits for its transaction. It keeps its result and where to put it.
-struct Item {
+struct QueuedWrite {
     durable: bool,
     step: Box<dyn FnMut(Step<'_>) -> rusqlite::Result<()> + Send>,
 }
@@ -172,11 +173,11 @@ impl Catalogue {
             // It is tried again when the pool is opened next.
             tracing::info!(%error, "the pool's catalogue can't give room back to the disk yet");
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(CatalogueInner {
             path: path.to_owned(),
             queue: Mutex::default(),
             wake: Condvar::new(),
-            writer: Mutex::new(Writer { connection, durable: false }),
+            writer: Mutex::new(CatalogueWriter { connection, durable: false }),
         });
         let same = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -207,7 +208,7 @@ impl Catalogue {
             }
             Ok(())
         });
-        lock(&self.shared.queue).items.push(Item { durable, step });
+        lock(&self.shared.queue).items.push(QueuedWrite { durable, step });
         let mut writer = lock(&self.shared.writer);
         if lock(&told).is_none() {
             self.shared.write_queued(&mut writer);
@@ -237,7 +238,7 @@ impl Catalogue {
             }
         });
         let mut queue = lock(&self.shared.queue);
-        queue.items.push(Item { durable: false, step });
+        queue.items.push(QueuedWrite { durable: false, step });
         queue.later += 1;
         if queue.later == 1 {
             self.shared.wake.notify_one();
@@ -300,9 +301,9 @@ impl Catalogue {
     }
 }
 
-impl Shared {
+impl CatalogueInner {
     /// Writes what has gathered, as one transaction.
-    fn write_queued(&self, writer: &mut Writer) {
+    fn write_queued(&self, writer: &mut CatalogueWriter) {
         let group = {
             let mut queue = lock(&self.queue);
             queue.writing = std::mem::take(&mut queue.later) > 0;
@@ -340,8 +341,8 @@ impl Drop for Catalogue {
     }
 }
 
-impl Writer {
-    fn transact(&mut self, mut group: Vec<Item>) {
+impl CatalogueWriter {
+    fn transact(&mut self, mut group: Vec<QueuedWrite>) {
         let durable = group.iter().any(|item| item.durable);
         let ended = self.commit(durable, &mut group).map_err(Arc::new);
         for mut item in group {
@@ -350,7 +351,7 @@ impl Writer {
         }
     }
 
-    fn commit(&mut self, durable: bool, group: &mut [Item]) -> rusqlite::Result<()> {
+    fn commit(&mut self, durable: bool, group: &mut [QueuedWrite]) -> rusqlite::Result<()> {
         if self.durable != durable {
             let level = if durable { "FULL" } else { "NORMAL" };
             self.connection.pragma_update(None, "synchronous", level)?;
@@ -373,7 +374,7 @@ impl Writer {
     }
 }
 
-impl Writer {
+impl CatalogueWriter {
     fn give_back(&self, least: u64) -> rusqlite::Result<bool> {
         let sql = &self.connection;
         let (free, bytes) = sqlite::free_pages(sql)?;

@@ -14,10 +14,10 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use super::hash::{self, Algorithm};
 use super::sweep::files;
-use super::{PoolError, Room, remove_file};
+use super::{PoolError, PoolInner, remove_file};
 use crate::lease::is_at;
 
-impl Room {
+impl PoolInner {
     /// Whether an open file is what its name says, as far as can be told without reading it; if it
     /// was written to after it came (`None`: nobody knows when), by reading it.
     pub(super) fn is_sound(

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fishplate_contract::{Digest, Fault, FaultCode};
-use fishplate_formats::disk::Free;
+use fishplate_formats::disk::FreeSpace;
 
-use super::room::kept_free;
+use super::eviction::kept_free;
 
 /// Why the pool could not do what it was asked for.
 #[derive(Debug, thiserror::Error)]
@@ -104,7 +104,7 @@ pub struct Shortage {
     /// What was to be written.
     pub needed: u64,
     /// What was free.
-    pub free: Free,
+    pub free: FreeSpace,
     /// The setting `disk_reserve`; data leaves twice as much free.
     pub disk_reserve: u64,
 }

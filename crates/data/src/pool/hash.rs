@@ -26,19 +26,19 @@ const READ: usize = 1 << 20;
 
 /// Computes the SHA-256 of what is written to a file.
 pub(super) struct Hasher {
-    way: Way,
+    way: HashMode,
     len: u64,
 }
 
-enum Way {
+enum HashMode {
     Here(Box<Context>),
-    Beside(Beside),
+    Beside(HashThread),
     /// It was finished.
     Over,
 }
 
-struct Beside {
-    queue: Option<SyncSender<Piece>>,
+struct HashThread {
+    queue: Option<SyncSender<HashChunk>>,
     thread: Option<JoinHandle<io::Result<Context>>>,
     /// What the queue had no room for.
     lag: Option<Range<u64>>,
@@ -46,7 +46,7 @@ struct Beside {
     stop: Arc<AtomicBool>,
 }
 
-enum Piece {
+enum HashChunk {
     Bytes(Bytes),
     /// To be read from the file.
     Written(Range<u64>),
@@ -55,7 +55,7 @@ enum Piece {
 impl Hasher {
     /// Nothing was written yet.
     pub(super) fn new() -> Self {
-        Self { way: Way::Here(Box::new(Context::new(&SHA256))), len: 0 }
+        Self { way: HashMode::Here(Box::new(Context::new(&SHA256))), len: 0 }
     }
 
     /// So many bytes are in the file already.
@@ -63,7 +63,7 @@ impl Hasher {
         let mut hasher = Self::new();
         if len > 0 {
             hasher.go_beside(file)?;
-            hasher.push(Piece::Written(0..len), 0..len);
+            hasher.push(HashChunk::Written(0..len), 0..len);
             hasher.len = len;
         }
         Ok(hasher)
@@ -72,45 +72,46 @@ impl Hasher {
     /// These bytes were written behind the others.
     pub(super) fn update(&mut self, file: &File, bytes: &Bytes) -> io::Result<()> {
         let written = self.len..self.len + bytes.len() as u64;
-        if written.end > BESIDE && matches!(self.way, Way::Here(_)) {
+        if written.end > BESIDE && matches!(self.way, HashMode::Here(_)) {
             self.go_beside(file)?;
         }
-        self.push(Piece::Bytes(bytes.clone()), written.clone());
+        self.push(HashChunk::Bytes(bytes.clone()), written.clone());
         self.len = written.end;
         Ok(())
     }
 
-    fn push(&mut self, piece: Piece, written: Range<u64>) {
+    fn push(&mut self, piece: HashChunk, written: Range<u64>) {
         match &mut self.way {
-            Way::Here(context) => {
-                if let Piece::Bytes(bytes) = &piece {
+            HashMode::Here(context) => {
+                if let HashChunk::Bytes(bytes) = &piece {
                     context.update(bytes);
                 }
             }
-            Way::Beside(beside) => beside.push(piece, written),
-            Way::Over => {}
+            HashMode::Beside(beside) => beside.push(piece, written),
+            HashMode::Over => {}
         }
     }
 
     fn go_beside(&mut self, file: &File) -> io::Result<()> {
-        if let Way::Here(context) = &self.way {
-            self.way = Way::Beside(Beside::start(Context::clone(context), file.try_clone()?)?);
+        if let HashMode::Here(context) = &self.way {
+            self.way =
+                HashMode::Beside(HashThread::start(Context::clone(context), file.try_clone()?)?);
         }
         Ok(())
     }
 
     /// The digest of all that was written.
     pub(super) fn finish(mut self) -> io::Result<Digest> {
-        let context = match std::mem::replace(&mut self.way, Way::Over) {
-            Way::Here(context) => *context,
-            Way::Beside(beside) => beside.finish()?,
-            Way::Over => return Err(io::Error::other("the digest was taken before")),
+        let context = match std::mem::replace(&mut self.way, HashMode::Over) {
+            HashMode::Here(context) => *context,
+            HashMode::Beside(beside) => beside.finish()?,
+            HashMode::Over => return Err(io::Error::other("the digest was taken before")),
         };
         Ok(sha256(&context.finish()))
     }
 }
 
-impl Beside {
+impl HashThread {
     fn start(context: Context, file: File) -> io::Result<Self> {
         let (queue, pieces) = sync_channel(PIECES);
         let stop = Arc::new(AtomicBool::new(false));
@@ -121,24 +122,24 @@ impl Beside {
         Ok(Self { queue: Some(queue), thread: Some(thread), lag: None, stop })
     }
 
-    fn push(&mut self, piece: Piece, written: Range<u64>) {
+    fn push(&mut self, piece: HashChunk, written: Range<u64>) {
         let piece = match self.lag.take() {
-            Some(behind) => Piece::Written(behind.start..written.end),
+            Some(behind) => HashChunk::Written(behind.start..written.end),
             None => piece,
         };
         let Some(queue) = &self.queue else { return };
         // A thread that failed tells at the end.
         if let Err(TrySendError::Full(piece)) = queue.try_send(piece) {
             self.lag = Some(match piece {
-                Piece::Written(behind) => behind,
-                Piece::Bytes(_) => written,
+                HashChunk::Written(behind) => behind,
+                HashChunk::Bytes(_) => written,
             });
         }
     }
 
     fn finish(mut self) -> io::Result<Context> {
         if let (Some(queue), Some(behind)) = (self.queue.take(), self.lag.take()) {
-            let _ = queue.send(Piece::Written(behind));
+            let _ = queue.send(HashChunk::Written(behind));
         }
         let thread = self.thread.take().ok_or_else(lost)?;
         thread.join().map_err(|_| lost())?
@@ -150,7 +151,7 @@ fn lost() -> io::Error {
 }
 
 /// The thread has the file open and so its lock: who drops this may let others have it.
-impl Drop for Beside {
+impl Drop for HashThread {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.queue = None;
@@ -163,13 +164,13 @@ impl Drop for Beside {
 fn hash_pieces(
     mut context: Context,
     file: &File,
-    pieces: &Receiver<Piece>,
+    pieces: &Receiver<HashChunk>,
     stop: &AtomicBool,
 ) -> io::Result<Context> {
     while let Ok(piece) = pieces.recv() {
         match piece {
-            Piece::Bytes(bytes) => context.update(&bytes),
-            Piece::Written(range) => read_range(file, range, |bytes| {
+            HashChunk::Bytes(bytes) => context.update(&bytes),
+            HashChunk::Written(range) => read_range(file, range, |bytes| {
                 context.update(bytes);
                 !stop.load(Ordering::Relaxed)
             })?,

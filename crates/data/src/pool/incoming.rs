@@ -12,7 +12,7 @@ use fishplate_contract::{Digest, Principal};
 use super::error::is_full;
 use super::exclusive::lock_bytes;
 use super::hash::{self, Algorithm, Hasher};
-use super::{Pool, PoolError, Room, random_name, remove_file};
+use super::{Pool, PoolError, PoolInner, random_name, remove_file};
 use crate::lease::{Lease, create_leased, is_at, open_exclusive};
 
 /// How many bytes are written between two looks at quotas and disk.
@@ -27,7 +27,7 @@ pub(crate) const WHOLE: u32 = 0o444;
 /// up again by whoever comes with the same key, also after this process was killed; what has none
 /// goes. What stays is charged to its owner, and goes before others are refused for want of room.
 pub struct Incoming {
-    room: Arc<Room>,
+    inner: Arc<PoolInner>,
     owner: Principal,
     /// Its name in `incoming/`.
     name: String,
@@ -75,7 +75,7 @@ impl Pool {
         let rested = resting.is_some();
         let version = resting.and_then(|row| row.version).filter(|_| len > 0);
         let mut incoming = Incoming {
-            room: Arc::clone(&self.0),
+            inner: Arc::clone(&self.0),
             owner: owner.clone(),
             name,
             keyed: key.is_some(),
@@ -122,26 +122,26 @@ impl Pool {
             _ => {}
         }
         let len = pieces.iter().map(|piece| piece.len() as u64).sum();
-        let room = &self.0;
-        if len <= room.settings.largest_in_row {
-            return room.store_small(owner, pieces, digest, durable);
+        let inner = &self.0;
+        if len <= inner.settings.largest_in_row {
+            return inner.store_small(owner, pieces, digest, durable);
         }
-        let path = room.object_path(&digest);
+        let path = inner.object_path(&digest);
         // Most often it is not there, and to look costs less than to make a file and remove it.
-        let named = match room.leased_object(&path, &digest, len)? {
-            Some(file) => super::object::Named { file, path, new: false },
+        let named = match inner.leased_object(&path, &digest, len)? {
+            Some(file) => super::object::OpenObject { file, path, new: false },
             None => {
-                room.make_room_on_disk(len)?;
-                let at = room.incoming_path(&format!("u-{}", random_name()?));
-                let file = write_whole(room, &at, pieces, len, durable)?;
-                room.name(file, &at, &digest, len)?
+                inner.make_room_on_disk(len)?;
+                let at = inner.incoming_path(&format!("u-{}", random_name()?));
+                let file = write_whole(inner, &at, pieces, len, durable)?;
+                inner.name(file, &at, &digest, len)?
             }
         };
         if !durable {
-            return room.register_later(named, owner, digest, len);
+            return inner.register_later(named, owner, digest, len);
         }
         sync_directory(&named.path)?;
-        room.register(named, owner, digest, len, durable)
+        inner.register(named, owner, digest, len, durable)
     }
 }
 
@@ -178,7 +178,7 @@ impl Incoming {
             return Ok(());
         }
         if self.keyed {
-            self.room.note_incoming(&self.name, &self.owner, version)?;
+            self.inner.note_incoming(&self.name, &self.owner, version)?;
             self.rested = true;
         }
         self.version = Some(version.to_owned());
@@ -214,10 +214,10 @@ impl Incoming {
             if !is_full(&error) {
                 return Err(PoolError::io("writing", &self.path)(error));
             }
-            self.room.evict(bytes.len() as u64 + STEP)?;
+            self.inner.evict(bytes.len() as u64 + STEP)?;
             self.file
                 .write_all_at(&bytes, self.len)
-                .map_err(PoolError::io("writing", self.room.directory()))?;
+                .map_err(PoolError::io("writing", self.inner.directory()))?;
         }
         self.hasher.update(&self.file, &bytes).map_err(PoolError::io("hashing", &self.path))?;
         self.len = end;
@@ -259,13 +259,13 @@ impl Incoming {
         let mode = fs::Permissions::from_mode(WHOLE);
         self.file.set_permissions(mode).map_err(PoolError::io("closing", &self.path))?;
         let file = self.file.try_clone().map_err(PoolError::io("opening", &self.path))?;
-        let named = self.room.name(file, &self.path, &digest, self.len)?;
+        let named = self.inner.name(file, &self.path, &digest, self.len)?;
         self.over = true;
         if durable {
             sync_directory(&named.path)?;
         }
         self.release();
-        let lease = self.room.register(named, &self.owner, digest, self.len, durable)?;
+        let lease = self.inner.register(named, &self.owner, digest, self.len, durable)?;
         self.forget_version()?;
         Ok(lease)
     }
@@ -306,7 +306,7 @@ impl Incoming {
     }
 
     fn forget_version(&self) -> Result<(), PoolError> {
-        if self.rested { self.room.forget_resting(&self.name) } else { Ok(()) }
+        if self.rested { self.inner.forget_resting(&self.name) } else { Ok(()) }
     }
 
     /// Sees to it that there is room for so many bytes in all.
@@ -316,15 +316,15 @@ impl Incoming {
         }
         let more = total - self.reserved;
         let on_disk = total.saturating_sub(self.len.max(self.reserved));
-        self.room.make_room_on_disk(on_disk)?;
-        self.room.make_room_for(&self.owner, more)?;
-        self.room.arriving.add(self.owner.as_str(), more);
+        self.inner.make_room_on_disk(on_disk)?;
+        self.inner.make_room_for(&self.owner, more)?;
+        self.inner.arriving.add(self.owner.as_str(), more);
         self.reserved = total;
         Ok(())
     }
 
     fn release(&mut self) {
-        self.room.arriving.remove(self.owner.as_str(), self.reserved);
+        self.inner.arriving.remove(self.owner.as_str(), self.reserved);
         self.reserved = 0;
     }
 }
@@ -335,7 +335,7 @@ impl Drop for Incoming {
         if self.over {
         } else if self.keyed && self.len > 0 && is_wanted {
             let reserved = std::mem::take(&mut self.reserved);
-            self.room.rest(&self.name, &self.owner, self.len, reserved);
+            self.inner.rest(&self.name, &self.owner, self.len, reserved);
         } else {
             // If it can't be removed, the sweep will.
             let _ = remove_file(&self.path);
@@ -388,13 +388,13 @@ pub(super) fn open_alone(path: &Path) -> Result<File, PoolError> {
 
 /// Writes a file in one go, leased before it has anything in it.
 fn write_whole(
-    room: &Room,
+    inner: &PoolInner,
     at: &Path,
     pieces: &[Bytes],
     len: u64,
     durable: bool,
 ) -> Result<File, PoolError> {
-    let file = create_leased(at, WHOLE).map_err(PoolError::io("making", room.directory()))?;
+    let file = create_leased(at, WHOLE).map_err(PoolError::io("making", inner.directory()))?;
     let write = || {
         let mut offset = 0;
         for piece in pieces {
@@ -404,12 +404,12 @@ fn write_whole(
         if durable { file.sync_all() } else { Ok(()) }
     };
     let written = match write() {
-        Err(error) if is_full(&error) && room.evict(len + STEP).is_ok() => write(),
+        Err(error) if is_full(&error) && inner.evict(len + STEP).is_ok() => write(),
         written => written,
     };
     written.map_err(|error| {
         let _ = fs::remove_file(at);
-        PoolError::io("writing", room.directory())(error)
+        PoolError::io("writing", inner.directory())(error)
     })?;
     Ok(file)
 }

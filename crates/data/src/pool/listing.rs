@@ -4,9 +4,9 @@ use fishplate_contract::{Digest, Principal, Timestamp};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::hash::{self, Algorithm};
-use super::object::{Found, Row};
-use super::{Pool, PoolError, Room, unsigned};
-use crate::grant::{Listed, principal};
+use super::object::{Row, StoredRow};
+use super::{Pool, PoolError, PoolInner, unsigned};
+use crate::grant::{GrantListing, principal};
 
 /// An object and all that is known of it.
 #[derive(Clone, Debug)]
@@ -18,7 +18,7 @@ pub struct Object {
     /// Who holds it and is charged for it.
     pub owners: Vec<Principal>,
     /// Its grants that are good.
-    pub grants: Vec<Listed>,
+    pub grants: Vec<GrantListing>,
     /// It stays until it is unpinned.
     pub pinned: bool,
     /// It is small and rests in the catalogue: it has no file.
@@ -40,7 +40,7 @@ pub struct Duplicates {
 
 /// What verifying found of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verified {
+pub enum Verification {
     /// It is what its name says.
     Sound,
     /// It is not there.
@@ -130,7 +130,7 @@ impl Pool {
     /// # Errors
     /// [`PoolError::NoSuchData`]; [`PoolError::InUse`] if somebody has it leased.
     pub fn remove(&self, digest: &Digest) -> Result<u64, PoolError> {
-        let Found { row, .. } = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
+        let StoredRow { row, .. } = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
         self.0.remove_object(&row, true)?.ok_or(PoolError::InUse)
     }
 
@@ -139,7 +139,7 @@ impl Pool {
     /// # Errors
     /// As [`Pool::remove`]; [`PoolError::InUse`] also if it is pinned or granted.
     pub fn remove_unheld(&self, digest: &Digest) -> Result<u64, PoolError> {
-        let Found { row, .. } = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
+        let StoredRow { row, .. } = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
         self.0.remove_object(&row, false)?.ok_or(PoolError::InUse)
     }
 
@@ -151,35 +151,35 @@ impl Pool {
         &self,
         digest: &Digest,
         mut tell: impl FnMut(u64),
-    ) -> Result<Verified, PoolError> {
-        let Found { row, content } = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
+    ) -> Result<Verification, PoolError> {
+        let StoredRow { row, content } = self.0.row(digest)?.ok_or(PoolError::NoSuchData)?;
         if let Some(content) = content {
             tell(content.len() as u64);
             let sound = self.0.lease_content(&row, content)?;
-            return Ok(if sound.is_some() { Verified::Sound } else { Verified::Damaged });
+            return Ok(if sound.is_some() { Verification::Sound } else { Verification::Damaged });
         }
         let path = self.0.object_path(digest);
         let open = crate::lease::open_leased(&path).map_err(PoolError::io("opening", &path))?;
-        let Some(file) = open else { return Ok(Verified::Missing) };
+        let Some(file) = open else { return Ok(Verification::Missing) };
         let len = file.metadata().map_err(PoolError::io("reading", &path))?.len();
         let found = hash::of_file(&file, Algorithm::Sha256, tell)
             .map_err(PoolError::io("reading", &path))?;
         if found == *digest && len == row.size {
-            return Ok(Verified::Sound);
+            return Ok(Verification::Sound);
         }
         self.0.set_aside(&file, &path)?;
-        Ok(Verified::Damaged)
+        Ok(Verification::Damaged)
     }
 }
 
-impl Room {
-    fn row(&self, digest: &Digest) -> Result<Option<Found>, PoolError> {
+impl PoolInner {
+    fn row(&self, digest: &Digest) -> Result<Option<StoredRow>, PoolError> {
         let columns = Row::COLUMNS;
         self.catalogue.read(|sql| {
             sql.prepare_cached(&format!(
                 "SELECT {columns}, o.content FROM objects AS o WHERE digest = ?1"
             ))?
-            .query_row([digest.as_bytes()], Found::read)
+            .query_row([digest.as_bytes()], StoredRow::read)
             .optional()
         })
     }

@@ -1,5 +1,5 @@
 //! The pool: files named by their SHA-256, and a catalogue of whose they are and who may have them.
-//! What is small has no file: it is in the catalogue ([`small`]).
+//! What is small has no file: it is in the catalogue (`small`).
 //!
 //! ```text
 //! DIR/                    mode 0700
@@ -16,19 +16,19 @@
 //! writes, reads or adopts a file has the shared lock on it before it has a name, and who removes
 //! one has the exclusive lock; so nothing in use goes, whichever process uses it.
 
-mod adopt;
 mod backup;
 mod catalogue;
 mod damage;
 mod error;
+mod eviction;
 mod exclusive;
 mod hash;
+mod hash_queue;
 mod incoming;
 mod listing;
 mod object;
 mod partial;
-mod room;
-mod settle;
+mod register;
 mod small;
 mod sweep;
 
@@ -41,18 +41,18 @@ use std::time::{Duration, Instant};
 
 use fishplate_contract::{Clock, Digest};
 
-pub use adopt::Adoption;
-pub(crate) use adopt::link_unwritable;
 pub(crate) use error::is_full;
 pub use error::{PoolError, Shortage};
+pub(crate) use eviction::kept_free;
 pub use incoming::Incoming;
 pub(crate) use incoming::WHOLE;
-pub use listing::{Duplicates, Object, Verified};
-pub(crate) use object::{Found, Registered, Row};
+pub use listing::{Duplicates, Object, Verification};
+pub(crate) use object::{Registered, Row, StoredRow};
 pub use partial::Partial;
-pub(crate) use room::kept_free;
+pub use register::RegistrationMode;
+pub(crate) use register::link_unwritable;
 pub(crate) use small::InMemory;
-pub use sweep::Swept;
+pub use sweep::SweepReport;
 use sweep::millis;
 
 use catalogue::Catalogue;
@@ -100,23 +100,23 @@ impl PoolSettings {
 /// A pool of data. Cheap to clone; several processes may open the same directory. Its functions
 /// block.
 #[derive(Clone)]
-pub struct Pool(Arc<Room>);
+pub struct Pool(Arc<PoolInner>);
 
 /// What all handles of a pool share.
-pub(crate) struct Room {
+pub(crate) struct PoolInner {
     settings: PoolSettings,
     catalogue: Catalogue,
     clock: Arc<dyn Clock>,
     /// When objects were used, not yet in the catalogue.
     used: Mutex<HashMap<i64, i64>>,
-    arriving: Arc<room::Arriving>,
+    arriving: Arc<eviction::IncomingBytes>,
     /// When this process last looked for files without rows, and the other way round.
     searched: Mutex<Option<Instant>>,
-    settler: settle::Settler,
+    hash_queue: hash_queue::HashQueue,
 }
 
 impl Pool {
-    /// Opens the pool, making it if there is none, and goes on hashing what was adopted before.
+    /// Opens the pool, making it if there is none, and goes on hashing what was registered before.
     ///
     /// # Errors
     /// If the directory can't be made or written to, or holds a pool of another version.
@@ -141,16 +141,16 @@ impl Pool {
         }
         let catalogue = Catalogue::open(&directory.join("pool.sqlite"))?;
         drop(lock);
-        let pool = Self(Arc::new(Room {
+        let pool = Self(Arc::new(PoolInner {
             settings,
             catalogue,
             clock,
             used: Mutex::default(),
             arriving: Arc::default(),
             searched: Mutex::default(),
-            settler: settle::Settler::default(),
+            hash_queue: hash_queue::HashQueue::default(),
         }));
-        pool.settle_what_is_left()?;
+        pool.hash_remaining()?;
         Ok(pool)
     }
 
@@ -160,7 +160,7 @@ impl Pool {
     }
 }
 
-impl Room {
+impl PoolInner {
     fn now(&self) -> i64 {
         self.clock.now().0
     }
@@ -178,7 +178,7 @@ impl Room {
         path
     }
 
-    fn adopted_path(&self, name: &str) -> PathBuf {
+    fn registered_path(&self, name: &str) -> PathBuf {
         self.settings.directory.join("adopted").join(name)
     }
 
@@ -193,7 +193,7 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-impl std::fmt::Debug for Room {
+impl std::fmt::Debug for PoolInner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Room").field("directory", &self.settings.directory).finish_non_exhaustive()
     }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Digest, Held as _, Principal, Timestamp};
+use fishplate_contract::{Digest, FileHandle as _, Principal, Timestamp};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use super::{Pool, PoolError, Room, lock, remove_file, signed, small, unsigned};
-use crate::lease::{Leasable, Lease, open_leased};
+use super::{Pool, PoolError, PoolInner, lock, remove_file, signed, small, unsigned};
+use crate::lease::{Lease, LeaseTarget, open_leased};
 
 /// How often a name that comes and goes is tried before it is an error.
 const TRIES: usize = 100;
@@ -21,8 +21,8 @@ const TRIES: usize = 100;
 pub(crate) struct Row {
     pub(super) number: i64,
     pub(super) digest: Option<Digest>,
-    /// Its name among the adopted files, as long as it has one.
-    pub(super) adopted: Option<String>,
+    /// Its name among the unhashed files, as long as it has one.
+    pub(super) registered: Option<String>,
     pub(super) size: u64,
     /// When it came.
     pub(super) created: i64,
@@ -39,7 +39,7 @@ impl Row {
         Ok(Self {
             number: row.get(0)?,
             digest: row.get::<_, Option<[u8; 32]>>(1)?.map(Digest::Sha256),
-            adopted: row.get(2)?,
+            registered: row.get(2)?,
             size: unsigned(row.get(3)?),
             created: row.get(4)?,
             is_small: row.get(5)?,
@@ -49,12 +49,12 @@ impl Row {
 
 /// A row, with its content if that is where the data rests.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct StoredRow {
     pub(super) row: Row,
     pub(super) content: Option<Bytes>,
 }
 
-impl Found {
+impl StoredRow {
     /// Of a row of [`Row::COLUMNS`], then `o.content`.
     pub(crate) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
         let content = row.get::<_, Option<Vec<u8>>>(6)?;
@@ -65,13 +65,13 @@ impl Found {
 /// An object that is in the catalogue.
 #[derive(Clone, Debug)]
 pub(crate) struct Registered {
-    pub(super) room: Arc<Room>,
-    pub(super) by: By,
+    pub(super) inner: Arc<PoolInner>,
+    pub(super) by: ObjectKey,
 }
 
 /// What an object is known by.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum By {
+pub(super) enum ObjectKey {
     Number(i64),
     /// Its row may not be written yet.
     Digest(Digest),
@@ -81,16 +81,18 @@ impl Registered {
     /// Its digest, if it is known.
     pub(crate) fn digest(&self) -> Result<Option<Digest>, PoolError> {
         match self.by {
-            By::Digest(digest) => Ok(Some(digest)),
-            By::Number(number) => self.room.catalogue.read(|sql| digest_of(sql, number)),
+            ObjectKey::Digest(digest) => Ok(Some(digest)),
+            ObjectKey::Number(number) => self.inner.catalogue.read(|sql| digest_of(sql, number)),
         }
     }
 
     /// Its digest, computed now if it is not known.
-    pub(crate) fn settled_digest(&self) -> Result<Digest, PoolError> {
+    pub(crate) fn known_digest(&self) -> Result<Digest, PoolError> {
         match self.by {
-            By::Digest(digest) => Ok(digest),
-            By::Number(number) => self.room.settle(number, true)?.ok_or(PoolError::NoSuchData),
+            ObjectKey::Digest(digest) => Ok(digest),
+            ObjectKey::Number(number) => {
+                self.inner.hash_registered(number, true)?.ok_or(PoolError::NoSuchData)
+            }
         }
     }
 }
@@ -117,7 +119,7 @@ impl Pool {
                 "SELECT {columns}, o.content FROM objects AS o JOIN holdings ON object = o.number
                  WHERE o.digest = ?1 AND owner = ?2"
             ))?
-            .query_row(params![digest, owner.as_str()], Found::read)
+            .query_row(params![digest, owner.as_str()], StoredRow::read)
             .optional()
         })
     }
@@ -136,7 +138,7 @@ impl Pool {
         let (object, len) = (lease.object().by, lease.len());
         // What has its bytes itself may have lost its row.
         let entry = lease.digest().zip(lease.content().cloned());
-        let entry = entry.map(|(digest, content)| Entry::Small(digest, content));
+        let entry = entry.map(|(digest, content)| NewObject::Small(digest, content));
         let mut and = and;
         for attempt in 0.. {
             let (name, entry, now) = (owner.as_str().to_owned(), entry.clone(), self.0.now());
@@ -146,28 +148,28 @@ impl Pool {
                     Some(entry) => (enter(sql, &name, len, now, &entry, quotas)?, None),
                     None => {
                         let Some((number, revived)) = current_number(sql, object)? else {
-                            return Ok(Charged::Gone);
+                            return Ok(ChargeResult::Gone);
                         };
                         (hold_more(sql, &name, number, len, quotas.1)?, revived)
                     }
                 };
                 match entered {
-                    Entered::Refused(limit) => Ok(Charged::Refused(and, limit)),
-                    Entered::In(number) => {
+                    Insertion::Refused(limit) => Ok(ChargeResult::Refused(and, limit)),
+                    Insertion::In(number) => {
                         and(sql, number, &name)?;
-                        Ok(Charged::Done { revived })
+                        Ok(ChargeResult::Done { revived })
                     }
                 }
             })?;
             match charged {
-                Charged::Done { revived: None } => return Ok(()),
-                Charged::Done { revived: Some(number) } => return self.settle_soon(number),
-                Charged::Gone => return Err(PoolError::NoSuchData),
-                Charged::Refused(again, _) if attempt == 0 => {
+                ChargeResult::Done { revived: None } => return Ok(()),
+                ChargeResult::Done { revived: Some(number) } => return self.hash_later(number),
+                ChargeResult::Gone => return Err(PoolError::NoSuchData),
+                ChargeResult::Refused(again, _) if attempt == 0 => {
                     self.0.make_room_for(owner, len)?;
                     and = again;
                 }
-                Charged::Refused(_, limit) => return Err(self.0.refused(limit, len)),
+                ChargeResult::Refused(_, limit) => return Err(self.0.refused(limit, len)),
             }
         }
         Err(PoolError::Busy)
@@ -191,10 +193,10 @@ impl Pool {
         self.0.catalogue.write(false, work)
     }
 
-    /// Leases what a look-up finds. An adopted file that gets its digest meanwhile is found again.
+    /// Leases what a look-up finds. An unhashed file that gets its digest meanwhile is found again.
     pub(crate) fn lease_found(
         &self,
-        mut find: impl FnMut(&Connection) -> rusqlite::Result<Option<Found>>,
+        mut find: impl FnMut(&Connection) -> rusqlite::Result<Option<StoredRow>>,
     ) -> Result<Option<Lease>, PoolError> {
         for _ in 0..TRIES {
             let Some(found) = self.0.catalogue.read(&mut find)? else { return Ok(None) };
@@ -210,16 +212,16 @@ impl Pool {
     }
 }
 
-impl Room {
+impl PoolInner {
     /// Leases the data of a row; `None` if it is not there, or is damaged: it is set aside then.
-    pub(super) fn lease(self: &Arc<Self>, found: &Found) -> Result<Option<Lease>, PoolError> {
+    pub(super) fn lease(self: &Arc<Self>, found: &StoredRow) -> Result<Option<Lease>, PoolError> {
         let row = &found.row;
         if let Some(content) = &found.content {
             return self.lease_content(row, content.clone());
         }
-        let path = match (&row.digest, &row.adopted) {
+        let path = match (&row.digest, &row.registered) {
             (Some(digest), _) => self.object_path(digest),
-            (None, Some(name)) => self.adopted_path(name),
+            (None, Some(name)) => self.registered_path(name),
             (None, None) => return Ok(None),
         };
         let open = open_leased(&path).map_err(PoolError::io("opening", &path))?;
@@ -235,7 +237,7 @@ impl Room {
             return Ok(None);
         }
         // By the digest if there is one: the number may have become another's meanwhile.
-        let by = row.digest.map_or(By::Number(row.number), By::Digest);
+        let by = row.digest.map_or(ObjectKey::Number(row.number), ObjectKey::Digest);
         Ok(Some(self.lease_of(file, path, len, row.digest, by)))
     }
 
@@ -245,10 +247,10 @@ impl Room {
         path: PathBuf,
         len: u64,
         digest: Option<Digest>,
-        by: By,
+        by: ObjectKey,
     ) -> Lease {
-        let object = Registered { room: Arc::clone(self), by };
-        Lease::new(Leasable::File(file, path), len, digest, object)
+        let object = Registered { inner: Arc::clone(self), by };
+        Lease::new(LeaseTarget::File(file, path), len, digest, object)
     }
 
     /// It was used now; the catalogue is told with the next sweep.
@@ -264,17 +266,17 @@ impl Room {
         at: &Path,
         digest: &Digest,
         len: u64,
-    ) -> Result<Named, PoolError> {
+    ) -> Result<OpenObject, PoolError> {
         let path = self.object_path(digest);
         for _ in 0..TRIES {
             match rename_to_new(at, &path) {
-                Ok(()) => return Ok(Named { file, path, new: true }),
+                Ok(()) => return Ok(OpenObject { file, path, new: true }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(PoolError::io("naming", &path)(error)),
             }
             if let Some(there) = self.leased_object(&path, digest, len)? {
                 remove_file(at)?;
-                return Ok(Named { file: there, path, new: false });
+                return Ok(OpenObject { file: there, path, new: false });
             }
         }
         Err(PoolError::Busy)
@@ -301,16 +303,16 @@ impl Room {
     /// Enters a file that has its name, and charges its owner.
     pub(super) fn register(
         self: &Arc<Self>,
-        named: Named,
+        named: OpenObject,
         owner: &Principal,
         digest: Digest,
         len: u64,
         durable: bool,
     ) -> Result<Lease, PoolError> {
-        let Named { file, path, new } = named;
-        let entered = self.enter(owner, len, durable, &Entry::Whole(digest));
+        let OpenObject { file, path, new } = named;
+        let entered = self.enter(owner, len, durable, &NewObject::Whole(digest));
         match entered {
-            Ok(_) => Ok(self.lease_of(file, path, len, Some(digest), By::Digest(digest))),
+            Ok(_) => Ok(self.lease_of(file, path, len, Some(digest), ObjectKey::Digest(digest))),
             Err(error) => {
                 if new {
                     self.remove_if_unknown(&file, &path, &digest)?;
@@ -324,15 +326,15 @@ impl Room {
     /// is written has not stored anything: the sweep removes the file.
     pub(super) fn register_later(
         self: &Arc<Self>,
-        named: Named,
+        named: OpenObject,
         owner: &Principal,
         digest: Digest,
         len: u64,
     ) -> Result<Lease, PoolError> {
-        if !self.enter_later(owner, len, &Entry::Whole(digest))? {
+        if !self.enter_later(owner, len, &NewObject::Whole(digest))? {
             return self.register(named, owner, digest, len, false);
         }
-        Ok(self.lease_of(named.file, named.path, len, Some(digest), By::Digest(digest)))
+        Ok(self.lease_of(named.file, named.path, len, Some(digest), ObjectKey::Digest(digest)))
     }
 
     /// Has a row written soon. `false`: a quota is so near that it has to be waited for.
@@ -340,7 +342,7 @@ impl Room {
         &self,
         owner: &Principal,
         len: u64,
-        entry: &Entry,
+        entry: &NewObject,
     ) -> Result<bool, PoolError> {
         if !self.is_room_for(owner, len)? {
             return Ok(false);
@@ -361,7 +363,7 @@ impl Room {
         owner: &Principal,
         len: u64,
         durable: bool,
-        entry: &Entry,
+        entry: &NewObject,
     ) -> Result<i64, PoolError> {
         let mut refused = None;
         for _ in 0..2 {
@@ -371,8 +373,8 @@ impl Room {
                 .catalogue
                 .write(durable, move |sql| enter(sql, name.as_str(), len, now, &entry, quotas))?;
             match entered {
-                Entered::In(number) => return Ok(number),
-                Entered::Refused(limit) => refused = Some(limit),
+                Insertion::In(number) => return Ok(number),
+                Insertion::Refused(limit) => refused = Some(limit),
             }
             self.make_room_for(owner, len)?;
         }
@@ -389,7 +391,7 @@ impl Room {
 }
 
 /// A file that has the name of its digest, open and leased.
-pub(super) struct Named {
+pub(super) struct OpenObject {
     pub(super) file: File,
     pub(super) path: PathBuf,
     /// The name was not there before.
@@ -398,17 +400,17 @@ pub(super) struct Named {
 
 /// What is entered.
 #[derive(Clone, Debug)]
-pub(super) enum Entry {
+pub(super) enum NewObject {
     /// A file of this digest.
     Whole(Digest),
     /// Data of this digest that rests in its row.
     Small(Digest, Bytes),
-    /// An adopted file of this name.
-    Adopted(String),
+    /// An unhashed file of this name.
+    Unhashed(String),
 }
 
 /// What came of charging an owner.
-enum Charged<F> {
+enum ChargeResult<F> {
     Done {
         /// This object has to be hashed again.
         revived: Option<i64>,
@@ -419,15 +421,18 @@ enum Charged<F> {
 
 /// The object that a leased one is now: itself, or the one that it was found to be the same as. If
 /// that was evicted since, it is itself again, to be hashed anew.
-fn current_number(sql: &Connection, object: By) -> rusqlite::Result<Option<(i64, Option<i64>)>> {
+fn current_number(
+    sql: &Connection,
+    object: ObjectKey,
+) -> rusqlite::Result<Option<(i64, Option<i64>)>> {
     let by_digest = |digest: &[u8]| {
         sql.prepare_cached("SELECT number FROM objects WHERE digest = ?1")?
             .query_row([digest], |row| row.get::<_, i64>(0))
             .optional()
     };
     let number = match object {
-        By::Digest(digest) => return Ok(by_digest(digest.as_bytes())?.map(|it| (it, None))),
-        By::Number(number) => number,
+        ObjectKey::Digest(digest) => return Ok(by_digest(digest.as_bytes())?.map(|it| (it, None))),
+        ObjectKey::Number(number) => number,
     };
     let same = sql
         .prepare_cached("SELECT same FROM objects WHERE number = ?1")?
@@ -445,7 +450,7 @@ fn current_number(sql: &Connection, object: By) -> rusqlite::Result<Option<(i64,
     Ok(Some((number, Some(number))))
 }
 
-enum Entered {
+enum Insertion {
     In(i64),
     Refused(&'static str),
 }
@@ -459,13 +464,15 @@ fn enter(
     owner: &str,
     len: u64,
     now: i64,
-    entry: &Entry,
+    entry: &NewObject,
     (quota, owner_quota): (Option<u64>, Option<u64>),
-) -> rusqlite::Result<Entered> {
-    let (digest, adopted, content) = match entry {
-        Entry::Whole(digest) => (Some(digest.as_bytes()), None, None),
-        Entry::Small(digest, content) => (Some(digest.as_bytes()), None, Some(content.as_ref())),
-        Entry::Adopted(name) => (None, Some(name), None),
+) -> rusqlite::Result<Insertion> {
+    let (digest, registered, content) = match entry {
+        NewObject::Whole(digest) => (Some(digest.as_bytes()), None, None),
+        NewObject::Small(digest, content) => {
+            (Some(digest.as_bytes()), None, Some(content.as_ref()))
+        }
+        NewObject::Unhashed(name) => (None, Some(name), None),
     };
     let known: Option<(i64, bool)> = match digest {
         Some(digest) => sql
@@ -479,7 +486,7 @@ fn enter(
         sql.prepare_cached("UPDATE objects SET used = ?2 WHERE number = ?1")?
             .execute([number, now])?;
         let entered = hold_more(sql, owner, number, len, owner_quota)?;
-        if let Entered::In(number) = entered {
+        if let Insertion::In(number) = entered {
             small::reconcile(sql, number, has_content, entry, now)?;
         }
         return Ok(entered);
@@ -487,21 +494,21 @@ fn enter(
     if let Some(quota) = quota
         && total_bytes(sql)?.saturating_add(len) > quota
     {
-        return Ok(Entered::Refused(QUOTA));
+        return Ok(Insertion::Refused(QUOTA));
     }
     if let Some(quota) = owner_quota
         && owner_bytes(sql, owner)?.saturating_add(len) > quota
     {
-        return Ok(Entered::Refused(OWNER_QUOTA));
+        return Ok(Insertion::Refused(OWNER_QUOTA));
     }
     let number = sql
         .prepare_cached(
             "INSERT INTO objects (digest, adopted, size, created, used, content)
              VALUES (?1, ?2, ?3, ?4, ?4, ?5)",
         )?
-        .insert(params![digest, adopted, signed(len), now, content])?;
+        .insert(params![digest, registered, signed(len), now, content])?;
     hold(sql, owner, number, len)?;
-    Ok(Entered::In(number))
+    Ok(Insertion::In(number))
 }
 
 /// Charges an owner for an object, unless they are.
@@ -511,20 +518,20 @@ fn hold_more(
     number: i64,
     len: u64,
     quota: Option<u64>,
-) -> rusqlite::Result<Entered> {
+) -> rusqlite::Result<Insertion> {
     let held = sql
         .prepare_cached("SELECT 1 FROM holdings WHERE owner = ?1 AND object = ?2")?
         .exists(params![owner, number])?;
     if held {
-        return Ok(Entered::In(number));
+        return Ok(Insertion::In(number));
     }
     if let Some(quota) = quota
         && owner_bytes(sql, owner)?.saturating_add(len) > quota
     {
-        return Ok(Entered::Refused(OWNER_QUOTA));
+        return Ok(Insertion::Refused(OWNER_QUOTA));
     }
     hold(sql, owner, number, len)?;
-    Ok(Entered::In(number))
+    Ok(Insertion::In(number))
 }
 
 /// Charges an owner for an object.

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::incoming::{key_name, open_alone};
 use super::sweep::{files, millis, remove_dead};
-use super::{Pool, PoolError, Room, signed, unsigned};
+use super::{Pool, PoolError, PoolInner, signed, unsigned};
 use crate::grant::principal;
 
 /// Data that came only in part, or that is just coming under a key.
@@ -29,7 +29,7 @@ pub struct Partial {
 
 /// The row of one that rests, or will.
 #[derive(Debug, Default)]
-pub(super) struct Resting {
+pub(super) struct PartialRow {
     pub(super) version: Option<String>,
     /// Bytes that its owner is charged for.
     pub(super) size: u64,
@@ -72,7 +72,7 @@ impl Pool {
     }
 }
 
-impl Room {
+impl PoolInner {
     pub(super) fn partials(&self) -> Result<Vec<Partial>, PoolError> {
         let mut found = Vec::new();
         for (name, path) in files(&self.directory().join("incoming"))? {
@@ -128,12 +128,12 @@ impl Room {
         Ok(gone)
     }
 
-    pub(super) fn resting(&self, name: &str) -> Result<Option<Resting>, PoolError> {
+    pub(super) fn resting(&self, name: &str) -> Result<Option<PartialRow>, PoolError> {
         self.catalogue.read(|sql| {
             sql.prepare_cached("SELECT version, size, owner FROM incoming WHERE name = ?1")?
                 .query_row([name], |row| {
                     let version: String = row.get(0)?;
-                    Ok(Resting {
+                    Ok(PartialRow {
                         version: Some(version).filter(|version| !version.is_empty()),
                         size: unsigned(row.get(1)?),
                         owner: row.get(2)?,

@@ -26,9 +26,9 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::incoming::WHOLE;
-use super::object::{By, Entry, Registered, Row};
-use super::{PoolError, Room, hash};
-use crate::lease::{Leasable, Lease};
+use super::object::{NewObject, ObjectKey, Registered, Row};
+use super::{PoolError, PoolInner, hash};
+use crate::lease::{Lease, LeaseTarget};
 
 /// Data of more bytes has a file of its own: what a row costs grows with its length, what a file
 /// costs does not.
@@ -37,7 +37,7 @@ pub(super) const LARGEST_IN_ROW: u64 = 16 << 10;
 /// Bytes that are evicted if the disk refuses a row.
 const MORE: u64 = 1 << 20;
 
-impl Room {
+impl PoolInner {
     /// Takes in data that rests in its row.
     pub(super) fn store_small(
         self: &Arc<Self>,
@@ -50,7 +50,7 @@ impl Room {
         let content = Bytes::from(pieces.concat());
         let len = content.len() as u64;
         self.make_room_on_disk(len)?;
-        let entry = Entry::Small(digest, content.clone());
+        let entry = NewObject::Small(digest, content.clone());
         if durable || !self.enter_later(owner, len, &entry)? {
             match self.enter(owner, len, durable, &entry) {
                 Err(PoolError::Full { .. }) if self.evict(MORE)? > 0 => {
@@ -83,10 +83,10 @@ impl Room {
         created: Option<i64>,
     ) -> Lease {
         let len = content.len() as u64;
-        let object = Registered { room: Arc::clone(self), by: By::Digest(digest) };
+        let object = Registered { inner: Arc::clone(self), by: ObjectKey::Digest(digest) };
         let created = created.unwrap_or_else(|| self.now());
         let data = InMemory { content, created, file: OnceLock::new() };
-        Lease::new(Leasable::Memory(data), len, Some(digest), object)
+        Lease::new(LeaseTarget::Memory(data), len, Some(digest), object)
     }
 
     /// Takes the content of a row out of use if it is damaged, as is done with files: the row is one
@@ -134,14 +134,14 @@ pub(super) fn reconcile(
     sql: &Connection,
     number: i64,
     has_content: bool,
-    entry: &Entry,
+    entry: &NewObject,
     now: i64,
 ) -> rusqlite::Result<()> {
     match entry {
-        Entry::Whole(digest) if has_content && file_of(sql, digest).exists() => {
+        NewObject::Whole(digest) if has_content && file_of(sql, digest).exists() => {
             give_way_to_file(sql, number, digest, now)
         }
-        Entry::Small(digest, content) if has_content => {
+        NewObject::Small(digest, content) if has_content => {
             let is_same = sql
                 .prepare_cached("SELECT 1 FROM objects WHERE number = ?1 AND content = ?2")?
                 .exists(params![number, content.as_ref()])?;
@@ -151,10 +151,10 @@ pub(super) fn reconcile(
             keep_if_damaged(sql, number, digest, now)?;
             set_content(sql, number, Some(content))
         }
-        Entry::Small(digest, content) if !is_whole(sql, digest, content, now) => {
+        NewObject::Small(digest, content) if !is_whole(sql, digest, content, now) => {
             set_content(sql, number, Some(content))
         }
-        Entry::Whole(_) | Entry::Small(..) | Entry::Adopted(_) => Ok(()),
+        NewObject::Whole(_) | NewObject::Small(..) | NewObject::Unhashed(_) => Ok(()),
     }
 }
 

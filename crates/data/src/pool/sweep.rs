@@ -8,9 +8,9 @@ use std::time::{Duration, Instant, SystemTime};
 use fishplate_contract::Digest;
 use rusqlite::params;
 
+use super::eviction::LEFT_FREE;
 use super::exclusive::lock_bytes;
-use super::room::LEFT_FREE;
-use super::{Pool, PoolError, Room, lock, remove_file};
+use super::{Pool, PoolError, PoolInner, lock, remove_file};
 use crate::lease::open_exclusive;
 
 /// How often files and rows are compared.
@@ -18,7 +18,7 @@ const SEARCH: Duration = Duration::from_hours(1);
 
 /// What a sweep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepReport {
     /// Bytes evicted that nobody had used for `pool_idle`, or that the disk's reserve needed.
     pub evicted: u64,
     /// Files without a row that were removed.
@@ -37,7 +37,7 @@ impl Pool {
     ///
     /// # Errors
     /// If the directory or the catalogue can't be read or written.
-    pub fn sweep(&self) -> Result<Swept, PoolError> {
+    pub fn sweep(&self) -> Result<SweepReport, PoolError> {
         let due = {
             // By the monotonic clock: the other may be set back by a month.
             let mut searched = lock(&self.0.searched);
@@ -54,31 +54,31 @@ impl Pool {
     ///
     /// # Errors
     /// As [`Pool::sweep`].
-    pub fn sweep_and_search(&self, search: bool) -> Result<Swept, PoolError> {
-        let room = &self.0;
+    pub fn sweep_and_search(&self, search: bool) -> Result<SweepReport, PoolError> {
+        let inner = &self.0;
         // First what needs no room: on a full disk the rest finds some then.
-        let mut swept = Swept { incoming: room.sweep_incoming()?, ..Swept::default() };
-        swept.evicted = room.restore_reserve()?;
-        room.sweep_damaged()?;
-        room.flush_uses()?;
-        room.account_partials()?;
-        room.catalogue.checkpoint()?;
-        swept.grants = room.forget_grants()?;
-        room.sweep_adopted(&mut swept)?;
-        self.settle_what_is_left()?;
-        let idle = millis(room.settings.idle);
-        swept.evicted += room.evict_unused_since(room.now().saturating_sub(idle), u64::MAX)?;
-        room.catalogue.give_back(LEFT_FREE)?;
+        let mut swept = SweepReport { incoming: inner.sweep_incoming()?, ..SweepReport::default() };
+        swept.evicted = inner.restore_reserve()?;
+        inner.sweep_damaged()?;
+        inner.flush_uses()?;
+        inner.account_partials()?;
+        inner.catalogue.checkpoint()?;
+        swept.grants = inner.forget_grants()?;
+        inner.sweep_registered(&mut swept)?;
+        self.hash_remaining()?;
+        let idle = millis(inner.settings.idle);
+        swept.evicted += inner.evict_unused_since(inner.now().saturating_sub(idle), u64::MAX)?;
+        inner.catalogue.give_back(LEFT_FREE)?;
         if search {
             for shard in 0..=255 {
-                room.compare(shard, &mut swept)?;
+                inner.compare(shard, &mut swept)?;
             }
         }
         Ok(swept)
     }
 }
 
-impl Room {
+impl PoolInner {
     fn forget_grants(&self) -> Result<u64, PoolError> {
         let now = self.now();
         let expired = self.catalogue.write(false, move |sql| {
@@ -113,8 +113,8 @@ impl Room {
         Ok(self.now().saturating_sub(millis(written)) >= millis(age))
     }
 
-    /// Adopted files: names that are needed no more, files without a row, rows without a file.
-    fn sweep_adopted(&self, swept: &mut Swept) -> Result<(), PoolError> {
+    /// Registered files: names that are needed no more, files without a row, rows without a file.
+    fn sweep_registered(&self, swept: &mut SweepReport) -> Result<(), PoolError> {
         let directory = self.directory().join("adopted");
         let known: Vec<(i64, String, bool)> = self.catalogue.read(|sql| {
             sql.prepare_cached(
@@ -124,10 +124,10 @@ impl Room {
             .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
             .collect()
         })?;
-        for (number, name, settled) in &known {
-            if *settled {
-                self.unlink_adopted(*number, name)?;
-            } else if !self.adopted_path(name).exists() {
+        for (number, name, hashed) in &known {
+            if *hashed {
+                self.unlink_registered(*number, name)?;
+            } else if !self.registered_path(name).exists() {
                 swept.missing += self.forget_if_missing(*number, name)?;
             }
         }
@@ -136,9 +136,9 @@ impl Room {
             if names.contains(name.as_str()) {
                 continue;
             }
-            // Who adopts it has it leased until its row is written.
+            // Who registers it has it leased until its row is written.
             let lock = open_exclusive(&path).map_err(PoolError::io("opening", &path))?;
-            if lock.is_some() && !self.knows_adopted(&name)? {
+            if lock.is_some() && !self.knows_registered(&name)? {
                 remove_file(&path)?;
                 swept.orphans += 1;
             }
@@ -146,16 +146,16 @@ impl Room {
         Ok(())
     }
 
-    fn knows_adopted(&self, name: &str) -> Result<bool, PoolError> {
+    fn knows_registered(&self, name: &str) -> Result<bool, PoolError> {
         self.catalogue.read(|sql| {
             sql.prepare_cached("SELECT 1 FROM objects WHERE adopted = ?1")?.exists([name])
         })
     }
 
     pub(super) fn forget_if_missing(&self, number: i64, name: &str) -> Result<u64, PoolError> {
-        let path = self.adopted_path(name);
+        let path = self.registered_path(name);
         let forgotten = self.catalogue.write(false, move |sql| {
-            // It may have been settled meanwhile.
+            // It may have been hashed meanwhile.
             if path.exists() {
                 return Ok(0);
             }
@@ -168,7 +168,7 @@ impl Room {
     }
 
     /// Compares files and rows whose digest begins with this byte.
-    fn compare(&self, shard: u8, swept: &mut Swept) -> Result<(), PoolError> {
+    fn compare(&self, shard: u8, swept: &mut SweepReport) -> Result<(), PoolError> {
         let directory = self.directory().join("objects").join(format!("{shard:02x}"));
         let mut there = HashSet::new();
         for (name, path) in files(&directory)? {

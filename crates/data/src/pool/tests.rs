@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
-use fishplate_contract::{Held as _, Principal, Timestamp};
+use fishplate_contract::{FileHandle as _, Principal, Timestamp};
 use tempfile::TempDir;
 
 use super::*;
@@ -166,17 +166,17 @@ fn a_grant_gives_the_data_until_it_expires_or_is_revoked() {
 }
 
 #[test]
-fn an_adopted_file_is_there_at_once_and_gets_its_digest() {
+fn an_registered_file_is_there_at_once_and_gets_its_digest() {
     let bed = Bed::new();
-    for how in [Adoption::Link, Adoption::Copy] {
+    for how in [RegistrationMode::Link, RegistrationMode::Copy] {
         let name = format!("{how:?}");
         let file = bed.file(&name, &format!("output by {name}"));
-        let lease = bed.pool.adopt(&alice(), &file, how).unwrap();
+        let lease = bed.pool.register(&alice(), &file, how).unwrap();
         assert_eq!(text(&lease), format!("output by {name}"));
         let same = fs::metadata(&file).unwrap().ino() == fs::metadata(lease.path()).unwrap().ino();
-        assert_eq!(same, how == Adoption::Link);
+        assert_eq!(same, how == RegistrationMode::Link);
         let grant = bed.pool.grant(&lease, &alice(), GrantRequest::default()).unwrap();
-        let digest = lease.settled_digest().unwrap();
+        let digest = lease.known_digest().unwrap();
         assert_eq!(digest, hash::of_bytes([format!("output by {name}").as_bytes()]));
         assert_eq!(lease.digest(), Some(digest));
         // The name that the lease has stays as long as it.
@@ -193,34 +193,35 @@ fn an_adopted_file_is_there_at_once_and_gets_its_digest() {
 #[test]
 fn what_can_not_be_linked_safely_is_copied() {
     let bed = Bed::new();
-    let adopted = |file: &Path| {
-        let lease = bed.pool.adopt(&alice(), file, Adoption::Link).unwrap();
+    let registered = |file: &Path| {
+        let lease = bed.pool.register(&alice(), file, RegistrationMode::Link).unwrap();
         fs::metadata(lease.path()).unwrap().ino() == fs::metadata(file).unwrap().ino()
     };
     let open = bed.file("open", "somebody still writes to it");
     let writer = File::options().append(true).open(&open).unwrap();
-    assert!(!adopted(&open));
+    assert!(!registered(&open));
     drop(writer);
-    assert!(adopted(&bed.file("closed", "nobody writes to it")));
+    assert!(registered(&bed.file("closed", "nobody writes to it")));
     let linked = bed.file("linked", "it has another name");
     fs::hard_link(&linked, bed.directory.path().join("another")).unwrap();
-    assert!(!adopted(&linked));
+    assert!(!registered(&linked));
 
     let directory = bed.directory.path();
     std::os::unix::fs::symlink(&linked, directory.join("symbolic")).unwrap();
     for no_file in [directory.to_owned(), directory.join("symbolic"), directory.join("none")] {
-        let error = bed.pool.adopt(&alice(), &no_file, Adoption::Link).unwrap_err();
+        let error = bed.pool.register(&alice(), &no_file, RegistrationMode::Link).unwrap_err();
         assert!(matches!(error, PoolError::Io { .. }), "{error}");
     }
 }
 
 #[test]
-fn an_adopted_duplicate_becomes_the_file_that_is_there() {
+fn an_registered_duplicate_becomes_the_file_that_is_there() {
     let bed = Bed::new();
     let first = bed.store(&alice(), "the same");
-    let second = bed.pool.adopt(&bob(), &bed.file("output", "the same"), Adoption::Link).unwrap();
+    let second =
+        bed.pool.register(&bob(), &bed.file("output", "the same"), RegistrationMode::Link).unwrap();
     let early = bed.pool.grant(&second, &bob(), GrantRequest::default()).unwrap();
-    assert_eq!(second.settled_digest().unwrap(), first.digest().unwrap());
+    assert_eq!(second.known_digest().unwrap(), first.digest().unwrap());
     let late = bed.pool.grant(&second, &bob(), GrantRequest::default()).unwrap();
     for grant in [early, late] {
         let granted = bed.pool.redeem(&grant.url).unwrap().unwrap();
@@ -265,13 +266,14 @@ fn what_is_pinned_or_granted_goes_by_force_only() {
 fn a_grant_of_a_duplicate_holds_though_the_other_was_removed() {
     let bed = Bed::new();
     let first = bed.store(&alice(), "the same").digest().unwrap();
-    let second = bed.pool.adopt(&bob(), &bed.file("output", "the same"), Adoption::Link).unwrap();
-    assert_eq!(second.settled_digest().unwrap(), first);
+    let second =
+        bed.pool.register(&bob(), &bed.file("output", "the same"), RegistrationMode::Link).unwrap();
+    assert_eq!(second.known_digest().unwrap(), first);
     bed.pool.remove(&first).unwrap();
     let grant = bed.pool.grant(&second, &bob(), GrantRequest::default()).unwrap();
     drop(second);
     let granted = bed.pool.redeem(&grant.url).unwrap().unwrap();
-    assert_eq!(granted.lease.settled_digest().unwrap(), first);
+    assert_eq!(granted.lease.known_digest().unwrap(), first);
     assert_eq!(text(&granted.lease), "the same");
 }
 
@@ -521,10 +523,11 @@ fn damaged_data_is_neither_served_nor_taken_for_what_comes() {
     let mut incoming = bed.pool.receive(&bob(), None, None).unwrap();
     incoming.append("sound".to_owned()).unwrap();
     assert_eq!(text(&incoming.commit(None, false).unwrap()), "sound");
-    // By an adopted file.
+    // By an unhashed file.
     damage();
-    let adopted = bed.pool.adopt(&bob(), &bed.file("out", "sound"), Adoption::Copy).unwrap();
-    assert_eq!(adopted.settled_digest().unwrap(), digest);
+    let registered =
+        bed.pool.register(&bob(), &bed.file("out", "sound"), RegistrationMode::Copy).unwrap();
+    assert_eq!(registered.known_digest().unwrap(), digest);
     assert_eq!(fs::read_to_string(&path).unwrap(), "sound");
     assert!(bed.pool.redeem(&grant.url).unwrap().is_some(), "the grant is good again");
     // By whoever wants it.
@@ -540,9 +543,9 @@ fn damaged_data_is_neither_served_nor_taken_for_what_comes() {
     let modified = fs::metadata(&path).unwrap().modified().unwrap();
     damage();
     File::open(&path).unwrap().set_modified(modified).unwrap();
-    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verified::Damaged);
+    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verification::Damaged);
     assert!(bed.pool.find(&alice(), &digest).unwrap().is_none());
-    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verified::Missing);
+    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verification::Missing);
     assert_eq!(bed.names("damaged").len(), 1);
     bed.pass(Duration::from_hours(25));
     bed.pool.sweep().unwrap();
@@ -550,14 +553,14 @@ fn damaged_data_is_neither_served_nor_taken_for_what_comes() {
 }
 
 #[test]
-fn an_adopted_file_that_lost_its_end_gets_no_name() {
+fn an_registered_file_that_lost_its_end_gets_no_name() {
     let bed = Bed::new();
-    let room = &bed.pool.0;
+    let inner = &bed.pool.0;
     // As a failure of power leaves it: the row says more than there is.
     let name = random_name().unwrap();
-    fs::write(room.adopted_path(&name), "half").unwrap();
-    let number = room.enter(&alice(), 8, false, &object::Entry::Adopted(name)).unwrap();
-    assert_eq!(room.settle(number, true).unwrap(), None);
+    fs::write(inner.registered_path(&name), "half").unwrap();
+    let number = inner.enter(&alice(), 8, false, &object::NewObject::Unhashed(name)).unwrap();
+    assert_eq!(inner.hash_registered(number, true).unwrap(), None);
     assert_eq!(bed.names("objects").len() + bed.names("adopted").len(), 0);
     assert_eq!((bed.names("damaged").len(), bed.pool.total().unwrap()), (1, 0));
 }
@@ -569,9 +572,9 @@ fn a_file_that_is_copied_keeps_its_mode() {
     let writer = File::options().append(true).open(&file).unwrap();
     let mode = || fs::metadata(&file).unwrap().mode();
     let before = mode();
-    let adopted = bed.pool.adopt(&alice(), &file, Adoption::Link).unwrap();
+    let registered = bed.pool.register(&alice(), &file, RegistrationMode::Link).unwrap();
     assert_eq!(fs::metadata(&file).unwrap().nlink(), 1, "it was copied");
-    assert_eq!((mode(), text(&adopted)), (before, "text".to_owned()));
+    assert_eq!((mode(), text(&registered)), (before, "text".to_owned()));
     drop(writer);
 }
 
@@ -582,7 +585,7 @@ fn what_a_killed_process_left_goes_at_once_and_what_is_being_written_stays() {
     living.append("some").unwrap();
     let copying = bed.pool.0.incoming_path("u-copying");
     let source = File::open(bed.file("source", "much")).unwrap();
-    let (_copy, _) = crate::place::copy_new(&source, &copying, WHOLE).unwrap();
+    let (_copy, _) = crate::placement::copy_new(&source, &copying, WHOLE).unwrap();
     fs::write(bed.pool.0.incoming_path("u-dead"), "half").unwrap();
     // By a clock that was set back meanwhile, too.
     bed.clock.0.store(5, Ordering::SeqCst);
@@ -614,7 +617,7 @@ fn a_sweep_makes_files_and_rows_agree() {
     fs::write(cut.path(), "").unwrap();
     let unknown = bed.pool.0.object_path(&hash::of_bytes([&b"unknown"[..]]));
     fs::write(&unknown, "unknown").unwrap();
-    fs::write(bed.pool.0.adopted_path("left"), "left").unwrap();
+    fs::write(bed.pool.0.registered_path("left"), "left").unwrap();
     assert!(bed.pool.find(&alice(), &lost.digest().unwrap()).unwrap().is_none());
     assert!(bed.pool.find(&alice(), &cut.digest().unwrap()).unwrap().is_none());
     let swept = bed.pool.sweep().unwrap();
@@ -623,8 +626,12 @@ fn a_sweep_makes_files_and_rows_agree() {
     // What was damaged is replaced by who stores it anew.
     assert_eq!(text(&bed.store(&alice(), "cut")), "cut");
     assert_eq!(text(&bed.store(&alice(), "lost")), "lost");
-    assert_eq!(bed.pool.sweep().unwrap(), Swept::default(), "files and rows are compared seldom");
-    assert_eq!(bed.pool.sweep_and_search(true).unwrap(), Swept::default());
+    assert_eq!(
+        bed.pool.sweep().unwrap(),
+        SweepReport::default(),
+        "files and rows are compared seldom"
+    );
+    assert_eq!(bed.pool.sweep_and_search(true).unwrap(), SweepReport::default());
 }
 
 #[test]
@@ -655,16 +662,16 @@ fn the_operator_sees_verifies_and_removes() {
     assert_eq!(object.grants.iter().map(|it| it.id).collect::<Vec<_>>(), [grant.id]);
 
     let mut read = 0;
-    assert_eq!(bed.pool.verify(&digest, |bytes| read += bytes).unwrap(), Verified::Sound);
+    assert_eq!(bed.pool.verify(&digest, |bytes| read += bytes).unwrap(), Verification::Sound);
     assert_eq!(read, 4);
     assert!(matches!(bed.pool.remove(&digest), Err(PoolError::InUse)));
     let path = lease.path().to_owned();
     drop(lease);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(&path, "date").unwrap();
-    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verified::Damaged);
+    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verification::Damaged);
     assert!(!path.exists());
-    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verified::Missing);
+    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verification::Missing);
     assert_eq!(bed.pool.remove(&digest).unwrap(), 4);
     assert!(matches!(bed.pool.remove(&digest), Err(PoolError::NoSuchData)));
     assert!(matches!(bed.pool.pin(&digest, true), Err(PoolError::NoSuchData)));

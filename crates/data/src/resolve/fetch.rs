@@ -10,16 +10,18 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use url::Url;
 
-use super::pace::{self, Paced};
-use super::patience::Patience;
-use super::places::Place;
-use super::{Inner, blocking, matches};
+use super::admission::Permit;
+use super::minimum_rate::{self, MinimumRate};
+use super::retry::RetryBudget;
+use super::{ResolverInner, blocking, matches};
 use crate::Progress;
 use crate::lease::Lease;
 use crate::pool::{Incoming, PoolError};
 use crate::transfer::http::peer;
 use crate::transfer::parallel::widen;
-use crate::transfer::{Body, Opened, TransferError, Transport, Version, Want};
+use crate::transfer::{
+    OpenedSource, ReadRequest, TransferBody, TransferError, Transport, Validator,
+};
 
 /// What is no longer comes through memory: that a transfer of it breaks is rarer than it costs to
 /// be ready for that.
@@ -31,7 +33,7 @@ const OTHERS: Duration = Duration::from_millis(200);
 
 /// A fetch that was not begun.
 pub(super) struct Fetch<'f> {
-    pub(super) inner: &'f Inner,
+    pub(super) inner: &'f ResolverInner,
     pub(super) reference: &'f DataRef,
     pub(super) url: Url,
     pub(super) key: String,
@@ -47,20 +49,20 @@ pub(super) fn key(reference: &DataRef, url: &Url) -> String {
     }
 }
 
-enum Failure {
+enum FetchError {
     /// Perhaps worth another attempt.
     Transfer(TransferError),
     /// Another attempt would fail the same way.
     Fault(Fault),
 }
 
-impl From<TransferError> for Failure {
+impl From<TransferError> for FetchError {
     fn from(error: TransferError) -> Self {
         Self::Transfer(error)
     }
 }
 
-impl From<Fault> for Failure {
+impl From<Fault> for FetchError {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }
@@ -73,42 +75,42 @@ impl Fetch<'_> {
         // Another digest than the pool's own is verified while the data comes.
         let passing = matches!(self.reference.digest, Some(Digest::Sha512(_)));
         if !passing && let Some(file) = transport.local(&self.url).await? {
-            return self.adopt(file).await;
+            return self.register(file).await;
         }
-        let mut patience = Patience::new(&self.inner.settings);
+        let mut retry_budget = RetryBudget::new(&self.inner.settings);
         let mut taking = None;
         loop {
             let (before, since) = (taking.as_ref().map_or(0, Incoming::len), Instant::now());
-            let error = match self.attempt(&transport, &patience, &mut taking).await {
+            let error = match self.attempt(&transport, &retry_budget, &mut taking).await {
                 Ok(lease) => return Ok(lease),
-                Err(Failure::Fault(fault)) => {
+                Err(FetchError::Fault(fault)) => {
                     // It would come to the same end again.
                     give_up(taking.take()).await;
                     return Err(fault);
                 }
-                Err(Failure::Transfer(error)) => error,
+                Err(FetchError::Transfer(error)) => error,
             };
             drop(place); // others may have it meanwhile
             let gained = taking.as_ref().map_or(0, Incoming::len).saturating_sub(before);
-            let gained = pace::suffices(gained, since.elapsed(), self.inner.settings.rate);
-            patience.endure(error, gained).await?;
+            let gained = minimum_rate::suffices(gained, since.elapsed(), self.inner.settings.rate);
+            retry_budget.endure(error, gained).await?;
             place = self.place().await;
         }
     }
 
-    async fn place(&self) -> Place {
+    async fn place(&self) -> Permit {
         self.inner.places.take(self.owner, peer(&self.url)).await
     }
 
     /// Takes a file of this machine in: its blocks are shared where that is possible.
-    async fn adopt(&self, file: File) -> Result<Lease, Fault> {
+    async fn register(&self, file: File) -> Result<Lease, Fault> {
         let failed = |source| TransferError::Local { what: "reading a file", source };
         let state = |file: &File| file.metadata().and_then(|m| Ok((m.len(), m.modified()?)));
         let before = state(&file).map_err(failed)?;
         self.bounded(before.0)?;
         let (pool, owner) = (self.inner.pool.clone(), self.owner.clone());
         let (lease, after) = blocking(move || {
-            let lease = pool.adopt_open(&owner, &file)?;
+            let lease = pool.register_open(&owner, &file)?;
             Ok((lease, state(&file)))
         })
         .await?;
@@ -123,17 +125,17 @@ impl Fetch<'_> {
     async fn attempt(
         &self,
         transport: &Arc<dyn Transport>,
-        patience: &Patience,
+        retry_budget: &RetryBudget,
         taking: &mut Option<Incoming>,
-    ) -> Result<Lease, Failure> {
+    ) -> Result<Lease, FetchError> {
         let mut opened =
-            patience.step(&self.url, transport.open(&self.url, wanted(taking))).await?;
+            retry_budget.step(&self.url, transport.open(&self.url, wanted(taking))).await?;
         self.check(&opened)?;
         if let Some(total) = opened.total {
             self.progress.expect(total);
         }
         if taking.is_none() && opened.total.is_some_and(|total| total <= SMALL) {
-            return self.small(self.paced(opened), patience).await;
+            return self.small(self.paced(opened), retry_budget).await;
         }
         let mut incoming = match taking.take() {
             Some(incoming) => incoming,
@@ -144,11 +146,12 @@ impl Fetch<'_> {
             // Bytes from before a restart, or of an attempt that this one did not know of.
             if opened.total == Some(have) {
                 self.progress.set(have);
-                return self.commit(incoming, opened, patience).await;
+                return self.commit(incoming, opened, retry_budget).await;
             }
             *taking = Some(incoming);
             drop(opened); // its connection can't be used for anything else
-            opened = patience.step(&self.url, transport.open(&self.url, wanted(taking))).await?;
+            opened =
+                retry_budget.step(&self.url, transport.open(&self.url, wanted(taking))).await?;
             self.check(&opened)?;
             incoming = taking.take().ok_or_else(lost)?;
         }
@@ -156,9 +159,9 @@ impl Fetch<'_> {
         self.progress.set(incoming.len());
         widen(&mut opened, transport, &self.url, self.inner.settings.connections);
         opened = self.paced(opened);
-        let (written, ended) = self.pump(&mut *opened.body, incoming, patience).await;
+        let (written, ended) = self.pump(&mut *opened.body, incoming, retry_budget).await;
         match (written, ended) {
-            (Some(incoming), Ok(())) => self.commit(incoming, opened, patience).await,
+            (Some(incoming), Ok(())) => self.commit(incoming, opened, retry_budget).await,
             (written, Err(error)) => {
                 *taking = written;
                 Err(error)
@@ -167,13 +170,14 @@ impl Fetch<'_> {
         }
     }
 
-    fn paced(&self, mut opened: Opened) -> Opened {
-        opened.body = Box::new(Paced::new(opened.body, peer(&self.url), &self.inner.settings));
+    fn paced(&self, mut opened: OpenedSource) -> OpenedSource {
+        opened.body =
+            Box::new(MinimumRate::new(opened.body, peer(&self.url), &self.inner.settings));
         opened
     }
 
     /// What can be told to be wrong before a byte has come.
-    fn check(&self, opened: &Opened) -> Result<(), Fault> {
+    fn check(&self, opened: &OpenedSource) -> Result<(), Fault> {
         let Some(total) = opened.total else { return Ok(()) };
         if let Some(expected) = self.reference.len
             && expected != total
@@ -202,17 +206,21 @@ impl Fetch<'_> {
     }
 
     /// Takes data in through memory.
-    async fn small(&self, mut opened: Opened, patience: &Patience) -> Result<Lease, Failure> {
+    async fn small(
+        &self,
+        mut opened: OpenedSource,
+        retry_budget: &RetryBudget,
+    ) -> Result<Lease, FetchError> {
         self.progress.set(0);
         let mut pieces = Vec::new();
-        while let Some(piece) = patience.step(&self.url, opened.body.next()).await? {
+        while let Some(piece) = retry_budget.step(&self.url, opened.body.next()).await? {
             self.progress.add(piece.len() as u64);
             pieces.push(piece);
         }
         let came = pieces.iter().map(|piece| piece.len() as u64).sum();
         self.whole(&opened, came)?;
-        let must_be = self.digest(&mut opened, patience).await;
-        Ok(self.inner.shelf.store(&self.inner.pool, self.owner, pieces, must_be).await?)
+        let must_be = self.digest(&mut opened, retry_budget).await;
+        Ok(self.inner.batch.store(&self.inner.pool, self.owner, pieces, must_be).await?)
     }
 
     /// The place in the pool for what comes, with what has come before.
@@ -235,10 +243,10 @@ impl Fetch<'_> {
     /// Passes bytes on to the disk until they end or something fails.
     async fn pump(
         &self,
-        body: &mut dyn Body,
+        body: &mut dyn TransferBody,
         mut incoming: Incoming,
-        patience: &Patience,
-    ) -> (Option<Incoming>, Result<(), Failure>) {
+        retry_budget: &RetryBudget,
+    ) -> (Option<Incoming>, Result<(), FetchError>) {
         let mut len = incoming.len();
         let (send, mut pieces) = mpsc::channel::<Bytes>(QUEUE);
         let writer = tokio::task::spawn_blocking(move || {
@@ -250,7 +258,7 @@ impl Fetch<'_> {
             (incoming, Ok(()))
         });
         let ended = loop {
-            match patience.step(&self.url, body.next()).await {
+            match retry_budget.step(&self.url, body.next()).await {
                 Ok(Some(piece)) => {
                     len += piece.len() as u64;
                     if let Err(fault) = self.bounded(len) {
@@ -276,22 +284,22 @@ impl Fetch<'_> {
     async fn commit(
         &self,
         incoming: Incoming,
-        mut opened: Opened,
-        patience: &Patience,
-    ) -> Result<Lease, Failure> {
+        mut opened: OpenedSource,
+        retry_budget: &RetryBudget,
+    ) -> Result<Lease, FetchError> {
         match self.whole(&opened, incoming.len()) {
-            Err(Failure::Fault(fault)) => {
+            Err(FetchError::Fault(fault)) => {
                 give_up(Some(incoming)).await;
                 return Err(fault.into());
             }
             whole => whole?,
         }
-        let must_be = self.digest(&mut opened, patience).await;
+        let must_be = self.digest(&mut opened, retry_budget).await;
         Ok(blocking(move || incoming.commit(must_be.as_ref(), false)).await?)
     }
 
     /// All that was promised has come.
-    fn whole(&self, opened: &Opened, came: u64) -> Result<(), Failure> {
+    fn whole(&self, opened: &OpenedSource, came: u64) -> Result<(), FetchError> {
         if let Some(total) = opened.total
             && came < total
         {
@@ -307,12 +315,16 @@ impl Fetch<'_> {
     }
 
     /// What the data must be: as the reference says, else as the other end does.
-    async fn digest(&self, opened: &mut Opened, patience: &Patience) -> Option<Digest> {
+    async fn digest(
+        &self,
+        opened: &mut OpenedSource,
+        retry_budget: &RetryBudget,
+    ) -> Option<Digest> {
         let told = self.reference.digest.or(opened.digest);
         if told.is_some() {
             return told;
         }
-        match patience.step(&self.url, opened.body.digest()).await {
+        match retry_budget.step(&self.url, opened.body.digest()).await {
             Ok(told) => told,
             Err(error) => {
                 // Nobody promised one.
@@ -336,18 +348,18 @@ fn lost() -> Fault {
 }
 
 /// What is missing.
-fn wanted(taking: &Option<Incoming>) -> Want {
+fn wanted(taking: &Option<Incoming>) -> ReadRequest {
     match taking {
-        Some(incoming) if incoming.version().is_some() => Want {
+        Some(incoming) if incoming.version().is_some() => ReadRequest {
             offset: incoming.len(),
             len: None,
-            version: incoming.version().map(|version| Version(version.to_owned())),
+            version: incoming.version().map(|version| Validator(version.to_owned())),
         },
-        _ => Want::default(),
+        _ => ReadRequest::default(),
     }
 }
 
-fn is_of(incoming: &Incoming, version: Option<&Version>) -> bool {
+fn is_of(incoming: &Incoming, version: Option<&Validator>) -> bool {
     version.is_some_and(|version| incoming.version() == Some(&version.0))
 }
 
@@ -356,7 +368,7 @@ async fn align(
     mut incoming: Incoming,
     offset: u64,
     total: Option<u64>,
-    version: Option<Version>,
+    version: Option<Validator>,
 ) -> Result<Incoming, Fault> {
     blocking(move || {
         if incoming.len() != offset {

@@ -12,7 +12,7 @@ use fishplate_contract::{Payload, SystemClock};
 
 use super::*;
 use crate::GrantRequest;
-use crate::policy::{LookingUp, Lookup, Policy, PolicySettings};
+use crate::policy::{Lookup, LookupFuture, Policy, PolicySettings};
 use crate::pool::PoolSettings;
 use crate::transfer::conformance::{bytes, sha256};
 use crate::transfer::{Files, Http};
@@ -356,7 +356,7 @@ async fn private_addresses_are_refused_and_the_rule_is_named() {
     let payload = Payload::Inline(Bytes::from_static(b"x"));
     let to = format!("http://{}/y", peer.address());
     let fault =
-        site.resolver.deliver(&parcel(payload), &to, &site.owner, &Progress::default()).await;
+        site.resolver.deliver(&pending(payload), &to, &site.owner, &Progress::default()).await;
     assert_eq!(fault.unwrap_err().code, FaultCode::AddressForbidden);
     assert_eq!(peer.asked(), []);
 }
@@ -387,7 +387,7 @@ async fn what_can_never_be_delivered_is_told_before() {
 struct Rebinding(Mutex<VecDeque<&'static str>>);
 
 impl Lookup for Rebinding {
-    fn lookup<'l>(&'l self, _: &'l str, port: u16) -> LookingUp<'l> {
+    fn lookup<'l>(&'l self, _: &'l str, port: u16) -> LookupFuture<'l> {
         let host = self.0.lock().unwrap().pop_front().expect("another look-up");
         let address = SocketAddr::new(host.parse().unwrap(), port);
         Box::pin(std::future::ready(Ok(vec![address])))
@@ -486,7 +486,7 @@ async fn several_connections_bring_the_same_data() {
     assert!(ranges(&peer).len() > 5, "it came over one connection");
 }
 
-fn parcel(payload: Payload) -> Delivery {
+fn pending(payload: Payload) -> Delivery {
     Delivery {
         payload,
         name: "mesh".to_owned(),
@@ -504,18 +504,18 @@ async fn deliveries_are_tried_again_until_they_are_taken_or_refused() {
     let to = format!("http://{}/mesh", peer.address());
     peer.trouble(&[Trouble::Answer("503 Later".to_owned())]);
     let progress = Progress::default();
-    let parcel = parcel(Payload::Inline(data.clone()));
+    let pending = pending(Payload::Inline(data.clone()));
     let reference =
-        spawnable(site.resolver.deliver(&parcel, &to, &site.owner, &progress)).await.unwrap();
+        spawnable(site.resolver.deliver(&pending, &to, &site.owner, &progress)).await.unwrap();
     assert_eq!(reference, DataRef { url: to.clone(), len: Some(1000), digest: None });
     assert_eq!(peer.get("mesh").as_deref(), Some(&data[..]));
     assert_eq!((progress.state(), progress.bytes()), (TransferState::Done, 1000));
 
     peer.trouble(&[Trouble::Answer("403 Forbidden".to_owned())]);
-    let fault = site.resolver.deliver(&parcel, &to, &site.owner, &progress).await.unwrap_err();
+    let fault = site.resolver.deliver(&pending, &to, &site.owner, &progress).await.unwrap_err();
     assert_eq!((fault.code, progress.state()), (FaultCode::TransferFailed, TransferState::Failed));
     let fault =
-        site.resolver.deliver(&parcel, "file:///tmp/x", &site.owner, &progress).await.unwrap_err();
+        site.resolver.deliver(&pending, "file:///tmp/x", &site.owner, &progress).await.unwrap_err();
     assert_eq!(fault.code, FaultCode::NotSupported);
 }
 

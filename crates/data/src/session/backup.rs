@@ -10,7 +10,7 @@ use fishplate_contract::SessionId;
 
 use super::address::KEY;
 use super::{SessionError, make_private, names_in};
-use crate::backup::{Bringing, Sharing, shift};
+use crate::backup::{Copier, CopyMode, shift};
 
 /// How often a session is begun anew that changes while it is brought.
 const TRIES: usize = 20;
@@ -20,10 +20,12 @@ const TRIES: usize = 20;
 ///
 /// # Errors
 /// If something can't be read or written.
-pub fn backup(from: &Path, to: &Path, bringing: &mut Bringing<'_>) -> Result<u64, SessionError> {
+pub fn backup(from: &Path, to: &Path, bringing: &mut Copier<'_>) -> Result<u64, SessionError> {
     make_private(to)?;
     let key = from.join(KEY);
-    bringing.file(&key, &to.join(KEY), Sharing::Copy).map_err(SessionError::io("copying", &key))?;
+    bringing
+        .file(&key, &to.join(KEY), CopyMode::Copy)
+        .map_err(SessionError::io("copying", &key))?;
     let mut count = 0;
     for name in names_in(from)? {
         if SessionId::from_str(&name).is_err() {
@@ -54,16 +56,16 @@ pub fn backup(from: &Path, to: &Path, bringing: &mut Bringing<'_>) -> Result<u64
 }
 
 /// Names first, so that their versions are among those that are brought then.
-fn bring(session: &Path, target: &Path, bringing: &mut Bringing<'_>) -> io::Result<()> {
+fn bring(session: &Path, target: &Path, bringing: &mut Copier<'_>) -> io::Result<()> {
     make_private(target).map_err(|error| io::Error::other(error.to_string()))?;
-    let sharing = |_: &Metadata| Sharing::Link;
+    let sharing = |_: &Metadata| CopyMode::Link;
     bringing.tree(&session.join("names"), &target.join("names"), sharing)?;
     bringing.tree(&session.join("versions"), &target.join("versions"), sharing)?;
     for name in fs::read_dir(target.join("names"))? {
         // Turned between the two.
         fs::metadata(name?.path())?;
     }
-    bringing.file(&session.join("session"), &target.join("session"), Sharing::Copy)
+    bringing.file(&session.join("session"), &target.join("session"), CopyMode::Copy)
 }
 
 /// Has all sessions of a directory idle anew for as long as they had when they were brought.

@@ -6,13 +6,13 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fishplate_contract::{Held, Placing, Principal, SessionId, Timestamp, lexical};
-use fishplate_formats::disk::Free;
+use fishplate_contract::{FileHandle, PlacementMethod, Principal, SessionId, Timestamp, lexical};
+use fishplate_formats::disk::FreeSpace;
 
 use super::{SessionError, Sessions, names_in, random, timestamp};
 use crate::lease::{open_exclusive, open_leased};
-use crate::place::{self, Wish};
-use crate::pool::{Adoption, Shortage, WHOLE, kept_free, link_unwritable};
+use crate::placement::{self, PlacementPurpose};
+use crate::pool::{RegistrationMode, Shortage, WHOLE, kept_free, link_unwritable};
 
 /// How often a name that is turned while we look is looked at again.
 const TRIES: usize = 100;
@@ -31,17 +31,17 @@ pub struct SessionFile {
 /// A version of a session's file that is in use: whatever is put under its name meanwhile, its bytes
 /// stay. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct SessionHeld(Arc<Version>);
+pub struct SessionFileHandle(Arc<FileVersion>);
 
 #[derive(Debug)]
-struct Version {
+struct FileVersion {
     file: File,
     path: PathBuf,
     len: u64,
     put: Timestamp,
 }
 
-impl SessionHeld {
+impl SessionFileHandle {
     /// The open file, for reading at offsets: clones share its cursor.
     pub fn file(&self) -> &File {
         &self.0.file
@@ -58,7 +58,7 @@ impl SessionHeld {
     }
 }
 
-impl Held for SessionHeld {
+impl FileHandle for SessionFileHandle {
     fn path(&self) -> &Path {
         &self.0.path
     }
@@ -121,7 +121,7 @@ impl Sessions {
         owner: &Principal,
         id: &SessionId,
         name: &str,
-    ) -> Result<SessionHeld, SessionError> {
+    ) -> Result<SessionFileHandle, SessionError> {
         check_name(name)?;
         self.touch(owner, id)?;
         self.read_version(id, name)
@@ -132,7 +132,11 @@ impl Sessions {
     ///
     /// # Errors
     /// [`SessionError::NoSuchAddress`], [`SessionError::BadName`].
-    pub fn get_by_address(&self, token: &str, name: &str) -> Result<SessionHeld, SessionError> {
+    pub fn get_by_address(
+        &self,
+        token: &str,
+        name: &str,
+    ) -> Result<SessionFileHandle, SessionError> {
         check_name(name)?;
         let id = self.session_of(token, name)?;
         let found = self.read(&id).and_then(|session| {
@@ -148,7 +152,7 @@ impl Sessions {
         })
     }
 
-    fn read_version(&self, id: &SessionId, name: &str) -> Result<SessionHeld, SessionError> {
+    fn read_version(&self, id: &SessionId, name: &str) -> Result<SessionFileHandle, SessionError> {
         let directory = self.directory(id);
         let link = directory.join("names").join(name);
         for _ in 0..TRIES {
@@ -161,7 +165,12 @@ impl Sessions {
                 Err(error) if io::Error::kind(&error) == io::ErrorKind::NotFound => continue,
                 read => read.map_err(SessionError::io("reading", &link))?,
             };
-            return Ok(SessionHeld(Arc::new(Version { file, path, len, put: timestamp(put) })));
+            return Ok(SessionFileHandle(Arc::new(FileVersion {
+                file,
+                path,
+                len,
+                put: timestamp(put),
+            })));
         }
         Err(SessionError::NoSuchFile { name: name.to_owned() })
     }
@@ -178,8 +187,8 @@ impl Sessions {
         id: &SessionId,
         name: &str,
         file: &Path,
-        how: Adoption,
-    ) -> Result<Placing, SessionError> {
+        how: RegistrationMode,
+    ) -> Result<PlacementMethod, SessionError> {
         self.put_by(owner, id, name, file, |to| {
             let source = File::open(file)?;
             let metadata = source.metadata()?;
@@ -188,11 +197,11 @@ impl Sessions {
                     io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file").into()
                 );
             }
-            if how == Adoption::Link && link_unwritable(&source, &metadata, file, to)? {
-                return Ok((source, Placing::Link));
+            if how == RegistrationMode::Link && link_unwritable(&source, &metadata, file, to)? {
+                return Ok((source, PlacementMethod::Link));
             }
-            self.check_disk(metadata.len()).map_err(Bringing::Refused)?;
-            Ok(place::copy_new(&source, to, WHOLE)?)
+            self.check_disk(metadata.len()).map_err(ImportError::Refused)?;
+            Ok(placement::copy_new(&source, to, WHOLE)?)
         })
     }
 
@@ -205,15 +214,15 @@ impl Sessions {
         owner: &Principal,
         id: &SessionId,
         name: &str,
-        held: &dyn Held,
-    ) -> Result<Placing, SessionError> {
+        held: &dyn FileHandle,
+    ) -> Result<PlacementMethod, SessionError> {
         if !held.is_shared() {
-            return self.put(owner, id, name, held.path(), Adoption::Link);
+            return self.put(owner, id, name, held.path(), RegistrationMode::Link);
         }
         self.put_by(owner, id, name, held.path(), |to| {
-            let placing = place::place(held.path(), to, Wish::Shared)?;
+            let placing = placement::place(held.path(), to, PlacementPurpose::Shared)?;
             let file = File::open(to)?;
-            if placing != Placing::Link {
+            if placing != PlacementMethod::Link {
                 file.set_permissions(fs::Permissions::from_mode(WHOLE))?;
             }
             Ok((file, placing))
@@ -226,8 +235,8 @@ impl Sessions {
         id: &SessionId,
         name: &str,
         from: &Path,
-        bring: impl FnOnce(&Path) -> Result<(File, Placing), Bringing>,
-    ) -> Result<Placing, SessionError> {
+        bring: impl FnOnce(&Path) -> Result<(File, PlacementMethod), ImportError>,
+    ) -> Result<PlacementMethod, SessionError> {
         check_name(name)?;
         self.touch(owner, id)?;
         let directory = self.directory(id);
@@ -236,13 +245,13 @@ impl Sessions {
         let version = format!("{:032x}", u128::from_ne_bytes(random()?));
         let path = directory.join("versions").join(&version);
         let (file, placing) = bring(&path).map_err(|error| match error {
-            Bringing::Refused(error) => error,
-            Bringing::Failed(error)
+            ImportError::Refused(error) => error,
+            ImportError::Failed(error)
                 if error.kind() == io::ErrorKind::NotFound && !directory.exists() =>
             {
                 SessionError::NoSuchSession
             }
-            Bringing::Failed(error) => SessionError::io("putting into a session", from)(error),
+            ImportError::Failed(error) => SessionError::io("putting into a session", from)(error),
         })?;
         let turned = self.publish(id, name, &version, &file);
         drop(file);
@@ -302,7 +311,7 @@ impl Sessions {
     pub(super) fn check_disk(&self, needed: u64) -> Result<(), SessionError> {
         let directory = &self.settings().directory;
         let disk_reserve = self.settings().disk_reserve;
-        let free = Free::at(directory).map_err(SessionError::io("asking", directory))?;
+        let free = FreeSpace::at(directory).map_err(SessionError::io("asking", directory))?;
         if free.room() >= kept_free(disk_reserve).saturating_add(needed) {
             return Ok(());
         }
@@ -335,12 +344,12 @@ impl Sessions {
 }
 
 /// Why a file could not be brought into a session.
-enum Bringing {
+enum ImportError {
     Refused(SessionError),
     Failed(io::Error),
 }
 
-impl From<io::Error> for Bringing {
+impl From<io::Error> for ImportError {
     fn from(error: io::Error) -> Self {
         Self::Failed(error)
     }

@@ -16,9 +16,9 @@
 
 mod address;
 mod backup;
-mod census;
 mod error;
 mod file;
+mod index;
 mod sweep;
 
 use std::fs::{self, DirBuilder, File};
@@ -32,12 +32,12 @@ use std::time::{Duration, SystemTime};
 use fishplate_contract::{Clock, Principal, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use census::Census;
+use index::SessionIndex;
 
 pub use backup::{backup, shift_times};
 pub use error::SessionError;
-pub use file::{SessionFile, SessionHeld};
-pub use sweep::SessionsSwept;
+pub use file::{SessionFile, SessionFileHandle};
+pub use sweep::SessionSweepReport;
 
 /// Where sessions are and how much of anything is allowed. Sizes in bytes.
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ pub struct Sessions {
     settings: Arc<SessionSettings>,
     clock: Arc<dyn Clock>,
     seal: Arc<address::Seal>,
-    census: Arc<Mutex<Census>>,
+    index: Arc<Mutex<SessionIndex>>,
 }
 
 /// What is known of a session.
@@ -100,7 +100,7 @@ pub struct Session {
 
 /// The file `session`.
 #[derive(Serialize, Deserialize)]
-struct Record {
+struct SessionRecord {
     owner: String,
     opened: i64,
     idle: i64,
@@ -114,8 +114,8 @@ impl Sessions {
     pub fn new(settings: SessionSettings, clock: Arc<dyn Clock>) -> Result<Self, SessionError> {
         make_private(&settings.directory)?;
         let seal = Arc::new(address::Seal::of(&settings.directory)?);
-        let census = Arc::default();
-        Ok(Self { settings: Arc::new(settings), clock, seal, census })
+        let index = Arc::default();
+        Ok(Self { settings: Arc::new(settings), clock, seal, index })
     }
 
     /// Where they are and what is allowed.
@@ -130,12 +130,13 @@ impl Sessions {
     pub fn open(&self, owner: &Principal, idle: Option<Duration>) -> Result<Session, SessionError> {
         self.check_disk(0)?;
         // As long as it is held nobody else of this process opens one, and so none is too many.
-        let mut census = self.census_for(owner)?;
+        let mut index = self.index_for(owner)?;
         let id = SessionId::from_bytes(random()?);
         let most = self.settings.idle;
         let idle = idle.map_or(most, |idle| idle.min(most));
         let now = self.clock.now();
-        let record = Record { owner: owner.as_str().to_owned(), opened: now.0, idle: millis(idle) };
+        let record =
+            SessionRecord { owner: owner.as_str().to_owned(), opened: now.0, idle: millis(idle) };
         let new = self.settings.directory.join(format!(".new-{id}"));
         let made = self.write_new(&new, &record, now).and_then(|()| {
             fs::rename(&new, self.directory(&id)).map_err(SessionError::io("making", &new))
@@ -144,11 +145,16 @@ impl Sessions {
             let _ = fs::remove_dir_all(&new);
             return Err(error);
         }
-        census.add(id, owner);
+        index.add(id, owner);
         Ok(session(id, &record, now))
     }
 
-    fn write_new(&self, new: &Path, record: &Record, now: Timestamp) -> Result<(), SessionError> {
+    fn write_new(
+        &self,
+        new: &Path,
+        record: &SessionRecord,
+        now: Timestamp,
+    ) -> Result<(), SessionError> {
         for part in ["names", "versions"] {
             make_private(&new.join(part))?;
         }
@@ -235,7 +241,7 @@ impl Sessions {
         let read = || {
             let file = File::open(&path)?;
             let used = file.metadata()?.modified()?;
-            let record: Record = serde_json::from_reader(io::BufReader::new(file))?;
+            let record: SessionRecord = serde_json::from_reader(io::BufReader::new(file))?;
             Ok((record, used))
         };
         let (record, used) = read().map_err(SessionError::gone_or("reading", &path))?;
@@ -258,7 +264,7 @@ impl std::fmt::Debug for Sessions {
     }
 }
 
-fn session(id: SessionId, record: &Record, used: Timestamp) -> Session {
+fn session(id: SessionId, record: &SessionRecord, used: Timestamp) -> Session {
     let idle = Duration::from_millis(u64::try_from(record.idle).unwrap_or(0));
     Session {
         id,

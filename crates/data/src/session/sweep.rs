@@ -16,7 +16,7 @@ const MOMENT: Duration = Duration::from_secs(60);
 
 /// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SessionsSwept {
+pub struct SessionSweepReport {
     /// Sessions that expired.
     pub expired: Vec<SessionId>,
     /// Files and directories that processes which were killed left.
@@ -32,8 +32,8 @@ impl Sessions {
     pub fn sweep_idle(
         &self,
         in_use: &dyn Fn(&SessionId) -> bool,
-    ) -> Result<SessionsSwept, SessionError> {
-        let mut swept = SessionsSwept::default();
+    ) -> Result<SessionSweepReport, SessionError> {
+        let mut swept = SessionSweepReport::default();
         for id in self.ids()? {
             match self.sweep_one(&id, in_use, &mut swept) {
                 // Closed meanwhile.
@@ -59,7 +59,7 @@ impl Sessions {
         &self,
         id: &SessionId,
         in_use: &dyn Fn(&SessionId) -> bool,
-        swept: &mut SessionsSwept,
+        swept: &mut SessionSweepReport,
     ) -> Result<(), SessionError> {
         let session = self.read(id)?;
         if in_use(id) {

@@ -1,11 +1,11 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use fishplate_contract::{Fault, FaultCode, Held as _, Placing};
+use fishplate_contract::{Fault, FaultCode, FileHandle as _, PlacementMethod};
 use tempfile::TempDir;
 
 use super::*;
-use crate::{Adoption, Pool, PoolSettings};
+use crate::{Pool, PoolSettings, RegistrationMode};
 
 /// A clock that stands until it is moved.
 struct Still(AtomicI64);
@@ -47,11 +47,11 @@ impl Bed {
         self.sessions.open(&alice(), None).unwrap().id
     }
 
-    fn put(&self, id: &SessionId, name: &str, text: &str) -> Result<Placing, SessionError> {
+    fn put(&self, id: &SessionId, name: &str, text: &str) -> Result<PlacementMethod, SessionError> {
         let file = self.directory.path().join("output");
         let _ = fs::remove_file(&file);
         fs::write(&file, text).unwrap();
-        self.sessions.put(&alice(), id, name, &file, Adoption::Link)
+        self.sessions.put(&alice(), id, name, &file, RegistrationMode::Link)
     }
 
     fn text(&self, id: &SessionId, name: &str) -> String {
@@ -91,7 +91,7 @@ fn a_session_is_its_owners_alone() {
         none(sessions.touch(owner, id).map(drop));
         none(sessions.files(owner, id).map(drop));
         none(sessions.get(owner, id, "mesh").map(drop));
-        none(sessions.put(owner, id, "mesh", &file, Adoption::Copy).map(drop));
+        none(sessions.put(owner, id, "mesh", &file, RegistrationMode::Copy).map(drop));
         none(sessions.remove_file(owner, id, "mesh").map(drop));
         none(sessions.close(owner, id));
     };
@@ -108,7 +108,7 @@ fn a_session_is_its_owners_alone() {
 fn a_file_that_is_read_does_not_change_when_it_is_replaced() {
     let bed = Bed::new();
     let id = bed.open();
-    assert_eq!(bed.put(&id, "mesh", "one").unwrap(), Placing::Link);
+    assert_eq!(bed.put(&id, "mesh", "one").unwrap(), PlacementMethod::Link);
     let read = bed.sessions.get(&alice(), &id, "mesh").unwrap();
     bed.put(&id, "mesh", "two!").unwrap();
     assert_eq!(fs::read_to_string(read.path()).unwrap(), "one");
@@ -143,14 +143,17 @@ fn a_lease_of_the_pool_is_shared_with_it() {
     let placing = bed.sessions.put_held(&alice(), &id, "mesh", &lease).unwrap();
     let held = bed.sessions.get(&alice(), &id, "mesh").unwrap();
     let inode = |path: &Path| fs::metadata(path).unwrap().ino();
-    assert_eq!(placing == Placing::Link, inode(held.path()) == inode(lease.path()));
-    assert_ne!(placing, Placing::Copy, "this file system has links");
+    assert_eq!(placing == PlacementMethod::Link, inode(held.path()) == inode(lease.path()));
+    assert_ne!(placing, PlacementMethod::Copy, "this file system has links");
     pool.remove(&lease.digest().unwrap()).unwrap_err();
     drop(lease);
     assert_eq!(fs::read_to_string(held.path()).unwrap(), text);
     // What is small has no file: it is copied.
     let lease = pool.store(&alice(), &["small".into()], None, false).unwrap();
-    assert_eq!(bed.sessions.put_held(&alice(), &id, "tiny", &lease).unwrap(), Placing::Copy);
+    assert_eq!(
+        bed.sessions.put_held(&alice(), &id, "tiny", &lease).unwrap(),
+        PlacementMethod::Copy
+    );
     drop(lease);
     let held = bed.sessions.get(&alice(), &id, "tiny").unwrap();
     assert_eq!(fs::read_to_string(held.path()).unwrap(), "small");
@@ -214,7 +217,7 @@ fn many_puts_at_once_keep_to_the_quota() {
                         let _ = fs::remove_file(&file);
                         fs::write(&file, "0123456789").unwrap();
                         let name = format!("{thread} {number}");
-                        bed.sessions.put(&alice(), id, &name, &file, Adoption::Link).is_ok()
+                        bed.sessions.put(&alice(), id, &name, &file, RegistrationMode::Link).is_ok()
                     };
                     (0..10).filter(|number| put(*number)).count() as u64
                 })

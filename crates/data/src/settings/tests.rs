@@ -19,9 +19,9 @@ fn the_documented_example_is_read() {
     assert_eq!(settings.networks().unwrap()[0].name, "lab");
     let archive = &settings.ftp["archive.example.org"];
     let password = directory.path().join("secrets/archive");
-    assert_eq!(archive.password, Some(Secret::File(password)), "relative to the file");
+    assert_eq!(archive.password, Some(SecretSource::File(password)), "relative to the file");
     let meshes = &settings.s3["meshes"];
-    assert_eq!(meshes.secret_key, Some(Secret::Env("MESHES_SECRET_KEY".to_owned())));
+    assert_eq!(meshes.secret_key, Some(SecretSource::Env("MESHES_SECRET_KEY".to_owned())));
     assert_eq!((meshes.part_size, meshes.read, meshes.write), (16 << 20, true, true));
     let mail = settings.mail.unwrap();
     assert_eq!((mail.mail_size, mail.tls), (10 << 20, crate::transfer::mailto::MailTls::StartTls));
@@ -58,7 +58,7 @@ fn mistakes_are_told() {
 fn secrets_are_one_line_and_are_not_printed() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("secret");
-    let secret = Secret::File(file.clone());
+    let secret = SecretSource::File(file.clone());
     for (text, value) in [("a b", "a b"), ("a b\n", "a b"), ("a b\r\n", "a b")] {
         fs::write(&file, text).unwrap();
         let read = secret.read("key").unwrap();
@@ -69,7 +69,7 @@ fn secrets_are_one_line_and_are_not_printed() {
         fs::write(&file, text).unwrap();
         assert!(secret.read("key").unwrap_err().to_string().starts_with("key: "), "{text:?}");
     }
-    let unset = Secret::Env("FISHPLATE_NO_SUCH_VARIABLE".to_owned()).read("key").unwrap_err();
+    let unset = SecretSource::Env("FISHPLATE_NO_SUCH_VARIABLE".to_owned()).read("key").unwrap_err();
     assert!(unset.to_string().contains("FISHPLATE_NO_SUCH_VARIABLE"), "{unset}");
 }
 

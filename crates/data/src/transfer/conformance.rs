@@ -18,7 +18,7 @@ pub(crate) use cutter::Cutter;
 
 use crate::Progress;
 
-use super::{Delivery, Opened, TransferError, Transport, Version, Want};
+use super::{Delivery, OpenedSource, ReadRequest, TransferError, Transport, Validator};
 
 /// The other end of the transport under test. Its methods may block.
 pub(crate) trait Peer: Send + Sync {
@@ -68,7 +68,7 @@ pub(crate) struct Features {
     /// It tells how long the data is before its first byte.
     pub(crate) lengths: bool,
     /// When the other end tells a digest.
-    pub(crate) digest: Told,
+    pub(crate) digest: DigestAnnouncement,
     /// The peer can break a connection off.
     pub(crate) breaks: bool,
     /// It delivers.
@@ -77,7 +77,7 @@ pub(crate) struct Features {
 
 /// When a digest is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum DigestAnnouncement {
     /// Before the body.
     Before,
     /// After the body.
@@ -89,13 +89,13 @@ pub(crate) enum Told {
 /// A large body: more than any buffer on the way, little enough for a test.
 const LARGE: usize = 24 << 20;
 
-type Checking<'p> = Pin<Box<dyn Future<Output = ()> + 'p>>;
+type RunningCheck<'p> = Pin<Box<dyn Future<Output = ()> + 'p>>;
 
 /// A check: its name, when it applies, and itself.
 struct Check {
     name: &'static str,
     applies: fn(Features) -> bool,
-    run: for<'p> fn(&'p dyn Peer) -> Checking<'p>,
+    run: for<'p> fn(&'p dyn Peer) -> RunningCheck<'p>,
 }
 
 macro_rules! checks {
@@ -156,7 +156,7 @@ pub(crate) fn sha256(bytes: &[u8]) -> Digest {
 }
 
 /// Everything that a body still has to give.
-pub(crate) async fn rest(opened: &mut Opened) -> Result<Vec<u8>, TransferError> {
+pub(crate) async fn rest(opened: &mut OpenedSource) -> Result<Vec<u8>, TransferError> {
     let mut all = Vec::new();
     while let Some(chunk) = opened.body.next().await? {
         assert!(!chunk.is_empty(), "a chunk of nothing");
@@ -165,13 +165,13 @@ pub(crate) async fn rest(opened: &mut Opened) -> Result<Vec<u8>, TransferError> 
     Ok(all)
 }
 
-async fn open(peer: &dyn Peer, url: &Url, want: Want) -> Opened {
+async fn open(peer: &dyn Peer, url: &Url, want: ReadRequest) -> OpenedSource {
     peer.transport().open(url, want).await.unwrap()
 }
 
 async fn reads(peer: &dyn Peer, name: &str, data: &[u8]) {
     let url = peer.put(name, data);
-    let mut opened = open(peer, &url, Want::default()).await;
+    let mut opened = open(peer, &url, ReadRequest::default()).await;
     assert_eq!(opened.offset, 0);
     if peer.features().lengths {
         assert_eq!(opened.total, Some(data.len() as u64));
@@ -200,7 +200,7 @@ async fn from_an_offset(peer: &dyn Peer) {
     let data = bytes(3, 300_000);
     let url = peer.put("offset", &data);
     for offset in [1_usize, 1000, 299_999] {
-        let want = Want { offset: offset as u64, ..Want::default() };
+        let want = ReadRequest { offset: offset as u64, ..ReadRequest::default() };
         let mut opened = open(peer, &url, want).await;
         assert_eq!(opened.offset, offset as u64);
         if peer.features().lengths {
@@ -209,7 +209,7 @@ async fn from_an_offset(peer: &dyn Peer) {
         assert!(rest(&mut opened).await.unwrap() == data[offset..], "other bytes from {offset}");
     }
     // All is here already: nothing more comes, and that is no error.
-    let want = Want { offset: 300_000, ..Want::default() };
+    let want = ReadRequest { offset: 300_000, ..ReadRequest::default() };
     let mut opened = open(peer, &url, want).await;
     let came = rest(&mut opened).await.unwrap();
     let from = usize::try_from(opened.offset).unwrap();
@@ -219,14 +219,14 @@ async fn from_an_offset(peer: &dyn Peer) {
 async fn a_part(peer: &dyn Peer) {
     let data = bytes(4, 300_000);
     let url = peer.put("part", &data);
-    let want = Want { offset: 1000, len: Some(5000), version: None };
+    let want = ReadRequest { offset: 1000, len: Some(5000), version: None };
     let mut opened = open(peer, &url, want).await;
     assert_eq!(opened.offset, 1000);
     assert!(rest(&mut opened).await.unwrap() == data[1000..6000], "another part");
 }
 
-async fn version_of(peer: &dyn Peer, url: &Url) -> Version {
-    let opened = open(peer, url, Want::default()).await;
+async fn version_of(peer: &dyn Peer, url: &Url) -> Validator {
+    let opened = open(peer, url, ReadRequest::default()).await;
     opened.version.expect("a version")
 }
 
@@ -235,7 +235,7 @@ async fn same_version(peer: &dyn Peer) {
     let url = peer.put("same", &data);
     let version = Some(version_of(peer, &url).await);
     assert_eq!(Some(version_of(peer, &url).await), version, "the same data, another version");
-    let want = Want { offset: 100_000, len: None, version: version.clone() };
+    let want = ReadRequest { offset: 100_000, len: None, version: version.clone() };
     let mut opened = open(peer, &url, want).await;
     assert_eq!((opened.offset, &opened.version), (100_000, &version));
     assert!(rest(&mut opened).await.unwrap() == data[100_000..], "other bytes");
@@ -246,7 +246,7 @@ async fn changed_version(peer: &dyn Peer) {
     let version = Some(version_of(peer, &url).await);
     let data = bytes(7, 290_000);
     let url = peer.put("changed", &data);
-    let want = Want { offset: 100_000, len: None, version: version.clone() };
+    let want = ReadRequest { offset: 100_000, len: None, version: version.clone() };
     let mut opened = open(peer, &url, want).await;
     assert_eq!(opened.offset, 0, "bytes of another version would have been appended");
     assert_ne!(opened.version, version);
@@ -254,7 +254,7 @@ async fn changed_version(peer: &dyn Peer) {
 }
 
 async fn missing(peer: &dyn Peer) {
-    let refused = peer.transport().open(&peer.missing(), Want::default()).await;
+    let refused = peer.transport().open(&peer.missing(), ReadRequest::default()).await;
     assert!(matches!(refused, Err(TransferError::Refused { .. })), "{refused:?}");
 }
 
@@ -267,7 +267,7 @@ async fn nobody_listens(peer: &dyn Peer) {
     let port = listener.local_addr().unwrap().port();
     drop(listener);
     url.set_port(Some(port)).unwrap();
-    let broken = peer.transport().open(&url, Want::default()).await;
+    let broken = peer.transport().open(&url, ReadRequest::default()).await;
     let told =
         matches!(broken, Err(TransferError::Broken { .. } | TransferError::Unreachable { .. }));
     assert!(told, "{broken:?}");
@@ -276,15 +276,15 @@ async fn nobody_listens(peer: &dyn Peer) {
 async fn digest(peer: &dyn Peer) {
     let data = bytes(8, 300_000);
     let url = peer.put("digest", &data);
-    let mut opened = open(peer, &url, Want::default()).await;
+    let mut opened = open(peer, &url, ReadRequest::default()).await;
     let before = opened.digest;
     rest(&mut opened).await.unwrap();
     let after = opened.body.digest().await.unwrap();
     let right = Some(sha256(&data));
     match peer.features().digest {
-        Told::Before => assert_eq!(before, right),
-        Told::After => assert_eq!((before, after), (None, right)),
-        Told::Never => assert_eq!((before, after), (None, None)),
+        DigestAnnouncement::Before => assert_eq!(before, right),
+        DigestAnnouncement::After => assert_eq!((before, after), (None, right)),
+        DigestAnnouncement::Never => assert_eq!((before, after), (None, None)),
     }
 }
 
@@ -292,7 +292,7 @@ async fn broken(peer: &dyn Peer) {
     let data = bytes(9, LARGE);
     peer.put("broken", &data);
     let url = peer.breaking("broken", (LARGE / 3) as u64);
-    let mut opened = open(peer, &url, Want::default()).await;
+    let mut opened = open(peer, &url, ReadRequest::default()).await;
     let version = opened.version.clone();
     let mut all = Vec::new();
     let error = loop {
@@ -307,7 +307,8 @@ async fn broken(peer: &dyn Peer) {
     drop(opened);
     let resumes = peer.features().ranges && version.is_some();
     let offset = if resumes { all.len() } else { 0 };
-    let mut again = open(peer, &url, Want { offset: offset as u64, len: None, version }).await;
+    let mut again =
+        open(peer, &url, ReadRequest { offset: offset as u64, len: None, version }).await;
     assert_eq!(again.offset, offset as u64);
     all.truncate(offset);
     all.extend(rest(&mut again).await.unwrap());
@@ -318,7 +319,7 @@ async fn dropped(peer: &dyn Peer) {
     let data = bytes(10, LARGE);
     let url = peer.put("dropped", &data);
     for _ in 0..4 {
-        let mut opened = open(peer, &url, Want::default()).await;
+        let mut opened = open(peer, &url, ReadRequest::default()).await;
         assert!(opened.body.next().await.unwrap().is_some());
     }
     reads(peer, "after", &bytes(11, 1000)).await;
@@ -329,14 +330,14 @@ async fn several(peer: &dyn Peer) {
     let url = peer.put("several", &data);
     let mut bodies = Vec::new();
     for _ in 0..4 {
-        bodies.push(open(peer, &url, Want::default()).await);
+        bodies.push(open(peer, &url, ReadRequest::default()).await);
     }
     for mut opened in bodies {
         assert!(rest(&mut opened).await.unwrap() == data, "bodies were mixed up");
     }
 }
 
-fn parcel(name: &str, payload: Payload) -> Delivery {
+fn sample_delivery(name: &str, payload: Payload) -> Delivery {
     Delivery {
         payload,
         name: name.to_owned(),
@@ -348,9 +349,9 @@ fn parcel(name: &str, payload: Payload) -> Delivery {
 }
 
 async fn arrives(peer: &dyn Peer, name: &str, payload: Payload, data: &[u8]) {
-    let (to, parcel) = (peer.destination(name), parcel(name, payload));
-    peer.transport().deliver(&parcel, &to).await.unwrap();
-    assert_eq!(parcel.progress.bytes(), data.len() as u64, "{name}: progress");
+    let (to, delivery) = (peer.destination(name), sample_delivery(name, payload));
+    peer.transport().deliver(&delivery, &to).await.unwrap();
+    assert_eq!(delivery.progress.bytes(), data.len() as u64, "{name}: progress");
     let came = peer.delivered(name);
     assert!(came.as_deref() == Some(data), "{name}: {:?} bytes arrived", came.map(|c| c.len()));
 }
@@ -375,7 +376,7 @@ async fn empty_delivery(peer: &dyn Peer) {
 async fn closed(peer: &dyn Peer) {
     let Some(to) = peer.closed() else { return };
     let payload = Payload::Inline(Bytes::from_static(b"unwanted"));
-    let refused = peer.transport().deliver(&parcel("closed.bin", payload), &to).await;
+    let refused = peer.transport().deliver(&sample_delivery("closed.bin", payload), &to).await;
     assert!(matches!(refused, Err(TransferError::Refused { .. })), "{refused:?}");
 }
 
@@ -394,7 +395,7 @@ impl HeldFile {
     }
 }
 
-impl fishplate_contract::Held for HeldFile {
+impl fishplate_contract::FileHandle for HeldFile {
     fn path(&self) -> &std::path::Path {
         self.file.path()
     }

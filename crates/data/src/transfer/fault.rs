@@ -5,7 +5,7 @@ use std::io;
 use fishplate_contract::{Fault, FaultCode};
 
 use super::TransferError;
-use crate::http::Failure;
+use crate::http::ClientError;
 
 impl TransferError {
     /// The code of its fault.
@@ -24,7 +24,7 @@ impl TransferError {
     }
 
     /// What it is to a transfer that a request got no answer.
-    pub(super) fn unanswered(peer: String, failure: Failure) -> Self {
+    pub(super) fn unanswered(peer: String, failure: ClientError) -> Self {
         let failed = |error: io::Error| {
             let reason = root_cause(&error);
             match error.kind() {
@@ -39,17 +39,17 @@ impl TransferError {
             }
         };
         match failure {
-            Failure::Address(error) => error,
-            Failure::Connect(error) => failed(error),
-            Failure::Late(allowed) => {
+            ClientError::Address(error) => error,
+            ClientError::Connect(error) => failed(error),
+            ClientError::Late(allowed) => {
                 let allowed = allowed.as_secs_f64();
                 let reason = format!("no connection within {allowed} s (transfer_connect)");
                 Self::Broken { peer, reason }
             }
-            Failure::Tls(error) => {
+            ClientError::Tls(error) => {
                 Self::Strange { peer, reason: format!("TLS can't be spoken: {error}") }
             }
-            Failure::Broken { error, .. } => Self::broken(&peer, &error),
+            ClientError::Broken { error, .. } => Self::broken(&peer, &error),
         }
     }
 

@@ -11,7 +11,10 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
 use url::Url;
 
-use super::{Body, Delivery, Moving, Opened, TransferError, Transport, Version, Want};
+use super::{
+    Delivery, OpenedSource, ReadRequest, TransferBody, TransferError, TransferFuture, Transport,
+    Validator,
+};
 
 /// The rule that keeps other files apart, by the name of its setting.
 pub const FILE_ROOTS: &str = "file_roots";
@@ -73,9 +76,9 @@ fn open_beneath(root: &Path, rest: &Path) -> Result<File, Errno> {
 }
 
 /// Tells a file that was written to from what it was.
-fn version(metadata: &Metadata) -> Version {
+fn version(metadata: &Metadata) -> Validator {
     let time = (metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec());
-    Version(format!("{}-{}-{}-{time:?}", metadata.dev(), metadata.ino(), metadata.len()))
+    Validator(format!("{}-{}-{}-{time:?}", metadata.dev(), metadata.ino(), metadata.len()))
 }
 
 impl Transport for Files {
@@ -91,7 +94,7 @@ impl Transport for Files {
         Err(no_deliveries())
     }
 
-    fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened> {
+    fn open<'t>(&'t self, from: &'t Url, want: ReadRequest) -> TransferFuture<'t, OpenedSource> {
         Box::pin(async move {
             let file = self.beneath(from)?;
             let metadata = file.metadata().map_err(local)?;
@@ -103,17 +106,24 @@ impl Transport for Files {
                 (0, u64::MAX)
             };
             let end = offset.saturating_add(len).min(total);
-            let body = Reading { file: Arc::new(file), at: offset, end, version: version.clone() };
+            let body =
+                FileContent { file: Arc::new(file), at: offset, end, version: version.clone() };
             let version = Some(version);
-            Ok(Opened { offset, total: Some(total), version, digest: None, body: Box::new(body) })
+            Ok(OpenedSource {
+                offset,
+                total: Some(total),
+                version,
+                digest: None,
+                body: Box::new(body),
+            })
         })
     }
 
-    fn deliver<'t>(&'t self, _: &'t Delivery, _: &'t Url) -> Moving<'t, Option<Url>> {
+    fn deliver<'t>(&'t self, _: &'t Delivery, _: &'t Url) -> TransferFuture<'t, Option<Url>> {
         Box::pin(std::future::ready(Err(no_deliveries())))
     }
 
-    fn local<'t>(&'t self, from: &'t Url) -> Moving<'t, Option<File>> {
+    fn local<'t>(&'t self, from: &'t Url) -> TransferFuture<'t, Option<File>> {
         Box::pin(async { self.beneath(from).map(Some) })
     }
 }
@@ -124,15 +134,15 @@ fn no_deliveries() -> TransferError {
 }
 
 #[derive(Debug)]
-struct Reading {
+struct FileContent {
     file: Arc<File>,
     at: u64,
     end: u64,
-    version: Version,
+    version: Validator,
 }
 
-impl Body for Reading {
-    fn next(&mut self) -> Moving<'_, Option<Bytes>> {
+impl TransferBody for FileContent {
+    fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
         Box::pin(async {
             if self.at == self.end {
                 return self.unchanged().map(|()| None);
@@ -155,7 +165,7 @@ impl Body for Reading {
     }
 }
 
-impl Reading {
+impl FileContent {
     fn unchanged(&self) -> Result<(), TransferError> {
         let metadata = self.file.metadata().map_err(local)?;
         if version(&metadata) == self.version { Ok(()) } else { Err(changed()) }
@@ -176,7 +186,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
-    use crate::transfer::conformance::{self, Features, Peer, Told, rest};
+    use crate::transfer::conformance::{self, DigestAnnouncement, Features, Peer, rest};
 
     struct Root(tempfile::TempDir);
 
@@ -195,7 +205,7 @@ mod tests {
                 ranges: true,
                 versions: true,
                 lengths: true,
-                digest: Told::Never,
+                digest: DigestAnnouncement::Never,
                 breaks: false,
                 delivers: false,
             }
@@ -232,14 +242,15 @@ mod tests {
         symlink("inside", at("good")).unwrap();
         let transport = root.transport();
         for path in [&secret, &at("link"), &at("directory/secret"), &at("relative"), &at("magic")] {
-            let error = transport.open(&url(path), Want::default()).await.unwrap_err();
+            let error = transport.open(&url(path), ReadRequest::default()).await.unwrap_err();
             let named = matches!(error, TransferError::Forbidden { rule: FILE_ROOTS, .. });
             assert!(named, "{}: {error:?}", path.display());
         }
         let climbing = format!("file://{}/../secret", root.0.path().display());
-        let error = transport.open(&climbing.parse().unwrap(), Want::default()).await.unwrap_err();
+        let error =
+            transport.open(&climbing.parse().unwrap(), ReadRequest::default()).await.unwrap_err();
         assert!(matches!(error, TransferError::Forbidden { .. }), "{error:?}");
-        let mut good = transport.open(&url(&at("good")), Want::default()).await.unwrap();
+        let mut good = transport.open(&url(&at("good")), ReadRequest::default()).await.unwrap();
         assert_eq!(rest(&mut good).await.unwrap(), b"inside");
     }
 
@@ -249,11 +260,11 @@ mod tests {
         nix::unistd::mkfifo(&root.0.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
         for name in ["pipe", "", "."] {
             let at = url(&root.0.path().join(name));
-            let error = root.transport().open(&at, Want::default()).await.unwrap_err();
+            let error = root.transport().open(&at, ReadRequest::default()).await.unwrap_err();
             assert!(matches!(error, TransferError::Refused { .. }), "{name}: {error:?}");
         }
         let elsewhere = Url::parse("file://example.org/x").unwrap();
-        let error = root.transport().open(&elsewhere, Want::default()).await.unwrap_err();
+        let error = root.transport().open(&elsewhere, ReadRequest::default()).await.unwrap_err();
         assert!(matches!(error, TransferError::Refused { .. }), "{error:?}");
     }
 
@@ -261,7 +272,7 @@ mod tests {
     async fn a_file_that_changes_while_it_is_read_does_not_pass() {
         let root = Root(tempfile::tempdir().unwrap());
         let at = root.put("log", &[1; 3 << 20]);
-        let mut opened = root.transport().open(&at, Want::default()).await.unwrap();
+        let mut opened = root.transport().open(&at, ReadRequest::default()).await.unwrap();
         opened.body.next().await.unwrap();
         root.put("log", &[2; 3 << 20]);
         let error = rest(&mut opened).await.unwrap_err();

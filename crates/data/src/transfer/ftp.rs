@@ -21,14 +21,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use url::{Host, Url};
 
 use self::session::{Session, asked, broken};
-use super::source::{CHUNK, Source, file_name};
+use super::source::{CHUNK, PayloadSource, file_name};
 use super::{
-    Addresses, Body, Delivery, Moving, Opened, TransferError, TransferSettings, Transport, Version,
-    Want,
+    Addresses, Delivery, OpenedSource, ReadRequest, TransferBody, TransferError, TransferFuture,
+    TransferSettings, Transport, Validator,
 };
 use crate::http::SystemAddresses;
 use crate::http::tls::{self, Trust};
-use crate::settings::{Hidden, Secret, SettingsError, host_key};
+use crate::settings::{SecretSource, SecretValue, SettingsError, host_key};
 
 const PORT: u16 = 21;
 
@@ -39,7 +39,7 @@ pub struct FtpSettings {
     /// The account; else anonymous.
     pub user: Option<String>,
     /// Its password.
-    pub password: Option<Secret>,
+    pub password: Option<SecretSource>,
     /// Both connections are encrypted (`AUTH TLS`), or nothing is sent.
     pub tls: bool,
     /// The authorities to trust, instead of the system's.
@@ -68,7 +68,7 @@ pub struct Ftp {
 
 #[derive(Debug)]
 struct Account {
-    login: Option<(String, Hidden)>,
+    login: Option<(String, SecretValue)>,
     tls: Option<Arc<ClientConfig>>,
     read: bool,
     write: bool,
@@ -76,7 +76,7 @@ struct Account {
 
 /// An address, taken apart.
 #[derive(Debug)]
-struct Place<'f> {
+struct FtpAddress<'f> {
     /// Scheme and authority, for messages.
     peer: String,
     host: String,
@@ -109,7 +109,7 @@ impl Ftp {
     }
 
     /// Takes an address apart and looks whether its host may be asked.
-    fn place(&self, url: &Url, deliver: bool) -> Result<Place<'_>, TransferError> {
+    fn place(&self, url: &Url, deliver: bool) -> Result<FtpAddress<'_>, TransferError> {
         let unusable =
             |reason: &str| TransferError::Unsupported(format!("this address of FTP: {reason}"));
         let host = url.host().ok_or_else(|| unusable("it has no host"))?;
@@ -133,10 +133,10 @@ impl Ftp {
         if path.is_empty() || path.ends_with('/') && !deliver {
             return Err(unusable("it names no file"));
         }
-        Ok(Place { peer: format!("ftp://{key}"), host: bare(&host), port, path, account })
+        Ok(FtpAddress { peer: format!("ftp://{key}"), host: bare(&host), port, path, account })
     }
 
-    async fn connect(&self, place: &Place<'_>) -> Result<Session, TransferError> {
+    async fn connect(&self, place: &FtpAddress<'_>) -> Result<Session, TransferError> {
         let addresses = match place.account {
             Some(_) => SystemAddresses.resolve(&place.host, place.port).await?,
             None => self.addresses.resolve(&place.host, place.port).await?,
@@ -150,13 +150,13 @@ impl Ftp {
         Ok(session)
     }
 
-    async fn read(&self, from: &Url, want: Want) -> Result<Opened, TransferError> {
+    async fn read(&self, from: &Url, want: ReadRequest) -> Result<OpenedSource, TransferError> {
         let place = self.place(from, false)?;
         let mut session = self.connect(&place).await?;
         let total = session.size(&place.path).await?;
         let modified = session.modified(&place.path).await?;
         let version =
-            total.zip(modified).map(|(size, at)| Version(format!("{size} bytes of {at}")));
+            total.zip(modified).map(|(size, at)| Validator(format!("{size} bytes of {at}")));
         let changed = want.version.is_some() && want.version != version;
         // REST past the end is an error on some servers, and silently nothing on others.
         let wanted =
@@ -175,7 +175,7 @@ impl Ftp {
             buffer: BytesMut::new(),
             session,
         };
-        Ok(Opened { offset, total, version, digest: None, body: Box::new(body) })
+        Ok(OpenedSource { offset, total, version, digest: None, body: Box::new(body) })
     }
 
     async fn store(&self, parcel: &Delivery, to: &Url) -> Result<(), TransferError> {
@@ -183,7 +183,7 @@ impl Ftp {
         if place.path.ends_with('/') {
             place.path.push_str(&file_name(&parcel.name));
         }
-        let len = Source::len(&parcel.payload)?;
+        let len = PayloadSource::len(&parcel.payload)?;
         let mut session = self.connect(&place).await?;
         // Whoever has an account may rename, so what is not whole is never seen under its name.
         // Anonymous users mostly may not; nor could they go on with a file that is there.
@@ -218,11 +218,11 @@ impl Transport for Ftp {
         self.place(to, true).map(|_| ())
     }
 
-    fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened> {
+    fn open<'t>(&'t self, from: &'t Url, want: ReadRequest) -> TransferFuture<'t, OpenedSource> {
         Box::pin(self.read(from, want))
     }
 
-    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, Option<Url>> {
+    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> TransferFuture<'t, Option<Url>> {
         Box::pin(async { self.store(parcel, to).await.map(|()| None) })
     }
 }
@@ -290,7 +290,7 @@ async fn send(
     there: u64,
 ) -> Result<(), TransferError> {
     let (offset, mut stream) = session.store(name, there).await?;
-    let mut source = Source::open(&parcel.payload, offset, None).await?;
+    let mut source = PayloadSource::open(&parcel.payload, offset, None).await?;
     parcel.progress.set(offset);
     let (peer, stall) = (session.peer.clone(), session.stall_time);
     while let Some(chunk) = source.next().await? {
@@ -380,8 +380,8 @@ impl FtpBody {
     }
 }
 
-impl Body for FtpBody {
-    fn next(&mut self) -> Moving<'_, Option<Bytes>> {
+impl TransferBody for FtpBody {
+    fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
         Box::pin(self.chunk())
     }
 }

@@ -19,9 +19,11 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 use url::Url;
 
-use super::source::{Source, file_name};
-use super::{Delivery, Moving, Opened, TransferError, TransferSettings, Transport, Want};
-use crate::settings::{Secret, SettingsError, size};
+use super::source::{PayloadSource, file_name};
+use super::{
+    Delivery, OpenedSource, ReadRequest, TransferError, TransferFuture, TransferSettings, Transport,
+};
+use crate::settings::{SecretSource, SettingsError, size};
 
 /// Messages that are composed and sent at once: each is in memory several times over.
 const AT_ONCE: usize = 2;
@@ -48,7 +50,7 @@ pub struct MailSettings {
     /// The account at the relay, if it asks for one.
     pub user: Option<String>,
     /// Its password.
-    pub password: Option<Secret>,
+    pub password: Option<SecretSource>,
     /// Whom messages are from.
     pub from: String,
     /// Whom callers may send to: addresses in which `*` stands for anything, `*@example.org`.
@@ -92,7 +94,7 @@ struct Relay {
 
 /// An address, taken apart.
 #[derive(Debug, PartialEq, Eq)]
-struct Addressed {
+struct MailAddress {
     to: Address,
     subject: Option<String>,
 }
@@ -107,13 +109,13 @@ impl Mailto {
     }
 
     /// The recipient of an address, if a caller may send to them.
-    fn place(&self, url: &Url) -> Result<(&Relay, Addressed), TransferError> {
+    fn place(&self, url: &Url) -> Result<(&Relay, MailAddress), TransferError> {
         let forbidden = |address: String, rule| TransferError::Forbidden { address, rule };
         let relay = self
             .0
             .as_ref()
             .ok_or_else(|| forbidden("mailto: mail is not set up".to_owned(), "transfer.mail"))?;
-        let addressed = Addressed::parse(url)?;
+        let addressed = MailAddress::parse(url)?;
         let to = addressed.to.to_string();
         if !relay.mail_to.is_match(to.to_ascii_lowercase()) {
             return Err(forbidden(format!("mailto:{to}"), "mail_to"));
@@ -121,9 +123,9 @@ impl Mailto {
         Ok((relay, addressed))
     }
 
-    async fn send(&self, parcel: &Delivery, to: &Url) -> Result<(), TransferError> {
+    async fn send(&self, delivery: &Delivery, to: &Url) -> Result<(), TransferError> {
         let (relay, addressed) = self.place(to)?;
-        let len = Source::len(&parcel.payload)?;
+        let len = PayloadSource::len(&delivery.payload)?;
         if len > relay.mail_size {
             let limit = units::rounded(relay.mail_size);
             let output = units::rounded(len);
@@ -134,9 +136,9 @@ impl Mailto {
         }
         // Never closed.
         let _place = relay.places.acquire().await;
-        let message = relay.message(parcel, addressed, len).await?;
+        let message = relay.message(delivery, addressed, len).await?;
         relay.transport.send(message).await.map_err(|error| relay.failed(&error))?;
-        parcel.progress.add(len);
+        delivery.progress.add(len);
         Ok(())
     }
 }
@@ -154,17 +156,21 @@ impl Transport for Mailto {
         self.place(to).map(|_| ())
     }
 
-    fn open<'t>(&'t self, _: &'t Url, _: Want) -> Moving<'t, Opened> {
+    fn open<'t>(&'t self, _: &'t Url, _: ReadRequest) -> TransferFuture<'t, OpenedSource> {
         let no = "mailto: takes outputs and gives no inputs".to_owned();
         Box::pin(std::future::ready(Err(TransferError::Unsupported(no))))
     }
 
-    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, Option<Url>> {
-        Box::pin(async { self.send(parcel, to).await.map(|()| None) })
+    fn deliver<'t>(
+        &'t self,
+        delivery: &'t Delivery,
+        to: &'t Url,
+    ) -> TransferFuture<'t, Option<Url>> {
+        Box::pin(async { self.send(delivery, to).await.map(|()| None) })
     }
 }
 
-impl Addressed {
+impl MailAddress {
     /// One recipient and perhaps a subject: of RFC 6068 all that can do no harm.
     fn parse(url: &Url) -> Result<Self, TransferError> {
         let unusable = |reason: &str| {
@@ -248,12 +254,12 @@ impl Relay {
 
     async fn message(
         &self,
-        parcel: &Delivery,
-        addressed: Addressed,
+        delivery: &Delivery,
+        addressed: MailAddress,
         len: u64,
     ) -> Result<Message, TransferError> {
         let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
-        let mut source = Source::open(&parcel.payload, 0, None).await?;
+        let mut source = PayloadSource::open(&delivery.payload, 0, None).await?;
         while let Some(chunk) = source.next().await? {
             bytes.extend_from_slice(&chunk);
         }
@@ -261,12 +267,12 @@ impl Relay {
             peer: self.peer.clone(),
             reason: format!("the message can't be written: {error}"),
         };
-        let name = file_name(&parcel.name);
+        let name = file_name(&delivery.name);
         let mut about = format!("{name}, {len} bytes, is attached.\r\n");
-        if let Some(digest) = parcel.digest {
+        if let Some(digest) = delivery.digest {
             about.push_str(&format!("{}: {}\r\n", digest.algorithm(), digest.hex()));
         }
-        let media_type = ContentType::parse(&parcel.media_type)
+        let media_type = ContentType::parse(&delivery.media_type)
             .or_else(|_| ContentType::parse("application/octet-stream"))
             .map_err(|error| strange(error.to_string()))?;
         // Always base64: other encodings may change line breaks on the way.
@@ -286,7 +292,7 @@ impl Relay {
         Message::builder()
             .from(from)
             .to(Mailbox::new(None, to))
-            .subject(one_line(addressed.subject.as_deref().unwrap_or(&parcel.subject)))
+            .subject(one_line(addressed.subject.as_deref().unwrap_or(&delivery.subject)))
             .message_id(None)
             .raw_header(automatic)
             .envelope(envelope)

@@ -39,7 +39,8 @@ pub use s3::S3;
 pub use settings::TransferSettings;
 
 /// A future of a transport.
-pub type Moving<'t, T> = Pin<Box<dyn Future<Output = Result<T, TransferError>> + Send + 't>>;
+pub type TransferFuture<'t, T> =
+    Pin<Box<dyn Future<Output = Result<T, TransferError>> + Send + 't>>;
 
 /// A way to get bytes from an address, or to bring them there.
 pub trait Transport: Send + Sync + Debug {
@@ -64,56 +65,56 @@ pub trait Transport: Send + Sync + Debug {
     }
 
     /// Opens the data at an address for reading.
-    fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened>;
+    fn open<'t>(&'t self, from: &'t Url, want: ReadRequest) -> TransferFuture<'t, OpenedSource>;
 
     /// The data itself, open, if it is a file of this machine: then it need not be moved.
-    fn local<'t>(&'t self, _from: &'t Url) -> Moving<'t, Option<File>> {
+    fn local<'t>(&'t self, _from: &'t Url) -> TransferFuture<'t, Option<File>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 
     /// Brings a payload, which is in memory or in a file, to an address. Gives the address at which
     /// it can be had then, where the other end gave it another one.
-    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, Option<Url>>;
+    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> TransferFuture<'t, Option<Url>>;
 }
 
 /// What is wanted of the data at an address.
 #[derive(Clone, Debug, Default)]
-pub struct Want {
+pub struct ReadRequest {
     /// First byte wanted: what a broken transfer has already.
     pub offset: u64,
     /// How many bytes; else all to the end.
     pub len: Option<u64>,
     /// Only if it is still this version; else all of the new one from its first byte.
-    pub version: Option<Version>,
+    pub version: Option<Validator>,
 }
 
 /// What tells one version of data at an address from another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version(pub String);
+pub struct Validator(pub String);
 
 /// Data that was opened for reading.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedSource {
     /// First byte of `body`: what was wanted, or 0 if the other end can't begin elsewhere or its
     /// data has changed.
     pub offset: u64,
     /// Bytes of the whole.
     pub total: Option<u64>,
     /// Its version, if it can be told from others: without, a transfer that breaks is begun again.
-    pub version: Option<Version>,
+    pub version: Option<Validator>,
     /// Digest of the whole, if the other end tells it before.
     pub digest: Option<Digest>,
     /// The bytes.
-    pub body: Box<dyn Body>,
+    pub body: Box<dyn TransferBody>,
 }
 
 /// Bytes as they come.
-pub trait Body: Send + Debug {
+pub trait TransferBody: Send + Debug {
     /// The next bytes, or `None` at the end. Fails if the connection breaks or ends too early.
-    fn next(&mut self) -> Moving<'_, Option<Bytes>>;
+    fn next(&mut self) -> TransferFuture<'_, Option<Bytes>>;
 
     /// Digest of the whole, if the other end tells it once all was read.
-    fn digest(&mut self) -> Moving<'_, Option<Digest>> {
+    fn digest(&mut self) -> TransferFuture<'_, Option<Digest>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 }
@@ -216,7 +217,7 @@ pub enum TransferError {
 /// gives, and to nothing else: so a name that resolves anew (DNS rebinding) gains nothing.
 pub trait Addresses: Send + Sync + Debug {
     /// The allowed addresses of a host and port, at least one.
-    fn resolve<'t>(&'t self, host: &'t str, port: u16) -> Moving<'t, Vec<SocketAddr>>;
+    fn resolve<'t>(&'t self, host: &'t str, port: u16) -> TransferFuture<'t, Vec<SocketAddr>>;
 
     /// Whether a host may be asked, as far as that is known without a look-up: a name can tell
     /// nothing before it is resolved.

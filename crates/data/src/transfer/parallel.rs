@@ -10,7 +10,9 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use url::Url;
 
-use super::{Body, Moving, Opened, TransferError, Transport, Version, Want};
+use super::{
+    OpenedSource, ReadRequest, TransferBody, TransferError, TransferFuture, Transport, Validator,
+};
 
 /// Bytes of one part: each connection holds at most so many that can't be given yet.
 const PART: u64 = 8 << 20;
@@ -19,7 +21,7 @@ pub(crate) const WORTHWHILE: u64 = 64 << 20;
 
 /// Goes on with a body over several connections, if its transport can ask for parts of a version.
 pub(crate) fn widen(
-    opened: &mut Opened,
+    opened: &mut OpenedSource,
     transport: &Arc<dyn Transport>,
     url: &Url,
     connections: u32,
@@ -49,20 +51,20 @@ pub(crate) fn widen(
 struct Parallel {
     transport: Arc<dyn Transport>,
     url: Url,
-    version: Version,
+    version: Validator,
     /// First byte that nobody fetches yet.
     next: u64,
     total: u64,
-    running: VecDeque<Part>,
+    running: VecDeque<RangePart>,
 }
 
 #[derive(Debug)]
-struct Part {
+struct RangePart {
     pieces: mpsc::UnboundedReceiver<Result<Bytes, TransferError>>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Part {
+impl Drop for RangePart {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -75,18 +77,18 @@ impl Parallel {
         (len > 0).then_some((offset, len))
     }
 
-    fn begin_with(&mut self, body: Box<dyn Body>) {
+    fn begin_with(&mut self, body: Box<dyn TransferBody>) {
         let Some((_, len)) = self.take() else { return };
         let (send, pieces) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move { forward(body, len, &send).await });
-        self.running.push_back(Part { pieces, task });
+        self.running.push_back(RangePart { pieces, task });
     }
 
     fn begin(&mut self) {
         let Some((offset, len)) = self.take() else { return };
         let (send, pieces) = mpsc::unbounded_channel(); // bounded by PART
         let (transport, url) = (Arc::clone(&self.transport), self.url.clone());
-        let want = Want { offset, len: Some(len), version: Some(self.version.clone()) };
+        let want = ReadRequest { offset, len: Some(len), version: Some(self.version.clone()) };
         let task = tokio::spawn(async move {
             match transport.open(&url, want).await {
                 Ok(opened) if opened.offset == offset => forward(opened.body, len, &send).await,
@@ -98,13 +100,13 @@ impl Parallel {
                 }
             }
         });
-        self.running.push_back(Part { pieces, task });
+        self.running.push_back(RangePart { pieces, task });
     }
 }
 
 /// Gives the first `len` bytes of a body.
 async fn forward(
-    mut body: Box<dyn Body>,
+    mut body: Box<dyn TransferBody>,
     len: u64,
     to: &mpsc::UnboundedSender<Result<Bytes, TransferError>>,
 ) {
@@ -133,8 +135,8 @@ fn changed(url: &Url) -> TransferError {
     TransferError::Broken { peer: super::http::peer(url), reason }
 }
 
-impl Body for Parallel {
-    fn next(&mut self) -> Moving<'_, Option<Bytes>> {
+impl TransferBody for Parallel {
+    fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
         Box::pin(async {
             while let Some(part) = self.running.front_mut() {
                 match part.pieces.recv().await {
@@ -149,9 +151,9 @@ impl Body for Parallel {
         })
     }
 
-    fn digest(&mut self) -> Moving<'_, Option<Digest>> {
+    fn digest(&mut self) -> TransferFuture<'_, Option<Digest>> {
         Box::pin(async {
-            let want = Want { offset: 0, len: Some(1), version: Some(self.version.clone()) };
+            let want = ReadRequest { offset: 0, len: Some(1), version: Some(self.version.clone()) };
             let mut opened = self.transport.open(&self.url, want).await?;
             if opened.version.as_ref() != Some(&self.version) {
                 return Err(changed(&self.url));
@@ -167,8 +169,8 @@ impl Body for Parallel {
 #[derive(Debug)]
 struct Empty;
 
-impl Body for Empty {
-    fn next(&mut self) -> Moving<'_, Option<Bytes>> {
+impl TransferBody for Empty {
+    fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 }

@@ -19,12 +19,13 @@ use rusty_s3::{Bucket, Credentials, UrlStyle};
 use serde::Deserialize;
 use url::Url;
 
-use self::requests::{Asked, Received, Requests};
+use self::requests::{RangeReply, Requests, S3Response};
 use super::source::file_name;
 use super::{
-    Body, Delivery, Moving, Opened, TransferError, TransferSettings, Transport, Version, Want,
+    Delivery, OpenedSource, ReadRequest, TransferBody, TransferError, TransferFuture,
+    TransferSettings, Transport, Validator,
 };
-use crate::settings::{Secret, SettingsError, size};
+use crate::settings::{SecretSource, SettingsError, size};
 
 /// Where a delivery's SHA-256 stands with the object, in hexadecimal digits: an object that was
 /// sent in parts has no checksum of the whole.
@@ -48,11 +49,11 @@ pub struct S3Settings {
     #[serde(default = "yes")]
     pub path_style: bool,
     /// The access key; without, requests are not signed.
-    pub access_key: Option<Secret>,
+    pub access_key: Option<SecretSource>,
     /// The secret key.
-    pub secret_key: Option<Secret>,
+    pub secret_key: Option<SecretSource>,
     /// The session token of temporary credentials.
-    pub token: Option<Secret>,
+    pub token: Option<SecretSource>,
     /// The authorities to trust, instead of the system's.
     pub ca_file: Option<PathBuf>,
     /// What stands before every key: callers reach nothing else.
@@ -84,12 +85,12 @@ fn part_size() -> u64 {
 /// The transport of `s3:`.
 #[derive(Debug)]
 pub struct S3 {
-    stores: BTreeMap<String, Arc<Store>>,
+    stores: BTreeMap<String, Arc<ObjectStore>>,
 }
 
 /// A store of the settings.
 #[derive(Debug)]
-struct Store {
+struct ObjectStore {
     prefix: String,
     read: bool,
     write: bool,
@@ -105,13 +106,17 @@ impl S3 {
     ) -> Result<Self, SettingsError> {
         let mut stores = BTreeMap::new();
         for (name, store) in settings {
-            stores.insert(name.clone(), Arc::new(Store::new(name, store, bounds)?));
+            stores.insert(name.clone(), Arc::new(ObjectStore::new(name, store, bounds)?));
         }
         Ok(Self { stores })
     }
 
     /// The store and the key of an address, if a caller may do that there.
-    fn place(&self, url: &Url, deliver: bool) -> Result<(&Arc<Store>, String), TransferError> {
+    fn place(
+        &self,
+        url: &Url,
+        deliver: bool,
+    ) -> Result<(&Arc<ObjectStore>, String), TransferError> {
         let unusable =
             |reason: &str| TransferError::Unsupported(format!("this address of S3: {reason}"));
         if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
@@ -148,22 +153,22 @@ impl S3 {
         Ok((store, format!("{}{key}", store.prefix)))
     }
 
-    async fn read(&self, from: &Url, want: Want) -> Result<Opened, TransferError> {
+    async fn read(&self, from: &Url, want: ReadRequest) -> Result<OpenedSource, TransferError> {
         let (store, key) = self.place(from, false)?;
         let requests = &store.requests;
         let asked = requests.get(&key, &want).await?;
         let answer = match asked {
-            Asked::Answer(answer) => answer,
-            Asked::Changed => requests.whole(&key).await?,
+            RangeReply::Answer(answer) => answer,
+            RangeReply::Changed => requests.whole(&key).await?,
             // Nothing lies there: either all is here already, or it has become shorter.
-            Asked::Beyond => {
+            RangeReply::Beyond => {
                 let head = requests.head(&key).await?;
                 let (version, total) = (version(head.headers()), content_length(head.headers()));
                 let nothing = total == Some(want.offset) || want.len == Some(0);
                 if nothing && (want.version.is_none() || want.version == version) {
                     let digest = digest_in(head.headers());
-                    let body = Box::new(Nothing);
-                    return Ok(Opened { offset: want.offset, total, version, digest, body });
+                    let body = Box::new(EmptyBody);
+                    return Ok(OpenedSource { offset: want.offset, total, version, digest, body });
                 }
                 requests.whole(&key).await?
             }
@@ -181,7 +186,7 @@ impl S3 {
             stall_time: requests.stall_time(),
             body: answer.into_body(),
         });
-        Ok(Opened { offset, total, version, digest, body })
+        Ok(OpenedSource { offset, total, version, digest, body })
     }
 
     async fn store(&self, parcel: &Delivery, to: &Url) -> Result<(), TransferError> {
@@ -202,16 +207,16 @@ impl Transport for S3 {
         self.place(to, true).map(|_| ())
     }
 
-    fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened> {
+    fn open<'t>(&'t self, from: &'t Url, want: ReadRequest) -> TransferFuture<'t, OpenedSource> {
         Box::pin(self.read(from, want))
     }
 
-    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, Option<Url>> {
+    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> TransferFuture<'t, Option<Url>> {
         Box::pin(async { self.store(parcel, to).await.map(|()| None) })
     }
 }
 
-impl Store {
+impl ObjectStore {
     fn new(
         name: &str,
         settings: &S3Settings,
@@ -269,8 +274,8 @@ fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
-fn version(headers: &HeaderMap) -> Option<Version> {
-    text(headers, "etag").map(|tag| Version(tag.to_owned()))
+fn version(headers: &HeaderMap) -> Option<Validator> {
+    text(headers, "etag").map(|tag| Validator(tag.to_owned()))
 }
 
 fn content_length(headers: &HeaderMap) -> Option<u64> {
@@ -291,7 +296,7 @@ fn checksum(headers: &HeaderMap) -> Option<Digest> {
 }
 
 /// First byte of an answer's body, and bytes of the whole.
-fn extent(answer: &Response<Received>) -> Option<(u64, Option<u64>)> {
+fn extent(answer: &Response<S3Response>) -> Option<(u64, Option<u64>)> {
     if answer.status() == StatusCode::OK {
         return Some((0, content_length(answer.headers())));
     }
@@ -302,10 +307,10 @@ fn extent(answer: &Response<Received>) -> Option<(u64, Option<u64>)> {
 }
 
 #[derive(Debug)]
-struct Nothing;
+struct EmptyBody;
 
-impl Body for Nothing {
-    fn next(&mut self) -> Moving<'_, Option<Bytes>> {
+impl TransferBody for EmptyBody {
+    fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 }
@@ -314,7 +319,7 @@ impl Body for Nothing {
 struct S3Body {
     peer: String,
     stall_time: std::time::Duration,
-    body: Received,
+    body: S3Response,
 }
 
 impl S3Body {
@@ -334,8 +339,8 @@ impl S3Body {
     }
 }
 
-impl Body for S3Body {
-    fn next(&mut self) -> Moving<'_, Option<Bytes>> {
+impl TransferBody for S3Body {
+    fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
         Box::pin(self.chunk())
     }
 }

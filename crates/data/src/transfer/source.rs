@@ -19,20 +19,20 @@ pub(super) const CHUNK: usize = 256 << 10;
 
 /// A payload's bytes from an offset on.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum PayloadSource {
     Memory(std::vec::IntoIter<Bytes>),
-    File(Reading),
+    File(ReadAhead),
 }
 
 /// A file that is read one chunk ahead, so that the disk and the wire work at once.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct ReadAhead {
     file: Arc<File>,
     ahead: Option<JoinHandle<io::Result<Bytes>>>,
     left: u64,
 }
 
-impl Reading {
+impl ReadAhead {
     /// Begins to read the next chunk, if there is one.
     fn begin(&mut self) {
         let most = self.left.min(CHUNK as u64);
@@ -57,7 +57,7 @@ impl Reading {
     }
 }
 
-impl Source {
+impl PayloadSource {
     /// How many bytes a payload has.
     pub(super) fn len(payload: &Payload) -> Result<u64, TransferError> {
         match payload {
@@ -83,7 +83,7 @@ impl Source {
             };
             let opened = tokio::task::spawn_blocking(open).await.map_err(io::Error::other);
             let file = Arc::new(opened.flatten().map_err(unreadable)?);
-            let mut reading = Reading { file, ahead: None, left };
+            let mut reading = ReadAhead { file, ahead: None, left };
             reading.begin();
             return Ok(Self::File(reading));
         }
@@ -115,7 +115,7 @@ impl Source {
         mut self,
         len: u64,
         taken: impl FnMut(u64) + Send + Sync + 'static,
-    ) -> Upload {
+    ) -> UploadBody {
         let (sender, chunks) = mpsc::channel(2);
         tokio::spawn(async move {
             while let Some(chunk) = self.next().await.transpose() {
@@ -125,18 +125,18 @@ impl Source {
                 }
             }
         });
-        Upload { chunks, left: len, taken: Box::new(taken) }
+        UploadBody { chunks, left: len, taken: Box::new(taken) }
     }
 }
 
 /// The body of an HTTP request.
-pub(super) struct Upload {
+pub(super) struct UploadBody {
     chunks: mpsc::Receiver<Result<Bytes, TransferError>>,
     left: u64,
     taken: Box<dyn FnMut(u64) + Send + Sync>,
 }
 
-impl http_body::Body for Upload {
+impl http_body::Body for UploadBody {
     type Data = Bytes;
     type Error = TransferError;
 
@@ -200,7 +200,7 @@ mod tests {
             for (from, to) in [(0, whole), (0, 0), (1, 70_001), (70_001, 140_002), (69_000, whole)]
             {
                 let len = Some((to - from) as u64);
-                let mut source = Source::open(&payload, from as u64, len).await.unwrap();
+                let mut source = PayloadSource::open(&payload, from as u64, len).await.unwrap();
                 let mut read = Vec::new();
                 while let Some(chunk) = source.next().await.unwrap() {
                     assert!(!chunk.is_empty());
@@ -208,18 +208,19 @@ mod tests {
                 }
                 assert!(read == data[from..to], "{from}..{to}: {} bytes", read.len());
             }
-            let mut beyond = Source::open(&payload, whole as u64 + 1, None).await.unwrap();
+            let mut beyond = PayloadSource::open(&payload, whole as u64 + 1, None).await.unwrap();
             assert!(beyond.next().await.unwrap().is_none());
         }
         let reference = Payload::Reference(fishplate_contract::DataRef::new("http://x/"));
-        assert!(Source::open(&reference, 0, None).await.is_err());
+        assert!(PayloadSource::open(&reference, 0, None).await.is_err());
     }
 
     #[tokio::test]
     async fn a_file_that_was_cut_short_is_told() {
         let held = HeldFile::new(b"all of it");
-        std::fs::write(fishplate_contract::Held::path(&held), b"all").unwrap();
-        let mut source = Source::open(&Payload::Spooled(Arc::new(held)), 0, None).await.unwrap();
+        std::fs::write(fishplate_contract::FileHandle::path(&held), b"all").unwrap();
+        let mut source =
+            PayloadSource::open(&Payload::Spooled(Arc::new(held)), 0, None).await.unwrap();
         assert_eq!(source.next().await.unwrap().unwrap(), "all");
         assert!(matches!(source.next().await, Err(TransferError::Local { .. })));
     }

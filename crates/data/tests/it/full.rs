@@ -7,10 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, FaultCode, Held as _, SystemClock};
+use fishplate_contract::{Fault, FaultCode, FileHandle as _, SystemClock};
 use fishplate_data::session::{SessionError, SessionSettings};
-use fishplate_data::{Adoption, GrantRequest, Pool, PoolError, PoolSettings, Sessions, Shortage};
-use fishplate_formats::disk::Free;
+use fishplate_data::{
+    GrantRequest, Pool, PoolError, PoolSettings, RegistrationMode, Sessions, Shortage,
+};
+use fishplate_formats::disk::FreeSpace;
 use nix::sys::resource::{Resource, setrlimit};
 
 use crate::{Mount, child, files, may_mount, owner, place};
@@ -117,7 +119,8 @@ fn the_reserve_of_the_disk_stays_free() {
     fs::write(disk.join("more"), vec![0; 3 << 20]).unwrap();
     let file = bed.path().join("file");
     fs::write(&file, "x").unwrap();
-    let error = sessions.put(&owner(0), &session.id, "x", &file, Adoption::Copy).unwrap_err();
+    let error =
+        sessions.put(&owner(0), &session.id, "x", &file, RegistrationMode::Copy).unwrap_err();
     assert!(matches!(error, SessionError::Full { .. }), "{error}");
     let fault = Fault::from(error);
     assert_eq!(fault.code, FaultCode::StorageFull);
@@ -283,7 +286,7 @@ fn a_disk_without_room_for_files_is_full() {
     assert_eq!(fault.limit.unwrap().name, "disk_reserve");
     assert!(fault.message.contains("files (inodes) are free"), "{}", fault.message);
     // There are some left for everybody else.
-    let left = Free::at(&disk).unwrap();
+    let left = FreeSpace::at(&disk).unwrap();
     assert!(left.bytes > 60 << 20 && left.room() > 15 << 20, "{left}");
     assert!(is_full(pool.receive(&owner(0), None, Some(1 << 20)).unwrap_err()));
 }

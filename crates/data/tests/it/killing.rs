@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fishplate_contract::{Clock, Digest, Held as _, SystemClock, Timestamp};
-use fishplate_data::pool::Verified;
+use fishplate_contract::{Clock, Digest, FileHandle as _, SystemClock, Timestamp};
+use fishplate_data::pool::Verification;
 use fishplate_data::session::SessionSettings;
 use fishplate_data::{
-    Adoption, GrantRequest, Incoming, Lease, Pool, PoolError, PoolSettings, Sessions,
+    GrantRequest, Incoming, Lease, Pool, PoolError, PoolSettings, RegistrationMode, Sessions,
 };
 
 use crate::{child, files, kill, owner, place, sha256};
@@ -75,7 +75,7 @@ fn say(line: &str) {
 
 /// What is wrong with a leased file.
 fn wrong(lease: &Lease) -> Option<String> {
-    let told = lease.settled_digest();
+    let told = lease.known_digest();
     match fs::read(lease.path()) {
         Ok(bytes) if told.as_ref().is_ok_and(|told| *told == sha256(&bytes)) => None,
         read => Some(format!("{lease:?} {told:?} {:?}", read.map(|bytes| bytes.len()))),
@@ -144,8 +144,9 @@ fn step(
             let file = place.join(format!("output-{}-{}", std::process::id(), dice.roll(1000)));
             let _ = fs::remove_file(&file);
             fs::write(&file, &bytes).unwrap();
-            let how = if dice.roll(2) == 0 { Adoption::Link } else { Adoption::Copy };
-            let lease = pool.adopt(&owner, &file, how)?;
+            let how =
+                if dice.roll(2) == 0 { RegistrationMode::Link } else { RegistrationMode::Copy };
+            let lease = pool.register(&owner, &file, how)?;
             let grant = pool.grant(&lease, &owner, request)?;
             say(&format!("granted {} {}", grant.url, sha256(&bytes).hex()));
             fs::remove_file(&file).unwrap();
@@ -270,7 +271,8 @@ fn session_writer() {
         for number in 0..dice.roll(12) {
             let _ = fs::remove_file(&file);
             fs::write(&file, content(dice.roll(40))).unwrap();
-            let how = if dice.roll(2) == 0 { Adoption::Link } else { Adoption::Copy };
+            let how =
+                if dice.roll(2) == 0 { RegistrationMode::Link } else { RegistrationMode::Copy };
             let name = format!("output {}", number % 4);
             sessions.put(&me, &session, &name, &file, how).unwrap();
             say(&format!("put {session} {name}"));
@@ -357,7 +359,7 @@ fn check_pool(place: &Path, granted: &HashMap<String, String>) {
     let pool = open(place, Duration::from_hours(2));
     for (url, digest) in granted {
         let found = pool.redeem(url).unwrap().unwrap_or_else(|| panic!("{url} is gone"));
-        assert_eq!(found.lease.settled_digest().unwrap().hex(), *digest);
+        assert_eq!(found.lease.known_digest().unwrap().hex(), *digest);
         assert_eq!(wrong(&found.lease), None);
     }
     // Adopted files that were left are hashed beside.
@@ -377,7 +379,7 @@ fn check_pool(place: &Path, granted: &HashMap<String, String>) {
     assert_eq!(there, known, "files and rows agree");
     for object in &objects {
         let digest = object.digest.unwrap();
-        assert_eq!(pool.verify(&digest, |_| {}).unwrap(), Verified::Sound);
+        assert_eq!(pool.verify(&digest, |_| {}).unwrap(), Verification::Sound);
     }
     assert_eq!(files(&directory.join("adopted")), Vec::<std::path::PathBuf>::new());
     for left in files(&directory.join("incoming")) {

@@ -5,8 +5,8 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
 
-use fishplate_contract::Placing;
-use fishplate_data::{Wish, place};
+use fishplate_contract::PlacementMethod;
+use fishplate_data::{PlacementPurpose, place};
 
 use crate::{Mount, may_mount, skipped};
 
@@ -24,12 +24,12 @@ fn inode(path: &Path) -> u64 {
 }
 
 /// Places, and checks what must be true however it was done.
-fn placed(source: &Path, target: &Path, wish: Wish) -> Placing {
+fn placed(source: &Path, target: &Path, wish: PlacementPurpose) -> PlacementMethod {
     let placing = place(source, target, wish).unwrap();
     assert_eq!(fs::read(target).unwrap(), BYTES);
     let mode = fs::metadata(target).unwrap().permissions().mode() & 0o777;
-    if placing == Placing::Link {
-        assert_eq!((wish, inode(source), mode), (Wish::Shared, inode(target), 0o444));
+    if placing == PlacementMethod::Link {
+        assert_eq!((wish, inode(source), mode), (PlacementPurpose::Shared, inode(target), 0o444));
     } else {
         assert_eq!(mode, 0o600);
         fs::write(target, "written to").unwrap();
@@ -43,15 +43,15 @@ fn without_reflinks_a_shared_file_is_linked_and_a_private_one_copied() {
     let bed = tempfile::tempdir_in("/dev/shm").unwrap();
     let whole = source(bed.path(), 0o444);
     let at = |name: &str| bed.path().join(name);
-    assert_eq!(placed(&whole, &at("shared"), Wish::Shared), Placing::Link);
-    assert_eq!(placed(&whole, &at("private"), Wish::Private), Placing::Copy);
+    assert_eq!(placed(&whole, &at("shared"), PlacementPurpose::Shared), PlacementMethod::Link);
+    assert_eq!(placed(&whole, &at("private"), PlacementPurpose::Private), PlacementMethod::Copy);
     // Somebody could write to it by its other name.
     let writable = source(bed.path(), 0o644);
-    assert_eq!(placed(&writable, &at("writable"), Wish::Shared), Placing::Copy);
-    let error = place(&whole, &at("shared"), Wish::Private).unwrap_err();
+    assert_eq!(placed(&writable, &at("writable"), PlacementPurpose::Shared), PlacementMethod::Copy);
+    let error = place(&whole, &at("shared"), PlacementPurpose::Private).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AlreadyExists, "nothing is replaced");
     assert_eq!(inode(&whole), inode(&at("shared")));
-    let error = place(&at("none"), &at("new"), Wish::Private).unwrap_err();
+    let error = place(&at("none"), &at("new"), PlacementPurpose::Private).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::NotFound);
     assert!(!at("new").exists());
 }
@@ -65,9 +65,9 @@ fn into_another_file_system_it_is_copied() {
         return;
     }
     let whole = source(bed.path(), 0o444);
-    for wish in [Wish::Shared, Wish::Private] {
+    for wish in [PlacementPurpose::Shared, PlacementPurpose::Private] {
         let target = other.path().join(format!("{wish:?}"));
-        assert_eq!(placed(&whole, &target, wish), Placing::Copy);
+        assert_eq!(placed(&whole, &target, wish), PlacementMethod::Copy);
     }
 }
 
@@ -89,9 +89,9 @@ fn with_reflinks_blocks_are_shared() {
         let image = image.to_str().unwrap();
         let Some(_mount) = Mount::new(&["-o", "loop", image], &disk) else { continue };
         let whole = source(&disk, 0o444);
-        for wish in [Wish::Shared, Wish::Private] {
+        for wish in [PlacementPurpose::Shared, PlacementPurpose::Private] {
             let target = disk.join(format!("{wish:?}"));
-            assert_eq!(placed(&whole, &target, wish), Placing::Reflink, "{}", make[0]);
+            assert_eq!(placed(&whole, &target, wish), PlacementMethod::Reflink, "{}", make[0]);
         }
     }
 }

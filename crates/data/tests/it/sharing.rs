@@ -7,8 +7,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Held as _, SystemClock};
-use fishplate_data::{Adoption, GrantRequest, Pool, PoolError, PoolSettings};
+use fishplate_contract::{FileHandle as _, SystemClock};
+use fishplate_data::{GrantRequest, Pool, PoolError, PoolSettings, RegistrationMode};
 
 use crate::{child, files, kill, owner, place, sha256};
 
@@ -101,7 +101,7 @@ fn adopter() {
     let file = place().join("output");
     // Large enough that it is not hashed yet when this is killed.
     fs::write(&file, vec![3; 90_000]).unwrap();
-    let lease = pool.adopt(&owner(0), &file, Adoption::Link).unwrap();
+    let lease = pool.register(&owner(0), &file, RegistrationMode::Link).unwrap();
     let grant = pool.grant(&lease, &owner(0), GrantRequest::default()).unwrap();
     println!("\n@ {}", grant.url);
     std::io::stdout().flush().unwrap();
@@ -121,7 +121,7 @@ fn what_was_adopted_survives_its_process() {
         fs::remove_file(bed.path().join("output")).unwrap();
         let pool = open(bed.path());
         let granted = pool.redeem(&url.unwrap()).unwrap().unwrap();
-        assert_eq!(granted.lease.settled_digest().unwrap(), sha256(&[3; 90_000]));
+        assert_eq!(granted.lease.known_digest().unwrap(), sha256(&[3; 90_000]));
         assert_eq!(fs::read(granted.lease.path()).unwrap(), [3; 90_000]);
     }
 }

@@ -5,25 +5,30 @@ use serde_json::{Value, json};
 
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::output::failure::{About, Failure};
+use crate::output::failure::{FailureContext, FailureReport};
 
 /// What became of each thing so far.
-pub(crate) struct Attempts {
+pub(crate) struct BatchResult {
     output: Output,
     done: Vec<String>,
-    failed: Vec<(String, Failure)>,
+    failed: Vec<(String, FailureReport)>,
 }
 
-impl Attempts {
+impl BatchResult {
     /// Nothing was tried yet.
     pub(crate) fn new(output: Output) -> Self {
         Self { output, done: Vec::new(), failed: Vec::new() }
     }
 
     /// Notes what became of one. Its failure is told at once.
-    pub(crate) fn note(&mut self, name: &str, became: Result<(), Error>, about: About<'_>) {
+    pub(crate) fn note(
+        &mut self,
+        name: &str,
+        became: Result<(), Error>,
+        about: FailureContext<'_>,
+    ) {
         let Err(error) = became else { return self.done.push(name.to_owned()) };
-        let mut failure = Failure::of(&error, about);
+        let mut failure = FailureReport::of(&error, about);
         failure.message = format!("{name}: {}", failure.message);
         super::tell(&failure, self.output);
         self.failed.push((name.to_owned(), failure));
@@ -53,11 +58,11 @@ mod tests {
 
     #[test]
     fn the_first_failure_tells_the_exit_code_and_all_are_listed() {
-        let mut attempts = Attempts::new(Output { json: true });
+        let mut attempts = BatchResult::new(Output { json: true });
         assert_eq!(attempts.exit(), Exit::Success);
         let fault = Error::Fault(Fault::new(FaultCode::NoSuchData, "no file \"b\""));
         let unreachable = Error::Unreachable { url: "http://h".to_owned(), reason: "x".to_owned() };
-        let about = About::default();
+        let about = FailureContext::default();
         attempts.note("a", Ok(()), about);
         attempts.note("b", Err(fault.into()), about);
         attempts.note("c", Err(unreachable.into()), about);

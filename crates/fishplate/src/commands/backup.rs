@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use fishplate_data::backup::Brought;
+use fishplate_data::backup::CopySummary;
 use fishplate_formats::units::rounded;
 use fishplate_server::backup::{self, Backup, BackupError};
 use serde_json::{Value, json};
 
 use super::hosting::own_data_directory;
 use crate::exit::Exit;
-use crate::output::failure::Usage;
+use crate::output::failure::UsageError;
 use crate::output::text::moment;
 use crate::output::{Output, progress};
 
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
 pub(super) fn tell(
     output: Output,
     made: &Backup,
-    brought: &Brought,
+    brought: &CopySummary,
     to: &Path,
     done: &str,
 ) -> Result<Exit> {
@@ -80,7 +80,7 @@ pub(super) fn tell(
     Ok(Exit::Success)
 }
 
-fn in_json(made: &Backup, brought: &Brought, to: &Path) -> Value {
+fn in_json(made: &Backup, brought: &CopySummary, to: &Path) -> Value {
     json!({
         "directory": to.display().to_string(),
         "made": moment(made.made()),
@@ -105,7 +105,7 @@ pub(super) fn told(error: BackupError, to: &Path) -> anyhow::Error {
             | BackupError::Newer(_)
     );
     if mistaken {
-        return Usage(error.to_string()).into();
+        return UsageError(error.to_string()).into();
     }
     if error.is_storage_full() {
         return anyhow::anyhow!(

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use fishplate_client::arguments::{Wanted, Word, check_outputs, choices, load, parse_all};
+use fishplate_client::arguments::{
+    ArgumentWord, RequestedOutput, check_outputs, choices, load, parse_all,
+};
 use fishplate_client::data::Offer;
 use fishplate_client::deliver::{
-    Delivered, Fetch, check_directories, check_targets, deliver, spool_dir, streams,
+    DeliveredValue, FetchSettings, check_directories, check_targets, deliver, spool_dir, streams,
 };
 use fishplate_client::{Error, Meter, Options, Service, new_key};
 use fishplate_contract::{Argument, JobState, Parameter, Payload, SessionId, Value};
@@ -17,7 +19,7 @@ use tokio::time::sleep;
 
 use super::client::{Connection, operation_of, run_interruptible, session};
 use crate::exit::Exit;
-use crate::output::progress::Fetching;
+use crate::output::progress::FetchReport;
 use crate::output::{Output, json, progress, text};
 
 /// How long a call lasts before it is worth asking what it waits for.
@@ -76,12 +78,12 @@ pub(crate) struct Args {
     #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
     #[command(flatten)]
-    sending: Sending,
+    sending: CallSettings,
 }
 
 /// Which operation, and how often it may run.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Sending {
+pub(crate) struct CallSettings {
     /// Operation, if the service has several
     #[arg(long, value_name = "NAME")]
     pub(crate) operation: Option<String>,
@@ -100,7 +102,7 @@ pub(crate) struct Sending {
     offer: Option<String>,
 }
 
-impl Sending {
+impl CallSettings {
     /// The key as told, or a new one.
     pub(crate) fn key(&self) -> Option<String> {
         self.key.clone().or_else(|| (!self.no_key).then(new_key))
@@ -110,9 +112,9 @@ impl Sending {
     pub(crate) async fn offer(
         &self,
         service: &Service,
-        inputs: &[Word],
+        inputs: &[ArgumentWord],
     ) -> Result<Option<Offer>, Error> {
-        if !inputs.iter().any(|input| matches!(input, Word::Offer { .. })) {
+        if !inputs.iter().any(|input| matches!(input, ArgumentWord::Offer { .. })) {
             return Ok(None);
         }
         match &self.offer {
@@ -132,7 +134,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         let service = args.connection.connect().await?;
         let name = operation_of(&service, args.sending.operation.as_deref())?;
         let operation = service.operation(&name)?;
-        let outputs = &operation.exposed.signature.outputs;
+        let outputs = &operation.definition.signature.outputs;
         check_outputs(operation, &wanted)?;
         check_directories(&wanted, outputs)?;
         // Alive until the answer is there.
@@ -149,8 +151,8 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             meter: Some(Arc::clone(&meter)),
             timeout: None,
         };
-        let fetching = Fetching::default();
-        let watched = Watched { service: &service, operation: &name, options: &options };
+        let fetching = FetchReport::default();
+        let watched = AwaitedCall { service: &service, operation: &name, options: &options };
         let watching = watched.watch(watched.referring(output, &arguments), &fetching);
         let calling = service.call(&name, arguments, &options);
         let both = async {
@@ -166,8 +168,8 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             Some(job) => format!("`fishplate results {url} {job}`"),
             None => "an argument".to_owned(),
         };
-        let fetch = Fetch { settings: args.connection.settings(), meter: Arc::default() };
-        let shown = Shown { outputs, wanted: &wanted, command: &command, fetch };
+        let fetch = FetchSettings { settings: args.connection.settings(), meter: Arc::default() };
+        let shown = OutputDisplay { outputs, wanted: &wanted, command: &command, fetch };
         let delivered = shown.deliver(reply.outputs, output).await?;
         if output.json {
             output.value(&json!({
@@ -181,13 +183,13 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
 }
 
 /// A call that is waited for.
-struct Watched<'w> {
+struct AwaitedCall<'w> {
     service: &'w Service,
     operation: &'w str,
     options: &'w Options,
 }
 
-impl Watched<'_> {
+impl AwaitedCall<'_> {
     /// The arguments, if they refer to data and anybody looks at how it comes to the server.
     fn referring(&self, output: Output, arguments: &[Argument]) -> Option<Vec<Argument>> {
         let refers =
@@ -201,7 +203,7 @@ impl Watched<'_> {
 
     /// Tells how the data that the call refers to comes to the server. It does not end, whatever
     /// fails: only the call matters.
-    async fn watch(&self, referring: Option<Vec<Argument>>, fetching: &Fetching) -> Infallible {
+    async fn watch(&self, referring: Option<Vec<Argument>>, fetching: &FetchReport) -> Infallible {
         if let Some(arguments) = referring {
             // Why nothing can be told is of no interest.
             let _ = self.follow(arguments, fetching).await;
@@ -209,7 +211,7 @@ impl Watched<'_> {
         std::future::pending().await
     }
 
-    async fn follow(&self, arguments: Vec<Argument>, fetching: &Fetching) -> Result<(), Error> {
+    async fn follow(&self, arguments: Vec<Argument>, fetching: &FetchReport) -> Result<(), Error> {
         sleep(WORTH_ASKING).await;
         let meter = self.options.meter.clone().unwrap_or_default();
         while meter.to_send() == 0 || meter.sent() < meter.to_send() {
@@ -248,24 +250,24 @@ pub(crate) fn how_to_find(url: &str, command: &str, key: Option<&str>) -> Vec<St
 }
 
 /// How the outputs of a call or a job are shown.
-pub(crate) struct Shown<'a> {
+pub(crate) struct OutputDisplay<'a> {
     /// The operation's outputs.
     pub(crate) outputs: &'a [Parameter],
     /// Those that shall go to files.
-    pub(crate) wanted: &'a [Wanted],
+    pub(crate) wanted: &'a [RequestedOutput],
     /// The command to which `out:NAME` can be added to get a file.
     pub(crate) command: &'a str,
     /// How to get those that came as references and shall go to files.
-    pub(crate) fetch: Fetch,
+    pub(crate) fetch: FetchSettings,
 }
 
-impl Shown<'_> {
+impl OutputDisplay<'_> {
     /// Writes the wanted outputs into files; prints the others, unless JSON will.
     pub(crate) async fn deliver(
         &self,
         outputs: Vec<Argument>,
         output: Output,
-    ) -> Result<Vec<Delivered>> {
+    ) -> Result<Vec<DeliveredValue>> {
         let refers = |output: &Argument| matches!(output.value, Value::Data(Payload::Reference(_)));
         let fetches = outputs.iter().any(refers);
         let delivering = deliver(outputs, self.outputs, self.wanted, &self.fetch);

@@ -9,8 +9,8 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context as _;
 use clap::Args;
-use fishplate_server::assembly::{Backends, Check};
-use fishplate_server::host::Place;
+use fishplate_server::assembly::{Backends, StoreCheck};
+use fishplate_server::host::PublicAddress;
 use fishplate_server::{assembly, cgi};
 
 use super::engine::is_at_work;
@@ -45,7 +45,7 @@ pub(crate) struct CgiArgs {
 
 /// Answers the request in the environment and on standard input.
 pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
-    let variables = cgi::Variables::of_process();
+    let variables = cgi::CgiVariables::of_process();
     let script_url = variables.script_url()?;
     arguments.hosting.start_log()?;
     let files: Vec<PathBuf> = arguments.file.into_iter().collect();
@@ -62,14 +62,15 @@ pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
     let runtime = super::hosting::runtime()?;
     runtime.block_on(async {
         let data = assembly::data(&limits)?;
-        let backends = Backends::local(&limits, hosting.cgroup(), Check::Some)?;
+        let backends = Backends::local(&limits, hosting.cgroup(), StoreCheck::Some)?;
         let engine = assembly::engine(&limits, backends, &data)?;
         let engine = engine.worked_by(move || {
             if let Err(error) = start_engine(&directory, &public_url, &hosting) {
                 tracing::error!(error = format!("{error:#}"), "no engine could be started");
             }
         });
-        let host = assembly::host(limits, Place::At, engine, data, descriptions, Vec::new())?;
+        let host =
+            assembly::host(limits, PublicAddress::At, engine, data, descriptions, Vec::new())?;
         cgi::answer(&host, &name, &variables, std::io::stdin(), &mut std::io::stdout()).await?;
         anyhow::Ok(())
     })?;

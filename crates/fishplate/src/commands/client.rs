@@ -13,7 +13,7 @@ use fishplate_data::transfer::TransferError;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Exit;
-use crate::output::failure::{GoesOn, Usage};
+use crate::output::failure::{RecoveryHint, UsageError};
 
 /// How to reach a service.
 #[derive(Clone, Debug, clap::Args)]
@@ -24,7 +24,7 @@ pub(crate) struct Connection {
     #[arg(long, value_name = "URL", help_heading = "Connection")]
     address: Option<String>,
     #[command(flatten)]
-    pub(crate) reach: Reach,
+    pub(crate) reach: ConnectionArgs,
     /// SOAP version
     #[arg(long, value_enum, default_value_t = Soap::V11, help_heading = "Connection")]
     soap: Soap,
@@ -35,7 +35,7 @@ pub(crate) struct Connection {
 
 /// How to reach any server.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct Reach {
+pub(crate) struct ConnectionArgs {
     /// Give up after this time: 90, 90s, 5m, 2h [default: none]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Connection")]
     pub(crate) timeout: Option<Duration>,
@@ -57,7 +57,7 @@ pub(crate) struct Reach {
     cacert: Option<PathBuf>,
 }
 
-impl Reach {
+impl ConnectionArgs {
     /// As the client takes it.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
@@ -123,13 +123,13 @@ pub(crate) fn operation_of(service: &Service, told: Option<&str>) -> Result<Stri
     let names: Vec<&str> = service.operations().collect();
     match names[..] {
         [name] => Ok(name.to_owned()),
-        [] => Err(Usage("the service has no operation that can be called".to_owned()).into()),
+        [] => Err(UsageError("the service has no operation that can be called".to_owned()).into()),
         _ => {
             let message = format!(
                 "the service has several operations: choose with --operation {}",
                 names.join("|")
             );
-            Err(Usage(message).into())
+            Err(UsageError(message).into())
         }
     }
 }
@@ -189,7 +189,7 @@ pub(crate) fn going_on(error: Error, hints: &[String], meter: &Meter) -> anyhow:
         _ => false,
     };
     let error = anyhow::Error::from(error);
-    if passes && !hints.is_empty() { error.context(GoesOn(hints.to_vec())) } else { error }
+    if passes && !hints.is_empty() { error.context(RecoveryHint(hints.to_vec())) } else { error }
 }
 
 /// Runs a client's command. A signal stops it so that its temporary files are removed; the hints

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use fishplate_jobs::engine::Until;
-use fishplate_server::assembly::{self, Backends, Check};
+use fishplate_jobs::engine::RunMode;
+use fishplate_server::assembly::{self, Backends, StoreCheck};
 use nix::fcntl::{Flock, FlockArg};
 
 use super::hosting::HostingArgs;
@@ -40,11 +40,11 @@ pub(crate) fn run(arguments: &EngineArgs) -> anyhow::Result<ExitCode> {
     while let Some(lock) = try_lock(&data)? {
         let left = runtime.block_on(async {
             let data = assembly::data(&limits)?;
-            let backends = Backends::local(&limits, arguments.hosting.cgroup(), Check::Some)?;
+            let backends = Backends::local(&limits, arguments.hosting.cgroup(), StoreCheck::Some)?;
             let engine = assembly::engine(&limits, backends, &data)?;
-            let house = tokio::spawn(data.keep_house(engine.clone()));
-            engine.run(Until::Idle(IDLE)).await;
-            house.abort();
+            let housekeeping = tokio::spawn(data.housekeeping(engine.clone()));
+            engine.run(RunMode::Idle(IDLE)).await;
+            housekeeping.abort();
             drop(lock);
             let backlog = engine.backlog().await;
             anyhow::Ok(backlog.queued + backlog.running)

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fishplate_client::Meter;
-use fishplate_client::data::{Into, Sources};
+use fishplate_client::data::{DownloadTarget, Sources};
 use fishplate_contract::{DataRef, Digest};
 use fishplate_data::settings::TransportSettings;
 use serde_json::json;
 
-use super::client::{Reach, going_on, run_interruptible};
+use super::client::{ConnectionArgs, going_on, run_interruptible};
 use crate::exit::Exit;
-use crate::output::failure::Usage;
+use crate::output::failure::UsageError;
 use crate::output::{Output, progress};
 
 /// Get what a reference refers to
@@ -41,15 +41,15 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     transfers: Option<PathBuf>,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectionArgs,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     let to = target(args.output.as_deref(), &args.reference)?;
     let hints = match &to {
-        Into::File(_) => vec!["the same command goes on where it stopped".to_owned()],
-        Into::Stdout => Vec::new(),
+        DownloadTarget::File(_) => vec!["the same command goes on where it stopped".to_owned()],
+        DownloadTarget::Stdout => Vec::new(),
     };
     run_interruptible(&hints, async {
         let accounts = match &args.transfers {
@@ -64,15 +64,15 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         let got = got.map_err(|error| going_on(error, &hints, &meter))?;
         match &to {
             // Standard output is the data's.
-            Into::Stdout => {}
-            Into::File(path) if output.json => output.value(&json!({
+            DownloadTarget::Stdout => {}
+            DownloadTarget::File(path) if output.json => output.value(&json!({
                 "file": path.to_string_lossy(),
                 "size": got.len,
                 "digest": got.digest.to_string(),
                 "verified": got.verified,
                 "resumed": got.resumed,
             }))?,
-            Into::File(path) => output.line(&path.to_string_lossy())?,
+            DownloadTarget::File(path) => output.line(&path.to_string_lossy())?,
         }
         Ok(Exit::Success)
     })
@@ -84,20 +84,20 @@ fn sha256(digits: &str) -> Result<Digest, String> {
 }
 
 /// As told; in a directory, or if nothing was told, the URL's own name.
-fn target(told: Option<&Path>, url: &str) -> Result<Into, Usage> {
+fn target(told: Option<&Path>, url: &str) -> Result<DownloadTarget, UsageError> {
     let named = || {
         name_of(url).ok_or_else(|| {
-            Usage(format!("{url:?} does not end with a file's name: tell one with -o NAME"))
+            UsageError(format!("{url:?} does not end with a file's name: tell one with -o NAME"))
         })
     };
     Ok(match told {
-        Some(path) if path == Path::new("-") => Into::Stdout,
-        Some(path) if path.is_dir() => Into::File(path.join(named()?)),
+        Some(path) if path == Path::new("-") => DownloadTarget::Stdout,
+        Some(path) if path.is_dir() => DownloadTarget::File(path.join(named()?)),
         Some(path) if path.as_os_str().as_encoded_bytes().ends_with(b"/") => {
-            return Err(Usage(format!("there is no directory {}", path.display())));
+            return Err(UsageError(format!("there is no directory {}", path.display())));
         }
-        Some(path) => Into::File(path.to_owned()),
-        None => Into::File(PathBuf::from(named()?)),
+        Some(path) => DownloadTarget::File(path.to_owned()),
+        None => DownloadTarget::File(PathBuf::from(named()?)),
     })
 }
 

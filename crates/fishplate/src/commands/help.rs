@@ -4,7 +4,7 @@ use anyhow::Result;
 
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::output::failure::Usage;
+use crate::output::failure::UsageError;
 
 /// Show help on a command, or on exit codes
 #[derive(Debug, clap::Args)]
@@ -31,7 +31,7 @@ fn text(topic: Option<&str>) -> Result<String> {
         Some("exit-codes") => Ok(format!("Exit codes:\n{}", Exit::table())),
         Some(name) => match grammar.find_subcommand_mut(name) {
             Some(command) => Ok(command.render_long_help().to_string()),
-            None => Err(Usage(format!("there is no help on {name}")).into()),
+            None => Err(UsageError(format!("there is no help on {name}")).into()),
         },
     }
 }

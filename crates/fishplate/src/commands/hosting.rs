@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
-use fishplate_jobs::descriptor::{self, Checked, Description, Severity};
+use fishplate_jobs::descriptor::{self, CheckedService, Description, Severity};
 use fishplate_jobs::executor::local::CgroupUse;
-use fishplate_jobs::plan::Staged;
+use fishplate_jobs::plan::StagedFile;
 use fishplate_server::settings::{DataSettings, Limits};
 
 use crate::output::diagnostics;
-use crate::output::failure::Usage;
+use crate::output::failure::UsageError;
 
 /// Where state is kept and how much of anything is allowed.
 #[derive(Debug, Clone, Args)]
@@ -113,7 +113,7 @@ impl ServiceArgs {
         Ok(accepted(checked))
     }
 
-    fn one_liner(&self, name: &str, words: &[String]) -> anyhow::Result<Checked> {
+    fn one_liner(&self, name: &str, words: &[String]) -> anyhow::Result<CheckedService> {
         let directory = std::env::current_dir().context("cannot tell the current directory")?;
         let mut checked = descriptor::check_command_line(
             name,
@@ -132,7 +132,7 @@ impl ServiceArgs {
                 if !from.exists() {
                     bail!("--stage {}: there is no such file", file.display());
                 }
-                description.staged.push(Staged { from, to: to.to_string_lossy().into_owned() });
+                description.staged.push(StagedFile { from, to: to.to_string_lossy().into_owned() });
             }
         }
         Ok(checked)
@@ -140,7 +140,7 @@ impl ServiceArgs {
 }
 
 /// Shows what there is to say; gives the descriptions if nothing is wrong with any.
-fn accepted(mut checked: Vec<Checked>) -> Option<Vec<Description>> {
+fn accepted(mut checked: Vec<CheckedService>) -> Option<Vec<Description>> {
     let mut wrong = false;
     for checked in &mut checked {
         // Notes are for `fishplate check`.
@@ -266,12 +266,14 @@ pub(crate) fn own_data_directory(told: Option<&Path>) -> anyhow::Result<PathBuf>
     let data = data_directory(told)?;
     let Ok(found) = fs::metadata(&data) else {
         let what = "no server has kept state there; --data tells another place";
-        return Err(Usage(format!("there is no data directory {}: {what}", data.display())).into());
+        return Err(
+            UsageError(format!("there is no data directory {}: {what}", data.display())).into()
+        );
     };
     if found.uid() != nix::unistd::geteuid().as_raw() {
         let (data, owner) = (data.display(), found.uid());
         let what = format!("{data} belongs to the user with the ID {owner}: run this as that user");
-        return Err(Usage(what).into());
+        return Err(UsageError(what).into());
     }
     Ok(data)
 }

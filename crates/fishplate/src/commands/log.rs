@@ -27,8 +27,8 @@ pub(crate) struct Args {
     #[arg(value_parser = job)]
     job: JobId,
     /// Standard output or standard error
-    #[arg(long, value_enum, default_value_t = Stream::Stdout)]
-    stream: Stream,
+    #[arg(long, value_enum, default_value_t = StreamChoice::Stdout)]
+    stream: StreamChoice,
     /// First byte to show
     #[arg(long, value_name = "BYTE", default_value_t = 0)]
     offset: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum Stream {
+enum StreamChoice {
     Stdout,
     Stderr,
 }
@@ -48,8 +48,8 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     run_interruptible(&[], async {
         let service = args.connection.connect().await?;
         let stream = match args.stream {
-            Stream::Stdout => LogStream::Stdout,
-            Stream::Stderr => LogStream::Stderr,
+            StreamChoice::Stdout => LogStream::Stdout,
+            StreamChoice::Stderr => LogStream::Stderr,
         };
         let mut offset = args.offset;
         let mut pause = FIRST_LOOK;

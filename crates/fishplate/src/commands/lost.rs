@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use fishplate_contract::{JobId, Timestamp};
 use fishplate_formats::units::rounded;
-use fishplate_jobs::executor::local::Trail;
+use fishplate_jobs::executor::local::RecoveredRun;
 use fishplate_jobs::lost::{self, LostJob};
 use fishplate_jobs::store::Store;
 use fishplate_jobs::store::sqlite::SqliteStore;
@@ -16,7 +16,7 @@ use super::client::job;
 use super::hosting::own_data_directory;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::output::failure::Usage;
+use crate::output::failure::UsageError;
 use crate::output::text::{harmless, moment};
 
 /// Show, adopt and discard jobs whose record was lost
@@ -32,11 +32,11 @@ use crate::output::text::{harmless, moment};
   fishplate lost discard 0123456789abcdef0123456789abcdef")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    verb: LostCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum LostCommand {
     #[command(visible_alias = "show")]
     List(ListArgs),
     /// Make their records anew, so that their owners have their results again
@@ -47,7 +47,7 @@ enum Verb {
 
 /// Whose state.
 #[derive(Debug, clap::Args)]
-struct Which {
+struct StateArgs {
     /// Directory that holds the server's state [default: ~/.local/state/fishplate]
     #[arg(long, value_name = "DIR", env = "FISHPLATE_DATA")]
     data: Option<PathBuf>,
@@ -57,7 +57,7 @@ struct Which {
 #[derive(Debug, clap::Args)]
 struct ListArgs {
     #[command(flatten)]
-    which: Which,
+    which: StateArgs,
 }
 
 /// Some of them, or all
@@ -70,23 +70,27 @@ struct SomeArgs {
     #[arg(long, conflicts_with = "jobs")]
     all: bool,
     #[command(flatten)]
-    which: Which,
+    which: StateArgs,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     match &args.verb {
-        Verb::List(ListArgs { which }) => list(which, output),
-        Verb::Adopt(some) => {
+        LostCommand::List(ListArgs { which }) => list(which, output),
+        LostCommand::Adopt(some) => {
             each(some, output, "adopted", |job| job.manifest.is_some(), lost::adopt)
         }
-        Verb::Discard(some) => {
-            each(some, output, "discarded", |job| job.trail != Trail::Running, lost::discard)
-        }
+        LostCommand::Discard(some) => each(
+            some,
+            output,
+            "discarded",
+            |job| job.recovered != RecoveredRun::Running,
+            lost::discard,
+        ),
     }
 }
 
-fn list(which: &Which, output: Output) -> Result<Exit> {
+fn list(which: &StateArgs, output: Output) -> Result<Exit> {
     let data = own_data_directory(which.data.as_deref())?;
     // To look makes none.
     let store = data.join("jobs.sqlite").exists().then(|| open(&data)).transpose()?;
@@ -114,7 +118,7 @@ fn open(data: &Path) -> Result<SqliteStore> {
     SqliteStore::open(&path).with_context(|| format!("cannot open {}", path.display()))
 }
 
-type Deed = fn(&Path, &dyn Store, JobId) -> Result<LostJob, lost::LostError>;
+type LostAction = fn(&Path, &dyn Store, JobId) -> Result<LostJob, lost::LostError>;
 
 /// Does the same to several jobs and tells of each.
 fn each(
@@ -122,7 +126,7 @@ fn each(
     output: Output,
     done: &str,
     possible: fn(&LostJob) -> bool,
-    deed: Deed,
+    action: LostAction,
 ) -> Result<Exit> {
     let data = own_data_directory(some.which.data.as_deref())?;
     let store = open(&data)?;
@@ -136,9 +140,9 @@ fn each(
         some.jobs.clone()
     };
     for job in jobs {
-        deed(&data, &store, job).map_err(|error| match error {
+        action(&data, &store, job).map_err(|error| match error {
             lost::LostError::Store(_) | lost::LostError::Io { .. } => anyhow::Error::from(error),
-            mistaken => Usage(mistaken.to_string()).into(),
+            mistaken => UsageError(mistaken.to_string()).into(),
         })?;
         if output.json {
             output.value(&json!({ "job": job.to_string(), done: true }))?;
@@ -154,11 +158,11 @@ fn each(
 
 /// How far a job got, in a word.
 fn state(job: &LostJob) -> &'static str {
-    match job.trail {
-        Trail::NotStarted => "not started",
-        Trail::Running => "running",
-        Trail::Ended(_) => "ended",
-        Trail::Unknown => "unknown",
+    match job.recovered {
+        RecoveredRun::NotStarted => "not started",
+        RecoveredRun::Running => "running",
+        RecoveredRun::Ended(_) => "ended",
+        RecoveredRun::Unknown => "unknown",
     }
 }
 
@@ -176,7 +180,7 @@ fn what(job: &LostJob) -> String {
 fn told(job: &LostJob) -> Value {
     let manifest = job.manifest.as_ref();
     let (mut exit_code, mut ended) = (Value::Null, Value::Null);
-    if let Trail::Ended(ending) = &job.trail {
+    if let RecoveredRun::Ended(ending) = &job.recovered {
         exit_code = json!(ending.exit_code);
         ended = json!(moment(Timestamp(ending.ended)));
     }

@@ -48,7 +48,7 @@ pub(crate) use client::Interruption;
 
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::output::failure::{About, Failure, Usage};
+use crate::output::failure::{FailureContext, FailureReport, UsageError};
 
 /// Exit code of wrong usage.
 const USAGE: u8 = Exit::Usage.code();
@@ -193,7 +193,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
     let (cli, session) = match parsed {
         Ok(parsed) => parsed,
         Err(error) if error.use_stderr() && in_json => {
-            return tell(&Failure::of_words(&error), Output { json: true });
+            return tell(&FailureReport::of_words(&error), Output { json: true });
         }
         Err(error) => {
             // Whether anybody reads it is no concern of ours.
@@ -205,17 +205,21 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
     if output.json && in_stdout {
         let reason = "standard output cannot have both JSON and an output: leave --json out, or \
                       write out:NAME=FILE";
-        return tell(&Failure::of(&Usage(reason.to_owned()).into(), About::default()), output);
+        return tell(
+            &FailureReport::of(&UsageError(reason.to_owned()).into(), FailureContext::default()),
+            output,
+        );
     }
     let url = cli.command.url().map(str::to_owned);
     let ended = catch_unwind(AssertUnwindSafe(|| cli.command.run(output)));
     match ended {
         Ok(Ok(code)) => code,
-        Ok(Err(error)) => {
-            tell(&Failure::of(&error, About { url: url.as_deref(), session }), output)
-        }
+        Ok(Err(error)) => tell(
+            &FailureReport::of(&error, FailureContext { url: url.as_deref(), session }),
+            output,
+        ),
         // The panic's message has been printed already.
-        Err(_) => tell(&Failure::of_ourselves(), output),
+        Err(_) => tell(&FailureReport::of_ourselves(), output),
     }
 }
 
@@ -225,7 +229,7 @@ fn session_among(matches: &ArgMatches) -> Option<SessionId> {
     here.or_else(|| session_among(matches.subcommand()?.1))
 }
 
-fn tell(failure: &Failure, output: Output) -> ExitCode {
+fn tell(failure: &FailureReport, output: Output) -> ExitCode {
     if failure.exit == Exit::BrokenPipe {
         return failure.exit.into();
     }

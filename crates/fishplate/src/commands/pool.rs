@@ -7,13 +7,13 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use fishplate_contract::{Digest, Principal, SystemClock};
-use fishplate_data::pool::{Object, Partial, Pool, PoolSettings, Verified};
+use fishplate_data::pool::{Object, Partial, Pool, PoolSettings, Verification};
 use fishplate_formats::units::rounded;
 use serde_json::{Value, json};
 
 use super::hosting::data_directory;
 use crate::exit::Exit;
-use crate::output::failure::Usage;
+use crate::output::failure::UsageError;
 use crate::output::text::{harmless, moment};
 use crate::output::{Output, progress};
 
@@ -31,11 +31,11 @@ use crate::output::{Output, progress};
   fishplate pool revoke http://somewhere.com/data/TOKEN/pipe.msh")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    verb: PoolCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum PoolCommand {
     #[command(visible_alias = "show")]
     List(ListArgs),
     Pin(SomeArgs),
@@ -47,7 +47,7 @@ enum Verb {
 
 /// Which pool.
 #[derive(Debug, clap::Args)]
-struct Which {
+struct PoolArgs {
     /// Directory that holds the server's state [default: ~/.local/state/fishplate]
     #[arg(long, value_name = "DIR", env = "FISHPLATE_DATA")]
     data: Option<PathBuf>,
@@ -60,7 +60,7 @@ struct Which {
 #[derive(Debug, clap::Args)]
 struct ListArgs {
     #[command(flatten)]
-    which: Which,
+    which: PoolArgs,
 }
 
 /// Remove objects, and what came only in part; what is pinned or granted by force only
@@ -80,7 +80,7 @@ struct SomeArgs {
     #[arg(value_name = "DIGEST", required = true)]
     digests: Vec<String>,
     #[command(flatten)]
-    which: Which,
+    which: PoolArgs,
 }
 
 /// Hash again what is there and tell what is damaged
@@ -90,7 +90,7 @@ struct VerifyArgs {
     #[arg(value_name = "DIGEST")]
     digests: Vec<String>,
     #[command(flatten)]
-    which: Which,
+    which: PoolArgs,
 }
 
 /// Take back what a reference grants; the data stays until nobody holds it
@@ -100,10 +100,10 @@ struct RevokeArgs {
     #[arg(value_name = "REF", required = true)]
     references: Vec<String>,
     #[command(flatten)]
-    which: Which,
+    which: PoolArgs,
 }
 
-impl Which {
+impl PoolArgs {
     /// The pool, if there is one: looking at it makes none.
     fn open(&self) -> Result<Pool> {
         let directory = match &self.pool {
@@ -113,7 +113,7 @@ impl Which {
         if !directory.join("pool.sqlite").is_file() {
             let told = "no server has kept data there; --data or --pool tells another place";
             return Err(
-                Usage(format!("there is no pool in {}: {told}", directory.display())).into()
+                UsageError(format!("there is no pool in {}: {told}", directory.display())).into()
             );
         }
         let opened = Pool::open(PoolSettings::new(&directory), Arc::new(SystemClock));
@@ -128,18 +128,18 @@ fn cannot_open(directory: &Path) -> String {
 /// Runs the command.
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     match &args.verb {
-        Verb::List(ListArgs { which }) => list(&which.open()?, output),
-        Verb::Pin(SomeArgs { which, digests }) => {
+        PoolCommand::List(ListArgs { which }) => list(&which.open()?, output),
+        PoolCommand::Pin(SomeArgs { which, digests }) => {
             let pool = which.open()?;
             each(&pool, digests, output, "pinned", |pool, of| Ok(pool.pin(of, true)?))
         }
-        Verb::Unpin(SomeArgs { which, digests }) => {
+        PoolCommand::Unpin(SomeArgs { which, digests }) => {
             let pool = which.open()?;
             each(&pool, digests, output, "unpinned", |pool, of| Ok(pool.pin(of, false)?))
         }
-        Verb::Remove(args) => remove(args, output),
-        Verb::Verify(args) => verify(args, output),
-        Verb::Revoke(args) => revoke(args, output),
+        PoolCommand::Remove(args) => remove(args, output),
+        PoolCommand::Verify(args) => verify(args, output),
+        PoolCommand::Revoke(args) => revoke(args, output),
     }
 }
 
@@ -256,7 +256,7 @@ fn remove(args: &RemoveArgs, output: Output) -> Result<Exit> {
 }
 
 /// None of these objects is pinned or granted.
-fn unheld(objects: &[Object], digests: &[String]) -> Result<(), Usage> {
+fn unheld(objects: &[Object], digests: &[String]) -> Result<(), UsageError> {
     let all: Vec<Digest> = objects.iter().filter_map(|object| object.digest).collect();
     for told in digests {
         let digest = meant(&all, told, CHANGED)?;
@@ -269,7 +269,7 @@ fn unheld(objects: &[Object], digests: &[String]) -> Result<(), Usage> {
         }
         if !holds.is_empty() {
             let (hex, holds) = (digest.hex(), holds.join(", "));
-            return Err(Usage(format!(
+            return Err(UsageError(format!(
                 "{hex} is kept ({holds}), and nothing was removed: --force removes it all the same"
             )));
         }
@@ -319,9 +319,9 @@ fn verify(args: &VerifyArgs, output: Output) -> Result<Exit> {
     let mut exit = Exit::Success;
     for digest in digests {
         let state = match pool.verify(&digest, |bytes| bar.inc(bytes))? {
-            Verified::Sound => "sound",
-            Verified::Missing => "missing",
-            Verified::Damaged => "damaged",
+            Verification::Sound => "sound",
+            Verification::Missing => "missing",
+            Verification::Damaged => "damaged",
         };
         if state != "sound" {
             exit = Exit::Other;
@@ -340,7 +340,9 @@ fn revoke(args: &RevokeArgs, output: Output) -> Result<Exit> {
     let pool = args.which.open()?;
     for reference in &args.references {
         if !pool.revoke_any(reference)? {
-            return Err(Usage(format!("{reference} is no reference to data of this pool")).into());
+            return Err(
+                UsageError(format!("{reference} is no reference to data of this pool")).into()
+            );
         }
         if output.json {
             output.value(&json!({ "url": reference, "revoked": true }))?;
@@ -357,21 +359,21 @@ fn found(pool: &Pool, told: &[String], least: usize) -> Result<Vec<Digest>> {
     told.iter().map(|digits| meant(&all, digits, least).map_err(Into::into)).collect()
 }
 
-fn meant(all: &[Digest], told: &str, least: usize) -> Result<Digest, Usage> {
+fn meant(all: &[Digest], told: &str, least: usize) -> Result<Digest, UsageError> {
     let digits = told.trim().to_ascii_lowercase();
     if !digits.is_empty() && digits.len() < least {
-        return Err(Usage(format!(
+        return Err(UsageError(format!(
             "{told:?} may be a slip: write at least {least} digits of the SHA-256"
         )));
     }
     let matching: Vec<_> = all.iter().filter(|digest| digest.hex().starts_with(&digits)).collect();
     match matching[..] {
         [one] if !digits.is_empty() => Ok(*one),
-        [] => Err(Usage(format!(
+        [] => Err(UsageError(format!(
             "there is nothing in the pool whose SHA-256 begins with {told:?}: `fishplate pool list` \
              lists what is there"
         ))),
-        _ => Err(Usage(format!("{told:?} begins several digests: write more digits"))),
+        _ => Err(UsageError(format!("{told:?} begins several digests: write more digits"))),
     }
 }
 

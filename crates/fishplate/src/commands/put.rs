@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
-use fishplate_client::data::Target;
+use fishplate_client::data::UploadTarget;
 use fishplate_client::{Error, Meter};
 
-use super::client::{Reach, going_on, run_interruptible};
+use super::client::{ConnectionArgs, going_on, run_interruptible};
 use crate::exit::Exit;
 use crate::output::{Output, json, progress};
 
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL")]
     pub(crate) to: String,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectionArgs,
 }
 
 /// Runs the command.
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     }
     let hints = ["the same command goes on where it stopped".to_owned()];
     run_interruptible(&hints, async {
-        let mut target = Target::find(&args.to, args.reach.settings()).await?;
+        let mut target = UploadTarget::find(&args.to, args.reach.settings()).await?;
         if let Some(dir) = state_dir() {
             target = target.remembering(dir);
         }

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use fishplate_client::arguments::{check_outputs, choices_again, outputs_only};
-use fishplate_client::deliver::{Fetch, check_directories, check_targets, spool_dir, streams};
+use fishplate_client::deliver::{
+    FetchSettings, check_directories, check_targets, spool_dir, streams,
+};
 use fishplate_client::{Meter, Options, Service};
 use fishplate_contract::{JobId, SessionId};
 use serde_json::json;
 
-use super::call::Shown;
+use super::call::OutputDisplay;
 use super::client::{Connection, job, run_interruptible, session};
 use crate::exit::Exit;
 use crate::output::{Output, json, progress};
@@ -47,7 +49,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         let service = args.connection.connect().await?;
         let name = operation_of_job(&service, args).await?;
         let operation = service.operation(&name)?;
-        let outputs = &operation.exposed.signature.outputs;
+        let outputs = &operation.definition.signature.outputs;
         check_outputs(operation, &wanted)?;
         check_directories(&wanted, outputs)?;
         let meter = Arc::new(Meter::default());
@@ -62,11 +64,11 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         };
         let fetching = service.results(&name, args.job, &options);
         let reply = progress::transfer(output, &meter, fetching).await?;
-        let shown = Shown {
+        let shown = OutputDisplay {
             outputs,
             wanted: &wanted,
             command: "the same command with the argument",
-            fetch: Fetch { settings: args.connection.settings(), meter: Arc::default() },
+            fetch: FetchSettings { settings: args.connection.settings(), meter: Arc::default() },
         };
         let delivered = shown.deliver(reply.outputs, output).await?;
         if output.json {

@@ -4,11 +4,11 @@ use anyhow::Result;
 use fishplate_client::data::revoke;
 use serde_json::json;
 
-use super::attempts::Attempts;
-use super::client::{Reach, run_interruptible};
+use super::attempts::BatchResult;
+use super::client::{ConnectionArgs, run_interruptible};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::output::failure::About;
+use crate::output::failure::FailureContext;
 
 /// Revoke references: nobody gets their data by them any more
 ///
@@ -23,16 +23,16 @@ pub(crate) struct Args {
     #[arg(value_name = "URL", required = true)]
     pub(crate) references: Vec<String>,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectionArgs,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     run_interruptible(&[], async {
         let settings = args.reach.settings();
-        let mut attempts = Attempts::new(output);
+        let mut attempts = BatchResult::new(output);
         for url in &args.references {
-            let about = About { url: Some(url), ..About::default() };
+            let about = FailureContext { url: Some(url), ..FailureContext::default() };
             attempts.note(url, revoke(url, &settings).await.map_err(Into::into), about);
         }
         if output.json {

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use fishplate_jobs::engine::Until;
+use fishplate_jobs::engine::RunMode;
 use fishplate_jobs::function::builtin;
-use fishplate_server::assembly::{Backends, Check};
-use fishplate_server::host::Place;
+use fishplate_server::assembly::{Backends, StoreCheck};
+use fishplate_server::host::PublicAddress;
 use fishplate_server::{assembly, http};
 
 use super::hosting::{HostingArgs, ServiceArgs};
@@ -98,21 +98,27 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         limits.faces.user_header = arguments.user_header;
         limits.faces.allow_hosts = arguments.allow_host;
         let data = assembly::data(&limits)?;
-        let backends = Backends::local(&limits, arguments.hosting.cgroup(), Check::All)?;
+        let backends = Backends::local(&limits, arguments.hosting.cgroup(), StoreCheck::All)?;
         let engine = assembly::engine(&limits, backends, &data)?;
         let functions = arguments.builtin.iter().filter_map(|name| builtin::named(name)).collect();
-        let house = Arc::clone(&data).keep_house(engine.clone());
-        let host =
-            assembly::host(limits, Place::Below, engine.clone(), data, descriptions, functions)?;
+        let housekeeping = Arc::clone(&data).housekeeping(engine.clone());
+        let host = assembly::host(
+            limits,
+            PublicAddress::Below,
+            engine.clone(),
+            data,
+            descriptions,
+            functions,
+        )?;
         let mut stdout = std::io::stdout().lock();
-        for hosted in host.services().filter(|hosted| !hosted.is_built_in()) {
-            writeln!(stdout, "{} {}", hosted.service().name, hosted.url)?;
+        for entry in host.services().filter(|entry| !entry.is_built_in()) {
+            writeln!(stdout, "{} {}", entry.service().name, entry.url)?;
         }
         stdout.flush()?;
         drop(stdout);
         // In tasks of their own: what runs in this one is woken on the main thread each time.
-        tokio::spawn(async move { engine.run(Until::Dropped).await });
-        tokio::spawn(house);
+        tokio::spawn(async move { engine.run(RunMode::Dropped).await });
+        tokio::spawn(housekeeping);
         let serving = tokio::spawn(listening.serve(host));
         tokio::select! {
             _ = serving => {}

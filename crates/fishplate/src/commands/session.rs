@@ -9,11 +9,11 @@ use fishplate_contract::{Clock as _, SessionId, SystemClock, Timestamp};
 use fishplate_formats::units::rounded;
 use serde_json::{Value, json};
 
-use super::attempts::Attempts;
-use super::client::{Reach, duration, run_interruptible, session};
+use super::attempts::BatchResult;
+use super::client::{ConnectionArgs, duration, run_interruptible, session};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::output::failure::About;
+use crate::output::failure::FailureContext;
 use crate::output::text::{harmless, moment};
 
 /// Open a session on a server, close it, and see what is in it
@@ -32,11 +32,11 @@ use crate::output::text::{harmless, moment};
   fishplate session close http://somewhere.com $SESSION")]
 pub(crate) struct Args {
     #[command(subcommand)]
-    verb: Verb,
+    verb: SessionCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum SessionCommand {
     Open(OpenArgs),
     Close(CloseArgs),
     List(ListArgs),
@@ -56,19 +56,19 @@ struct OpenArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     idle: Option<Duration>,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectionArgs,
 }
 
 /// Which session.
 #[derive(Debug, clap::Args)]
-struct Which {
+struct SessionArgs {
     /// Server, or a service of it
     url: String,
     /// ID of the session
     #[arg(value_parser = session)]
     session: SessionId,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectionArgs,
 }
 
 /// Close a session and remove its files
@@ -77,7 +77,7 @@ struct Which {
   fishplate session close http://somewhere.com $SESSION")]
 struct CloseArgs {
     #[command(flatten)]
-    which: Which,
+    which: SessionArgs,
 }
 
 /// List the files of a session: name, size and URL
@@ -86,7 +86,7 @@ struct CloseArgs {
   fishplate session files http://somewhere.com $SESSION --json | jq -r .files[].url")]
 struct FilesArgs {
     #[command(flatten)]
-    which: Which,
+    which: SessionArgs,
 }
 
 /// List your sessions on a server: ID, last use, and when each would end
@@ -99,7 +99,7 @@ struct ListArgs {
     /// Server, or a service of it
     url: String,
     #[command(flatten)]
-    reach: Reach,
+    reach: ConnectionArgs,
 }
 
 /// Remove files from a session; their URLs are good for nothing then
@@ -110,7 +110,7 @@ struct ListArgs {
   fishplate session remove http://somewhere.com $SESSION mesh")]
 struct RemoveArgs {
     #[command(flatten)]
-    which: Which,
+    which: SessionArgs,
     /// Names of files, as `session files` tells them
     #[arg(required = true)]
     names: Vec<String>,
@@ -122,24 +122,24 @@ struct RemoveArgs {
   fishplate session touch http://somewhere.com $SESSION")]
 struct TouchArgs {
     #[command(flatten)]
-    which: Which,
+    which: SessionArgs,
 }
 
 impl Args {
     /// The server that it is about.
     pub(crate) fn url(&self) -> &str {
         match &self.verb {
-            Verb::Open(args) => &args.url,
-            Verb::List(args) => &args.url,
-            Verb::Close(CloseArgs { which })
-            | Verb::Files(FilesArgs { which })
-            | Verb::Remove(RemoveArgs { which, .. })
-            | Verb::Touch(TouchArgs { which }) => &which.url,
+            SessionCommand::Open(args) => &args.url,
+            SessionCommand::List(args) => &args.url,
+            SessionCommand::Close(CloseArgs { which })
+            | SessionCommand::Files(FilesArgs { which })
+            | SessionCommand::Remove(RemoveArgs { which, .. })
+            | SessionCommand::Touch(TouchArgs { which }) => &which.url,
         }
     }
 }
 
-impl Which {
+impl SessionArgs {
     async fn find(&self) -> Result<Session> {
         let sessions = Sessions::find(&self.url, self.reach.settings()).await?;
         Ok(sessions.session(self.session))
@@ -150,18 +150,20 @@ impl Which {
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     run_interruptible(&[], async {
         match &args.verb {
-            Verb::Open(args) => open(args, output).await?,
-            Verb::Close(CloseArgs { which }) => {
+            SessionCommand::Open(args) => open(args, output).await?,
+            SessionCommand::Close(CloseArgs { which }) => {
                 which.find().await?.close().await?;
                 if output.json {
                     output
                         .value(&json!({ "session": which.session.to_string(), "closed": true }))?;
                 }
             }
-            Verb::List(args) => list(args, output).await?,
-            Verb::Files(FilesArgs { which }) => files(&which.find().await?, output).await?,
-            Verb::Remove(args) => return remove(args, output).await,
-            Verb::Touch(TouchArgs { which }) => {
+            SessionCommand::List(args) => list(args, output).await?,
+            SessionCommand::Files(FilesArgs { which }) => {
+                files(&which.find().await?, output).await?;
+            }
+            SessionCommand::Remove(args) => return remove(args, output).await,
+            SessionCommand::Touch(TouchArgs { which }) => {
                 let expires = moment(which.find().await?.touch().await?);
                 if output.json {
                     let session = which.session.to_string();
@@ -231,8 +233,8 @@ fn listed(session: &OpenSession) -> Value {
 
 async fn remove(args: &RemoveArgs, output: Output) -> Result<Exit> {
     let session = args.which.find().await?;
-    let about = About { url: Some(&args.which.url), session: Some(session.id) };
-    let mut attempts = Attempts::new(output);
+    let about = FailureContext { url: Some(&args.which.url), session: Some(session.id) };
+    let mut attempts = BatchResult::new(output);
     for name in &args.names {
         attempts.note(name, session.remove(name).await.map_err(Into::into), about);
     }

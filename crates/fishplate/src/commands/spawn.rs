@@ -8,7 +8,7 @@ use fishplate_client::{Meter, Options};
 use fishplate_contract::JobState;
 use serde_json::json;
 
-use super::call::{Sending, how_to_find};
+use super::call::{CallSettings, how_to_find};
 use super::client::{Connection, operation_of, run_interruptible};
 use crate::exit::Exit;
 use crate::output::progress::JobBar;
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(value_name = "ARGUMENT")]
     arguments: Vec<String>,
     #[command(flatten)]
-    sending: Sending,
+    sending: CallSettings,
 }
 
 /// Runs the command.

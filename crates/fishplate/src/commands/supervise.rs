@@ -1,4 +1,4 @@
-//! `fishplate supervise` (hidden): the keeper of a data directory's supervisors.
+//! `fishplate supervise` (hidden): the supervisor of a data directory's supervisors.
 
 use std::path::PathBuf;
 
@@ -14,5 +14,5 @@ pub(crate) struct SuperviseArgs {
 
 /// Keeps them until there are none.
 pub(crate) fn run(arguments: &SuperviseArgs) -> ! {
-    fishplate_jobs::executor::local::keeper_main(&arguments.data)
+    fishplate_jobs::executor::local::supervisor_main(&arguments.data)
 }

@@ -5,11 +5,11 @@ use std::io::{IsTerminal as _, Write as _};
 
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use fishplate_jobs::descriptor::{Checked, Diagnostic, Severity, Source};
+use fishplate_jobs::descriptor::{CheckedService, Diagnostic, Severity, SourceText};
 
 /// Renders all that was said about a source, a blank line between diagnostics; empty if nothing
 /// was. With `colour`, for a terminal.
-pub(crate) fn render(checked: &Checked, colour: bool) -> String {
+pub(crate) fn render(checked: &CheckedService, colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.decor_style(DecorStyle::Ascii);
     let mut rendered = String::new();
@@ -22,12 +22,12 @@ pub(crate) fn render(checked: &Checked, colour: bool) -> String {
 
 /// Shows all that was said about a source on standard error.
 #[expect(clippy::print_stderr, reason = "what is not data goes to standard error")]
-pub(crate) fn show(checked: &Checked) {
+pub(crate) fn show(checked: &CheckedService) {
     eprint!("{}", render(checked, std::io::stderr().is_terminal()));
 }
 
 /// Writes a JSON object a diagnostic to standard output.
-pub(crate) fn show_json(checked: &Checked) -> std::io::Result<()> {
+pub(crate) fn show_json(checked: &CheckedService) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
     for diagnostic in &checked.diagnostics {
         let (line, column) = checked.source.position(diagnostic.span.start);
@@ -45,7 +45,7 @@ pub(crate) fn show_json(checked: &Checked) -> std::io::Result<()> {
 }
 
 /// The last line: how many errors and warnings there are; `None` if there are none.
-pub(crate) fn summary(checked: &[Checked]) -> Option<String> {
+pub(crate) fn summary(checked: &[CheckedService]) -> Option<String> {
     let count = |severity| {
         let all = checked.iter().flat_map(|checked| &checked.diagnostics);
         all.filter(|diagnostic| diagnostic.severity == severity).count()
@@ -60,7 +60,7 @@ pub(crate) fn summary(checked: &[Checked]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-fn group<'d>(source: &'d Source, diagnostic: &'d Diagnostic) -> Group<'d> {
+fn group<'d>(source: &'d SourceText, diagnostic: &'d Diagnostic) -> Group<'d> {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,
         Severity::Warning => Level::WARNING,
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     fn rendered(text: &str) -> String {
-        let source = Source { name: "ccx.toml".to_owned(), text: text.to_owned() };
+        let source = SourceText { name: "ccx.toml".to_owned(), text: text.to_owned() };
         render(&check_text(&source, Path::new("/owner")), false)
     }
 
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn colours_are_for_terminals_only() {
-        let source = Source { name: "x.toml".to_owned(), text: "x = 1".to_owned() };
+        let source = SourceText { name: "x.toml".to_owned(), text: "x = 1".to_owned() };
         let checked = check_text(&source, Path::new("/"));
         assert!(render(&checked, true).contains('\u{1b}'));
         assert!(!render(&checked, false).contains('\u{1b}'));
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn the_summary_counts() {
         let check = |text: &str| {
-            let source = Source { name: "x.toml".to_owned(), text: text.to_owned() };
+            let source = SourceText { name: "x.toml".to_owned(), text: text.to_owned() };
             check_text(&source, Path::new("/"))
         };
         assert_eq!(summary(&[check("command = 'p'")]), None);

@@ -15,7 +15,7 @@ use crate::output::text::harmless;
 
 /// What a command is about, for hints.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct About<'a> {
+pub(crate) struct FailureContext<'a> {
     /// The service, the server or the reference.
     pub(crate) url: Option<&'a str>,
     /// The session.
@@ -24,7 +24,7 @@ pub(crate) struct About<'a> {
 
 /// A failure, ready to be told.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Failure {
+pub(crate) struct FailureReport {
     /// How the command ends.
     pub(crate) exit: Exit,
     /// What kind of failure it is, if faults have a name for it.
@@ -39,9 +39,9 @@ pub(crate) struct Failure {
     pub(crate) hints: Vec<String>,
 }
 
-impl Failure {
+impl FailureReport {
     /// What this error means to the user of a command.
-    pub(crate) fn of(error: &anyhow::Error, about: About<'_>) -> Self {
+    pub(crate) fn of(error: &anyhow::Error, about: FailureContext<'_>) -> Self {
         let mut failure = Self {
             exit: Exit::Other,
             code: None,
@@ -69,7 +69,9 @@ impl Failure {
                     io::ErrorKind::BrokenPipe => Exit::BrokenPipe,
                     _ => Exit::Usage,
                 };
-            } else if cause.is::<WordError>() || cause.is::<DeliveryError>() || cause.is::<Usage>()
+            } else if cause.is::<WordError>()
+                || cause.is::<DeliveryError>()
+                || cause.is::<UsageError>()
             {
                 failure.exit = Exit::Usage;
             } else {
@@ -77,7 +79,7 @@ impl Failure {
             }
             break;
         }
-        if let Some(GoesOn(hints)) = error.downcast_ref() {
+        if let Some(RecoveryHint(hints)) = error.downcast_ref() {
             failure.hints.extend_from_slice(hints);
         }
         failure
@@ -122,7 +124,7 @@ impl Failure {
         failure
     }
 
-    fn tell(&mut self, error: &Error, about: About<'_>) {
+    fn tell(&mut self, error: &Error, about: FailureContext<'_>) {
         let url = about.url.unwrap_or("URL");
         self.code = code_of(error);
         match error {
@@ -175,7 +177,7 @@ impl Failure {
         }
     }
 
-    fn tell_fault(&mut self, fault: &Fault, about: About<'_>) {
+    fn tell_fault(&mut self, fault: &Fault, about: FailureContext<'_>) {
         let url = about.url.unwrap_or("URL");
         let session = about.session.map_or_else(|| "SESSION".to_owned(), |id| id.to_string());
         self.fault = Some(fault.clone());
@@ -294,12 +296,12 @@ impl Failure {
 /// A command used in a way that its grammar allows and its meaning does not.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Usage(pub(crate) String);
+pub(crate) struct UsageError(pub(crate) String);
 
 /// How to go on after a failure; a context that adds nothing to its message.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("")]
-pub(crate) struct GoesOn(pub(crate) Vec<String>);
+pub(crate) struct RecoveryHint(pub(crate) Vec<String>);
 
 fn message(error: &anyhow::Error) -> String {
     let said = error.chain().map(ToString::to_string).filter(|text| !text.is_empty());
@@ -369,8 +371,8 @@ mod tests {
 
     use super::*;
 
-    fn of(error: impl Into<anyhow::Error>) -> Failure {
-        Failure::of(&error.into(), About { url: Some("http://h/s"), session: None })
+    fn of(error: impl Into<anyhow::Error>) -> FailureReport {
+        FailureReport::of(&error.into(), FailureContext { url: Some("http://h/s"), session: None })
     }
 
     #[test]
@@ -444,7 +446,7 @@ mod tests {
         };
         assert_eq!(of(unread).exit.code(), 141);
         let lost = Error::ConnectionLost { url: "http://h/data/x".into(), reason: "reset".into() };
-        let lost = anyhow::Error::from(lost).context(GoesOn(vec!["run it again".to_owned()]));
+        let lost = anyhow::Error::from(lost).context(RecoveryHint(vec!["run it again".to_owned()]));
         insta::assert_snapshot!(of(lost).text(), @r"
         error: lost the connection to http://h/data/x: reset
         hint: run it again
@@ -473,13 +475,13 @@ mod tests {
     #[test]
     fn a_full_quota_says_what_a_caller_can_give_up() {
         let id = "000102030405060708090a0b0c0d0e0f";
-        let about = About { url: Some("http://h/s"), session: Some(id.parse().unwrap()) };
+        let about = FailureContext { url: Some("http://h/s"), session: Some(id.parse().unwrap()) };
         for (quota, hint) in [
             ("session_quota", format!("`fishplate session remove http://h/s {id} NAME`")),
             ("pool_owner_quota", "`fishplate revoke REF`".to_owned()),
         ] {
             let fault = Fault::new(FaultCode::QuotaExceeded, "no room").limit(quota, "1 bytes");
-            let hints = Failure::of(&Error::Fault(fault).into(), about).hints;
+            let hints = FailureReport::of(&Error::Fault(fault).into(), about).hints;
             assert!(hints.len() == 1 && hints[0].starts_with(&hint), "{hints:?}");
         }
     }
@@ -487,7 +489,7 @@ mod tests {
     #[test]
     fn words_that_nobody_understands_are_told_as_json_with_the_usage() {
         let words = clap::Command::new("get").arg(clap::Arg::new("REF").required(true));
-        let failure = Failure::of_words(&words.try_get_matches_from(["get"]).unwrap_err());
+        let failure = FailureReport::of_words(&words.try_get_matches_from(["get"]).unwrap_err());
         assert!(failure.message.ends_with("were not provided: <REF>"), "{failure:?}");
         assert_eq!((failure.exit.code(), &*failure.hints[0]), (2, "Usage: get <REF>"));
     }

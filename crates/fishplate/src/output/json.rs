@@ -2,9 +2,9 @@
 
 use fishplate_client::Service;
 use fishplate_client::array::as_json;
-use fishplate_client::deliver::{Delivered, Fate};
+use fishplate_client::deliver::{DeliveredValue, ValueFate};
 use fishplate_contract::{
-    DataRef, DataType, JobReport, Parameter, Placing, Signature, Transfer, lexical,
+    DataRef, DataType, JobReport, Parameter, PlacementMethod, Signature, Transfer, lexical,
 };
 use serde_json::{Map, Value, json};
 
@@ -17,11 +17,11 @@ pub(crate) fn usage(service: &Service) -> Value {
         .operations
         .iter()
         .map(|described| {
-            let exposed = &described.exposed;
-            let Signature { inputs, outputs } = &exposed.signature;
+            let definition = &described.definition;
+            let Signature { inputs, outputs } = &definition.signature;
             json!({
-                "name": exposed.name,
-                "documentation": exposed.documentation,
+                "name": definition.name,
+                "documentation": definition.documentation,
                 "inputs": inputs.iter().map(parameter).collect::<Vec<_>>(),
                 "outputs": outputs.iter().map(parameter).collect::<Vec<_>>(),
             })
@@ -68,7 +68,7 @@ fn parameter(parameter: &Parameter) -> Value {
 }
 
 /// The outputs of a call by their names; repeated ones as lists.
-pub(crate) fn outputs(delivered: &[Delivered]) -> Value {
+pub(crate) fn outputs(delivered: &[DeliveredValue]) -> Value {
     let mut all = Map::new();
     for output in delivered {
         let value = output_value(output);
@@ -84,16 +84,16 @@ pub(crate) fn outputs(delivered: &[Delivered]) -> Value {
     Value::Object(all)
 }
 
-fn output_value(output: &Delivered) -> Value {
+fn output_value(output: &DeliveredValue) -> Value {
     let mut value = Map::new();
     if let Some(label) = &output.label {
         value.insert("name".to_owned(), json!(label));
     }
     match &output.fate {
-        Fate::Shown(text) => {
+        ValueFate::Shown(text) => {
             value.insert("value".to_owned(), scalar(text, output.data_type.as_ref()));
         }
-        Fate::Numbers { element, shape, bytes, size } => {
+        ValueFate::Numbers { element, shape, bytes, size } => {
             value.insert("type".to_owned(), json!(element.name()));
             value.insert("shape".to_owned(), json!(shape));
             value.insert("size".to_owned(), json!(size));
@@ -101,16 +101,16 @@ fn output_value(output: &Delivered) -> Value {
                 value.insert("values".to_owned(), as_json(*element, shape, bytes));
             }
         }
-        Fate::Saved { path, size } => {
+        ValueFate::Saved { path, size } => {
             value.insert("file".to_owned(), json!(path.to_string_lossy()));
             value.insert("size".to_owned(), json!(size));
         }
-        Fate::Referred(of) => {
+        ValueFate::Referred(of) => {
             if let Value::Object(of) = reference(of) {
                 value.extend(of);
             }
         }
-        Fate::NotAsked { size } => {
+        ValueFate::NotAsked { size } => {
             value.insert("size".to_owned(), json!(size));
         }
     }
@@ -172,7 +172,7 @@ fn transfer(transfer: &Transfer) -> Value {
         "state": transfer.state.name(),
         "bytes": transfer.bytes,
         "size": transfer.total,
-        "placed": transfer.placed.map(Placing::name),
+        "placed": transfer.placed.map(PlacementMethod::name),
     })
 }
 
@@ -191,8 +191,8 @@ mod tests {
 
     use super::*;
 
-    fn delivered(name: &str, data_type: DataType, fate: Fate) -> Delivered {
-        Delivered {
+    fn delivered(name: &str, data_type: DataType, fate: ValueFate) -> DeliveredValue {
+        DeliveredValue {
             name: name.to_owned(),
             data_type: Some(data_type),
             repeated: false,
@@ -217,18 +217,18 @@ mod tests {
 
     #[test]
     fn outputs_stand_by_name_and_repeated_ones_in_lists() {
-        let mut a = delivered("mesh", DataType::Raw, Fate::NotAsked { size: Some(5) });
+        let mut a = delivered("mesh", DataType::Raw, ValueFate::NotAsked { size: Some(5) });
         a.repeated = true;
         a.label = Some("a.msh".to_owned());
-        let saved = Fate::Saved { path: "r".into(), size: 2 };
-        let referred = Fate::Referred(DataRef {
+        let saved = ValueFate::Saved { path: "r".into(), size: 2 };
+        let referred = ValueFate::Referred(DataRef {
             url: "http://h/data/x/flow.vtk".to_owned(),
             len: Some(9),
             digest: Some(Digest::Sha256([0; 32])),
         });
         let all = [
             delivered("flow", DataType::Raw, referred),
-            delivered("result", DataType::Int, Fate::Shown("3".to_owned())),
+            delivered("result", DataType::Int, ValueFate::Shown("3".to_owned())),
             delivered("file", DataType::Raw, saved),
             a,
         ];

@@ -33,14 +33,14 @@ pub(crate) async fn transfer<T>(
     meter: &Arc<Meter>,
     work: impl Future<Output = T>,
 ) -> T {
-    transfer_of_job(output, meter, &Fetching::default(), work).await
+    transfer_of_job(output, meter, &FetchReport::default(), work).await
 }
 
 /// The same, and how the job's data comes to the server, as `fetching` tells.
 pub(crate) async fn transfer_of_job<T>(
     output: Output,
     meter: &Arc<Meter>,
-    fetching: &Fetching,
+    fetching: &FetchReport,
     work: impl Future<Output = T>,
 ) -> T {
     let bar = ExchangeBar::new(output, "", "waiting for the program");
@@ -64,17 +64,17 @@ pub(crate) async fn moving_file<T>(
     work: impl Future<Output = T>,
 ) -> T {
     let bar = ExchangeBar::new(output, name, "waiting for the server");
-    shown(bar, meter, &Fetching::default(), work).await
+    shown(bar, meter, &FetchReport::default(), work).await
 }
 
 /// The last report of a job that is waited for, as long as its data comes to the server.
 #[derive(Debug, Default)]
-pub(crate) struct Fetching {
+pub(crate) struct FetchReport {
     report: RefCell<Option<JobReport>>,
     pace: RefCell<Pace>,
 }
 
-impl Fetching {
+impl FetchReport {
     /// What is known by now.
     pub(crate) fn tell(&self, report: JobReport) {
         if let Some((bytes, _)) = fetched(&report) {
@@ -92,7 +92,7 @@ pub(crate) fn is_watched(output: Output) -> bool {
 async fn shown<T>(
     mut exchange: ExchangeBar,
     meter: &Arc<Meter>,
-    fetching: &Fetching,
+    fetching: &FetchReport,
     work: impl Future<Output = T>,
 ) -> T {
     let started = Instant::now();
@@ -154,7 +154,7 @@ impl ExchangeBar {
         Self { bar, output, name, waiting, phase: None, pace: Pace::default(), told: None }
     }
 
-    fn show(&mut self, meter: &Meter, fetching: &Fetching) {
+    fn show(&mut self, meter: &Meter, fetching: &FetchReport) {
         let server = fetching.pace.borrow();
         let report = fetching.report.borrow();
         let fetching = report.as_ref();
@@ -214,13 +214,13 @@ impl ExchangeBar {
 /// Shows how a job goes on.
 pub(crate) struct JobBar {
     bar: ProgressBar,
-    shows: Option<Shows>,
+    shows: Option<JobView>,
     pace: Pace,
 }
 
 /// What of a job is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shows {
+enum JobView {
     /// Bytes of its data on the way to the server.
     Fetching,
     /// What its program tells.
@@ -239,9 +239,9 @@ impl JobBar {
     pub(crate) fn show(&mut self, report: &JobReport) {
         let fetched = fetched(report);
         let shows = match (report.state, fetched) {
-            (JobState::Fetching, Some(_)) => Shows::Fetching,
-            _ if report.progress.is_some() => Shows::Share,
-            _ => Shows::Time,
+            (JobState::Fetching, Some(_)) => JobView::Fetching,
+            _ if report.progress.is_some() => JobView::Share,
+            _ => JobView::Time,
         };
         let is_new = self.shows != Some(shows);
         if is_new {
@@ -251,13 +251,13 @@ impl JobBar {
             self.shows = Some(shows);
         }
         match (shows, fetched, report.progress) {
-            (Shows::Fetching, Some((bytes, total)), _) => {
+            (JobView::Fetching, Some((bytes, total)), _) => {
                 self.bar.set_length(total);
                 self.bar.set_position(bytes);
                 self.pace.note(bytes);
                 self.bar.set_prefix(self.pace.told(total.saturating_sub(bytes)));
             }
-            (Shows::Share, _, Some(share)) => {
+            (JobView::Share, _, Some(share)) => {
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
@@ -270,9 +270,9 @@ impl JobBar {
         self.bar.set_message(of_job(report));
         if is_new {
             self.bar.set_style(style(match shows {
-                Shows::Fetching => TRANSFER,
-                Shows::Share => JOB,
-                Shows::Time => WAITING,
+                JobView::Fetching => TRANSFER,
+                JobView::Share => JOB,
+                JobView::Time => WAITING,
             }));
         }
         self.bar.tick();

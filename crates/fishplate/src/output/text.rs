@@ -4,7 +4,7 @@ use std::path::Path;
 
 use fishplate_client::arguments::STDOUT;
 use fishplate_client::array::as_text;
-use fishplate_client::deliver::{Delivered, Fate};
+use fishplate_client::deliver::{DeliveredValue, ValueFate};
 use fishplate_client::{Description, JobPage};
 use fishplate_contract::{
     ArrayType, DataType, Dimension, JobReport, Parameter, Timestamp, Transfer, TransferState,
@@ -19,18 +19,18 @@ pub(crate) fn usage(description: &Description) -> String {
 }
 
 fn operation(described: &DescribedOperation) -> String {
-    let exposed = &described.exposed;
-    let mut text = format!("{}\n", exposed.name);
+    let definition = &described.definition;
+    let mut text = format!("{}\n", definition.name);
     for (title, parameters) in
-        [("input", &exposed.signature.inputs), ("output", &exposed.signature.outputs)]
+        [("input", &definition.signature.inputs), ("output", &definition.signature.outputs)]
     {
         text.push_str(&format!("  {title}:{}\n", if parameters.is_empty() { " none" } else { "" }));
         for parameter in parameters {
             push_parameter(parameter, 4, &mut text);
         }
     }
-    if !exposed.documentation.is_empty() {
-        text.push_str(&format!("  ({})\n", one_line(&exposed.documentation)));
+    if !definition.documentation.is_empty() {
+        text.push_str(&format!("  ({})\n", one_line(&definition.documentation)));
     }
     text
 }
@@ -83,7 +83,7 @@ fn facts(parameter: &Parameter) -> String {
 const SHOWN_NUMBERS: usize = 100;
 
 /// The outputs of a call: those in no file on standard output, and remarks for standard error.
-pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<String>) {
+pub(crate) fn outputs(delivered: &[DeliveredValue], command: &str) -> (String, Vec<String>) {
     let (mut text, mut remarks) = (String::new(), Vec::new());
     for output in delivered {
         let name = match &output.label {
@@ -92,10 +92,10 @@ pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<St
         };
         match &output.fate {
             // A text that ends its last line itself needs no second end.
-            Fate::Shown(value) => {
+            ValueFate::Shown(value) => {
                 text.push_str(&format!("{name}: {}\n", value.strip_suffix('\n').unwrap_or(value)));
             }
-            Fate::Numbers { element, shape, bytes, size } => match bytes {
+            ValueFate::Numbers { element, shape, bytes, size } => match bytes {
                 Some(shown) if shown.len() <= SHOWN_NUMBERS * element.size() => {
                     let numbers = as_text(*element, shape, shown);
                     text.push_str(&format!("{name}: {numbers}\n"));
@@ -111,9 +111,11 @@ pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<St
                     ));
                 }
             },
-            Fate::Saved { .. } => {}
-            Fate::Referred(reference) => text.push_str(&format!("{name}: {}\n", reference.url)),
-            Fate::NotAsked { size } => {
+            ValueFate::Saved { .. } => {}
+            ValueFate::Referred(reference) => {
+                text.push_str(&format!("{name}: {}\n", reference.url));
+            }
+            ValueFate::NotAsked { size } => {
                 let size = size.map_or_else(|| "data".to_owned(), rounded);
                 remarks.push(format!(
                     "{name}: {size}, not written; {} writes it",
@@ -123,7 +125,7 @@ pub(crate) fn outputs(delivered: &[Delivered], command: &str) -> (String, Vec<St
         }
     }
     // Standard output is the data's.
-    let is_data = |output: &Delivered| matches!(&output.fate, Fate::Saved { path, .. } if path == Path::new(STDOUT));
+    let is_data = |output: &DeliveredValue| matches!(&output.fate, ValueFate::Saved { path, .. } if path == Path::new(STDOUT));
     if delivered.iter().any(is_data) {
         remarks.extend(std::mem::take(&mut text).lines().map(str::to_owned));
     }
@@ -225,7 +227,7 @@ pub(crate) fn harmless(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use fishplate_contract::{Interface, Operation, Placing, Service, Signature};
+    use fishplate_contract::{Interface, Operation, PlacementMethod, Service, Signature};
     use fishplate_wire::QName;
 
     use super::*;
@@ -243,15 +245,15 @@ mod tests {
             documentation: String::new(),
             operations: vec![operation],
         };
-        let exposed = Interface::of(&service).exposed.into_iter();
-        let operations = exposed.map(|exposed| DescribedOperation {
+        let definition = Interface::of(&service).definition.into_iter();
+        let operations = definition.map(|definition| DescribedOperation {
             action: String::new(),
-            request: QName::new("urn:test", &*exposed.name),
-            response: QName::new("urn:test", format!("{}Response", exposed.name)),
+            request: QName::new("urn:test", &*definition.name),
+            response: QName::new("urn:test", format!("{}Response", definition.name)),
             qualified: true,
             items: Vec::new(),
             fault: None,
-            exposed,
+            definition,
         });
         Description {
             name: service.name,
@@ -305,7 +307,8 @@ mod tests {
             placed: None,
         };
         assert_eq!(transfer(&of), "mesh, http://h:8080: running, 1.0 MiB of 3.0 MiB");
-        (of.state, of.bytes, of.placed) = (TransferState::Done, 3 << 20, Some(Placing::Link));
+        (of.state, of.bytes, of.placed) =
+            (TransferState::Done, 3 << 20, Some(PlacementMethod::Link));
         assert_eq!(transfer(&of), "mesh, http://h:8080: done, 3.0 MiB, placed as link");
         (of.state, of.total, of.placed) = (TransferState::Waiting, None, None);
         assert_eq!(transfer(&of), "mesh, http://h:8080: waiting");

@@ -9,12 +9,12 @@ use fishplate_contract::{
     Argument, CallError, CallOptions, Caller, FaultCode, JobFilter, JobState, LogStream, Payload,
     Principal, Results, Value,
 };
-use fishplate_jobs::descriptor::{self, Source};
-use fishplate_jobs::engine::Until;
+use fishplate_jobs::descriptor::{self, SourceText};
+use fishplate_jobs::engine::RunMode;
 use fishplate_jobs::executor::local::CgroupUse;
-use fishplate_server::assembly::{self, Backends, Check};
+use fishplate_server::assembly::{self, Backends, StoreCheck};
 use fishplate_server::caller::LocalCaller;
-use fishplate_server::host::Place;
+use fishplate_server::host::PublicAddress;
 use fishplate_server::http;
 use fishplate_server::settings::Limits;
 use tempfile::TempDir;
@@ -48,15 +48,21 @@ impl Bed {
         let url = format!("http://{}", listening.address());
         let limits = Limits::new(dir.join("data"), &url);
         let data = assembly::data(&limits).unwrap();
-        let backends = Backends::local(&limits, CgroupUse::Off, Check::All).unwrap();
+        let backends = Backends::local(&limits, CgroupUse::Off, StoreCheck::All).unwrap();
         let engine = assembly::engine(&limits, backends, &data).unwrap();
-        let source = Source { name: "work.toml".to_owned(), text: SERVICE.to_owned() };
+        let source = SourceText { name: "work.toml".to_owned(), text: SERVICE.to_owned() };
         let description = descriptor::check_text(&source, dir).description.unwrap();
         let described = vec![description];
-        let host =
-            assembly::host(limits, Place::Below, engine.clone(), data, described, Vec::new());
+        let host = assembly::host(
+            limits,
+            PublicAddress::Below,
+            engine.clone(),
+            data,
+            described,
+            Vec::new(),
+        );
         let host = host.unwrap();
-        tokio::spawn(async move { engine.run(Until::Dropped).await });
+        tokio::spawn(async move { engine.run(RunMode::Dropped).await });
         let near = LocalCaller::new(&host, "work", Principal::anonymous()).unwrap();
         tokio::spawn(listening.serve(host));
         let far = Service::connect(&format!("{url}/work")).await.unwrap().with(Options::default());

@@ -148,7 +148,7 @@ impl Apache {
 
     /// Nothing of ours runs once there is nothing to do.
     fn assert_nothing_left(&self) {
-        until("engine and keeper have gone", || {
+        until("engine and supervisor have gone", || {
             processes::of_data(&self.data()).is_empty()
                 && processes::of_jobs(&self.data()).is_empty()
         });

@@ -88,7 +88,7 @@ fn who_fills_the_disk_while_nobody_can_look_is_ended_all_the_same() {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| call(&server, x));
             until("it runs", || server.path("running").exists());
-            let supervisors = processes::supervisors(&server.data());
+            let supervisors = processes::job_processes(&server.data());
             signal_all(&supervisors, Signal::SIGSTOP);
             std::fs::write(server.path("go"), "").unwrap();
             until("the disk is full", || server.path("full").exists());

@@ -17,23 +17,23 @@ pub(crate) struct Process {
     line: String,
 }
 
-/// Process IDs of the keeper of this data directory; there may be none, or for a moment two.
-pub(crate) fn keepers(data: &Path) -> Vec<i32> {
-    named(data, "fishplate-keep")
+/// Process IDs of the supervisor of this data directory; there may be none, or for a moment two.
+pub(crate) fn supervisors(data: &Path) -> Vec<i32> {
+    named(data, "fishplate-super")
 }
 
 /// Process IDs of all supervisors of this data directory.
-pub(crate) fn supervisors(data: &Path) -> Vec<i32> {
-    [keepers(data), workers(data)].concat()
+pub(crate) fn job_processes(data: &Path) -> Vec<i32> {
+    [supervisors(data), runners(data)].concat()
 }
 
-/// Process IDs of the workers of this data directory.
-pub(crate) fn workers(data: &Path) -> Vec<i32> {
-    named(data, "fishplate-work")
+/// Process IDs of the runners of this data directory.
+pub(crate) fn runners(data: &Path) -> Vec<i32> {
+    named(data, "fishplate-run")
 }
 
-/// Each leads a session, and none is the child of one of its name. A keeper's child that is about to
-/// become a worker, and a worker's child that is about to become a program, have their parent's
+/// Each leads a session, and none is the child of one of its name. A supervisor's child that is about to
+/// become a runner, and a runner's child that is about to become a program, have their parent's
 /// name for a moment, but are none.
 fn named(data: &Path, name: &str) -> Vec<i32> {
     let all: Vec<Process> =

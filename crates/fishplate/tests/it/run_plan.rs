@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use fishplate_jobs::executor::conformance::plan;
-use fishplate_jobs::executor::{Ending, OutputContent};
+use fishplate_jobs::executor::{OutputContent, ProgramExit};
 use fishplate_jobs::plan::{InputContent, InputFile, OutputRule, OutputSource, Plan};
 
 use crate::server::until;
@@ -33,7 +33,7 @@ fn start(at: &Path, script: &str, change: impl FnOnce(&mut Plan)) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn end(child: Child) -> Ending {
+fn end(child: Child) -> ProgramExit {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()

@@ -260,7 +260,7 @@ impl Drop for Server {
         }
         // Jobs outlive their server, but not their test, however that ends.
         let data = self.data();
-        kill_all(&processes::supervisors(&data));
+        kill_all(&processes::job_processes(&data));
         kill_all(&processes::of_jobs(&data).iter().map(|process| process.pid).collect::<Vec<_>>());
         if std::thread::panicking() {
             #[expect(clippy::print_stderr, reason = "a test that fails tells what it knows")]

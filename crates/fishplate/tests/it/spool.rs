@@ -5,7 +5,7 @@ use std::io::Write;
 use bytes::Bytes;
 use fishplate_contract::{Argument, CallOptions, Payload, Value};
 use fishplate_wire::{
-    Outgoing, Packaging, QName, RequestForm, SoapVersion, Step, pack, write_request,
+    BodyStep, OutgoingBody, Packaging, QName, RequestForm, SoapVersion, pack, write_request,
 };
 
 use crate::server::{Server, until};
@@ -43,10 +43,10 @@ fn message(packaging: Packaging, x: &str) -> Message {
     let deck = Value::Data(Payload::Inline(Bytes::from(bytes)));
     let arguments = [Argument::new("deck", deck), Argument::text("x", x)];
     let packed = pack(&write_request(&form, &arguments).unwrap(), packaging, Some("call"));
-    let mut outgoing = Outgoing::new(packed.segments, SIZE);
+    let mut outgoing = OutgoingBody::new(packed.segments, SIZE);
     let mut body = Vec::new();
     while let Some(step) = outgoing.step() {
-        let Step::Send(bytes) = step else { panic!("a message from memory has no file") };
+        let BodyStep::Send(bytes) = step else { panic!("a message from memory has no file") };
         body.extend_from_slice(&bytes);
     }
     Message { content_type: packed.content_type.into_owned(), body }

@@ -30,12 +30,12 @@ const DECK: usize = 90_000;
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     Server,
-    Workers,
-    OneWorker,
-    Keeper,
+    Runners,
+    OneRunner,
+    Supervisor,
     Supervisors,
-    ServerAndWorkers,
-    ServerAndKeeper,
+    ServerAndRunners,
+    ServerAndSupervisor,
     Everything,
 }
 
@@ -180,19 +180,22 @@ fn storm(server: &mut Server, victims: &[Victim], seed: u64) -> Vec<Asked> {
 fn strike(server: &mut Server, data: &Path, victim: Victim, random: &mut Random) {
     let supervisors = match victim {
         Victim::Server => Vec::new(),
-        Victim::Workers | Victim::ServerAndWorkers => processes::workers(data),
-        Victim::OneWorker => {
-            let workers = processes::workers(data);
-            if workers.is_empty() { Vec::new() } else { vec![random.one_of(&workers)] }
+        Victim::Runners | Victim::ServerAndRunners => processes::runners(data),
+        Victim::OneRunner => {
+            let runners = processes::runners(data);
+            if runners.is_empty() { Vec::new() } else { vec![random.one_of(&runners)] }
         }
-        Victim::Keeper | Victim::ServerAndKeeper => processes::keepers(data),
+        Victim::Supervisor | Victim::ServerAndSupervisor => processes::supervisors(data),
         Victim::Supervisors | Victim::Everything => {
-            [processes::keepers(data), processes::workers(data)].concat()
+            [processes::supervisors(data), processes::runners(data)].concat()
         }
     };
     let server_too = matches!(
         victim,
-        Victim::Server | Victim::ServerAndWorkers | Victim::ServerAndKeeper | Victim::Everything
+        Victim::Server
+            | Victim::ServerAndRunners
+            | Victim::ServerAndSupervisor
+            | Victim::Everything
     );
     let server_first = random.below(2) == 0;
     if server_too && server_first {
@@ -264,8 +267,8 @@ fn reckon(server: &mut Server, asked: &[Asked]) -> usize {
         let results = ask(server, Version::V11, "results", &job_element);
         match state {
             "done" => assert_eq!(results.text("y"), Some(&*number.to_string()), "{results:#?}"),
-            // A process that a worker had just made, and that had not become the program yet, was
-            // taken for a worker and killed: its end was seen, and is told as it was.
+            // A process that a runner had just made, and that had not become the program yet, was
+            // taken for a runner and killed: its end was seen, and is told as it was.
             "failed" if results.text("code") == Some("ProgramKilled") => {
                 assert_eq!(results.text("signal"), Some("SIGKILL"), "{number}: {results:#?}");
                 unknown += 1;
@@ -313,7 +316,7 @@ fn assert_nothing_left(server: &mut Server) {
         entries.all(|entry| known.contains(entry.file_name().to_str().unwrap()))
     });
     server.stop();
-    until("the keeper has gone", || names(&processes::of_data(&data)).is_empty());
+    until("the supervisor has gone", || names(&processes::of_data(&data)).is_empty());
     let spooled = fs::read_dir(data.join("spool")).unwrap().count();
     assert_eq!(spooled, 0, "directories in the spool");
 }
@@ -323,26 +326,27 @@ fn names(processes: &[processes::Process]) -> Vec<String> {
 }
 
 #[test]
-fn kills_of_servers_and_workers_cost_no_job_and_no_result() {
+fn kills_of_servers_and_runners_cost_no_job_and_no_result() {
     let mut server = counting();
     let victims = [
         Victim::Server,
         Victim::Server,
-        Victim::OneWorker,
-        Victim::Workers,
-        Victim::ServerAndWorkers,
+        Victim::OneRunner,
+        Victim::Runners,
+        Victim::ServerAndRunners,
     ];
     let asked = storm(&mut server, &victims, seed());
-    assert_eq!(reckon(&mut server, &asked), 0, "unknown, though the keeper lived on");
+    assert_eq!(reckon(&mut server, &asked), 0, "unknown, though the supervisor lived on");
     assert_nothing_left(&mut server);
 }
 
 #[test]
-fn kills_of_servers_and_keepers_cost_no_job_and_no_result() {
+fn kills_of_servers_and_supervisors_cost_no_job_and_no_result() {
     let mut server = counting();
-    let victims = [Victim::Server, Victim::Keeper, Victim::Keeper, Victim::ServerAndKeeper];
+    let victims =
+        [Victim::Server, Victim::Supervisor, Victim::Supervisor, Victim::ServerAndSupervisor];
     let asked = storm(&mut server, &victims, seed());
-    assert_eq!(reckon(&mut server, &asked), 0, "unknown, though the workers lived on");
+    assert_eq!(reckon(&mut server, &asked), 0, "unknown, though the runners lived on");
     assert_nothing_left(&mut server);
 }
 
@@ -351,8 +355,8 @@ fn kills_of_everything_lose_no_job_and_run_none_twice() {
     let mut server = counting();
     let victims = [
         Victim::Server,
-        Victim::OneWorker,
-        Victim::Keeper,
+        Victim::OneRunner,
+        Victim::Supervisor,
         Victim::Supervisors,
         Victim::Everything,
         Victim::Everything,
@@ -373,10 +377,10 @@ fn kernel_tells_witnesses() -> bool {
 fn what_runs_goes_on_whoever_is_killed() {
     for (victim, state) in [
         (Victim::Server, "done"),
-        (Victim::Keeper, "done"),
-        (Victim::Workers, "done"),
-        (Victim::ServerAndWorkers, "done"),
-        (Victim::ServerAndKeeper, "done"),
+        (Victim::Supervisor, "done"),
+        (Victim::Runners, "done"),
+        (Victim::ServerAndRunners, "done"),
+        (Victim::ServerAndSupervisor, "done"),
         // The server that comes after them is the program's witness, if the kernel tells it.
         (Victim::Everything, if kernel_tells_witnesses() { "done" } else { "unknown" }),
     ] {
@@ -415,10 +419,10 @@ fn what_runs_goes_on_whoever_is_killed() {
     }
 }
 
-/// Between the moment at which a worker reaps the program and that at which its end is in the
-/// journal, only the worker has seen it.
+/// Between the moment at which a runner reaps the program and that at which its end is in the
+/// journal, only the runner has seen it.
 #[test]
-fn a_worker_killed_while_it_collects_outputs_takes_no_end_with_it() {
+fn a_runner_killed_while_it_collects_outputs_takes_no_end_with_it() {
     let server = Server::of_file(
         "echo $$ > DIR/pid; seq -f 'out%.0f' 20000 | xargs touch; exit 0",
         "name = \"test\"\ncommand = [\"./program\"]\n\
@@ -438,7 +442,7 @@ fn a_worker_killed_while_it_collects_outputs_takes_no_end_with_it() {
         while program.exists() {
             std::thread::sleep(Duration::from_micros(100));
         }
-        kill_all(&processes::workers(&server.data()));
+        kill_all(&processes::runners(&server.data()));
         until("it has ended", || {
             ask(&server, Version::V11, "running", &job).text("running") == Some("false")
         });
@@ -506,5 +510,5 @@ fn two_servers_share_a_data_directory_and_one_takes_over_from_the_other() {
     }
     assert_eq!(started(), BTreeSet::from([0, 1, 2, 3]));
     second.stop();
-    until("the keeper has gone", || names(&processes::of_data(&data)).is_empty());
+    until("the supervisor has gone", || names(&processes::of_data(&data)).is_empty());
 }

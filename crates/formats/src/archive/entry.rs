@@ -20,7 +20,7 @@ const MOST_EXTENSIONS: usize = 8;
 
 /// Reads an archive's members.
 #[derive(Debug)]
-pub struct Reader<R> {
+pub struct ArchiveReader<R> {
     source: R,
     /// Bytes of the current member that were not read, and those that fill its last block.
     left: u64,
@@ -32,10 +32,10 @@ pub struct Reader<R> {
 
 /// A member; its bytes are to be read from its reader before the next is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct ArchiveEntry {
     /// As it is written, directories perhaps with a slash at the end.
     pub(super) path: Vec<u8>,
-    pub(super) kind: Kind,
+    pub(super) kind: MemberKind,
     /// Permissions: no more than the nine bits.
     pub(super) mode: u32,
     /// Seconds since 1970.
@@ -48,7 +48,7 @@ pub(super) struct Entry {
 
 /// What a member is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum MemberKind {
     File,
     Directory,
     /// To this target, relative to the link.
@@ -66,7 +66,7 @@ struct Extension {
     modified: Option<i64>,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> ArchiveReader<R> {
     /// A reader of the archive that this gives.
     pub fn new(source: R) -> Self {
         Self { source, left: 0, padding: 0, path: Vec::new(), extensions: (0, 0) }
@@ -86,7 +86,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// The next member; `None` at the archive's end. What was not read of the last is passed over.
-    pub(super) fn next(&mut self) -> Result<Option<Entry>, ArchiveError> {
+    pub(super) fn next(&mut self) -> Result<Option<ArchiveEntry>, ArchiveError> {
         let mut extension = Extension::default();
         self.extensions = (0, 0);
         loop {
@@ -111,7 +111,7 @@ impl<R: Read> Reader<R> {
         header: &Header,
         size: u64,
         extension: Extension,
-    ) -> Result<Entry, ArchiveError> {
+    ) -> Result<ArchiveEntry, ArchiveError> {
         let path = extension.path.unwrap_or_else(|| header.path_bytes().into_owned());
         if path.len() > LONGEST_PATH {
             return Err(ArchiveError::path(&path, "has a path"));
@@ -122,24 +122,24 @@ impl<R: Read> Reader<R> {
         // Old archives have no type for directories but a slash.
         let slash = path.last() == Some(&b'/');
         let kind = match header.entry_type() {
-            EntryType::Regular | EntryType::Continuous if slash => Kind::Directory,
-            EntryType::Regular | EntryType::Continuous => Kind::File,
-            EntryType::Directory => Kind::Directory,
-            EntryType::Symlink => Kind::Symlink(target()?),
-            EntryType::Link => Kind::Hardlink(target()?),
+            EntryType::Regular | EntryType::Continuous if slash => MemberKind::Directory,
+            EntryType::Regular | EntryType::Continuous => MemberKind::File,
+            EntryType::Directory => MemberKind::Directory,
+            EntryType::Symlink => MemberKind::Symlink(target()?),
+            EntryType::Link => MemberKind::Hardlink(target()?),
             other => return Err(ArchiveError::entry(&path, refused(other))),
         };
         // A link has no bytes of its own, whatever its size says (pax allows a hard link to).
         let size = match kind {
-            Kind::File | Kind::Hardlink(_) => extension.size.unwrap_or(size),
-            Kind::Directory | Kind::Symlink(_) => 0,
+            MemberKind::File | MemberKind::Hardlink(_) => extension.size.unwrap_or(size),
+            MemberKind::Directory | MemberKind::Symlink(_) => 0,
         };
         self.expect(size);
         let mode = header.mode().unwrap_or(0o644) & 0o777;
         let modified = extension.modified.unwrap_or_else(|| {
             header.mtime().ok().and_then(|seconds| i64::try_from(seconds).ok()).unwrap_or(0)
         });
-        Ok(Entry { path, kind, mode, modified, size, before: self.extensions.1 })
+        Ok(ArchiveEntry { path, kind, mode, modified, size, before: self.extensions.1 })
     }
 
     /// A header, or `None` for the block of zeros at the end.
@@ -251,7 +251,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-struct Member<'r, R>(&'r mut Reader<R>);
+struct Member<'r, R>(&'r mut ArchiveReader<R>);
 
 impl<R: Read> Read for Member<'_, R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {

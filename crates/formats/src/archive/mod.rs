@@ -3,7 +3,7 @@
 //!
 //! Reading order:
 //!
-//! - [`Limits`], [`ArchiveError`]: what a directory may hold, and what is wrong with one
+//! - [`ArchiveLimits`], [`ArchiveError`]: what a directory may hold, and what is wrong with one
 //! - [`unpack`](fn@unpack): an archive into a directory; `entry`: one member of it
 //! - [`pack`](fn@pack): a directory to an archive
 //!
@@ -20,13 +20,13 @@ use std::io;
 
 use fishplate_contract::{Fault, FaultCode, lexical};
 
-pub use entry::Reader;
+pub use entry::ArchiveReader;
 pub use pack::pack;
 pub use unpack::{Unpacked, unpack, unpack_any, unpack_file, unpack_file_unless};
 
 /// What a directory that a caller sends may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ArchiveLimits {
     /// Files, directories and links in it (`directory_entries`).
     pub entries: u64,
     /// Bytes of all its files together (`directory_size`).
@@ -35,7 +35,7 @@ pub struct Limits {
     pub reserve: u64,
 }
 
-impl Default for Limits {
+impl Default for ArchiveLimits {
     fn default() -> Self {
         Self { entries: 1_000_000, size: 1 << 40, reserve: 256 << 20 }
     }

@@ -18,7 +18,7 @@ fn packed(directory: &Path) -> Result<Vec<u8>, ArchiveError> {
 }
 
 /// Unpacked below a directory of its own, in which nothing else may appear.
-fn unpacked(archive: &[u8], limits: &Limits) -> Result<(TempDir, PathBuf), ArchiveError> {
+fn unpacked(archive: &[u8], limits: &ArchiveLimits) -> Result<(TempDir, PathBuf), ArchiveError> {
     let around = tempfile::tempdir().unwrap();
     let to = around.path().join("to");
     let done = unpack(archive, archive.starts_with(&[0x28, 0xb5]), &to, limits);
@@ -91,7 +91,10 @@ impl Evil {
     }
 
     fn refused(self) -> String {
-        unpacked(&self.end(), &Limits::default()).map(|(_, to)| tree(&to)).unwrap_err().to_string()
+        unpacked(&self.end(), &ArchiveLimits::default())
+            .map(|(_, to)| tree(&to))
+            .unwrap_err()
+            .to_string()
     }
 }
 
@@ -161,7 +164,7 @@ fn what_is_no_archive_is_told_so() {
         (evil().pax("size", "9000000000000000000").file("f").end(), "holds more than"),
         (vec![0x28, 0xb5, 0x2f, 0xfd, 1, 2, 3], "can't be read"),
     ] {
-        let said = unpacked(&archive, &Limits::default()).unwrap_err().to_string();
+        let said = unpacked(&archive, &ArchiveLimits::default()).unwrap_err().to_string();
         assert!(said.contains(says), "{says}: {said}");
     }
     let long = vec![b'1'; 2 << 20];
@@ -183,9 +186,9 @@ fn what_stands_in_front_of_entries_is_bounded_and_counted() {
     let said = many.file("f").refused();
     assert!(said.contains("more than 8 records"), "{said}");
     let few = (0..8).fold(evil(), |it, _| it.entry(EntryType::XGlobalHeader, "g", "", b""));
-    assert!(unpacked(&few.file("f").end(), &Limits::default()).is_ok());
+    assert!(unpacked(&few.file("f").end(), &ArchiveLimits::default()).is_ok());
     let long = evil().pax("comment", &"c".repeat(1000)).file("f").end();
-    let within = |size| unpacked(&long, &Limits { size, ..Limits::default() });
+    let within = |size| unpacked(&long, &ArchiveLimits { size, ..ArchiveLimits::default() });
     assert!(within(1100).is_ok());
     let fault = within(1000).unwrap_err().fault("case");
     assert_eq!(fault.limit.unwrap().name, "directory_size");
@@ -197,7 +200,7 @@ fn unpacking_that_shall_stop_stops_and_leaves_nothing() {
     let (archive, to) = (around.path().join("archive"), around.path().join("to"));
     fs::write(&archive, small_archive()).unwrap();
     let stop = std::sync::atomic::AtomicBool::new(true);
-    let limits = Limits::default();
+    let limits = ArchiveLimits::default();
     unpack_file_unless(&archive, &to, "case", &limits, &stop).unwrap_err();
     assert!(!to.exists());
     stop.store(false, std::sync::atomic::Ordering::Relaxed);
@@ -208,7 +211,7 @@ fn unpacking_that_shall_stop_stops_and_leaves_nothing() {
 #[test]
 fn a_path_that_is_too_long_names_the_limit() {
     let limit = |archive: Evil| {
-        let error = unpacked(&archive.end(), &Limits::default()).unwrap_err();
+        let error = unpacked(&archive.end(), &ArchiveLimits::default()).unwrap_err();
         fault_limit(error)
     };
     let path = "x".repeat(5000);
@@ -224,7 +227,7 @@ fn fault_limit(error: ArchiveError) -> String {
 fn limits_are_kept_and_named() {
     let archive = Evil::default().file("a").file("b").file("c").end();
     let within = |entries, size| {
-        let limits = Limits { entries, size, reserve: 0 };
+        let limits = ArchiveLimits { entries, size, reserve: 0 };
         match unpacked(&archive, &limits) {
             Ok((_, to)) => tree(&to).len().to_string(),
             Err(error) => {
@@ -237,7 +240,7 @@ fn limits_are_kept_and_named() {
     assert_eq!(within(3, 3), "3");
     assert_eq!(within(2, 3), "directory_entries");
     assert_eq!(within(3, 2), "directory_size");
-    let limits = Limits { reserve: u64::MAX, ..Limits::default() };
+    let limits = ArchiveLimits { reserve: u64::MAX, ..ArchiveLimits::default() };
     let full = unpacked(&archive, &limits).unwrap_err();
     assert_eq!(full.fault("case").code, FaultCode::StorageFull);
 }
@@ -262,7 +265,7 @@ fn what_others_pack_is_read() {
     builder.append_data(&mut hard, "./h", &b""[..]).unwrap();
     let archive = builder.into_inner().unwrap();
     for archive in [zstd::encode_all(&archive[..], 3).unwrap(), archive] {
-        let (_around, to) = unpacked(&archive, &Limits::default()).unwrap();
+        let (_around, to) = unpacked(&archive, &ArchiveLimits::default()).unwrap();
         let file = to.join(&long);
         assert_eq!(fs::read(&file).unwrap(), b"long");
         let metadata = fs::metadata(&file).unwrap();
@@ -280,7 +283,7 @@ fn a_later_entry_replaces_an_earlier_one_and_nothing_else() {
         .entry(EntryType::Regular, "a", "", b"new")
         .link("a2", "a")
         .entry(EntryType::Regular, "a2", "", b"own");
-    let (_around, to) = unpacked(&archive.end(), &Limits::default()).unwrap();
+    let (_around, to) = unpacked(&archive.end(), &ArchiveLimits::default()).unwrap();
     let read = |name: &str| fs::read_to_string(to.join(name)).unwrap();
     assert_eq!((read("a"), read("h"), read("a2")), ("new".into(), "x".into(), "own".into()));
 }
@@ -302,7 +305,7 @@ fn a_directory_with_what_cannot_be_sent_is_told_so() {
     let empty = packed(directory.path()).unwrap();
     assert_eq!(empty, [0; 1024], "a socket holds no data");
     drop(listener);
-    let (_around, to) = unpacked(&empty, &Limits::default()).unwrap();
+    let (_around, to) = unpacked(&empty, &ArchiveLimits::default()).unwrap();
     assert_eq!(tree(&to).len(), 0);
     assert!(matches!(packed_without_room(directory.path()), Err(ArchiveError::Full)));
 }
@@ -362,23 +365,23 @@ proptest! {
         make(&node, &root.join("top"));
         let archive = packed(&root).unwrap();
         prop_assert_eq!(&archive, &packed(&root).unwrap());
-        let (_around, to) = unpacked(&archive, &Limits::default()).unwrap();
+        let (_around, to) = unpacked(&archive, &ArchiveLimits::default()).unwrap();
         prop_assert_eq!(tree(&to), tree(&root));
-        let (entries, _) = Reader::new(&archive[..]).skim().unwrap();
+        let (entries, _) = ArchiveReader::new(&archive[..]).skim().unwrap();
         prop_assert_eq!(entries, tree(&root).len() as u64);
     }
 
     #[test]
     fn no_bytes_harm(at in any::<proptest::sample::Index>(), byte in any::<u8>(),
                      noise in proptest::collection::vec(any::<u8>(), 0..2000)) {
-        let _ = unpacked(&noise, &Limits::default());
+        let _ = unpacked(&noise, &ArchiveLimits::default());
         let good = Evil::default()
             .file("a").link("l", "a").pax("path", "b/c").file("x")
             .entry(EntryType::Link, "h", "a", b"").end();
         let mut damaged = good.clone();
         damaged[at.index(good.len())] = byte;
-        let _ = unpacked(&damaged, &Limits::default());
+        let _ = unpacked(&damaged, &ArchiveLimits::default());
         let cut = &good[..at.index(good.len() - 1024)];
-        prop_assert!(unpacked(cut, &Limits::default()).is_err());
+        prop_assert!(unpacked(cut, &ArchiveLimits::default()).is_err());
     }
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::disk::Free;
+use crate::disk::FreeSpace;
 use fishplate_contract::Fault;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
@@ -15,8 +15,8 @@ use nix::sys::stat::{Mode, SFlag, fstatat, futimens, mkdirat};
 use nix::sys::time::TimeSpec;
 use nix::unistd::{UnlinkatFlags, linkat, symlinkat, unlinkat};
 
-use super::entry::{Entry, Kind, Reader};
-use super::{ArchiveError, Limits};
+use super::entry::{ArchiveEntry, ArchiveReader, MemberKind};
+use super::{ArchiveError, ArchiveLimits};
 
 /// What begins a zstd frame.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -47,7 +47,7 @@ pub fn unpack_file(
     archive: &Path,
     to: &Path,
     parameter: &str,
-    limits: &Limits,
+    limits: &ArchiveLimits,
 ) -> Result<(), Fault> {
     unpack_file_unless(archive, to, parameter, limits, &AtomicBool::new(false))
 }
@@ -60,7 +60,7 @@ pub fn unpack_file_unless(
     archive: &Path,
     to: &Path,
     parameter: &str,
-    limits: &Limits,
+    limits: &ArchiveLimits,
     stop: &AtomicBool,
 ) -> Result<(), Fault> {
     match File::open(archive) {
@@ -77,7 +77,7 @@ pub fn unpack_any(
     archive: impl Read,
     to: &Path,
     parameter: &str,
-    limits: &Limits,
+    limits: &ArchiveLimits,
 ) -> Result<(), Fault> {
     unpack_any_unless(archive, to, parameter, limits, &AtomicBool::new(false))
 }
@@ -86,7 +86,7 @@ fn unpack_any_unless(
     archive: impl Read,
     to: &Path,
     parameter: &str,
-    limits: &Limits,
+    limits: &ArchiveLimits,
     stop: &AtomicBool,
 ) -> Result<(), Fault> {
     let mut archive = BufReader::with_capacity(CHUNK, archive);
@@ -103,7 +103,7 @@ pub fn unpack(
     archive: impl Read,
     compressed: bool,
     to: &Path,
-    limits: &Limits,
+    limits: &ArchiveLimits,
 ) -> Result<Unpacked, ArchiveError> {
     unpack_unless(archive, compressed, to, limits, &AtomicBool::new(false))
 }
@@ -112,16 +112,16 @@ fn unpack_unless(
     archive: impl Read,
     compressed: bool,
     to: &Path,
-    limits: &Limits,
+    limits: &ArchiveLimits,
     stop: &AtomicBool,
 ) -> Result<Unpacked, ArchiveError> {
     fs::DirBuilder::new().mode(0o700).create(to)?;
     let unpacked = if compressed {
         let mut plain = zstd::Decoder::new(archive)?;
         plain.window_log_max(WINDOW)?;
-        unpack_into(Stoppable { archive: plain, stop }, to, limits)
+        unpack_into(StoppableReader { archive: plain, stop }, to, limits)
     } else {
-        unpack_into(Stoppable { archive, stop }, to, limits)
+        unpack_into(StoppableReader { archive, stop }, to, limits)
     };
     if unpacked.is_err() {
         let _ = fs::remove_dir_all(to);
@@ -131,12 +131,12 @@ fn unpack_unless(
 
 /// An archive that can't be read any further once it shall stop. It stands behind the compression,
 /// because a few bytes of that can be very many.
-struct Stoppable<'s, R> {
+struct StoppableReader<'s, R> {
     archive: R,
     stop: &'s AtomicBool,
 }
 
-impl<R: Read> Read for Stoppable<'_, R> {
+impl<R: Read> Read for StoppableReader<'_, R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(io::Error::other("it is not wanted any more"));
@@ -145,12 +145,16 @@ impl<R: Read> Read for Stoppable<'_, R> {
     }
 }
 
-fn unpack_into(archive: impl Read, to: &Path, limits: &Limits) -> Result<Unpacked, ArchiveError> {
+fn unpack_into(
+    archive: impl Read,
+    to: &Path,
+    limits: &ArchiveLimits,
+) -> Result<Unpacked, ArchiveError> {
     let root = open(to, OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC, Mode::empty())
         .map_err(io::Error::from)?;
-    let mut reader = Reader::new(archive);
+    let mut reader = ArchiveReader::new(archive);
     let mut made =
-        Made { root, limits, done: Unpacked::default(), before: 0, unlooked: LOOK_EVERY };
+        UnpackTarget { root, limits, done: Unpacked::default(), before: 0, unlooked: LOOK_EVERY };
     while let Some(entry) = reader.next()? {
         made.count(&entry)?;
         made.make(&entry, &mut reader)?;
@@ -159,9 +163,9 @@ fn unpack_into(archive: impl Read, to: &Path, limits: &Limits) -> Result<Unpacke
 }
 
 /// A directory being unpacked.
-struct Made<'l> {
+struct UnpackTarget<'l> {
     root: OwnedFd,
-    limits: &'l Limits,
+    limits: &'l ArchiveLimits,
     done: Unpacked,
     /// Bytes that stood in front of entries: they take time and memory as files do.
     before: u64,
@@ -169,10 +173,10 @@ struct Made<'l> {
     unlooked: u64,
 }
 
-impl Made<'_> {
-    fn count(&mut self, entry: &Entry) -> Result<(), ArchiveError> {
+impl UnpackTarget<'_> {
+    fn count(&mut self, entry: &ArchiveEntry) -> Result<(), ArchiveError> {
         self.done.entries += 1;
-        let Limits { entries, size, .. } = *self.limits;
+        let ArchiveLimits { entries, size, .. } = *self.limits;
         if self.done.entries > entries {
             let value = format!("{entries} entries");
             return Err(ArchiveError::Limit { limit: "directory_entries", value });
@@ -188,7 +192,11 @@ impl Made<'_> {
         Ok(())
     }
 
-    fn make<R: Read>(&mut self, entry: &Entry, reader: &mut Reader<R>) -> Result<(), ArchiveError> {
+    fn make<R: Read>(
+        &mut self,
+        entry: &ArchiveEntry,
+        reader: &mut ArchiveReader<R>,
+    ) -> Result<(), ArchiveError> {
         let path = checked(&entry.path)?;
         let Some((name, above)) = path.split_last() else {
             // The directory itself.
@@ -204,14 +212,14 @@ impl Made<'_> {
         let parent = self.parent(above).map_err(refused)?;
         let parent = parent.as_ref().unwrap_or(&self.root);
         match &entry.kind {
-            Kind::Directory => match mkdirat(parent, *name, directory_mode(entry.mode)) {
+            MemberKind::Directory => match mkdirat(parent, *name, directory_mode(entry.mode)) {
                 Err(Errno::EEXIST) => {
                     // There already, or made for what stood in it.
                     enter(parent, name).map(drop).map_err(refused)
                 }
                 done => done.map_err(refused),
             },
-            Kind::File => {
+            MemberKind::File => {
                 make_room(parent, name).map_err(refused)?;
                 let flags = OFlag::O_WRONLY
                     | OFlag::O_CREAT
@@ -221,20 +229,20 @@ impl Made<'_> {
                 let file = openat(parent, *name, flags, file_mode(entry.mode)).map_err(refused)?;
                 self.fill(&File::from(file), entry, reader)
             }
-            Kind::Symlink(target) => {
+            MemberKind::Symlink(target) => {
                 let target = inside(target, above.len(), entry)?;
                 make_room(parent, name).map_err(refused)?;
                 symlinkat(target, parent, *name).map_err(refused)
             }
-            Kind::Hardlink(target) => self.link(target, parent, name, entry),
+            MemberKind::Hardlink(target) => self.link(target, parent, name, entry),
         }
     }
 
     fn fill<R: Read>(
         &mut self,
         file: &File,
-        entry: &Entry,
-        reader: &mut Reader<R>,
+        entry: &ArchiveEntry,
+        reader: &mut ArchiveReader<R>,
     ) -> Result<(), ArchiveError> {
         let mut chunk = vec![0; CHUNK.min(usize::try_from(entry.size).unwrap_or(CHUNK)).max(1)];
         let mut left = entry.size;
@@ -269,7 +277,7 @@ impl Made<'_> {
         }
         self.unlooked = 0;
         // A file system that can't be asked says so when it is full.
-        let Ok(free) = Free::of(file) else { return Ok(()) };
+        let Ok(free) = FreeSpace::of(file) else { return Ok(()) };
         if free.room() < self.limits.reserve { Err(ArchiveError::Full) } else { Ok(()) }
     }
 
@@ -278,7 +286,7 @@ impl Made<'_> {
         target: &[u8],
         parent: &OwnedFd,
         name: &str,
-        entry: &Entry,
+        entry: &ArchiveEntry,
     ) -> Result<(), ArchiveError> {
         let wrong = |rule: &str| ArchiveError::entry(&entry.path, rule);
         let path = checked(target)
@@ -369,7 +377,11 @@ fn checked(path: &[u8]) -> Result<Vec<&str>, ArchiveError> {
 /// A symbolic link's target that can't lead out of the directory: upwards at its beginning only,
 /// and no further than the link is deep. What it then goes through are directories, or links that
 /// were looked at in the same way.
-fn inside<'t>(target: &'t [u8], depth: usize, entry: &Entry) -> Result<&'t str, ArchiveError> {
+fn inside<'t>(
+    target: &'t [u8],
+    depth: usize,
+    entry: &ArchiveEntry,
+) -> Result<&'t str, ArchiveError> {
     let wrong = |rule: &str| Err(ArchiveError::entry(&entry.path, rule));
     let text = match std::str::from_utf8(target) {
         Ok(text) if !text.is_empty() && !text.contains('\0') => text,
@@ -399,7 +411,13 @@ fn directory_mode(mode: u32) -> Mode {
 
 /// Whether packing this link gives an archive that can be unpacked.
 pub(super) fn stays_inside(target: &[u8], depth: usize) -> bool {
-    let entry =
-        Entry { path: Vec::new(), kind: Kind::File, mode: 0, modified: 0, size: 0, before: 0 };
+    let entry = ArchiveEntry {
+        path: Vec::new(),
+        kind: MemberKind::File,
+        mode: 0,
+        modified: 0,
+        size: 0,
+        before: 0,
+    };
     inside(target, depth, &entry).is_ok()
 }

@@ -3,7 +3,7 @@
 //! Reading order:
 //!
 //! - [`Format`]: what a file looks like
-//! - [`read`], [`write`]: a file to an array's bytes and back
+//! - [`read`](mod@read), [`write`](mod@write): a file to an array's bytes and back
 //! - [`text`]: rows of numbers, pushed in chunks cut anywhere
 //! - [`raw`]: numbers one after the other; shapes from lengths
 //! - [`npy`]: NumPy's format
@@ -22,5 +22,5 @@ mod transpose;
 mod write;
 
 pub use format::{ByteOrder, Format, Order};
-pub use read::{Bytes, Found, ReadError, SMALL, read};
+pub use read::{FoundArray, LocatedBytes, ReadError, SMALL, read};
 pub use write::{to_bytes, write};

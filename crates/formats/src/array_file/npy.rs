@@ -1,7 +1,7 @@
 //! NumPy's `.npy` (numpy.lib.format): a magic, a version, the length of the header, and the header:
 //! a Python dictionary that tells type, order and shape. The numbers follow.
 
-use fishplate_contract::{Array, Element};
+use fishplate_contract::{Array, ElementType};
 
 /// The most bytes that a header may have; NumPy's own are 128.
 pub const HEADER_SIZE: usize = 64 << 10;
@@ -11,7 +11,7 @@ pub const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// What a header tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct NpyHeader {
     /// The type of its numbers.
     pub dtype: Dtype,
     /// The first index runs fastest.
@@ -26,7 +26,7 @@ pub struct Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dtype {
     /// What kind.
-    pub kind: Kind,
+    pub kind: NumberKind,
     /// Bytes of one number.
     pub size: usize,
     /// The most significant byte comes first.
@@ -35,7 +35,7 @@ pub struct Dtype {
 
 /// A kind of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum NumberKind {
     /// Whole numbers.
     Signed,
     /// Whole numbers from 0 upwards.
@@ -53,7 +53,7 @@ fn error<T>(what: impl Into<String>) -> Result<T, NpyError> {
     Err(NpyError(what.into()))
 }
 
-impl Header {
+impl NpyHeader {
     /// Reads the header from the beginning of a file, of which `start` holds [`HEADER_SIZE`] bytes
     /// or all that there are.
     ///
@@ -84,12 +84,12 @@ impl Header {
     }
 
     /// The header of an array that follows little-endian in C order.
-    pub fn print(element: Element, shape: &[u64]) -> Vec<u8> {
+    pub fn print(element: ElementType, shape: &[u64]) -> Vec<u8> {
         let descr = match element {
-            Element::Int => "<i4",
-            Element::Long => "<i8",
-            Element::Float => "<f4",
-            Element::Double => "<f8",
+            ElementType::Int => "<i4",
+            ElementType::Long => "<i8",
+            ElementType::Float => "<f4",
+            ElementType::Double => "<f8",
         };
         let lengths: Vec<String> = shape.iter().map(|length| format!("{length},")).collect();
         let shape = lengths.join(" ");
@@ -107,7 +107,7 @@ impl Header {
 
     /// Bytes of the numbers; `None` if they cannot be counted.
     pub fn size(&self) -> Option<u64> {
-        let count = Array::size(Element::Int, &self.shape)? / Element::Int.size() as u64;
+        let count = Array::size(ElementType::Int, &self.shape)? / ElementType::Int.size() as u64;
         count.checked_mul(self.dtype.size as u64)
     }
 }
@@ -123,26 +123,26 @@ impl Dtype {
             _ => return Err(refused()),
         };
         let (kind, size) = match kind {
-            "i1" => (Kind::Signed, 1),
-            "i2" => (Kind::Signed, 2),
-            "i4" => (Kind::Signed, 4),
-            "i8" => (Kind::Signed, 8),
-            "u1" => (Kind::Unsigned, 1),
-            "u2" => (Kind::Unsigned, 2),
-            "u4" => (Kind::Unsigned, 4),
-            "u8" => (Kind::Unsigned, 8),
-            "f4" => (Kind::Real, 4),
-            "f8" => (Kind::Real, 8),
+            "i1" => (NumberKind::Signed, 1),
+            "i2" => (NumberKind::Signed, 2),
+            "i4" => (NumberKind::Signed, 4),
+            "i8" => (NumberKind::Signed, 8),
+            "u1" => (NumberKind::Unsigned, 1),
+            "u2" => (NumberKind::Unsigned, 2),
+            "u4" => (NumberKind::Unsigned, 4),
+            "u8" => (NumberKind::Unsigned, 8),
+            "f4" => (NumberKind::Real, 4),
+            "f8" => (NumberKind::Real, 8),
             _ => return Err(refused()),
         };
         Ok(Self { kind, size, big })
     }
 
     /// Its numbers are the element's, but for the order of their bytes.
-    pub fn is(self, element: Element) -> bool {
+    pub fn is(self, element: ElementType) -> bool {
         let kind = match element {
-            Element::Int | Element::Long => Kind::Signed,
-            Element::Float | Element::Double => Kind::Real,
+            ElementType::Int | ElementType::Long => NumberKind::Signed,
+            ElementType::Float | ElementType::Double => NumberKind::Real,
         };
         self.kind == kind && self.size == element.size()
     }
@@ -150,9 +150,9 @@ impl Dtype {
     /// As NumPy calls it.
     pub fn name(self) -> String {
         let kind = match self.kind {
-            Kind::Signed => "int",
-            Kind::Unsigned => "uint",
-            Kind::Real => "float",
+            NumberKind::Signed => "int",
+            NumberKind::Unsigned => "uint",
+            NumberKind::Real => "float",
         };
         format!("{kind}{}", 8 * self.size)
     }
@@ -163,8 +163,9 @@ impl Dtype {
     ///
     /// # Errors
     /// What to do.
-    pub fn check(self, element: Element) -> Result<(), NpyError> {
-        let fits = self.kind != Kind::Real || self.is(element) || element == Element::Double;
+    pub fn check(self, element: ElementType) -> Result<(), NpyError> {
+        let fits =
+            self.kind != NumberKind::Real || self.is(element) || element == ElementType::Double;
         if fits {
             return Ok(());
         }
@@ -172,10 +173,10 @@ impl Dtype {
         error(format!("its dtype is {has}, and {wants} is wanted: save array.astype(\"{wants}\")"))
     }
 
-    fn of(element: Element) -> Self {
+    fn of(element: ElementType) -> Self {
         let kind = match element {
-            Element::Int | Element::Long => Kind::Signed,
-            Element::Float | Element::Double => Kind::Real,
+            ElementType::Int | ElementType::Long => NumberKind::Signed,
+            ElementType::Float | ElementType::Double => NumberKind::Real,
         };
         Self { kind, size: element.size(), big: false }
     }
@@ -187,7 +188,7 @@ impl Dtype {
     pub fn convert(
         self,
         numbers: &mut [u8],
-        element: Element,
+        element: ElementType,
         before: u64,
         to: &mut Vec<u8>,
     ) -> Result<(), NpyError> {
@@ -200,8 +201,10 @@ impl Dtype {
         }
         for (at, number) in numbers.chunks_exact(self.size).enumerate() {
             let fits = match self.kind {
-                Kind::Real => push_real(number, to),
-                Kind::Signed | Kind::Unsigned => push_whole(self.whole(number), element, to),
+                NumberKind::Real => push_real(number, to),
+                NumberKind::Signed | NumberKind::Unsigned => {
+                    push_whole(self.whole(number), element, to)
+                }
             };
             if !fits {
                 let (place, value) = (before + at as u64, self.whole(number));
@@ -214,31 +217,32 @@ impl Dtype {
 
     /// A whole number from its little-endian bytes.
     fn whole(self, number: &[u8]) -> i128 {
-        let negative = self.kind == Kind::Signed && number.last().is_some_and(|top| *top >= 0x80);
+        let negative =
+            self.kind == NumberKind::Signed && number.last().is_some_and(|top| *top >= 0x80);
         let mut bytes = [if negative { 0xFF } else { 0 }; 16];
         bytes[..number.len()].copy_from_slice(number);
         i128::from_le_bytes(bytes)
     }
 }
 
-fn push_whole(number: i128, element: Element, to: &mut Vec<u8>) -> bool {
+fn push_whole(number: i128, element: ElementType, to: &mut Vec<u8>) -> bool {
     #[expect(clippy::cast_possible_truncation, reason = "whether it lost anything is checked")]
     match element {
-        Element::Int => match i32::try_from(number) {
+        ElementType::Int => match i32::try_from(number) {
             Ok(number) => to.extend_from_slice(&number.to_le_bytes()),
             Err(_) => return false,
         },
-        Element::Long => match i64::try_from(number) {
+        ElementType::Long => match i64::try_from(number) {
             Ok(number) => to.extend_from_slice(&number.to_le_bytes()),
             Err(_) => return false,
         },
-        Element::Float if number as f32 as i128 == number => {
+        ElementType::Float if number as f32 as i128 == number => {
             to.extend_from_slice(&(number as f32).to_le_bytes());
         }
-        Element::Double if number as f64 as i128 == number => {
+        ElementType::Double if number as f64 as i128 == number => {
             to.extend_from_slice(&(number as f64).to_le_bytes());
         }
-        Element::Float | Element::Double => return false,
+        ElementType::Float | ElementType::Double => return false,
     }
     true
 }
@@ -256,7 +260,7 @@ struct Literal<'h> {
 }
 
 impl<'h> Literal<'h> {
-    fn header(&mut self, offset: usize) -> Result<Header, NpyError> {
+    fn header(&mut self, offset: usize) -> Result<NpyHeader, NpyError> {
         let (mut dtype, mut fortran_order, mut shape) = (None, None, None);
         self.expect('{')?;
         while !self.skip('}') {
@@ -281,7 +285,7 @@ impl<'h> Literal<'h> {
         }
         match (dtype, fortran_order, shape) {
             (Some(dtype), Some(fortran_order), Some(shape)) => {
-                Ok(Header { dtype, fortran_order, shape, offset })
+                Ok(NpyHeader { dtype, fortran_order, shape, offset })
             }
             _ => error("its header lacks one of descr, fortran_order and shape"),
         }

@@ -1,14 +1,14 @@
 //! Numbers one after the other. Such a file tells its length only: the shape is known, but for one
 //! axis at the most.
 
-use fishplate_contract::{Array, Element};
+use fishplate_contract::{Array, ElementType};
 
 /// The shape of an array whose axes are so long, as far as that is known, from the length of its
 /// bytes.
 ///
 /// # Errors
 /// Why the length does not fit: what was found, and what would be right.
-pub fn shape(element: Element, axes: &[Option<u64>], len: u64) -> Result<Vec<u64>, String> {
+pub fn shape(element: ElementType, axes: &[Option<u64>], len: u64) -> Result<Vec<u64>, String> {
     let known: Vec<u64> = axes.iter().flatten().copied().collect();
     let name = element.name();
     let too_large = || format!("an array of {} {name} is larger than any file", text(&known));
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn the_length_tells_one_axis() {
-        let double = |axes: &[Option<u64>], len| shape(Element::Double, axes, len);
+        let double = |axes: &[Option<u64>], len| shape(ElementType::Double, axes, len);
         assert_eq!(double(&[Some(2), Some(3)], 48), Ok(vec![2, 3]));
         assert_eq!(double(&[None, Some(3)], 48), Ok(vec![2, 3]));
         assert_eq!(double(&[Some(2), None], 48), Ok(vec![2, 3]));

@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 
-use fishplate_contract::{Array, Element};
+use fishplate_contract::{Array, ElementType};
 
 use super::format::{ByteOrder, Format, Order};
-use super::npy::{HEADER_SIZE, Header, NpyError};
-use super::source::{CHUNK, Source, fill};
+use super::npy::{HEADER_SIZE, NpyError, NpyHeader};
+use super::source::{ByteSource, CHUNK, fill};
 use super::text::{TextError, TextReader};
 use super::{raw, transpose};
 
@@ -17,16 +17,16 @@ pub const SMALL: usize = 16 << 10;
 
 /// An array that was found in a file.
 #[derive(Debug)]
-pub struct Found {
+pub struct FoundArray {
     /// Lengths of its axes.
     pub shape: Vec<u64>,
     /// Its elements, little-endian, in C order.
-    pub bytes: Bytes,
+    pub bytes: LocatedBytes,
 }
 
 /// Where the bytes of an array are.
 #[derive(Debug)]
-pub enum Bytes {
+pub enum LocatedBytes {
     /// Here: at most [`SMALL`].
     Memory(Vec<u8>),
     /// The file that was read consists of them.
@@ -73,32 +73,32 @@ impl ReadError {
 pub fn read(
     file: &File,
     format: &Format,
-    element: Element,
+    element: ElementType,
     axes: &[Option<u64>],
     create: &mut dyn FnMut() -> io::Result<File>,
-) -> Result<Found, ReadError> {
-    let mut spill = Spill { small: Vec::new(), file: None, create };
+) -> Result<FoundArray, ReadError> {
+    let mut spill = SpillBuffer { small: Vec::new(), file: None, create };
     match format {
         Format::Text { delimiter } => {
             let reader = TextReader::new(element, axes, *delimiter);
             let shape = read_text(file, reader, &mut spill)?;
-            Ok(Found { shape, bytes: spill.finish()? })
+            Ok(FoundArray { shape, bytes: spill.finish()? })
         }
         Format::Raw { byte_order, order } => {
             let len = file.metadata()?.len();
             let shape = raw::shape(element, axes, len).map_err(ReadError::Length)?;
             let size = element.size();
-            let body = Body { file, offset: 0, len, size, big: *byte_order == ByteOrder::Big };
+            let body = ArrayBody { file, offset: 0, len, size, big: *byte_order == ByteOrder::Big };
             let turned = *order == Order::Fortran && shape.len() > 1;
             if !turned && !body.big && len > SMALL as u64 {
-                return Ok(Found { shape, bytes: Bytes::Same });
+                return Ok(FoundArray { shape, bytes: LocatedBytes::Same });
             }
             if turned {
                 body.turn(&shape, &mut spill)?;
             } else {
                 body.copy(&mut spill)?;
             }
-            Ok(Found { shape, bytes: spill.finish()? })
+            Ok(FoundArray { shape, bytes: spill.finish()? })
         }
         Format::Npy => read_npy(file, element, spill),
     }
@@ -107,7 +107,7 @@ pub fn read(
 fn read_text(
     file: &File,
     mut reader: TextReader,
-    spill: &mut Spill<'_>,
+    spill: &mut SpillBuffer<'_>,
 ) -> Result<Vec<u64>, ReadError> {
     let mut chunk = vec![0; CHUNK];
     loop {
@@ -116,15 +116,19 @@ fn read_text(
         if read < CHUNK {
             break;
         }
-        spill.settle()?;
+        spill.flush_full()?;
     }
     reader.finish(&mut spill.small).map_err(ReadError::Text)
 }
 
-fn read_npy(file: &File, element: Element, mut spill: Spill<'_>) -> Result<Found, ReadError> {
+fn read_npy(
+    file: &File,
+    element: ElementType,
+    mut spill: SpillBuffer<'_>,
+) -> Result<FoundArray, ReadError> {
     let mut start = vec![0; HEADER_SIZE];
     let read = fill(file, &mut start)?;
-    let header = Header::parse(&start[..read]).map_err(ReadError::Npy)?;
+    let header = NpyHeader::parse(&start[..read]).map_err(ReadError::Npy)?;
     let dtype = header.dtype;
     dtype.check(element).map_err(ReadError::Npy)?;
     let whole = file.metadata()?.len();
@@ -136,7 +140,8 @@ fn read_npy(file: &File, element: Element, mut spill: Spill<'_>) -> Result<Found
             dtype.name()
         )));
     }
-    let body = Body { file, offset: header.offset as u64, len, size: dtype.size, big: dtype.big };
+    let body =
+        ArrayBody { file, offset: header.offset as u64, len, size: dtype.size, big: dtype.big };
     let turned = header.fortran_order && header.shape.len() > 1;
     if !turned && dtype.is(element) {
         body.copy(&mut spill)?;
@@ -147,17 +152,17 @@ fn read_npy(file: &File, element: Element, mut spill: Spill<'_>) -> Result<Found
         body.each(&mut |numbers| {
             dtype.convert(numbers, element, before, &mut spill.small).map_err(ReadError::Npy)?;
             before += (numbers.len() / dtype.size) as u64;
-            Ok(spill.settle()?)
+            Ok(spill.flush_full()?)
         })?;
         if turned {
             spill.turn(&header.shape, element.size())?;
         }
     }
-    Ok(Found { shape: header.shape, bytes: spill.finish()? })
+    Ok(FoundArray { shape: header.shape, bytes: spill.finish()? })
 }
 
 /// The numbers in a file.
-struct Body<'f> {
+struct ArrayBody<'f> {
     file: &'f File,
     offset: u64,
     len: u64,
@@ -167,7 +172,7 @@ struct Body<'f> {
     big: bool,
 }
 
-impl Body<'_> {
+impl ArrayBody<'_> {
     /// Hands on all of it as it is, in whole numbers.
     fn each(
         &self,
@@ -185,7 +190,7 @@ impl Body<'_> {
         }
     }
 
-    fn copy(&self, spill: &mut Spill<'_>) -> Result<(), ReadError> {
+    fn copy(&self, spill: &mut SpillBuffer<'_>) -> Result<(), ReadError> {
         if self.len > SMALL as u64 && !self.big {
             let mut file = self.file;
             file.seek(SeekFrom::Start(self.offset))?;
@@ -198,12 +203,12 @@ impl Body<'_> {
                 raw::swap(numbers, self.size);
             }
             spill.small.extend_from_slice(numbers);
-            Ok(spill.settle()?)
+            Ok(spill.flush_full()?)
         })
     }
 
     /// The numbers of an array in Fortran order, in C order.
-    fn turn(&self, shape: &[u64], spill: &mut Spill<'_>) -> Result<(), ReadError> {
+    fn turn(&self, shape: &[u64], spill: &mut SpillBuffer<'_>) -> Result<(), ReadError> {
         let shape: Vec<u64> = shape.iter().rev().copied().collect();
         let read_at = |to: &mut [u8], offset: u64| {
             self.file.read_exact_at(to, self.offset + offset)?;
@@ -225,13 +230,13 @@ impl Body<'_> {
 }
 
 /// Bytes that are kept in memory while they are few.
-struct Spill<'c> {
+struct SpillBuffer<'c> {
     small: Vec<u8>,
     file: Option<File>,
     create: &'c mut dyn FnMut() -> io::Result<File>,
 }
 
-impl Spill<'_> {
+impl SpillBuffer<'_> {
     fn file(&mut self) -> io::Result<&File> {
         if self.file.is_none() {
             self.file = Some((self.create)()?);
@@ -240,7 +245,7 @@ impl Spill<'_> {
     }
 
     /// Writes what has become too much.
-    fn settle(&mut self) -> io::Result<()> {
+    fn flush_full(&mut self) -> io::Result<()> {
         if self.small.len() >= CHUNK { self.write() } else { Ok(()) }
     }
 
@@ -261,20 +266,20 @@ impl Spill<'_> {
         }
         self.write()?;
         let Some(written) = self.file.take() else { return Ok(()) };
-        let source = Source::File(written);
+        let source = ByteSource::File(written);
         let to = self.file()?;
         let read_at = |part: &mut [u8], offset: u64| source.read_at(part, offset);
         let write_at = |part: &[u8], offset: u64| to.write_all_at(part, offset);
         Ok(transpose::reverse_at(&shape, size, &read_at, &write_at)?)
     }
 
-    fn finish(mut self) -> io::Result<Bytes> {
+    fn finish(mut self) -> io::Result<LocatedBytes> {
         if self.small.len() > SMALL || self.file.is_some() {
             self.write()?;
         }
         Ok(match self.file {
-            Some(file) => Bytes::New(file),
-            None => Bytes::Memory(self.small),
+            Some(file) => LocatedBytes::New(file),
+            None => LocatedBytes::Memory(self.small),
         })
     }
 }

@@ -11,12 +11,12 @@ use fishplate_contract::Payload;
 pub(super) const CHUNK: usize = 256 << 10;
 
 /// Bytes that can be read in pieces and anywhere.
-pub(super) enum Source<'p> {
+pub(super) enum ByteSource<'p> {
     Pieces(&'p [Bytes]),
     File(File),
 }
 
-impl<'p> Source<'p> {
+impl<'p> ByteSource<'p> {
     pub(super) fn open(payload: &'p Payload) -> io::Result<Self> {
         if let Some(pieces) = payload.pieces() {
             return Ok(Self::Pieces(pieces));

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes as Piece;
-use fishplate_contract::{Array, Element, Held, Payload};
+use fishplate_contract::{Array, ElementType, FileHandle, Payload};
 use proptest::prelude::*;
 
 use super::text::{TextError, TextReader, TextWriter};
 use super::*;
 
 /// What was read, wherever it is.
-pub(super) fn bytes_of(found: &Found, same: &File) -> Vec<u8> {
+pub(super) fn bytes_of(found: &FoundArray, same: &File) -> Vec<u8> {
     match &found.bytes {
-        Bytes::Memory(bytes) => bytes.clone(),
-        Bytes::Same => all_of(same),
-        Bytes::New(file) => all_of(file),
+        LocatedBytes::Memory(bytes) => bytes.clone(),
+        LocatedBytes::Same => all_of(same),
+        LocatedBytes::New(file) => all_of(file),
     }
 }
 
@@ -35,7 +35,7 @@ fn file_of(bytes: &[u8]) -> File {
 fn read_back(
     file: &File,
     format: Format,
-    element: Element,
+    element: ElementType,
     axes: &[Option<u64>],
 ) -> Result<(Vec<u64>, Vec<u8>), String> {
     let found = read(file, &format, element, axes, &mut tempfile::tempfile);
@@ -44,7 +44,7 @@ fn read_back(
     Ok((found.shape, bytes))
 }
 
-fn numbers(text: &str, element: Element) -> Vec<u8> {
+fn numbers(text: &str, element: ElementType) -> Vec<u8> {
     let mut bytes = Vec::new();
     for number in text.split(' ').filter(|number| !number.is_empty()) {
         assert!(element.parse(number.as_bytes(), &mut bytes), "{number}");
@@ -65,7 +65,7 @@ const FORMATS: [Format; 7] = [
 #[derive(Debug)]
 struct InFile(PathBuf, u64);
 
-impl Held for InFile {
+impl FileHandle for InFile {
     fn path(&self) -> &std::path::Path {
         &self.0
     }
@@ -89,7 +89,7 @@ fn payloads(bytes: &[u8], directory: &std::path::Path) -> [Payload; 3] {
     ]
 }
 
-fn check_round_trip(element: Element, shape: &[u64], bytes: &[u8], format: Format) {
+fn check_round_trip(element: ElementType, shape: &[u64], bytes: &[u8], format: Format) {
     let directory = tempfile::tempdir().unwrap();
     let axes: Vec<Option<u64>> = match format {
         Format::Raw { .. } => shape.iter().map(|length| Some(*length)).collect(),
@@ -112,8 +112,8 @@ fn check_round_trip(element: Element, shape: &[u64], bytes: &[u8], format: Forma
     }
 }
 
-fn any_array() -> impl Strategy<Value = (Element, Vec<u64>, Vec<u8>)> {
-    let element = prop::sample::select(Element::ALL.to_vec());
+fn any_array() -> impl Strategy<Value = (ElementType, Vec<u64>, Vec<u8>)> {
+    let element = prop::sample::select(ElementType::ALL.to_vec());
     (element, prop::collection::vec(0..6_u64, 1..5)).prop_flat_map(|(element, shape)| {
         let size = usize::try_from(Array::size(element, &shape).unwrap()).unwrap();
         let bytes = prop::collection::vec(any::<u8>(), size);
@@ -122,15 +122,15 @@ fn any_array() -> impl Strategy<Value = (Element, Vec<u64>, Vec<u8>)> {
 }
 
 /// Text knows one NaN.
-fn with_one_nan(element: Element, bytes: Vec<u8>) -> Vec<u8> {
+fn with_one_nan(element: ElementType, bytes: Vec<u8>) -> Vec<u8> {
     match element {
-        Element::Int | Element::Long => bytes,
-        Element::Float => {
+        ElementType::Int | ElementType::Long => bytes,
+        ElementType::Float => {
             let number = |it: &[u8]| f32::from_le_bytes(it.try_into().unwrap());
             let plain = |it: f32| if it.is_nan() { f32::NAN } else { it };
             bytes.chunks(4).flat_map(|it| plain(number(it)).to_le_bytes()).collect()
         }
-        Element::Double => {
+        ElementType::Double => {
             let number = |it: &[u8]| f64::from_le_bytes(it.try_into().unwrap());
             let plain = |it: f64| if it.is_nan() { f64::NAN } else { it };
             bytes.chunks(8).flat_map(|it| plain(number(it)).to_le_bytes()).collect()
@@ -159,15 +159,15 @@ proptest! {
         axes in prop::collection::vec(prop::option::of(0..4_u64), 1..4),
         delimiter in prop::sample::select(vec![' ', ',']),
     ) {
-        let whole = push(&text, &[text.len().max(1)], Element::Double, &axes, delimiter);
-        prop_assert_eq!(push(&text, &cuts, Element::Double, &axes, delimiter), whole);
+        let whole = push(&text, &[text.len().max(1)], ElementType::Double, &axes, delimiter);
+        prop_assert_eq!(push(&text, &cuts, ElementType::Double, &axes, delimiter), whole);
     }
 }
 
 fn push(
     text: &str,
     cuts: &[usize],
-    element: Element,
+    element: ElementType,
     axes: &[Option<u64>],
     delimiter: char,
 ) -> Result<(Vec<u64>, Vec<u8>), TextError> {
@@ -197,29 +197,29 @@ fn large_arrays_take_the_ways_through_files() {
             Format::Npy,
         ] {
             assert!(bytes.len() as u64 > transpose::IN_MEMORY);
-            check_round_trip(Element::Double, shape, &bytes, format);
+            check_round_trip(ElementType::Double, shape, &bytes, format);
         }
     }
     let bytes: Vec<u8> =
         (0..30_000_i32).flat_map(|at| at.wrapping_mul(7919).to_le_bytes()).collect();
-    check_round_trip(Element::Int, &[30, 1000], &bytes, Format::default());
+    check_round_trip(ElementType::Int, &[30, 1000], &bytes, Format::default());
 }
 
 #[test]
 fn fortran_order_is_column_after_column() {
     let format = Format::Raw { byte_order: ByteOrder::Little, order: Order::Fortran };
-    let columns = file_of(&numbers("1 4 2 5 3 6", Element::Float));
-    let read = read_back(&columns, format, Element::Float, &[Some(2), None]);
-    assert_eq!(read, Ok((vec![2, 3], numbers("1 2 3 4 5 6", Element::Float))));
+    let columns = file_of(&numbers("1 4 2 5 3 6", ElementType::Float));
+    let read = read_back(&columns, format, ElementType::Float, &[Some(2), None]);
+    assert_eq!(read, Ok((vec![2, 3], numbers("1 2 3 4 5 6", ElementType::Float))));
 }
 
 fn text(content: &str, axes: &[Option<u64>]) -> Result<(Vec<u64>, Vec<u8>), String> {
-    read_back(&file_of(content.as_bytes()), Format::default(), Element::Double, axes)
+    read_back(&file_of(content.as_bytes()), Format::default(), ElementType::Double, axes)
 }
 
 #[test]
 fn text_is_read_as_programs_print_it() {
-    let two_rows = Ok((vec![2, 2], numbers("1 2 3 4", Element::Double)));
+    let two_rows = Ok((vec![2, 2], numbers("1 2 3 4", ElementType::Double)));
     for content in [
         "1 2\n3 4\n",
         "1 2\n3 4",
@@ -235,17 +235,18 @@ fn text_is_read_as_programs_print_it() {
     }
     let comma = Format::Text { delimiter: ',' };
     for content in ["1,2\n3,4\n", " 1 , 2 \r\n3,4", "1,2 # c\n\n3,\t4"] {
-        let read = read_back(&file_of(content.as_bytes()), comma, Element::Double, &[None, None]);
+        let read =
+            read_back(&file_of(content.as_bytes()), comma, ElementType::Double, &[None, None]);
         assert_eq!(read, two_rows, "{content:?}");
     }
     let special = "inf -Infinity +INF NaN nan -nan 1.5-100 2.5+007 1q2";
-    let expected = numbers("INF -INF INF NaN NaN NaN 1.5e-100 2.5e7 1e2", Element::Double);
+    let expected = numbers("INF -INF INF NaN NaN NaN 1.5e-100 2.5e7 1e2", ElementType::Double);
     assert_eq!(text(special, &[None]), Ok((vec![9], expected)));
 }
 
 #[test]
 fn the_shape_is_that_of_the_rows_or_as_it_was_told() {
-    let one = numbers("1 2 3 4 5 6", Element::Double);
+    let one = numbers("1 2 3 4 5 6", ElementType::Double);
     let vector = "1 2\n3\n4 5 6\n";
     assert_eq!(text(vector, &[None]), Ok((vec![6], one.clone())));
     // Rows of a known length may go on in the next line.
@@ -305,7 +306,8 @@ fn a_text_that_does_not_fit_is_told_with_its_place() {
     }
     let comma = |content: &str| {
         let format = Format::Text { delimiter: ',' };
-        read_back(&file_of(content.as_bytes()), format, Element::Int, &[None, None]).unwrap_err()
+        read_back(&file_of(content.as_bytes()), format, ElementType::Int, &[None, None])
+            .unwrap_err()
     };
     assert_eq!(comma("1,,2\n"), "f, line 1, column 3: a number is missing before `,`");
     assert_eq!(comma("1,2,\n"), "f, line 1, column 5: a number is missing after the last `,`");
@@ -321,9 +323,9 @@ fn a_text_that_does_not_fit_is_told_with_its_place() {
 fn whole_numbers_may_be_printed_as_real_ones_if_they_are_whole() {
     let read = |content: &str| {
         let format = Format::default();
-        read_back(&file_of(content.as_bytes()), format, Element::Long, &[None])
+        read_back(&file_of(content.as_bytes()), format, ElementType::Long, &[None])
     };
-    let expected = Ok((vec![3], numbers("3 -20 9007199254740992", Element::Long)));
+    let expected = Ok((vec![3], numbers("3 -20 9007199254740992", ElementType::Long)));
     assert_eq!(read("3.0 -2e1 9.007199254740992e15"), expected);
     for (text, exactly) in [
         ("9007199254740993.0", "9007199254740993"),
@@ -336,7 +338,7 @@ fn whole_numbers_may_be_printed_as_real_ones_if_they_are_whole() {
         ("0e-99", "0"),
         ("1e16", "10000000000000000"),
     ] {
-        assert_eq!(read(text), Ok((vec![1], numbers(exactly, Element::Long))), "{text}");
+        assert_eq!(read(text), Ok((vec![1], numbers(exactly, ElementType::Long))), "{text}");
     }
     for bad in [
         "1.5",
@@ -367,7 +369,7 @@ fn whole_numbers_may_be_printed_as_real_ones_if_they_are_whole() {
 fn a_very_long_number_is_none_wherever_it_is_cut() {
     let long = "1".repeat(600);
     for cuts in [&[600][..], &[1], &[511, 89]] {
-        let error = push(&long, cuts, Element::Double, &[None], ' ').unwrap_err();
+        let error = push(&long, cuts, ElementType::Double, &[None], ' ').unwrap_err();
         assert_eq!((error.line, error.column), (1, 1));
     }
 }
@@ -375,8 +377,9 @@ fn a_very_long_number_is_none_wherever_it_is_cut() {
 #[test]
 fn text_is_written_a_row_a_line_and_a_vector_a_number_a_line() {
     let written = |shape: &[u64], delimiter| {
-        let (mut writer, mut text) = (TextWriter::new(Element::Int, shape, delimiter), Vec::new());
-        writer.feed(&numbers("1 -2 3 4 5 6", Element::Int), &mut text);
+        let (mut writer, mut text) =
+            (TextWriter::new(ElementType::Int, shape, delimiter), Vec::new());
+        writer.feed(&numbers("1 -2 3 4 5 6", ElementType::Int), &mut text);
         String::from_utf8(text).unwrap()
     };
     assert_eq!(written(&[2, 3], ' '), "1 -2 3\n4 5 6\n");
@@ -395,7 +398,7 @@ mod npy_files {
         [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), numbers].concat()
     }
 
-    fn read(bytes: &[u8], element: Element) -> Result<(Vec<u64>, Vec<u8>), String> {
+    fn read(bytes: &[u8], element: ElementType) -> Result<(Vec<u64>, Vec<u8>), String> {
         read_back(&file_of(bytes), Format::Npy, element, &[None, None])
     }
 
@@ -407,50 +410,50 @@ mod npy_files {
                 .to_vec();
         file.resize(127, b' ');
         file.push(b'\n');
-        file.extend(numbers("1.5 2.5", Element::Float));
+        file.extend(numbers("1.5 2.5", ElementType::Float));
         assert_eq!(
-            read(&file, Element::Float),
-            Ok((vec![1, 2], numbers("1.5 2.5", Element::Float)))
+            read(&file, ElementType::Float),
+            Ok((vec![1, 2], numbers("1.5 2.5", ElementType::Float)))
         );
-        let ours = npy::Header::print(Element::Float, &[1, 2]);
+        let ours = npy::NpyHeader::print(ElementType::Float, &[1, 2]);
         assert_eq!(ours, file[..128], "and written to the letter");
     }
 
     #[test]
     fn other_orders_and_types_are_converted_where_nothing_is_lost() {
-        let six = numbers("1 2 3 4 5 6", Element::Double);
-        let columns = numbers("1 4 2 5 3 6", Element::Double);
+        let six = numbers("1 2 3 4 5 6", ElementType::Double);
+        let columns = numbers("1 4 2 5 3 6", ElementType::Double);
         assert_eq!(
-            read(&npy("<f8", true, "(2, 3)", &columns), Element::Double),
+            read(&npy("<f8", true, "(2, 3)", &columns), ElementType::Double),
             Ok((vec![2, 3], six.clone()))
         );
-        let narrow = numbers("1 4 2 5 3 6", Element::Float);
+        let narrow = numbers("1 4 2 5 3 6", ElementType::Float);
         assert_eq!(
-            read(&npy("<f4", true, "(2, 3)", &narrow), Element::Double),
+            read(&npy("<f4", true, "(2, 3)", &narrow), ElementType::Double),
             Ok((vec![2, 3], six.clone()))
         );
         let mut big = six.clone();
         big.chunks_mut(8).for_each(<[u8]>::reverse);
         assert_eq!(
-            read(&npy(">f8", false, "(2, 3)", &big), Element::Double),
+            read(&npy(">f8", false, "(2, 3)", &big), ElementType::Double),
             Ok((vec![2, 3], six.clone()))
         );
-        let whole = numbers("1 2 3 4 5 6", Element::Long);
+        let whole = numbers("1 2 3 4 5 6", ElementType::Long);
         assert_eq!(
-            read(&npy("<i8", false, "(2L, 3L)", &whole), Element::Double),
+            read(&npy("<i8", false, "(2L, 3L)", &whole), ElementType::Double),
             Ok((vec![2, 3], six))
         );
-        let ints = numbers("1 2 3 4 5 6", Element::Int);
+        let ints = numbers("1 2 3 4 5 6", ElementType::Int);
         assert_eq!(
-            read(&npy("<i8", false, "(2, 3)", &whole), Element::Int),
+            read(&npy("<i8", false, "(2, 3)", &whole), ElementType::Int),
             Ok((vec![2, 3], ints.clone()))
         );
         assert_eq!(
-            read(&npy("|u1", false, "(2, 3)", &[1, 2, 3, 4, 5, 6]), Element::Int),
+            read(&npy("|u1", false, "(2, 3)", &[1, 2, 3, 4, 5, 6]), ElementType::Int),
             Ok((vec![2, 3], ints))
         );
-        let signed = read(&npy("|i1", false, "(1, 2)", &[0xFF, 0x7F]), Element::Long);
-        assert_eq!(signed, Ok((vec![1, 2], numbers("-1 127", Element::Long))));
+        let signed = read(&npy("|i1", false, "(1, 2)", &[0xFF, 0x7F]), ElementType::Long);
+        assert_eq!(signed, Ok((vec![1, 2], numbers("-1 127", ElementType::Long))));
     }
 
     #[test]
@@ -464,7 +467,8 @@ mod npy_files {
                 (0..columns).flat_map(move |column| f64::from(row * 1000 + column).to_le_bytes())
             })
             .collect();
-        let found = read(&npy("<i4", true, "(160, 140)", &by_columns), Element::Double).unwrap();
+        let found =
+            read(&npy("<i4", true, "(160, 140)", &by_columns), ElementType::Double).unwrap();
         assert_eq!(found.0, [160, 140]);
         assert!(found.1 == by_rows);
     }
@@ -475,31 +479,31 @@ mod npy_files {
             read(&npy(descr, false, "(1, 1)", bytes), element).unwrap_err()
         };
         assert_eq!(
-            one("<f8", &[0; 8], Element::Float),
+            one("<f8", &[0; 8], ElementType::Float),
             "f: its dtype is float64, and float32 is wanted: save array.astype(\"float32\")"
         );
         assert_eq!(
-            one("<f4", &[0; 4], Element::Int),
+            one("<f4", &[0; 4], ElementType::Int),
             "f: its dtype is float32, and int32 is wanted: save array.astype(\"int32\")"
         );
         assert_eq!(
-            one("<i8", &3_000_000_000_i64.to_le_bytes(), Element::Int),
+            one("<i8", &3_000_000_000_i64.to_le_bytes(), ElementType::Int),
             "f: its number 3000000000 (index 0) does not fit int"
         );
         assert_eq!(
-            one("<i4", &16_777_217_i32.to_le_bytes(), Element::Float),
+            one("<i4", &16_777_217_i32.to_le_bytes(), ElementType::Float),
             "f: its number 16777217 (index 0) does not fit float"
         );
         assert_eq!(
-            one("<u8", &[0xFF; 8], Element::Long),
+            one("<u8", &[0xFF; 8], ElementType::Long),
             "f: its number 18446744073709551615 (index 0) does not fit long"
         );
         assert_eq!(
-            one("<c8", &[0; 8], Element::Float),
+            one("<c8", &[0; 8], ElementType::Float),
             "f: its dtype \"<c8\" is none of real or whole numbers"
         );
         assert_eq!(
-            one("<f4", &[0; 3], Element::Float),
+            one("<f4", &[0; 3], ElementType::Float),
             "f: its header tells of 1 x 1 float32, and 3 bytes follow it"
         );
         for (bytes, message) in [
@@ -517,7 +521,7 @@ mod npy_files {
                 "f: its header lacks one of descr, fortran_order and shape",
             ),
         ] {
-            assert_eq!(read(bytes, Element::Float), Err(message.to_owned()));
+            assert_eq!(read(bytes, ElementType::Float), Err(message.to_owned()));
         }
     }
 
@@ -525,8 +529,8 @@ mod npy_files {
         #[test]
         fn no_header_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), text in "[{}()'a-z<f8:, 0-9]{0,80}") {
             let whole = [b"\x93NUMPY\x01\x00\x50\x00".as_slice(), text.as_bytes(), &bytes].concat();
-            let _ = npy::Header::parse(&whole);
-            let _ = npy::Header::parse(&bytes);
+            let _ = npy::NpyHeader::parse(&whole);
+            let _ = npy::NpyHeader::parse(&bytes);
         }
     }
 }

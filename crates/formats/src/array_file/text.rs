@@ -5,7 +5,7 @@
 //! Reader and writer are pushed: chunks go in, cut anywhere, and results are appended to what the
 //! caller gives. Neither holds more than one number.
 
-use fishplate_contract::{Array, Element, lexical};
+use fishplate_contract::{Array, ElementType, lexical};
 
 /// A longer run of characters is no number.
 const LONGEST_NUMBER: usize = 512;
@@ -25,12 +25,12 @@ pub struct TextError {
 /// From text to an array's bytes.
 #[derive(Debug)]
 pub struct TextReader {
-    element: Element,
+    element: ElementType,
     axes: Vec<Option<u64>>,
     /// What separates numbers beside white space.
     delimiter: Option<u8>,
     /// What each byte means.
-    classes: [Class; 256],
+    classes: [ByteClass; 256],
     /// How long a row is: told, or as long as the first.
     columns: Option<u64>,
     /// The length of a row was told, so that rows may go on in the next line.
@@ -38,7 +38,7 @@ pub struct TextReader {
     /// The beginning of a number that the chunk before cut.
     carry: Vec<u8>,
     in_comment: bool,
-    after: After,
+    after: PreviousToken,
     /// Numbers in the present row.
     in_row: u64,
     rows: u64,
@@ -52,7 +52,7 @@ pub struct TextReader {
 
 /// What a byte means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
+enum ByteClass {
     /// It is part of a number, or of what should be one.
     Number,
     Space,
@@ -61,20 +61,20 @@ enum Class {
     Comment,
 }
 
-fn classes(delimiter: Option<u8>) -> [Class; 256] {
-    let mut classes = [Class::Number; 256];
-    classes[..=usize::from(b' ')].fill(Class::Space);
-    classes[usize::from(b'\n')] = Class::LineEnd;
-    classes[usize::from(b'#')] = Class::Comment;
+fn classes(delimiter: Option<u8>) -> [ByteClass; 256] {
+    let mut classes = [ByteClass::Number; 256];
+    classes[..=usize::from(b' ')].fill(ByteClass::Space);
+    classes[usize::from(b'\n')] = ByteClass::LineEnd;
+    classes[usize::from(b'#')] = ByteClass::Comment;
     if let Some(delimiter) = delimiter {
-        classes[usize::from(delimiter)] = Class::Delimiter;
+        classes[usize::from(delimiter)] = ByteClass::Delimiter;
     }
     classes
 }
 
 /// What stood last in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum After {
+enum PreviousToken {
     Nothing,
     Number,
     Delimiter,
@@ -83,7 +83,7 @@ enum After {
 impl TextReader {
     /// For an array of these elements, whose axes are so long as far as that is known: at least
     /// one. `delimiter` as in [`super::Format::Text`].
-    pub fn new(element: Element, axes: &[Option<u64>], delimiter: char) -> Self {
+    pub fn new(element: ElementType, axes: &[Option<u64>], delimiter: char) -> Self {
         let columns = axes.last().copied().flatten().filter(|_| axes.len() > 1);
         let delimiter = u8::try_from(delimiter).ok().filter(|it| !matches!(it, b' ' | b'\t'));
         Self {
@@ -95,7 +95,7 @@ impl TextReader {
             told: columns.is_some(),
             carry: Vec::new(),
             in_comment: false,
-            after: After::Nothing,
+            after: PreviousToken::Nothing,
             in_row: 0,
             rows: 0,
             count: 0,
@@ -113,7 +113,7 @@ impl TextReader {
         let mut at = self.resume(chunk, to)?;
         while let Some(&byte) = chunk.get(at) {
             match self.classes[usize::from(byte)] {
-                Class::Number => {
+                ByteClass::Number => {
                     let end = self.end_of_number(chunk, at);
                     if end == chunk.len() {
                         self.carry.extend_from_slice(&chunk[at..]);
@@ -123,10 +123,10 @@ impl TextReader {
                     at = end;
                     continue;
                 }
-                Class::Space => {}
-                Class::LineEnd => self.end_line(self.offset + at as u64)?,
-                Class::Delimiter => self.delimit(self.offset + at as u64)?,
-                Class::Comment => {
+                ByteClass::Space => {}
+                ByteClass::LineEnd => self.end_line(self.offset + at as u64)?,
+                ByteClass::Delimiter => self.delimit(self.offset + at as u64)?,
+                ByteClass::Comment => {
                     let end = memchr::memchr(b'\n', &chunk[at..]);
                     self.in_comment = end.is_none();
                     at = end.map_or(chunk.len(), |end| at + end);
@@ -186,7 +186,7 @@ impl TextReader {
     }
 
     fn end_of_number(&self, chunk: &[u8], from: usize) -> usize {
-        let ends = |byte: &u8| self.classes[usize::from(*byte)] != Class::Number;
+        let ends = |byte: &u8| self.classes[usize::from(*byte)] != ByteClass::Number;
         chunk[from..].iter().position(ends).map_or(chunk.len(), |length| from + length)
     }
 
@@ -202,7 +202,7 @@ impl TextReader {
         if token.len() > LONGEST_NUMBER {
             return Err(self.no_number(token, at));
         }
-        if let (After::Number, Some(delimiter)) = (self.after, self.delimiter) {
+        if let (PreviousToken::Number, Some(delimiter)) = (self.after, self.delimiter) {
             let what = format!("`{}` is missing between two numbers", delimiter as char);
             return Err(self.error(at, what));
         }
@@ -213,18 +213,18 @@ impl TextReader {
         if !self.element.parse(token, to) && !is_whole(self.element, token, to) {
             return Err(self.no_number(token, at));
         }
-        self.after = After::Number;
+        self.after = PreviousToken::Number;
         self.in_row += 1;
         self.count += 1;
         Ok(())
     }
 
     fn delimit(&mut self, at: u64) -> Result<(), TextError> {
-        if self.after != After::Number {
+        if self.after != PreviousToken::Number {
             let delimiter = self.delimiter.unwrap_or(b' ') as char;
             return Err(self.error(at, format!("a number is missing before `{delimiter}`")));
         }
-        self.after = After::Delimiter;
+        self.after = PreviousToken::Delimiter;
         Ok(())
     }
 
@@ -236,7 +236,7 @@ impl TextReader {
     }
 
     fn close_line(&mut self, at: u64) -> Result<(), TextError> {
-        if self.after == After::Delimiter {
+        if self.after == PreviousToken::Delimiter {
             let delimiter = self.delimiter.unwrap_or(b' ') as char;
             return Err(self.error(at, format!("a number is missing after the last `{delimiter}`")));
         }
@@ -256,7 +256,7 @@ impl TextReader {
             }
             _ => {}
         }
-        self.after = After::Nothing;
+        self.after = PreviousToken::Nothing;
         Ok(())
     }
 
@@ -301,9 +301,9 @@ impl TextReader {
     fn no_number(&self, token: &[u8], at: u64) -> TextError {
         let shown = String::from_utf8_lossy(&token[..token.len().min(LONGEST_NUMBER)]);
         let expected = match self.element {
-            Element::Int => "a whole number from -2147483648 to 2147483647",
-            Element::Long => "a whole number from -9223372036854775808 to 9223372036854775807",
-            Element::Float | Element::Double => "a number",
+            ElementType::Int => "a whole number from -2147483648 to 2147483647",
+            ElementType::Long => "a whole number from -9223372036854775808 to 9223372036854775807",
+            ElementType::Float | ElementType::Double => "a number",
         };
         self.error(at, format!("{:?} is not {expected}", lexical::shortened(&shown)))
     }
@@ -314,8 +314,8 @@ impl TextReader {
 }
 
 /// Reads a whole number that is printed as a real one.
-fn is_whole(element: Element, token: &[u8], to: &mut Vec<u8>) -> bool {
-    let integer = matches!(element, Element::Int | Element::Long);
+fn is_whole(element: ElementType, token: &[u8], to: &mut Vec<u8>) -> bool {
+    let integer = matches!(element, ElementType::Int | ElementType::Long);
     integer && whole(token).is_some_and(|text| element.parse(&text, to))
 }
 
@@ -355,7 +355,7 @@ fn whole(token: &[u8]) -> Option<Vec<u8>> {
 /// From an array's bytes to text.
 #[derive(Debug)]
 pub struct TextWriter {
-    element: Element,
+    element: ElementType,
     delimiter: char,
     columns: u64,
     in_row: u64,
@@ -363,7 +363,7 @@ pub struct TextWriter {
 
 impl TextWriter {
     /// For an array of this shape.
-    pub fn new(element: Element, shape: &[u64], delimiter: char) -> Self {
+    pub fn new(element: ElementType, shape: &[u64], delimiter: char) -> Self {
         let columns = match shape {
             [.., columns] if shape.len() > 1 => *columns,
             _ => 1,

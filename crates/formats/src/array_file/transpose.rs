@@ -85,7 +85,7 @@ pub(super) fn reverse_at(
     let mut start = vec![0; shape.len()];
     loop {
         let left = start.iter().zip(shape).map(|(start, length)| length - start);
-        let mut region = Region {
+        let mut region = ArrayRegion {
             shape: shape.to_vec(),
             lengths: left.zip(&block).map(|(left, length)| left.min(*length)).collect(),
             start: start.clone(),
@@ -126,13 +126,13 @@ fn block(shape: &[u64], most: u64) -> Vec<u64> {
 }
 
 /// A part of an array.
-struct Region {
+struct ArrayRegion {
     shape: Vec<u64>,
     start: Vec<u64>,
     lengths: Vec<u64>,
 }
 
-impl Region {
+impl ArrayRegion {
     /// The same in the array with its axes turned around.
     fn reverse(&mut self) {
         self.shape.reverse();

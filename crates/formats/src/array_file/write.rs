@@ -7,8 +7,8 @@ use std::os::unix::fs::FileExt as _;
 use fishplate_contract::Array;
 
 use super::format::{ByteOrder, Format, Order};
-use super::npy::Header;
-use super::source::{CHUNK, Source};
+use super::npy::NpyHeader;
+use super::source::{ByteSource, CHUNK};
 use super::text::TextWriter;
 use super::{raw, transpose};
 
@@ -23,17 +23,17 @@ pub fn write(array: &Array, format: &Format, to: &File) -> io::Result<()> {
     match *format {
         Format::Raw { byte_order, .. } if turned && large && array.shape.len() > 1 => {
             check(array)?;
-            turn_at(&Source::open(&array.data)?, array, byte_order == ByteOrder::Big, to)
+            turn_at(&ByteSource::open(&array.data)?, array, byte_order == ByteOrder::Big, to)
         }
         Format::Npy | Format::PLAIN => {
             check(array)?;
             let mut to = to;
             if *format == Format::Npy {
-                to.write_all(&Header::print(array.element, &array.shape))?;
+                to.write_all(&NpyHeader::print(array.element, &array.shape))?;
             }
-            match Source::open(&array.data)? {
+            match ByteSource::open(&array.data)? {
                 // Within the kernel where it can.
-                Source::File(mut file) => io::copy(&mut file, &mut to).map(drop),
+                ByteSource::File(mut file) => io::copy(&mut file, &mut to).map(drop),
                 mut pieces => pieces.each(1, &mut |bytes| to.write_all(bytes)),
             }
         }
@@ -62,7 +62,7 @@ fn check(array: &Array) -> io::Result<()> {
 
 fn write_to(array: &Array, format: &Format, to: &mut dyn io::Write) -> io::Result<()> {
     check(array)?;
-    let mut source = Source::open(&array.data)?;
+    let mut source = ByteSource::open(&array.data)?;
     let element = array.element.size();
     match *format {
         Format::Text { delimiter } => {
@@ -81,7 +81,7 @@ fn write_to(array: &Array, format: &Format, to: &mut dyn io::Write) -> io::Resul
             to.write_all(&text)
         }
         Format::Npy => {
-            to.write_all(&Header::print(array.element, &array.shape))?;
+            to.write_all(&NpyHeader::print(array.element, &array.shape))?;
             source.each(1, &mut |bytes| to.write_all(bytes))
         }
         Format::PLAIN => source.each(1, &mut |bytes| to.write_all(bytes)),
@@ -99,7 +99,7 @@ fn write_to(array: &Array, format: &Format, to: &mut dyn io::Write) -> io::Resul
 /// Bytes of elements whose text is made at once: a multiple of every element's size.
 const TEXT_AT_ONCE: usize = 8 << 10;
 
-fn swap(mut source: Source<'_>, element: usize, to: &mut dyn io::Write) -> io::Result<()> {
+fn swap(mut source: ByteSource<'_>, element: usize, to: &mut dyn io::Write) -> io::Result<()> {
     let mut swapped = Vec::with_capacity(CHUNK);
     source.each(element, &mut |bytes| {
         for part in bytes.chunks(CHUNK) {
@@ -112,7 +112,12 @@ fn swap(mut source: Source<'_>, element: usize, to: &mut dyn io::Write) -> io::R
     })
 }
 
-fn turn(source: &Source<'_>, array: &Array, big: bool, to: &mut dyn io::Write) -> io::Result<()> {
+fn turn(
+    source: &ByteSource<'_>,
+    array: &Array,
+    big: bool,
+    to: &mut dyn io::Write,
+) -> io::Result<()> {
     let size = array.element.size();
     let mut bytes = vec![0; usize::try_from(array.data.len().unwrap_or(0)).unwrap_or(0)];
     source.read_at(&mut bytes, 0)?;
@@ -122,7 +127,7 @@ fn turn(source: &Source<'_>, array: &Array, big: bool, to: &mut dyn io::Write) -
     to.write_all(&transpose::reversed(&bytes, &array.shape, size))
 }
 
-fn turn_at(source: &Source<'_>, array: &Array, big: bool, to: &File) -> io::Result<()> {
+fn turn_at(source: &ByteSource<'_>, array: &Array, big: bool, to: &File) -> io::Result<()> {
     let size = array.element.size();
     let read_at = |part: &mut [u8], offset: u64| {
         source.read_at(part, offset)?;

@@ -7,19 +7,19 @@ use toml::de::DeTable;
 
 use super::command::Command;
 use super::description::Description;
-use super::diagnostic::{Diagnostic, Report, Severity, Source};
+use super::diagnostic::{Diagnostic, DiagnosticReport, Severity, SourceText};
 use super::operation;
 use super::service::{self, Identity};
 use super::table::Table;
-use super::text::Text;
-use super::verify::{self, Places};
+use super::text::SpannedText;
+use super::verify::{self, SourceSpans};
 use crate::template::words;
 
 /// What came of a check.
 #[derive(Clone, Debug)]
-pub struct Checked {
+pub struct CheckedService {
     /// What was checked.
-    pub source: Source,
+    pub source: SourceText,
     /// What it says; there unless a diagnostic is an error.
     pub description: Option<Description>,
     /// Everything there is to say, in the order of the source.
@@ -28,13 +28,17 @@ pub struct Checked {
     pub(super) name: std::ops::Range<usize>,
 }
 
-impl Checked {
+impl CheckedService {
     /// Something must be put right first.
     pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 
-    fn new(source: &Source, report: Report<'_>, made: Option<(Description, Places)>) -> Self {
+    fn new(
+        source: &SourceText,
+        report: DiagnosticReport<'_>,
+        made: Option<(Description, SourceSpans)>,
+    ) -> Self {
         let has_errors = report.has_errors();
         let name = made.as_ref().map_or(0..0, |(_, places)| places.name.clone());
         Self {
@@ -47,29 +51,29 @@ impl Checked {
 }
 
 /// Checks a service file's text; looks at nothing else. Relative paths begin at `directory`.
-pub fn check_text(source: &Source, directory: &Path) -> Checked {
-    let mut report = Report::new(&source.text);
+pub fn check_text(source: &SourceText, directory: &Path) -> CheckedService {
+    let mut report = DiagnosticReport::new(&source.text);
     let made = read(source, directory, &mut report);
-    Checked::new(source, report, made)
+    CheckedService::new(source, report, made)
 }
 
 /// Checks a service file, and whether the files it names are there.
 ///
 /// # Errors
 /// If the file cannot be read.
-pub fn check_file(path: &Path) -> std::io::Result<Checked> {
+pub fn check_file(path: &Path) -> std::io::Result<CheckedService> {
     let text = std::fs::read_to_string(path)?;
-    let source = Source { name: path.display().to_string(), text };
+    let source = SourceText { name: path.display().to_string(), text };
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => std::path::absolute(parent)?,
         _ => std::env::current_dir()?,
     };
-    let mut report = Report::new(&source.text);
+    let mut report = DiagnosticReport::new(&source.text);
     let made = read(&source, &directory, &mut report);
     if let Some((description, places)) = &made {
         verify::files(description, places, &mut report);
     }
-    Ok(Checked::new(&source, report, made))
+    Ok(CheckedService::new(&source, report, made))
 }
 
 /// Checks a one-liner: `serve -n NAME -U NAMESPACE -N TITLE -- WORDS` (paper 000, Figure 4).
@@ -80,24 +84,24 @@ pub fn check_command_line(
     title: Option<&str>,
     command_line: &[String],
     directory: &Path,
-) -> Checked {
+) -> CheckedService {
     let mut line: Vec<&str> = vec!["-n", name];
     line.extend(namespace.iter().flat_map(|namespace| ["-U", namespace]));
     line.extend(title.iter().flat_map(|title| ["-N", title]));
     line.push("--");
     let options = line.len();
     line.extend(command_line.iter().map(String::as_str));
-    let source = Source { name: "command line".to_owned(), text: shell_words::join(&line) };
+    let source = SourceText { name: "command line".to_owned(), text: shell_words::join(&line) };
     let placed = words::split(&source.text).expect("a joined line has no open quote");
-    let mut report = Report::new(&source.text);
+    let mut report = DiagnosticReport::new(&source.text);
     let text_of = |flag: &str| {
         let index = line.iter().position(|word| *word == flag)? + 1;
         let value = placed[index].text.clone();
         let all = Command { words: placed.clone(), span: 0..0 };
-        Some(Text { value, span: all.locate_word(index) })
+        Some(SpannedText { value, span: all.locate_word(index) })
     };
     let identity = Identity {
-        name: text_of("-n").unwrap_or_else(|| Text { value: String::new(), span: 0..0 }),
+        name: text_of("-n").unwrap_or_else(|| SpannedText { value: String::new(), span: 0..0 }),
         title: title.and_then(|_| text_of("-N")),
         namespace: namespace.and_then(|_| text_of("-U")),
         documentation: None,
@@ -106,14 +110,14 @@ pub fn check_command_line(
     let operation = operation::of_command(SOLE_OPERATION, command, &mut report);
     let made = service::assemble(identity, vec![operation], Vec::new(), directory, &mut report);
     verify::files(&made.0, &made.1, &mut report);
-    Checked::new(&source, report, Some(made))
+    CheckedService::new(&source, report, Some(made))
 }
 
 fn read(
-    source: &Source,
+    source: &SourceText,
     directory: &Path,
-    report: &mut Report<'_>,
-) -> Option<(Description, Places)> {
+    report: &mut DiagnosticReport<'_>,
+) -> Option<(Description, SourceSpans)> {
     let (root, errors) = DeTable::parse_recoverable(&source.text);
     let mut line_before = 0;
     let mut errors: Vec<_> = errors

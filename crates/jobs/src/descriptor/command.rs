@@ -2,23 +2,23 @@
 
 use std::ops::Range;
 
-use super::diagnostic::Report;
+use super::diagnostic::DiagnosticReport;
 use super::table::{Table, as_text, wrong_type};
-use super::text::Text;
-use crate::template::words::{self, Placed};
-use crate::template::{At, Parsed, parse};
+use super::text::SpannedText;
+use crate::template::words::{self, LocatedWord};
+use crate::template::{CommandPosition, Parsed, parse};
 
 /// The words of a command line and where their bytes stand in the source.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Command {
-    pub(super) words: Vec<Placed>,
+    pub(super) words: Vec<LocatedWord>,
     /// All of it.
     pub(super) span: Range<usize>,
 }
 
 impl Command {
     /// Reads the key `command` of a table; reports it missing.
-    pub(super) fn read(table: &mut Table<'_>, report: &mut Report<'_>) -> Option<Self> {
+    pub(super) fn read(table: &mut Table<'_>, report: &mut DiagnosticReport<'_>) -> Option<Self> {
         let Some(value) = table.get("command") else {
             report.error(table.span.clone(), format!("{} has no `command`", table.name)).hint(
                 "write the program's command line: command = [\"./add.sh\", \"[in val x:int]\"]",
@@ -42,7 +42,7 @@ impl Command {
         Some(Self { words, span: value.span() })
     }
 
-    fn of_line(line: &Text, report: &mut Report<'_>) -> Option<Self> {
+    fn of_line(line: &SpannedText, report: &mut DiagnosticReport<'_>) -> Option<Self> {
         let placed = line.placed(report.text);
         match words::split(&placed.text) {
             Ok(mut words) => {
@@ -60,7 +60,7 @@ impl Command {
     }
 
     /// Parses it, and reports what is wrong at its place.
-    pub(super) fn parse(&self, report: &mut Report<'_>) -> Parsed {
+    pub(super) fn parse(&self, report: &mut DiagnosticReport<'_>) -> Parsed {
         let texts: Vec<&str> = self.words.iter().map(|word| word.text.as_str()).collect();
         let parsed = parse(&texts);
         for problem in &parsed.problems {
@@ -73,7 +73,7 @@ impl Command {
     }
 
     /// Where a place in a word stands in the source.
-    pub(super) fn locate(&self, at: &At) -> Range<usize> {
+    pub(super) fn locate(&self, at: &CommandPosition) -> Range<usize> {
         let Some(word) = self.words.get(at.word) else { return self.span.clone() };
         let start = word.offsets[at.span.start];
         // The end of the last byte, not the beginning of the next: a quote may stand between.
@@ -87,6 +87,6 @@ impl Command {
     /// Where a word stands in the source.
     pub(super) fn locate_word(&self, word: usize) -> Range<usize> {
         let length = self.words.get(word).map_or(0, |word| word.text.len());
-        self.locate(&At { word, span: 0..length })
+        self.locate(&CommandPosition { word, span: 0..length })
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use fishplate_contract::{ArrayType, Dimension, Parameter, Service};
 use fishplate_formats::array_file::Format;
 
-use crate::plan::{JobLimits, OutputSource, ProgressRule, Staged, SuccessRules};
+use crate::plan::{JobLimits, OutputSource, ProgressRule, StagedFile, SuccessRules};
 use crate::template::Template;
 
 /// A program as a service.
@@ -20,7 +20,7 @@ pub struct Description {
     /// How each operation of the service runs, in the same order.
     pub invocations: Vec<Invocation>,
     /// Copied into each workspace.
-    pub staged: Vec<Staged>,
+    pub staged: Vec<StagedFile>,
     /// Variables set on top of the environment.
     pub environment: BTreeMap<String, String>,
     /// Variables of the server's environment that its programs get too; a `*` at the end stands for

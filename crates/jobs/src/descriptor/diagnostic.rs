@@ -7,7 +7,7 @@ pub use crate::template::Severity;
 
 /// A text that was checked.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Source {
+pub struct SourceText {
     /// Path of the file, or `command line`.
     pub name: String,
     /// What it holds.
@@ -29,7 +29,7 @@ pub struct Diagnostic {
     pub hint: Option<String>,
 }
 
-impl Source {
+impl SourceText {
     /// Line and column of a byte, both from 1; columns count characters.
     pub fn position(&self, offset: usize) -> (usize, usize) {
         let before = &self.text[..floor(&self.text, offset)];
@@ -41,7 +41,7 @@ impl Source {
 
 impl Diagnostic {
     /// In one line: `ccx.toml:3:14: error: message (hint)`.
-    pub fn line(&self, source: &Source) -> String {
+    pub fn line(&self, source: &SourceText) -> String {
         let (line, column) = source.position(self.span.start);
         let severity = self.severity.name();
         let name = &source.name;
@@ -62,12 +62,12 @@ impl Severity {
 }
 
 /// The diagnostics of one source while it is being read.
-pub(super) struct Report<'s> {
+pub(super) struct DiagnosticReport<'s> {
     pub(super) text: &'s str,
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
-impl<'s> Report<'s> {
+impl<'s> DiagnosticReport<'s> {
     pub(super) fn new(text: &'s str) -> Self {
         Self { text, diagnostics: Vec::new() }
     }
@@ -77,20 +77,28 @@ impl<'s> Report<'s> {
         severity: Severity,
         span: Range<usize>,
         message: String,
-    ) -> Last<'_> {
+    ) -> LastDiagnostic<'_> {
         let start = floor(self.text, span.start);
         let span = start..floor(self.text, span.end).max(start);
         let label = String::new();
         self.diagnostics.push(Diagnostic { severity, message, span, label, hint: None });
         let last = self.diagnostics.len() - 1;
-        Last(&mut self.diagnostics[last])
+        LastDiagnostic(&mut self.diagnostics[last])
     }
 
-    pub(super) fn error(&mut self, span: Range<usize>, message: impl Into<String>) -> Last<'_> {
+    pub(super) fn error(
+        &mut self,
+        span: Range<usize>,
+        message: impl Into<String>,
+    ) -> LastDiagnostic<'_> {
         self.push(Severity::Error, span, message.into())
     }
 
-    pub(super) fn warning(&mut self, span: Range<usize>, message: impl Into<String>) -> Last<'_> {
+    pub(super) fn warning(
+        &mut self,
+        span: Range<usize>,
+        message: impl Into<String>,
+    ) -> LastDiagnostic<'_> {
         self.push(Severity::Warning, span, message.into())
     }
 
@@ -106,9 +114,9 @@ impl<'s> Report<'s> {
 }
 
 /// The diagnostic just reported, to say more about it.
-pub(super) struct Last<'d>(&'d mut Diagnostic);
+pub(super) struct LastDiagnostic<'d>(&'d mut Diagnostic);
 
-impl Last<'_> {
+impl LastDiagnostic<'_> {
     pub(super) fn label(self, label: impl Into<String>) -> Self {
         self.0.label = label.into();
         self

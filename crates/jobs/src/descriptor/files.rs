@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::check::{Checked, check_file};
+use super::check::{CheckedService, check_file};
 use super::diagnostic::{Diagnostic, Severity};
 
 /// A service file that cannot be read.
@@ -31,7 +31,7 @@ pub enum ReadError {
 ///
 /// # Errors
 /// If a file or directory cannot be read, or a directory has no service files.
-pub fn read(paths: &[PathBuf]) -> Result<Vec<Checked>, ReadError> {
+pub fn read(paths: &[PathBuf]) -> Result<Vec<CheckedService>, ReadError> {
     let unreadable = |path: &Path| {
         let path = path.to_owned();
         move |source| ReadError::Unreadable { path, source }
@@ -65,7 +65,7 @@ fn files_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn reject_duplicates(services: &mut [Checked]) {
+fn reject_duplicates(services: &mut [CheckedService]) {
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
     for checked in services {
         let Some(description) = &checked.description else { continue };

@@ -24,9 +24,9 @@ mod text;
 mod verify;
 mod workspace;
 
-pub use check::{Checked, check_command_line, check_file, check_text};
+pub use check::{CheckedService, check_command_line, check_file, check_text};
 pub use description::{Container, Description, Input, Invocation, Output};
-pub use diagnostic::{Diagnostic, Severity, Source};
+pub use diagnostic::{Diagnostic, Severity, SourceText};
 pub use files::{ReadError, read};
 
 #[cfg(test)]

@@ -10,25 +10,27 @@ use toml::de::DeValue;
 
 use super::command::Command;
 use super::description::{Input, Invocation, Output};
-use super::diagnostic::Report;
-use super::parameter::{self, Standing};
+use super::diagnostic::DiagnosticReport;
+use super::parameter::{self, SlotPlacement};
 use super::shape;
 use super::table::{Table, as_table, as_text, wrong_type};
-use super::text::Text;
-use super::workspace::{File, Role};
+use super::text::SpannedText;
+use super::workspace::{FileRole, WorkspaceFile};
 use crate::plan::{OutputSource, ProgressRule, SuccessRules};
-use crate::template::{Item, Parsed, Slot, Target, Template, is_name, reject_file_name};
+use crate::template::{
+    CommandItem, Parsed, Slot, StreamTarget, Template, is_name, reject_file_name,
+};
 
 /// An operation as it was read, with what later checks need to point at.
 pub(super) struct ReadOperation {
     pub(super) operation: Operation,
     pub(super) invocation: Invocation,
     pub(super) command: Command,
-    pub(super) files: Vec<File>,
+    pub(super) files: Vec<WorkspaceFile>,
 }
 
 /// An entry of `[input]` or `[output]`.
-type Entry<'t> = (Text, &'t Spanned<DeValue<'t>>);
+type ParameterTable<'t> = (SpannedText, &'t Spanned<DeValue<'t>>);
 
 /// The keys of an operation, wherever they stand.
 pub(super) const KEYS: [&str; 6] = ["command", "input", "output", "exit", "failure", "progress"];
@@ -37,7 +39,7 @@ pub(super) const KEYS: [&str; 6] = ["command", "input", "output", "exit", "failu
 pub(super) fn read(
     name: &str,
     table: &mut Table<'_>,
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
 ) -> Option<ReadOperation> {
     let command = Command::read(table, report);
     let inputs = table.named("input", report);
@@ -55,7 +57,11 @@ pub(super) fn read(
 }
 
 /// A one-liner: a command line and nothing more.
-pub(super) fn of_command(name: &str, command: Command, report: &mut Report<'_>) -> ReadOperation {
+pub(super) fn of_command(
+    name: &str,
+    command: Command,
+    report: &mut DiagnosticReport<'_>,
+) -> ReadOperation {
     let parsed = command.parse(report);
     let mut parts = Parts::new(command, parsed);
     parts.read_inputs(&[], &[], "", report);
@@ -72,7 +78,7 @@ struct Parts {
     outputs: Vec<Output>,
     /// Where each output is named.
     named: Vec<Range<usize>>,
-    files: Vec<File>,
+    files: Vec<WorkspaceFile>,
 }
 
 impl Parts {
@@ -88,10 +94,10 @@ impl Parts {
     /// Input slots in the order of the command line, then files that it does not mention.
     fn read_inputs(
         &mut self,
-        tables: &[Entry<'_>],
-        outputs: &[Entry<'_>],
+        tables: &[ParameterTable<'_>],
+        outputs: &[ParameterTable<'_>],
         parent: &str,
-        report: &mut Report<'_>,
+        report: &mut DiagnosticReport<'_>,
     ) {
         let slots = standing_slots(&self.parsed.template);
         for (index, (slot, standing)) in slots.iter().enumerate() {
@@ -103,11 +109,14 @@ impl Parts {
             let input = parameter::slot_input(slot, *standing, table, report);
             if let Some(path) = &input.filename {
                 let name = slot.name.clone();
-                let role =
-                    if slot.direction.gives() { Role::InOut(name) } else { Role::Input(name) };
+                let role = if slot.direction.gives() {
+                    FileRole::InOut(name)
+                } else {
+                    FileRole::Input(name)
+                };
                 let directory = slot.data_type == DataType::Dir;
                 let (path, span) = (path.clone(), self.place(index));
-                self.files.push(File { path, role, directory, span });
+                self.files.push(WorkspaceFile { path, role, directory, span });
             }
             self.inputs.push(input);
         }
@@ -126,15 +135,20 @@ impl Parts {
             check_name(name, report);
             if let Some(input) = parameter::file_input(name, table, report) {
                 let path = input.filename.clone().unwrap_or_default();
-                let role = Role::Input(name.value.clone());
+                let role = FileRole::Input(name.value.clone());
                 let directory = input.parameter.data_type == DataType::Dir;
-                self.files.push(File { path, role, directory, span: name.span.clone() });
+                self.files.push(WorkspaceFile { path, role, directory, span: name.span.clone() });
                 self.inputs.push(input);
             }
         }
     }
 
-    fn read_outputs(&mut self, tables: &[Entry<'_>], parent: &str, report: &mut Report<'_>) {
+    fn read_outputs(
+        &mut self,
+        tables: &[ParameterTable<'_>],
+        parent: &str,
+        report: &mut DiagnosticReport<'_>,
+    ) {
         let slots = standing_slots(&self.parsed.template);
         for (index, (slot, _)) in slots.iter().enumerate() {
             if !slot.direction.gives() {
@@ -148,10 +162,10 @@ impl Parts {
                 .find(|input| slot.direction.takes() && input.parameter.name == slot.name);
             let output = parameter::slot_output(slot, input, table, report);
             if let (OutputSource::Path(path), false) = (&output.source, slot.direction.takes()) {
-                let role = Role::Output(slot.name.clone());
+                let role = FileRole::Output(slot.name.clone());
                 let directory = slot.data_type == DataType::Dir;
                 let (path, span) = (path.clone(), self.place(index));
-                self.files.push(File { path, role, directory, span });
+                self.files.push(WorkspaceFile { path, role, directory, span });
             }
             self.outputs.push(output);
             self.named.push(self.place(index));
@@ -170,10 +184,10 @@ impl Parts {
             check_name(name, report);
             if let Some(output) = parameter::found_output(name, table, report) {
                 if let OutputSource::Path(path) = &output.source {
-                    let role = Role::Found(name.value.clone());
+                    let role = FileRole::Found(name.value.clone());
                     let directory = output.parameter.data_type == DataType::Dir;
                     let (path, span) = (path.clone(), name.span.clone());
-                    self.files.push(File { path, role, directory, span });
+                    self.files.push(WorkspaceFile { path, role, directory, span });
                 }
                 self.outputs.push(output);
                 self.named.push(name.span.clone());
@@ -182,7 +196,13 @@ impl Parts {
     }
 
     /// A table about a slot that does not exist.
-    fn unknown(&self, name: &Text, side: &str, other: Option<&str>, report: &mut Report<'_>) {
+    fn unknown(
+        &self,
+        name: &SpannedText,
+        side: &str,
+        other: Option<&str>,
+        report: &mut DiagnosticReport<'_>,
+    ) {
         if self.parsed.nameless {
             // It may be meant for the slot whose name could not be read.
             return;
@@ -222,15 +242,15 @@ impl Parts {
         let mut word = 0;
         for item in &self.parsed.template.items {
             match item {
-                Item::Word(_) => word += 1,
-                Item::Redirect(stream, target) => {
-                    if let Target::File(path) = target
+                CommandItem::Word(_) => word += 1,
+                CommandItem::Redirect(stream, target) => {
+                    if let StreamTarget::File(path) = target
                         && reject_file_name(path).is_none()
                     {
                         let span = self.command.locate_word(word + 1);
-                        let role = Role::Stream(*stream);
+                        let role = FileRole::Stream(*stream);
                         let (path, directory) = (path.clone(), false);
-                        self.files.push(File { path, role, directory, span });
+                        self.files.push(WorkspaceFile { path, role, directory, span });
                     }
                     word += 2;
                 }
@@ -264,7 +284,11 @@ impl Parts {
     }
 }
 
-fn open<'t>(entry: &Entry<'t>, parent: &str, report: &mut Report<'_>) -> Option<Table<'t>> {
+fn open<'t>(
+    entry: &ParameterTable<'t>,
+    parent: &str,
+    report: &mut DiagnosticReport<'_>,
+) -> Option<Table<'t>> {
     let (name, value) = entry;
     let parent = parent.trim_matches(['[', ']']);
     let table = as_table(value, name.span.clone(), format!("[{parent}.{}]", name.value));
@@ -274,7 +298,7 @@ fn open<'t>(entry: &Entry<'t>, parent: &str, report: &mut Report<'_>) -> Option<
     table
 }
 
-fn check_name(name: &Text, report: &mut Report<'_>) {
+fn check_name(name: &SpannedText, report: &mut DiagnosticReport<'_>) {
     if !is_name(&name.value) || matches!(name.value.as_str(), "out" | "ref") {
         report
             .error(name.span.clone(), format!("`{}` is no name for a parameter", name.value))
@@ -286,28 +310,28 @@ fn check_name(name: &Text, report: &mut Report<'_>) {
 }
 
 /// Every slot and how it stands in its word.
-fn standing_slots(template: &Template) -> Vec<(Slot, Standing)> {
+fn standing_slots(template: &Template) -> Vec<(Slot, SlotPlacement)> {
     let mut slots = Vec::new();
     for item in &template.items {
         match item {
-            Item::Word(word) => {
+            CommandItem::Word(word) => {
                 let standing = match (word.slots().count(), word.parts.len()) {
-                    (1, 1) => Standing::Whole,
-                    (1, _) => Standing::Part,
-                    _ => Standing::Shared,
+                    (1, 1) => SlotPlacement::Whole,
+                    (1, _) => SlotPlacement::Part,
+                    _ => SlotPlacement::Shared,
                 };
                 slots.extend(word.slots().map(|slot| (slot.clone(), standing)));
             }
-            Item::Redirect(_, Target::Slot(slot)) => {
-                slots.push((slot.clone(), Standing::Redirected));
+            CommandItem::Redirect(_, StreamTarget::Slot(slot)) => {
+                slots.push((slot.clone(), SlotPlacement::Redirected));
             }
-            Item::Redirect(_, Target::File(_)) => {}
+            CommandItem::Redirect(_, StreamTarget::File(_)) => {}
         }
     }
     slots
 }
 
-fn success(table: &mut Table<'_>, report: &mut Report<'_>) -> SuccessRules {
+fn success(table: &mut Table<'_>, report: &mut DiagnosticReport<'_>) -> SuccessRules {
     let mut rules = SuccessRules::default();
     if let Some(mut exit) = table.table("exit", report) {
         let codes = exit.list("success", "a list of exit codes", report);
@@ -344,9 +368,9 @@ fn success(table: &mut Table<'_>, report: &mut Report<'_>) -> SuccessRules {
 }
 
 fn meanings(
-    entries: Vec<Entry<'_>>,
+    entries: Vec<ParameterTable<'_>>,
     success: &[i32],
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
 ) -> BTreeMap<i32, String> {
     let mut meanings = BTreeMap::new();
     for (code, meaning) in entries {
@@ -369,7 +393,7 @@ fn meanings(
     meanings
 }
 
-fn progress(mut table: Table<'_>, report: &mut Report<'_>) -> Option<ProgressRule> {
+fn progress(mut table: Table<'_>, report: &mut DiagnosticReport<'_>) -> Option<ProgressRule> {
     let pattern = table.string("pattern", report);
     let stream = table.string("stream", report);
     if table.key_span("pattern").is_none() {
@@ -392,7 +416,7 @@ fn progress(mut table: Table<'_>, report: &mut Report<'_>) -> Option<ProgressRul
     Some(ProgressRule { pattern: pattern.value, stream })
 }
 
-fn regex(pattern: &Text, report: &mut Report<'_>) -> Option<regex::Regex> {
+fn regex(pattern: &SpannedText, report: &mut DiagnosticReport<'_>) -> Option<regex::Regex> {
     match regex::Regex::new(&pattern.value) {
         Ok(regex) => Some(regex),
         Err(error) => {

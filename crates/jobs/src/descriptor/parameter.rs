@@ -8,17 +8,17 @@ use fishplate_contract::{DataType, Parameter};
 use fishplate_formats::array_file::{ByteOrder, Format, Order};
 
 use super::description::{Input, Output};
-use super::diagnostic::Report;
+use super::diagnostic::DiagnosticReport;
 use super::table::{Table, as_lexical, wrong_type};
-use super::text::Text;
+use super::text::SpannedText;
 use crate::plan::OutputSource;
 use crate::template::{
-    Direction, Passing, Slot, array_problem, probable_type, reject_file_name, type_names,
+    ArgumentPassing, Direction, Slot, array_problem, probable_type, reject_file_name, type_names,
 };
 
 /// Where a slot stands, as far as its parameter's keys depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum SlotPlacement {
     /// It is a word.
     Whole,
     /// It is the only slot of a word that has text too.
@@ -32,11 +32,11 @@ pub(super) enum Standing {
 /// An input slot with the table that says more about it, if there is one.
 pub(super) fn slot_input(
     slot: &Slot,
-    standing: Standing,
+    standing: SlotPlacement,
     table: Option<Table<'_>>,
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
 ) -> Input {
-    let in_file = slot.passing == Passing::File || standing == Standing::Redirected;
+    let in_file = slot.passing == ArgumentPassing::File || standing == SlotPlacement::Redirected;
     let mut input = Input {
         parameter: Parameter {
             trim: slot.trim,
@@ -78,14 +78,14 @@ pub(super) fn slot_input(
 
 /// An input file that the command line does not mention.
 pub(super) fn file_input(
-    name: &Text,
+    name: &SpannedText,
     mut table: Table<'_>,
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
 ) -> Option<Input> {
     let data_type = table.string("type", report).and_then(|text| data_type(&text, report));
     let mut parameter = Parameter::new(&name.value, data_type.clone().unwrap_or(DataType::String));
     describe(&mut parameter, &mut table, report);
-    presence(&mut parameter, Standing::Whole, &mut table, report);
+    presence(&mut parameter, SlotPlacement::Whole, &mut table, report);
     if data_type.is_some() {
         values(&mut parameter, &mut table, report);
     } else {
@@ -118,7 +118,7 @@ pub(super) fn slot_output(
     slot: &Slot,
     input: Option<&Input>,
     table: Option<Table<'_>>,
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
 ) -> Output {
     let mut parameter = Parameter::new(&slot.name, slot.data_type.clone());
     let mut path = slot.name.clone();
@@ -163,9 +163,9 @@ pub(super) fn slot_output(
 
 /// An output that the program names itself.
 pub(super) fn found_output(
-    name: &Text,
+    name: &SpannedText,
     mut table: Table<'_>,
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
 ) -> Option<Output> {
     let data_type = table.string("type", report).and_then(|text| data_type(&text, report));
     let mut parameter = Parameter::new(&name.value, data_type.clone().unwrap_or(DataType::String));
@@ -217,7 +217,7 @@ pub(super) fn found_output(
 }
 
 /// What is for people.
-fn describe(parameter: &mut Parameter, table: &mut Table<'_>, report: &mut Report<'_>) {
+fn describe(parameter: &mut Parameter, table: &mut Table<'_>, report: &mut DiagnosticReport<'_>) {
     if let Some(text) = table.string("help", report) {
         parameter.help = text.value;
     }
@@ -232,9 +232,9 @@ fn describe(parameter: &mut Parameter, table: &mut Table<'_>, report: &mut Repor
 /// `default` is read by [`values`]; here is whether the input may be left out.
 fn presence(
     parameter: &mut Parameter,
-    standing: Standing,
+    standing: SlotPlacement,
     table: &mut Table<'_>,
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
 ) {
     let Some((optional, span)) = table.boolean("optional", report) else { return };
     parameter.optional = optional;
@@ -243,7 +243,7 @@ fn presence(
         report
             .error(span, "an input with a `default` may be left out")
             .hint("leave out `optional`, or the `default`");
-    } else if optional && !has_default && standing == Standing::Shared {
+    } else if optional && !has_default && standing == SlotPlacement::Shared {
         report
             .error(span, "the slot's word has other slots and cannot be left out")
             .hint("give it a `default`, or a word of its own");
@@ -251,7 +251,7 @@ fn presence(
 }
 
 /// Which values are allowed, and which stands in for none.
-fn values(parameter: &mut Parameter, table: &mut Table<'_>, report: &mut Report<'_>) {
+fn values(parameter: &mut Parameter, table: &mut Table<'_>, report: &mut DiagnosticReport<'_>) {
     let type_name = parameter.data_type.name();
     for key in ["allow_leading_dash", "trim"] {
         let Some((value, span)) = table.boolean(key, report) else { continue };
@@ -310,7 +310,11 @@ fn values(parameter: &mut Parameter, table: &mut Table<'_>, report: &mut Report<
     }
 }
 
-fn choices(parameter: &Parameter, table: &mut Table<'_>, report: &mut Report<'_>) -> Vec<String> {
+fn choices(
+    parameter: &Parameter,
+    table: &mut Table<'_>,
+    report: &mut DiagnosticReport<'_>,
+) -> Vec<String> {
     let mut choices: Vec<String> = Vec::new();
     let items = table.list("choices", "a list", report);
     if let (true, Some(span)) = (items.is_empty(), table.key_span("choices")) {
@@ -343,32 +347,32 @@ fn choices(parameter: &Parameter, table: &mut Table<'_>, report: &mut Report<'_>
 fn words(
     input: &mut Input,
     slot: &Slot,
-    standing: Standing,
+    standing: SlotPlacement,
     table: &mut Table<'_>,
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
 ) {
     let prefix = table.string("prefix", report);
     let flag = table.string("flag", report);
     if let Some(prefix) = prefix {
         match standing {
-            Standing::Redirected => {
+            SlotPlacement::Redirected => {
                 report.error(prefix.span, "a redirection has no `prefix`");
             }
-            Standing::Shared => {
+            SlotPlacement::Shared => {
                 report.error(prefix.span, "the slot's word has other slots, so it has no `prefix`");
             }
             _ if prefix.value.is_empty() || flag.is_some() => {
                 report.error(prefix.span, "a `prefix` is a word in front of the slot's word");
             }
-            Standing::Whole | Standing::Part => input.prefix = Some(prefix.value),
+            SlotPlacement::Whole | SlotPlacement::Part => input.prefix = Some(prefix.value),
         }
     }
     let Some(flag) = flag else { return };
-    if slot.data_type != DataType::Bool || slot.passing != Passing::Val {
+    if slot.data_type != DataType::Bool || slot.passing != ArgumentPassing::Val {
         report
             .error(flag.span, "`flag` is for a `bool` that is passed by `val`")
             .hint(format!("write `[in val {}:bool]`", slot.name));
-    } else if standing != Standing::Whole {
+    } else if standing != SlotPlacement::Whole {
         report.error(flag.span, "a `flag` stands for a whole word, and the slot is not one");
     } else if flag.value.is_empty() {
         report.error(flag.span, "a `flag` is the word that stands for true, such as `--verbose`");
@@ -386,7 +390,7 @@ fn in_file_only(data_type: &DataType) -> bool {
 const FORMAT_KEYS: [&str; 4] = ["format", "delimiter", "byte_order", "order"];
 
 /// Whether the program writes to its input.
-fn private(in_file: bool, table: &mut Table<'_>, report: &mut Report<'_>) -> bool {
+fn private(in_file: bool, table: &mut Table<'_>, report: &mut DiagnosticReport<'_>) -> bool {
     if !in_file && let Some(value) = table.get("share") {
         report
             .error(value.span(), "`share` is for inputs in files")
@@ -400,7 +404,7 @@ fn private(in_file: bool, table: &mut Table<'_>, report: &mut Report<'_>) -> boo
 fn format_if_known(
     data_type: Option<&DataType>,
     table: &mut Table<'_>,
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
 ) -> Format {
     match data_type {
         Some(data_type) => format(data_type, Format::default(), table, report),
@@ -418,7 +422,7 @@ fn format(
     data_type: &DataType,
     default: Format,
     table: &mut Table<'_>,
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
 ) -> Format {
     if data_type.as_array().is_none() {
         for key in FORMAT_KEYS {
@@ -470,7 +474,7 @@ fn one_of(
     key: &'static str,
     names: &[&'static str],
     table: &mut Table<'_>,
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
 ) -> Option<&'static str> {
     let text = table.string(key, report)?;
     let found = names.iter().find(|name| **name == text.value);
@@ -484,7 +488,10 @@ fn one_of(
     found.copied()
 }
 
-fn delimiter(table: &mut Table<'_>, report: &mut Report<'_>) -> Option<(char, Range<usize>)> {
+fn delimiter(
+    table: &mut Table<'_>,
+    report: &mut DiagnosticReport<'_>,
+) -> Option<(char, Range<usize>)> {
     let text = table.string("delimiter", report)?;
     let mut signs = text.value.chars();
     let (Some(sign), None) = (signs.next(), signs.next()) else {
@@ -498,7 +505,11 @@ fn delimiter(table: &mut Table<'_>, report: &mut Report<'_>) -> Option<(char, Ra
     Some((sign, text.span))
 }
 
-fn lexical(table: &mut Table<'_>, key: &'static str, report: &mut Report<'_>) -> Option<Text> {
+fn lexical(
+    table: &mut Table<'_>,
+    key: &'static str,
+    report: &mut DiagnosticReport<'_>,
+) -> Option<SpannedText> {
     let value = table.get(key)?;
     let text = as_lexical(value);
     if text.is_none() {
@@ -511,7 +522,7 @@ fn is_number(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Int | DataType::Long | DataType::Float | DataType::Double)
 }
 
-fn data_type(text: &Text, report: &mut Report<'_>) -> Option<DataType> {
+fn data_type(text: &SpannedText, report: &mut DiagnosticReport<'_>) -> Option<DataType> {
     let found = DataType::from_name(&text.value);
     if found.is_some() {
         return found;
@@ -528,18 +539,23 @@ fn data_type(text: &Text, report: &mut Report<'_>) -> Option<DataType> {
 }
 
 /// The name of a file in the workspace, reported if it cannot be one.
-pub(super) fn file_name(text: Text, report: &mut Report<'_>) -> String {
+pub(super) fn file_name(text: SpannedText, report: &mut DiagnosticReport<'_>) -> String {
     if let Some(right) = reject_file_name(&text.value) {
         not_in_workspace(&text.value, text.span, right, report);
     }
     text.value
 }
 
-fn not_in_workspace(name: &str, span: Range<usize>, right: &str, report: &mut Report<'_>) {
+fn not_in_workspace(
+    name: &str,
+    span: Range<usize>,
+    right: &str,
+    report: &mut DiagnosticReport<'_>,
+) {
     report.error(span, format!("{name:?} is no file of the workspace")).hint(right);
 }
 
-fn check_glob(glob: &Text, report: &mut Report<'_>) {
+fn check_glob(glob: &SpannedText, report: &mut DiagnosticReport<'_>) {
     if let Some(right) = reject_file_name(&glob.value) {
         not_in_workspace(&glob.value, glob.span.clone(), right, report);
     } else if let Err(error) =

@@ -10,15 +10,15 @@ use fishplate_contract::{Interface, Service};
 use fishplate_formats::units;
 
 use super::description::{Container, Description};
-use super::diagnostic::Report;
+use super::diagnostic::DiagnosticReport;
 use super::operation::{self, KEYS, ReadOperation};
 use super::table::{Table, as_table, as_text, wrong_type};
-use super::text::Text;
-use super::verify::Places;
-use super::workspace::{self, File, Role};
+use super::text::SpannedText;
+use super::verify::SourceSpans;
+use super::workspace::{self, FileRole, WorkspaceFile};
 
 use super::parameter;
-use crate::plan::{JobLimits, Staged};
+use crate::plan::{JobLimits, StagedFile};
 use crate::template::is_name;
 
 /// Names of a service that the server has for itself.
@@ -29,13 +29,13 @@ pub(super) fn read(
     mut table: Table<'_>,
     default_name: &str,
     directory: &Path,
-    report: &mut Report<'_>,
-) -> (Description, Places) {
+    report: &mut DiagnosticReport<'_>,
+) -> (Description, SourceSpans) {
     let name = table.string("name", report);
     let title = table.string("title", report);
     let namespace = table.string("namespace", report);
     let documentation = table.string("documentation", report);
-    let name = name.unwrap_or_else(|| Text { value: default_name.to_owned(), span: 0..0 });
+    let name = name.unwrap_or_else(|| SpannedText { value: default_name.to_owned(), span: 0..0 });
     let operations = operations(&mut table, report);
     let (staged, staged_files) = staged(&mut table, directory, report);
     let environment = environment(&mut table, report);
@@ -64,30 +64,30 @@ pub(super) fn read(
 
 /// Who a service is.
 pub(super) struct Identity {
-    pub(super) name: Text,
-    pub(super) title: Option<Text>,
-    pub(super) namespace: Option<Text>,
-    pub(super) documentation: Option<Text>,
+    pub(super) name: SpannedText,
+    pub(super) title: Option<SpannedText>,
+    pub(super) namespace: Option<SpannedText>,
+    pub(super) documentation: Option<SpannedText>,
 }
 
 /// A description of these operations and nothing more, checked as a whole.
 pub(super) fn assemble(
     identity: Identity,
     operations: Vec<ReadOperation>,
-    staged: Vec<File>,
+    staged: Vec<WorkspaceFile>,
     directory: &Path,
-    report: &mut Report<'_>,
-) -> (Description, Places) {
+    report: &mut DiagnosticReport<'_>,
+) -> (Description, SourceSpans) {
     let Identity { name, title, namespace, documentation } = identity;
     check_name(&name, report);
     if let Some(namespace) = &namespace {
         check_namespace(namespace, report);
     }
     for operation in &operations {
-        let files: Vec<File> = staged.iter().chain(&operation.files).cloned().collect();
+        let files: Vec<WorkspaceFile> = staged.iter().chain(&operation.files).cloned().collect();
         workspace::check(&files, report);
     }
-    let places = Places {
+    let places = SourceSpans {
         name: name.span.clone(),
         commands: operations.iter().map(|operation| operation.command.clone()).collect(),
         files: operations
@@ -124,7 +124,7 @@ pub(super) fn assemble(
     (description, places)
 }
 
-fn operations(table: &mut Table<'_>, report: &mut Report<'_>) -> Vec<ReadOperation> {
+fn operations(table: &mut Table<'_>, report: &mut DiagnosticReport<'_>) -> Vec<ReadOperation> {
     let named = table.named("operation", report);
     if named.is_empty() {
         if let Some(span) = table.key_span("operation") {
@@ -169,7 +169,7 @@ fn operations(table: &mut Table<'_>, report: &mut Report<'_>) -> Vec<ReadOperati
 const NAME_HINT: &str = "a name begins with a letter or `_` and goes on with letters, digits, `_`, \
                          `-` and `.` (it becomes part of XML and of a URL)";
 
-fn check_name(name: &Text, report: &mut Report<'_>) {
+fn check_name(name: &SpannedText, report: &mut DiagnosticReport<'_>) {
     if !is_name(&name.value) {
         report
             .error(name.span.clone(), format!("{:?} is no name for a service", name.value))
@@ -181,7 +181,7 @@ fn check_name(name: &Text, report: &mut Report<'_>) {
     }
 }
 
-fn check_namespace(namespace: &Text, report: &mut Report<'_>) {
+fn check_namespace(namespace: &SpannedText, report: &mut DiagnosticReport<'_>) {
     let uri = &namespace.value;
     let absolute = uri.split_once(':').is_some_and(|(scheme, rest)| {
         scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -198,9 +198,9 @@ fn check_namespace(namespace: &Text, report: &mut Report<'_>) {
 
 /// Verbs of different operations must not have the same name, nor one that another's response
 /// has in the WSDL.
-fn check_verbs(service: &Service, places: &Places, report: &mut Report<'_>) {
+fn check_verbs(service: &Service, places: &SourceSpans, report: &mut DiagnosticReport<'_>) {
     let names: Vec<String> =
-        Interface::of(service).exposed.into_iter().map(|exposed| exposed.name).collect();
+        Interface::of(service).definition.into_iter().map(|definition| definition.name).collect();
     for (index, name) in names.iter().enumerate() {
         let twice = names[..index].contains(name);
         let response = name.strip_suffix("Response").is_some_and(|n| names.iter().any(|o| o == n));
@@ -216,8 +216,8 @@ fn check_verbs(service: &Service, places: &Places, report: &mut Report<'_>) {
 fn staged(
     table: &mut Table<'_>,
     directory: &Path,
-    report: &mut Report<'_>,
-) -> (Vec<Staged>, Vec<File>) {
+    report: &mut DiagnosticReport<'_>,
+) -> (Vec<StagedFile>, Vec<WorkspaceFile>) {
     let (mut staged, mut files) = (Vec::new(), Vec::new());
     for item in table.list("stage", "a list of files", report) {
         let (from, to) = if let Some(text) = as_text(item) {
@@ -238,12 +238,14 @@ fn staged(
             wrong_type(report, "an item of `stage`", "a file's name or { from, to }", item);
             continue;
         };
-        let to =
-            to.unwrap_or_else(|| Text { value: place_of(&from.value), span: from.span.clone() });
+        let to = to.unwrap_or_else(|| SpannedText {
+            value: place_of(&from.value),
+            span: from.span.clone(),
+        });
         let span = from.span.clone();
         let path = parameter::file_name(to, report);
-        staged.push(Staged { from: absolute(directory, &from.value), to: path.clone() });
-        files.push(File { path, role: Role::Staged, directory: false, span });
+        staged.push(StagedFile { from: absolute(directory, &from.value), to: path.clone() });
+        files.push(WorkspaceFile { path, role: FileRole::Staged, directory: false, span });
     }
     (staged, files)
 }
@@ -269,7 +271,10 @@ pub(super) fn absolute(directory: &Path, path: &str) -> PathBuf {
     directory.join(path).components().filter(|c| *c != Component::CurDir).collect()
 }
 
-fn environment(table: &mut Table<'_>, report: &mut Report<'_>) -> BTreeMap<String, String> {
+fn environment(
+    table: &mut Table<'_>,
+    report: &mut DiagnosticReport<'_>,
+) -> BTreeMap<String, String> {
     let mut environment = BTreeMap::new();
     for (name, value) in table.named("environment", report) {
         if name.value.is_empty() || name.value.contains(['=', '\0']) {
@@ -295,7 +300,7 @@ fn environment(table: &mut Table<'_>, report: &mut Report<'_>) -> BTreeMap<Strin
     environment
 }
 
-fn pass_environment(table: &mut Table<'_>, report: &mut Report<'_>) -> Vec<String> {
+fn pass_environment(table: &mut Table<'_>, report: &mut DiagnosticReport<'_>) -> Vec<String> {
     let texts = table.strings("pass_environment", report);
     for text in &texts {
         let name = text.value.strip_suffix('*').unwrap_or(&text.value);
@@ -308,7 +313,7 @@ fn pass_environment(table: &mut Table<'_>, report: &mut Report<'_>) -> Vec<Strin
     texts.into_iter().map(|text| text.value).collect()
 }
 
-fn modules(table: &mut Table<'_>, report: &mut Report<'_>) -> Vec<String> {
+fn modules(table: &mut Table<'_>, report: &mut DiagnosticReport<'_>) -> Vec<String> {
     let texts = table.strings("modules", report);
     for text in &texts {
         let plain = |c: char| c.is_ascii_alphanumeric() || "._+-/@:=~".contains(c);
@@ -324,7 +329,7 @@ fn modules(table: &mut Table<'_>, report: &mut Report<'_>) -> Vec<String> {
 fn container(
     table: &mut Table<'_>,
     directory: &Path,
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
 ) -> Option<(Container, Range<usize>)> {
     let mut table = table.table("container", report)?;
     let image = table.string("image", report);
@@ -345,7 +350,7 @@ fn container(
     Some((Container { image: path, runtime }, image.span))
 }
 
-fn limits(table: &mut Table<'_>, report: &mut Report<'_>) -> (JobLimits, Range<usize>) {
+fn limits(table: &mut Table<'_>, report: &mut DiagnosticReport<'_>) -> (JobLimits, Range<usize>) {
     let mut limits = JobLimits::default();
     let Some(mut table) = table.table("limits", report) else { return (limits, 0..0) };
     if let Some((wall_time, span)) = duration(&mut table, "wall_time", report) {
@@ -393,7 +398,7 @@ const MOST_GRACE: Duration = Duration::from_secs(3600);
 fn duration(
     table: &mut Table<'_>,
     key: &'static str,
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
 ) -> Option<(Duration, Range<usize>)> {
     let text = quantity(table, key, "90s", report)?;
     match units::duration(&text.value) {
@@ -408,7 +413,7 @@ fn duration(
 fn size(
     table: &mut Table<'_>,
     key: &'static str,
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
 ) -> Option<(u64, Range<usize>)> {
     let text = quantity(table, key, "64MiB", report)?;
     match units::size(&text.value) {
@@ -429,8 +434,8 @@ fn quantity(
     table: &mut Table<'_>,
     key: &'static str,
     example: &str,
-    report: &mut Report<'_>,
-) -> Option<Text> {
+    report: &mut DiagnosticReport<'_>,
+) -> Option<SpannedText> {
     let value = table.get(key)?;
     if value.get_ref().is_integer() || value.get_ref().is_float() {
         report

@@ -7,14 +7,14 @@ use fishplate_contract::{DataType, Dimension};
 use fishplate_formats::array_file::Format;
 
 use super::description::{Input, Output};
-use super::diagnostic::Report;
+use super::diagnostic::DiagnosticReport;
 
 /// Reports outputs whose shape nobody can tell. `named` are their places.
 pub(super) fn check(
     inputs: &[Input],
     outputs: &[Output],
     named: &[Range<usize>],
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
 ) {
     let mut known = BTreeSet::new();
     for input in inputs {

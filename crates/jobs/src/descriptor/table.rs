@@ -8,8 +8,8 @@ use toml::de::{DeTable, DeValue};
 
 use fishplate_contract::lexical::closest;
 
-use super::diagnostic::Report;
-use super::text::Text;
+use super::diagnostic::DiagnosticReport;
+use super::text::SpannedText;
 
 /// A table being read.
 pub(super) struct Table<'t> {
@@ -63,7 +63,11 @@ impl<'t> Table<'t> {
         self.entries.get_key_value(key).map(|(key, _)| key.span())
     }
 
-    pub(super) fn string(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<Text> {
+    pub(super) fn string(
+        &mut self,
+        key: &'static str,
+        report: &mut DiagnosticReport<'_>,
+    ) -> Option<SpannedText> {
         let value = self.get(key)?;
         let text = as_text(value);
         if text.is_none() {
@@ -75,7 +79,7 @@ impl<'t> Table<'t> {
     pub(super) fn boolean(
         &mut self,
         key: &'static str,
-        report: &mut Report<'_>,
+        report: &mut DiagnosticReport<'_>,
     ) -> Option<(bool, Range<usize>)> {
         let value = self.get(key)?;
         let boolean = value.get_ref().as_bool();
@@ -89,7 +93,7 @@ impl<'t> Table<'t> {
     pub(super) fn count(
         &mut self,
         key: &'static str,
-        report: &mut Report<'_>,
+        report: &mut DiagnosticReport<'_>,
     ) -> Option<(u32, Range<usize>)> {
         let value = self.get(key)?;
         let number = value
@@ -107,7 +111,11 @@ impl<'t> Table<'t> {
         Some((number?, value.span()))
     }
 
-    pub(super) fn strings(&mut self, key: &'static str, report: &mut Report<'_>) -> Vec<Text> {
+    pub(super) fn strings(
+        &mut self,
+        key: &'static str,
+        report: &mut DiagnosticReport<'_>,
+    ) -> Vec<SpannedText> {
         let mut texts = Vec::new();
         for value in self.list(key, "a list of strings", report) {
             match as_text(value) {
@@ -122,7 +130,7 @@ impl<'t> Table<'t> {
         &mut self,
         key: &'static str,
         right: &str,
-        report: &mut Report<'_>,
+        report: &mut DiagnosticReport<'_>,
     ) -> &'t [Spanned<DeValue<'t>>] {
         let Some(value) = self.get(key) else { return &[] };
         match value.get_ref().as_array() {
@@ -135,7 +143,11 @@ impl<'t> Table<'t> {
     }
 
     /// A table within this one.
-    pub(super) fn table(&mut self, key: &'static str, report: &mut Report<'_>) -> Option<Self> {
+    pub(super) fn table(
+        &mut self,
+        key: &'static str,
+        report: &mut DiagnosticReport<'_>,
+    ) -> Option<Self> {
         let value = self.get(key)?;
         let span = self.key_span(key).unwrap_or(0..0);
         let table = as_table(value, span, self.nested(key));
@@ -149,19 +161,19 @@ impl<'t> Table<'t> {
     pub(super) fn named(
         &mut self,
         key: &'static str,
-        report: &mut Report<'_>,
-    ) -> Vec<(Text, &'t Spanned<DeValue<'t>>)> {
+        report: &mut DiagnosticReport<'_>,
+    ) -> Vec<(SpannedText, &'t Spanned<DeValue<'t>>)> {
         let Some(mut table) = self.table(key, report) else { return Vec::new() };
         table.all()
     }
 
     /// All entries, in the order of the file.
-    pub(super) fn all(&mut self) -> Vec<(Text, &'t Spanned<DeValue<'t>>)> {
+    pub(super) fn all(&mut self) -> Vec<(SpannedText, &'t Spanned<DeValue<'t>>)> {
         let mut entries: Vec<_> = self
             .entries
             .iter()
             .map(|(key, value)| {
-                (Text { value: key.get_ref().to_string(), span: key.span() }, value)
+                (SpannedText { value: key.get_ref().to_string(), span: key.span() }, value)
             })
             .collect();
         entries.sort_by_key(|(key, _)| key.span.start);
@@ -177,7 +189,7 @@ impl<'t> Table<'t> {
     }
 
     /// Reports the keys that nobody asked for.
-    pub(super) fn finish(mut self, report: &mut Report<'_>) {
+    pub(super) fn finish(mut self, report: &mut DiagnosticReport<'_>) {
         for (key, _) in self.all() {
             if self.asked.contains(&key.value.as_str()) {
                 continue;
@@ -213,13 +225,13 @@ pub(super) fn as_table<'t>(
     Some(Table { name, span, entries, asked: Vec::new() })
 }
 
-pub(super) fn as_text(value: &Spanned<DeValue<'_>>) -> Option<Text> {
+pub(super) fn as_text(value: &Spanned<DeValue<'_>>) -> Option<SpannedText> {
     let text = value.get_ref().as_str()?;
-    Some(Text { value: text.to_owned(), span: value.span() })
+    Some(SpannedText { value: text.to_owned(), span: value.span() })
 }
 
 /// A string, number or boolean as the text that a caller would send for it.
-pub(super) fn as_lexical(value: &Spanned<DeValue<'_>>) -> Option<Text> {
+pub(super) fn as_lexical(value: &Spanned<DeValue<'_>>) -> Option<SpannedText> {
     let text = match value.get_ref() {
         DeValue::String(text) => text.to_string(),
         DeValue::Boolean(boolean) => boolean.to_string(),
@@ -234,11 +246,11 @@ pub(super) fn as_lexical(value: &Spanned<DeValue<'_>>) -> Option<Text> {
         },
         _ => return None,
     };
-    Some(Text { value: text, span: value.span() })
+    Some(SpannedText { value: text, span: value.span() })
 }
 
 pub(super) fn wrong_type(
-    report: &mut Report<'_>,
+    report: &mut DiagnosticReport<'_>,
     what: &str,
     right: &str,
     value: &Spanned<DeValue<'_>>,

@@ -5,13 +5,13 @@ use fishplate_contract::DataType;
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{OutputSource, ProgressRule, Staged};
+use crate::plan::{OutputSource, ProgressRule, StagedFile};
 
 mod mistakes;
 
 /// Checks a text, as `SERVICE/service.toml`.
-fn checked(text: &str) -> Checked {
-    let source = Source { name: "service.toml".to_owned(), text: text.to_owned() };
+fn checked(text: &str) -> CheckedService {
+    let source = SourceText { name: "service.toml".to_owned(), text: text.to_owned() };
     check_text(&source, Path::new("/owner"))
 }
 
@@ -94,7 +94,7 @@ fn everything_a_file_can_say_is_read() {
     assert_eq!(invocation.success.failure_patterns, [r"^\s*\*ERROR", "^Error"]);
     let pattern = r"increment (\d+) of (\d+)".to_owned();
     assert_eq!(invocation.progress, Some(ProgressRule { pattern, stream: "stderr".to_owned() }));
-    let staged = |from: &str, to: &str| Staged { from: from.into(), to: to.to_owned() };
+    let staged = |from: &str, to: &str| StagedFile { from: from.into(), to: to.to_owned() };
     assert_eq!(
         description.staged,
         [

@@ -3,21 +3,21 @@
 
 use std::ops::Range;
 
-use crate::template::words::Placed;
+use crate::template::words::LocatedWord;
 
 /// A string of the file.
 #[derive(Clone, Debug)]
-pub(super) struct Text {
+pub(super) struct SpannedText {
     pub(super) value: String,
     /// Quotes included.
     pub(super) span: Range<usize>,
 }
 
-impl Text {
+impl SpannedText {
     /// The place of every byte; of all of them the whole string's if the walk should fail.
-    pub(super) fn placed(&self, source: &str) -> Placed {
+    pub(super) fn placed(&self, source: &str) -> LocatedWord {
         let walked = walk(&source[self.span.clone()]).filter(|placed| placed.text == self.value);
-        let mut placed = walked.unwrap_or_else(|| Placed {
+        let mut placed = walked.unwrap_or_else(|| LocatedWord {
             text: self.value.clone(),
             offsets: vec![0; self.value.len() + 1],
         });
@@ -29,7 +29,7 @@ impl Text {
 }
 
 /// Decodes a quoted string.
-fn walk(raw: &str) -> Option<Placed> {
+fn walk(raw: &str) -> Option<LocatedWord> {
     let quote = raw.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let long = raw.len() >= 6 && raw.as_bytes()[..3].iter().all(|byte| *byte == quote as u8);
     let width = if long { 3 } else { 1 };
@@ -43,7 +43,7 @@ fn walk(raw: &str) -> Option<Placed> {
         };
     }
     let body = raw.get(start..end)?;
-    let mut placed = Placed::default();
+    let mut placed = LocatedWord::default();
     let mut rest = body.char_indices().peekable();
     while let Some((offset, c)) = rest.next() {
         let offset = start + offset;
@@ -102,7 +102,7 @@ mod tests {
             let parsed = toml::de::DeTable::parse(&table).unwrap();
             let value = parsed.get_ref().values().next().unwrap().get_ref().as_str().unwrap();
             assert_eq!(value, text, "the parser itself on {raw}");
-            assert_eq!(walk(raw), Some(Placed { text: text.to_owned(), offsets }), "{raw}");
+            assert_eq!(walk(raw), Some(LocatedWord { text: text.to_owned(), offsets }), "{raw}");
         }
     }
 }

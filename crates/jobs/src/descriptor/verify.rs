@@ -6,14 +6,14 @@ use std::path::Path;
 
 use super::command::Command;
 use super::description::Description;
-use super::diagnostic::{Report, Severity};
+use super::diagnostic::{DiagnosticReport, Severity};
 use super::service::absolute;
 use crate::program::locate;
-use crate::template::{Item, reject_file_name};
+use crate::template::{CommandItem, reject_file_name};
 
 /// Where a description says what.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places {
+pub(super) struct SourceSpans {
     pub(super) name: Range<usize>,
     pub(super) commands: Vec<Command>,
     /// Files of the workspace that inputs, outputs and redirections name.
@@ -24,7 +24,11 @@ pub(super) struct Places {
 }
 
 /// Reports what is missing beside a description.
-pub(super) fn files(description: &Description, places: &Places, report: &mut Report<'_>) {
+pub(super) fn files(
+    description: &Description,
+    places: &SourceSpans,
+    report: &mut DiagnosticReport<'_>,
+) {
     for (staged, span) in description.staged.iter().zip(&places.staged) {
         if !staged.from.exists() {
             report
@@ -53,7 +57,12 @@ pub(super) fn files(description: &Description, places: &Places, report: &mut Rep
     }
 }
 
-fn program(description: &Description, program: &str, command: &Command, report: &mut Report<'_>) {
+fn program(
+    description: &Description,
+    program: &str,
+    command: &Command,
+    report: &mut DiagnosticReport<'_>,
+) {
     let span = command.locate_word(0);
     let outside = match &description.container {
         Some(container) => container.runtime.as_str(),
@@ -80,14 +89,14 @@ fn program(description: &Description, program: &str, command: &Command, report: 
 /// Words that name a file beside the service file: the program runs elsewhere.
 fn literal_words(
     description: &Description,
-    items: &[Item],
+    items: &[CommandItem],
     command: &Command,
-    places: &Places,
-    report: &mut Report<'_>,
+    places: &SourceSpans,
+    report: &mut DiagnosticReport<'_>,
 ) {
     let mut index = 0;
     for item in items {
-        let Item::Word(word) = item else {
+        let CommandItem::Word(word) = item else {
             index += 2;
             continue;
         };

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::diagnostic::Report;
-use crate::template::Stream;
+use super::diagnostic::DiagnosticReport;
+use crate::template::StandardStream;
 
 /// Who puts a file where, and where that is said.
 #[derive(Clone, Debug)]
-pub(super) struct File {
+pub(super) struct WorkspaceFile {
     pub(super) path: String,
-    pub(super) role: Role,
+    pub(super) role: FileRole,
     /// It is a directory, in which others may be.
     pub(super) directory: bool,
     pub(super) span: Range<usize>,
@@ -18,7 +18,7 @@ pub(super) struct File {
 
 /// What a file is for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Role {
+pub(super) enum FileRole {
     /// The input of that name.
     Input(String),
     /// The output of that name, from its slot.
@@ -28,12 +28,12 @@ pub(super) enum Role {
     /// The `in out` of that name: the program reads and changes it.
     InOut(String),
     /// A literal redirection.
-    Stream(Stream),
+    Stream(StandardStream),
     /// The owner's file.
     Staged,
 }
 
-impl Role {
+impl FileRole {
     fn name(&self) -> String {
         match self {
             Self::Input(name) => format!("the input `{name}`"),
@@ -51,8 +51,8 @@ impl Role {
 }
 
 /// Reports files that two have for different things, and files that others have as directories.
-pub(super) fn check(files: &[File], report: &mut Report<'_>) {
-    let mut seen: BTreeMap<&str, &File> = BTreeMap::new();
+pub(super) fn check(files: &[WorkspaceFile], report: &mut DiagnosticReport<'_>) {
+    let mut seen: BTreeMap<&str, &WorkspaceFile> = BTreeMap::new();
     for file in files {
         match seen.get(file.path.as_str()) {
             Some(other) => {
@@ -72,7 +72,7 @@ pub(super) fn check(files: &[File], report: &mut Report<'_>) {
     }
     for file in files {
         for (end, _) in file.path.match_indices('/') {
-            let holds = |other: &&&File| other.role == Role::Staged || other.directory;
+            let holds = |other: &&&WorkspaceFile| other.role == FileRole::Staged || other.directory;
             if let Some(other) = seen.get(&file.path[..end]).filter(|other| !holds(other)) {
                 let message = format!(
                     "{} is a file, and {} is in a directory of that name",
@@ -82,7 +82,7 @@ pub(super) fn check(files: &[File], report: &mut Report<'_>) {
                 report.error(file.span.clone(), message).label(format!("`{}`", file.path));
             }
         }
-        let reads = file.role == Role::Stream(Stream::Input);
+        let reads = file.role == FileRole::Stream(StandardStream::Input);
         let placed = files.iter().any(|other| {
             other.role.is_placed()
                 && (other.path == file.path || file.path.starts_with(&format!("{}/", other.path)))
@@ -95,11 +95,11 @@ pub(super) fn check(files: &[File], report: &mut Report<'_>) {
     }
 }
 
-fn may_share(first: &Role, second: &Role) -> bool {
-    use Role::{Found, Input, Staged, Stream as Redirected};
+fn may_share(first: &FileRole, second: &FileRole) -> bool {
+    use FileRole::{Found, Input, Staged, Stream as Redirected};
     match (first, second) {
         // Standard input may come from whatever is there, and what a stream wrote be an output.
-        (Redirected(Stream::Input), other) | (other, Redirected(Stream::Input)) => {
+        (Redirected(StandardStream::Input), other) | (other, Redirected(StandardStream::Input)) => {
             other.is_placed()
         }
         (Redirected(_), Found(_)) | (Found(_), Redirected(_)) => true,
@@ -110,9 +110,10 @@ fn may_share(first: &Role, second: &Role) -> bool {
     }
 }
 
-fn way_out(first: &Role, second: &Role) -> String {
+fn way_out(first: &FileRole, second: &FileRole) -> String {
     match (first, second) {
-        (Role::Input(first), Role::Output(second)) | (Role::Output(second), Role::Input(first))
+        (FileRole::Input(first), FileRole::Output(second))
+        | (FileRole::Output(second), FileRole::Input(first))
             if first == second =>
         {
             format!(
@@ -120,10 +121,10 @@ fn way_out(first: &Role, second: &Role) -> String {
                  reads one and writes another, set `filename` in [output.{second}]"
             )
         }
-        (Role::Staged, _) | (_, Role::Staged) => {
+        (FileRole::Staged, _) | (_, FileRole::Staged) => {
             "give one of them another name, with `to` or `filename`".to_owned()
         }
-        (Role::Stream(_), Role::Stream(_)) => {
+        (FileRole::Stream(_), FileRole::Stream(_)) => {
             "redirect each stream to a file of its own".to_owned()
         }
         _ => "give one of them another name, with `filename` or `path`".to_owned(),

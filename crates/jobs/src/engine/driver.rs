@@ -10,13 +10,15 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-use super::reactor::{Effect, End, Event, Live, Reactor};
-use super::submit::Ended;
-use super::{Engine, Shared, judge, lock, record};
-use crate::conclusion::Conclusion;
+use super::reactor::{Effect, Event, JobEnd, LiveJob, Reactor};
+use super::submit::CompletedJob;
+use super::{Engine, EngineInner, judge, lock, record};
+use crate::completion::Completion;
 use crate::executor::{self, Handle};
 use crate::plan::Plan;
-use crate::store::{Backlog, Claim, ClaimRequest, Fenced, FetchClaim, StoreError, Transaction};
+use crate::store::{
+    Claim, ClaimRequest, FencedWrite, FetchClaim, PendingJobs, StoreError, Transaction,
+};
 use crate::workspace;
 
 /// How often kill requests of other processes are looked for and dead holders are replaced.
@@ -31,7 +33,7 @@ const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
 /// What the driver is told to do by this process.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(super) enum DriverCommand {
     /// A job was claimed, by a transaction that was durable or not.
     Claimed { claim: Claim, durable: bool },
     /// A job's data is to be fetched.
@@ -47,12 +49,12 @@ pub(super) enum Order {
     /// The store was looked at: whether jobs of whomever have not ended.
     Looked { waiting: bool },
     /// How does this job stand?
-    Tell(JobId, oneshot::Sender<Live>),
+    Tell(JobId, oneshot::Sender<LiveJob>),
 }
 
 /// How long [`Engine::run`] works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
+pub enum RunMode {
     /// Until it is dropped.
     Dropped,
     /// Until nothing was queued or running in the store for this long.
@@ -65,9 +67,9 @@ impl Engine {
     ///
     /// # Panics
     /// If it was called before.
-    pub async fn run(&self, until: Until) {
+    pub async fn run(&self, until: RunMode) {
         let inbox = lock(&self.shared.inbox).take().expect("an engine runs once");
-        let _working = Working::begin(&self.shared);
+        let _working = ActivityGuard::begin(&self.shared);
         let reference_size = self.shared.settings.reference_size;
         let driver = Driver {
             shared: Arc::clone(&self.shared),
@@ -84,29 +86,29 @@ impl Engine {
 }
 
 /// While it lives, this process works on jobs: until a run ends, or is dropped.
-struct Working(Arc<Shared>);
+struct ActivityGuard(Arc<EngineInner>);
 
-impl Working {
-    fn begin(shared: &Arc<Shared>) -> Self {
+impl ActivityGuard {
+    fn begin(shared: &Arc<EngineInner>) -> Self {
         shared.working.store(true, Ordering::Relaxed);
         Self(Arc::clone(shared))
     }
 }
 
-impl Drop for Working {
+impl Drop for ActivityGuard {
     fn drop(&mut self) {
         self.0.working.store(false, Ordering::Relaxed);
     }
 }
 
 struct Driver {
-    shared: Arc<Shared>,
+    shared: Arc<EngineInner>,
     reactor: Reactor,
-    inbox: mpsc::UnboundedReceiver<Order>,
+    inbox: mpsc::UnboundedReceiver<DriverCommand>,
     /// What moves under each claim; dropped, it stops.
     transfers: HashMap<(JobId, u64), JoinSet<()>>,
     /// Starts that are not recorded yet.
-    unrecorded: HashMap<JobId, Start>,
+    unrecorded: HashMap<JobId, PendingStart>,
     observing: bool,
     observe_again: bool,
     /// When it last was seen that there is work.
@@ -114,7 +116,7 @@ struct Driver {
 }
 
 impl Driver {
-    async fn run(mut self, until: Until) {
+    async fn run(mut self, until: RunMode) {
         let every = |period| {
             let mut ticks = interval(period);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -136,7 +138,7 @@ impl Driver {
                 }
                 _ = look.tick() => {
                     self.shared.look_around(self.reactor.fetch_claims());
-                    if let Until::Idle(idle) = until
+                    if let RunMode::Idle(idle) = until
                         && self.reactor.is_empty()
                         && self.busy.elapsed() >= idle
                     {
@@ -147,30 +149,30 @@ impl Driver {
         }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn obey(&mut self, order: DriverCommand) {
         match order {
-            Order::Claimed { claim, durable } => {
+            DriverCommand::Claimed { claim, durable } => {
                 self.with_plan(claim.id, claim.fence, move |shared, plan| {
                     shared.confirm(claim, plan, durable)
                 });
             }
-            Order::Fetch(claim) => {
+            DriverCommand::Fetch(claim) => {
                 self.with_plan(claim.id, claim.fence, |_, plan| {
                     Some(Event::FetchClaimed(claim, plan))
                 });
             }
-            Order::Event(event) => self.step(event),
-            Order::Claim => self.shared.claim(),
-            Order::Looked { waiting } => {
+            DriverCommand::Event(event) => self.step(event),
+            DriverCommand::Claim => self.shared.claim(),
+            DriverCommand::Looked { waiting } => {
                 if waiting || !self.reactor.is_empty() {
                     self.busy = Instant::now();
                 }
             }
-            Order::Tell(job, tell) => {
+            DriverCommand::Tell(job, tell) => {
                 let _ = tell.send(self.reactor.live(job));
             }
-            Order::Observe => self.observe(),
-            Order::Observed => {
+            DriverCommand::Observe => self.observe(),
+            DriverCommand::Observed => {
                 self.observing = false;
                 if std::mem::take(&mut self.observe_again) {
                     self.observe();
@@ -184,7 +186,7 @@ impl Driver {
         &mut self,
         job: JobId,
         fence: u64,
-        then: impl FnOnce(&Arc<Shared>, Arc<Plan>) -> Option<Event> + Send + 'static,
+        then: impl FnOnce(&Arc<EngineInner>, Arc<Plan>) -> Option<Event> + Send + 'static,
     ) {
         let shared = Arc::clone(&self.shared);
         let at_hand = lock(&shared.plans).take(job);
@@ -229,11 +231,11 @@ impl Driver {
             }),
             Effect::RecordStart(job, fence, handle) => {
                 let at = shared.clock.now();
-                self.unrecorded.insert(job, Start { fence, handle, at });
+                self.unrecorded.insert(job, PendingStart { fence, handle, at });
                 lock(&shared.resting).forget(job);
             }
             Effect::Observe => {
-                let _ = shared.orders.send(Order::Observe);
+                let _ = shared.orders.send(DriverCommand::Observe);
             }
             Effect::Cancel(handle) => beside(async move {
                 shared.executor.cancel(&handle).await;
@@ -248,8 +250,8 @@ impl Driver {
                 lock(&shared.resting).forget(order.job);
                 beside(async move {
                     let (job, fence) = (order.job, order.fence);
-                    let conclusion = shared.judge(order, end).await;
-                    shared.tell(Event::Judged(job, fence, Box::new(conclusion)));
+                    let completion = shared.judge(order, end).await;
+                    shared.tell(Event::Judged(job, fence, Box::new(completion)));
                 });
             }
             Effect::WriteEnd(job, fence, end) => {
@@ -329,7 +331,7 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         beside(async move {
             let recorded = shared.store.write(false, move |t| {
-                for (job, Start { fence, handle, at }) in starts {
+                for (job, PendingStart { fence, handle, at }) in starts {
                     // Stale if it has ended meanwhile.
                     let _ = t.started(job, fence, &handle, at)?;
                 }
@@ -358,7 +360,7 @@ impl Driver {
 
 /// A start that is not recorded yet.
 #[derive(Debug)]
-pub(super) struct Start {
+pub(super) struct PendingStart {
     fence: u64,
     handle: Handle,
     at: Timestamp,
@@ -366,7 +368,7 @@ pub(super) struct Start {
 
 /// Tells how a transfer ended, if it panics, too; but not if it was stopped.
 struct TransferEnd {
-    shared: Arc<Shared>,
+    shared: Arc<EngineInner>,
     event: Option<Event>,
     over: bool,
 }
@@ -380,7 +382,7 @@ impl Drop for TransferEnd {
 }
 
 /// Removes what a job took when there was no room for others, so that they go on.
-async fn give_back(order: &executor::Order, ending: &mut executor::Ending) {
+async fn give_back(order: &executor::StartOrder, ending: &mut executor::ProgramExit) {
     let (plan, directory) = (Arc::clone(&order.plan), order.directory.clone());
     let strip = move || {
         if let Err(error) = workspace::strip(&plan, &directory) {
@@ -401,18 +403,18 @@ fn beside(work: impl Future<Output = ()> + Send + 'static) {
     tokio::spawn(work);
 }
 
-impl Shared {
+impl EngineInner {
     pub(super) fn tell(&self, event: Event) {
-        let _ = self.orders.send(Order::Event(event));
+        let _ = self.orders.send(DriverCommand::Event(event));
     }
 
     /// How a job stands in this process, as far as its record does not tell.
-    pub(super) async fn live(&self, job: JobId) -> Live {
+    pub(super) async fn live(&self, job: JobId) -> LiveJob {
         if !self.working.load(Ordering::Relaxed) {
-            return Live::default();
+            return LiveJob::default();
         }
         let (tell, told) = oneshot::channel();
-        let _ = self.orders.send(Order::Tell(job, tell));
+        let _ = self.orders.send(DriverCommand::Tell(job, tell));
         told.await.unwrap_or_default()
     }
 
@@ -442,10 +444,10 @@ impl Shared {
         if killed {
             self.tell_dequeued(job).await;
         }
-        let _ = self.orders.send(Order::Claim);
+        let _ = self.orders.send(DriverCommand::Claim);
         if let Some(rest) = rest {
             tokio::time::sleep(rest).await;
-            let _ = self.orders.send(Order::Claim);
+            let _ = self.orders.send(DriverCommand::Claim);
         }
     }
 
@@ -454,8 +456,8 @@ impl Shared {
         lock(&self.plans).take(job);
         lock(&self.resting).forget(job);
         self.tell(Event::KillRequested(job));
-        if let Ok(Some(conclusion)) = self.find(job).await.map(|record| record?.conclusion) {
-            self.announce(job, &Ended { conclusion: Arc::new(conclusion), kept: true });
+        if let Ok(Some(completion)) = self.find(job).await.map(|record| record?.completion) {
+            self.announce(job, &CompletedJob { completion: Arc::new(completion), kept: true });
         }
     }
 
@@ -468,7 +470,7 @@ impl Shared {
             for ((job, fence, _), seen) in observable.into_iter().zip(seen) {
                 shared.tell(Event::Observed(job, fence, seen));
             }
-            let _ = shared.orders.send(Order::Observed);
+            let _ = shared.orders.send(DriverCommand::Observed);
         });
     }
 
@@ -505,19 +507,19 @@ impl Shared {
         self: &Arc<Self>,
         job: JobId,
         fence: u64,
-        mut conclusion: Conclusion,
+        mut completion: Completion,
     ) {
-        conclusion.note(self.clock.now());
-        let conclusion = Arc::new(conclusion);
-        let deliver = self.delivers_whole(job, &conclusion);
+        completion.note(self.clock.now());
+        let completion = Arc::new(completion);
+        let deliver = self.delivers_whole(job, &completion);
         let work = || {
-            let (written, request) = (Arc::clone(&conclusion), self.claim_request());
+            let (written, request) = (Arc::clone(&completion), self.claim_request());
             let directory = self.directory(job);
             move |t: &mut dyn Transaction| {
                 let fenced = if deliver {
                     workspace::mark(&directory);
                     let fenced = t.discard(job, fence)?;
-                    if fenced == Fenced::Stale && t.exists(job)? {
+                    if fenced == FencedWrite::Stale && t.exists(job)? {
                         // It is another's now.
                         workspace::unmark(&directory);
                     }
@@ -531,13 +533,13 @@ impl Shared {
         let what = "the end of a job was not written";
         let (fenced, claims) = self.write_for(job, what, false, work).await;
         self.tell(Event::Closed(job, fence));
-        if fenced == Fenced::Accepted {
-            let ended = Ended { conclusion: Arc::clone(&conclusion), kept: !deliver };
+        if fenced == FencedWrite::Accepted {
+            let ended = CompletedJob { completion: Arc::clone(&completion), kept: !deliver };
             self.announce(job, &ended);
             if deliver {
                 lock(&self.occupied).forget(job);
                 self.free_later(job);
-            } else if let Some(disk) = conclusion.disk() {
+            } else if let Some(disk) = completion.disk() {
                 lock(&self.occupied).add(job, disk);
             }
         }
@@ -571,21 +573,21 @@ impl Shared {
     /// Has the driver work on jobs that were claimed, by a transaction that was durable or not.
     pub(super) fn work_on(&self, claims: Vec<Claim>, durable: bool) {
         for claim in claims {
-            let _ = self.orders.send(Order::Claimed { claim, durable });
+            let _ = self.orders.send(DriverCommand::Claimed { claim, durable });
         }
     }
 
     /// Has the driver fetch the data of jobs that were claimed for that.
     pub(super) fn fetch_for(&self, claims: Vec<FetchClaim>) {
         for claim in claims {
-            let _ = self.orders.send(Order::Fetch(claim));
+            let _ = self.orders.send(DriverCommand::Fetch(claim));
         }
     }
 
     /// Concludes a job that was accepted by a version of ours whose plans this one cannot read.
     pub(super) async fn give_up(self: &Arc<Self>, job: JobId, fence: u64) {
         let why = "the job's plan cannot be read: it was accepted by another version of the server";
-        let end = Conclusion::without_ending(
+        let end = Completion::without_ending(
             JobState::Unknown,
             FaultCode::OutcomeUnknown,
             why,
@@ -594,18 +596,18 @@ impl Shared {
         let written = end.clone();
         let conclude = self.store.write(true, move |t| t.conclude(job, fence, &written));
         match conclude.await {
-            Ok(_) => self.announce(job, &Ended { conclusion: Arc::new(end), kept: true }),
+            Ok(_) => self.announce(job, &CompletedJob { completion: Arc::new(end), kept: true }),
             Err(error) => tracing::error!(%job, %error, "the end of a job was not written"),
         }
-        let _ = self.orders.send(Order::Claim);
+        let _ = self.orders.send(DriverCommand::Claim);
     }
 
-    async fn judge(&self, order: executor::Order, end: End) -> Conclusion {
+    async fn judge(&self, order: executor::StartOrder, end: JobEnd) -> Completion {
         let now = self.clock.now();
         match end {
-            End::Without(state, code, why) => Conclusion::without_ending(state, code, &why, now),
-            End::Refused(fault) => Conclusion::of_fault(*fault, now),
-            End::Ended(mut ending) => {
+            JobEnd::Without(state, code, why) => Completion::without_ending(state, code, &why, now),
+            JobEnd::Refused(fault) => Completion::of_fault(*fault, now),
+            JobEnd::Ended(mut ending) => {
                 if ending.collected.is_none() {
                     let plan = Arc::clone(&order.plan);
                     let (seen, directory) = ((*ending).clone(), order.directory.clone());
@@ -640,18 +642,18 @@ impl Shared {
         let shared = Arc::clone(self);
         beside(async move {
             let me = shared.holder.clone();
-            let looked = shared.store.read(move |t| Look::around(t, &me, &fetching)).await;
+            let looked = shared.store.read(move |t| StoreSnapshot::around(t, &me, &fetching)).await;
             let look = match looked {
                 Ok(look) => look,
                 Err(error) => {
                     tracing::error!(%error, "the job store cannot be read");
-                    let _ = shared.orders.send(Order::Looked { waiting: true });
+                    let _ = shared.orders.send(DriverCommand::Looked { waiting: true });
                     return;
                 }
             };
-            let Backlog { fetching, queued, running } = look.backlog;
+            let PendingJobs { fetching, queued, running } = look.backlog;
             let waiting = fetching + queued + running > 0;
-            let _ = shared.orders.send(Order::Looked { waiting });
+            let _ = shared.orders.send(DriverCommand::Looked { waiting });
             look.events.into_iter().for_each(|event| shared.tell(event));
             let (me, lease) = (shared.holder.clone(), shared.settings.lease);
             if let Err(error) = shared.store.write(false, move |t| t.renew(&me, lease)).await {
@@ -664,14 +666,14 @@ impl Shared {
                 let request = ClaimRequest { take_over: true, ..shared.claim_request() };
                 shared.claim_with(request).await;
             }
-            shared.keep_house().await;
+            shared.housekeeping().await;
         });
     }
 }
 
 /// What is seen in the store from time to time.
-struct Look {
-    backlog: Backlog,
+struct StoreSnapshot {
+    backlog: PendingJobs,
     /// There are jobs whose data nobody here fetches.
     to_fetch: bool,
     /// Others hold jobs.
@@ -680,7 +682,7 @@ struct Look {
     events: Vec<Event>,
 }
 
-impl Look {
+impl StoreSnapshot {
     /// `fetching`: the claims under which data is fetched that may be lost.
     fn around(
         t: &mut dyn Transaction,

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use fishplate_contract::{Fault, JobId, JobState};
 use tokio::sync::oneshot;
 
-use super::submit::{Ended, NewWork, accepting, new_id};
-use super::{Engine, Shared, lock};
-use crate::conclusion::Conclusion;
+use super::submit::{CompletedJob, JobRequest, accepting, new_id};
+use super::{Engine, EngineInner, lock};
+use crate::completion::Completion;
 use crate::executor::{ArrayBytes, Output, OutputContent};
 
 /// A job that nobody can ask for but the caller who waits for it: it need not survive the machine,
@@ -20,7 +20,7 @@ use crate::executor::{ArrayBytes, Output, OutputContent};
 pub struct EphemeralJob {
     engine: Engine,
     job: JobId,
-    waiter: Option<oneshot::Receiver<Ended>>,
+    waiter: Option<oneshot::Receiver<CompletedJob>>,
     fate: Fate,
 }
 
@@ -41,7 +41,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::submit`].
-    pub async fn call(&self, work: NewWork) -> Result<EphemeralJob, Fault> {
+    pub async fn call(&self, work: JobRequest) -> Result<EphemeralJob, Fault> {
         let job = new_id()?;
         // It comes to be before anybody can claim the job, and goes with the task if the caller
         // hangs up meanwhile.
@@ -69,12 +69,12 @@ impl EphemeralJob {
     ///
     /// # Errors
     /// As [`Engine::wait`].
-    pub async fn ended(&mut self) -> Result<Arc<Conclusion>, Fault> {
+    pub async fn ended(&mut self) -> Result<Arc<Completion>, Fault> {
         let ended = self.engine.shared.wait(self.job, self.waiter.take()).await?;
         if !ended.kept {
             self.fate = Fate::Gone;
         }
-        Ok(ended.conclusion)
+        Ok(ended.completion)
     }
 
     /// Its results, or why there are none, were delivered.
@@ -99,7 +99,7 @@ impl Drop for EphemeralJob {
     }
 }
 
-impl Shared {
+impl EngineInner {
     /// Whether nobody but a caller who still waits here can ask for a job.
     pub(super) fn is_ephemeral(&self, job: JobId) -> bool {
         lock(&self.ephemeral).contains(&job)
@@ -107,7 +107,7 @@ impl Shared {
 
     /// Whether the caller of an ephemeral job gets all there is in memory: then its record and its
     /// files have served. Whoever killed it may still ask.
-    pub(super) fn delivers_whole(&self, job: JobId, conclusion: &Conclusion) -> bool {
+    pub(super) fn delivers_whole(&self, job: JobId, completion: &Completion) -> bool {
         let in_memory = |output: &Output| match &output.content {
             OutputContent::Text(_) => true,
             OutputContent::Array { bytes, .. } => matches!(bytes, ArrayBytes::Inline(_)),
@@ -116,9 +116,9 @@ impl Shared {
             | OutputContent::Archive { .. } => false,
         };
         self.is_ephemeral(job)
-            && conclusion.state() != JobState::Killed
-            && conclusion.answer.is_plain()
-            && conclusion.outputs().iter().all(in_memory)
+            && completion.state() != JobState::Killed
+            && completion.answer.is_plain()
+            && completion.outputs().iter().all(in_memory)
     }
 
     /// Forgets a job whose results were delivered, and frees its space.

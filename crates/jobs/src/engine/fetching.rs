@@ -10,23 +10,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fishplate_contract::{Fault, FaultCode, Placing, Principal};
+use fishplate_contract::{Fault, FaultCode, PlacementMethod, Principal};
 use fishplate_data::Progress;
 
 use super::outcome::no_references;
 use super::reactor::Event;
 use super::record::PlanText;
-use super::{Shared, arrival, lock};
-use crate::conclusion::{Conclusion, Moved};
-use crate::fetcher::FetchOrder;
-use crate::plan::{Arrival, Fetch, Fetched, InputContent, Plan};
-use crate::store::{Fenced, FetchClaim, FetchRequest, Transaction};
+use super::{EngineInner, conversion, lock};
+use crate::completion::{Completion, TransferResult};
+use crate::plan::{Fetched, FetchedForm, InputContent, Plan, ReferencedInput};
+use crate::stager::FetchOrder;
+use crate::store::{FencedWrite, FetchClaim, FetchRequest, Transaction};
 use crate::workspace;
 
 /// Directories of fetched inputs in a job's directory, one a fence.
 const PLACE: &str = "fetched";
 
-impl Shared {
+impl EngineInner {
     pub(super) fn fetch_request(&self) -> FetchRequest {
         FetchRequest {
             holder: self.holder.clone(),
@@ -37,8 +37,8 @@ impl Shared {
     }
 
     /// What a directory that a caller sends may hold.
-    pub(super) fn directory_limits(&self) -> fishplate_formats::archive::Limits {
-        fishplate_formats::archive::Limits {
+    pub(super) fn directory_limits(&self) -> fishplate_formats::archive::ArchiveLimits {
+        fishplate_formats::archive::ArchiveLimits {
             reserve: self.settings.disk_reserve.saturating_mul(2),
             ..self.settings.directories
         }
@@ -72,11 +72,11 @@ impl Shared {
         plan: &Plan,
         at: usize,
         progress: &Progress,
-    ) -> Result<Placing, Fault> {
-        let fetcher = self.fetcher.get().ok_or_else(no_references)?;
+    ) -> Result<PlacementMethod, Fault> {
+        let stager = self.stager.get().ok_or_else(no_references)?;
         let input = plan.fetches().nth(at).ok_or_else(not_wanted)?;
         let order = self.fetch_order(claim, plan, input, place(claim).join(at.to_string()));
-        fetcher.fetch(&order, progress).await
+        stager.fetch(&order, progress).await
     }
 
     /// Makes of what was fetched what the program gets. Dropped, it stops and leaves nothing behind.
@@ -84,12 +84,12 @@ impl Shared {
         &self,
         claim: FetchClaim,
         plan: &Plan,
-        moved: Vec<Moved>,
-    ) -> Result<Box<Arrived>, Fault> {
+        moved: Vec<TransferResult>,
+    ) -> Result<Box<FetchedJob>, Fault> {
         let durable = !self.is_ephemeral(claim.id);
         let (plan, limits) = (plan.clone(), self.directory_limits());
         let stop = StopWhenDropped::default();
-        let arriving = Arriving { claim, moved, durable, limits, stop: Arc::clone(&stop.0) };
+        let arriving = InputConversion { claim, moved, durable, limits, stop: Arc::clone(&stop.0) };
         let arrived = tokio::task::spawn_blocking(move || arriving.unless_stopped(plan)).await;
         arrived.unwrap_or_else(|_| Err(Fault::new(FaultCode::Internal, "the server is ending")))
     }
@@ -98,11 +98,11 @@ impl Shared {
         &self,
         claim: &FetchClaim,
         plan: &Plan,
-        fetch: &Fetch,
+        fetch: &ReferencedInput,
         target: PathBuf,
     ) -> FetchOrder {
         // What is only read to make the input of it may be anybody's.
-        let unpacked = matches!(fetch.arrival, Arrival::Directory);
+        let unpacked = matches!(fetch.arrival, FetchedForm::Directory);
         FetchOrder {
             job: claim.id,
             owner: claim.owner.clone(),
@@ -116,9 +116,9 @@ impl Shared {
     }
 
     /// All is here: the job waits for its turn.
-    pub(super) async fn queue(self: &Arc<Self>, claim: &FetchClaim, arrived: Arrived) {
+    pub(super) async fn queue(self: &Arc<Self>, claim: &FetchClaim, arrived: FetchedJob) {
         let (job, fence) = (claim.id, claim.fence);
-        let Arrived { plan, size, record, disk } = arrived;
+        let FetchedJob { plan, size, record, disk } = arrived;
         lock(&self.plans).keep(job, &Arc::new(plan), size);
         lock(&self.occupied).add(job, disk);
         let record: Arc<str> = record.into();
@@ -132,7 +132,7 @@ impl Shared {
         };
         let what = "a fetched job was not queued";
         let (fenced, claims, fetches) = self.write_for(job, what, false, work).await;
-        if fenced == Fenced::Stale {
+        if fenced == FencedWrite::Stale {
             lock(&self.plans).take(job);
             remove_fetched(claim).await;
         }
@@ -146,7 +146,7 @@ impl Shared {
         self: &Arc<Self>,
         claim: FetchClaim,
         for_good: Option<Arc<Plan>>,
-        end: Option<Box<Conclusion>>,
+        end: Option<Box<Completion>>,
     ) {
         remove_fetched(&claim).await;
         if let Some(plan) = for_good {
@@ -160,9 +160,9 @@ impl Shared {
 
     /// Nothing is to stay of what a plan's inputs refer to, as far as it has come.
     pub(super) async fn forget_fetches(&self, plan: &Plan, owner: &Principal) {
-        let Some(fetcher) = self.fetcher.get() else { return };
+        let Some(stager) = self.stager.get() else { return };
         for fetch in plan.fetches() {
-            fetcher.discard(&fetch.reference(), owner).await;
+            stager.discard(&fetch.reference(), owner).await;
         }
     }
 }
@@ -211,7 +211,7 @@ impl Drop for StopWhenDropped {
 
 /// A job whose inputs are all here.
 #[derive(Debug)]
-pub(super) struct Arrived {
+pub(super) struct FetchedJob {
     pub(super) plan: Plan,
     /// Bytes of the plan.
     pub(super) size: u64,
@@ -222,18 +222,18 @@ pub(super) struct Arrived {
 }
 
 /// From fetched files to inputs.
-struct Arriving {
+struct InputConversion {
     claim: FetchClaim,
     /// What was fetched, and how.
-    moved: Vec<Moved>,
+    moved: Vec<TransferResult>,
     durable: bool,
-    limits: fishplate_formats::archive::Limits,
+    limits: fishplate_formats::archive::ArchiveLimits,
     stop: Arc<AtomicBool>,
 }
 
-impl Arriving {
+impl InputConversion {
     /// The plan with its inputs. Stopped, it leaves nothing behind.
-    fn unless_stopped(self, plan: Plan) -> Result<Box<Arrived>, Fault> {
+    fn unless_stopped(self, plan: Plan) -> Result<Box<FetchedJob>, Fault> {
         let (stop, place) = (Arc::clone(&self.stop), place(&self.claim));
         let arrived = self.all(plan).map(Box::new);
         if stop.load(Ordering::Relaxed) {
@@ -243,7 +243,7 @@ impl Arriving {
         arrived
     }
 
-    fn all(self, mut plan: Plan) -> Result<Arrived, Fault> {
+    fn all(self, mut plan: Plan) -> Result<FetchedJob, Fault> {
         let place = format!("{PLACE}/{}", self.claim.fence);
         let mut dimensions = std::mem::take(&mut plan.dimensions);
         let to_fetch = plan.inputs.iter_mut().filter_map(|input| match &mut input.content {
@@ -259,15 +259,19 @@ impl Arriving {
             let file = self.claim.directory.join(&at);
             let named = |fault: Fault| fault.parameter(&fetch.parameter);
             let as_fetched = match &fetch.arrival {
-                Arrival::File => true,
-                Arrival::Directory => {
-                    arrival::directory(&file, &fetch.parameter, &self.limits, &self.stop)
+                FetchedForm::File => true,
+                FetchedForm::Directory => {
+                    conversion::directory(&file, &fetch.parameter, &self.limits, &self.stop)
                         .map_err(named)?;
                     false
                 }
-                Arrival::Array { data_type, format, shape } => {
-                    let about = arrival::About { parameter: &fetch.parameter, data_type, format };
-                    arrival::array(&file, &about, shape.as_deref(), &mut dimensions)
+                FetchedForm::Array { data_type, format, shape } => {
+                    let about = conversion::ArrayConversion {
+                        parameter: &fetch.parameter,
+                        data_type,
+                        format,
+                    };
+                    conversion::array(&file, &about, shape.as_deref(), &mut dimensions)
                         .map_err(named)?
                 }
             };
@@ -276,7 +280,7 @@ impl Arriving {
                 parameter: fetch.parameter.clone(),
                 peer: moved.peer.clone(),
                 bytes: moved.bytes,
-                placed: placed.unwrap_or_else(|| Placing::Copy.name().to_owned()),
+                placed: placed.unwrap_or_else(|| PlacementMethod::Copy.name().to_owned()),
                 at,
             });
         }
@@ -287,9 +291,9 @@ impl Arriving {
         let size = text.len();
         let record = text.record(directory, &place, false).map_err(stored)?;
         if self.durable {
-            settle(&directory.join(place)).map_err(stored)?;
+            sync(&directory.join(place)).map_err(stored)?;
         }
-        Ok(Arrived { plan, size, record, disk: workspace::disk_use(directory) })
+        Ok(FetchedJob { plan, size, record, disk: workspace::disk_use(directory) })
     }
 }
 
@@ -300,7 +304,7 @@ fn not_wanted() -> Fault {
 
 /// Brings all that is in a directory to the disk: few files one by one, a tree with all else that
 /// waits there, which costs less than each of its files would.
-fn settle(place: &Path) -> io::Result<()> {
+fn sync(place: &Path) -> io::Result<()> {
     let mut tree = false;
     for entry in fs::read_dir(place)? {
         let entry = entry?;

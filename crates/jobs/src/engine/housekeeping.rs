@@ -7,12 +7,12 @@ use std::time::Duration;
 use fishplate_contract::{JobId, Timestamp};
 use tokio::time::Instant;
 
-use super::{Shared, lock};
+use super::{EngineInner, lock};
 use crate::lost;
 use crate::workspace;
 
 /// How often ended jobs are looked through.
-const KEEP_HOUSE_EVERY: Duration = Duration::from_secs(10);
+const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(10);
 
 /// This part of `disk_reserve` is kept for the store, so that it can go on when the disk is full,
 const SHARE_OF_STORE: u64 = 4;
@@ -28,15 +28,15 @@ const LONGEST_UNSWEPT: Duration = Duration::from_secs(50);
 
 /// What housekeeping remembers. By the monotonic clock: the other may be set back by a month.
 #[derive(Debug, Default)]
-pub(super) struct House {
+pub(super) struct HousekeepingState {
     kept: Option<Instant>,
     sweep_at: Option<Instant>,
     sweeping: bool,
-    measures: lost::Measures,
-    pub(super) lost: lost::Lost,
+    measures: lost::SizeCache,
+    pub(super) lost: lost::LostState,
 }
 
-impl Shared {
+impl EngineInner {
     /// Frees the files of a job whose record is gone.
     pub(super) fn free_later(&self, job: JobId) {
         let directory = self.directory(job);
@@ -91,13 +91,13 @@ impl Shared {
     }
 
     /// Removes what has expired and counts what is left.
-    pub(super) async fn keep_house(self: &Arc<Self>) {
+    pub(super) async fn housekeeping(self: &Arc<Self>) {
         {
-            let mut house = lock(&self.house);
-            if house.kept.is_some_and(|at| at.elapsed() < KEEP_HOUSE_EVERY) {
+            let mut housekeeping = lock(&self.housekeeping);
+            if housekeeping.kept.is_some_and(|at| at.elapsed() < HOUSEKEEPING_PERIOD) {
                 return;
             }
-            house.kept = Some(Instant::now());
+            housekeeping.kept = Some(Instant::now());
         }
         self.sweep();
         self.forget_those_who_left();
@@ -141,24 +141,24 @@ impl Shared {
     /// and counts those whose record was lost. In a thread of its own, one at a time.
     fn sweep(self: &Arc<Self>) {
         let mut measures = {
-            let mut house = lock(&self.house);
-            let due = house.sweep_at.is_none_or(|at| at <= Instant::now());
-            if house.sweeping || !due {
+            let mut housekeeping = lock(&self.housekeeping);
+            let due = housekeeping.sweep_at.is_none_or(|at| at <= Instant::now());
+            if housekeeping.sweeping || !due {
                 return;
             }
-            house.sweeping = true;
-            std::mem::take(&mut house.measures)
+            housekeeping.sweeping = true;
+            std::mem::take(&mut housekeeping.measures)
         };
         let shared = Arc::clone(self);
         tokio::task::spawn_blocking(move || {
             let begun = std::time::Instant::now();
             let swept = lost::sweep(&shared.settings.data, shared.store.blocking(), &mut measures);
             let pause = pause_after(begun.elapsed());
-            let mut house = lock(&shared.house);
-            (house.sweeping, house.sweep_at) = (false, Some(Instant::now() + pause));
-            house.measures = measures;
+            let mut housekeeping = lock(&shared.housekeeping);
+            (housekeeping.sweeping, housekeeping.sweep_at) = (false, Some(Instant::now() + pause));
+            housekeeping.measures = measures;
             match swept {
-                Ok(swept) => shared.note_lost(&mut house, swept),
+                Ok(swept) => shared.note_lost(&mut housekeeping, swept),
                 Err(error) => {
                     tracing::error!(%error, "directories of jobs were not looked through");
                 }
@@ -167,12 +167,12 @@ impl Shared {
     }
 
     /// Says what was set aside, whenever it has become more.
-    fn note_lost(&self, house: &mut House, swept: lost::Swept) {
+    fn note_lost(&self, housekeeping: &mut HousekeepingState, swept: lost::SweepReport) {
         if swept.removed > 0 {
             tracing::info!(removed = swept.removed, "removed directories that kills had left");
         }
         let data = self.settings.data.display();
-        if swept.lost.count > house.lost.count {
+        if swept.lost.count > housekeeping.lost.count {
             tracing::warn!(
                 directories = swept.lost.count,
                 bytes = swept.lost.bytes,
@@ -182,13 +182,13 @@ impl Shared {
             );
         }
         lock(&self.occupied).set_lost(swept.lost.bytes);
-        house.lost = swept.lost;
+        housekeeping.lost = swept.lost;
     }
 }
 
 /// How long the directories are left alone after looking through them took so long.
 fn pause_after(sweep: Duration) -> Duration {
-    (sweep * SWEEPING_SHARE).clamp(KEEP_HOUSE_EVERY, LONGEST_UNSWEPT)
+    (sweep * SWEEPING_SHARE).clamp(HOUSEKEEPING_PERIOD, LONGEST_UNSWEPT)
 }
 
 fn remove(directory: &Path) {

@@ -2,8 +2,8 @@
 
 use fishplate_contract::{FaultCode, JobState, Timestamp};
 
-use crate::conclusion::Conclusion;
-use crate::executor::{Collected, Ending};
+use crate::completion::Completion;
+use crate::executor::{Collected, ProgramExit};
 use crate::plan::Plan;
 
 /// What is told of a job that filled the disk.
@@ -11,7 +11,7 @@ const GIVEN_BACK: &str = "; what it wrote was removed to make room for others, b
                           of its log";
 
 /// Judges an end by the plan. `ending.collected` is set.
-pub(super) fn judge(plan: &Plan, ending: Ending, now: Timestamp) -> Conclusion {
+pub(super) fn judge(plan: &Plan, ending: ProgramExit, now: Timestamp) -> Completion {
     let nothing = Collected::default();
     let verdict = verdict(plan, &ending, ending.collected.as_ref().unwrap_or(&nothing));
     let (state, fault, parameter) = match verdict {
@@ -23,7 +23,7 @@ pub(super) fn judge(plan: &Plan, ending: Ending, now: Timestamp) -> Conclusion {
         }
     };
     let ended = if ending.ended > 0 { ending.ended } else { now.0 };
-    Conclusion {
+    Completion {
         state: state.name().to_owned(),
         ended,
         noted: None,
@@ -39,7 +39,7 @@ pub(super) fn judge(plan: &Plan, ending: Ending, now: Timestamp) -> Conclusion {
 }
 
 /// Whether a job was ended because it took what must stay free for all.
-pub(super) fn took_too_much(ending: &Ending) -> bool {
+pub(super) fn took_too_much(ending: &ProgramExit) -> bool {
     ending.limit.as_ref().is_some_and(|(name, _)| name == "disk_reserve")
 }
 
@@ -50,7 +50,7 @@ struct Verdict {
 }
 
 /// The first thing that makes it no success, the most telling first.
-fn verdict(plan: &Plan, ending: &Ending, collected: &Collected) -> Option<Verdict> {
+fn verdict(plan: &Plan, ending: &ProgramExit, collected: &Collected) -> Option<Verdict> {
     let fault = |code, message: String| Some(Verdict { code, message, parameter: None });
     let program = plan.program.file_name().map_or_else(
         || plan.program.to_string_lossy().into_owned(),
@@ -103,7 +103,7 @@ fn verdict(plan: &Plan, ending: &Ending, collected: &Collected) -> Option<Verdic
     Some(Verdict { code: FaultCode::OutputInvalid, message, parameter })
 }
 
-fn how(ending: &Ending) -> String {
+fn how(ending: &ProgramExit) -> String {
     match (ending.ended_by.as_str(), ending.swept) {
         ("", _) => String::new(),
         (by, 0) => format!("; its processes were ended by {by}"),
@@ -116,7 +116,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::executor::ToldFault;
+    use crate::executor::ProgramFault;
     use crate::plan::{JobLimits, SuccessRules};
 
     fn plan() -> Plan {
@@ -139,23 +139,23 @@ mod tests {
             },
             fault: None,
             progress: None,
-            answer: crate::answer::Answer::default(),
+            answer: crate::output_choices::OutputChoices::default(),
             limits: JobLimits::default(),
         }
     }
 
-    fn judged(change: impl FnOnce(&mut Ending)) -> (JobState, String) {
-        let mut ending = Ending {
+    fn judged(change: impl FnOnce(&mut ProgramExit)) -> (JobState, String) {
+        let mut ending = ProgramExit {
             exit_code: Some(0),
             ended: 5,
             collected: Some(Collected::default()),
-            ..Ending::default()
+            ..ProgramExit::default()
         };
         change(&mut ending);
-        let conclusion = judge(&plan(), ending, Timestamp(9));
-        let fault = conclusion.fault.as_ref();
+        let completion = judge(&plan(), ending, Timestamp(9));
+        let fault = completion.fault.as_ref();
         let text = fault.map_or(String::new(), |(code, message)| format!("{code}: {message}"));
-        (conclusion.state(), text)
+        (completion.state(), text)
     }
 
     #[test]
@@ -166,8 +166,8 @@ mod tests {
 
     #[test]
     fn each_failure_says_what_it_was() {
-        type Case = (fn(&mut Ending), JobState, &'static str);
-        let cases: [Case; 6] = [
+        type JudgedCase = (fn(&mut ProgramExit), JobState, &'static str);
+        let cases: [JudgedCase; 6] = [
             (
                 |ending| ending.exit_code = Some(201),
                 JobState::Failed,
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_fault_that_the_program_told_is_the_jobs() {
-        let told = ToldFault {
+        let told = ProgramFault {
             code: "ValueOutOfRange".to_owned(),
             message: "x is too large".to_owned(),
             parameter: Some("x".to_owned()),

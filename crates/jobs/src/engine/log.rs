@@ -3,8 +3,8 @@
 use fishplate_contract::{Fault, FaultCode, JobId, LogPage, Principal};
 
 use super::Engine;
-use crate::store::Record;
-use crate::workspace::{self, Stream};
+use crate::store::JobRecord;
+use crate::workspace::{self, OutputStream};
 
 /// Bytes that one page has at most.
 const LOG_PAGE: usize = 256 << 10;
@@ -19,11 +19,11 @@ impl Engine {
         owner: &Principal,
         service: &str,
         job: JobId,
-        stream: Stream,
+        stream: OutputStream,
         offset: u64,
     ) -> Result<LogPage, Fault> {
         // The state is read before the log: what is written up to the end is then in the page.
-        let Record { state, directory, .. } = self.record(owner, service, job).await?;
+        let JobRecord { state, directory, .. } = self.record(owner, service, job).await?;
         let ended = state.is_final();
         let exists = directory.clone();
         // A long plan goes with the files, and without files there is no log.

@@ -1,20 +1,20 @@
-//! From a conclusion to what callers get: each output by value or by reference.
+//! From a completion to what callers get: each output by value or by reference.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::{
-    Argument, Array, DataRef, Element, Fault, FaultCode, JobId, OutputChoice, OutputForm, Payload,
-    Principal, Value,
+    Argument, Array, DataRef, ElementType, Fault, FaultCode, JobId, OutputChoice, OutputForm,
+    Payload, Principal, Value,
 };
 
-use super::output::{self, OutputHeld, Remembered};
-use super::{Engine, Shared};
-use crate::answer::{self, Answer};
-use crate::conclusion::{Conclusion, Sent};
+use super::output::{self, CachedOutputs, OutputHandle};
+use super::{Engine, EngineInner};
+use crate::completion::{Completion, DeliveredOutput};
 use crate::executor::{ArrayBytes, Output, OutputContent};
-use crate::fetcher::AdoptOrder;
+use crate::output_choices::{self, OutputChoices};
+use crate::stager::RegisterOrder;
 use crate::workspace;
 
 /// An address that stands no longer than this is not given again.
@@ -25,27 +25,27 @@ impl Engine {
     ///
     /// # Errors
     /// `NoSuchJob`, `NotFinished`.
-    pub async fn conclusion(
+    pub async fn completion(
         &self,
         owner: &Principal,
         service: &str,
         operation: &str,
         job: JobId,
-    ) -> Result<Conclusion, Fault> {
+    ) -> Result<Completion, Fault> {
         let record = self.record(owner, service, job).await?;
         if record.operation != operation {
             let what = format!("job {job} runs operation {}, not {operation}", record.operation);
             return Err(Fault::new(FaultCode::NoSuchJob, what).job(job));
         }
         let state = record.state.name();
-        record.conclusion.ok_or_else(|| {
+        record.completion.ok_or_else(|| {
             let what = format!("job {job} is {state}; ask for its results once it has ended");
             let fault = Fault::new(FaultCode::NotFinished, what).job(job);
             fault.retry_after(Duration::from_secs(1))
         })
     }
 
-    /// What a conclusion means to its owner: every output as it was chosen `again`, else with the
+    /// What a completion means to its owner: every output as it was chosen `again`, else with the
     /// call. What the server may choose, or was not chosen again, goes by value where a quota or the
     /// disk has no room for it.
     ///
@@ -56,22 +56,22 @@ impl Engine {
         &self,
         owner: &Principal,
         job: JobId,
-        conclusion: &Conclusion,
+        completion: &Completion,
         again: &[OutputChoice],
     ) -> Result<Vec<Argument>, Fault> {
-        if let Some(fault) = conclusion.fault(job)
-            && (again.is_empty() || !conclusion.unsent)
+        if let Some(fault) = completion.fault(job)
+            && (again.is_empty() || !completion.unsent)
         {
             return Err(fault);
         }
-        let rechosen = self.choose_again(job, conclusion, again).await?;
-        let answer = rechosen.as_ref().unwrap_or(&conclusion.answer);
+        let rechosen = self.choose_again(job, completion, again).await?;
+        let answer = rechosen.as_ref().unwrap_or(&completion.answer);
         let shared = &self.shared;
-        let outputs = conclusion.outputs();
+        let outputs = completion.outputs();
         let mut arguments = Vec::with_capacity(outputs.len());
         for (at, output) in outputs.iter().enumerate() {
-            let sent = conclusion.sent_as(output).filter(|_| {
-                let to = conclusion.answer.destination(&output.name).is_some();
+            let sent = completion.sent_as(output).filter(|_| {
+                let to = completion.answer.destination(&output.name).is_some();
                 if to {
                     answer.destination(&output.name).is_some()
                 } else {
@@ -88,7 +88,7 @@ impl Engine {
                         None => true,
                     };
                     let by_value = !insisted || answer.form(&output.name) == OutputForm::Auto;
-                    match shared.adopt(owner, job, answer, outputs, at).await {
+                    match shared.register(owner, job, answer, outputs, at).await {
                         Ok(reference) => refer(reference),
                         Err(fault) if by_value && lacks_room(&fault) => {
                             shared.value(job, output)?
@@ -107,9 +107,9 @@ impl Engine {
     async fn choose_again(
         &self,
         job: JobId,
-        conclusion: &Conclusion,
+        completion: &Completion,
         again: &[OutputChoice],
-    ) -> Result<Option<Answer>, Fault> {
+    ) -> Result<Option<OutputChoices>, Fault> {
         if again.is_empty() {
             return Ok(None);
         }
@@ -117,8 +117,8 @@ impl Engine {
             let what = "outputs are delivered when the job ends: name the destination in the call";
             return Err(Fault::new(FaultCode::NotSupported, what).parameter(&choice.name).job(job));
         }
-        let choices = answer::choices(&self.plan(job).await?.outputs, again)?;
-        Ok(Some(conclusion.answer.chosen_again(choices)))
+        let choices = output_choices::choices(&self.plan(job).await?.outputs, again)?;
+        Ok(Some(completion.answer.chosen_again(choices)))
     }
 }
 
@@ -126,16 +126,16 @@ fn refer(reference: DataRef) -> Value {
     Value::Data(Payload::Reference(reference))
 }
 
-impl Conclusion {
+impl Completion {
     /// Where an output was brought before the job was done.
-    fn sent_as(&self, output: &Output) -> Option<&Sent> {
+    fn sent_as(&self, output: &Output) -> Option<&DeliveredOutput> {
         self.sent.iter().find(|sent| sent.name == output.name && sent.label == output.label)
     }
 }
 
-impl Shared {
+impl EngineInner {
     /// Whether an output goes by reference.
-    pub(super) fn refers(&self, answer: &Answer, output: &Output) -> bool {
+    pub(super) fn refers(&self, answer: &OutputChoices, output: &Output) -> bool {
         output
             .len()
             .is_some_and(|len| answer.by_reference(&output.name, len, self.settings.reference_size))
@@ -157,13 +157,13 @@ impl Shared {
             OutputContent::File { path, len } => held(&workspace::work(&directory), path, *len),
             OutputContent::Archive { path, len } => held(&directory, path, *len),
             OutputContent::Array { element, shape, bytes } => {
-                let element = Element::from_name(element).ok_or_else(|| {
+                let element = ElementType::from_name(element).ok_or_else(|| {
                     internal(format!("output {} is an array of {element}", output.name))
                 })?;
                 let data = match bytes {
                     ArrayBytes::Inline(bytes) => Payload::Inline(bytes.clone().into()),
                     ArrayBytes::File { path, len } => {
-                        Payload::Spooled(Arc::new(OutputHeld::new(directory.join(path), *len)))
+                        Payload::Spooled(Arc::new(OutputHandle::new(directory.join(path), *len)))
                     }
                 };
                 Value::Array(Array { element, shape: shape.clone(), data })
@@ -173,23 +173,23 @@ impl Shared {
 
     /// An output's address. It is remembered in the job's directory, so that who asks again gets
     /// the same.
-    async fn adopt(
+    async fn register(
         &self,
         owner: &Principal,
         job: JobId,
-        answer: &Answer,
+        answer: &OutputChoices,
         outputs: &[Output],
         at: usize,
     ) -> Result<DataRef, Fault> {
         let output = &outputs[at];
         let named = |fault: Fault| fault.parameter(&output.name).job(job);
-        let fetcher = self.fetcher.get().ok_or_else(|| named(no_references()))?;
+        let stager = self.stager.get().ok_or_else(|| named(no_references()))?;
         let session = answer.session();
         let directory = self.directory(job);
         let (all, in_session) = (outputs.to_vec(), session.is_some());
         let prepared = tokio::task::spawn_blocking(move || {
             let file = output::file(&directory, &all, at, in_session)?;
-            Ok::<_, std::io::Error>((file, Remembered::Addresses.read(&directory)))
+            Ok::<_, std::io::Error>((file, CachedOutputs::Addresses.read(&directory)))
         });
         let (file, known) = match prepared.await {
             Ok(Ok(prepared)) => prepared,
@@ -202,10 +202,10 @@ impl Shared {
             same && sent.expires.is_none_or(|expires| expires > soon.0)
         });
         let earlier = earlier.map(|sent| sent.reference());
-        let order = AdoptOrder { job, owner: owner.clone(), file, session, earlier };
-        let adopted = fetcher.adopt(&order).await.map_err(named)?;
+        let order = RegisterOrder { job, owner: owner.clone(), file, session, earlier };
+        let adopted = stager.register(&order).await.map_err(named)?;
         if order.earlier.as_ref() != Some(&adopted.reference) {
-            let sent = Sent {
+            let sent = DeliveredOutput {
                 name: output.name.clone(),
                 label: output.label.clone(),
                 url: adopted.reference.url.clone(),
@@ -214,7 +214,7 @@ impl Shared {
                 expires: adopted.expires.map(|at| at.0),
             };
             let directory = self.directory(job);
-            let note = move || Remembered::Addresses.note(&directory, sent);
+            let note = move || CachedOutputs::Addresses.note(&directory, sent);
             let _ = tokio::task::spawn_blocking(note).await;
         }
         Ok(adopted.reference)
@@ -222,7 +222,7 @@ impl Shared {
 }
 
 fn held(root: &Path, path: &str, len: u64) -> Value {
-    Value::Data(Payload::Spooled(Arc::new(OutputHeld::new(root.join(path), len))))
+    Value::Data(Payload::Spooled(Arc::new(OutputHandle::new(root.join(path), len))))
 }
 
 /// The pool or the session has no room: by value it can be had all the same.

@@ -5,28 +5,28 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fishplate_contract::{Array, Element, Fault, FaultCode, Held, Payload};
+use fishplate_contract::{Array, ElementType, Fault, FaultCode, FileHandle, Payload};
 use fishplate_formats::array_file::{self, Format};
 
-use crate::conclusion::Sent;
+use crate::completion::DeliveredOutput;
 use crate::executor::{ArrayBytes, Output, OutputContent};
-use crate::fetcher::OutputFile;
+use crate::stager::OutputFile;
 use crate::workspace;
 
 /// A file of a job's directory. It stays there until the job is removed, whoever drops this.
 #[derive(Debug)]
-pub(super) struct OutputHeld {
+pub(super) struct OutputHandle {
     path: PathBuf,
     len: u64,
 }
 
-impl OutputHeld {
+impl OutputHandle {
     pub(super) fn new(path: PathBuf, len: u64) -> Self {
         Self { path, len }
     }
 }
 
-impl Held for OutputHeld {
+impl FileHandle for OutputHandle {
     fn path(&self) -> &Path {
         &self.path
     }
@@ -106,18 +106,18 @@ fn array(
     if path.exists() {
         return Ok(path);
     }
-    let element = Element::from_name(element).ok_or(io::ErrorKind::InvalidData)?;
+    let element = ElementType::from_name(element).ok_or(io::ErrorKind::InvalidData)?;
     let data = match bytes {
         ArrayBytes::Inline(bytes) => Payload::Inline(bytes.clone().into()),
         ArrayBytes::File { path, len } => {
-            Payload::Spooled(Arc::new(OutputHeld::new(directory.join(path), *len)))
+            Payload::Spooled(Arc::new(OutputHandle::new(directory.join(path), *len)))
         }
     };
     fs::create_dir_all(&place)?;
     // Another caller may be at it too: whoever is last replaces the same by the same.
-    let draft = tempfile_in(&place)?;
-    array_file::write(&Array { element, shape: shape.to_vec(), data }, &Format::Npy, &draft.1)?;
-    fs::rename(&draft.0, &path)?;
+    let temporary = tempfile_in(&place)?;
+    array_file::write(&Array { element, shape: shape.to_vec(), data }, &Format::Npy, &temporary.1)?;
+    fs::rename(&temporary.0, &path)?;
     Ok(path)
 }
 
@@ -160,14 +160,14 @@ pub(super) fn unreadable(error: &io::Error) -> Fault {
 
 /// What is remembered of a job's outputs in its directory.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Remembered {
+pub(super) enum CachedOutputs {
     /// Addresses that they were given.
     Addresses,
     /// Where they were delivered.
     Delivered,
 }
 
-impl Remembered {
+impl CachedOutputs {
     fn file(self) -> &'static str {
         match self {
             Self::Addresses => "addresses",
@@ -176,13 +176,13 @@ impl Remembered {
     }
 
     /// What is remembered; nothing if it can't be read.
-    pub(super) fn read(self, directory: &Path) -> Vec<Sent> {
+    pub(super) fn read(self, directory: &Path) -> Vec<DeliveredOutput> {
         let text = fs::read(directory.join(self.file())).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
     /// Remembers one more, or the same output anew.
-    pub(super) fn note(self, directory: &Path, sent: Sent) {
+    pub(super) fn note(self, directory: &Path, sent: DeliveredOutput) {
         // One after the other: each writes what the one before wrote, and its own.
         static ONE: Mutex<()> = Mutex::new(());
         let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn addresses_are_remembered_one_an_output() {
         let directory = tempfile::tempdir().unwrap();
-        let sent = |name: &str, url: &str| Sent {
+        let sent = |name: &str, url: &str| DeliveredOutput {
             name: name.to_owned(),
             label: None,
             url: url.to_owned(),
@@ -234,13 +234,13 @@ mod tests {
             digest: None,
             expires: Some(9),
         };
-        let known = Remembered::Addresses;
+        let known = CachedOutputs::Addresses;
         assert_eq!(known.read(directory.path()), []);
         known.note(directory.path(), sent("mesh", "http://a/1"));
         known.note(directory.path(), sent("grid", "http://a/2"));
         known.note(directory.path(), sent("mesh", "http://a/3"));
         let expected = [sent("grid", "http://a/2"), sent("mesh", "http://a/3")];
         assert_eq!(known.read(directory.path()), expected);
-        assert_eq!(Remembered::Delivered.read(directory.path()), []);
+        assert_eq!(CachedOutputs::Delivered.read(directory.path()), []);
     }
 }

@@ -10,14 +10,14 @@ use crate::plan::Plan;
 
 /// Plans of waiting jobs.
 #[derive(Debug)]
-pub(super) struct Plans {
+pub(super) struct PlanCache {
     /// Each with its bytes.
     at_hand: HashMap<JobId, (Arc<Plan>, u64)>,
     bytes: u64,
     most: u64,
 }
 
-impl Plans {
+impl PlanCache {
     /// As many as take so many bytes.
     pub(super) fn new(most: u64) -> Self {
         Self { at_hand: HashMap::new(), bytes: 0, most }
@@ -49,7 +49,7 @@ mod tests {
     fn plans_at_hand_are_bounded_by_their_bytes() {
         let plan = conformance::order("/nowhere".as_ref(), "").plan;
         let job = |n: u8| JobId::from_bytes([n; 16]);
-        let mut plans = Plans::new(100);
+        let mut plans = PlanCache::new(100);
         plans.keep(job(1), &plan, 60);
         plans.keep(job(2), &plan, 60);
         plans.keep(job(3), &plan, 40);

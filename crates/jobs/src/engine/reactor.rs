@@ -15,15 +15,15 @@ mod sending;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use fishplate_contract::{Fault, FaultCode, JobId, JobState, Placing, Timestamp};
+use fishplate_contract::{Fault, FaultCode, JobId, JobState, PlacementMethod, Timestamp};
 use fishplate_data::Progress;
 
-use self::fetching::Fetching;
-use self::sending::Sending;
-pub(super) use self::sending::Shipment;
-use super::fetching::Arrived;
-use crate::conclusion::{Conclusion, Moved, Sent};
-use crate::executor::{Ending, Handle, Located, Observation, Order, StartError};
+use self::fetching::JobStaging;
+use self::sending::JobDelivery;
+pub(super) use self::sending::OutgoingOutputs;
+use super::fetching::FetchedJob;
+use crate::completion::{Completion, DeliveredOutput, TransferResult};
+use crate::executor::{Handle, Observation, ProgramExit, StartError, StartOrder, StartTrace};
 use crate::plan::Plan;
 use crate::store::{Boot, Claim, FetchClaim};
 
@@ -43,23 +43,23 @@ pub(super) enum Event {
     /// A start came to an answer.
     Started(JobId, u64, Result<Handle, StartError>),
     /// A forgotten start was looked up.
-    Located(JobId, u64, Located),
+    Located(JobId, u64, StartTrace),
     /// A start was observed.
     Observed(JobId, u64, Observation),
     /// Somebody asked for the end of a job.
     KillRequested(JobId),
     /// The end of a program was judged.
-    Judged(JobId, u64, Box<Conclusion>),
+    Judged(JobId, u64, Box<Completion>),
     /// The transfer of an output, by its place among the outputs, came to an end.
-    Sent(JobId, u64, usize, Result<Sent, Fault>),
+    Sent(JobId, u64, usize, Result<DeliveredOutput, Fault>),
     /// A job was claimed whose data is to be fetched; its plan was read.
     FetchClaimed(FetchClaim, Arc<Plan>),
     /// There is a directory for what is fetched.
     Prepared(JobId, u64, Result<(), Fault>),
     /// The transfer of an input, by its place among those that are fetched, came to an end.
-    Fetched(JobId, u64, usize, Result<Placing, Fault>),
+    Fetched(JobId, u64, usize, Result<PlacementMethod, Fault>),
     /// What was fetched became what the program gets.
-    Arrived(JobId, u64, Result<Box<Arrived>, Fault>),
+    Arrived(JobId, u64, Result<Box<FetchedJob>, Fault>),
     /// A fetch claim was lost: to another process, or because the job has ended (`true`).
     FetchLost(JobId, u64, bool),
     /// The end was written, or refused as stale; or the job was put back, or queued.
@@ -70,9 +70,9 @@ pub(super) enum Event {
 #[derive(Debug)]
 pub(super) enum Effect {
     /// Start this.
-    Start(Order),
+    Start(StartOrder),
     /// Find out whether this was started.
-    Locate(Order),
+    Locate(StartOrder),
     /// Record that it was started.
     RecordStart(JobId, u64, Handle),
     /// Observe what runs soon: one may have ended meanwhile.
@@ -82,29 +82,29 @@ pub(super) enum Effect {
     /// Put it back into the queue; if there was no room for it, it rests there. What was missing.
     Unclaim(JobId, u64, Option<String>),
     /// Judge its end.
-    Judge(Order, End),
+    Judge(StartOrder, JobEnd),
     /// Bring one of its outputs somewhere.
-    Send(Arc<Shipment>, usize, Progress),
+    Send(Arc<OutgoingOutputs>, usize, Progress),
     /// Stop what moves for it under this fence.
     Stop(JobId, u64),
     /// Write its end.
-    WriteEnd(JobId, u64, Box<Conclusion>),
+    WriteEnd(JobId, u64, Box<Completion>),
     /// Make a directory for what is fetched.
     Prepare(FetchClaim),
     /// Fetch one of its inputs.
     Fetch(FetchClaim, Arc<Plan>, usize, Progress),
     /// Make of what was fetched what the program gets.
-    Arrange(FetchClaim, Arc<Plan>, Vec<Moved>),
+    Arrange(FetchClaim, Arc<Plan>, Vec<TransferResult>),
     /// Queue it: all is here.
-    Queue(FetchClaim, Box<Arrived>),
+    Queue(FetchClaim, Box<FetchedJob>),
     /// Stop what moves for it, and remove what was fetched. With a plan nothing is to stay of what
-    /// it was fetching either; with a conclusion that is its end.
-    Discard(FetchClaim, Option<Arc<Plan>>, Option<Box<Conclusion>>),
+    /// it was fetching either; with a completion that is its end.
+    Discard(FetchClaim, Option<Arc<Plan>>, Option<Box<Completion>>),
 }
 
 /// How a job stands, as far as its record does not tell.
 #[derive(Debug, Default)]
-pub(super) struct Live {
+pub(super) struct LiveJob {
     /// What a batch system says that it waits for; empty if it does not wait there.
     pub(super) waits_for: String,
     /// Its program has ended, and its outputs are being sent.
@@ -112,14 +112,14 @@ pub(super) struct Live {
     /// Its data is being fetched.
     pub(super) fetching: bool,
     /// What moves for it.
-    pub(super) transfers: Vec<Moved>,
+    pub(super) transfers: Vec<TransferResult>,
 }
 
 /// An end to be written.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum JobEnd {
     /// The program ended.
-    Ended(Box<Ending>),
+    Ended(Box<ProgramExit>),
     /// There is no program's end to judge.
     Without(JobState, FaultCode, String),
     /// The program can never start.
@@ -128,7 +128,7 @@ pub(super) enum End {
 
 #[derive(Debug)]
 struct Active {
-    order: Order,
+    order: StartOrder,
     claim: Claim,
     kill: bool,
     phase: Phase,
@@ -140,7 +140,7 @@ enum Phase {
     Locating,
     Running { handle: Handle, waiting: String },
     Judging,
-    Sending(Box<Sending>),
+    Sending(Box<JobDelivery>),
     Closing,
 }
 
@@ -150,7 +150,7 @@ pub(super) struct Reactor {
     /// Bytes from which on an output goes by reference if its form is `auto`.
     reference_size: u64,
     active: HashMap<JobId, Active>,
-    fetching: HashMap<JobId, Fetching>,
+    fetching: HashMap<JobId, JobStaging>,
     /// How many starts of a job that failed are to be tried again.
     tries: HashMap<JobId, u64>,
 }
@@ -204,8 +204,8 @@ impl Reactor {
     }
 
     /// How a job stands that it holds.
-    pub(super) fn live(&self, job: JobId) -> Live {
-        let mut live = Live::default();
+    pub(super) fn live(&self, job: JobId) -> LiveJob {
+        let mut live = LiveJob::default();
         if let Some(fetching) = self.fetching.get(&job) {
             (live.fetching, live.transfers) = (true, fetching.transfers());
         }
@@ -221,7 +221,7 @@ impl Reactor {
 
     fn claimed(&mut self, claim: Claim, plan: Arc<Plan>) -> Vec<Effect> {
         let (job, fence, directory) = (claim.id, claim.fence, claim.directory.clone());
-        let order = Order { job, fence, directory, plan };
+        let order = StartOrder { job, fence, directory, plan };
         let mut active = Active {
             order: order.clone(),
             kill: claim.kill_requested,
@@ -271,7 +271,7 @@ impl Reactor {
             Err(StartError::TooLong { message, limit }) => {
                 let limit = Some(limit);
                 let fault = Fault { limit, ..Fault::new(FaultCode::LimitExceeded, message) };
-                active.close(End::Refused(Box::new(fault)))
+                active.close(JobEnd::Refused(Box::new(fault)))
             }
             Err(error) => {
                 let (state, code) = match &error {
@@ -282,14 +282,14 @@ impl Reactor {
                     }
                     StartError::Unproven(_) => (JobState::Unknown, FaultCode::OutcomeUnknown),
                 };
-                active.close(End::Without(state, code, error.to_string()))
+                active.close(JobEnd::Without(state, code, error.to_string()))
             }
         };
         self.tries.remove(&job);
         effects
     }
 
-    fn located(&mut self, job: JobId, fence: u64, located: Located) -> Vec<Effect> {
+    fn located(&mut self, job: JobId, fence: u64, located: StartTrace) -> Vec<Effect> {
         let Some(active) = self.under(job, fence) else { return Vec::new() };
         if !matches!(active.phase, Phase::Locating) {
             return Vec::new();
@@ -297,26 +297,26 @@ impl Reactor {
         match located {
             // What an executor wrote of a start may have been lost with the machine's memory: that
             // it finds nothing proves nothing then.
-            Located::Never if active.claim.taken_from == Some(Boot::Over) => {
+            StartTrace::Never if active.claim.taken_from == Some(Boot::Over) => {
                 let why = "the machine was restarted when the program was about to be started: \
                            whether it ran can't be proved";
-                active.close(End::Without(
+                active.close(JobEnd::Without(
                     JobState::Unknown,
                     FaultCode::OutcomeUnknown,
                     why.to_owned(),
                 ))
             }
-            Located::Never => {
+            StartTrace::Never => {
                 active.phase = Phase::Starting;
                 active.begin()
             }
-            Located::Started(handle) => {
+            StartTrace::Started(handle) => {
                 let mut effects = vec![Effect::RecordStart(job, fence, handle.clone())];
                 effects.extend(active.run(handle));
                 effects
             }
-            Located::Unproven(why) => {
-                active.close(End::Without(JobState::Unknown, FaultCode::OutcomeUnknown, why))
+            StartTrace::Unproven(why) => {
+                active.close(JobEnd::Without(JobState::Unknown, FaultCode::OutcomeUnknown, why))
             }
         }
     }
@@ -333,12 +333,12 @@ impl Reactor {
                 waiting.clear();
                 Vec::new()
             }
-            Observation::Ended(ending) => active.close(End::Ended(ending)),
+            Observation::Ended(ending) => active.close(JobEnd::Ended(ending)),
             Observation::Died(why) => {
-                active.close(End::Without(JobState::Failed, FaultCode::ProgramKilled, why))
+                active.close(JobEnd::Without(JobState::Failed, FaultCode::ProgramKilled, why))
             }
             Observation::Lost(why) => {
-                active.close(End::Without(JobState::Unknown, FaultCode::OutcomeUnknown, why))
+                active.close(JobEnd::Without(JobState::Unknown, FaultCode::OutcomeUnknown, why))
             }
         }
     }
@@ -371,13 +371,13 @@ impl Active {
     fn begin(&mut self) -> Vec<Effect> {
         if self.kill {
             let why = "the job was killed on request before its program was started".to_owned();
-            return self.close(End::Without(JobState::Killed, FaultCode::JobKilled, why));
+            return self.close(JobEnd::Without(JobState::Killed, FaultCode::JobKilled, why));
         }
         if self.claim.boot == Some(Boot::Over) {
             let why = "the machine was restarted before the call's program was started, and its \
                        caller is gone; call again"
                 .to_owned();
-            return self.close(End::Without(JobState::Failed, FaultCode::ProgramKilled, why));
+            return self.close(JobEnd::Without(JobState::Failed, FaultCode::ProgramKilled, why));
         }
         vec![Effect::Start(self.order.clone())]
     }
@@ -391,12 +391,12 @@ impl Active {
         effects
     }
 
-    fn close(&mut self, end: End) -> Vec<Effect> {
+    fn close(&mut self, end: JobEnd) -> Vec<Effect> {
         self.phase = Phase::Judging;
         vec![Effect::Judge(self.order.clone(), end)]
     }
 
-    fn write_end(&mut self, end: Box<Conclusion>) -> Effect {
+    fn write_end(&mut self, end: Box<Completion>) -> Effect {
         self.phase = Phase::Closing;
         Effect::WriteEnd(self.order.job, self.order.fence, end)
     }

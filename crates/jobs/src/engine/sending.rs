@@ -7,23 +7,23 @@ use std::sync::Arc;
 use fishplate_contract::{DataRef, Fault, FaultCode};
 use fishplate_data::Progress;
 
-use super::Shared;
+use super::EngineInner;
 use super::outcome::no_references;
-use super::output::{self, Remembered};
-use super::reactor::Shipment;
-use crate::conclusion::Sent;
+use super::output::{self, CachedOutputs};
+use super::reactor::OutgoingOutputs;
+use crate::completion::DeliveredOutput;
 use crate::executor::Output;
-use crate::fetcher::{AdoptOrder, DeliverOrder, OutputFile};
+use crate::stager::{DeliverOrder, OutputFile, RegisterOrder};
 
-impl Shared {
+impl EngineInner {
     /// Sends an output, by its number among those that are sent.
     pub(super) async fn send(
         &self,
-        shipment: &Arc<Shipment>,
+        shipment: &Arc<OutgoingOutputs>,
         number: usize,
         progress: &Progress,
-    ) -> Result<Sent, Fault> {
-        let Shipment { directory, outputs, job, .. } = &**shipment;
+    ) -> Result<DeliveredOutput, Fault> {
+        let OutgoingOutputs { directory, outputs, job, .. } = &**shipment;
         let (at, to) = &shipment.to[number];
         let output = &outputs[*at];
         if to.is_some()
@@ -34,22 +34,23 @@ impl Shared {
             return Ok(sent);
         }
         let file = file_of(shipment, *at, to.is_none()).await?;
-        let fetcher = self.fetcher.get().ok_or_else(no_references)?;
+        let stager = self.stager.get().ok_or_else(no_references)?;
         let (job, owner) = (*job, shipment.owner.clone());
         let Some(to) = to else {
-            let order = AdoptOrder { job, owner, file, session: shipment.session, earlier: None };
-            return Ok(sent(output, fetcher.adopt(&order).await?.reference));
+            let order =
+                RegisterOrder { job, owner, file, session: shipment.session, earlier: None };
+            return Ok(sent(output, stager.register(&order).await?.reference));
         };
         let to = if to.ends_with('/') { format!("{to}{}", file.name) } else { to.clone() };
         let subject = format!("{}: {}", shipment.service, output.name);
         let order = DeliverOrder { job, owner, file, to, subject };
-        let delivered = fetcher.deliver(&order, progress).await?;
+        let delivered = stager.deliver(&order, progress).await?;
         Ok(remember(directory, sent(output, delivered)).await)
     }
 }
 
-fn sent(output: &Output, reference: DataRef) -> Sent {
-    Sent {
+fn sent(output: &Output, reference: DataRef) -> DeliveredOutput {
+    DeliveredOutput {
         name: output.name.clone(),
         label: output.label.clone(),
         url: reference.url,
@@ -60,7 +61,7 @@ fn sent(output: &Output, reference: DataRef) -> Sent {
 }
 
 async fn file_of(
-    shipment: &Arc<Shipment>,
+    shipment: &Arc<OutgoingOutputs>,
     at: usize,
     in_session: bool,
 ) -> Result<OutputFile, Fault> {
@@ -73,18 +74,18 @@ async fn file_of(
     }
 }
 
-async fn sent_before(directory: &Path, output: &Output) -> Option<Sent> {
+async fn sent_before(directory: &Path, output: &Output) -> Option<DeliveredOutput> {
     let directory = directory.to_owned();
-    let known = tokio::task::spawn_blocking(move || Remembered::Delivered.read(&directory));
+    let known = tokio::task::spawn_blocking(move || CachedOutputs::Delivered.read(&directory));
     let known = known.await.unwrap_or_default();
     known.into_iter().find(|sent| sent.name == output.name && sent.label == output.label)
 }
 
 /// Remembers what was delivered, so that it is not delivered again if this process is killed
 /// before the job's end is written.
-async fn remember(directory: &Path, sent: Sent) -> Sent {
+async fn remember(directory: &Path, sent: DeliveredOutput) -> DeliveredOutput {
     let (directory, noted) = (directory.to_owned(), sent.clone());
-    let note = move || Remembered::Delivered.note(&directory, noted);
+    let note = move || CachedOutputs::Delivered.note(&directory, noted);
     let _ = tokio::task::spawn_blocking(note).await;
     sent
 }

@@ -36,7 +36,7 @@ pub struct Settings {
     /// is copied.
     pub link_size: u64,
     /// What a directory that a caller sends may hold.
-    pub directories: fishplate_formats::archive::Limits,
+    pub directories: fishplate_formats::archive::ArchiveLimits,
 }
 
 impl Settings {
@@ -58,7 +58,7 @@ impl Settings {
             owner_fetching: 16,
             reference_size: 1 << 20,
             link_size: 1 << 20,
-            directories: fishplate_formats::archive::Limits::default(),
+            directories: fishplate_formats::archive::ArchiveLimits::default(),
         }
     }
 }

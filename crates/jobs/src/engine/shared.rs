@@ -7,46 +7,46 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fishplate_contract::{Clock, Fault, FaultCode, JobId};
 use tokio::sync::{mpsc, oneshot};
 
-use super::submit::Ended;
-use super::{Settings, driver, housekeeping, plans, room};
+use super::submit::CompletedJob;
+use super::{Settings, disk_usage, driver, housekeeping, plans};
 use crate::executor::Executor;
-use crate::fetcher::Fetcher;
 use crate::process;
+use crate::stager::Stager;
 use crate::store::commit::WriteError;
-use crate::store::{AsyncStore, Record, Store, StoreError};
+use crate::store::{AsyncStore, JobRecord, Store, StoreError};
 
 /// The jobs of one data directory, as this process works on them. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<EngineInner>,
 }
 
-pub(super) struct Shared {
+pub(super) struct EngineInner {
     pub(super) settings: Settings,
     pub(super) holder: String,
     pub(super) boot: String,
     pub(super) store: AsyncStore,
     pub(super) executor: Arc<dyn Executor>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) orders: mpsc::UnboundedSender<driver::Order>,
-    pub(super) inbox: Mutex<Option<mpsc::UnboundedReceiver<driver::Order>>>,
-    pub(super) waiters: Mutex<HashMap<JobId, Vec<oneshot::Sender<Ended>>>>,
+    pub(super) orders: mpsc::UnboundedSender<driver::DriverCommand>,
+    pub(super) inbox: Mutex<Option<mpsc::UnboundedReceiver<driver::DriverCommand>>>,
+    pub(super) waiters: Mutex<HashMap<JobId, Vec<oneshot::Sender<CompletedJob>>>>,
     /// Plans of jobs that were accepted here and are not claimed yet.
-    pub(super) plans: Mutex<plans::Plans>,
+    pub(super) plans: Mutex<plans::PlanCache>,
     /// Jobs of which an [`super::EphemeralJob`] lives.
     pub(super) ephemeral: Mutex<HashSet<JobId>>,
     /// What jobs occupy.
-    pub(super) occupied: Mutex<room::Occupied>,
+    pub(super) occupied: Mutex<disk_usage::DiskUsage>,
     /// Queued jobs whose start found no room.
-    pub(super) resting: Mutex<room::Resting>,
+    pub(super) resting: Mutex<disk_usage::SpaceQueue>,
     /// Releases under way.
     pub(super) releasing: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     /// When ended jobs are looked through next, and directories.
-    pub(super) house: Mutex<housekeeping::House>,
+    pub(super) housekeeping: Mutex<housekeeping::HousekeepingState>,
     /// Sees to it that another process works on accepted jobs, if this one does not.
     pub(super) worker: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Moves data by reference; without one there is none.
-    pub(super) fetcher: std::sync::OnceLock<Arc<dyn Fetcher>>,
+    pub(super) stager: std::sync::OnceLock<Arc<dyn Stager>>,
     /// Whether [`Engine::run`] works on this process's side; else another process must.
     pub(super) working: std::sync::atomic::AtomicBool,
 }
@@ -66,7 +66,7 @@ impl Engine {
         std::fs::create_dir_all(settings.data.join("jobs"))?;
         let (orders, inbox) = mpsc::unbounded_channel();
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(EngineInner {
                 holder: process::this_process(),
                 boot: process::boot().to_owned(),
                 store: AsyncStore::new(store),
@@ -75,14 +75,14 @@ impl Engine {
                 orders,
                 inbox: Mutex::new(Some(inbox)),
                 waiters: Mutex::default(),
-                plans: Mutex::new(plans::Plans::new(settings.plan_memory)),
+                plans: Mutex::new(plans::PlanCache::new(settings.plan_memory)),
                 ephemeral: Mutex::default(),
                 occupied: Mutex::default(),
                 resting: Mutex::default(),
                 releasing: Mutex::default(),
-                house: Mutex::default(),
+                housekeeping: Mutex::default(),
                 worker: std::sync::OnceLock::new(),
-                fetcher: std::sync::OnceLock::new(),
+                stager: std::sync::OnceLock::new(),
                 working: std::sync::atomic::AtomicBool::new(false),
                 settings,
             }),
@@ -99,8 +99,8 @@ impl Engine {
 
     /// An engine that moves data by reference with this.
     #[must_use]
-    pub fn fetched_by(self, fetcher: Arc<dyn Fetcher>) -> Self {
-        let _ = self.shared.fetcher.set(fetcher);
+    pub fn fetched_by(self, stager: Arc<dyn Stager>) -> Self {
+        let _ = self.shared.stager.set(stager);
         self
     }
 
@@ -110,18 +110,18 @@ impl Engine {
     }
 }
 
-impl Shared {
+impl EngineInner {
     pub(super) fn directory(&self, job: JobId) -> PathBuf {
         self.settings.data.join("jobs").join(job.to_string())
     }
 
-    pub(super) async fn find(&self, job: JobId) -> Result<Option<Record>, Fault> {
+    pub(super) async fn find(&self, job: JobId) -> Result<Option<JobRecord>, Fault> {
         let found = self.store.read(move |t| t.find(job)).await;
         found.map_err(|error| storage_fault(&error))
     }
 
     /// Tells everybody who waits for this job how it ended.
-    pub(super) fn announce(&self, job: JobId, ended: &Ended) {
+    pub(super) fn announce(&self, job: JobId, ended: &CompletedJob) {
         let waiters = lock(&self.waiters).remove(&job);
         for waiter in waiters.into_iter().flatten() {
             let _ = waiter.send(ended.clone());

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fishplate_contract::{Argument, Fault, FaultCode, Held, JobId, Payload, Principal, Value};
-use fishplate_formats::archive::{self, Limits};
+use fishplate_contract::{
+    Argument, Fault, FaultCode, FileHandle, JobId, Payload, Principal, Value,
+};
+use fishplate_formats::archive::{self, ArchiveLimits};
 use fishplate_formats::array_file;
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::Xxh3;
@@ -18,13 +20,13 @@ use xxhash_rust::xxh3::Xxh3;
 use super::fetching::not_stored;
 use super::outcome::no_references;
 use super::record::PlanText;
-use super::{Engine, Shared, lock, write_fault};
-use crate::conclusion::Conclusion;
+use super::{Engine, EngineInner, lock, write_fault};
+use crate::completion::Completion;
 use crate::function::payload::PayloadReader;
 use crate::plan::Plan;
-use crate::program::{Placed, Placement};
+use crate::program::{InputPlacement, PlacedInput};
 use crate::store::{ClaimRequest, NewJob, Submission};
-use crate::workspace::{self, Hold, Manifest};
+use crate::workspace::{self, DirectoryLock, Manifest};
 
 /// How long the end of a job may take from the store to those who wait for it.
 const DELIVERY_TIME: Duration = Duration::from_secs(5);
@@ -34,7 +36,7 @@ const RETRY_FULL_QUEUE: Duration = Duration::from_secs(5);
 
 /// Work to be accepted.
 #[derive(Debug)]
-pub struct NewWork {
+pub struct JobRequest {
     /// Its service.
     pub service: String,
     /// Its operation.
@@ -48,26 +50,26 @@ pub struct NewWork {
     /// How to run it.
     pub plan: Plan,
     /// Its inputs that are put into the workspace when it is accepted.
-    pub placements: Vec<Placement>,
+    pub placements: Vec<InputPlacement>,
     /// How many jobs of its service may run at once.
     pub max_running: u32,
 }
 
 /// Accepted work.
 #[derive(Debug)]
-pub struct Accepted {
+pub struct AcceptedJob {
     /// Its job.
     pub job: JobId,
     /// It was there before, under the same key.
     pub existing: bool,
-    pub(super) waiter: Option<oneshot::Receiver<Ended>>,
+    pub(super) waiter: Option<oneshot::Receiver<CompletedJob>>,
 }
 
 /// A job that has ended.
 #[derive(Clone, Debug)]
-pub(super) struct Ended {
+pub(super) struct CompletedJob {
     /// How it ended, and its outcome.
-    pub(super) conclusion: Arc<Conclusion>,
+    pub(super) completion: Arc<Completion>,
     /// Its record and its files are still there.
     pub(super) kept: bool,
 }
@@ -77,7 +79,7 @@ impl Engine {
     ///
     /// # Errors
     /// `QueueFull`, `QuotaExceeded`, `StorageFull`, `KeyConflict`; nothing is left behind.
-    pub async fn submit(&self, work: NewWork) -> Result<Accepted, Fault> {
+    pub async fn submit(&self, work: JobRequest) -> Result<AcceptedJob, Fault> {
         let (shared, job) = (Arc::clone(&self.shared), new_id()?);
         accepting(async move { shared.accept(job, work, true).await }).await
     }
@@ -86,8 +88,8 @@ impl Engine {
     ///
     /// # Errors
     /// `NoSuchJob` if it is removed meanwhile, or what the store says.
-    pub async fn wait(&self, accepted: Accepted) -> Result<Arc<Conclusion>, Fault> {
-        Ok(self.shared.wait(accepted.job, accepted.waiter).await?.conclusion)
+    pub async fn wait(&self, accepted: AcceptedJob) -> Result<Arc<Completion>, Fault> {
+        Ok(self.shared.wait(accepted.job, accepted.waiter).await?.completion)
     }
 
     /// Comes about when a job ends that this process works on, and whenever it can't be waited for.
@@ -97,7 +99,7 @@ impl Engine {
     }
 
     /// Waits until what was released is gone: for a process that ends when it has answered.
-    pub async fn settle(&self) {
+    pub async fn released(&self) {
         let releasing = std::mem::take(&mut *lock(&self.shared.releasing));
         for task in releasing {
             let _ = task.await;
@@ -116,13 +118,13 @@ pub(super) async fn accepting<T: Send + 'static>(
     })
 }
 
-impl Shared {
+impl EngineInner {
     /// Waits for the end of a job, with what was given when it was accepted here.
     pub(super) async fn wait(
         &self,
         job: JobId,
-        waiter: Option<oneshot::Receiver<Ended>>,
-    ) -> Result<Ended, Fault> {
+        waiter: Option<oneshot::Receiver<CompletedJob>>,
+    ) -> Result<CompletedJob, Fault> {
         let working = self.working.load(Ordering::Relaxed);
         // Another process may conclude it, so the store is asked too: seldom if this one works on
         // jobs itself, quickly at first and then less often if it only waits.
@@ -152,8 +154,8 @@ impl Shared {
                     }
                 };
             };
-            if let Some(conclusion) = record.conclusion {
-                return Ok(Ended { conclusion: Arc::new(conclusion), kept: true });
+            if let Some(completion) = record.completion {
+                return Ok(CompletedJob { completion: Arc::new(completion), kept: true });
             }
             pause = (pause * 3 / 2).min(longest);
         }
@@ -163,12 +165,12 @@ impl Shared {
     pub(super) async fn accept(
         &self,
         job: JobId,
-        work: NewWork,
+        work: JobRequest,
         durable: bool,
-    ) -> Result<Accepted, Fault> {
+    ) -> Result<AcceptedJob, Fault> {
         let shared = self;
         self.check_room().await?;
-        if work.plan.fetches().next().is_some() && shared.fetcher.get().is_none() {
+        if work.plan.fetches().next().is_some() && shared.stager.get().is_none() {
             let parameter = work.plan.fetches().next().map(|fetch| fetch.parameter.clone());
             return Err(no_references().parameter(parameter.unwrap_or_default()));
         }
@@ -212,13 +214,13 @@ impl Shared {
                 if let Some(worker) = shared.worker.get() {
                     worker();
                 }
-                Ok(Accepted { job, existing: false, waiter: Some(waiter) })
+                Ok(AcceptedJob { job, existing: false, waiter: Some(waiter) })
             }
             answer => {
                 lock(&shared.waiters).remove(&job);
                 lock(&shared.occupied).forget(job);
                 let _ = fs::remove_dir_all(&directory);
-                let accepted = |job| Accepted { job, existing: true, waiter: None };
+                let accepted = |job| AcceptedJob { job, existing: true, waiter: None };
                 refusal(&answer?, shared.settings.max_queued).map(accepted)
             }
         }
@@ -275,7 +277,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn wait_for(&self, job: JobId) -> oneshot::Receiver<Ended> {
+    pub(super) fn wait_for(&self, job: JobId) -> oneshot::Receiver<CompletedJob> {
         let (tell, told) = oneshot::channel();
         let mut waiters = lock(&self.waiters);
         let waiting = waiters.entry(job).or_default();
@@ -290,12 +292,12 @@ impl Shared {
     fn check_destinations(&self, plan: &Plan) -> Result<(), Fault> {
         for (name, to) in plan.answer.destinations() {
             let named = |fault: Fault| fault.parameter(name);
-            let fetcher = self.fetcher.get().ok_or_else(|| named(no_references()))?;
+            let stager = self.stager.get().ok_or_else(|| named(no_references()))?;
             let accepted = if to.ends_with('/') {
                 // Each output gets its name after it.
-                fetcher.accepts(&format!("{to}output"))
+                stager.accepts(&format!("{to}output"))
             } else {
-                fetcher.accepts(to)
+                stager.accepts(to)
             };
             accepted.map_err(named)?;
         }
@@ -399,11 +401,11 @@ async fn keep_manifest(directory: PathBuf, manifest: Manifest) {
 /// has a record. Gives that too, for the plan, and what the directory holds now.
 async fn place(
     directory: &Path,
-    placements: Vec<Placement>,
+    placements: Vec<InputPlacement>,
     plan: PlanText,
     durable: bool,
-    limits: Limits,
-) -> Result<(Option<Hold>, String, u64), Fault> {
+    limits: ArchiveLimits,
+) -> Result<(Option<DirectoryLock>, String, u64), Fault> {
     if placements.is_empty() && !plan.is_long() && !durable {
         // A short call costs no file.
         let record = plan.record(directory, "", durable).map_err(|error| not_stored(&error))?;
@@ -414,7 +416,7 @@ async fn place(
         let held = workspace::hold(&directory)?;
         let few = placements.is_empty() && !plan.is_long();
         let placed =
-            plan.record(&directory, "", durable).map_err(NotPlaced::from).and_then(|record| {
+            plan.record(&directory, "", durable).map_err(PlacementError::from).and_then(|record| {
                 if few {
                     return Ok((record, 0));
                 }
@@ -428,22 +430,22 @@ async fn place(
     };
     match tokio::task::spawn_blocking(work).await {
         Ok(Ok((held, record, disk))) => Ok((Some(held), record, disk)),
-        Ok(Err(NotPlaced::Refused(fault))) => Err(*fault),
-        Ok(Err(NotPlaced::Io(error))) => Err(not_stored(&error)),
+        Ok(Err(PlacementError::Refused(fault))) => Err(*fault),
+        Ok(Err(PlacementError::Io(error))) => Err(not_stored(&error)),
         Err(_) => Err(Fault::new(FaultCode::Internal, "the inputs could not be stored")),
     }
 }
 
 /// An input that could not be put into the workspace.
 #[derive(Debug)]
-enum NotPlaced {
+enum PlacementError {
     /// It is not what it should be.
     Refused(Box<Fault>),
     /// The disk.
     Io(io::Error),
 }
 
-impl From<io::Error> for NotPlaced {
+impl From<io::Error> for PlacementError {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
@@ -451,26 +453,26 @@ impl From<io::Error> for NotPlaced {
 
 fn place_all(
     directory: &Path,
-    placements: &[Placement],
+    placements: &[InputPlacement],
     durable: bool,
-    limits: &Limits,
-) -> Result<(), NotPlaced> {
+    limits: &ArchiveLimits,
+) -> Result<(), PlacementError> {
     // Directories first: other inputs may be in them. Then arrays: what they are made of may be moved
     // as another input.
-    let mut ordered: Vec<&Placement> = placements.iter().collect();
+    let mut ordered: Vec<&InputPlacement> = placements.iter().collect();
     ordered.sort_by_key(|placement| match placement.content {
-        Placed::Directory(..) => 0,
-        Placed::Array(..) => 1,
-        Placed::Bytes(_) => 2,
+        PlacedInput::Directory(..) => 0,
+        PlacedInput::Array(..) => 1,
+        PlacedInput::Bytes(_) => 2,
     });
     let mut left = ordered.into_iter();
     let mut trees = false;
-    while let Some(Placement { path, content }) = left.next() {
+    while let Some(InputPlacement { path, content }) = left.next() {
         let target: PathBuf = directory.join("work").join(path);
         if let Some(parent) = target.parent() {
             fs::create_dir_all(parent)?;
         }
-        if let Placed::Bytes(Payload::Spooled(held)) = content
+        if let PlacedInput::Bytes(Payload::Spooled(held)) = content
             && !held.is_shared()
             && !left.clone().any(|later| later.content.is_in(held))
         {
@@ -481,7 +483,7 @@ fn place_all(
             held.keep();
             continue;
         }
-        if let Placed::Directory(archive, parameter) = content {
+        if let PlacedInput::Directory(archive, parameter) = content {
             trees = true;
             unpack(archive, &target, parameter, limits)?;
             continue;
@@ -490,12 +492,12 @@ fn place_all(
         let _ = fs::remove_file(&target);
         let mut file = File::options().write(true).create_new(true).mode(0o600).open(&target)?;
         match content {
-            Placed::Directory(..) => {}
-            Placed::Array(array, format) => array_file::write(array, format, &file)?,
-            Placed::Bytes(Payload::Spooled(held)) => {
+            PlacedInput::Directory(..) => {}
+            PlacedInput::Array(array, format) => array_file::write(array, format, &file)?,
+            PlacedInput::Bytes(Payload::Spooled(held)) => {
                 io::copy(&mut File::open(held.path())?, &mut file)?;
             }
-            Placed::Bytes(data) => {
+            PlacedInput::Bytes(data) => {
                 let pieces =
                     data.pieces().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
                 pieces.iter().try_for_each(|piece| file.write_all(piece))?;
@@ -522,9 +524,9 @@ fn unpack(
     archive: &Payload,
     target: &Path,
     parameter: &str,
-    limits: &Limits,
-) -> Result<(), NotPlaced> {
-    let refused = |fault| NotPlaced::Refused(Box::new(fault));
+    limits: &ArchiveLimits,
+) -> Result<(), PlacementError> {
+    let refused = |fault| PlacementError::Refused(Box::new(fault));
     if let Payload::Spooled(held) = archive {
         return archive::unpack_file(held.path(), target, parameter, limits).map_err(refused);
     }
@@ -532,9 +534,9 @@ fn unpack(
     archive::unpack_any(reader, target, parameter, limits).map_err(refused)
 }
 
-impl Placed {
+impl PlacedInput {
     /// Whether it is that very file: one attachment may be several inputs.
-    fn is_in(&self, file: &Arc<dyn Held>) -> bool {
+    fn is_in(&self, file: &Arc<dyn FileHandle>) -> bool {
         let (Self::Bytes(payload) | Self::Directory(payload, _)) = self else { return false };
         matches!(payload, Payload::Spooled(held) if Arc::ptr_eq(held, file))
     }

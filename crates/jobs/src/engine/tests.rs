@@ -14,10 +14,10 @@ use fishplate_contract::{Fault, FaultCode, JobId, JobState, Principal, SystemClo
 use super::*;
 use crate::executor::fake::FakeExecutor;
 use crate::executor::{
-    Collected, Ending, Executor, Observation, Output, OutputContent, StartError,
+    Collected, Executor, Observation, Output, OutputContent, ProgramExit, StartError,
 };
-use crate::fetcher::Fetcher;
 use crate::plan::{JobLimits, Plan, SuccessRules};
+use crate::stager::Stager;
 use crate::store::conformance::SetClock;
 use crate::store::memory::MemoryStore;
 use crate::store::sqlite::SqliteStore;
@@ -39,13 +39,13 @@ fn plan() -> Plan {
         success: SuccessRules::default(),
         fault: None,
         progress: None,
-        answer: crate::answer::Answer::default(),
+        answer: crate::output_choices::OutputChoices::default(),
         limits: JobLimits::default(),
     }
 }
 
-fn work(key: Option<&str>, fingerprint: u64) -> NewWork {
-    NewWork {
+fn work(key: Option<&str>, fingerprint: u64) -> JobRequest {
+    JobRequest {
         service: "s".to_owned(),
         operation: "call".to_owned(),
         owner: Principal::anonymous(),
@@ -107,7 +107,7 @@ impl Fixture {
 fn run(engine: Engine) -> (Engine, tokio::task::JoinHandle<()>) {
     let run = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.run(Until::Dropped).await }
+        async move { engine.run(RunMode::Dropped).await }
     });
     (engine, run)
 }
@@ -139,8 +139,8 @@ async fn every_accepted_job_ends_and_is_started_once() {
                 jobs.push(engine.submit(work(None, 0)).await.unwrap());
             }
             for accepted in jobs {
-                let conclusion = engine.wait(accepted).await.unwrap();
-                assert_eq!(conclusion.state(), JobState::Done, "{conclusion:?}");
+                let completion = engine.wait(accepted).await.unwrap();
+                assert_eq!(completion.state(), JobState::Done, "{completion:?}");
             }
             let mut started: Vec<JobId> =
                 fixture.executor.starts().iter().map(|(job, _)| *job).collect();
@@ -221,7 +221,7 @@ fn script_a_file(fixture: &Fixture, call: &EphemeralJob) {
     let (name, label, media_type) = ("y".to_owned(), None, String::new());
     let outputs = vec![Output { name, label, media_type, content }];
     let collected = Some(Collected { outputs, ..Collected::default() });
-    let ending = Ending { exit_code: Some(0), collected, ..Ending::default() };
+    let ending = ProgramExit { exit_code: Some(0), collected, ..ProgramExit::default() };
     fixture.executor.script(call.id(), vec![Observation::Ended(Box::new(ending))]);
 }
 
@@ -237,7 +237,7 @@ async fn an_engine_that_stopped_working_still_forgets_and_claims_nothing() {
         assert!(run.await.unwrap_err().is_cancelled());
         let (job, owner) = (call.id(), Principal::anonymous());
         call.delivered();
-        engine.settle().await;
+        engine.released().await;
         let gone = engine.running(&owner, "s", job).await;
         assert_eq!(gone.unwrap_err().code, FaultCode::NoSuchJob);
         let waiting = engine.submit(work(None, 0)).await.unwrap().job;
@@ -308,10 +308,10 @@ async fn a_start_that_failed_is_a_fault_or_is_tried_again() {
         fixture.executor.refuse(busy.job, StartError::NotStarted("busy".to_owned()));
         let run = tokio::spawn({
             let engine = engine.clone();
-            async move { engine.run(Until::Dropped).await }
+            async move { engine.run(RunMode::Dropped).await }
         });
-        let conclusion = engine.wait(missing).await.unwrap();
-        assert_eq!(conclusion.fault.as_ref().unwrap().0, "ProgramMissing");
+        let completion = engine.wait(missing).await.unwrap();
+        assert_eq!(completion.fault.as_ref().unwrap().0, "ProgramMissing");
         assert_eq!(engine.wait(busy).await.unwrap().state(), JobState::Done);
         run.abort();
     }
@@ -330,7 +330,7 @@ async fn a_kill_ends_a_queued_job_and_reaches_a_running_one() {
         fixture.executor.script(running.job, forever);
         let run = tokio::spawn({
             let engine = engine.clone();
-            async move { engine.run(Until::Dropped).await }
+            async move { engine.run(RunMode::Dropped).await }
         });
         until("a start", async || !fixture.executor.starts().is_empty()).await;
         let (state, message) = engine.kill(&owner, "s", running.job).await.unwrap();
@@ -351,9 +351,9 @@ async fn only_the_owner_sees_a_job() {
         assert_eq!(engine.status(&other, "s", job).await.unwrap_err().code, FaultCode::NoSuchJob);
         assert_eq!(engine.kill(&other, "s", job).await.map_err(code), Err(FaultCode::NoSuchJob));
         assert_eq!(engine.remove(&other, "s", job).await.map_err(code), Err(FaultCode::NoSuchJob));
-        let results = engine.conclusion(&other, "s", "call", job).await;
+        let results = engine.completion(&other, "s", "call", job).await;
         assert_eq!(results.unwrap_err().code, FaultCode::NoSuchJob);
-        let log = engine.log(&other, "s", job, crate::workspace::Stream::Stdout, 0).await;
+        let log = engine.log(&other, "s", job, crate::workspace::OutputStream::Stdout, 0).await;
         assert_eq!(log.unwrap_err().code, FaultCode::NoSuchJob);
         let wrong_service = engine.running(&Principal::anonymous(), "t", job).await;
         assert_eq!(wrong_service.map_err(code), Err(FaultCode::NoSuchJob));
@@ -374,13 +374,13 @@ async fn a_clock_that_is_set_back_does_not_stop_housekeeping() {
     let settings = Settings::new(fixture.directory.path().to_owned());
     let store = Arc::clone(&fixture.store);
     let engine = Engine::new(settings, store, executor, Arc::<SetClock>::clone(&clock)).unwrap();
-    engine.shared.keep_house().await;
+    engine.shared.housekeeping().await;
     clock.set(70 * DAY);
     let job = engine.submit(work(None, 0)).await.unwrap().job;
     engine.kill(&Principal::anonymous(), "s", job).await.unwrap();
     clock.set(90 * DAY);
     tokio::time::advance(Duration::from_secs(11)).await;
-    engine.shared.keep_house().await;
+    engine.shared.housekeeping().await;
     let gone = engine.running(&Principal::anonymous(), "s", job).await;
     assert_eq!(gone.unwrap_err().code, FaultCode::NoSuchJob);
 }
@@ -406,7 +406,7 @@ async fn directories_that_lost_their_record_are_kept_and_counted_and_others_go_a
     std::fs::write(jobs.join(".removed-stuck"), "no directory").unwrap();
     let run = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.run(Until::Dropped).await }
+        async move { engine.run(RunMode::Dropped).await }
     });
     until("they are counted", async || engine.lost_jobs() == 1).await;
     assert!(engine.disk_used() >= 4096);
@@ -421,14 +421,14 @@ async fn an_end_that_was_seen_late_is_kept_from_then_on() {
     for fixture in Fixture::each(3) {
         let engine = fixture.engine();
         let job = engine.submit(work(None, 0)).await.unwrap().job;
-        let ending = Ending { exit_code: Some(0), ended: 5, ..Default::default() };
+        let ending = ProgramExit { exit_code: Some(0), ended: 5, ..Default::default() };
         fixture.executor.script(job, vec![Observation::Ended(Box::new(ending))]);
         let (engine, run) = run(engine);
         until("the end", async || state(&engine, job).is_final()).await;
         let engine = fixture.engine();
-        engine.shared.keep_house().await;
+        engine.shared.housekeeping().await;
         let record = engine.shared.find(job).await.unwrap().expect("it has not expired");
-        assert_eq!(record.conclusion.unwrap().ended, 5);
+        assert_eq!(record.completion.unwrap().ended, 5);
         run.abort();
     }
 }
@@ -448,7 +448,7 @@ async fn ended_jobs_expire_and_free_their_space() {
         let store = Arc::clone(&fixture.store);
         let strict = Engine::new(strict, store, executor, Arc::new(SystemClock)).unwrap();
         tokio::time::sleep(Duration::from_millis(5)).await;
-        strict.shared.keep_house().await;
+        strict.shared.housekeeping().await;
         assert!(!directory.exists());
         let gone = strict.running(&Principal::anonymous(), "s", job).await;
         assert_eq!(gone.unwrap_err().code, FaultCode::NoSuchJob);

@@ -1,15 +1,15 @@
 //! Transfers under way in this process, and what a job's status tells of those that are not.
 
-use fishplate_contract::{JobState, Placing, Transfer, TransferState};
+use fishplate_contract::{JobState, PlacementMethod, Transfer, TransferState};
 use fishplate_data::Progress;
 
-use crate::conclusion::Moved;
-use crate::plan::{Fetch, InputContent, Plan};
-use crate::store::Record;
+use crate::completion::TransferResult;
+use crate::plan::{InputContent, Plan, ReferencedInput};
+use crate::store::JobRecord;
 
 /// One transfer.
 #[derive(Debug)]
-pub(super) struct Move {
+pub(super) struct JobTransfer {
     pub(super) parameter: String,
     pub(super) peer: String,
     /// Bytes that the caller says there are.
@@ -17,11 +17,11 @@ pub(super) struct Move {
     pub(super) out: bool,
     pub(super) progress: Progress,
     /// How it came here.
-    pub(super) placed: Option<Placing>,
+    pub(super) placed: Option<PlacementMethod>,
 }
 
-impl Move {
-    pub(super) fn of_input(fetch: &Fetch) -> Self {
+impl JobTransfer {
+    pub(super) fn of_input(fetch: &ReferencedInput) -> Self {
         Self {
             parameter: fetch.parameter.clone(),
             peer: peer(&fetch.url),
@@ -51,7 +51,7 @@ impl Move {
     }
 
     /// It came to its end, and stands here in this way.
-    pub(super) fn arrived(&mut self, placing: Placing) {
+    pub(super) fn arrived(&mut self, placing: PlacementMethod) {
         self.placed = Some(placing);
         self.progress.enter(TransferState::Done);
     }
@@ -64,8 +64,8 @@ impl Move {
     }
 
     /// What it has come to.
-    pub(super) fn moved(&self) -> Moved {
-        Moved {
+    pub(super) fn moved(&self) -> TransferResult {
+        TransferResult {
             parameter: self.parameter.clone(),
             peer: self.peer.clone(),
             state: self.progress.state().name().to_owned(),
@@ -78,17 +78,21 @@ impl Move {
 }
 
 /// What is told of a job's transfers: as they stand here, else as it is recorded.
-pub(super) fn told(live: Vec<Moved>, record: &Record, plan: Option<&Plan>) -> Vec<Transfer> {
-    let concluded = record.conclusion.as_ref().map(|it| it.transfers.clone());
+pub(super) fn told(
+    live: Vec<TransferResult>,
+    record: &JobRecord,
+    plan: Option<&Plan>,
+) -> Vec<Transfer> {
+    let concluded = record.completion.as_ref().map(|it| it.transfers.clone());
     let moved = concluded.filter(|it| !it.is_empty()).unwrap_or(live);
     let mut transfers: Vec<Transfer> =
-        moved.iter().filter(|it| !it.out).map(Moved::transfer).collect();
+        moved.iter().filter(|it| !it.out).map(TransferResult::transfer).collect();
     if transfers.is_empty()
         && let Some(plan) = plan
     {
         transfers.extend(recorded(plan, record.state));
     }
-    transfers.extend(moved.iter().filter(|it| it.out).map(Moved::transfer));
+    transfers.extend(moved.iter().filter(|it| it.out).map(TransferResult::transfer));
     transfers
 }
 
@@ -110,7 +114,7 @@ fn recorded(plan: &Plan, state: JobState) -> impl Iterator<Item = Transfer> {
             state: TransferState::Done,
             bytes: fetched.bytes,
             total: Some(fetched.bytes),
-            placed: Placing::from_name(&fetched.placed),
+            placed: PlacementMethod::from_name(&fetched.placed),
         }),
         _ => None,
     })

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use fishplate_contract::{Fault, FaultCode, JobId, JobReport, JobState, Principal, SessionId};
 
-use super::driver::Order;
+use super::driver::DriverCommand;
 use super::log::beside_runtime;
 use super::reactor::Event;
 use super::{Engine, lock, record, storage_fault, transfers, write_fault};
-use crate::conclusion::Conclusion;
+use crate::completion::Completion;
 use crate::plan::Plan;
-use crate::store::{Backlog, Filter, KillRequest, Record};
+use crate::store::{Filter, JobRecord, KillRequest, PendingJobs};
 use crate::workspace;
 
 /// How long `kill` waits for the end before it answers that the job is being ended.
@@ -20,7 +20,7 @@ const KILL_WAIT: Duration = Duration::from_secs(20);
 
 /// A job that has not ended, in a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InSession {
+pub struct SessionJob {
     /// The session.
     pub session: SessionId,
     /// Whose job it is.
@@ -37,7 +37,7 @@ impl Engine {
         owner: &Principal,
         service: &str,
         job: JobId,
-    ) -> Result<Record, Fault> {
+    ) -> Result<JobRecord, Fault> {
         let record = self.shared.find(job).await?;
         record.filter(|record| record.owner == *owner && record.service == service).ok_or_else(
             || {
@@ -77,15 +77,15 @@ impl Engine {
     ///
     /// # Errors
     /// If the records can't be read.
-    pub async fn in_sessions(&self) -> Result<Vec<InSession>, Fault> {
+    pub async fn in_sessions(&self) -> Result<Vec<SessionJob>, Fault> {
         let read = self.shared.store.read(|t| {
             let mut jobs = Vec::new();
             for job in t.unfinished()? {
                 let (Some(found), Some(plan)) = (t.find(job)?, t.plan(job)?) else { continue };
                 let plan = record::read(&plan, &found.directory).ok();
                 if let Some(session) = plan.and_then(|plan| plan.answer.session()) {
-                    let Record { owner, service, .. } = found;
-                    jobs.push(InSession { session, owner, service, job });
+                    let JobRecord { owner, service, .. } = found;
+                    jobs.push(SessionJob { session, owner, service, job });
                 }
             }
             Ok(jobs)
@@ -155,7 +155,7 @@ impl Engine {
                     self.forget_fetches(owner, job).await;
                 }
                 shared.tell_dequeued(job).await;
-                let _ = shared.orders.send(Order::Claim);
+                let _ = shared.orders.send(DriverCommand::Claim);
                 let why = "the job did not run yet; its program was never started";
                 return Ok((JobState::Killed, why.to_owned()));
             }
@@ -189,13 +189,13 @@ impl Engine {
             loop {
                 let record = self.record(owner, service, job).await?;
                 if record.state.is_final() {
-                    return Ok::<Record, Fault>(record);
+                    return Ok::<JobRecord, Fault>(record);
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_millis(200));
             }
         };
-        let patience = async {
+        let timeout = async {
             let _ = tokio::time::timeout(KILL_WAIT, waiter).await;
             // Whoever told us wrote the record before; give reading it its turn.
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -203,10 +203,10 @@ impl Engine {
         tokio::select! {
             record = ended => {
                 let record = record?;
-                let message = record.conclusion.as_ref().map_or("", Conclusion::message);
+                let message = record.completion.as_ref().map_or("", Completion::message);
                 Ok((record.state, message.to_owned()))
             }
-            () = patience => Ok((
+            () = timeout => Ok((
                 JobState::Running,
                 "the job is being ended; ask for its status".to_owned(),
             )),
@@ -227,7 +227,7 @@ impl Engine {
     }
 
     /// How many jobs wait and run; nothing if the store cannot be read.
-    pub async fn backlog(&self) -> Backlog {
+    pub async fn backlog(&self) -> PendingJobs {
         self.shared.store.read(|t| t.backlog()).await.unwrap_or_default()
     }
 
@@ -237,7 +237,7 @@ impl Engine {
         lock(&self.shared.occupied).bytes()
     }
 
-    fn report(&self, record: &Record) -> JobReport {
+    fn report(&self, record: &JobRecord) -> JobReport {
         let queued = record.state == JobState::Queued;
         let waits_for = queued.then(|| self.shared.waits_for_room(record.id)).flatten();
         report(record, waits_for.as_deref())
@@ -245,7 +245,7 @@ impl Engine {
 
     /// How many directories have no record and were set aside, as counted some seconds ago.
     pub fn lost_jobs(&self) -> u64 {
-        lock(&self.shared.house).lost.count
+        lock(&self.shared.housekeeping).lost.count
     }
 
     /// Forgets an ended job and frees its space.
@@ -269,10 +269,10 @@ impl Engine {
     }
 }
 
-fn report(record: &Record, waits_for: Option<&str>) -> JobReport {
-    let ending = record.conclusion.as_ref().and_then(|end| end.ending.as_ref());
-    let message = match (&record.conclusion, record.state) {
-        (Some(conclusion), _) => conclusion.message().to_owned(),
+fn report(record: &JobRecord, waits_for: Option<&str>) -> JobReport {
+    let ending = record.completion.as_ref().and_then(|end| end.ending.as_ref());
+    let message = match (&record.completion, record.state) {
+        (Some(completion), _) => completion.message().to_owned(),
         (None, JobState::Fetching) => "fetches its data".to_owned(),
         (None, JobState::Queued) => waits_for.unwrap_or("waits for its turn").to_owned(),
         (None, _) if record.kill_requested => "is being killed".to_owned(),
@@ -289,10 +289,10 @@ fn report(record: &Record, waits_for: Option<&str>) -> JobReport {
         started: ending
             .map(|ending| fishplate_contract::Timestamp(ending.started))
             .or(record.started),
-        ended: record.conclusion.as_ref().map(|end| fishplate_contract::Timestamp(end.ended)),
+        ended: record.completion.as_ref().map(|end| fishplate_contract::Timestamp(end.ended)),
         exit_code: ending.and_then(|ending| ending.exit_code),
         signal: ending.and_then(|ending| ending.signal.clone()),
-        usage: ending.map(crate::executor::Ending::usage),
+        usage: ending.map(crate::executor::ProgramExit::usage),
         ended_by: ending.map_or_else(String::new, |ending| ending.ended_by.clone()),
         transfers: Vec::new(),
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fishplate_contract::JobId;
 
-use super::{Ending, Executor, Handle, Located, Observation, Order};
+use super::{Executor, Handle, Observation, ProgramExit, StartOrder, StartTrace};
 use crate::plan::{JobLimits, Plan, SuccessRules};
 
 /// How long anything may take.
@@ -59,15 +59,15 @@ async fn many_are_observed_at_once(executor: &dyn Executor, directory: &Path) {
 
 async fn starts_are_found_again(executor: &dyn Executor, directory: &Path) {
     let mut order = order(directory, "exit 0");
-    assert_eq!(executor.locate(&order).await, Located::Never);
+    assert_eq!(executor.locate(&order).await, StartTrace::Never);
     let handle = executor.start(&order).await.unwrap();
-    assert_eq!(executor.locate(&order).await, Located::Started(handle.clone()));
+    assert_eq!(executor.locate(&order).await, StartTrace::Started(handle.clone()));
     order.fence += 1;
-    let Located::Started(found) = executor.locate(&order).await else {
+    let StartTrace::Started(found) = executor.locate(&order).await else {
         panic!("a later claim does not find the start of an earlier one");
     };
     ended(executor, &found).await;
-    assert!(matches!(executor.locate(&order).await, Located::Started(_)), "ended, but started");
+    assert!(matches!(executor.locate(&order).await, StartTrace::Started(_)), "ended, but started");
 }
 
 async fn a_start_is_made_once(executor: &dyn Executor, directory: &Path) {
@@ -76,7 +76,7 @@ async fn a_start_is_made_once(executor: &dyn Executor, directory: &Path) {
     let again = executor.start(&order).await.unwrap();
     assert_eq!(first, again);
     ended(executor, &first).await;
-    let later = Order { fence: order.fence + 1, ..order };
+    let later = StartOrder { fence: order.fence + 1, ..order };
     executor.start(&later).await.unwrap();
     if let Ok(ran) = std::fs::read_to_string(directory.join("ran")) {
         assert_eq!(ran, "ran\n");
@@ -102,7 +102,7 @@ async fn ended_jobs_can_be_cancelled(executor: &dyn Executor, directory: &Path) 
 ///
 /// # Panics
 /// If it is lost, or does not end.
-pub async fn ended(executor: &dyn Executor, handle: &Handle) -> Ending {
+pub async fn ended(executor: &dyn Executor, handle: &Handle) -> ProgramExit {
     let begin = Instant::now();
     loop {
         let seen = executor.observe(std::slice::from_ref(handle)).await.remove(0);
@@ -120,11 +120,11 @@ pub async fn ended(executor: &dyn Executor, handle: &Handle) -> Ending {
 ///
 /// # Panics
 /// If the machine has no random numbers.
-pub fn order(directory: &Path, script: &str) -> Order {
+pub fn order(directory: &Path, script: &str) -> StartOrder {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).unwrap();
     let job = JobId::from_bytes(bits);
-    Order {
+    StartOrder {
         job,
         fence: 1,
         directory: directory.join(job.to_string()),
@@ -149,7 +149,7 @@ pub fn plan(program: &str, arguments: &[&str]) -> Plan {
         success: SuccessRules::default(),
         fault: None,
         progress: None,
-        answer: crate::answer::Answer::default(),
+        answer: crate::output_choices::OutputChoices::default(),
         limits: JobLimits { disk_reserve: 0, kill_grace: 1.0, ..JobLimits::default() },
     }
 }

@@ -7,7 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use fishplate_contract::{Clock as _, JobId, SystemClock, Timestamp};
 
 use super::{
-    BoxFuture, Collected, Ending, Executor, Handle, Located, Observation, Order, StartError,
+    BoxFuture, Collected, Executor, Handle, Observation, ProgramExit, StartError, StartOrder,
+    StartTrace,
 };
 
 /// The fake. Each look at a job moves it on by one step of its script.
@@ -66,12 +67,12 @@ impl FakeExecutor {
     /// An end as the plan calls success, with nothing to collect.
     pub fn ended(exit_code: i32) -> Observation {
         let now = SystemClock.now().0;
-        Observation::Ended(Box::new(Ending {
+        Observation::Ended(Box::new(ProgramExit {
             started: now,
             ended: now,
             exit_code: Some(exit_code),
             collected: Some(Collected::default()),
-            ..Ending::default()
+            ..ProgramExit::default()
         }))
     }
 
@@ -112,7 +113,7 @@ impl State {
         self.jobs.iter().find(|(_, it)| it.id == job).map(|(handle, _)| handle.clone())
     }
 
-    fn start(&mut self, order: &Order) -> Result<Handle, StartError> {
+    fn start(&mut self, order: &StartOrder) -> Result<Handle, StartError> {
         if let Some(handle) = self.find(order.job) {
             return Ok(handle);
         }
@@ -148,14 +149,14 @@ impl State {
             return;
         }
         let Timestamp(now) = SystemClock.now();
-        let ending = Ending {
+        let ending = ProgramExit {
             started: now,
             ended: now,
             signal: Some("SIGTERM".to_owned()),
             cancelled: true,
             ended_by: "sweep".to_owned(),
             collected: Some(Collected::default()),
-            ..Ending::default()
+            ..ProgramExit::default()
         };
         // It lags in this too.
         job.rest = [job.last.clone(), Observation::Ended(Box::new(ending))].into();
@@ -163,7 +164,7 @@ impl State {
 }
 
 impl Executor for FakeExecutor {
-    fn start<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Result<Handle, StartError>> {
+    fn start<'a>(&'a self, order: &'a StartOrder) -> BoxFuture<'a, Result<Handle, StartError>> {
         Box::pin(async move {
             tokio::task::yield_now().await;
             self.state().start(order)
@@ -178,10 +179,10 @@ impl Executor for FakeExecutor {
         })
     }
 
-    fn locate<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Located> {
+    fn locate<'a>(&'a self, order: &'a StartOrder) -> BoxFuture<'a, StartTrace> {
         Box::pin(async move {
             let found = self.state().find(order.job);
-            found.map_or(Located::Never, Located::Started)
+            found.map_or(StartTrace::Never, StartTrace::Started)
         })
     }
 
@@ -221,7 +222,7 @@ mod tests {
         let lost = Observation::Lost("forgotten".to_owned());
         fake.script(order.job, vec![waiting.clone(), lost.clone()]);
         assert!(fake.start(&order).await.is_err());
-        assert_eq!(fake.locate(&order).await, Located::Never);
+        assert_eq!(fake.locate(&order).await, StartTrace::Never);
         let handle = fake.start(&order).await.unwrap();
         let handles = [handle];
         for expected in [&waiting, &lost, &lost] {

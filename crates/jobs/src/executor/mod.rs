@@ -25,13 +25,13 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Where plans run.
 pub trait Executor: Send + Sync {
     /// Starts a plan. Answers once the start is certain, or certain not to happen.
-    fn start<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Result<Handle, StartError>>;
+    fn start<'a>(&'a self, order: &'a StartOrder) -> BoxFuture<'a, Result<Handle, StartError>>;
 
     /// How these starts stand, in their order. One call for many: a batch system is asked once.
     fn observe<'a>(&'a self, handles: &'a [Handle]) -> BoxFuture<'a, Vec<Observation>>;
 
     /// What became of a start whose handle was not persisted: looked up by job and fence.
-    fn locate<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Located>;
+    fn locate<'a>(&'a self, order: &'a StartOrder) -> BoxFuture<'a, StartTrace>;
 
     /// Asks for the end of a job and all of its processes, as killed on request. Returns once the
     /// request is on its way; the end shows in [`Executor::observe`]. Asking again does no harm, and
@@ -39,7 +39,7 @@ pub trait Executor: Send + Sync {
     fn cancel<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, ()>;
 
     /// Whether a program that is started here can't write to inputs that are linked into its
-    /// workspace ([`fishplate_contract::Placing::Link`]).
+    /// workspace ([`fishplate_contract::PlacementMethod::Link`]).
     fn guards_inputs(&self) -> bool;
 
     /// Returns when something may have changed, so that observing is worth while. An executor that
@@ -50,7 +50,7 @@ pub trait Executor: Send + Sync {
 
 /// What to start.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct StartOrder {
     /// The job.
     pub job: JobId,
     /// The fence of the claim under which it is started; a later claim has a larger one.
@@ -92,7 +92,7 @@ pub enum StartError {
 
 /// What became of a start that nobody remembers.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Located {
+pub enum StartTrace {
     /// It never started: it is safe to start it.
     Never,
     /// It started.
@@ -112,7 +112,7 @@ pub enum Observation {
         started: Timestamp,
     },
     /// Its program and all it left behind have ended.
-    Ended(Box<Ending>),
+    Ended(Box<ProgramExit>),
     /// Not known just now (a batch system that lags); ask again.
     Unclear(String),
     /// It certainly ended without success, though nobody saw how: with the machine, say. Why.
@@ -123,7 +123,7 @@ pub enum Observation {
 
 /// How a program ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Ending {
+pub struct ProgramExit {
     /// When its program was started.
     pub started: i64,
     /// When all of its processes had ended.
@@ -149,7 +149,7 @@ pub struct Ending {
     pub collected: Option<Collected>,
 }
 
-impl Ending {
+impl ProgramExit {
     /// The limit as faults name it.
     pub fn limit_hit(&self) -> Option<LimitHit> {
         let (name, value) = self.limit.clone()?;
@@ -177,7 +177,7 @@ pub struct Collected {
     pub failure_line: Option<String>,
     /// The fault that the program told, where the plan says that it may.
     #[serde(default)]
-    pub fault: Option<ToldFault>,
+    pub fault: Option<ProgramFault>,
     /// What standard error said last (at most 4 KiB).
     pub stderr_tail: String,
     /// Bytes in the job's directory.
@@ -186,7 +186,7 @@ pub struct Collected {
 
 /// A fault that a program told in the file that its plan names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ToldFault {
+pub struct ProgramFault {
     /// Name of its code ([`fishplate_contract::FaultCode::name`]).
     pub code: String,
     /// Its sentence.
@@ -238,7 +238,7 @@ pub enum OutputContent {
     },
     /// An array of numbers.
     Array {
-        /// Name of what it consists of ([`fishplate_contract::Element::name`]).
+        /// Name of what it consists of ([`fishplate_contract::ElementType::name`]).
         element: String,
         /// Lengths of its axes.
         shape: Vec<u64>,

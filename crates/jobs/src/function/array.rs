@@ -5,7 +5,7 @@ use std::io::Read as _;
 
 use bytes::Bytes;
 use fishplate_contract::{
-    Array, ArrayType, ByteStream, DataType, Element, Fault, FaultCode, Payload, Value,
+    Array, ArrayType, ByteStream, DataType, ElementType, Fault, FaultCode, Payload, Value,
 };
 
 use super::context::storage_fault;
@@ -15,7 +15,7 @@ use super::value::{FromValue, IntoValue, mismatch};
 /// A number that arrays consist of.
 pub trait Number: bytemuck::Pod + Send + Sync {
     /// What it is called.
-    const ELEMENT: Element;
+    const ELEMENT: ElementType;
 
     /// From little-endian to this machine's order, or back.
     #[must_use]
@@ -25,7 +25,7 @@ pub trait Number: bytemuck::Pod + Send + Sync {
 macro_rules! numbers {
     ($($number:ty: $element:ident,)+) => {$(
         impl Number for $number {
-            const ELEMENT: Element = Element::$element;
+            const ELEMENT: ElementType = ElementType::$element;
 
             fn swapped(self) -> Self {
                 Self::from_le_bytes(self.to_ne_bytes())
@@ -147,9 +147,9 @@ fn unpacked<T: Number>(array: &Array) -> Result<Vec<T>, Fault> {
 }
 
 /// Numbers whose memory is that of a payload.
-struct Numbers<T>(Vec<T>);
+struct NumberBuffer<T>(Vec<T>);
 
-impl<T: Number> AsRef<[u8]> for Numbers<T> {
+impl<T: Number> AsRef<[u8]> for NumberBuffer<T> {
     fn as_ref(&self) -> &[u8] {
         bytemuck::cast_slice(&self.0)
     }
@@ -163,7 +163,7 @@ fn packed<T: Number>(shape: &[usize], mut data: Vec<T>) -> Value {
     Value::Array(Array {
         element: T::ELEMENT,
         shape: shape.iter().map(|length| *length as u64).collect(),
-        data: Payload::Inline(Bytes::from_owner(Numbers(data))),
+        data: Payload::Inline(Bytes::from_owner(NumberBuffer(data))),
     })
 }
 
@@ -249,7 +249,7 @@ mod tests {
         let numbers = vec![0.1_f32, -0.0, f32::NAN, f32::INFINITY, 1e-45, 3.0];
         let matrix = Matrix::new([2, 3], numbers.clone()).unwrap();
         let Some(Value::Array(array)) = matrix.into_value() else { panic!("no array") };
-        assert_eq!((array.element, &array.shape[..]), (Element::Float, &[2, 3][..]));
+        assert_eq!((array.element, &array.shape[..]), (ElementType::Float, &[2, 3][..]));
         let bytes = array.data.pieces().unwrap().concat();
         assert_eq!(bytes[..4], 0.1_f32.to_le_bytes());
         // However the bytes are cut.

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fishplate_contract::{ByteStream, Fault, FaultCode, Held, Payload};
+use fishplate_contract::{ByteStream, Fault, FaultCode, FileHandle, Payload};
 use fishplate_data::stream::{Writer, pipe};
-use fishplate_formats::disk::{self, Free};
+use fishplate_formats::disk::{self, FreeSpace};
 
 /// How often progress is written down.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
@@ -30,7 +30,7 @@ pub struct Context {
     cancelled: Option<Arc<AtomicBool>>,
     place: Option<Place>,
     scratch: Arc<Scratch>,
-    progress: Option<Progress>,
+    progress: Option<ProgressReporter>,
     most_in_memory: Option<u64>,
 }
 
@@ -45,7 +45,7 @@ pub struct Scratch {
 
 /// Where progress is told, and when it was told last.
 #[derive(Debug)]
-struct Progress {
+struct ProgressReporter {
     file: File,
     told: std::sync::Mutex<Option<Instant>>,
 }
@@ -91,7 +91,7 @@ impl Context {
     /// The same; progress is written to this file, a line such as `12.5%` each time.
     #[must_use]
     pub(super) fn tell_progress(mut self, file: File) -> Self {
-        self.progress = Some(Progress { file, told: std::sync::Mutex::default() });
+        self.progress = Some(ProgressReporter { file, told: std::sync::Mutex::default() });
         self
     }
 
@@ -109,7 +109,7 @@ impl Context {
 
     /// Tells the share done, 0 to 1, for `status`. Cheap; may be called often.
     pub fn progress(&self, share: f64) {
-        let Some(Progress { file, told }) = &self.progress else { return };
+        let Some(ProgressReporter { file, told }) = &self.progress else { return };
         let mut told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if told.is_some_and(|at| at.elapsed() < PROGRESS_EVERY) && share < 1.0 {
             return;
@@ -147,7 +147,7 @@ impl Context {
         let number = self.scratch.next.fetch_add(1, Ordering::Relaxed);
         let path = self.scratch.directory.join(format!("scratch-{number}"));
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        let held = ScratchHeld { path, len: 0, kept: AtomicBool::new(false) };
+        let held = ScratchHandle { path, len: 0, kept: AtomicBool::new(false) };
         Ok(ScratchFile { file, held, until_look: 0, scratch: Arc::clone(&self.scratch) })
     }
 }
@@ -156,7 +156,7 @@ impl Context {
 #[derive(Debug)]
 pub struct ScratchFile {
     file: File,
-    held: ScratchHeld,
+    held: ScratchHandle,
     until_look: u64,
     scratch: Arc<Scratch>,
 }
@@ -170,7 +170,7 @@ impl ScratchFile {
     fn look(&mut self) -> io::Result<()> {
         // If the file system cannot be asked, the write that fails will say so.
         let scratch = &self.scratch;
-        if Free::at(&scratch.directory).is_ok_and(|free| free.room() < scratch.reserve) {
+        if FreeSpace::at(&scratch.directory).is_ok_and(|free| free.room() < scratch.reserve) {
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.until_look = LOOK_EVERY;
@@ -195,13 +195,13 @@ impl Write for ScratchFile {
 }
 
 #[derive(Debug)]
-struct ScratchHeld {
+struct ScratchHandle {
     path: PathBuf,
     len: u64,
     kept: AtomicBool,
 }
 
-impl Held for ScratchHeld {
+impl FileHandle for ScratchHandle {
     fn path(&self) -> &Path {
         &self.path
     }
@@ -215,7 +215,7 @@ impl Held for ScratchHeld {
     }
 }
 
-impl Drop for ScratchHeld {
+impl Drop for ScratchHandle {
     fn drop(&mut self) {
         if !self.kept.load(Ordering::Acquire) {
             let _ = fs::remove_file(&self.path);

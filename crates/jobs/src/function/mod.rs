@@ -55,8 +55,8 @@ pub use array::{ArrayOf, Matrix, PackedArray};
 pub use context::{Context, ScratchFile};
 pub use fishplate_data::stream::Writer;
 pub use payload::PayloadReader;
-pub use service::{Entry, Functions};
-pub use signature::{Callable, CallableWithContext, Values};
+pub use service::{FunctionEntry, Functions};
+pub use signature::{ArgumentValues, Callable, CallableWithContext};
 pub use value::{FromValue, IntoOutputs, IntoValue};
 
 /// Something that answers a call in this process. The arguments were checked: each is one of the

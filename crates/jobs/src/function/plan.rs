@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Functions;
 use crate::plan::{
-    Arrival, Fetch, InputContent, InputFile, OutputRule, OutputSource, Plan, ProgressRule,
-    SuccessRules,
+    FetchedForm, InputContent, InputFile, OutputRule, OutputSource, Plan, ProgressRule,
+    ReferencedInput, SuccessRules,
 };
-use crate::program::{Placed, Placement};
+use crate::program::{InputPlacement, PlacedInput};
 
 /// How to start a process that runs a function of this service: a program that calls
 /// [`super::worker::run`] when it is given `arguments`, the service's name and the operation's.
@@ -42,14 +42,14 @@ pub(super) const FAULT: &str = "fault.json";
 
 /// An argument in `arguments.json`.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct StoredArgument {
     pub(super) name: String,
-    pub(super) value: ToldValue,
+    pub(super) value: StoredValue,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum ToldValue {
+pub(super) enum StoredValue {
     Text(String),
     /// A long text: a file of the workspace.
     TextFile(String),
@@ -77,11 +77,11 @@ pub fn plan(
     operation: &str,
     arguments: Vec<Argument>,
     worker: &WorkerProgram,
-) -> Result<(Plan, Vec<Placement>), Fault> {
+) -> Result<(Plan, Vec<InputPlacement>), Fault> {
     let entry = functions.entry(operation)?;
-    let mut inputs = Inputs::default();
+    let mut inputs = ArgumentFiles::default();
     let told = arguments.into_iter().map(|it| inputs.told(it, entry.operation()));
-    let told: Vec<Told> = told.collect::<Result<_, _>>()?;
+    let told: Vec<StoredArgument> = told.collect::<Result<_, _>>()?;
     let told = serde_json::to_string(&told)
         .map_err(|error| Fault::new(FaultCode::Internal, error.to_string()))?;
     if told.len() > MOST_IN_PLAN {
@@ -119,7 +119,7 @@ pub fn plan(
             pattern: "([0-9.]+)%".to_owned(),
             stream: PROGRESS.to_owned(),
         }),
-        answer: crate::answer::Answer::default(),
+        answer: crate::output_choices::OutputChoices::default(),
         limits: entry.job_limits(),
     };
     Ok((plan, inputs.placements))
@@ -134,40 +134,40 @@ const SHORT_TEXT: usize = 16 << 10;
 
 /// The files of the arguments.
 #[derive(Default)]
-struct Inputs {
+struct ArgumentFiles {
     files: Vec<InputFile>,
-    placements: Vec<Placement>,
+    placements: Vec<InputPlacement>,
     /// Bytes of files that are in `files`.
     in_plan: usize,
 }
 
-impl Inputs {
-    fn told(&mut self, argument: Argument, operation: &Operation) -> Result<Told, Fault> {
+impl ArgumentFiles {
+    fn told(&mut self, argument: Argument, operation: &Operation) -> Result<StoredArgument, Fault> {
         let Argument { name, value, .. } = argument;
         let parameter = operation.signature.input(&name);
         let array = parameter.and_then(|parameter| parameter.data_type.as_array());
         let value = match value {
-            Value::Text(text) if text.len() <= SHORT_TEXT => ToldValue::Text(text),
+            Value::Text(text) if text.len() <= SHORT_TEXT => StoredValue::Text(text),
             Value::Text(text) => {
-                ToldValue::TextFile(self.file(&name, Payload::Inline(text.into()))?)
+                StoredValue::TextFile(self.file(&name, Payload::Inline(text.into()))?)
             }
             Value::Data(Payload::Reference(reference)) => match array {
                 Some(array) => self.fetch_array(&name, &reference, array, None),
-                None => ToldValue::File(self.fetch(&name, &reference, Arrival::File)),
+                None => StoredValue::File(self.fetch(&name, &reference, FetchedForm::File)),
             },
             Value::Array(Array { data: Payload::Reference(reference), shape, .. }) => {
                 let array = array.ok_or_else(|| unfit(&name))?;
                 self.fetch_array(&name, &reference, array, Some(shape))
             }
-            Value::Data(payload) => ToldValue::File(self.file(&name, payload)?),
-            Value::Array(Array { element, shape, data }) => ToldValue::Array {
+            Value::Data(payload) => StoredValue::File(self.file(&name, payload)?),
+            Value::Array(Array { element, shape, data }) => StoredValue::Array {
                 element: element.name().to_owned(),
                 shape,
                 file: self.file(&name, data)?,
             },
             Value::Record(_) => return Err(unfit(&name)),
         };
-        Ok(Told { name, value })
+        Ok(StoredArgument { name, value })
     }
 
     fn fetch_array(
@@ -176,16 +176,17 @@ impl Inputs {
         reference: &DataRef,
         array: &ArrayType,
         shape: Option<Vec<u64>>,
-    ) -> ToldValue {
+    ) -> StoredValue {
         let data_type = array.to_string();
-        let arrival = Arrival::Array { data_type: data_type.clone(), format: Format::Npy, shape };
-        ToldValue::Npy { data_type, file: self.fetch(name, reference, arrival) }
+        let arrival =
+            FetchedForm::Array { data_type: data_type.clone(), format: Format::Npy, shape };
+        StoredValue::Npy { data_type, file: self.fetch(name, reference, arrival) }
     }
 
     /// A function only reads what it is given.
-    fn fetch(&mut self, name: &str, reference: &DataRef, arrival: Arrival) -> String {
+    fn fetch(&mut self, name: &str, reference: &DataRef, arrival: FetchedForm) -> String {
         let path = format!("in/{name}");
-        let content = InputContent::Fetch(Fetch::new(name, reference, false, arrival));
+        let content = InputContent::Fetch(ReferencedInput::new(name, reference, false, arrival));
         self.files.push(InputFile { path: path.clone(), content });
         path
     }
@@ -205,10 +206,10 @@ impl Inputs {
     }
 
     fn put(&mut self, path: &str, payload: Payload) {
-        let (path, content) = (path.to_owned(), Placed::Bytes(payload));
+        let (path, content) = (path.to_owned(), PlacedInput::Bytes(payload));
         let in_place = InputFile { path: path.clone(), content: InputContent::InPlace };
         self.files.push(in_place);
-        self.placements.push(Placement { path, content });
+        self.placements.push(InputPlacement { path, content });
     }
 }
 

@@ -9,7 +9,7 @@ use fishplate_contract::{
 use fishplate_formats::dimension::check_empty_rows;
 
 use super::accept::accept;
-use super::signature::{Callable, CallableWithContext, Closure, ClosureWithContext, Typed};
+use super::signature::{Callable, CallableWithContext, Closure, ClosureWithContext, ParameterType};
 use super::{Context, Function};
 use crate::plan::JobLimits;
 use crate::template::is_name;
@@ -19,13 +19,13 @@ use crate::template::is_name;
 pub struct Functions {
     service: Service,
     /// In the order of the service's operations.
-    entries: Vec<Entry>,
+    entries: Vec<FunctionEntry>,
     max_running: Option<u32>,
 }
 
 /// A function with what callers see of it.
 #[derive(Debug)]
-pub struct Entry {
+pub struct FunctionEntry {
     operation: Operation,
     function: Box<dyn Function>,
     quick: bool,
@@ -78,7 +78,7 @@ impl Functions {
     /// # Panics
     /// If there is one of that name.
     #[must_use]
-    pub fn with(mut self, entry: Entry) -> Self {
+    pub fn with(mut self, entry: FunctionEntry) -> Self {
         let name = &entry.operation.name;
         assert!(self.service.operation(name).is_none(), "two operations are called {name}");
         self.service.operations.push(entry.operation.clone());
@@ -99,7 +99,7 @@ impl Functions {
         outputs: impl IntoIterator<Item = &'static str>,
         closure: impl Callable<Arguments>,
     ) -> Self {
-        self.with(Entry::new(name, inputs, outputs, closure))
+        self.with(FunctionEntry::new(name, inputs, outputs, closure))
     }
 
     /// What callers see.
@@ -116,7 +116,7 @@ impl Functions {
     ///
     /// # Errors
     /// `UnknownOperation`.
-    pub fn entry(&self, operation: &str) -> Result<&Entry, Fault> {
+    pub fn entry(&self, operation: &str) -> Result<&FunctionEntry, Fault> {
         self.index_of(operation).map(|index| self.at(index))
     }
 
@@ -124,7 +124,7 @@ impl Functions {
     ///
     /// # Panics
     /// If it has none there.
-    pub fn at(&self, index: usize) -> &Entry {
+    pub fn at(&self, index: usize) -> &FunctionEntry {
         &self.entries[index]
     }
 
@@ -147,7 +147,7 @@ impl Functions {
     }
 }
 
-impl Entry {
+impl FunctionEntry {
     /// A closure under that name: `inputs` and `outputs` are the names of its parameters and of
     /// what it gives, in order.
     ///
@@ -329,10 +329,10 @@ fn check_output(output: &Argument) -> Result<(), Fault> {
 
 fn signature<'n>(
     operation: &str,
-    (inputs, input_types): (impl IntoIterator<Item = &'n str>, Vec<Typed>),
-    (outputs, output_types): (impl IntoIterator<Item = &'n str>, Vec<Typed>),
+    (inputs, input_types): (impl IntoIterator<Item = &'n str>, Vec<ParameterType>),
+    (outputs, output_types): (impl IntoIterator<Item = &'n str>, Vec<ParameterType>),
 ) -> Signature {
-    let parameters = |names: Vec<&str>, types: Vec<Typed>| -> Vec<Parameter> {
+    let parameters = |names: Vec<&str>, types: Vec<ParameterType>| -> Vec<Parameter> {
         assert!(
             names.len() == types.len(),
             "{operation} has {} parameters or outputs, but names for {}",
@@ -348,8 +348,8 @@ fn signature<'n>(
     }
 }
 
-fn parameter(operation: &str, name: &str, typed: Typed) -> Parameter {
-    let Typed { data_type, optional, streamed } = typed;
+fn parameter(operation: &str, name: &str, typed: ParameterType) -> Parameter {
+    let ParameterType { data_type, optional, streamed } = typed;
     assert!(is_name(name), "{operation}: {name:?} is no name for a parameter");
     // There is no command line in which a text could pass for an option.
     let allow_leading_dash = data_type == DataType::String;

@@ -10,7 +10,7 @@ use super::{Context, Function};
 
 /// What its type in Rust says of a parameter.
 #[derive(Clone, Debug)]
-pub struct Typed {
+pub struct ParameterType {
     /// The type that callers see.
     pub data_type: DataType,
     /// It may be left out.
@@ -19,7 +19,7 @@ pub struct Typed {
     pub streamed: bool,
 }
 
-impl Typed {
+impl ParameterType {
     fn input<T: FromValue>() -> Self {
         Self { data_type: T::data_type(), optional: T::OPTIONAL, streamed: T::STREAMED }
     }
@@ -33,38 +33,44 @@ impl Typed {
 /// of the parameters' types, which tells the implementations apart.
 pub trait Callable<Arguments>: Send + Sync + 'static {
     /// Its parameters.
-    fn inputs() -> Vec<Typed>;
+    fn inputs() -> Vec<ParameterType>;
 
     /// Its outputs.
-    fn outputs() -> Vec<Typed>;
+    fn outputs() -> Vec<ParameterType>;
 
     /// Calls it with one value for each parameter.
     ///
     /// # Errors
     /// The closure's own fault, or that of a value that is not of its parameter's type.
-    fn call(&self, values: &mut Values<'_>, context: &Context)
-    -> Result<Vec<Option<Value>>, Fault>;
+    fn call(
+        &self,
+        values: &mut ArgumentValues<'_>,
+        context: &Context,
+    ) -> Result<Vec<Option<Value>>, Fault>;
 }
 
 /// The same for a closure whose first parameter is the [`Context`].
 pub trait CallableWithContext<Arguments>: Send + Sync + 'static {
     /// Its parameters, the context left out.
-    fn inputs() -> Vec<Typed>;
+    fn inputs() -> Vec<ParameterType>;
 
     /// Its outputs.
-    fn outputs() -> Vec<Typed>;
+    fn outputs() -> Vec<ParameterType>;
 
     /// Calls it with one value for each parameter.
     ///
     /// # Errors
     /// The closure's own fault, or that of a value that is not of its parameter's type.
-    fn call(&self, values: &mut Values<'_>, context: &Context)
-    -> Result<Vec<Option<Value>>, Fault>;
+    fn call(
+        &self,
+        values: &mut ArgumentValues<'_>,
+        context: &Context,
+    ) -> Result<Vec<Option<Value>>, Fault>;
 }
 
 /// The values of a call, in the order of its parameters.
 #[derive(Debug)]
-pub struct Values<'v> {
+pub struct ArgumentValues<'v> {
     names: std::slice::Iter<'v, String>,
     arguments: Vec<Argument>,
     /// Bytes of spooled data that may still be read into memory.
@@ -73,7 +79,7 @@ pub struct Values<'v> {
     allowed: u64,
 }
 
-impl<'v> Values<'v> {
+impl<'v> ArgumentValues<'v> {
     fn new(names: &'v [String], arguments: Vec<Argument>, most: Option<u64>) -> Self {
         Self { names: names.iter(), arguments, most, allowed: most.unwrap_or(u64::MAX) }
     }
@@ -117,17 +123,17 @@ macro_rules! callables {
             F: Fn($($name),*) -> Result<R, Fault> + Send + Sync + 'static,
             R: IntoOutputs,
         {
-            fn inputs() -> Vec<Typed> {
-                vec![$(Typed::input::<$name>()),*]
+            fn inputs() -> Vec<ParameterType> {
+                vec![$(ParameterType::input::<$name>()),*]
             }
 
-            fn outputs() -> Vec<Typed> {
+            fn outputs() -> Vec<ParameterType> {
                 R::types()
             }
 
             fn call(
                 &self,
-                _values: &mut Values<'_>,
+                _values: &mut ArgumentValues<'_>,
                 _context: &Context,
             ) -> Result<Vec<Option<Value>>, Fault> {
                 self($(_values.next::<$name>()?),*).map(R::into_values)
@@ -139,17 +145,17 @@ macro_rules! callables {
             F: Fn(&Context, $($name),*) -> Result<R, Fault> + Send + Sync + 'static,
             R: IntoOutputs,
         {
-            fn inputs() -> Vec<Typed> {
-                vec![$(Typed::input::<$name>()),*]
+            fn inputs() -> Vec<ParameterType> {
+                vec![$(ParameterType::input::<$name>()),*]
             }
 
-            fn outputs() -> Vec<Typed> {
+            fn outputs() -> Vec<ParameterType> {
                 R::types()
             }
 
             fn call(
                 &self,
-                _values: &mut Values<'_>,
+                _values: &mut ArgumentValues<'_>,
                 context: &Context,
             ) -> Result<Vec<Option<Value>>, Fault> {
                 self(context, $(_values.next::<$name>()?),*)
@@ -192,9 +198,9 @@ impl<F, Arguments> Closure<F, Arguments> {
         &self,
         arguments: Vec<Argument>,
         context: &Context,
-        call: impl FnOnce(&F, &mut Values<'_>) -> Result<Vec<Option<Value>>, Fault>,
+        call: impl FnOnce(&F, &mut ArgumentValues<'_>) -> Result<Vec<Option<Value>>, Fault>,
     ) -> Outcome {
-        let mut values = Values::new(&self.inputs, arguments, context.most_in_memory());
+        let mut values = ArgumentValues::new(&self.inputs, arguments, context.most_in_memory());
         let values = call(&self.closure, &mut values)?;
         let named = self.outputs.iter().zip(values);
         Ok(named.filter_map(|(name, value)| Some(Argument::new(&**name, value?))).collect())

@@ -4,7 +4,7 @@ use fishplate_contract::lexical;
 use fishplate_contract::{ByteStream, DataType, Fault, FaultCode, Payload, Value};
 
 use super::payload::PayloadReader;
-use super::signature::Typed;
+use super::signature::ParameterType;
 
 /// A type that a parameter can have.
 ///
@@ -48,7 +48,7 @@ pub trait IntoValue: Sized {
 /// What a function gives: one output, or several as a tuple.
 pub trait IntoOutputs: Sized {
     /// What is told of each output.
-    fn types() -> Vec<Typed>;
+    fn types() -> Vec<ParameterType>;
 
     /// Their values, in order.
     fn into_values(self) -> Vec<Option<Value>>;
@@ -232,8 +232,8 @@ impl<T: IntoValue> IntoValue for Option<T> {
 }
 
 impl<T: IntoValue> IntoOutputs for T {
-    fn types() -> Vec<Typed> {
-        vec![Typed::output::<T>()]
+    fn types() -> Vec<ParameterType> {
+        vec![ParameterType::output::<T>()]
     }
 
     fn into_values(self) -> Vec<Option<Value>> {
@@ -244,8 +244,8 @@ impl<T: IntoValue> IntoOutputs for T {
 macro_rules! tuples {
     ($(($($name:ident $at:tt),*))+) => {$(
         impl<$($name: IntoValue),*> IntoOutputs for ($($name,)*) {
-            fn types() -> Vec<Typed> {
-                vec![$(Typed::output::<$name>()),*]
+            fn types() -> Vec<ParameterType> {
+                vec![$(ParameterType::output::<$name>()),*]
             }
 
             fn into_values(self) -> Vec<Option<Value>> {

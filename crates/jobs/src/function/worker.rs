@@ -7,18 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fishplate_contract::{
-    Argument, Array, ArrayType, Element, Fault, FaultCode, Held, Payload, Value,
+    Argument, Array, ArrayType, ElementType, Fault, FaultCode, FileHandle, Payload, Value,
 };
 use fishplate_formats::array_file::{self, Format};
 
 use super::context::{Context, Scratch, storage_fault};
-use super::plan::{ARGUMENTS, FAULT, OUTPUTS, PROGRESS, Told, ToldValue};
-use super::{Entry, Functions, PayloadReader};
-use crate::executor::ToldFault;
+use super::plan::{ARGUMENTS, FAULT, OUTPUTS, PROGRESS, StoredArgument, StoredValue};
+use super::{FunctionEntry, Functions, PayloadReader};
+use crate::executor::ProgramFault;
 
 /// How a worker ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum FunctionExit {
     /// The outputs are there.
     Well,
     /// The function answered with a fault, which is there.
@@ -34,7 +34,7 @@ pub fn run(
     service: &str,
     operation: &str,
     workspace: &Path,
-) -> io::Result<Ended> {
+) -> io::Result<FunctionExit> {
     let outcome = match services.iter().find(|functions| functions.service().name == service) {
         Some(functions) => functions.entry(operation).and_then(|entry| run_entry(entry, workspace)),
         None => {
@@ -42,8 +42,8 @@ pub fn run(
             Err(Fault::new(FaultCode::ProgramMissing, what))
         }
     };
-    let Err(fault) = outcome else { return Ok(Ended::Well) };
-    let told = serde_json::to_vec(&ToldFault {
+    let Err(fault) = outcome else { return Ok(FunctionExit::Well) };
+    let told = serde_json::to_vec(&ProgramFault {
         code: fault.code.name().to_owned(),
         message: fault.message.clone(),
         parameter: fault.parameter.clone(),
@@ -51,10 +51,10 @@ pub fn run(
     fs::write(workspace.join(FAULT), told)?;
     // For people who read the log.
     writeln!(io::stderr(), "{fault}")?;
-    Ok(Ended::WithFault)
+    Ok(FunctionExit::WithFault)
 }
 
-fn run_entry(entry: &Entry, workspace: &Path) -> Result<(), Fault> {
+fn run_entry(entry: &FunctionEntry, workspace: &Path) -> Result<(), Fault> {
     let failed = |error: io::Error| storage_fault(&error);
     let arguments = arguments(workspace).map_err(failed)?;
     let outputs = workspace.join(OUTPUTS);
@@ -70,21 +70,23 @@ fn run_entry(entry: &Entry, workspace: &Path) -> Result<(), Fault> {
 }
 
 fn arguments(workspace: &Path) -> io::Result<Vec<Argument>> {
-    let told: Vec<Told> = serde_json::from_slice(&fs::read(workspace.join(ARGUMENTS))?)?;
+    let told: Vec<StoredArgument> = serde_json::from_slice(&fs::read(workspace.join(ARGUMENTS))?)?;
     told.into_iter().map(|told| argument(told, workspace)).collect()
 }
 
-fn argument(told: Told, workspace: &Path) -> io::Result<Argument> {
+fn argument(told: StoredArgument, workspace: &Path) -> io::Result<Argument> {
     let value = match told.value {
-        ToldValue::Text(text) => Value::Text(text),
-        ToldValue::TextFile(path) => Value::Text(fs::read_to_string(workspace.join(path))?),
-        ToldValue::File(path) => Value::Data(input(workspace.join(path))?),
-        ToldValue::Array { element, shape, file } => Value::Array(Array {
-            element: Element::from_name(&element).ok_or(io::ErrorKind::InvalidData)?,
+        StoredValue::Text(text) => Value::Text(text),
+        StoredValue::TextFile(path) => Value::Text(fs::read_to_string(workspace.join(path))?),
+        StoredValue::File(path) => Value::Data(input(workspace.join(path))?),
+        StoredValue::Array { element, shape, file } => Value::Array(Array {
+            element: ElementType::from_name(&element).ok_or(io::ErrorKind::InvalidData)?,
             shape,
             data: input(workspace.join(file))?,
         }),
-        ToldValue::Npy { data_type, file } => Value::Array(npy(&data_type, &workspace.join(file))?),
+        StoredValue::Npy { data_type, file } => {
+            Value::Array(npy(&data_type, &workspace.join(file))?)
+        }
     };
     Ok(Argument::new(told.name, value))
 }
@@ -100,8 +102,8 @@ fn npy(data_type: &str, path: &Path) -> io::Result<Array> {
         array_file::read(&File::open(path)?, &Format::Npy, array.element, &axes, &mut create)
             .map_err(|error| io::Error::other(error.about("the array")))?;
     let data = match found.bytes {
-        array_file::Bytes::Memory(bytes) => Payload::Inline(bytes.into()),
-        array_file::Bytes::Same | array_file::Bytes::New(_) => input(elements)?,
+        array_file::LocatedBytes::Memory(bytes) => Payload::Inline(bytes.into()),
+        array_file::LocatedBytes::Same | array_file::LocatedBytes::New(_) => input(elements)?,
     };
     Ok(Array { element: array.element, shape: found.shape, data })
 }
@@ -147,7 +149,7 @@ struct Input {
     len: u64,
 }
 
-impl Held for Input {
+impl FileHandle for Input {
     fn path(&self) -> &Path {
         &self.path
     }

@@ -10,21 +10,23 @@ use fishplate_contract::{
 use fishplate_formats::array_file::{self, Format};
 use fishplate_formats::dimension::Dimensions;
 
-use super::{Placed, Placement, command_line};
+use super::{InputPlacement, PlacedInput, command_line};
 use crate::arguments;
 use crate::descriptor::{Input, Invocation};
-use crate::plan::{Arrival, Fetch, InputContent, InputFile, OutputRule};
-use crate::template::{Item, Part, Passing, Slot, Stream, Target, Word};
+use crate::plan::{FetchedForm, InputContent, InputFile, OutputRule, ReferencedInput};
+use crate::template::{
+    ArgumentPassing, CommandItem, Slot, StandardStream, StreamTarget, Word, WordPart,
+};
 
 /// A command line with its values.
 #[derive(Debug, Default)]
-pub(super) struct Filled {
+pub(super) struct FilledCommand {
     pub(super) arguments: Vec<String>,
     pub(super) stdin: Option<String>,
     pub(super) stdout: Option<String>,
     pub(super) stderr: Option<String>,
     pub(super) inputs: Vec<InputFile>,
-    pub(super) placements: Vec<Placement>,
+    pub(super) placements: Vec<InputPlacement>,
     pub(super) dimensions: Dimensions,
     /// The parameter whose text is the longest that stands in an argument.
     pub(super) longest: Option<String>,
@@ -34,7 +36,7 @@ pub(super) struct Filled {
 
 /// A value that was accepted.
 #[derive(Debug)]
-enum Accepted {
+enum AcceptedValue {
     Text(String),
     Data(Payload),
     Array(Array),
@@ -44,32 +46,35 @@ enum Accepted {
     Absent,
 }
 
-pub(super) fn fill(invocation: &Invocation, mut given: Vec<Argument>) -> Result<Filled, Fault> {
+pub(super) fn fill(
+    invocation: &Invocation,
+    mut given: Vec<Argument>,
+) -> Result<FilledCommand, Fault> {
     let parameters = invocation.inputs.iter().map(|input| &input.parameter);
     arguments::check(&invocation.operation, parameters.clone(), &given)?;
-    let accepted: Vec<Accepted> = parameters.map(|it| accepted(it, &mut given)).collect();
+    let accepted: Vec<AcceptedValue> = parameters.map(|it| accepted(it, &mut given)).collect();
     let dimensions = dimensions(invocation, &accepted)?;
-    let mut filled = Filled { dimensions, ..Filled::default() };
-    let values = Values { invocation, accepted: &accepted };
+    let mut filled = FilledCommand { dimensions, ..FilledCommand::default() };
+    let values = FillValues { invocation, accepted: &accepted };
     for (index, item) in invocation.template.items.iter().enumerate() {
         match item {
-            Item::Word(_) if index == 0 => {}
-            Item::Word(word) => filled.arguments.extend(values.words(word)?),
-            Item::Redirect(stream, target) => {
+            CommandItem::Word(_) if index == 0 => {}
+            CommandItem::Word(word) => filled.arguments.extend(values.words(word)?),
+            CommandItem::Redirect(stream, target) => {
                 let file = match target {
-                    Target::File(name) => Some(name.clone()),
-                    Target::Slot(slot) => values.file(slot),
+                    StreamTarget::File(name) => Some(name.clone()),
+                    StreamTarget::Slot(slot) => values.file(slot),
                 };
                 match stream {
-                    Stream::Input => filled.stdin = file,
-                    Stream::Output => filled.stdout = file,
-                    Stream::Error => filled.stderr = file,
+                    StandardStream::Input => filled.stdin = file,
+                    StandardStream::Output => filled.stdout = file,
+                    StandardStream::Error => filled.stderr = file,
                 }
             }
         }
     }
     let texts = invocation.inputs.iter().zip(&accepted).filter_map(|(input, value)| match value {
-        Accepted::Text(text) if input.filename.is_none() => Some((text.len(), input)),
+        AcceptedValue::Text(text) if input.filename.is_none() => Some((text.len(), input)),
         _ => None,
     });
     let longest = texts.max_by_key(|(len, _)| *len);
@@ -85,13 +90,13 @@ pub(super) fn fill(invocation: &Invocation, mut given: Vec<Argument>) -> Result<
 
 /// The lengths that the call tells: of the arrays in it, and of axes that are named as one of its
 /// whole numbers.
-fn dimensions(invocation: &Invocation, accepted: &[Accepted]) -> Result<Dimensions, Fault> {
+fn dimensions(invocation: &Invocation, accepted: &[AcceptedValue]) -> Result<Dimensions, Fault> {
     let mut known = Dimensions::default();
     let invalid =
         |name: &str, message| Fault::new(FaultCode::InvalidValue, message).parameter(name);
     for (input, value) in invocation.inputs.iter().zip(accepted) {
         let Parameter { name, data_type, .. } = &input.parameter;
-        let Accepted::Text(text) = value else { continue };
+        let AcceptedValue::Text(text) = value else { continue };
         let whole = matches!(data_type, DataType::Int | DataType::Long);
         let Some(array) = invocation.array_with_axis(name).filter(|_| whole) else { continue };
         let length = text.parse::<i64>().ok().and_then(|length| u64::try_from(length).ok());
@@ -105,7 +110,7 @@ fn dimensions(invocation: &Invocation, accepted: &[Accepted]) -> Result<Dimensio
     for (input, value) in invocation.inputs.iter().zip(accepted) {
         let Parameter { name, data_type, .. } = &input.parameter;
         let (
-            Accepted::Array(Array { shape, .. }) | Accepted::Refers(_, Some(shape)),
+            AcceptedValue::Array(Array { shape, .. }) | AcceptedValue::Refers(_, Some(shape)),
             DataType::Array(wanted),
         ) = (value, data_type)
         else {
@@ -132,18 +137,18 @@ pub(super) fn output_rules(invocation: &Invocation) -> Vec<OutputRule> {
 }
 
 /// The value of a parameter, taken out of the arguments, which were checked.
-fn accepted(parameter: &Parameter, arguments: &mut Vec<Argument>) -> Accepted {
+fn accepted(parameter: &Parameter, arguments: &mut Vec<Argument>) -> AcceptedValue {
     let at = arguments.iter().position(|argument| argument.name == parameter.name);
     match at.map(|at| arguments.swap_remove(at).value) {
-        Some(Value::Text(text)) => Accepted::Text(normal(parameter, text)),
-        Some(Value::Data(Payload::Reference(reference))) => Accepted::Refers(reference, None),
+        Some(Value::Text(text)) => AcceptedValue::Text(normal(parameter, text)),
+        Some(Value::Data(Payload::Reference(reference))) => AcceptedValue::Refers(reference, None),
         Some(Value::Array(Array { data: Payload::Reference(reference), shape, .. })) => {
-            Accepted::Refers(reference, Some(shape))
+            AcceptedValue::Refers(reference, Some(shape))
         }
-        Some(Value::Data(payload)) => Accepted::Data(payload),
-        Some(Value::Array(array)) => Accepted::Array(array),
-        Some(Value::Record(_)) => Accepted::Absent,
-        None => parameter.default.clone().map_or(Accepted::Absent, Accepted::Text),
+        Some(Value::Data(payload)) => AcceptedValue::Data(payload),
+        Some(Value::Array(array)) => AcceptedValue::Array(array),
+        Some(Value::Record(_)) => AcceptedValue::Absent,
+        None => parameter.default.clone().map_or(AcceptedValue::Absent, AcceptedValue::Text),
     }
 }
 
@@ -155,13 +160,13 @@ fn normal(parameter: &Parameter, text: String) -> String {
     }
 }
 
-struct Values<'v> {
+struct FillValues<'v> {
     invocation: &'v Invocation,
-    accepted: &'v [Accepted],
+    accepted: &'v [AcceptedValue],
 }
 
-impl Values<'_> {
-    fn of(&self, slot: &Slot) -> Option<(&Input, &Accepted)> {
+impl FillValues<'_> {
+    fn of(&self, slot: &Slot) -> Option<(&Input, &AcceptedValue)> {
         let inputs = self.invocation.inputs.iter().zip(self.accepted);
         inputs.into_iter().find(|(input, _)| input.parameter.name == slot.name)
     }
@@ -173,11 +178,11 @@ impl Values<'_> {
         let (mut led_by_nothing, mut last) = (None, None);
         for part in &word.parts {
             let slot = match part {
-                Part::Text(literal) => {
+                WordPart::Text(literal) => {
                     text.push_str(literal);
                     continue;
                 }
-                Part::Slot(slot) => slot,
+                WordPart::Slot(slot) => slot,
             };
             let Some(value) = self.text(slot) else { return Ok(Vec::new()) };
             if text.is_empty() && trimmed(&value).is_empty() {
@@ -208,17 +213,20 @@ impl Values<'_> {
 
     /// The text that a slot becomes; `None` leaves out its word.
     fn text(&self, slot: &Slot) -> Option<Cow<'_, str>> {
-        if slot.passing == Passing::File {
+        if slot.passing == ArgumentPassing::File {
             return self.file(slot).map(Cow::Owned);
         }
         let (input, value) = self.of(slot)?;
         match (value, &input.flag) {
-            (Accepted::Text(text), Some(flag)) => {
+            (AcceptedValue::Text(text), Some(flag)) => {
                 matches!(text.as_str(), "true" | "1").then_some(Cow::Borrowed(flag.as_str()))
             }
-            (Accepted::Text(text), None) => Some(Cow::Borrowed(text)),
+            (AcceptedValue::Text(text), None) => Some(Cow::Borrowed(text)),
             (
-                Accepted::Data(_) | Accepted::Array(_) | Accepted::Refers(..) | Accepted::Absent,
+                AcceptedValue::Data(_)
+                | AcceptedValue::Array(_)
+                | AcceptedValue::Refers(..)
+                | AcceptedValue::Absent,
                 _,
             ) => None,
         }
@@ -230,7 +238,7 @@ impl Values<'_> {
             return self.invocation.output_file(&slot.name).map(str::to_owned);
         }
         let (input, value) = self.of(slot)?;
-        if matches!(value, Accepted::Absent) { None } else { input.filename.clone() }
+        if matches!(value, AcceptedValue::Absent) { None } else { input.filename.clone() }
     }
 }
 
@@ -250,20 +258,22 @@ fn fetch(
     shape: Option<Vec<u64>>,
     format: Format,
     private: bool,
-) -> Fetch {
+) -> ReferencedInput {
     let arrival = match &parameter.data_type {
-        DataType::Array(array) => Arrival::Array { data_type: array.to_string(), format, shape },
-        DataType::Dir => Arrival::Directory,
-        _ => Arrival::File,
+        DataType::Array(array) => {
+            FetchedForm::Array { data_type: array.to_string(), format, shape }
+        }
+        DataType::Dir => FetchedForm::Directory,
+        _ => FetchedForm::File,
     };
-    Fetch::new(&parameter.name, reference, private, arrival)
+    ReferencedInput::new(&parameter.name, reference, private, arrival)
 }
 
-impl Filled {
+impl FilledCommand {
     fn place(
         &mut self,
         path: &str,
-        value: Accepted,
+        value: AcceptedValue,
         input: &Input,
         private: bool,
     ) -> Result<(), Fault> {
@@ -273,29 +283,33 @@ impl Filled {
             data.pieces().is_some() && data.len().is_some_and(|len| len <= most as u64)
         };
         let content = match value {
-            Accepted::Absent => return Ok(()),
-            Accepted::Refers(reference, shape) => {
+            AcceptedValue::Absent => return Ok(()),
+            AcceptedValue::Refers(reference, shape) => {
                 InputContent::Fetch(fetch(&input.parameter, &reference, shape, *format, private))
             }
-            Accepted::Text(text) if text.len() <= left => self.keep(text.into_bytes()),
-            Accepted::Text(text) => self.put(path, Placed::Bytes(Payload::Inline(text.into()))),
-            Accepted::Data(data) if input.parameter.data_type == DataType::Dir => {
-                self.put(path, Placed::Directory(data, input.parameter.name.clone()))
+            AcceptedValue::Text(text) if text.len() <= left => self.keep(text.into_bytes()),
+            AcceptedValue::Text(text) => {
+                self.put(path, PlacedInput::Bytes(Payload::Inline(text.into())))
             }
-            Accepted::Data(data) if small(&data, left) => {
+            AcceptedValue::Data(data) if input.parameter.data_type == DataType::Dir => {
+                self.put(path, PlacedInput::Directory(data, input.parameter.name.clone()))
+            }
+            AcceptedValue::Data(data) if small(&data, left) => {
                 self.keep(data.pieces().unwrap_or_default().concat())
             }
-            Accepted::Array(array) if small(&array.data, SMALL_ARRAY.min(left / ARRAY_AS_TEXT)) => {
+            AcceptedValue::Array(array)
+                if small(&array.data, SMALL_ARRAY.min(left / ARRAY_AS_TEXT)) =>
+            {
                 let bytes = array_file::to_bytes(&array, format).map_err(|error| {
                     Fault::new(FaultCode::Internal, format!("{path} can't be made: {error}"))
                 })?;
                 self.keep(bytes)
             }
-            Accepted::Data(data) => self.put(path, Placed::Bytes(data)),
-            Accepted::Array(Array { data, .. }) if *format == Format::PLAIN => {
-                self.put(path, Placed::Bytes(data))
+            AcceptedValue::Data(data) => self.put(path, PlacedInput::Bytes(data)),
+            AcceptedValue::Array(Array { data, .. }) if *format == Format::PLAIN => {
+                self.put(path, PlacedInput::Bytes(data))
             }
-            Accepted::Array(array) => self.put(path, Placed::Array(array, *format)),
+            AcceptedValue::Array(array) => self.put(path, PlacedInput::Array(array, *format)),
         };
         self.inputs.push(InputFile { path: path.to_owned(), content });
         Ok(())
@@ -310,8 +324,8 @@ impl Filled {
         }
     }
 
-    fn put(&mut self, path: &str, content: Placed) -> InputContent {
-        self.placements.push(Placement { path: path.to_owned(), content });
+    fn put(&mut self, path: &str, content: PlacedInput) -> InputContent {
+        self.placements.push(InputPlacement { path: path.to_owned(), content });
         InputContent::InPlace
     }
 }

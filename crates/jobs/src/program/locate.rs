@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 /// A program that cannot be run, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Missing {
+pub enum MissingProgram {
     /// There is no such file.
     #[error("the program {} does not exist", path.display())]
     NotThere {
@@ -31,7 +31,7 @@ pub enum Missing {
 ///
 /// # Errors
 /// If there is none that may be executed.
-pub fn find(program: &str, directory: &Path, search: &OsStr) -> Result<PathBuf, Missing> {
+pub fn find(program: &str, directory: &Path, search: &OsStr) -> Result<PathBuf, MissingProgram> {
     if program.contains('/') {
         // `./add.sh` reads better in messages without the dot.
         let parts = directory.join(program);
@@ -39,16 +39,16 @@ pub fn find(program: &str, directory: &Path, search: &OsStr) -> Result<PathBuf, 
         return if is_executable(&path) {
             Ok(path)
         } else if path.exists() {
-            Err(Missing::NotExecutable { path })
+            Err(MissingProgram::NotExecutable { path })
         } else {
-            Err(Missing::NotThere { path })
+            Err(MissingProgram::NotThere { path })
         };
     }
     let on_path = std::env::split_paths(search)
         .filter(|directory| directory.is_absolute())
         .map(|directory| directory.join(program))
         .find(|path| !program.is_empty() && is_executable(path));
-    on_path.ok_or_else(|| Missing::NotOnPath { program: program.to_owned() })
+    on_path.ok_or_else(|| MissingProgram::NotOnPath { program: program.to_owned() })
 }
 
 /// A file that this process may execute.

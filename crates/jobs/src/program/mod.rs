@@ -24,7 +24,7 @@ use fishplate_formats::array_file::Format;
 use crate::descriptor::{Description, Invocation};
 use crate::plan::{Plan, ProgressRule};
 use environment::{EnvironmentError, Inheritance};
-use locate::Missing;
+use locate::MissingProgram;
 
 /// A program that is offered as a service.
 #[derive(Debug)]
@@ -41,18 +41,18 @@ pub struct Program {
 }
 
 /// An input to be put into the workspace before the plan runs. A spooled one that stays as it is,
-/// is moved: whoever does so calls [`Held::keep`](fishplate_contract::Held::keep).
+/// is moved: whoever does so calls [`FileHandle::keep`](fishplate_contract::FileHandle::keep).
 #[derive(Clone, Debug)]
-pub struct Placement {
+pub struct InputPlacement {
     /// Where it belongs in the workspace.
     pub path: String,
     /// Its bytes, and what becomes of them.
-    pub content: Placed,
+    pub content: PlacedInput,
 }
 
 /// What is put into a workspace.
 #[derive(Clone, Debug)]
-pub enum Placed {
+pub enum PlacedInput {
     /// These bytes as they are; no reference.
     Bytes(Payload),
     /// An array in this format.
@@ -109,7 +109,7 @@ impl Program {
 
     /// The operations that cannot run now, and why: a warning at the start, since a program may
     /// be installed later.
-    pub fn missing(&self) -> Vec<(&str, Missing)> {
+    pub fn missing(&self) -> Vec<(&str, MissingProgram)> {
         let invocations = self.description.invocations.iter().enumerate();
         invocations
             .filter_map(|(index, invocation)| {
@@ -127,7 +127,7 @@ impl Program {
         &self,
         operation: &str,
         arguments: Vec<Argument>,
-    ) -> Result<(Plan, Vec<Placement>), Fault> {
+    ) -> Result<(Plan, Vec<InputPlacement>), Fault> {
         let index = self.index_of(operation)?;
         let invocation = &self.description.invocations[index];
         let filled = fill::fill(invocation, arguments)?;
@@ -152,7 +152,7 @@ impl Program {
             outputs: fill::output_rules(invocation),
             dimensions: filled.dimensions,
             success: invocation.success.clone(),
-            answer: crate::answer::Answer::default(),
+            answer: crate::output_choices::OutputChoices::default(),
             limits: self.description.limits.clone(),
         };
         Ok((plan, filled.placements))
@@ -177,7 +177,7 @@ impl Program {
     }
 
     /// Where an invocation's program is now: looked up anew when it is not where it was.
-    fn program_of(&self, index: usize) -> Result<PathBuf, Missing> {
+    fn program_of(&self, index: usize) -> Result<PathBuf, MissingProgram> {
         let found = &self.found[index];
         if let Some(path) = found.read().unwrap_or_else(PoisonError::into_inner).as_ref()
             && locate::is_executable(path)

@@ -2,13 +2,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Array, DataRef, DataType, Element, Held, Payload, Value};
+use fishplate_contract::{Array, DataRef, DataType, ElementType, FileHandle, Payload, Value};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::descriptor::{Source, check_text};
-use crate::plan::{Arrival, InputContent, InputFile, OutputRule, OutputSource};
+use crate::descriptor::{SourceText, check_text};
+use crate::plan::{FetchedForm, InputContent, InputFile, OutputRule, OutputSource};
 
 /// A service in a directory of its own, with an executable `p` beside it.
 struct Fixture {
@@ -26,7 +26,7 @@ fn fixture(text: &str) -> Fixture {
 }
 
 fn load(text: &str, directory: &TempDir) -> Program {
-    let source = Source { name: "test.toml".to_owned(), text: text.to_owned() };
+    let source = SourceText { name: "test.toml".to_owned(), text: text.to_owned() };
     let checked = check_text(&source, directory.path());
     assert!(!checked.has_errors(), "{:#?}", checked.diagnostics);
     let environments = directory.path().join("environments");
@@ -112,7 +112,7 @@ fn files_hold_the_bytes_or_the_text_and_nothing_more() {
 #[derive(Debug)]
 struct Spooled(PathBuf);
 
-impl Held for Spooled {
+impl FileHandle for Spooled {
     fn path(&self) -> &Path {
         &self.0
     }
@@ -132,7 +132,7 @@ fn a_spooled_input_is_placed_not_read() {
     let (plan, placements) = service.program.plan("call", vec![argument]).unwrap();
     assert_eq!(plan.inputs[0].content, InputContent::InPlace);
     assert_eq!(placements[0].path, "mesh");
-    let Placed::Bytes(Payload::Spooled(held)) = &placements[0].content else { panic!() };
+    let PlacedInput::Bytes(Payload::Spooled(held)) = &placements[0].content else { panic!() };
     assert_eq!(held.path(), Path::new("/spool/1"));
 }
 
@@ -143,7 +143,7 @@ fn a_plan_stays_small_whatever_is_sent() {
     );
     let large = "x".repeat(40 << 10);
     let data = Payload::Inline(Bytes::from(vec![0; 8000]));
-    let numbers = Array { element: Element::Int, shape: vec![2000], data };
+    let numbers = Array { element: ElementType::Int, shape: vec![2000], data };
     let arguments = vec![
         Argument::text("a", format!(" {large} ")),
         Argument::text("b", &large),
@@ -155,7 +155,7 @@ fn a_plan_stays_small_whatever_is_sent() {
     let placed: Vec<&str> = placements.iter().map(|placement| placement.path.as_str()).collect();
     assert_eq!(placed, ["b", "c", "d"]);
     assert!(plan.inputs[1..].iter().all(|input| input.content == InputContent::InPlace));
-    let Placed::Bytes(text) = &placements[0].content else { panic!("{placements:?}") };
+    let PlacedInput::Bytes(text) = &placements[0].content else { panic!("{placements:?}") };
     assert_eq!(text.pieces().unwrap().concat(), large.as_bytes());
     assert!(serde_json::to_string(&plan).unwrap().len() < 64 << 10);
 }
@@ -167,7 +167,7 @@ fn a_long_text_is_moved_and_never_copied() {
     let address = text.as_ptr();
     let argument = Argument::new("a", Value::Text(text));
     let (_, placements) = service.program.plan("call", vec![argument]).unwrap();
-    let Placed::Bytes(Payload::Inline(bytes)) = &placements[0].content else { panic!() };
+    let PlacedInput::Bytes(Payload::Inline(bytes)) = &placements[0].content else { panic!() };
     assert_eq!(bytes.as_ptr(), address);
 }
 
@@ -319,8 +319,8 @@ fn a_reference_becomes_an_order_to_fetch() {
     assert!(fetches.iter().all(|fetch| fetch.reference() == reference));
     let told: Vec<_> = fetches.iter().map(|it| (it.parameter.as_str(), it.private)).collect();
     assert_eq!(told, [("m", false), ("c", true), ("a", false), ("w", true)]);
-    assert_eq!(fetches[0].arrival, Arrival::File);
-    let array = Arrival::Array { data_type: "int[]".into(), format: Format::Npy, shape: None };
+    assert_eq!(fetches[0].arrival, FetchedForm::File);
+    let array = FetchedForm::Array { data_type: "int[]".into(), format: Format::Npy, shape: None };
     assert_eq!(fetches[2].arrival, array);
 }
 
@@ -545,7 +545,8 @@ fn a_directory_is_unpacked_beside_the_other_inputs() {
     let (plan, placements) = service.program.plan("call", arguments.to_vec()).unwrap();
     assert_eq!(plan.arguments, ["case", "case/extra"]);
     assert_eq!(plan.inputs[0].content, InputContent::InPlace);
-    let [Placement { path, content: Placed::Directory(_, parameter) }] = placements.as_slice()
+    let [InputPlacement { path, content: PlacedInput::Directory(_, parameter) }] =
+        placements.as_slice()
     else {
         panic!("{placements:?}")
     };

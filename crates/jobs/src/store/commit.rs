@@ -15,20 +15,21 @@ const LARGEST_GROUP: usize = 256;
 
 /// Writes to a store, gathered into groups.
 pub struct GroupCommit {
-    queue: Option<Sender<Item>>,
+    queue: Option<Sender<QueuedCommit>>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Tells the writer once the transaction is over whether it was committed.
-type Answer = Box<dyn FnOnce(Result<(), WriteError>) + Send>;
+type CommitReply = Box<dyn FnOnce(Result<(), WriteError>) + Send>;
 
-type Work = Box<dyn FnOnce(&mut dyn Transaction) -> Result<Answer, (StoreError, Answer)> + Send>;
+type CommitWork =
+    Box<dyn FnOnce(&mut dyn Transaction) -> Result<CommitReply, (StoreError, CommitReply)> + Send>;
 
-struct Item {
+struct QueuedCommit {
     durable: bool,
-    work: Work,
+    work: CommitWork,
     /// Used instead of `work` if no transaction could begin.
-    refuse: Answer,
+    refuse: CommitReply,
 }
 
 /// A write that did not happen.
@@ -60,29 +61,30 @@ impl GroupCommit {
     ) -> Result<T, WriteError> {
         let (tell, told) = oneshot::channel();
         let tell = Arc::new(Mutex::new(Some(tell)));
-        let answer = move |tell: Teller<T>| -> Box<dyn FnOnce(Result<T, WriteError>) + Send> {
-            Box::new(move |result| {
-                let tell = tell.lock().unwrap_or_else(PoisonError::into_inner).take();
-                if let Some(tell) = tell {
-                    let _ = tell.send(result);
-                }
-            })
-        };
+        let answer =
+            move |tell: CommitNotifier<T>| -> Box<dyn FnOnce(Result<T, WriteError>) + Send> {
+                Box::new(move |result| {
+                    let tell = tell.lock().unwrap_or_else(PoisonError::into_inner).take();
+                    if let Some(tell) = tell {
+                        let _ = tell.send(result);
+                    }
+                })
+            };
         let (ran, refused) = (answer(Arc::clone(&tell)), answer(tell));
-        let refuse: Answer = Box::new(move |result| refused(result.and(Err(closed()))));
-        let work: Work = Box::new(move |transaction| match work(transaction) {
+        let refuse: CommitReply = Box::new(move |result| refused(result.and(Err(closed()))));
+        let work: CommitWork = Box::new(move |transaction| match work(transaction) {
             Ok(value) => Ok(Box::new(move |committed| ran(committed.map(|()| value)))),
             Err(error) => {
                 Err((error, Box::new(move |committed| ran(committed.and(Err(closed()))))))
             }
         });
         let queue = self.queue.as_ref().ok_or(StoreError::Closed)?;
-        queue.send(Item { durable, work, refuse }).map_err(|_| StoreError::Closed)?;
+        queue.send(QueuedCommit { durable, work, refuse }).map_err(|_| StoreError::Closed)?;
         told.await.unwrap_or_else(|_| Err(closed()))
     }
 }
 
-type Teller<T> = Arc<Mutex<Option<oneshot::Sender<Result<T, WriteError>>>>>;
+type CommitNotifier<T> = Arc<Mutex<Option<oneshot::Sender<Result<T, WriteError>>>>>;
 
 fn closed() -> WriteError {
     Arc::new(StoreError::Closed)
@@ -97,7 +99,7 @@ impl Drop for GroupCommit {
     }
 }
 
-fn write_groups(store: &dyn Store, items: &Receiver<Item>) {
+fn write_groups(store: &dyn Store, items: &Receiver<QueuedCommit>) {
     while let Ok(first) = items.recv() {
         let mut group = vec![first];
         while group.len() < LARGEST_GROUP
@@ -111,7 +113,7 @@ fn write_groups(store: &dyn Store, items: &Receiver<Item>) {
 
 /// Writes a group. If a work fails, those that ran with it are told the same error, for nothing of
 /// them has happened; those that had not run yet are tried without it.
-fn write_group(store: &dyn Store, group: Vec<Item>) {
+fn write_group(store: &dyn Store, group: Vec<QueuedCommit>) {
     let mut waiting = VecDeque::from(group);
     while !waiting.is_empty() {
         let durable = waiting.iter().any(|item| item.durable);

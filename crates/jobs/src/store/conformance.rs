@@ -10,10 +10,10 @@ use fishplate_contract::{Clock, FaultCode, JobId, JobState, Principal, Timestamp
 use super::memory::MemoryStore;
 use super::sqlite::SqliteStore;
 use super::{
-    Boot, ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest, NewJob, Store,
+    Boot, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, KillRequest, NewJob, Store,
     StoreError, Submission, Transaction,
 };
-use crate::conclusion::Conclusion;
+use crate::completion::Completion;
 use crate::executor::Handle;
 use crate::process;
 
@@ -191,9 +191,9 @@ fn claim(bed: &Bed, holder: &str, now: i64) -> Vec<super::Claim> {
     with(bed.at(now), |t| t.claim(&request(holder)))
 }
 
-fn end(state: JobState, at: i64) -> Conclusion {
+fn end(state: JobState, at: i64) -> Completion {
     let mut end =
-        Conclusion::without_ending(state, FaultCode::Internal, "for the test", Timestamp(at));
+        Completion::without_ending(state, FaultCode::Internal, "for the test", Timestamp(at));
     if state == JobState::Done {
         end.fault = None;
     }
@@ -247,7 +247,7 @@ fn claims_in_order(store: &Bed) {
     assert_eq!(claim(store, "h", 0), []);
     assert_eq!(
         with(store, |t| t.conclude(number(1), 1, &end(JobState::Done, 5))),
-        Fenced::Accepted
+        FencedWrite::Accepted
     );
     let next = claim(store, "h", 0);
     assert_eq!(next.len(), 1);
@@ -272,13 +272,22 @@ fn stale_fence(store: &Bed) {
     let handle = Handle("h".to_owned());
     let old = first.fence;
     with(store, |t| {
-        assert_eq!(t.started(number(1), old, &handle, Timestamp(1))?, Fenced::Stale);
-        assert_eq!(t.conclude(number(1), old, &end(JobState::Done, 1))?, Fenced::Stale);
-        assert_eq!(t.unclaim(number(1), old)?, Fenced::Stale);
-        assert_eq!(t.started(number(1), second.fence, &handle, Timestamp(7))?, Fenced::Accepted);
-        assert_eq!(t.conclude(number(1), second.fence, &end(JobState::Done, 9))?, Fenced::Accepted);
+        assert_eq!(t.started(number(1), old, &handle, Timestamp(1))?, FencedWrite::Stale);
+        assert_eq!(t.conclude(number(1), old, &end(JobState::Done, 1))?, FencedWrite::Stale);
+        assert_eq!(t.unclaim(number(1), old)?, FencedWrite::Stale);
+        assert_eq!(
+            t.started(number(1), second.fence, &handle, Timestamp(7))?,
+            FencedWrite::Accepted
+        );
+        assert_eq!(
+            t.conclude(number(1), second.fence, &end(JobState::Done, 9))?,
+            FencedWrite::Accepted
+        );
         // An end is written once.
-        assert_eq!(t.conclude(number(1), second.fence, &end(JobState::Failed, 9))?, Fenced::Stale);
+        assert_eq!(
+            t.conclude(number(1), second.fence, &end(JobState::Failed, 9))?,
+            FencedWrite::Stale
+        );
         let record = t.find(number(1))?.unwrap();
         assert_eq!((record.state, record.started), (JobState::Done, Some(Timestamp(7))));
         Ok(())
@@ -287,10 +296,10 @@ fn stale_fence(store: &Bed) {
 
 fn discards(store: &Bed) {
     submit(store, &job(1, "s"));
-    assert_eq!(with(store, |t| t.discard(number(1), 0)), Fenced::Stale);
+    assert_eq!(with(store, |t| t.discard(number(1), 0)), FencedWrite::Stale);
     let fence = claim(store, "h", 0)[0].fence;
-    assert_eq!(with(store, |t| t.discard(number(1), fence + 1)), Fenced::Stale);
-    assert_eq!(with(store, |t| t.discard(number(1), fence)), Fenced::Accepted);
+    assert_eq!(with(store, |t| t.discard(number(1), fence + 1)), FencedWrite::Stale);
+    assert_eq!(with(store, |t| t.discard(number(1), fence)), FencedWrite::Accepted);
     assert_eq!(with(store, |t| t.find(number(1))), None);
 }
 
@@ -345,7 +354,7 @@ fn adopted_are_taken_over(store: &Bed) {
 fn unclaim(store: &Bed) {
     submit(store, &job(1, "s"));
     let first = claim(store, "h", 0).remove(0);
-    assert_eq!(with(store, |t| t.unclaim(number(1), first.fence)), Fenced::Accepted);
+    assert_eq!(with(store, |t| t.unclaim(number(1), first.fence)), FencedWrite::Accepted);
     assert_eq!(with(store, |t| t.find(number(1))).unwrap().state, JobState::Queued);
     let again = claim(store, "h", 0).remove(0);
     assert!(again.fence > first.fence && again.taken_from.is_none());
@@ -368,7 +377,7 @@ fn kills(store: &Bed) {
         assert_eq!(t.kill_requests("other")?, []);
         let record = t.find(number(3))?.unwrap();
         assert_eq!(record.state, JobState::Killed);
-        assert_eq!(record.conclusion.unwrap().ended, 5);
+        assert_eq!(record.completion.unwrap().ended, 5);
         Ok(())
     });
 }
@@ -426,10 +435,10 @@ fn fetches(store: &Bed) {
     with(store, |t| {
         assert_eq!(t.fetching("one")?, [number(1), number(2)]);
         assert_eq!(t.unfinished()?, [number(1), number(2), number(3), number(4)]);
-        assert_eq!(t.fetched(number(1), 7, "stale", 0)?, Fenced::Stale);
-        assert_eq!(t.fetched(number(3), 0, "held by nobody", 0)?, Fenced::Stale);
-        assert_eq!(t.fetched(number(1), 1, "{\"n\":\"fetched\"}", 0)?, Fenced::Accepted);
-        assert_eq!(t.fetched(number(1), 1, "again", 0)?, Fenced::Stale);
+        assert_eq!(t.fetched(number(1), 7, "stale", 0)?, FencedWrite::Stale);
+        assert_eq!(t.fetched(number(3), 0, "held by nobody", 0)?, FencedWrite::Stale);
+        assert_eq!(t.fetched(number(1), 1, "{\"n\":\"fetched\"}", 0)?, FencedWrite::Accepted);
+        assert_eq!(t.fetched(number(1), 1, "again", 0)?, FencedWrite::Stale);
         assert_eq!(t.plan(number(1))?.unwrap(), "{\"n\":\"fetched\"}");
         assert_eq!(t.find(number(1))?.unwrap().state, JobState::Queued);
         assert_eq!(t.find(number(2))?.unwrap().state, JobState::Fetching);
@@ -455,9 +464,9 @@ fn fetches_taken_over(store: &Bed) {
     let last = claim_fetches(store, "three", 30_001);
     assert_eq!(last.len(), 2, "of a dead holder, at once");
     with(store, |t| {
-        assert_eq!(t.fetched(number(1), first[0].fence, "", 0)?, Fenced::Stale);
-        assert_eq!(t.fetched(number(1), lapsed[0].fence, "", 0)?, Fenced::Stale);
-        assert_eq!(t.fetched(number(1), last[0].fence, "", 0)?, Fenced::Accepted);
+        assert_eq!(t.fetched(number(1), first[0].fence, "", 0)?, FencedWrite::Stale);
+        assert_eq!(t.fetched(number(1), lapsed[0].fence, "", 0)?, FencedWrite::Stale);
+        assert_eq!(t.fetched(number(1), last[0].fence, "", 0)?, FencedWrite::Accepted);
         assert_eq!(t.fetching("one")?, []);
         Ok(())
     });
@@ -493,23 +502,23 @@ fn fetching_ends(store: &Bed) {
         assert_eq!(t.request_kill(number(1), Timestamp(5))?, KillRequest::Dequeued);
         assert_eq!(t.request_kill(number(3), Timestamp(5))?, KillRequest::Dequeued);
         assert_eq!(t.fetching("one")?, [number(2)], "whoever fetches sees that it is not wanted");
-        assert_eq!(t.fetched(number(1), claims[0].fence, "", 0)?, Fenced::Stale);
+        assert_eq!(t.fetched(number(1), claims[0].fence, "", 0)?, FencedWrite::Stale);
         assert_eq!(t.unfinished()?, [number(2)]);
         let record = t.find(number(1))?.unwrap();
-        let conclusion = record.conclusion.unwrap();
-        assert_eq!((record.state, conclusion.ended), (JobState::Killed, 5));
-        assert!(conclusion.message().contains("fetched"));
+        let completion = record.completion.unwrap();
+        assert_eq!((record.state, completion.ended), (JobState::Killed, 5));
+        assert!(completion.message().contains("fetched"));
         let failed = end(JobState::Failed, 6);
-        assert_eq!(t.conclude(number(2), 9, &failed)?, Fenced::Stale);
-        assert_eq!(t.conclude(number(2), claims[1].fence, &failed)?, Fenced::Accepted);
+        assert_eq!(t.conclude(number(2), 9, &failed)?, FencedWrite::Stale);
+        assert_eq!(t.conclude(number(2), claims[1].fence, &failed)?, FencedWrite::Accepted);
         assert_eq!(t.find(number(2))?.unwrap().state, JobState::Failed);
         assert!(t.remove(number(1))? && t.remove(number(2))?);
         Ok(())
     });
     submit(store, &to_fetch(4));
-    assert_eq!(with(store, |t| t.discard(number(4), 0)), Fenced::Stale);
+    assert_eq!(with(store, |t| t.discard(number(4), 0)), FencedWrite::Stale);
     let fence = claim_fetches(store, "one", 0)[0].fence;
-    assert_eq!(with(store, |t| t.discard(number(4), fence)), Fenced::Accepted);
+    assert_eq!(with(store, |t| t.discard(number(4), fence)), FencedWrite::Accepted);
 }
 
 fn lists(store: &Bed) {
@@ -576,7 +585,8 @@ fn totals(store: &Bed) {
     let counted = |disk| {
         let mut end = end(JobState::Done, 1);
         let collected = crate::executor::Collected { disk, ..Default::default() };
-        let ending = crate::executor::Ending { collected: Some(collected), ..Default::default() };
+        let ending =
+            crate::executor::ProgramExit { collected: Some(collected), ..Default::default() };
         end.ending = Some(ending);
         end
     };

@@ -7,10 +7,10 @@ use std::time::Duration;
 use fishplate_contract::{Clock, FaultCode, JobId, JobState, SystemClock, Timestamp};
 
 use super::{
-    Backlog, Boot, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest,
-    NewJob, Record, Store, StoreError, Submission, Totals, Transaction,
+    Boot, Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord,
+    KillRequest, NewJob, PendingJobs, Store, StoreError, Submission, Totals, Transaction,
 };
-use crate::conclusion::Conclusion;
+use crate::completion::Completion;
 use crate::executor::Handle;
 use crate::process;
 
@@ -24,13 +24,13 @@ pub struct MemoryStore {
 
 #[derive(Clone, Default)]
 struct Jobs {
-    by_number: BTreeMap<u64, Job>,
+    by_number: BTreeMap<u64, StoredJob>,
     last: u64,
     now: Timestamp,
 }
 
 #[derive(Clone)]
-struct Job {
+struct StoredJob {
     new: NewJob,
     state: JobState,
     fence: u64,
@@ -39,7 +39,7 @@ struct Job {
     handle: Option<Handle>,
     kill_requested: bool,
     started: Option<Timestamp>,
-    conclusion: Option<Conclusion>,
+    completion: Option<Completion>,
 }
 
 impl Store for MemoryStore {
@@ -76,27 +76,27 @@ impl MemoryStore {
 }
 
 impl Jobs {
-    fn job(&mut self, id: JobId) -> Option<&mut Job> {
+    fn job(&mut self, id: JobId) -> Option<&mut StoredJob> {
         self.by_number.values_mut().find(|job| job.new.id == id)
     }
 
-    fn under(&mut self, id: JobId, fence: u64) -> Option<&mut Job> {
+    fn under(&mut self, id: JobId, fence: u64) -> Option<&mut StoredJob> {
         self.job(id).filter(|job| job.fence == fence && job.state == JobState::Running)
     }
 
     /// A job that runs, or whose data is being fetched, under this fence.
-    fn held_under(&mut self, id: JobId, fence: u64) -> Option<&mut Job> {
+    fn held_under(&mut self, id: JobId, fence: u64) -> Option<&mut StoredJob> {
         self.job(id).filter(|job| job.fence == fence && job.is_held())
     }
 
     fn running(&self, service: Option<&str>) -> usize {
-        let wanted = |job: &&Job| service.is_none_or(|service| job.new.service == service);
+        let wanted = |job: &&StoredJob| service.is_none_or(|service| job.new.service == service);
         let jobs = self.by_number.values().filter(wanted);
         jobs.filter(|job| job.state == JobState::Running).count()
     }
 }
 
-impl Job {
+impl StoredJob {
     fn is_held(&self) -> bool {
         matches!(self.state, JobState::Running | JobState::Fetching) && !self.holder.is_empty()
     }
@@ -126,8 +126,8 @@ impl Job {
         }
     }
 
-    fn record(&self) -> Record {
-        Record {
+    fn record(&self) -> JobRecord {
+        JobRecord {
             id: self.new.id,
             service: self.new.service.clone(),
             operation: self.new.operation.clone(),
@@ -137,7 +137,7 @@ impl Job {
             kill_requested: self.kill_requested,
             submitted: self.new.submitted,
             started: self.started,
-            conclusion: self.conclusion.clone(),
+            completion: self.completion.clone(),
         }
     }
 }
@@ -145,7 +145,7 @@ impl Job {
 impl Transaction for Jobs {
     fn submit(&mut self, new: &NewJob) -> Result<Submission, StoreError> {
         if let Some(key) = &new.key {
-            let same = |job: &&Job| {
+            let same = |job: &&StoredJob| {
                 job.new.key.as_ref() == Some(key)
                     && job.new.owner == new.owner
                     && job.new.service == new.service
@@ -159,7 +159,7 @@ impl Transaction for Jobs {
                 });
             }
         }
-        let waits = |job: &&Job| {
+        let waits = |job: &&StoredJob| {
             let waits = matches!(job.state, JobState::Queued | JobState::Fetching);
             job.new.service == new.service && waits
         };
@@ -169,7 +169,7 @@ impl Transaction for Jobs {
         self.last += 1;
         self.by_number.insert(
             self.last,
-            Job {
+            StoredJob {
                 new: new.clone(),
                 state: if new.fetching { JobState::Fetching } else { JobState::Queued },
                 fence: 0,
@@ -178,7 +178,7 @@ impl Transaction for Jobs {
                 handle: None,
                 kill_requested: false,
                 started: None,
-                conclusion: None,
+                completion: None,
             },
         );
         Ok(Submission::Accepted)
@@ -223,7 +223,7 @@ impl Transaction for Jobs {
     }
 
     fn claim_fetches(&mut self, request: &FetchRequest) -> Result<Vec<FetchClaim>, StoreError> {
-        let owner = |job: &Job| job.new.owner.as_str().to_owned();
+        let owner = |job: &StoredJob| job.new.owner.as_str().to_owned();
         let fetching = || self.by_number.iter().filter(|(_, job)| job.state == JobState::Fetching);
         let held = fetching().filter(|(_, job)| job.holder == request.holder);
         let held = held.map(|(_, job)| owner(job)).collect();
@@ -252,18 +252,18 @@ impl Transaction for Jobs {
         fence: u64,
         plan: &str,
         disk: u64,
-    ) -> Result<Fenced, StoreError> {
+    ) -> Result<FencedWrite, StoreError> {
         let held = self.held_under(job, fence).filter(|job| job.state == JobState::Fetching);
-        let Some(job) = held else { return Ok(Fenced::Stale) };
+        let Some(job) = held else { return Ok(FencedWrite::Stale) };
         job.state = JobState::Queued;
         job.holder.clear();
         plan.clone_into(&mut job.new.plan);
         job.new.disk = disk;
-        Ok(Fenced::Accepted)
+        Ok(FencedWrite::Accepted)
     }
 
     fn fetching(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError> {
-        let wanted = |job: &&Job| job.state == JobState::Fetching && job.holder == holder;
+        let wanted = |job: &&StoredJob| job.state == JobState::Fetching && job.holder == holder;
         Ok(self.by_number.values().filter(wanted).map(|job| job.new.id).collect())
     }
 
@@ -290,39 +290,39 @@ impl Transaction for Jobs {
         fence: u64,
         handle: &Handle,
         at: Timestamp,
-    ) -> Result<Fenced, StoreError> {
-        let Some(job) = self.under(job, fence) else { return Ok(Fenced::Stale) };
+    ) -> Result<FencedWrite, StoreError> {
+        let Some(job) = self.under(job, fence) else { return Ok(FencedWrite::Stale) };
         job.handle = Some(handle.clone());
         job.started = Some(at);
-        Ok(Fenced::Accepted)
+        Ok(FencedWrite::Accepted)
     }
 
-    fn unclaim(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError> {
-        let Some(job) = self.under(job, fence) else { return Ok(Fenced::Stale) };
+    fn unclaim(&mut self, job: JobId, fence: u64) -> Result<FencedWrite, StoreError> {
+        let Some(job) = self.under(job, fence) else { return Ok(FencedWrite::Stale) };
         job.state = JobState::Queued;
         job.holder.clear();
-        Ok(Fenced::Accepted)
+        Ok(FencedWrite::Accepted)
     }
 
     fn conclude(
         &mut self,
         job: JobId,
         fence: u64,
-        conclusion: &Conclusion,
-    ) -> Result<Fenced, StoreError> {
-        let Some(job) = self.held_under(job, fence) else { return Ok(Fenced::Stale) };
-        job.state = conclusion.state();
-        job.conclusion = Some(conclusion.clone());
-        job.new.disk = conclusion.disk().unwrap_or(job.new.disk);
-        Ok(Fenced::Accepted)
+        completion: &Completion,
+    ) -> Result<FencedWrite, StoreError> {
+        let Some(job) = self.held_under(job, fence) else { return Ok(FencedWrite::Stale) };
+        job.state = completion.state();
+        job.completion = Some(completion.clone());
+        job.new.disk = completion.disk().unwrap_or(job.new.disk);
+        Ok(FencedWrite::Accepted)
     }
 
-    fn discard(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError> {
+    fn discard(&mut self, job: JobId, fence: u64) -> Result<FencedWrite, StoreError> {
         if self.held_under(job, fence).is_none() {
-            return Ok(Fenced::Stale);
+            return Ok(FencedWrite::Stale);
         }
         self.by_number.retain(|_, kept| kept.new.id != job);
-        Ok(Fenced::Accepted)
+        Ok(FencedWrite::Accepted)
     }
 
     fn request_kill(&mut self, job: JobId, at: Timestamp) -> Result<KillRequest, StoreError> {
@@ -330,7 +330,7 @@ impl Transaction for Jobs {
         Ok(match job.state {
             state @ (JobState::Queued | JobState::Fetching) => {
                 job.state = JobState::Killed;
-                job.conclusion = Some(dequeued(state, at));
+                job.completion = Some(dequeued(state, at));
                 KillRequest::Dequeued
             }
             JobState::Running => {
@@ -342,13 +342,13 @@ impl Transaction for Jobs {
     }
 
     fn kill_requests(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError> {
-        let wanted = |job: &&Job| {
+        let wanted = |job: &&StoredJob| {
             job.state == JobState::Running && job.kill_requested && job.holder == holder
         };
         Ok(self.by_number.values().filter(wanted).map(|job| job.new.id).collect())
     }
 
-    fn find(&mut self, job: JobId) -> Result<Option<Record>, StoreError> {
+    fn find(&mut self, job: JobId) -> Result<Option<JobRecord>, StoreError> {
         Ok(self.job(job).map(|job| job.record()))
     }
 
@@ -360,7 +360,7 @@ impl Transaction for Jobs {
         Ok(self.job(job).map(|job| job.new.plan.clone()))
     }
 
-    fn list(&mut self, filter: &Filter) -> Result<Vec<Record>, StoreError> {
+    fn list(&mut self, filter: &Filter) -> Result<Vec<JobRecord>, StoreError> {
         let older = filter.after.and_then(|after| {
             self.by_number.iter().find(|(_, job)| job.new.id == after).map(|(number, _)| *number)
         });
@@ -368,13 +368,13 @@ impl Transaction for Jobs {
             return Ok(Vec::new());
         }
         let below = older.unwrap_or(u64::MAX);
-        let wanted = |job: &&Job| {
+        let wanted = |job: &&StoredJob| {
             job.new.owner == filter.owner
                 && job.new.service == filter.service
                 && filter.state.is_none_or(|state| job.state == state)
         };
         let newest_first = self.by_number.range(..below).rev().map(|(_, job)| job);
-        Ok(newest_first.filter(wanted).take(filter.limit).map(Job::record).collect())
+        Ok(newest_first.filter(wanted).take(filter.limit).map(StoredJob::record).collect())
     }
 
     fn remove(&mut self, id: JobId) -> Result<bool, StoreError> {
@@ -384,10 +384,11 @@ impl Transaction for Jobs {
     }
 
     fn expired(&mut self, before: Timestamp, keep: u64) -> Result<Vec<JobId>, StoreError> {
-        let ended: Vec<&Job> =
-            self.by_number.values().filter(|job| job.conclusion.is_some()).collect();
+        let ended: Vec<&StoredJob> =
+            self.by_number.values().filter(|job| job.completion.is_some()).collect();
         let surplus = ended.len().saturating_sub(usize::try_from(keep).unwrap_or(usize::MAX));
-        let old = |job: &Job| job.conclusion.as_ref().is_some_and(|end| end.kept_from() < before.0);
+        let old =
+            |job: &StoredJob| job.completion.as_ref().is_some_and(|end| end.kept_from() < before.0);
         let wanted = ended.iter().enumerate().filter(|(index, job)| *index < surplus || old(job));
         Ok(wanted.map(|(_, job)| job.new.id).take(1000).collect())
     }
@@ -400,9 +401,9 @@ impl Transaction for Jobs {
         Ok(holders)
     }
 
-    fn backlog(&mut self) -> Result<Backlog, StoreError> {
+    fn backlog(&mut self) -> Result<PendingJobs, StoreError> {
         let count = |state| self.by_number.values().filter(|job| job.state == state).count() as u64;
-        Ok(Backlog {
+        Ok(PendingJobs {
             fetching: count(JobState::Fetching),
             queued: count(JobState::Queued),
             running: count(JobState::Running),
@@ -415,13 +416,13 @@ impl Transaction for Jobs {
 
     fn totals(&mut self) -> Result<Totals, StoreError> {
         let jobs = self.by_number.values();
-        let ended = jobs.clone().filter(|job| job.conclusion.is_some()).count() as u64;
+        let ended = jobs.clone().filter(|job| job.completion.is_some()).count() as u64;
         Ok(Totals { ended, disk: jobs.map(|job| job.new.disk + job.new.plan.len() as u64).sum() })
     }
 }
 
-/// The conclusion of a job that was killed before it began, in this state.
-pub(super) fn dequeued(state: JobState, at: Timestamp) -> Conclusion {
+/// The completion of a job that was killed before it began, in this state.
+pub(super) fn dequeued(state: JobState, at: Timestamp) -> Completion {
     let why = match state {
         JobState::Fetching => {
             "the job was killed on request while its data was being fetched; its program was never \
@@ -429,5 +430,5 @@ pub(super) fn dequeued(state: JobState, at: Timestamp) -> Conclusion {
         }
         _ => "the job was killed on request while it was queued; its program was never started",
     };
-    Conclusion::without_ending(JobState::Killed, FaultCode::JobKilled, why, at)
+    Completion::without_ending(JobState::Killed, FaultCode::JobKilled, why, at)
 }

@@ -21,7 +21,7 @@ mod traits;
 pub use async_store::AsyncStore;
 pub use error::StoreError;
 pub use records::{
-    Backlog, Boot, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest,
-    NewJob, Record, Submission, Totals,
+    Boot, Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord,
+    KillRequest, NewJob, PendingJobs, Submission, Totals,
 };
 pub use traits::{Store, Transaction};

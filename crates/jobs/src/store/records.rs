@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use fishplate_contract::{JobId, JobState, Principal, Timestamp};
 
-use crate::conclusion::Conclusion;
+use crate::completion::Completion;
 use crate::executor::Handle;
 use crate::process;
 
@@ -25,7 +25,7 @@ pub struct NewJob {
     pub key: Option<String>,
     /// A digest of operation and arguments: the same key with another one is a conflict.
     pub fingerprint: u64,
-    /// How to run it ([`crate::plan::recorded`]).
+    /// How to run it (see [`crate::plan`]).
     pub plan: String,
     /// Bytes that it occupies on the disk, its record not counted.
     pub disk: u64,
@@ -172,7 +172,7 @@ pub struct Claim {
 /// Whether a fenced write was accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Fenced {
+pub enum FencedWrite {
     /// The fence still held, and it was written.
     Accepted,
     /// The claim is not ours any more, or the job is gone; nothing was written.
@@ -209,7 +209,7 @@ pub struct Filter {
 
 /// A job's record, without its plan.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Record {
+pub struct JobRecord {
     /// Its ID.
     pub id: JobId,
     /// Its service.
@@ -229,12 +229,12 @@ pub struct Record {
     /// When its program was started.
     pub started: Option<Timestamp>,
     /// How it ended.
-    pub conclusion: Option<Conclusion>,
+    pub completion: Option<Completion>,
 }
 
 /// Jobs that have not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Backlog {
+pub struct PendingJobs {
     /// Jobs whose data is being fetched.
     pub fetching: u64,
     /// Jobs that wait.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use fishplate_contract::{JobId, Timestamp};
 
 use super::{
-    Backlog, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest, NewJob,
-    Record, StoreError, Submission, Totals,
+    Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord, KillRequest,
+    NewJob, PendingJobs, StoreError, Submission, Totals,
 };
-use crate::conclusion::Conclusion;
+use crate::completion::Completion;
 use crate::executor::Handle;
 
 /// A place for records. Every method of [`Transaction`] is atomic together with the others of its
@@ -87,7 +87,7 @@ pub trait Transaction {
         fence: u64,
         plan: &str,
         disk: u64,
-    ) -> Result<Fenced, StoreError>;
+    ) -> Result<FencedWrite, StoreError>;
 
     /// Jobs that this holder fetches data for.
     fn fetching(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError>;
@@ -105,21 +105,21 @@ pub trait Transaction {
         fence: u64,
         handle: &Handle,
         at: Timestamp,
-    ) -> Result<Fenced, StoreError>;
+    ) -> Result<FencedWrite, StoreError>;
 
     /// Puts a claimed job back: it certainly was not started.
-    fn unclaim(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError>;
+    fn unclaim(&mut self, job: JobId, fence: u64) -> Result<FencedWrite, StoreError>;
 
     /// Records the end of a job that runs, or whose data was to be fetched.
     fn conclude(
         &mut self,
         job: JobId,
         fence: u64,
-        conclusion: &Conclusion,
-    ) -> Result<Fenced, StoreError>;
+        completion: &Completion,
+    ) -> Result<FencedWrite, StoreError>;
 
     /// Records the end of a job by forgetting it: it was delivered to the only one who could ask.
-    fn discard(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError>;
+    fn discard(&mut self, job: JobId, fence: u64) -> Result<FencedWrite, StoreError>;
 
     /// Asks for the end of a job. One that does not run yet is concluded as killed at once.
     fn request_kill(&mut self, job: JobId, at: Timestamp) -> Result<KillRequest, StoreError>;
@@ -128,7 +128,7 @@ pub trait Transaction {
     fn kill_requests(&mut self, holder: &str) -> Result<Vec<JobId>, StoreError>;
 
     /// The record of a job.
-    fn find(&mut self, job: JobId) -> Result<Option<Record>, StoreError>;
+    fn find(&mut self, job: JobId) -> Result<Option<JobRecord>, StoreError>;
 
     /// Whether a job has a record; cheaper than to find it.
     fn exists(&mut self, job: JobId) -> Result<bool, StoreError>;
@@ -137,7 +137,7 @@ pub trait Transaction {
     fn plan(&mut self, job: JobId) -> Result<Option<String>, StoreError>;
 
     /// Records of an owner, newest first.
-    fn list(&mut self, filter: &Filter) -> Result<Vec<Record>, StoreError>;
+    fn list(&mut self, filter: &Filter) -> Result<Vec<JobRecord>, StoreError>;
 
     /// Forgets an ended job; tells whether there was one.
     fn remove(&mut self, job: JobId) -> Result<bool, StoreError>;
@@ -150,7 +150,7 @@ pub trait Transaction {
     fn holders(&mut self) -> Result<Vec<String>, StoreError>;
 
     /// How many jobs wait and run.
-    fn backlog(&mut self) -> Result<Backlog, StoreError>;
+    fn backlog(&mut self) -> Result<PendingJobs, StoreError>;
 
     /// When the job was submitted that came last; `None` if there is none.
     fn newest(&mut self) -> Result<Option<Timestamp>, StoreError>;

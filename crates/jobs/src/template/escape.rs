@@ -25,7 +25,7 @@ pub(super) fn begins_slot(after: &str) -> bool {
 
 /// How a slot ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum SlotEnd {
     /// With the bracket at this byte.
     Closed(usize),
     /// It does not: at this byte begins another bracket that cannot be its own.
@@ -39,19 +39,19 @@ pub(super) enum End {
 
 /// How the slot ends whose content begins `after`. Behind the colon, brackets in pairs are those of
 /// an array's type: `[in file m:float[][]]`.
-pub(super) fn end_of_slot(after: &str) -> End {
+pub(super) fn end_of_slot(after: &str) -> SlotEnd {
     let (mut depth, mut in_type) = (0_usize, false);
     for (at, byte) in after.bytes().enumerate() {
         match byte {
             b':' => in_type = true,
-            b'[' if !in_type || begins_slot(&after[at + 1..]) => return End::Broken(at),
+            b'[' if !in_type || begins_slot(&after[at + 1..]) => return SlotEnd::Broken(at),
             b'[' => depth += 1,
-            b']' if depth == 0 => return End::Closed(at),
+            b']' if depth == 0 => return SlotEnd::Closed(at),
             b']' => depth -= 1,
             _ => {}
         }
     }
-    End::Open { in_type: depth > 0 }
+    SlotEnd::Open { in_type: depth > 0 }
 }
 
 /// The text as it has to be written in front of `following`, which is written already.

@@ -10,7 +10,7 @@
 //!   to the slot (`[in file m:float[][]]`)
 //! - the words `<`, `>` and `2>` **redirect**; the word after each is a slot or a file's name
 //!
-//! [`parse`] reports everything that is wrong, each with the word's index and the bytes within it.
+//! [`parse`](mod@parse) reports everything that is wrong, each with the word's index and the bytes within it.
 
 mod escape;
 mod notice;
@@ -25,35 +25,35 @@ use fishplate_contract::DataType;
 
 pub(crate) use slot::{array_problem, probable_type, type_names};
 
-pub use parse::{Parsed, Place, is_name, parse, reject_file_name};
-pub use problem::{At, Problem, Severity};
+pub use parse::{Parsed, SlotPosition, is_name, parse, reject_file_name};
+pub use problem::{CommandPosition, Problem, Severity};
 
 /// A parsed command line: the program's word first, then words and redirections as they stand.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Template {
     /// In the order of the command line.
-    pub items: Vec<Item>,
+    pub items: Vec<CommandItem>,
 }
 
 /// A word of the program's command line, or a redirection.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Item {
+pub enum CommandItem {
     /// Becomes exactly one word, or none if its slot is optional and left out.
     Word(Word),
     /// Connects a standard stream with a file of the workspace.
-    Redirect(Stream, Target),
+    Redirect(StandardStream, StreamTarget),
 }
 
 /// Text and slots that make one word. Neighbouring texts are one text, and none is empty.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Word {
     /// From left to right; an empty word has no parts.
-    pub parts: Vec<Part>,
+    pub parts: Vec<WordPart>,
 }
 
 /// A piece of a word.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Part {
+pub enum WordPart {
     /// Reaches the program as it stands.
     Text(String),
     /// Is filled from a parameter.
@@ -66,7 +66,7 @@ pub struct Slot {
     /// Which way the value goes.
     pub direction: Direction,
     /// How it gets to the program.
-    pub passing: Passing,
+    pub passing: ArgumentPassing,
     /// Name of the parameter.
     pub name: String,
     /// Type of the parameter.
@@ -109,14 +109,14 @@ impl Direction {
 
 /// How a slot's value gets to the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Passing {
+pub enum ArgumentPassing {
     /// It stands on the command line.
     Val,
     /// The name of a file that holds it stands on the command line.
     File,
 }
 
-impl Passing {
+impl ArgumentPassing {
     /// As it stands in a slot.
     pub fn name(self) -> &'static str {
         match self {
@@ -128,7 +128,7 @@ impl Passing {
 
 /// A standard stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum StandardStream {
     /// `<`
     Input,
     /// `>`
@@ -137,7 +137,7 @@ pub enum Stream {
     Error,
 }
 
-impl Stream {
+impl StandardStream {
     /// The word that redirects it.
     pub fn operator(self) -> &'static str {
         match self {
@@ -164,7 +164,7 @@ impl Stream {
 
 /// What a stream is connected with.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Target {
+pub enum StreamTarget {
     /// A file of the workspace that is no parameter.
     File(String),
     /// A parameter's file.
@@ -175,8 +175,8 @@ impl Template {
     /// The program as it is written: the text of the first word.
     pub fn program(&self) -> &str {
         match self.items.first() {
-            Some(Item::Word(word)) => match word.parts.first() {
-                Some(Part::Text(text)) => text,
+            Some(CommandItem::Word(word)) => match word.parts.first() {
+                Some(WordPart::Text(text)) => text,
                 _ => "",
             },
             _ => "",
@@ -187,25 +187,25 @@ impl Template {
     pub fn slots(&self) -> impl Iterator<Item = &Slot> {
         self.items.iter().flat_map(|item| {
             let (word, redirected) = match item {
-                Item::Word(word) => (Some(word), None),
-                Item::Redirect(_, Target::Slot(slot)) => (None, Some(slot)),
-                Item::Redirect(_, Target::File(_)) => (None, None),
+                CommandItem::Word(word) => (Some(word), None),
+                CommandItem::Redirect(_, StreamTarget::Slot(slot)) => (None, Some(slot)),
+                CommandItem::Redirect(_, StreamTarget::File(_)) => (None, None),
             };
             word.into_iter().flat_map(Word::slots).chain(redirected)
         })
     }
 
-    /// The words that [`parse`] makes this template of.
+    /// The words that [`parse`](mod@parse) makes this template of.
     pub fn to_words(&self) -> Vec<String> {
         let mut words = Vec::new();
         for item in &self.items {
             match item {
-                Item::Word(word) => words.push(word.to_string()),
-                Item::Redirect(stream, target) => {
+                CommandItem::Word(word) => words.push(word.to_string()),
+                CommandItem::Redirect(stream, target) => {
                     words.push(stream.operator().to_owned());
                     words.push(match target {
-                        Target::File(name) => escape::escaped(name, ""),
-                        Target::Slot(slot) => slot.to_string(),
+                        StreamTarget::File(name) => escape::escaped(name, ""),
+                        StreamTarget::Slot(slot) => slot.to_string(),
                     });
                 }
             }
@@ -218,14 +218,14 @@ impl Word {
     /// A word without slots.
     pub fn literal(text: impl Into<String>) -> Self {
         let text = text.into();
-        Self { parts: if text.is_empty() { Vec::new() } else { vec![Part::Text(text)] } }
+        Self { parts: if text.is_empty() { Vec::new() } else { vec![WordPart::Text(text)] } }
     }
 
     /// Its slots.
     pub fn slots(&self) -> impl Iterator<Item = &Slot> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Slot(slot) => Some(slot),
-            Part::Text(_) => None,
+            WordPart::Slot(slot) => Some(slot),
+            WordPart::Text(_) => None,
         })
     }
 
@@ -233,7 +233,7 @@ impl Word {
     pub fn as_literal(&self) -> Option<&str> {
         match self.parts.as_slice() {
             [] => Some(""),
-            [Part::Text(text)] => Some(text),
+            [WordPart::Text(text)] => Some(text),
             _ => None,
         }
     }
@@ -245,8 +245,8 @@ impl fmt::Display for Word {
         let mut rendered = String::new();
         for part in self.parts.iter().rev() {
             let piece = match part {
-                Part::Text(text) => escape::escaped(text, &rendered),
-                Part::Slot(slot) => slot.to_string(),
+                WordPart::Text(text) => escape::escaped(text, &rendered),
+                WordPart::Slot(slot) => slot.to_string(),
             };
             rendered.insert_str(0, &piece);
         }

@@ -1,8 +1,8 @@
 //! Words that mean something to a shell, and nothing to us: no shell ever runs.
 
-use super::escape::{End, end_of_slot};
+use super::escape::{SlotEnd, end_of_slot};
 use super::parse::is_name;
-use super::problem::{At, Problem};
+use super::problem::{CommandPosition, Problem};
 use super::slot;
 use fishplate_contract::DataType;
 
@@ -14,7 +14,7 @@ const BOTH: &str = "no shell runs; redirect each stream to a file of its own wit
                     (what is not redirected is kept in the job's log)";
 
 /// Warns of a word that was probably meant for a shell.
-pub(super) fn about(word: &str, has_slot: bool, at: At) -> Option<Problem> {
+pub(super) fn about(word: &str, has_slot: bool, at: CommandPosition) -> Option<Problem> {
     if let Some(hint) = operator(word) {
         let message = format!("the program gets `{word}` as a word");
         return Some(Problem::warning(at, message).label("means nothing here").hint(hint));
@@ -89,7 +89,7 @@ fn variable(word: &str) -> Option<&str> {
 /// `[x:int]`: a slot whose direction was forgotten.
 fn almost_slot(word: &str, index: usize) -> Option<Problem> {
     let start = word.find('[')?;
-    let End::Closed(end) = end_of_slot(&word[start + 1..]) else { return None };
+    let SlotEnd::Closed(end) = end_of_slot(&word[start + 1..]) else { return None };
     let content = &word[start + 1..][..end];
     let (name, type_name) = content.split_once(':')?;
     let name = name.strip_prefix("val ").or_else(|| name.strip_prefix("file ")).unwrap_or(name);
@@ -101,7 +101,7 @@ fn almost_slot(word: &str, index: usize) -> Option<Problem> {
     let known = data_type.is_some()
         || slot::probable_type(type_name).is_some_and(|_| content.contains(' '));
     (is_name(name) && known).then(|| {
-        let at = At { word: index, span: start..start + content.len() + 2 };
+        let at = CommandPosition { word: index, span: start..start + content.len() + 2 };
         Problem::warning(at, format!("`[{content}]` is text, not a slot"))
             .hint(format!("a slot begins with its direction: `[in {passing} {name}:{type_name}]`"))
     })

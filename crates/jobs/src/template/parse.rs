@@ -2,10 +2,12 @@
 
 use fishplate_contract::DataType;
 
-use super::escape::{End, begins_slot, end_of_slot};
+use super::escape::{SlotEnd, begins_slot, end_of_slot};
 use super::notice;
-use super::problem::{At, Problem, Severity};
-use super::{Direction, Item, Part, Slot, Stream, Target, Template, Word, slot};
+use super::problem::{CommandPosition, Problem, Severity};
+use super::{
+    CommandItem, Direction, Slot, StandardStream, StreamTarget, Template, Word, WordPart, slot,
+};
 
 /// What a command line turned out to be.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,7 +15,7 @@ pub struct Parsed {
     /// As much of it as could be understood; usable if no problem is an error.
     pub template: Template,
     /// Where each slot stands, in the order of [`Template::slots`].
-    pub places: Vec<Place>,
+    pub places: Vec<SlotPosition>,
     /// All that is to be said about it, in the order of the words.
     pub problems: Vec<Problem>,
     /// The name of some slot could not be read, so that the names known are not all.
@@ -22,11 +24,11 @@ pub struct Parsed {
 
 /// Where a slot stands.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct SlotPosition {
     /// Name of its parameter.
     pub name: String,
     /// The whole slot, brackets included.
-    pub at: At,
+    pub at: CommandPosition,
 }
 
 impl Parsed {
@@ -80,7 +82,7 @@ pub fn parse<W: AsRef<str>>(words: &[W]) -> Parsed {
     while let Some(word) = words.get(index) {
         let word = word.as_ref();
         parser.index = index;
-        match Stream::from_operator(word) {
+        match StandardStream::from_operator(word) {
             Some(_) if index == 0 => {
                 let misplaced = "the program comes first, redirections after it";
                 parser.push(parser.error(word, misplaced));
@@ -92,7 +94,7 @@ pub fn parse<W: AsRef<str>>(words: &[W]) -> Parsed {
             }
             None => {
                 let parts = parser.word(word);
-                parser.parsed.template.items.push(Item::Word(Word { parts }));
+                parser.parsed.template.items.push(CommandItem::Word(Word { parts }));
                 index += 1;
             }
         }
@@ -104,13 +106,13 @@ pub fn parse<W: AsRef<str>>(words: &[W]) -> Parsed {
 struct Parser {
     parsed: Parsed,
     index: usize,
-    redirected: Vec<Stream>,
+    redirected: Vec<StandardStream>,
     seen: Vec<(String, Direction)>,
 }
 
 impl Parser {
-    fn at(&self, span: std::ops::Range<usize>) -> At {
-        At { word: self.index, span }
+    fn at(&self, span: std::ops::Range<usize>) -> CommandPosition {
+        CommandPosition { word: self.index, span }
     }
 
     fn push(&mut self, problem: Problem) {
@@ -122,9 +124,9 @@ impl Parser {
     }
 
     /// The parts of a word, and the problems in it.
-    fn word(&mut self, word: &str) -> Vec<Part> {
+    fn word(&mut self, word: &str) -> Vec<WordPart> {
         let parts = self.parts(word);
-        let has_slot = parts.iter().any(|part| matches!(part, Part::Slot(_)));
+        let has_slot = parts.iter().any(|part| matches!(part, WordPart::Slot(_)));
         if self.index == 0 {
             if has_slot {
                 self.push(self.error(word, "the program cannot be a slot").hint(
@@ -139,7 +141,7 @@ impl Parser {
         parts
     }
 
-    fn parts(&mut self, word: &str) -> Vec<Part> {
+    fn parts(&mut self, word: &str) -> Vec<WordPart> {
         let mut parts = Vec::new();
         let mut text = String::new();
         let mut position = 0;
@@ -158,13 +160,13 @@ impl Parser {
                 continue;
             }
             let end = match end_of_slot(&word[after..]) {
-                End::Closed(end) => after + end,
-                End::Broken(end) => {
+                SlotEnd::Closed(end) => after + end,
+                SlotEnd::Broken(end) => {
                     self.unterminated(after - 1..after + end, word, false);
                     position = after + end;
                     continue;
                 }
-                End::Open { in_type } => {
+                SlotEnd::Open { in_type } => {
                     self.unterminated(after - 1..word.len(), word, in_type);
                     return parts;
                 }
@@ -172,14 +174,14 @@ impl Parser {
             position = end + 1;
             if let Some(slot) = self.slot(&word[after..end], after - 1..position) {
                 if !text.is_empty() {
-                    parts.push(Part::Text(std::mem::take(&mut text)));
+                    parts.push(WordPart::Text(std::mem::take(&mut text)));
                 }
-                parts.push(Part::Slot(slot));
+                parts.push(WordPart::Slot(slot));
             }
         }
         text.push_str(&word[position..]);
         if !text.is_empty() {
-            parts.push(Part::Text(text));
+            parts.push(WordPart::Text(text));
         }
         parts
     }
@@ -199,7 +201,7 @@ impl Parser {
         if twice {
             let name = &slot.name;
             let problem = Problem::error(
-                At { word: index, span: span.clone() },
+                CommandPosition { word: index, span: span.clone() },
                 format!("the slot `{name}` stands twice"),
             )
             .label(format!("a second `{name}`"))
@@ -207,7 +209,7 @@ impl Parser {
             self.push(problem);
         }
         self.seen.push((slot.name.clone(), slot.direction));
-        self.parsed.places.push(Place { name: slot.name.clone(), at: self.at(span) });
+        self.parsed.places.push(SlotPosition { name: slot.name.clone(), at: self.at(span) });
         Some(slot)
     }
 
@@ -225,17 +227,18 @@ impl Parser {
     }
 
     /// Reads a redirection; whether the word after it belongs to it.
-    fn redirect(&mut self, stream: Stream, operator: &str, target: Option<&str>) -> bool {
+    fn redirect(&mut self, stream: StandardStream, operator: &str, target: Option<&str>) -> bool {
         if self.redirected.contains(&stream) {
             let message = format!("{} is redirected twice", stream.name());
             self.push(self.error(operator, message));
         }
         self.redirected.push(stream);
-        let Some(target) = target.filter(|word| Stream::from_operator(word).is_none()) else {
+        let Some(target) = target.filter(|word| StandardStream::from_operator(word).is_none())
+        else {
             let message = format!("`{operator}` needs a file after it");
             self.push(self.error(operator, message).hint(format!(
                 "a slot such as `[{} file NAME:TYPE]`, or the name of a file in the workspace",
-                if stream == Stream::Input { "in" } else { "out" },
+                if stream == StandardStream::Input { "in" } else { "out" },
             )));
             return false;
         };
@@ -245,34 +248,34 @@ impl Parser {
         let target_end = target.len();
         let readable = self.parsed.problems.len() == before;
         let item = match parts.as_slice() {
-            [Part::Slot(slot)] => {
+            [WordPart::Slot(slot)] => {
                 self.redirect_slot(stream, slot, target_end);
-                Target::Slot(slot.clone())
+                StreamTarget::Slot(slot.clone())
             }
-            [Part::Text(name)] if readable => {
+            [WordPart::Text(name)] if readable => {
                 if let Some(hint) = reject_file_name(name) {
                     let at = self.at(0..target_end);
                     let message = format!("`{operator}` cannot go to `{name}`");
                     self.push(Problem::error(at, message).hint(hint));
                 }
-                Target::File(name.clone())
+                StreamTarget::File(name.clone())
             }
             _ if readable => {
                 let message = format!("the word after `{operator}` is one slot or one file name");
                 self.push(self.error(target, message));
-                Target::File(String::new())
+                StreamTarget::File(String::new())
             }
             // Keeps the items in step with the words; no file has an empty name.
-            _ => Target::File(String::new()),
+            _ => StreamTarget::File(String::new()),
         };
-        self.parsed.template.items.push(Item::Redirect(stream, item));
+        self.parsed.template.items.push(CommandItem::Redirect(stream, item));
         true
     }
 
-    fn redirect_slot(&mut self, stream: Stream, slot: &Slot, end: usize) {
+    fn redirect_slot(&mut self, stream: StandardStream, slot: &Slot, end: usize) {
         let right = match stream {
-            Stream::Input => Direction::In,
-            Stream::Output | Stream::Error => Direction::Out,
+            StandardStream::Input => Direction::In,
+            StandardStream::Output | StandardStream::Error => Direction::Out,
         };
         if slot.direction != right {
             let problem = Problem::error(
@@ -293,12 +296,12 @@ impl Parser {
         let program = self.parsed.template.items.first();
         let missing = match program {
             None => true,
-            Some(Item::Word(word)) => word.parts.is_empty(),
-            Some(Item::Redirect(..)) => false,
+            Some(CommandItem::Word(word)) => word.parts.is_empty(),
+            Some(CommandItem::Redirect(..)) => false,
         };
         if missing && !self.parsed.has_errors() {
             self.push(
-                Problem::error(At::default(), "the command line has no program")
+                Problem::error(CommandPosition::default(), "the command line has no program")
                     .hint("write the program first, such as `./add.sh` or `gzip`"),
             );
         }

@@ -15,7 +15,7 @@ pub enum Severity {
 
 /// A place in a command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct At {
+pub struct CommandPosition {
     /// Index of the word, the program's being 0.
     pub word: usize,
     /// Bytes within the word.
@@ -28,7 +28,7 @@ pub struct Problem {
     /// How bad it is.
     pub severity: Severity,
     /// What part of the text it is about.
-    pub at: At,
+    pub at: CommandPosition,
     /// What is wrong.
     pub message: String,
     /// What stands at the place, in few words; may be empty.
@@ -39,13 +39,13 @@ pub struct Problem {
 
 impl Problem {
     /// Something that must be put right.
-    pub(super) fn error(at: At, message: impl Into<String>) -> Self {
+    pub(super) fn error(at: CommandPosition, message: impl Into<String>) -> Self {
         let (message, label) = (message.into(), String::new());
         Self { severity: Severity::Error, at, message, label, hint: None }
     }
 
     /// Something that is hardly meant so.
-    pub(super) fn warning(at: At, message: impl Into<String>) -> Self {
+    pub(super) fn warning(at: CommandPosition, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(at, message) }
     }
 

@@ -4,11 +4,11 @@
 use std::ops::Range;
 
 use fishplate_contract::lexical::closest;
-use fishplate_contract::{ArrayType, DataType, Element};
+use fishplate_contract::{ArrayType, DataType, ElementType};
 
 use super::parse::{NAME_RULE, is_name};
-use super::problem::{At, Problem};
-use super::{Direction, Passing, Slot};
+use super::problem::{CommandPosition, Problem};
+use super::{ArgumentPassing, Direction, Slot};
 
 /// Names that the command line of the client uses itself (paper 000, Figure 5).
 const RESERVED: [&str; 2] = ["out", "ref"];
@@ -122,7 +122,7 @@ pub(crate) fn probable_type(text: &str) -> Option<String> {
     let alias = ALIASES.iter().find(|(alias, _)| *alias == element).map(|(_, name)| *name);
     let meant = match brackets {
         "" => alias.or_else(|| closest(element, DataType::NAMES)),
-        _ => alias.or_else(|| closest(element, Element::ALL.map(Element::name))),
+        _ => alias.or_else(|| closest(element, ElementType::ALL.map(ElementType::name))),
     };
     meant.map(|meant| format!("{meant}{brackets}")).filter(|it| DataType::from_name(it).is_some())
 }
@@ -161,9 +161,9 @@ pub(crate) fn array_problem(text: &str) -> Option<(Range<usize>, String, Option<
         return Some((open..text.len(), message, None));
     }
     let scalar = DataType::from_name(element)?;
-    if scalar.as_array().is_none() && Element::from_name(element).is_none() {
+    if scalar.as_array().is_none() && ElementType::from_name(element).is_none() {
         let message = format!("an array consists of numbers, not of `{element}`");
-        let elements = Element::ALL.map(Element::name).join(", ");
+        let elements = ElementType::ALL.map(ElementType::name).join(", ");
         let hint = format!("its elements are one of {elements}; `raw` is a file of anything");
         return Some((0..element.len(), message, Some(hint)));
     }
@@ -180,7 +180,7 @@ fn tokens(head: &str) -> Vec<Token<'_>> {
 impl Reader<'_> {
     fn error(&mut self, span: Range<usize>, message: String) -> &mut Problem {
         let span = self.base + span.start..self.base + span.end;
-        self.problems.push(Problem::error(At { word: self.word, span }, message));
+        self.problems.push(Problem::error(CommandPosition { word: self.word, span }, message));
         let last = self.problems.len() - 1;
         &mut self.problems[last]
     }
@@ -232,16 +232,16 @@ impl Reader<'_> {
         tokens: &mut Vec<Token<'_>>,
         direction: Direction,
         content: &str,
-    ) -> Option<Passing> {
+    ) -> Option<ArgumentPassing> {
         let right = if direction == Direction::In { "`val` or `file`" } else { "`file`" };
         match tokens.first().map(|token| (token.text, token.span.clone())) {
             Some(("val", _)) => {
                 tokens.remove(0);
-                Some(Passing::Val)
+                Some(ArgumentPassing::Val)
             }
             Some(("file", _)) => {
                 tokens.remove(0);
-                Some(Passing::File)
+                Some(ArgumentPassing::File)
             }
             Some((unknown, span)) if tokens.len() > 1 => {
                 let meant = match unknown {
@@ -252,7 +252,11 @@ impl Reader<'_> {
                 problem.label = right.to_owned();
                 problem.hint = meant.map(|meant| format!("`{meant}` is one"));
                 tokens.remove(0);
-                Some(if meant == Some("val") { Passing::Val } else { Passing::File })
+                Some(if meant == Some("val") {
+                    ArgumentPassing::Val
+                } else {
+                    ArgumentPassing::File
+                })
             }
             other => {
                 let at = other.map_or(content.trim_end().len(), |(_, span)| span.start);
@@ -272,7 +276,7 @@ impl Reader<'_> {
                           that holds it"
                         .to_owned(),
                 });
-                (!tokens.is_empty()).then_some(Passing::File)
+                (!tokens.is_empty()).then_some(ArgumentPassing::File)
             }
         }
     }
@@ -330,12 +334,12 @@ impl Reader<'_> {
     fn combination(
         &mut self,
         direction: Direction,
-        passing: Passing,
+        passing: ArgumentPassing,
         data_type: &DataType,
         content: &str,
         name: &str,
     ) {
-        if passing == Passing::File {
+        if passing == ArgumentPassing::File {
             return;
         }
         let at = content.find("val").map_or(0..0, |start| start..start + 3);

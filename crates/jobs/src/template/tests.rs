@@ -10,7 +10,7 @@ fn problem(words: &[&str]) -> String {
 }
 
 fn described(problem: &Problem) -> String {
-    let At { word, span } = &problem.at;
+    let CommandPosition { word, span } = &problem.at;
     let mut text = format!("{word}:{}..{} {}", span.start, span.end, problem.message);
     if !problem.label.is_empty() {
         text += &format!(" | {}", problem.label);
@@ -21,7 +21,7 @@ fn described(problem: &Problem) -> String {
     text
 }
 
-fn slot(direction: Direction, passing: Passing, name: &str, data_type: DataType) -> Slot {
+fn slot(direction: Direction, passing: ArgumentPassing, name: &str, data_type: DataType) -> Slot {
     Slot { direction, passing, name: name.to_owned(), data_type, trim: false }
 }
 
@@ -31,36 +31,36 @@ fn the_papers_one_liner_is_a_template() {
     let parsed = parse(&words);
     assert_eq!(parsed.problems, []);
     let value = |name| {
-        let slot = slot(Direction::In, Passing::Val, name, DataType::Int);
-        Item::Word(Word { parts: vec![Part::Slot(slot)] })
+        let slot = slot(Direction::In, ArgumentPassing::Val, name, DataType::Int);
+        CommandItem::Word(Word { parts: vec![WordPart::Slot(slot)] })
     };
-    let result = slot(Direction::Out, Passing::File, "result", DataType::Int);
+    let result = slot(Direction::Out, ArgumentPassing::File, "result", DataType::Int);
     assert_eq!(
         parsed.template.items,
         [
-            Item::Word(Word::literal("./add.sh")),
+            CommandItem::Word(Word::literal("./add.sh")),
             value("x"),
             value("y"),
-            Item::Redirect(Stream::Output, Target::Slot(result)),
+            CommandItem::Redirect(StandardStream::Output, StreamTarget::Slot(result)),
         ]
     );
     assert_eq!(parsed.template.program(), "./add.sh");
-    assert_eq!(parsed.places[2].at, At { word: 4, span: 0..21 });
+    assert_eq!(parsed.places[2].at, CommandPosition { word: 4, span: 0..21 });
 }
 
 #[test]
 fn slots_stand_in_parts_of_words() {
     let parsed = parse(&["tetgen", "-pYq[in val quality:float]/[in val angle:double]A"]);
     assert_eq!(parsed.problems, []);
-    let Item::Word(word) = &parsed.template.items[1] else { panic!("a word") };
+    let CommandItem::Word(word) = &parsed.template.items[1] else { panic!("a word") };
     assert_eq!(
         word.parts,
         [
-            Part::Text("-pYq".to_owned()),
-            Part::Slot(slot(Direction::In, Passing::Val, "quality", DataType::Float)),
-            Part::Text("/".to_owned()),
-            Part::Slot(slot(Direction::In, Passing::Val, "angle", DataType::Double)),
-            Part::Text("A".to_owned()),
+            WordPart::Text("-pYq".to_owned()),
+            WordPart::Slot(slot(Direction::In, ArgumentPassing::Val, "quality", DataType::Float)),
+            WordPart::Text("/".to_owned()),
+            WordPart::Slot(slot(Direction::In, ArgumentPassing::Val, "angle", DataType::Double)),
+            WordPart::Text("A".to_owned()),
         ]
     );
 }
@@ -96,12 +96,12 @@ fn brackets_that_do_not_begin_a_slot_are_text_and_doubled_ones_always_are() {
     ] {
         let parsed = parse(&["p", written]);
         assert_eq!(parsed.problems, [], "{written}");
-        assert_eq!(parsed.template.items[1], Item::Word(Word::literal(text)), "{written}");
+        assert_eq!(parsed.template.items[1], CommandItem::Word(Word::literal(text)), "{written}");
     }
     let parsed = parse(&["p", "[[[in val x:int]"]);
-    let Item::Word(word) = &parsed.template.items[1] else { panic!("a word") };
-    assert_eq!(word.parts[0], Part::Text("[".to_owned()));
-    assert!(matches!(word.parts[1], Part::Slot(_)));
+    let CommandItem::Word(word) = &parsed.template.items[1] else { panic!("a word") };
+    assert_eq!(word.parts[0], WordPart::Text("[".to_owned()));
+    assert!(matches!(word.parts[1], WordPart::Slot(_)));
 }
 
 #[test]
@@ -414,10 +414,10 @@ fn any_slot() -> impl Strategy<Value = Slot> {
             let data_type = DataType::from_name(type_name).unwrap();
             let in_file = data_type.is_binary() || data_type.as_array().is_some();
             let (direction, passing) = match kind {
-                0 if !in_file => (Direction::In, Passing::Val),
-                0 | 1 => (Direction::In, Passing::File),
-                2 => (Direction::Out, Passing::File),
-                _ => (Direction::InOut, Passing::File),
+                0 if !in_file => (Direction::In, ArgumentPassing::Val),
+                0 | 1 => (Direction::In, ArgumentPassing::File),
+                2 => (Direction::Out, ArgumentPassing::File),
+                _ => (Direction::InOut, ArgumentPassing::File),
             };
             let trim = trim && data_type == DataType::String && direction.takes();
             Slot { direction, passing, name, data_type, trim }
@@ -428,12 +428,12 @@ fn any_slot() -> impl Strategy<Value = Slot> {
 fn any_word() -> impl Strategy<Value = Word> {
     let text =
         prop_oneof!["[a-z \\[\\]:]{1,8}", "\\[{1,3}(in|out|val)( val)?( x:int\\])?", ".{1,6}"];
-    let part = prop_oneof![text.prop_map(Part::Text), any_slot().prop_map(Part::Slot)];
+    let part = prop_oneof![text.prop_map(WordPart::Text), any_slot().prop_map(WordPart::Slot)];
     prop::collection::vec(part, 0..5).prop_map(|parts| {
         let mut word = Word::default();
         for part in parts {
             match (word.parts.last_mut(), part) {
-                (Some(Part::Text(text)), Part::Text(more)) => text.push_str(&more),
+                (Some(WordPart::Text(text)), WordPart::Text(more)) => text.push_str(&more),
                 (_, part) => word.parts.push(part),
             }
         }
@@ -443,16 +443,20 @@ fn any_word() -> impl Strategy<Value = Word> {
 
 fn any_template() -> impl Strategy<Value = Template> {
     let target = prop_oneof![
-        "[a-z]{1,4}(/[a-z.]{1,3}x)?".prop_map(Target::File),
-        any_slot().prop_map(Target::Slot)
+        "[a-z]{1,4}(/[a-z.]{1,3}x)?".prop_map(StreamTarget::File),
+        any_slot().prop_map(StreamTarget::Slot)
     ];
-    let stream = prop::sample::select(vec![Stream::Input, Stream::Output, Stream::Error]);
+    let stream = prop::sample::select(vec![
+        StandardStream::Input,
+        StandardStream::Output,
+        StandardStream::Error,
+    ]);
     let item = prop_oneof![
-        4 => any_word().prop_map(Item::Word),
-        1 => (stream, target).prop_map(|(stream, target)| Item::Redirect(stream, target)),
+        4 => any_word().prop_map(CommandItem::Word),
+        1 => (stream, target).prop_map(|(stream, target)| CommandItem::Redirect(stream, target)),
     ];
     prop::collection::vec(item, 0..6).prop_map(|mut items| {
-        items.insert(0, Item::Word(Word::literal("program")));
+        items.insert(0, CommandItem::Word(Word::literal("program")));
         Template { items }
     })
 }
@@ -464,10 +468,10 @@ proptest! {
         let redirections = template
             .items
             .iter()
-            .filter(|item| matches!(item, Item::Redirect(..)))
+            .filter(|item| matches!(item, CommandItem::Redirect(..)))
             .count();
         // The text of a word may happen to be a redirection's; such a word cannot be written.
-        prop_assume!(words.iter().filter(|w| Stream::from_operator(w).is_some()).count() == redirections);
+        prop_assume!(words.iter().filter(|w| StandardStream::from_operator(w).is_some()).count() == redirections);
         let parsed = parse(&words);
         prop_assert_eq!(parsed.template, template, "{:?}", words);
     }
@@ -477,7 +481,7 @@ proptest! {
         words in prop::collection::vec("[\\[\\]a-z :<>2in]{0,24}|\\PC{0,12}", 0..6),
     ) {
         for problem in parse(&words).problems {
-            let At { word, span } = problem.at;
+            let CommandPosition { word, span } = problem.at;
             let text = words.get(word).map_or("", String::as_str);
             prop_assert!(text.get(span.clone()).is_some(), "{:?} {:?}", text, span);
         }

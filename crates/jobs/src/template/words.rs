@@ -4,11 +4,11 @@
 
 use std::ops::Range;
 
-use super::escape::{End, begins_slot, end_of_slot};
+use super::escape::{SlotEnd, begins_slot, end_of_slot};
 
 /// A word and where it comes from.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Placed {
+pub struct LocatedWord {
     /// The word, quotes removed.
     pub text: String,
     /// For every byte of `text` its offset in the line; one more for the word's end.
@@ -23,7 +23,7 @@ pub struct OpenQuote {
     pub span: Range<usize>,
 }
 
-impl Placed {
+impl LocatedWord {
     fn push(&mut self, offset: usize, c: char) {
         self.text.push(c);
         self.offsets.extend(offset..offset + c.len_utf8());
@@ -34,9 +34,9 @@ impl Placed {
 ///
 /// # Errors
 /// [`OpenQuote`] if a quote has no end.
-pub fn split(line: &str) -> Result<Vec<Placed>, OpenQuote> {
+pub fn split(line: &str) -> Result<Vec<LocatedWord>, OpenQuote> {
     let mut words = Vec::new();
-    let mut word: Option<Placed> = None;
+    let mut word: Option<LocatedWord> = None;
     let mut rest = line.char_indices().peekable();
     while let Some((offset, c)) = rest.next() {
         match c {
@@ -65,7 +65,7 @@ pub fn split(line: &str) -> Result<Vec<Placed>, OpenQuote> {
                 word.push(offset, c);
                 let after = &line[offset + 1..];
                 let end = if begins_slot(after) { end_of_slot(after) } else { UNKNOWN };
-                if let End::Closed(length) | End::Broken(length) = end {
+                if let SlotEnd::Closed(length) | SlotEnd::Broken(length) = end {
                     let end = offset + 1 + length;
                     while let Some((offset, c)) = rest.next_if(|(offset, _)| *offset < end) {
                         word.push(offset, c);
@@ -80,9 +80,9 @@ pub fn split(line: &str) -> Result<Vec<Placed>, OpenQuote> {
 }
 
 /// What is no slot ends as any word.
-const UNKNOWN: End = End::Open { in_type: false };
+const UNKNOWN: SlotEnd = SlotEnd::Open { in_type: false };
 
-fn finish(words: &mut Vec<Placed>, word: &mut Option<Placed>, end: usize) {
+fn finish(words: &mut Vec<LocatedWord>, word: &mut Option<LocatedWord>, end: usize) {
     if let Some(mut word) = word.take() {
         word.offsets.push(end);
         words.push(word);
@@ -90,7 +90,7 @@ fn finish(words: &mut Vec<Placed>, word: &mut Option<Placed>, end: usize) {
 }
 
 fn double_quoted(
-    word: &mut Placed,
+    word: &mut LocatedWord,
     rest: &mut std::iter::Peekable<std::str::CharIndices<'_>>,
 ) -> Option<()> {
     loop {

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use fishplate_contract::ArrayType;
-use fishplate_formats::array_file::{self, Bytes};
+use fishplate_formats::array_file::{self, LocatedBytes};
 use fishplate_formats::dimension::{Dimensions, check_empty_rows};
 
 use super::beneath;
@@ -12,7 +12,7 @@ use crate::executor::{ArrayBytes, OutputContent};
 use crate::plan::{OutputRule, Plan};
 
 /// The arrays of one job, collected one after the other.
-pub(super) struct Arrays<'j> {
+pub(super) struct CollectedArrays<'j> {
     directory: &'j Path,
     dimensions: Dimensions,
     /// New files so far.
@@ -22,7 +22,7 @@ pub(super) struct Arrays<'j> {
 /// Where new files go.
 pub(super) const DIRECTORY: &str = "arrays";
 
-impl<'j> Arrays<'j> {
+impl<'j> CollectedArrays<'j> {
     pub(super) fn new(plan: &Plan, directory: &'j Path) -> Self {
         Self { directory, dimensions: plan.dimensions.clone(), files: 0 }
     }
@@ -59,12 +59,12 @@ impl<'j> Arrays<'j> {
         let unreadable = |error| format!("{path} can't be read: {error}");
         let length = |file: &File| file.metadata().map(|metadata| metadata.len());
         let bytes = match found.bytes {
-            Bytes::Memory(bytes) => ArrayBytes::Inline(bytes),
-            Bytes::Same => ArrayBytes::File {
+            LocatedBytes::Memory(bytes) => ArrayBytes::Inline(bytes),
+            LocatedBytes::Same => ArrayBytes::File {
                 path: format!("work/{path}"),
                 len: length(file).map_err(unreadable)?,
             },
-            Bytes::New(new) => ArrayBytes::File {
+            LocatedBytes::New(new) => ArrayBytes::File {
                 path: format!("{DIRECTORY}/{}", self.files),
                 len: length(&new).map_err(unreadable)?,
             },

@@ -10,10 +10,10 @@ use fishplate_contract::{DataType, lexical};
 use globset::GlobBuilder;
 use regex::bytes::RegexSet;
 
-use super::arrays::Arrays;
+use super::arrays::CollectedArrays;
 use super::streams::{open_stream, tail};
-use super::{Stream, beneath, directories, disk_use, size, stream_path, work};
-use crate::executor::{Collected, Ending, Output, OutputContent, ToldFault};
+use super::{OutputStream, beneath, directories, disk_use, size, stream_path, work};
+use crate::executor::{Collected, Output, OutputContent, ProgramExit, ProgramFault};
 use crate::plan::{OutputRule, OutputSource, Plan};
 
 /// How much of standard error's end is kept with a job.
@@ -24,7 +24,7 @@ const LONGEST_LINE: u64 = 64 << 10;
 
 /// The outputs of a job that has ended, and what its logs say. Outputs are collected only if the
 /// program ended as the plan calls success: nobody gets those of a job that failed.
-pub fn collect(plan: &Plan, directory: &Path, ending: &Ending) -> Collected {
+pub fn collect(plan: &Plan, directory: &Path, ending: &ProgramExit) -> Collected {
     let mut collected = Collected {
         stderr_tail: stderr_tail(plan, directory),
         failure_line: failure_line(plan, directory),
@@ -35,7 +35,7 @@ pub fn collect(plan: &Plan, directory: &Path, ending: &Ending) -> Collected {
         && ending.limit.is_none()
         && ending.exit_code.is_some_and(|code| plan.success.exit_codes.contains(&code));
     if success {
-        let mut arrays = Arrays::new(plan, directory);
+        let mut arrays = CollectedArrays::new(plan, directory);
         for rule in &plan.outputs {
             let found = collect_one(plan, directory, rule, &mut arrays, &mut collected.outputs);
             if let Err(problem) = found {
@@ -48,7 +48,7 @@ pub fn collect(plan: &Plan, directory: &Path, ending: &Ending) -> Collected {
 }
 
 /// The fault that a program told, if its plan says where; a file that is none tells nothing.
-fn told_fault(plan: &Plan, directory: &Path) -> Option<ToldFault> {
+fn told_fault(plan: &Plan, directory: &Path) -> Option<ProgramFault> {
     const LONGEST: u64 = 64 << 10;
     let file = beneath::open_regular(&work(directory), plan.fault.as_ref()?).ok()?;
     serde_json::from_reader(file.take(LONGEST)).ok()
@@ -58,7 +58,7 @@ fn collect_one(
     plan: &Plan,
     directory: &Path,
     rule: &OutputRule,
-    arrays: &mut Arrays<'_>,
+    arrays: &mut CollectedArrays<'_>,
     outputs: &mut Vec<Output>,
 ) -> Result<(), String> {
     let root = work(directory);
@@ -145,7 +145,7 @@ fn content(
     rule: &OutputRule,
     path: &str,
     file: File,
-    arrays: &mut Arrays<'_>,
+    arrays: &mut CollectedArrays<'_>,
     left: usize,
 ) -> Result<OutputContent, String> {
     let unreadable = |error: io::Error| format!("{path} can't be read: {error}");
@@ -194,11 +194,13 @@ fn left(outputs: &[Output]) -> usize {
 }
 
 fn stderr_tail(plan: &Plan, directory: &Path) -> String {
-    let path = stream_path(plan, directory, Stream::Stderr);
+    let path = stream_path(plan, directory, OutputStream::Stderr);
     if std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.len() == 0) {
         return String::new();
     }
-    let Ok(mut file) = open_stream(plan, directory, Stream::Stderr) else { return String::new() };
+    let Ok(mut file) = open_stream(plan, directory, OutputStream::Stderr) else {
+        return String::new();
+    };
     let bytes = tail(&mut file, STDERR_TAIL).unwrap_or_default();
     // A character that the cut went through is no character of the program's.
     let cut = bytes.len() as u64 == STDERR_TAIL;
@@ -213,7 +215,7 @@ fn failure_line(plan: &Plan, directory: &Path) -> Option<String> {
         return None;
     }
     let set = compiled(patterns)?;
-    [Stream::Stdout, Stream::Stderr].into_iter().find_map(|stream| {
+    [OutputStream::Stdout, OutputStream::Stderr].into_iter().find_map(|stream| {
         let file = open_stream(plan, directory, stream).ok()?;
         first_match(&set, &mut BufReader::with_capacity(64 << 10, file))
     })

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use fishplate_formats::archive::{self, ArchiveError};
-use fishplate_formats::disk::Free;
+use fishplate_formats::disk::FreeSpace;
 
 use super::{beneath, work};
 use crate::executor::OutputContent;
@@ -67,5 +67,5 @@ fn make(target: &Path) -> io::Result<File> {
 
 /// Whether the disk keeps its reserve; one that can't be asked says so when it is full.
 fn has_room(directory: &Path, reserve: u64) -> bool {
-    Free::at(directory).map_or(true, |free| free.room() >= reserve)
+    FreeSpace::at(directory).map_or(true, |free| free.room() >= reserve)
 }

@@ -18,20 +18,20 @@
 //! Directories of removed jobs are kept for the next ones in `spare/` beside the jobs' common
 //! parent, if that is there.
 //!
-//! - [`prepare`]: inputs and staged files in
+//! - [`prepare`](mod@prepare): inputs and staged files in
 //! - [`read_log`], [`progress`]: while it runs
-//! - [`collect`], [`open_output`]: outputs and the judgement of the logs
+//! - [`collect`](mod@collect), [`open_output`]: outputs and the judgement of the logs
 //! - [`remove`]: all of it gone; `removal`: what may go without a record
 
 mod arrays;
 mod beneath;
 mod collect;
 mod directories;
+mod directory_cache;
 mod manifest;
 mod prepare;
 mod removal;
 mod size;
-mod spare;
 mod streams;
 mod strip;
 #[cfg(test)]
@@ -43,16 +43,17 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 pub use collect::collect;
+pub(crate) use directory_cache::create as make_directory_cache;
 pub use manifest::Manifest;
 pub(crate) use prepare::make_directories;
 pub use prepare::{PrepareError, prepare};
 pub(crate) use removal::{
-    Hold, Unrecorded, hold, is_going, is_lost, listed, mark, put_aside, remove_going, sweep, unmark,
+    DirectoryLock, Unrecorded, hold, is_going, is_lost, listed, mark, put_aside, remove_going,
+    sweep, unmark,
 };
 pub use size::disk_use;
 pub(crate) use size::{taken_since, workspace_use};
-pub(crate) use spare::make_place as make_place_for_spares;
-pub use streams::{MOST_LOG_READ, Stream, progress, read_log};
+pub use streams::{MOST_LOG_READ, OutputStream, progress, read_log};
 pub(crate) use strip::strip;
 
 use crate::plan::Plan;
@@ -62,7 +63,7 @@ pub fn work(directory: &Path) -> PathBuf {
     directory.join("work")
 }
 
-/// Opens an output that [`collect`] found, by its path in the workspace. Follows no symbolic link
+/// Opens an output that [`collect`](mod@collect) found, by its path in the workspace. Follows no symbolic link
 /// and opens regular files only.
 ///
 /// # Errors
@@ -99,7 +100,7 @@ pub(crate) fn make_private_input(directory: &Path, path: &str) -> io::Result<()>
 /// # Errors
 /// Something in it can't be removed.
 pub fn remove(directory: &Path) -> io::Result<()> {
-    if empty(&work(directory)).unwrap_or(false) && spare::put(directory) {
+    if empty(&work(directory)).unwrap_or(false) && directory_cache::put(directory) {
         return Ok(());
     }
     remove_tree(directory)
@@ -147,10 +148,10 @@ fn empty(directory: &Path) -> io::Result<bool> {
 }
 
 /// Where a stream of the program goes.
-pub(crate) fn stream_path(plan: &Plan, directory: &Path, stream: Stream) -> PathBuf {
+pub(crate) fn stream_path(plan: &Plan, directory: &Path, stream: OutputStream) -> PathBuf {
     let (redirected, log) = match stream {
-        Stream::Stdout => (&plan.stdout, "stdout"),
-        Stream::Stderr => (&plan.stderr, "stderr"),
+        OutputStream::Stdout => (&plan.stdout, "stdout"),
+        OutputStream::Stderr => (&plan.stderr, "stderr"),
     };
     match redirected {
         Some(file) => work(directory).join(file),
@@ -170,10 +171,14 @@ pub(crate) fn open_stdin(plan: &Plan, directory: &Path) -> io::Result<Option<Fil
 ///
 /// # Errors
 /// It can't be created.
-pub(crate) fn create_stream(plan: &Plan, directory: &Path, stream: Stream) -> io::Result<File> {
+pub(crate) fn create_stream(
+    plan: &Plan,
+    directory: &Path,
+    stream: OutputStream,
+) -> io::Result<File> {
     let (redirected, log) = match stream {
-        Stream::Stdout => (&plan.stdout, "stdout"),
-        Stream::Stderr => (&plan.stderr, "stderr"),
+        OutputStream::Stdout => (&plan.stdout, "stdout"),
+        OutputStream::Stderr => (&plan.stderr, "stderr"),
     };
     match redirected {
         // Not for appending: a program may seek in what it takes for a file of its own.

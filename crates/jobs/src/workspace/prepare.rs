@@ -5,10 +5,10 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
 
-use fishplate_formats::disk::{self, Free};
+use fishplate_formats::disk::{self, FreeSpace};
 
 use super::{beneath, work};
-use crate::plan::{InputContent, Plan, Staged};
+use crate::plan::{InputContent, Plan, StagedFile};
 
 /// A workspace that could not be made ready.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +76,7 @@ fn copy_staged(plan: &Plan, root: &Path) -> Result<(), PrepareError> {
     if plan.staged.is_empty() {
         return Ok(());
     }
-    let failed = |staged: &Staged| {
+    let failed = |staged: &StagedFile| {
         let what = format!("copy {} into the workspace", staged.from.display());
         move |source| PrepareError { what, source }
     };
@@ -86,7 +86,7 @@ fn copy_staged(plan: &Plan, root: &Path) -> Result<(), PrepareError> {
     }
     let reserve = plan.limits.disk_reserve;
     // If the file system can't be asked, the write that fails will say so.
-    if let Ok(free) = Free::at(root)
+    if let Ok(free) = FreeSpace::at(root)
         && free.room() < reserve.saturating_add(size)
     {
         let what = "copy the staged files into the workspace".to_owned();
@@ -124,7 +124,7 @@ fn endless() -> io::Error {
 
 /// Makes a job's directory and the workspace in it, if they are not there.
 pub(crate) fn make_directories(directory: &Path) -> io::Result<()> {
-    if super::spare::take(directory) {
+    if super::directory_cache::take(directory) {
         return Ok(());
     }
     make_private(directory)?;

@@ -38,10 +38,10 @@ pub(crate) fn unmark(directory: &Path) {
 
 /// A job's directory that is held until the job has a record.
 #[derive(Debug)]
-pub(crate) struct Hold(#[expect(dead_code, reason = "its lock is what counts")] File);
+pub(crate) struct DirectoryLock(#[expect(dead_code, reason = "its lock is what counts")] File);
 
 /// Makes a job's directory and holds it. Spare ones are for jobs that have a record already.
-pub(crate) fn hold(directory: &Path) -> io::Result<Hold> {
+pub(crate) fn hold(directory: &Path) -> io::Result<DirectoryLock> {
     for _ in 1..TRIES {
         match try_hold(directory) {
             // It was swept between two of the steps.
@@ -52,12 +52,16 @@ pub(crate) fn hold(directory: &Path) -> io::Result<Hold> {
     try_hold(directory)
 }
 
-fn try_hold(directory: &Path) -> io::Result<Hold> {
+fn try_hold(directory: &Path) -> io::Result<DirectoryLock> {
     make_private(directory)?;
     make_private(&work(directory))?;
     let file = open(directory)?;
     file.lock_shared()?;
-    if is_at(&file, directory)? { Ok(Hold(file)) } else { Err(io::ErrorKind::NotFound.into()) }
+    if is_at(&file, directory)? {
+        Ok(DirectoryLock(file))
+    } else {
+        Err(io::ErrorKind::NotFound.into())
+    }
 }
 
 /// What may be done with a directory that has no record.
@@ -227,7 +231,7 @@ mod tests {
     #[test]
     fn a_directory_that_was_handed_on_holds_nothing_and_is_not_marked() {
         let (data, directory) = directory();
-        super::super::make_place_for_spares(data.path()).unwrap();
+        super::super::make_directory_cache(data.path()).unwrap();
         super::super::make_directories(&directory).unwrap();
         fs::write(directory.join("run"), "{}\n").unwrap();
         mark(&directory);

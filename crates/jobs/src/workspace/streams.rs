@@ -12,7 +12,7 @@ use crate::plan::Plan;
 
 /// One of a program's two streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
+pub enum OutputStream {
     /// Standard output.
     Stdout,
     /// Standard error.
@@ -33,7 +33,7 @@ const PROGRESS_WINDOW: u64 = 64 << 10;
 pub fn read_log(
     plan: &Plan,
     directory: &Path,
-    stream: Stream,
+    stream: OutputStream,
     offset: u64,
     max: usize,
 ) -> io::Result<(Vec<u8>, u64)> {
@@ -54,8 +54,8 @@ pub fn read_log(
 pub fn progress(plan: &Plan, directory: &Path) -> Option<f64> {
     let rule = plan.progress.as_ref()?;
     let mut file = match rule.stream.as_str() {
-        "stdout" => open_stream(plan, directory, Stream::Stdout),
-        "stderr" => open_stream(plan, directory, Stream::Stderr),
+        "stdout" => open_stream(plan, directory, OutputStream::Stdout),
+        "stderr" => open_stream(plan, directory, OutputStream::Stderr),
         file => beneath::open_regular(&work(directory), file),
     }
     .ok()?;
@@ -74,10 +74,10 @@ pub fn progress(plan: &Plan, directory: &Path) -> Option<f64> {
 }
 
 /// Opens a stream of the program for reading.
-pub(super) fn open_stream(plan: &Plan, directory: &Path, stream: Stream) -> io::Result<File> {
+pub(super) fn open_stream(plan: &Plan, directory: &Path, stream: OutputStream) -> io::Result<File> {
     let redirected = match stream {
-        Stream::Stdout => &plan.stdout,
-        Stream::Stderr => &plan.stderr,
+        OutputStream::Stdout => &plan.stdout,
+        OutputStream::Stderr => &plan.stderr,
     };
     match redirected {
         Some(file) => beneath::open_regular(&work(directory), file),

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Stream, arrays, directories, remove_tree, stream_path, work};
+use super::{OutputStream, arrays, directories, remove_tree, stream_path, work};
 use crate::plan::Plan;
 
 /// What stays of each stream.
@@ -14,7 +14,8 @@ const LOG_HEAD: u64 = 64 << 10;
 /// Removes what a job wrote, but for the heads of its streams. Its program has ended. What can't be
 /// removed stays; the first error is told.
 pub(crate) fn strip(plan: &Plan, directory: &Path) -> io::Result<()> {
-    let streams = [Stream::Stdout, Stream::Stderr].map(|it| stream_path(plan, directory, it));
+    let streams =
+        [OutputStream::Stdout, OutputStream::Stderr].map(|it| stream_path(plan, directory, it));
     let mut first = Ok(());
     for stream in &streams {
         first = first.and(cut(stream));

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::executor::{Collected, Ending, OutputContent, conformance};
+use crate::executor::{Collected, OutputContent, ProgramExit, conformance};
 use crate::plan::{
-    Fetched, InputContent, InputFile, OutputRule, OutputSource, ProgressRule, Staged,
+    Fetched, InputContent, InputFile, OutputRule, OutputSource, ProgressRule, StagedFile,
 };
 
 fn plan() -> Plan {
@@ -22,8 +22,8 @@ fn place() -> TempDir {
     directory
 }
 
-fn success() -> Ending {
-    Ending { exit_code: Some(0), ..Ending::default() }
+fn success() -> ProgramExit {
+    ProgramExit { exit_code: Some(0), ..ProgramExit::default() }
 }
 
 fn rule(data_type: &str, source: OutputSource) -> OutputRule {
@@ -103,7 +103,7 @@ fn nothing_is_written_through_a_link() {
         let content = InputContent::Text("theirs".to_owned());
         let inputs = vec![InputFile { path: to.to_owned(), content }];
         prepare(&Plan { inputs, ..plan() }, directory.path()).unwrap_err();
-        let staged = vec![Staged { from: "/etc/passwd".into(), to: to.to_owned() }];
+        let staged = vec![StagedFile { from: "/etc/passwd".into(), to: to.to_owned() }];
         prepare(&Plan { staged, ..plan() }, directory.path()).unwrap_err();
     }
     assert_eq!(fs::read_to_string(outside.path().join("file")).unwrap(), "mine");
@@ -115,7 +115,7 @@ fn a_staged_directory_that_holds_itself_is_refused() {
     let directory = place();
     let library = tempfile::tempdir().unwrap();
     symlink(library.path(), library.path().join("again")).unwrap();
-    let staged = vec![Staged { from: library.path().to_path_buf(), to: "lib".to_owned() }];
+    let staged = vec![StagedFile { from: library.path().to_path_buf(), to: "lib".to_owned() }];
     prepare(&Plan { staged, ..plan() }, directory.path()).unwrap_err();
 }
 
@@ -128,7 +128,7 @@ fn staged_files_are_not_copied_into_the_reserve_and_leave_nothing_of_an_earlier_
     for file in files {
         fs::write(library.path().join(file), "small").unwrap();
     }
-    let staged = vec![Staged { from: library.path().to_path_buf(), to: "lib".to_owned() }];
+    let staged = vec![StagedFile { from: library.path().to_path_buf(), to: "lib".to_owned() }];
     let mut plan = Plan { staged, ..plan() };
     prepare(&plan, directory.path()).unwrap();
     let copies = work(directory.path()).join("lib");
@@ -138,7 +138,7 @@ fn staged_files_are_not_copied_into_the_reserve_and_leave_nothing_of_an_earlier_
         file.set_len(512 << 20).unwrap();
     }
     // Each alone has room.
-    let free = fishplate_formats::disk::Free::at(directory.path()).unwrap();
+    let free = fishplate_formats::disk::FreeSpace::at(directory.path()).unwrap();
     plan.limits.disk_reserve = free.room().saturating_sub(768 << 20);
     let error = prepare(&plan, directory.path()).unwrap_err();
     assert!(error.is_storage_full());
@@ -280,10 +280,10 @@ fn a_job_that_failed_has_a_log_but_no_outputs() {
     fs::write(directory.path().join("stderr"), "it broke\n").unwrap();
     let plan = Plan { outputs: vec![rule("int", path("y"))], ..plan() };
     let failed = [
-        Ending { exit_code: Some(1), ..Ending::default() },
-        Ending { cancelled: true, ..success() },
-        Ending { limit: Some(("memory".into(), "1".into())), ..success() },
-        Ending { signal: Some("SIGKILL".into()), ..Ending::default() },
+        ProgramExit { exit_code: Some(1), ..ProgramExit::default() },
+        ProgramExit { cancelled: true, ..success() },
+        ProgramExit { limit: Some(("memory".into(), "1".into())), ..success() },
+        ProgramExit { signal: Some("SIGKILL".into()), ..ProgramExit::default() },
     ];
     for ending in failed {
         let collected = collect(&plan, directory.path(), &ending);
@@ -359,7 +359,7 @@ fn progress_is_the_last_match() {
 #[test]
 fn a_log_is_read_from_an_offset_on() {
     let directory = place();
-    let read = |offset, max| read_log(&plan(), directory.path(), Stream::Stderr, offset, max);
+    let read = |offset, max| read_log(&plan(), directory.path(), OutputStream::Stderr, offset, max);
     assert_eq!(read(0, 10).unwrap(), (Vec::new(), 0));
     fs::write(directory.path().join("stderr"), "0123456789").unwrap();
     assert_eq!(read(0, 4).unwrap(), (b"0123".to_vec(), 4));
@@ -389,7 +389,7 @@ fn a_directory_is_removed_whatever_the_program_left() {
 /// A data directory with a place for spares, and a job in it that has run.
 fn place_with_spares() -> (TempDir, PathBuf) {
     let data = tempfile::tempdir().unwrap();
-    make_place_for_spares(data.path()).unwrap();
+    make_directory_cache(data.path()).unwrap();
     let job = data.path().join("jobs/1");
     make_directories(&job).unwrap();
     let file = |name: &str| {

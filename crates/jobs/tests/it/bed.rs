@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use fishplate_jobs::executor::local::{CgroupUse, LocalExecutor, LocalSettings};
-use fishplate_jobs::executor::{Ending, Executor as _, Handle, Order, conformance};
+use fishplate_jobs::executor::{Executor as _, Handle, ProgramExit, StartOrder, conformance};
 use fishplate_jobs::plan::Plan;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -37,7 +37,7 @@ impl Bed {
         self.directory.path().join("jobs")
     }
 
-    pub(crate) fn order(&self, script: &str, change: impl FnOnce(&mut Plan)) -> Order {
+    pub(crate) fn order(&self, script: &str, change: impl FnOnce(&mut Plan)) -> StartOrder {
         let mut order = conformance::order(&self.jobs(), script);
         let mut plan = (*order.plan).clone();
         change(&mut plan);
@@ -45,11 +45,11 @@ impl Bed {
         order
     }
 
-    pub(crate) async fn start(&self, order: &Order) -> Handle {
+    pub(crate) async fn start(&self, order: &StartOrder) -> Handle {
         self.executor.start(order).await.unwrap()
     }
 
-    pub(crate) async fn run(&self, order: &Order) -> Ending {
+    pub(crate) async fn run(&self, order: &StartOrder) -> ProgramExit {
         let handle = self.start(order).await;
         conformance::ended(&self.executor, &handle).await
     }
@@ -58,44 +58,44 @@ impl Bed {
         &self,
         script: &str,
         change: impl FnOnce(&mut Plan),
-    ) -> (Order, Ending) {
+    ) -> (StartOrder, ProgramExit) {
         let order = self.order(script, change);
         let ending = self.run(&order).await;
         (order, ending)
     }
 
     /// Processes of this data directory's supervisors by what they are.
-    pub(crate) fn supervisors(&self, role: &str) -> Vec<i32> {
+    pub(crate) fn job_processes(&self, role: &str) -> Vec<i32> {
         let data = self.directory.path().to_str().unwrap();
         processes_with("cmdline", data)
             .into_iter()
             .filter(|pid| {
                 let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-                // A program between fork and exec looks like its worker, but leads no session.
+                // A program between fork and exec looks like its runner, but leads no session.
                 let leads = nix::unistd::getsid(Some(Pid::from_raw(*pid)));
                 name.trim_end() == role && leads == Ok(Pid::from_raw(*pid))
             })
             .collect()
     }
 
-    pub(crate) fn kill_workers(&self) {
-        kill_all(&self.supervisors("fishplate-work"));
+    pub(crate) fn kill_runners(&self) {
+        kill_all(&self.job_processes("fishplate-run"));
     }
 
-    pub(crate) fn kill_keepers(&self) {
-        kill_all(&self.supervisors("fishplate-keep"));
+    pub(crate) fn kill_supervisors(&self) {
+        kill_all(&self.job_processes("fishplate-super"));
     }
 
-    /// Kills keepers and workers, and waits until they hold nothing any more.
+    /// Kills supervisors and runners, and waits until they hold nothing any more.
     pub(crate) async fn kill_supervisors_and_wait(&self) {
-        let mut all = self.supervisors("fishplate-keep");
-        all.extend(self.supervisors("fishplate-work"));
+        let mut all = self.job_processes("fishplate-super");
+        all.extend(self.job_processes("fishplate-run"));
         kill_all(&all);
         eventually("the supervisors are dead", || !all.iter().any(|pid| is_alive(*pid))).await;
     }
 
     /// Living processes of a job.
-    pub(crate) fn carriers(order: &Order) -> Vec<i32> {
+    pub(crate) fn carriers(order: &StartOrder) -> Vec<i32> {
         processes_with("environ", &format!("FISHPLATE_JOB={}", order.job))
     }
 }
@@ -103,8 +103,8 @@ impl Bed {
 impl Drop for Bed {
     /// A test that failed leaves no processes either.
     fn drop(&mut self) {
-        self.kill_keepers();
-        self.kill_workers();
+        self.kill_supervisors();
+        self.kill_runners();
         for entry in fs::read_dir(self.jobs()).into_iter().flatten().flatten() {
             let mark = format!("FISHPLATE_JOB={}", entry.file_name().display());
             kill_all(&processes_with("environ", &mark));

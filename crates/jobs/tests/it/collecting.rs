@@ -1,4 +1,4 @@
-//! Outputs as the worker that ran the job collects them.
+//! Outputs as the runner that ran the job collects them.
 
 use fishplate_jobs::executor::{Collected, OutputContent};
 use fishplate_jobs::plan::{OutputRule, OutputSource};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use fishplate_jobs::executor::local::CgroupUse;
-use fishplate_jobs::executor::{Executor as _, Located, conformance};
+use fishplate_jobs::executor::{Executor as _, StartTrace, conformance};
 
 use crate::bed::{Bed, NOBODY, eventually};
 use crate::skipped::skipped;
@@ -118,7 +118,7 @@ async fn another_process_can_cancel_what_is_not_its_own() {
     let order = bed.order("sleep 1000", |_| {});
     let handle = bed.start(&order).await;
     let other = bed.another_executor();
-    assert_eq!(other.locate(&order).await, Located::Started(handle.clone()));
+    assert_eq!(other.locate(&order).await, StartTrace::Started(handle.clone()));
     other.cancel(&handle).await;
     assert!(conformance::ended(&other, &handle).await.cancelled);
     assert!(conformance::ended(&bed.executor, &handle).await.cancelled);

@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 
-use fishplate_contract::Placing;
-use fishplate_jobs::executor::{Ending, Executor as _, Order};
+use fishplate_contract::PlacementMethod;
+use fishplate_jobs::executor::{Executor as _, ProgramExit, StartOrder};
 use fishplate_jobs::plan::{Fetched, InputContent, InputFile};
 
 use crate::bed::Bed;
@@ -20,13 +20,13 @@ fn pooled(bed: &Bed) -> PathBuf {
 }
 
 /// Runs a script whose input `sub/mesh` was fetched and linked.
-async fn run(bed: &Bed, script: &str, stdin: bool) -> (Order, Ending) {
+async fn run(bed: &Bed, script: &str, stdin: bool) -> (StartOrder, ProgramExit) {
     let order = bed.order(script, |plan| {
         let fetched = Fetched {
             parameter: "mesh".to_owned(),
             peer: "http://a.example".to_owned(),
             bytes: 5,
-            placed: Placing::Link.name().to_owned(),
+            placed: PlacementMethod::Link.name().to_owned(),
             at: "fetched/1/0".to_owned(),
         };
         let content = InputContent::Fetched(fetched);
@@ -40,7 +40,7 @@ async fn run(bed: &Bed, script: &str, stdin: bool) -> (Order, Ending) {
     (order, ending)
 }
 
-fn stdout(order: &Order) -> String {
+fn stdout(order: &StartOrder) -> String {
     fs::read_to_string(order.directory.join("stdout")).unwrap()
 }
 
@@ -87,7 +87,7 @@ async fn a_guarded_job_is_ended_like_any_other() {
             parameter: "mesh".to_owned(),
             peer: String::new(),
             bytes: 5,
-            placed: Placing::Link.name().to_owned(),
+            placed: PlacementMethod::Link.name().to_owned(),
             at: "fetched/1/0".to_owned(),
         };
         let content = InputContent::Fetched(fetched);

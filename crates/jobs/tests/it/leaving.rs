@@ -44,18 +44,19 @@ async fn a_thousand_jobs_leave_no_process_no_descriptor_and_no_file() {
         }
         running = rest;
         if ended <= 100 {
-            descriptors_early = worker_descriptors(&bed);
+            descriptors_early = runner_descriptors(&bed);
         }
     }
     assert_eq!(fs::read_dir(bed.jobs()).unwrap().count(), 0);
-    let workers = bed.supervisors("fishplate-work");
-    assert!(workers.len() <= AT_ONCE + 1, "{workers:?}");
-    assert!(worker_descriptors(&bed) <= descriptors_early);
-    assert_eq!(bed.supervisors("fishplate-keep").len(), 1);
+    let runners = bed.job_processes("fishplate-run");
+    assert!(runners.len() <= AT_ONCE + 1, "{runners:?}");
+    assert!(runner_descriptors(&bed) <= descriptors_early);
+    assert_eq!(bed.job_processes("fishplate-super").len(), 1);
     // Nobody needs them any more.
     drop(executor);
     eventually("supervisors end", || {
-        bed.supervisors("fishplate-work").is_empty() && bed.supervisors("fishplate-keep").is_empty()
+        bed.job_processes("fishplate-run").is_empty()
+            && bed.job_processes("fishplate-super").is_empty()
     })
     .await;
 }
@@ -71,12 +72,12 @@ async fn supervisors_hold_nothing_of_who_started_them() {
     drop(write);
     let mut rest = Vec::new();
     read.read_to_end(&mut rest).unwrap();
-    assert_eq!(bed.supervisors("fishplate-keep").len(), 1, "it ended only then");
+    assert_eq!(bed.job_processes("fishplate-super").len(), 1, "it ended only then");
     bed.executor.cancel(&handle).await;
 }
 
-/// The most that a worker has open.
-fn worker_descriptors(bed: &Bed) -> usize {
+/// The most that a runner has open.
+fn runner_descriptors(bed: &Bed) -> usize {
     let count = |pid: &i32| fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
-    bed.supervisors("fishplate-work").iter().map(count).max().unwrap_or(0)
+    bed.job_processes("fishplate-run").iter().map(count).max().unwrap_or(0)
 }

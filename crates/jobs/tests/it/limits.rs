@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use fishplate_jobs::executor::Ending;
+use fishplate_jobs::executor::ProgramExit;
 use fishplate_jobs::plan::{OutputRule, OutputSource, Plan};
 
 use crate::bed::{Bed, NOBODY};
 
-async fn limited(script: &str, change: impl FnOnce(&mut Plan)) -> (u64, Ending) {
+async fn limited(script: &str, change: impl FnOnce(&mut Plan)) -> (u64, ProgramExit) {
     let bed = Bed::new();
     let (order, ending) = bed.run_script(script, change).await;
     assert_eq!(Bed::carriers(&order), NOBODY);
@@ -95,7 +95,7 @@ async fn cores() {
     let bed = Bed::new();
     let (order, _) = bed.run_script("nproc", |plan| plan.limits.cores = Some(1)).await;
     assert_eq!(fs::read_to_string(order.directory.join("stdout")).unwrap(), "1\n");
-    // The worker itself is as free as before.
+    // The runner itself is as free as before.
     let (order, _) = bed.run_script("nproc", |_| {}).await;
     let all = std::thread::available_parallelism().unwrap();
     assert_eq!(fs::read_to_string(order.directory.join("stdout")).unwrap(), format!("{all}\n"));

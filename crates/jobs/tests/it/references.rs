@@ -8,17 +8,21 @@ use std::time::Duration;
 
 use fishplate_contract::{
     Argument, CallOptions, DataRef, JobReport, JobState, OutputChoice, OutputForm, Payload,
-    Placing, Principal, SessionId, SystemClock, Value,
+    PlacementMethod, Principal, SessionId, SystemClock, Value,
 };
-use fishplate_contract::{Fault, FaultCode, Held as _};
+use fishplate_contract::{Fault, FaultCode, FileHandle as _};
 use fishplate_data::pool::PoolSettings;
 use fishplate_data::session::SessionSettings;
-use fishplate_data::{Adoption, GrantRequest, Pool, Progress, Sessions, Wish, place};
+use fishplate_data::{
+    GrantRequest, PlacementPurpose, Pool, Progress, RegistrationMode, Sessions, place,
+};
 use fishplate_formats::archive;
-use fishplate_jobs::engine::{Engine, NewWork, Settings, Until};
+use fishplate_jobs::engine::{Engine, JobRequest, RunMode, Settings};
 use fishplate_jobs::executor::BoxFuture;
-use fishplate_jobs::fetcher::{AdoptOrder, Adopted, DeliverOrder, FetchOrder, Fetcher};
-use fishplate_jobs::plan::{Arrival, Fetch, InputContent, InputFile, OutputRule, OutputSource};
+use fishplate_jobs::plan::{
+    FetchedForm, InputContent, InputFile, OutputRule, OutputSource, ReferencedInput,
+};
+use fishplate_jobs::stager::{DeliverOrder, FetchOrder, RegisterOrder, RegisteredOutput, Stager};
 use fishplate_jobs::store::sqlite::SqliteStore;
 
 use crate::bed::Bed;
@@ -34,10 +38,10 @@ struct Near {
 const ORIGIN: &str = "http://here.example";
 
 impl Near {
-    fn bring(&self, order: &FetchOrder, progress: &Progress) -> Result<Placing, Fault> {
+    fn bring(&self, order: &FetchOrder, progress: &Progress) -> Result<PlacementMethod, Fault> {
         let url = &order.from.url;
         let session = url.strip_prefix("session:").zip(order.session);
-        let held: Arc<dyn fishplate_contract::Held> = match session {
+        let held: Arc<dyn fishplate_contract::FileHandle> = match session {
             Some((name, id)) => Arc::new(self.sessions.get(&order.owner, &id, name)?),
             None => match self.pool.redeem(url)? {
                 Some(granted) => Arc::new(granted.lease),
@@ -46,36 +50,42 @@ impl Near {
         };
         progress.set(held.len());
         let private = order.private || held.len() < order.link_size;
-        let wish = if private { Wish::Private } else { Wish::Shared };
+        let wish = if private { PlacementPurpose::Private } else { PlacementPurpose::Shared };
         place(held.path(), &order.target, wish)
             .map_err(|error| Fault::new(FaultCode::Internal, error.to_string()))
     }
 
-    fn give(&self, order: &AdoptOrder) -> Result<Adopted, Fault> {
+    fn give(&self, order: &RegisterOrder) -> Result<RegisteredOutput, Fault> {
         let (file, owner) = (&order.file, &order.owner);
         let (url, len) = match &order.session {
             Some(session) => {
-                self.sessions.put(owner, session, &file.name, &file.path, Adoption::Link)?;
+                self.sessions.put(
+                    owner,
+                    session,
+                    &file.name,
+                    &file.path,
+                    RegistrationMode::Link,
+                )?;
                 (format!("{ORIGIN}/session/{session}/{}", file.name), file.len)
             }
             None => {
-                let lease = self.pool.adopt(owner, &file.path, Adoption::Link)?;
+                let lease = self.pool.register(owner, &file.path, RegistrationMode::Link)?;
                 let origin = ORIGIN.to_owned();
                 let request = GrantRequest { origin, ..GrantRequest::default() };
                 (self.pool.grant(&lease, owner, request)?.url, lease.len())
             }
         };
         let reference = DataRef { len: Some(len), ..DataRef::new(url) };
-        Ok(Adopted { reference, expires: None })
+        Ok(RegisteredOutput { reference, expires: None })
     }
 }
 
-impl Fetcher for Near {
+impl Stager for Near {
     fn fetch<'a>(
         &'a self,
         order: &'a FetchOrder,
         progress: &'a Progress,
-    ) -> BoxFuture<'a, Result<Placing, Fault>> {
+    ) -> BoxFuture<'a, Result<PlacementMethod, Fault>> {
         Box::pin(async move { self.bring(order, progress) })
     }
 
@@ -95,7 +105,10 @@ impl Fetcher for Near {
         Box::pin(async { Err(Fault::new(FaultCode::TransferFailed, "nobody is there")) })
     }
 
-    fn adopt<'a>(&'a self, order: &'a AdoptOrder) -> BoxFuture<'a, Result<Adopted, Fault>> {
+    fn register<'a>(
+        &'a self,
+        order: &'a RegisterOrder,
+    ) -> BoxFuture<'a, Result<RegisteredOutput, Fault>> {
         Box::pin(async move { self.give(order) })
     }
 }
@@ -122,15 +135,15 @@ impl Site {
         let pool = Pool::open(pool, Arc::new(SystemClock)).unwrap();
         let sessions = SessionSettings::new(data.join("sessions"));
         let sessions = Sessions::new(sessions, Arc::new(SystemClock)).unwrap();
-        let fetcher = Near { pool: pool.clone(), sessions: sessions.clone() };
+        let stager = Near { pool: pool.clone(), sessions: sessions.clone() };
         let store = SqliteStore::open(&data.join("jobs.sqlite")).unwrap();
         let executor = Arc::new(bed.executor.clone());
         let settings = Settings { disk_reserve: 0, ..Settings::new(data) };
         let engine = Engine::new(settings, Arc::new(store), executor, Arc::new(SystemClock));
-        let engine = engine.unwrap().fetched_by(Arc::new(fetcher));
+        let engine = engine.unwrap().fetched_by(Arc::new(stager));
         let run = tokio::spawn({
             let engine = engine.clone();
-            async move { engine.run(Until::Dropped).await }
+            async move { engine.run(RunMode::Dropped).await }
         });
         Self { pool, bed, engine, sessions, run }
     }
@@ -142,7 +155,7 @@ impl Site {
     /// The address of a file that the pool takes in.
     fn url(&self, name: &str) -> String {
         let owner = Principal::named("ann");
-        let lease = self.pool.adopt(&owner, &self.file(name), Adoption::Copy).unwrap();
+        let lease = self.pool.register(&owner, &self.file(name), RegistrationMode::Copy).unwrap();
         let request = GrantRequest { origin: ORIGIN.to_owned(), ..GrantRequest::default() };
         self.pool.grant(&lease, &owner, request).unwrap().url
     }
@@ -151,13 +164,13 @@ impl Site {
     async fn run(
         &self,
         script: &str,
-        inputs: &[(&str, &str, Arrival)],
+        inputs: &[(&str, &str, FetchedForm)],
         outputs: &[(&str, &str)],
         options: &CallOptions,
     ) -> (JobReport, Result<Vec<Argument>, Fault>) {
         let order = self.bed.order(script, |plan| {
             for (name, url, arrival) in inputs {
-                let fetch = Fetch::new(name, &DataRef::new(*url), false, arrival.clone());
+                let fetch = ReferencedInput::new(name, &DataRef::new(*url), false, arrival.clone());
                 let content = InputContent::Fetch(fetch);
                 plan.inputs.push(InputFile { path: (*name).to_owned(), content });
             }
@@ -175,7 +188,7 @@ impl Site {
             plan.choose(options).unwrap();
         });
         let owner = Principal::anonymous();
-        let work = NewWork {
+        let work = JobRequest {
             service: "s".to_owned(),
             operation: "call".to_owned(),
             owner: owner.clone(),
@@ -190,8 +203,8 @@ impl Site {
         let ended = tokio::time::timeout(Duration::from_secs(60), self.engine.wait(accepted));
         ended.await.unwrap().unwrap();
         let report = self.engine.status(&owner, "s", job).await.unwrap();
-        let conclusion = self.engine.conclusion(&owner, "s", "call", job).await.unwrap();
-        (report, self.engine.outcome(&owner, job, &conclusion, &[]).await)
+        let completion = self.engine.completion(&owner, "s", "call", job).await.unwrap();
+        (report, self.engine.outcome(&owner, job, &completion, &[]).await)
     }
 }
 
@@ -218,16 +231,18 @@ async fn data_goes_from_job_to_job_and_never_through_the_caller() {
     let packed = fs::File::create(site.file("case.tar")).unwrap();
     archive::pack(&fs::File::open(&case).unwrap(), &packed, &mut || true).unwrap();
     let (mesh, case) = (site.url("mesh"), site.url("case.tar"));
-    let inputs =
-        [("mesh", mesh.as_str(), Arrival::File), ("case", case.as_str(), Arrival::Directory)];
+    let inputs = [
+        ("mesh", mesh.as_str(), FetchedForm::File),
+        ("case", case.as_str(), FetchedForm::Directory),
+    ];
     let script = "(echo x > mesh) 2>/dev/null; echo 1 > case/0/p; mkdir out; cp -r case/0 out/1; \
                   head -c 1048576 mesh > half";
     let outputs = [("out", "dir"), ("half", "raw")];
     let (report, results) = site.run(script, &inputs, &outputs, &by_reference()).await;
     let results = results.unwrap();
     let placed: Vec<_> = report.transfers.iter().map(|it| it.placed.unwrap()).collect();
-    assert!(matches!(placed[0], Placing::Link | Placing::Reflink), "{placed:?}");
-    assert_eq!(placed[1], Placing::Copy, "it was unpacked");
+    assert!(matches!(placed[0], PlacementMethod::Link | PlacementMethod::Reflink), "{placed:?}");
+    assert_eq!(placed[1], PlacementMethod::Copy, "it was unpacked");
     assert_eq!(report.transfers[0].peer, ORIGIN);
     let pooled = site.pool.redeem(&mesh).unwrap().unwrap();
     assert_eq!(fs::read(pooled.lease.path()).unwrap(), vec![b'm'; MESH]);
@@ -235,8 +250,8 @@ async fn data_goes_from_job_to_job_and_never_through_the_caller() {
     assert_eq!(half.len, Some(1 << 20));
     // The next job takes both; nothing was moved but names.
     let inputs = [
-        ("case", out.url.as_str(), Arrival::Directory),
-        ("half", half.url.as_str(), Arrival::File),
+        ("case", out.url.as_str(), FetchedForm::Directory),
+        ("half", half.url.as_str(), FetchedForm::File),
     ];
     let script = "cat case/1/U case/1/p; wc -c < half | tr -d ' '";
     let (report, results) = site
@@ -245,7 +260,10 @@ async fn data_goes_from_job_to_job_and_never_through_the_caller() {
     assert_eq!(report.state, JobState::Done, "{report:?}");
     let Value::Text(said) = &results.unwrap()[0].value else { panic!() };
     assert_eq!(said, "velocity1\n1048576\n");
-    assert!(matches!(report.transfers[1].placed, Some(Placing::Link | Placing::Reflink)));
+    assert!(matches!(
+        report.transfers[1].placed,
+        Some(PlacementMethod::Link | PlacementMethod::Reflink)
+    ));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -257,13 +275,13 @@ async fn programs_of_a_session_share_its_files() {
     assert_eq!(report.state, JobState::Done, "{report:?}");
     let url = format!("http://here.example/session/{session}/mesh");
     assert_eq!(reference(&results.unwrap()[0]).url, url);
-    let input = [("mesh", "session:mesh", Arrival::File)];
+    let input = [("mesh", "session:mesh", FetchedForm::File)];
     let script = "cat mesh > said; echo changed >> mesh";
     let (report, results) = site.run(script, &input, &[("said", "string")], &options).await;
     assert_eq!(report.state, JobState::Done, "{report:?}");
     let Value::Text(said) = &results.unwrap()[0].value else { panic!() };
     assert_eq!(said, "a mesh\n");
-    let missing = [("mesh", "session:grid", Arrival::File)];
+    let missing = [("mesh", "session:grid", FetchedForm::File)];
     let (report, results) = site.run("true", &missing, &[], &options).await;
     let fault = results.unwrap_err();
     assert_eq!(fault.code, FaultCode::NoSuchData, "{fault}");

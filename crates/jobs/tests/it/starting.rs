@@ -4,15 +4,15 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use fishplate_jobs::executor::{Executor as _, Located, Order, StartError};
-use fishplate_jobs::plan::{InputContent, InputFile, Staged};
+use fishplate_jobs::executor::{Executor as _, StartError, StartOrder, StartTrace};
+use fishplate_jobs::plan::{InputContent, InputFile, StagedFile};
 
 use crate::bed::{Bed, is_root};
 use crate::skipped::skipped;
 
-async fn refusal(bed: &Bed, order: &Order) -> StartError {
+async fn refusal(bed: &Bed, order: &StartOrder) -> StartError {
     let error = bed.executor.start(order).await.unwrap_err();
-    assert_eq!(bed.executor.locate(order).await, Located::Never, "a refusal is for certain");
+    assert_eq!(bed.executor.locate(order).await, StartTrace::Never, "a refusal is for certain");
     error
 }
 
@@ -52,7 +52,7 @@ async fn an_older_claim_can_not_start_what_a_newer_one_could_not() {
     order.fence = 7;
     refusal(&bed, &order).await;
     let program = bed.order("echo ran > ran", |_| {}).plan;
-    let stale = Order { fence: 6, plan: program, ..order };
+    let stale = StartOrder { fence: 6, plan: program, ..order };
     assert!(matches!(bed.executor.start(&stale).await, Err(StartError::NotStarted(_))));
     assert!(!stale.directory.join("work/ran").exists());
 }
@@ -76,8 +76,8 @@ async fn inputs_and_staged_files_are_there_and_nothing_is_outside() {
             ];
             plan.stdin = Some("stdin".to_owned());
             plan.staged = vec![
-                Staged { from: library.clone(), to: "lib".to_owned() },
-                Staged { from: bed.directory.path().join("tool"), to: "tool".to_owned() },
+                StagedFile { from: library.clone(), to: "lib".to_owned() },
+                StagedFile { from: bed.directory.path().join("tool"), to: "tool".to_owned() },
             ];
         })
         .await;
@@ -163,7 +163,7 @@ async fn a_full_disk_is_a_refusal_or_a_named_limit() {
     assert_eq!(ending.exit_code, Some(9));
     let other = bed.another_executor();
     let handle = match other.locate(&order).await {
-        Located::Started(handle) => handle,
+        StartTrace::Started(handle) => handle,
         other => panic!("{other:?}"),
     };
     let seen = other.observe(&[handle]).await.remove(0);

@@ -4,14 +4,16 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use fishplate_jobs::executor::local::LocalExecutor;
-use fishplate_jobs::executor::{Ending, Executor, Handle, Located, Observation, Order, StartError};
+use fishplate_jobs::executor::{
+    Executor, Handle, Observation, ProgramExit, StartError, StartOrder, StartTrace,
+};
 
 use crate::bed::{Bed, NOBODY, eventually};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victims {
-    Workers,
-    Keeper,
+    Runners,
+    Supervisor,
     Both,
 }
 
@@ -23,25 +25,25 @@ async fn killed_supervisors_at_random_moments() {
     let bed = Bed::new();
     let mut told = Told::default();
     for round in 0..ROUNDS {
-        let victims = [Victims::Workers, Victims::Keeper, Victims::Both][round % 3];
+        let victims = [Victims::Runners, Victims::Supervisor, Victims::Both][round % 3];
         // Half of the time the server is killed too: another one goes on.
         let another = (round / 3 % 2 == 0).then(|| bed.another_executor());
-        let orders: Vec<Order> = (0..JOBS).map(|_| order(&bed)).collect();
+        let orders: Vec<StartOrder> = (0..JOBS).map(|_| order(&bed)).collect();
         let starts = orders.iter().map(|order| {
             let (executor, order) = (bed.executor.clone(), order.clone());
             tokio::spawn(async move { executor.start(&order).await })
         });
         let starts: Vec<_> = starts.collect();
         tokio::time::sleep(Duration::from_micros(random(60_000))).await;
-        if victims != Victims::Keeper {
-            bed.kill_workers();
+        if victims != Victims::Supervisor {
+            bed.kill_runners();
         }
-        if victims != Victims::Workers {
-            bed.kill_keepers();
+        if victims != Victims::Runners {
+            bed.kill_supervisors();
         }
         if victims == Victims::Both {
-            // One that the keeper forked in between.
-            bed.kill_workers();
+            // One that the supervisor forked in between.
+            bed.kill_runners();
         }
         let executor = another.as_ref().unwrap_or(&bed.executor);
         for (order, start) in orders.iter().zip(starts) {
@@ -65,7 +67,7 @@ struct Told {
 /// Follows a job to what is told of it, and compares that with what it did.
 async fn settle(
     executor: &LocalExecutor,
-    order: &Order,
+    order: &StartOrder,
     started: Result<Handle, StartError>,
     victims: Victims,
     told: &mut Told,
@@ -83,8 +85,8 @@ async fn settle(
     };
     // A server that was killed after the start, before it could note the handle.
     match (executor.locate(&order).await, &handle) {
-        (Located::Started(found), Ok(handle)) => assert_eq!(found, *handle),
-        (Located::Unproven(_), _) => assert_eq!(victims, Victims::Both),
+        (StartTrace::Started(found), Ok(handle)) => assert_eq!(found, *handle),
+        (StartTrace::Unproven(_), _) => assert_eq!(victims, Victims::Both),
         (located, handle) => panic!("{located:?} for {handle:?}"),
     }
     let Ok(handle) = handle else {
@@ -107,12 +109,12 @@ async fn settle(
     }
 }
 
-fn order(bed: &Bed) -> Order {
+fn order(bed: &Bed) -> StartOrder {
     let script = format!("echo ran >> ../ran; sleep 0.0{}; exit 7", random(6));
     bed.order(&script, |_| {})
 }
 
-fn ran(order: &Order) -> usize {
+fn ran(order: &StartOrder) -> usize {
     fs::read_to_string(order.directory.join("ran")).map_or(0, |text| text.lines().count())
 }
 
@@ -120,7 +122,7 @@ fn random(below: u64) -> u64 {
     getrandom::u64().unwrap() % below
 }
 
-async fn end(executor: &LocalExecutor, handle: &Handle) -> Result<Ending, String> {
+async fn end(executor: &LocalExecutor, handle: &Handle) -> Result<ProgramExit, String> {
     let begin = Instant::now();
     loop {
         match executor.observe(std::slice::from_ref(handle)).await.remove(0) {
@@ -132,17 +134,17 @@ async fn end(executor: &LocalExecutor, handle: &Handle) -> Result<Ending, String
     }
 }
 
-async fn up(order: &Order) {
+async fn up(order: &StartOrder) {
     eventually("the program is up", || order.directory.join("work/up").exists()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_keeper_sees_the_exit_code_when_the_worker_is_killed() {
+async fn the_supervisor_sees_the_exit_code_when_the_runner_is_killed() {
     let bed = Bed::new();
     let order = bed.order(": > up; while [ ! -e go ]; do sleep 0.01; done; exit 9", |_| {});
     let handle = bed.start(&order).await;
     up(&order).await;
-    bed.kill_workers();
+    bed.kill_runners();
     tokio::time::sleep(Duration::from_millis(50)).await;
     let seen = bed.executor.observe(std::slice::from_ref(&handle)).await;
     assert!(matches!(seen[0], Observation::Running { .. }), "{seen:?}");
@@ -151,7 +153,7 @@ async fn the_keeper_sees_the_exit_code_when_the_worker_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_hold_when_the_worker_is_killed() {
+async fn limits_hold_when_the_runner_is_killed() {
     let bed = Bed::new();
     let order =
         bed.order(": > up; while :; do echo yes; done", |plan| plan.limits.log_size = 1 << 30);
@@ -159,7 +161,7 @@ async fn limits_hold_when_the_worker_is_killed() {
     let (noisy, slow) = (bed.start(&order).await, bed.start(&wall).await);
     up(&order).await;
     up(&wall).await;
-    bed.kill_workers();
+    bed.kill_runners();
     bed.executor.cancel(&noisy).await;
     assert!(end(&bed.executor, &noisy).await.unwrap().cancelled);
     let ending = end(&bed.executor, &slow).await.unwrap();
@@ -167,14 +169,14 @@ async fn limits_hold_when_the_worker_is_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_to_end_a_job_is_not_lost_with_its_worker() {
+async fn a_request_to_end_a_job_is_not_lost_with_its_runner() {
     let bed = Bed::new();
     for round in 0..40 {
         let order = bed.order(": > up; sleep 1000", |_| {});
         let handle = bed.start(&order).await;
         up(&order).await;
-        bed.kill_workers();
-        // The request comes before, while and after it is seen that the worker is dead.
+        bed.kill_runners();
+        // The request comes before, while and after it is seen that the runner is dead.
         tokio::time::sleep(Duration::from_micros(round * 20)).await;
         bed.executor.cancel(&handle).await;
         assert!(end(&bed.executor, &handle).await.unwrap().cancelled, "round {round}");
@@ -182,12 +184,12 @@ async fn a_request_to_end_a_job_is_not_lost_with_its_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_go_on_without_a_keeper_and_a_new_one_starts() {
+async fn runners_go_on_without_a_supervisor_and_a_new_one_starts() {
     let bed = Bed::new();
     let order = bed.order(": > up; while [ ! -e go ]; do sleep 0.01; done; exit 9", |_| {});
     let handle = bed.start(&order).await;
     up(&order).await;
-    bed.kill_keepers();
+    bed.kill_supervisors();
     let (_, ending) = bed.run_script("exit 3", |_| {}).await;
     assert_eq!(ending.exit_code, Some(3));
     fs::write(order.directory.join("work/go"), "").unwrap();
@@ -235,8 +237,8 @@ async fn a_job_that_ends_with_nobody_alive_is_lost() {
     let order = bed.order(": > up; while [ ! -e go ]; do sleep 0.01; done; : > end", |_| {});
     let handle = bed.start(&order).await;
     up(&order).await;
-    bed.kill_keepers();
-    bed.kill_workers();
+    bed.kill_supervisors();
+    bed.kill_runners();
     fs::write(order.directory.join("work/go"), "").unwrap();
     eventually("it has ended", || Bed::carriers(&order).is_empty()).await;
     let why = end(&bed.another_executor(), &handle).await.unwrap_err();
@@ -246,18 +248,18 @@ async fn a_job_that_ends_with_nobody_alive_is_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelling_works_in_every_situation() {
-    for victims in [Victims::Workers, Victims::Keeper, Victims::Both] {
+    for victims in [Victims::Runners, Victims::Supervisor, Victims::Both] {
         let bed = Bed::new();
         let deaf = "(setsid sh -c \"trap '' TERM; : > up; while :; do sleep 0.05; done\" &) & \
                     sleep 1000";
         let order = bed.order(deaf, |plan| plan.limits.kill_grace = 0.2);
         let handle = bed.start(&order).await;
         up(&order).await;
-        if victims != Victims::Workers {
-            bed.kill_keepers();
+        if victims != Victims::Runners {
+            bed.kill_supervisors();
         }
-        if victims != Victims::Keeper {
-            bed.kill_workers();
+        if victims != Victims::Supervisor {
+            bed.kill_runners();
         }
         let other = bed.another_executor();
         other.cancel(&handle).await;
@@ -273,23 +275,23 @@ async fn an_intent_without_a_start_is_adopted_or_never_run_again() {
     let bed = Bed::new();
     let order = bed.order("sleep 1000", |_| {});
     let handle = bed.start(&order).await;
-    bed.kill_keepers();
-    bed.kill_workers();
-    // As if the worker had been killed between the spawn and its record.
+    bed.kill_supervisors();
+    bed.kill_runners();
+    // As if the runner had been killed between the spawn and its record.
     let journal = order.directory.join("run");
     let text = fs::read_to_string(&journal).unwrap();
     let intent = text.lines().next().unwrap();
     assert!(intent.contains("intent"), "{text}");
     fs::write(&journal, format!("{intent}\n")).unwrap();
     let other = bed.another_executor();
-    assert_eq!(other.locate(&order).await, Located::Started(handle.clone()));
+    assert_eq!(other.locate(&order).await, StartTrace::Started(handle.clone()));
     let seen = other.observe(std::slice::from_ref(&handle)).await;
     assert!(matches!(seen[0], Observation::Running { .. }), "{seen:?}");
     crate::bed::kill_all(&Bed::carriers(&order));
     eventually("it is gone", || Bed::carriers(&order).is_empty()).await;
-    assert!(matches!(other.locate(&order).await, Located::Unproven(_)));
+    assert!(matches!(other.locate(&order).await, StartTrace::Unproven(_)));
     assert!(end(&other, &handle).await.is_err());
-    let again = Order { fence: 2, ..order };
+    let again = StartOrder { fence: 2, ..order };
     assert!(matches!(other.start(&again).await, Err(StartError::Unproven(_))));
 }
 
@@ -298,8 +300,8 @@ async fn a_job_of_another_boot_died_with_the_machine() {
     let bed = Bed::new();
     let order = bed.order("sleep 1000", |_| {});
     let handle = bed.start(&order).await;
-    bed.kill_keepers();
-    bed.kill_workers();
+    bed.kill_supervisors();
+    bed.kill_runners();
     let journal = order.directory.join("run");
     let boot = fishplate_jobs::executor::local::boot_id();
     let text = fs::read_to_string(&journal).unwrap();
@@ -318,7 +320,7 @@ async fn a_job_of_another_boot_died_with_the_machine() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_servers_that_start_at_once_share_one_keeper() {
+async fn many_servers_that_start_at_once_share_one_supervisor() {
     let bed = Bed::new();
     let mut tasks = Vec::new();
     for _ in 0..8 {
@@ -331,5 +333,5 @@ async fn many_servers_that_start_at_once_share_one_keeper() {
     for task in tasks {
         assert_eq!(task.await.unwrap(), Some(7));
     }
-    assert_eq!(bed.supervisors("fishplate-keep").len(), 1);
+    assert_eq!(bed.job_processes("fishplate-super").len(), 1);
 }

@@ -28,9 +28,9 @@ pub trait Authoriser: Debug + Send + Sync {
 
 /// Everybody who can reach the server may do everything.
 #[derive(Clone, Copy, Debug)]
-pub struct Everybody;
+pub struct AllowAll;
 
-impl Authoriser for Everybody {
+impl Authoriser for AllowAll {
     fn authorise(&self, _: &Access<'_>) -> Result<(), Fault> {
         Ok(())
     }

@@ -3,20 +3,20 @@
 use std::str::FromStr;
 
 use fishplate_contract::{
-    Argument, Call, CallOptions, Fault, FaultCode, JobId, JobPage, JobState, Killed, Principal,
+    Argument, Call, CallOptions, Fault, FaultCode, JobId, JobPage, JobState, KillResult, Principal,
     Results, SessionId, Verb, lexical,
 };
-use fishplate_jobs::conclusion::Conclusion;
-use fishplate_jobs::engine::{Accepted, Engine, InSession, NewWork, fingerprint};
+use fishplate_jobs::completion::Completion;
+use fishplate_jobs::engine::{AcceptedJob, Engine, JobRequest, SessionJob, fingerprint};
 use fishplate_jobs::store::Filter;
-use fishplate_jobs::workspace::Stream;
+use fishplate_jobs::workspace::OutputStream;
 
 use super::authorise::Access;
 use super::request::{Reply, Request};
 use super::scalars::Scalars;
 use crate::data::blocking;
-use crate::host::{Host, Hosted};
-use crate::memory::Reserved;
+use crate::host::{Host, ServiceEntry};
+use crate::memory::MemoryReservation;
 
 /// The most jobs that one `jobs` answers.
 const JOBS_PAGE: usize = 1000;
@@ -28,33 +28,33 @@ const JOBS_PAGE: usize = 1000;
 pub async fn perform(
     host: &Host,
     request: Request<'_>,
-    memory: &mut Reserved,
+    memory: &mut MemoryReservation,
 ) -> Result<Reply, Fault> {
-    let Request { service, exposed, arguments, options, principal } = request;
+    let Request { service, definition, arguments, options, principal } = request;
     let name = service.service().name.as_str();
     host.authoriser.authorise(&Access {
         principal: &principal,
         service: name,
-        operation: &exposed.operation,
-        verb: exposed.verb,
+        operation: &definition.operation,
+        verb: definition.verb,
     })?;
-    let (Verb::Call | Verb::Spawn) = exposed.verb else {
-        let given = Scalars::accept(&exposed.signature, arguments)?;
-        if exposed.verb == Verb::Results {
+    let (Verb::Call | Verb::Spawn) = definition.verb else {
+        let given = Scalars::accept(&definition.signature, arguments)?;
+        if definition.verb == Verb::Results {
             let job = job_id(given.text("job").unwrap_or_default())?;
-            let end = host.engine.conclusion(&principal, name, &exposed.operation, job).await?;
+            let end = host.engine.completion(&principal, name, &definition.operation, job).await?;
             hold(host, &end, memory).await?;
             let outputs = host.engine.outcome(&principal, job, &end, &options.outputs).await?;
             return Ok(Reply::from(outputs));
         }
-        let about = About { engine: &host.engine, service: name, owner: &principal };
-        return about.perform(exposed.verb, &given).await;
+        let about = JobScope { engine: &host.engine, service: name, owner: &principal };
+        return about.perform(definition.verb, &given).await;
     };
-    let operation = exposed.operation.clone();
+    let operation = definition.operation.clone();
     let call = Call { service: name.to_owned(), operation, arguments, options, principal };
     check_key(host, &call.options)?;
     check_session(host, &call.options, &call.principal).await?;
-    if exposed.verb == Verb::Spawn {
+    if definition.verb == Verb::Spawn {
         return Ok(Reply::Spawned(submit(host, service, call).await?.job));
     }
     if service.provider.answers(&call) {
@@ -67,9 +67,9 @@ pub async fn perform(
 /// up, the job goes on.
 async fn call_and_wait(
     host: &Host,
-    service: &Hosted,
+    service: &ServiceEntry,
     call: Call,
-    memory: &mut Reserved,
+    memory: &mut MemoryReservation,
 ) -> Result<Reply, Fault> {
     if call.options.key.is_some() {
         return call_with_key(host, service, call, memory).await;
@@ -80,7 +80,7 @@ async fn call_and_wait(
     let mut job = host.engine.call(work).await?;
     note_session(host, session, &owner, name, job.id());
     // What the job was given was written to files.
-    *memory = Reserved::default();
+    *memory = MemoryReservation::default();
     let end = job.ended().await?;
     if let Err(fault) = hold(host, &end, memory).await {
         // Its outputs are there for whoever asks again.
@@ -103,13 +103,13 @@ async fn call_and_wait(
 /// `call` of which the results can be asked for again.
 async fn call_with_key(
     host: &Host,
-    service: &Hosted,
+    service: &ServiceEntry,
     call: Call,
-    memory: &mut Reserved,
+    memory: &mut MemoryReservation,
 ) -> Result<Reply, Fault> {
     let owner = call.principal.clone();
     let accepted = submit(host, service, call).await?;
-    *memory = Reserved::default();
+    *memory = MemoryReservation::default();
     let job = accepted.job;
     let end = host.engine.wait(accepted).await?;
     hold(host, &end, memory).await.map_err(|fault| fault.job(job))?;
@@ -119,11 +119,11 @@ async fn call_with_key(
 }
 
 /// Reserves memory for a job's outputs until they are sent, before they are read.
-async fn hold(host: &Host, end: &Conclusion, memory: &mut Reserved) -> Result<(), Fault> {
+async fn hold(host: &Host, end: &Completion, memory: &mut MemoryReservation) -> Result<(), Fault> {
     host.memory.resize(memory, end.in_memory(), host.settings.body_stall).await
 }
 
-async fn submit(host: &Host, service: &Hosted, call: Call) -> Result<Accepted, Fault> {
+async fn submit(host: &Host, service: &ServiceEntry, call: Call) -> Result<AcceptedJob, Fault> {
     let (owner, session) = (call.principal.clone(), call.options.session);
     let work = work(host, service, call).await?;
     let name = work.service.clone();
@@ -141,12 +141,12 @@ fn note_session(
     job: JobId,
 ) {
     if let Some(session) = session {
-        host.data.works(InSession { session, owner: owner.clone(), service, job });
+        host.data.works(SessionJob { session, owner: owner.clone(), service, job });
     }
 }
 
 /// What a call asks for, as work for the engine.
-async fn work(host: &Host, service: &Hosted, mut call: Call) -> Result<NewWork, Fault> {
+async fn work(host: &Host, service: &ServiceEntry, mut call: Call) -> Result<JobRequest, Fault> {
     // A job's inputs are whole when it is accepted.
     call.arguments = host.spool.collected(call.arguments).await?;
     service.provider.fetch(host, &mut call).await?;
@@ -157,7 +157,7 @@ async fn work(host: &Host, service: &Hosted, mut call: Call) -> Result<NewWork, 
     let (mut plan, placements) = service.provider.plan(host, &call.operation, call.arguments)?;
     plan.choose(&call.options)?;
     let max_running = service.provider.max_running();
-    Ok(NewWork {
+    Ok(JobRequest {
         service: call.service,
         operation: call.operation,
         owner: call.principal,
@@ -208,13 +208,13 @@ async fn digest(
 }
 
 /// What is asked about jobs of a service.
-struct About<'a> {
+struct JobScope<'a> {
     engine: &'a Engine,
     service: &'a str,
     owner: &'a Principal,
 }
 
-impl About<'_> {
+impl JobScope<'_> {
     async fn perform(&self, verb: Verb, given: &Scalars) -> Result<Reply, Fault> {
         let Self { engine, service, owner } = *self;
         if verb == Verb::Jobs {
@@ -233,13 +233,13 @@ impl About<'_> {
             Verb::Running => Reply::Running(engine.running(owner, service, job).await?),
             Verb::Kill => {
                 let (state, message) = engine.kill(owner, service, job).await?;
-                Reply::Killed(Killed { state, message })
+                Reply::Killed(KillResult { state, message })
             }
             Verb::Status => Reply::Status(Box::new(engine.status(owner, service, job).await?)),
             Verb::Log => {
                 let stream = match given.text("stream") {
-                    Some("stderr") => Stream::Stderr,
-                    _ => Stream::Stdout,
+                    Some("stderr") => OutputStream::Stderr,
+                    _ => OutputStream::Stdout,
                 };
                 let offset = offset(given.text("offset"))?;
                 Reply::Log(engine.log(owner, service, job, stream, offset).await?)

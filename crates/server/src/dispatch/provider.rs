@@ -6,18 +6,18 @@ use std::pin::Pin;
 
 use fishplate_contract::{Argument, Call, Fault, FaultCode, Interface, Service};
 use fishplate_jobs::plan::Plan;
-use fishplate_jobs::program::Placement;
+use fishplate_jobs::program::InputPlacement;
 use fishplate_wire::WireLimits;
 
 use crate::host::Host;
-use crate::memory::Reserved;
+use crate::memory::MemoryReservation;
 use crate::settings::Settings;
 
 /// What a provider is busy with.
-pub type Work<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
+pub type ProviderFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, Fault>> + Send + 'a>>;
 
 /// How to run a call as a job, and what is put into its workspace when it is accepted.
-pub type Planned = (Plan, Vec<Placement>);
+pub type PlannedJob = (Plan, Vec<InputPlacement>);
 
 /// What runs the operations of a service: in this process, or as jobs.
 pub trait Provider: Debug + Send + Sync {
@@ -58,13 +58,13 @@ pub trait Provider: Debug + Send + Sync {
         &'a self,
         _: &'a Host,
         call: Call,
-        _: &'a mut Reserved,
-    ) -> Work<'a, Vec<Argument>> {
+        _: &'a mut MemoryReservation,
+    ) -> ProviderFuture<'a, Vec<Argument>> {
         Box::pin(async move { Err(no_operation(&call.operation)) })
     }
 
     /// Brings here what the arguments refer to, if that can't be done as a part of the job.
-    fn fetch<'a>(&'a self, _: &'a Host, _: &'a mut Call) -> Work<'a, ()> {
+    fn fetch<'a>(&'a self, _: &'a Host, _: &'a mut Call) -> ProviderFuture<'a, ()> {
         Box::pin(async { Ok(()) })
     }
 
@@ -72,7 +72,7 @@ pub trait Provider: Debug + Send + Sync {
     ///
     /// # Errors
     /// A fault that names the parameter and says what would be right.
-    fn plan(&self, _: &Host, operation: &str, _: Vec<Argument>) -> Result<Planned, Fault> {
+    fn plan(&self, _: &Host, operation: &str, _: Vec<Argument>) -> Result<PlannedJob, Fault> {
         Err(no_operation(operation))
     }
 }

@@ -2,7 +2,8 @@
 //! ([`fishplate_contract::interface`]).
 
 use fishplate_contract::{
-    Argument, JobPage, JobReport, Killed, LogPage, Placing, Results, Timestamp, Transfer, Value,
+    Argument, JobPage, JobReport, KillResult, LogPage, PlacementMethod, Results, Timestamp,
+    Transfer, Value,
 };
 use fishplate_jobs::engine::EphemeralJob;
 
@@ -15,7 +16,7 @@ impl Reply {
             Self::Results { results, ephemeral } => return (results, ephemeral),
             Self::Spawned(job) => vec![Argument::text("job", job.to_string())],
             Self::Running(running) => vec![Argument::text("running", running.to_string())],
-            Self::Killed(Killed { state, message }) => {
+            Self::Killed(KillResult { state, message }) => {
                 vec![Argument::text("state", state.name()), Argument::text("message", message)]
             }
             Self::Status(job) => report(&job),
@@ -71,7 +72,7 @@ fn transfer(transfer: &Transfer) -> Vec<Argument> {
         fields.extend(value.map(|value| Argument::text(name, value)));
     };
     field("total", transfer.total.map(|total| total.to_string()));
-    field("placed", transfer.placed.map(Placing::name).map(str::to_owned));
+    field("placed", transfer.placed.map(PlacementMethod::name).map(str::to_owned));
     fields
 }
 
@@ -119,7 +120,7 @@ mod tests {
                 state: TransferState::Done,
                 bytes: 3,
                 total: Some(3),
-                placed: Some(Placing::Link),
+                placed: Some(PlacementMethod::Link),
             }],
         };
         let interface = Interface::of(&Service {
@@ -135,7 +136,7 @@ mod tests {
         let (job, text) = (full.id, "t".to_owned());
         for (verb, reply) in [
             ("running", Reply::Running(true)),
-            ("kill", Reply::Killed(Killed { state: JobState::Killed, message: text.clone() })),
+            ("kill", Reply::Killed(KillResult { state: JobState::Killed, message: text.clone() })),
             ("status", Reply::Status(Box::new(full.clone()))),
             ("log", Reply::Log(LogPage { text, next: 1, end: true })),
             ("jobs", Reply::Jobs(JobPage { jobs: vec![full], more: true })),

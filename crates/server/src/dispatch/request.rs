@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use fishplate_contract::{
-    Argument, CallOptions, Exposed, JobId, JobPage, JobReport, Killed, LogPage, Principal, Results,
+    Argument, CallOptions, JobId, JobPage, JobReport, KillResult, LogPage, Principal, Results,
+    VerbDefinition,
 };
 use fishplate_jobs::engine::EphemeralJob;
 
-use crate::host::Hosted;
+use crate::host::ServiceEntry;
 
 /// What a caller asks for.
 #[derive(Debug)]
 pub struct Request<'h> {
     /// The service.
-    pub service: &'h Arc<Hosted>,
+    pub service: &'h Arc<ServiceEntry>,
     /// The verb, one of the service's interface.
-    pub exposed: &'h Exposed,
+    pub definition: &'h VerbDefinition,
     /// What the verb takes.
     pub arguments: Vec<Argument>,
     /// What is wanted beside.
@@ -39,7 +40,7 @@ pub enum Reply {
     /// Of `running`: whether the job has not ended.
     Running(bool),
     /// Of `kill`.
-    Killed(Killed),
+    Killed(KillResult),
     /// Of `status`.
     Status(Box<JobReport>),
     /// Of `log`.

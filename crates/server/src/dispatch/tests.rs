@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use fishplate_contract::{
     Argument, CallOptions, Fault, FaultCode, Interface, Principal, SystemClock, Verb,
 };
-use fishplate_jobs::descriptor::{self, Source};
+use fishplate_jobs::descriptor::{self, SourceText};
 use fishplate_jobs::engine::{self, Engine};
 use fishplate_jobs::executor::fake::FakeExecutor;
 use fishplate_jobs::function::builtin;
@@ -15,8 +15,8 @@ use super::authorise::{Access, Authoriser};
 use super::perform::perform;
 use super::request::Request;
 use crate::assembly;
-use crate::host::{Host, Place};
-use crate::memory::Reserved;
+use crate::host::{Host, PublicAddress};
+use crate::memory::MemoryReservation;
 use crate::settings::Limits;
 
 /// Who, of which service and operation, wanted what.
@@ -47,10 +47,10 @@ fn host(data: &std::path::Path, authoriser: Nobody) -> Host {
         Arc::new(SystemClock),
     );
     let text = "name = 'program'\ncommand = '/bin/true [in val n:int]'\n".to_owned();
-    let checked = descriptor::check_text(&Source { name: "program".to_owned(), text }, data);
+    let checked = descriptor::check_text(&SourceText { name: "program".to_owned(), text }, data);
     let host = assembly::host(
         limits.clone(),
-        Place::Below,
+        PublicAddress::Below,
         engine.unwrap(),
         assembly::data(&limits).unwrap(),
         vec![checked.description.unwrap()],
@@ -65,27 +65,28 @@ async fn every_verb_of_every_service_passes_the_authoriser_first() {
     let authoriser = Nobody::default();
     let noted = Arc::clone(&authoriser.0);
     let host = host(data.path(), authoriser);
-    let names: Vec<&str> = host.services().map(|hosted| hosted.service().name.as_str()).collect();
+    let names: Vec<&str> = host.services().map(|entry| entry.service().name.as_str()).collect();
     assert_eq!(names, ["matrix", "program", "session"]);
     let ada = Principal::named("ada");
     let mut verbs = 0;
     for service in host.services() {
-        let Interface { exposed } = &service.interface;
-        for exposed in exposed {
+        let Interface { definition } = &service.interface;
+        for definition in definition {
             let request = Request {
                 service,
-                exposed,
+                definition,
                 // What is wrong with them is nobody's business who may not ask.
                 arguments: vec![Argument::text("job", "none"), Argument::text("none", "none")],
                 options: CallOptions { key: Some(String::new()), ..CallOptions::default() },
                 principal: ada.clone(),
             };
-            let answer = perform(&host, request, &mut Reserved::default()).await;
-            let name = (&service.service().name, &exposed.name);
+            let answer = perform(&host, request, &mut MemoryReservation::default()).await;
+            let name = (&service.service().name, &definition.name);
             assert_eq!(answer.map(|_| ()).unwrap_err().message, REFUSAL, "{name:?}");
             let asked = noted.lock().unwrap().pop().unwrap();
-            let (service, operation) = (service.service().name.clone(), exposed.operation.clone());
-            assert_eq!(asked, (ada.clone(), service, operation, exposed.verb), "{name:?}");
+            let (service, operation) =
+                (service.service().name.clone(), definition.operation.clone());
+            assert_eq!(asked, (ada.clone(), service, operation, definition.verb), "{name:?}");
             verbs += 1;
         }
     }

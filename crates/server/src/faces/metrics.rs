@@ -11,8 +11,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use super::soap::Answer;
-use crate::host::{Host, Hosted};
+use super::soap::SoapResponse;
+use crate::host::{Host, ServiceEntry};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct CallLabels {
@@ -36,9 +36,9 @@ pub struct Counters {
 }
 
 /// Service and verb; the verb is empty until it was known.
-fn labels<'h>(hosted: &'h Hosted, answer: &Answer) -> (&'h str, &'h str) {
-    let verb = answer.verb.map_or("", |verb| hosted.interface.exposed[verb].name.as_str());
-    (&hosted.service().name, verb)
+fn labels<'h>(entry: &'h ServiceEntry, answer: &SoapResponse) -> (&'h str, &'h str) {
+    let verb = answer.verb.map_or("", |verb| entry.interface.definition[verb].name.as_str());
+    (&entry.service().name, verb)
 }
 
 type Durations = Family<VerbLabels, Histogram, fn() -> Histogram>;
@@ -160,21 +160,21 @@ impl Metrics {
 
 impl Metrics {
     /// A call was answered.
-    pub fn called(&self, hosted: &Hosted, answer: &Answer, elapsed: Duration) {
+    pub fn called(&self, entry: &ServiceEntry, answer: &SoapResponse, elapsed: Duration) {
         let outcome = answer.fault.as_ref().map(|fault| fault.code.name());
-        let counters = answer.verb.map(|verb| &hosted.counters[verb]);
+        let counters = answer.verb.map(|verb| &entry.counters[verb]);
         if let Some(counters) = counters
             && outcome.is_none()
         {
             let Counters { done, durations } = counters.get_or_init(|| {
-                let (service, verb) = labels(hosted, answer);
+                let (service, verb) = labels(entry, answer);
                 self.counters(service, verb, "ok")
             });
             done.inc();
             durations.observe(elapsed.as_secs_f64());
             return;
         }
-        let (service, verb) = labels(hosted, answer);
+        let (service, verb) = labels(entry, answer);
         let counters = self.counters(service, verb, outcome.unwrap_or("ok"));
         counters.done.inc();
         counters.durations.observe(elapsed.as_secs_f64());

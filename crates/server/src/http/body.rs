@@ -200,19 +200,19 @@ mod tests {
     use super::*;
 
     /// Gives `size` bytes, then waits `pause`, and so on for ever.
-    struct Slow {
+    struct SlowBody {
         size: usize,
         pause: Duration,
         wait: Pin<Box<Sleep>>,
     }
 
-    impl Slow {
+    impl SlowBody {
         fn new(size: usize, pause: Duration) -> Self {
             Self { size, pause, wait: Box::pin(sleep(Duration::ZERO)) }
         }
     }
 
-    impl Body for Slow {
+    impl Body for SlowBody {
         type Data = Bytes;
         type Error = std::convert::Infallible;
 
@@ -226,7 +226,7 @@ mod tests {
         }
     }
 
-    async fn refusal(body: Slow) -> Fault {
+    async fn refusal(body: SlowBody) -> Fault {
         let mut body = Incoming::new(body, &Settings::new("http://localhost"));
         loop {
             match body.next().await {
@@ -239,17 +239,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_body_that_stalls_or_trickles_is_refused_by_name() {
-        let stalled = refusal(Slow::new(1, Duration::from_secs(100))).await;
+        let stalled = refusal(SlowBody::new(1, Duration::from_secs(100))).await;
         assert_eq!(stalled.code, FaultCode::TimedOut);
         assert_eq!(stalled.limit.unwrap().name, "body_stall");
-        let trickles = refusal(Slow::new(1, Duration::from_secs(1))).await;
+        let trickles = refusal(SlowBody::new(1, Duration::from_secs(1))).await;
         assert_eq!(trickles.limit.unwrap().name, "body_rate");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_sender_is_not_to_blame_for_the_time_that_we_take() {
         let settings = Settings::new("http://localhost");
-        let mut body = Incoming::new(Slow::new(1 << 20, Duration::from_millis(1)), &settings);
+        let mut body = Incoming::new(SlowBody::new(1 << 20, Duration::from_millis(1)), &settings);
         for _ in 0..3 {
             assert!(matches!(body.next().await, Ok(Some(_))));
             // The next chunk is not there at the first look.
@@ -261,7 +261,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_that_is_slow_but_fast_enough_is_read_on() {
         let mut body = Incoming::new(
-            Slow::new(4096, Duration::from_secs(1)),
+            SlowBody::new(4096, Duration::from_secs(1)),
             &Settings::new("http://localhost"),
         );
         for _ in 0..300 {

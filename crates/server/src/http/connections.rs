@@ -26,7 +26,7 @@ pub(super) struct Connections {
     most: usize,
     most_of_peer: usize,
     begun: Instant,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnection>,
     /// A newcomer waits for somebody to idle.
     crowded: AtomicBool,
     /// Somebody has gone, or idles where a newcomer waits.
@@ -34,7 +34,7 @@ pub(super) struct Connections {
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenConnection {
     connections: HashMap<u64, (IpAddr, Arc<Activity>)>,
     peers: HashMap<IpAddr, usize>,
     next: u64,
@@ -50,7 +50,7 @@ pub(super) struct Activity {
 
 /// A connection's place; it is free when this is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     id: u64,
     peer: IpAddr,
     activity: Arc<Activity>,
@@ -59,9 +59,9 @@ pub(super) struct Place {
 
 /// A request is being answered until this is dropped.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Activity>);
+pub(super) struct RequestGuard(Arc<Activity>);
 
-impl Drop for Busy {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.turn(BUSY, ANSWERED);
     }
@@ -81,7 +81,7 @@ impl Connections {
 
     /// A place for a newcomer, as soon as there is one; `None` if its peer has as many connections as
     /// it may have and all of them are busy.
-    pub(super) async fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    pub(super) async fn admit(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSlot> {
         let peer = peer(address);
         loop {
             // Made before looking, so that nothing that happens meanwhile is missed.
@@ -102,7 +102,7 @@ impl Connections {
         }
     }
 
-    fn enter(self: &Arc<Self>, peer: IpAddr) -> Place {
+    fn enter(self: &Arc<Self>, peer: IpAddr) -> ConnectionSlot {
         let activity =
             Arc::new(Activity { idle_since: AtomicU64::new(self.now()), leave: Notify::new() });
         let mut open = self.open();
@@ -110,7 +110,7 @@ impl Connections {
         open.next += 1;
         open.connections.insert(id, (peer, Arc::clone(&activity)));
         *open.peers.entry(peer).or_default() += 1;
-        Place { id, peer, activity, all: Arc::clone(self) }
+        ConnectionSlot { id, peer, activity, all: Arc::clone(self) }
     }
 
     /// Tells the connection that has idled longest among some to go; whether there is one that idles
@@ -141,7 +141,7 @@ impl Connections {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or_default()
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenConnection> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -152,16 +152,16 @@ impl Activity {
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// A request has come; `None` if the connection was told to go before.
-    pub(super) fn busy(&self) -> Option<Busy> {
+    pub(super) fn busy(&self) -> Option<RequestGuard> {
         loop {
             let before = self.activity.idle_since.load(Ordering::SeqCst);
             if before == LEAVING {
                 return None;
             }
             if self.activity.turn(before, BUSY) {
-                return Some(Busy(Arc::clone(&self.activity)));
+                return Some(RequestGuard(Arc::clone(&self.activity)));
             }
         }
     }
@@ -183,7 +183,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         let mut open = self.all.open();
         open.connections.remove(&self.id);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     /// Has a connection go when it is told to.
-    fn leaving(place: Place) -> tokio::task::JoinHandle<()> {
+    fn leaving(place: ConnectionSlot) -> tokio::task::JoinHandle<()> {
         tokio::spawn(async move { place.told_to_leave().await })
     }
 

@@ -2,8 +2,8 @@
 //!
 //! hyper takes a body's bytes and writes them behind the header. A body of a file gives it *windows*
 //! instead: slices of one region of memory that is never read. What is written to the connection
-//! passes through [`Direct`], which knows a window by its address and sends as much of the file that
-//! the window stands for. Which that is, the body has noted in the connection's [`Outlet`], in the
+//! passes through [`SendfileStream`], which knows a window by its address and sends as much of the file that
+//! the window stands for. Which that is, the body has noted in the connection's [`FileQueue`], in the
 //! order in which it gave the windows; and hyper keeps that order, because HTTP/1.1 does.
 //!
 //! A connection that encrypts has no outlet, so its bodies give bytes (docs/decisions/0009).
@@ -32,24 +32,24 @@ static WINDOWS: [u8; WINDOW] = [0; WINDOW];
 
 /// What windows stand for that were given to one connection and are not written yet.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Outlet(Arc<Mutex<VecDeque<Piece>>>);
+pub(crate) struct FileQueue(Arc<Mutex<VecDeque<QueuedFile>>>);
 
 #[derive(Debug)]
-struct Piece {
+struct QueuedFile {
     file: Arc<File>,
     at: u64,
     left: usize,
 }
 
-impl Outlet {
+impl FileQueue {
     /// A window for so many bytes of a file, at most [`WINDOW`].
     pub(super) fn window(&self, file: &Arc<File>, at: u64, len: usize) -> Bytes {
         let len = len.min(WINDOW);
-        self.pieces().push_back(Piece { file: Arc::clone(file), at, left: len });
+        self.pieces().push_back(QueuedFile { file: Arc::clone(file), at, left: len });
         Bytes::from_static(&WINDOWS[..len])
     }
 
-    fn pieces(&self) -> MutexGuard<'_, VecDeque<Piece>> {
+    fn pieces(&self) -> MutexGuard<'_, VecDeque<QueuedFile>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -73,13 +73,13 @@ impl Outlet {
 
 /// A connection that sends files where windows are written to it.
 #[derive(Debug)]
-pub(super) struct Direct {
+pub(super) struct SendfileStream {
     stream: TcpStream,
-    outlet: Outlet,
+    outlet: FileQueue,
 }
 
-impl Direct {
-    pub(super) fn new(stream: TcpStream, outlet: Outlet) -> Self {
+impl SendfileStream {
+    pub(super) fn new(stream: TcpStream, outlet: FileQueue) -> Self {
         Self { stream, outlet }
     }
 
@@ -124,7 +124,7 @@ fn is_window(slice: &[u8]) -> bool {
     WINDOWS.as_ptr_range().contains(&slice.as_ptr())
 }
 
-impl AsyncRead for Direct {
+impl AsyncRead for SendfileStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -134,7 +134,7 @@ impl AsyncRead for Direct {
     }
 }
 
-impl AsyncWrite for Direct {
+impl AsyncWrite for SendfileStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -192,8 +192,8 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&bytes).unwrap();
         let file = Arc::new(file);
-        let outlet = Outlet::default();
-        let mut direct = Direct::new(stream, outlet.clone());
+        let outlet = FileQueue::default();
+        let mut direct = SendfileStream::new(stream, outlet.clone());
         let expected = [b"head", &bytes[100..100 + WINDOW], b"middle", &bytes[7..17]].concat();
         let writing = tokio::spawn(async move {
             direct.write_all(b"head").await.unwrap();

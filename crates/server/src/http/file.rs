@@ -13,7 +13,7 @@ use bytes::Bytes;
 use rustix::io::{ReadWriteFlags, preadv2};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::direct::{Outlet, WINDOW};
+use super::direct::{FileQueue, WINDOW};
 
 /// What is read at once to have it in the cache.
 const WARMED: usize = 256 << 10;
@@ -25,9 +25,9 @@ const JOINED: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct FileBody {
     file: Arc<File>,
-    sections: VecDeque<Section>,
+    sections: VecDeque<BodySection>,
     /// Where windows are noted; without, the bytes themselves are given.
-    outlet: Option<Outlet>,
+    outlet: Option<FileQueue>,
     reading: Option<JoinHandle<io::Result<Bytes>>>,
     /// The connection was given a window, and others have not had their turn since.
     yields: bool,
@@ -35,7 +35,7 @@ pub(super) struct FileBody {
 
 /// A section of a body.
 #[derive(Debug)]
-pub enum Section {
+pub enum BodySection {
     /// These bytes.
     Bytes(Bytes),
     /// So many bytes of the file.
@@ -47,7 +47,7 @@ pub enum Section {
     },
 }
 
-impl Section {
+impl BodySection {
     fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -57,12 +57,12 @@ impl Section {
 }
 
 /// Bytes of all sections.
-pub(super) fn total(sections: &[Section]) -> u64 {
-    sections.iter().map(Section::len).sum()
+pub(super) fn total(sections: &[BodySection]) -> u64 {
+    sections.iter().map(BodySection::len).sum()
 }
 
 impl FileBody {
-    pub(super) fn new(file: File, sections: Vec<Section>) -> Self {
+    pub(super) fn new(file: File, sections: Vec<BodySection>) -> Self {
         Self {
             file: Arc::new(file),
             sections: sections.into(),
@@ -73,7 +73,7 @@ impl FileBody {
     }
 
     /// Gives windows to this connection instead of bytes.
-    pub(super) fn through(&mut self, outlet: &Outlet) {
+    pub(super) fn through(&mut self, outlet: &FileQueue) {
         self.outlet = Some(outlet.clone());
     }
 
@@ -90,8 +90,8 @@ impl FileBody {
         }
         let (at, len) = match self.sections.front_mut() {
             None => return Poll::Ready(None),
-            Some(Section::Bytes(bytes)) => return Poll::Ready(Some(Ok(std::mem::take(bytes)))),
-            Some(Section::File { at, len }) => (*at, shorter(*len)),
+            Some(BodySection::Bytes(bytes)) => return Poll::Ready(Some(Ok(std::mem::take(bytes)))),
+            Some(BodySection::File { at, len }) => (*at, shorter(*len)),
         };
         if self.reading.is_none()
             && len <= JOINED
@@ -125,7 +125,7 @@ impl FileBody {
     }
 
     fn took(&mut self, bytes: usize) {
-        if let Some(Section::File { at, len }) = self.sections.front_mut() {
+        if let Some(BodySection::File { at, len }) = self.sections.front_mut() {
             *at += bytes as u64;
             *len -= bytes as u64;
         }
@@ -196,11 +196,11 @@ mod tests {
         file.write_all(&bytes).unwrap();
         let body = || {
             let sections = vec![
-                Section::Bytes(Bytes::from_static(b"head")),
-                Section::File { at: 5, len: 3_000_000 },
-                Section::File { at: 0, len: 0 },
-                Section::File { at: 3_999_990, len: 10 },
-                Section::Bytes(Bytes::from_static(b"tail")),
+                BodySection::Bytes(Bytes::from_static(b"head")),
+                BodySection::File { at: 5, len: 3_000_000 },
+                BodySection::File { at: 0, len: 0 },
+                BodySection::File { at: 3_999_990, len: 10 },
+                BodySection::Bytes(Bytes::from_static(b"tail")),
             ];
             assert_eq!(total(&sections), 3_000_018);
             FileBody::new(file.try_clone().unwrap(), sections)
@@ -210,7 +210,7 @@ mod tests {
         let expected = [b"head", &bytes[5..3_000_005], &bytes[3_999_990..], b"tail"].concat();
         assert!(plain.concat() == expected);
         let mut body = body();
-        body.through(&Outlet::default());
+        body.through(&FileQueue::default());
         let sent = all(body).await;
         // What is large is given as windows; what is small, as it is.
         assert_eq!(sent.concat().len(), expected.len());
@@ -221,7 +221,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_became_shorter_is_an_error() {
         let file = tempfile::tempfile().unwrap();
-        let mut body = FileBody::new(file, vec![Section::File { at: 0, len: 100_000 }]);
+        let mut body = FileBody::new(file, vec![BodySection::File { at: 0, len: 100_000 }]);
         let first = poll_fn(|context| body.poll_next(context)).await;
         assert!(first.unwrap().is_err());
     }

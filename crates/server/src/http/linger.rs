@@ -15,19 +15,19 @@ const FORGOTTEN: usize = 16 << 10;
 
 /// A stream that is read to its end once it is shut down, but no longer than a limit.
 #[derive(Debug)]
-pub(super) struct Lingering<S> {
+pub(super) struct LingeringClose<S> {
     stream: S,
     limit: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Lingering<S> {
+impl<S> LingeringClose<S> {
     pub(super) fn new(stream: S, limit: Duration) -> Self {
         Self { stream, limit, waiting: None }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for LingeringClose<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -37,7 +37,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for LingeringClose<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -95,7 +95,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_sender_who_is_answered_early_can_send_all_and_read_the_answer() {
         let (ours, mut theirs) = duplex(16);
-        let mut ours = Lingering::new(ours, LIMIT);
+        let mut ours = LingeringClose::new(ours, LIMIT);
         let sending = tokio::spawn(async move {
             theirs.write_all(&[0; 100_000]).await.unwrap();
             theirs.shutdown().await.unwrap();
@@ -114,10 +114,10 @@ mod tests {
         let (ours, theirs) = duplex(16);
         let begun = tokio::time::Instant::now();
         drop(theirs);
-        Lingering::new(ours, LIMIT).shutdown().await.unwrap();
+        LingeringClose::new(ours, LIMIT).shutdown().await.unwrap();
         assert_eq!(begun.elapsed(), Duration::ZERO);
         let (ours, _theirs) = duplex(16);
-        Lingering::new(ours, LIMIT).shutdown().await.unwrap();
+        LingeringClose::new(ours, LIMIT).shutdown().await.unwrap();
         assert!(begun.elapsed() >= LIMIT);
     }
 }

@@ -20,14 +20,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::connections::{Connections, Place};
-use super::direct::{Direct, Outlet};
-use super::linger::Lingering;
-use super::origin::Boundary;
-use super::reply::Reply;
+use super::connections::{ConnectionSlot, Connections};
+use super::direct::{FileQueue, SendfileStream};
+use super::linger::LingeringClose;
+use super::origin::RequestFilter;
+use super::reply::HttpResponse;
 use super::respond;
 use super::route::{is_open, not_for_us, unnamed};
-use super::stall::Unstalled;
+use super::stall::WriteTimeout;
 use super::timer::ConnectionTimer;
 use crate::host::Host;
 
@@ -53,7 +53,7 @@ const TELLING: Duration = Duration::from_secs(1);
 
 /// A bound address; nothing is accepted yet.
 #[derive(Debug)]
-pub struct Listening {
+pub struct Listener {
     listener: TcpListener,
     address: SocketAddr,
     /// The host that it was told to bind.
@@ -64,16 +64,16 @@ pub struct Listening {
 ///
 /// # Errors
 /// What the system says: in use, not ours, not allowed.
-pub async fn bind(address: &str) -> io::Result<Listening> {
+pub async fn bind(address: &str) -> io::Result<Listener> {
     let name = address.rsplit_once(':').map_or("", |(name, _)| name).to_owned();
     let listener = TcpListener::bind(address).await?;
     // Those that are accepted have it from the listener. Where there is no such bound, memory is lost only.
     let _ = SockRef::from(&listener).set_tcp_notsent_lowat(UNSENT);
     let address = listener.local_addr()?;
-    Ok(Listening { listener, address, name })
+    Ok(Listener { listener, address, name })
 }
 
-impl Listening {
+impl Listener {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -85,7 +85,7 @@ impl Listening {
         let most = allowed_connections(settings.max_connections);
         let connections = Connections::new(most, settings.connections_per_peer);
         let telling = Arc::new(Semaphore::new(TOLD_AT_ONCE));
-        let boundary = Boundary::of_listener(self.address.ip(), &self.name, settings);
+        let boundary = RequestFilter::of_listener(self.address.ip(), &self.name, settings);
         let boundary = Arc::new(boundary);
         loop {
             let (stream, peer) = match self.listener.accept().await {
@@ -119,13 +119,18 @@ impl Listening {
     }
 }
 
-async fn connection(host: &Arc<Host>, boundary: &Boundary, stream: TcpStream, place: Arc<Place>) {
+async fn connection(
+    host: &Arc<Host>,
+    boundary: &RequestFilter,
+    stream: TcpStream,
+    place: Arc<ConnectionSlot>,
+) {
     // Small answers must not wait for more to come.
     let _ = stream.set_nodelay(true);
-    let (outlet, place) = (&Outlet::default(), &place);
-    let stream = Direct::new(stream, outlet.clone());
-    let stream = Unstalled::new(stream, host.settings.answer_stall, Some(Arc::clone(place)));
-    let stream = Lingering::new(stream, host.settings.drain_time);
+    let (outlet, place) = (&FileQueue::default(), &place);
+    let stream = SendfileStream::new(stream, outlet.clone());
+    let stream = WriteTimeout::new(stream, host.settings.answer_stall, Some(Arc::clone(place)));
+    let stream = LingeringClose::new(stream, host.settings.drain_time);
     let service = service_fn(|request: Request<HyperBody>| async move {
         let Some(busy) = place.busy() else {
             // It was told to go: what it asks for now is not begun.
@@ -154,7 +159,11 @@ async fn connection(host: &Arc<Host>, boundary: &Boundary, stream: TcpStream, pl
     }
 }
 
-async fn answer(host: &Arc<Host>, boundary: &Boundary, request: Request<HyperBody>) -> Reply {
+async fn answer(
+    host: &Arc<Host>,
+    boundary: &RequestFilter,
+    request: Request<HyperBody>,
+) -> HttpResponse {
     if let Err(refusal) = boundary.check(&request) {
         return not_for_us(&refusal);
     }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use fishplate_contract::Held;
-use fishplate_wire::{Outgoing, Segment, Step};
+use fishplate_contract::FileHandle;
+use fishplate_wire::{BodyStep, OutgoingBody, Segment};
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{ReadWriteFlags, preadv2};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -25,30 +25,30 @@ const AHEAD: u64 = 4 << 20;
 /// What is left of a message.
 #[derive(Debug)]
 pub(super) struct MessageBody {
-    outgoing: Outgoing,
+    outgoing: OutgoingBody,
     /// The file at hand, and whose it is.
-    open: Option<Source>,
-    reading: Option<JoinHandle<io::Result<Piece>>>,
+    open: Option<MessageSource>,
+    reading: Option<JoinHandle<io::Result<FileChunk>>>,
     /// A file was read, and others have not had their turn since.
     yields: bool,
 }
 
 #[derive(Clone, Debug)]
-struct Source {
-    held: Arc<dyn Held>,
+struct MessageSource {
+    held: Arc<dyn FileHandle>,
     file: Arc<File>,
 }
 
 /// What was read of a file.
 #[derive(Debug)]
-struct Piece {
-    source: Source,
+struct FileChunk {
+    source: MessageSource,
     bytes: Vec<u8>,
 }
 
 impl MessageBody {
     pub(super) fn new(segments: Vec<Segment>) -> Self {
-        let outgoing = Outgoing::new(segments, PIECE);
+        let outgoing = OutgoingBody::new(segments, PIECE);
         Self { outgoing, open: None, reading: None, yields: false }
     }
 
@@ -65,7 +65,7 @@ impl MessageBody {
                 let read = ready!(Pin::new(reading).poll(context));
                 self.reading = None;
                 match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
-                    Ok(Piece { source, bytes }) => {
+                    Ok(FileChunk { source, bytes }) => {
                         self.open = Some(source);
                         self.outgoing.took(bytes)
                     }
@@ -78,8 +78,8 @@ impl MessageBody {
             } else {
                 match self.outgoing.step() {
                     None => return Poll::Ready(None),
-                    Some(Step::Send(bytes)) => bytes,
-                    Some(Step::Wait) => match ready!(self.outgoing.poll_stream(context)) {
+                    Some(BodyStep::Send(bytes)) => bytes,
+                    Some(BodyStep::Wait) => match ready!(self.outgoing.poll_stream(context)) {
                         Ok(bytes) => bytes,
                         Err(fault) => {
                             // The connection is cut: HTTP itself tells that the answer is not whole.
@@ -87,7 +87,7 @@ impl MessageBody {
                             return Poll::Ready(Some(Err(io::Error::other(fault))));
                         }
                     },
-                    Some(Step::Read { held, at, len }) => {
+                    Some(BodyStep::Read { held, at, len }) => {
                         let source = self.open.clone().filter(|s| Arc::ptr_eq(&s.held, &held));
                         let Some(bytes) = source.as_ref().and_then(|s| read_now(&s.file, at, len))
                         else {
@@ -116,14 +116,19 @@ fn read_now(file: &File, at: u64, len: usize) -> Option<Vec<u8>> {
 }
 
 /// What is on the disk.
-fn read(held: Arc<dyn Held>, source: Option<Source>, at: u64, len: usize) -> io::Result<Piece> {
+fn read(
+    held: Arc<dyn FileHandle>,
+    source: Option<MessageSource>,
+    at: u64,
+    len: usize,
+) -> io::Result<FileChunk> {
     let source = match source {
         Some(source) => source,
-        None => Source { file: Arc::new(File::open(held.path())?), held },
+        None => MessageSource { file: Arc::new(File::open(held.path())?), held },
     };
     // It may not know, and then it reads as it always does.
     let _ = fadvise(&*source.file, at, AHEAD.try_into().ok(), Advice::WillNeed);
     let mut bytes = vec![0; len];
     source.file.read_exact_at(&mut bytes, at)?;
-    Ok(Piece { source, bytes })
+    Ok(FileChunk { source, bytes })
 }

@@ -13,8 +13,8 @@ mod route;
 mod stall;
 mod timer;
 
-pub use file::Section;
-pub use listen::{Listening, bind};
-pub use reply::{Reply, ReplyBody};
+pub use file::BodySection;
+pub use listen::{Listener, bind};
+pub use reply::{HttpBody, HttpResponse};
 pub(crate) use route::not_for_us;
 pub use route::respond;

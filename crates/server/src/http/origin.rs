@@ -22,7 +22,7 @@ const ANY: &str = "*";
 
 /// Which requests are for us.
 #[derive(Clone, Debug)]
-pub(crate) struct Boundary {
+pub(crate) struct RequestFilter {
     /// `None`: the web server in front of us has looked.
     hosts: Option<Hosts>,
     /// Our public origin, and those that were allowed.
@@ -44,7 +44,7 @@ pub(crate) struct Refusal {
     pub(crate) what: String,
 }
 
-impl Boundary {
+impl RequestFilter {
     /// That of a listener at this address, which it was given by this name.
     pub(crate) fn of_listener(address: IpAddr, name: &str, settings: &Settings) -> Self {
         let public = settings.public_url.parse::<Uri>().ok();
@@ -239,13 +239,13 @@ fn origin(url: &str) -> String {
 mod tests {
     use super::*;
 
-    fn boundary(listens: &str, name: &str, change: fn(&mut Settings)) -> Boundary {
+    fn boundary(listens: &str, name: &str, change: fn(&mut Settings)) -> RequestFilter {
         let mut settings = Settings::new("https://example.org/services");
         change(&mut settings);
-        Boundary::of_listener(listens.parse().unwrap(), name, &settings)
+        RequestFilter::of_listener(listens.parse().unwrap(), name, &settings)
     }
 
-    fn status(boundary: &Boundary, method: &str, fields: &[(&str, &str)]) -> u16 {
+    fn status(boundary: &RequestFilter, method: &str, fields: &[(&str, &str)]) -> u16 {
         let mut request = Request::builder().method(method).uri("/data/a");
         for (name, value) in fields {
             request = request.header(*name, *value);
@@ -255,7 +255,7 @@ mod tests {
             .map_or_else(|refusal| refusal.status.as_u16(), |()| 200)
     }
 
-    fn host(boundary: &Boundary, host: &str) -> u16 {
+    fn host(boundary: &RequestFilter, host: &str) -> u16 {
         status(boundary, "GET", &[("host", host)])
     }
 
@@ -348,7 +348,8 @@ mod tests {
 
     #[test]
     fn a_script_asks_for_no_host_but_for_the_origin() {
-        let script = Boundary::of_script(&Settings::new("http://solver.example/cgi-bin/a.cgi"));
+        let script =
+            RequestFilter::of_script(&Settings::new("http://solver.example/cgi-bin/a.cgi"));
         assert_eq!(status(&script, "POST", &[]), 200);
         assert_eq!(host(&script, "www.solver.example"), 200);
         assert_eq!(status(&script, "POST", &[("origin", "http://solver.example")]), 200);

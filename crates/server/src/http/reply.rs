@@ -7,32 +7,32 @@ use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
 use fishplate_jobs::engine::EphemeralJob;
-use fishplate_wire::{Packed, Segment};
+use fishplate_wire::{PackedMessage, Segment};
 use hyper::body::{Body, Frame, SizeHint};
 
-use super::connections::Busy;
-use super::direct::Outlet;
-use super::file::{FileBody, Section, total};
+use super::connections::RequestGuard;
+use super::direct::FileQueue;
+use super::file::{BodySection, FileBody, total};
 use super::message::MessageBody;
-use crate::memory::Reserved;
+use crate::memory::MemoryReservation;
 
 /// A body up to this length is joined into one piece.
 const JOINED: u64 = 64 << 10;
 
 /// An answer to a request of HTTP.
-pub type Reply = hyper::Response<ReplyBody>;
+pub type HttpResponse = hyper::Response<HttpBody>;
 
 /// A body of an answer: its bytes, or a stream.
 #[derive(Debug)]
-pub struct ReplyBody {
+pub struct HttpBody {
     content: Content,
     /// Bytes that are still to come; `None` if only sending them tells.
     left: Option<u64>,
     /// The job whose results are in it, until all of it was sent.
     job: Option<EphemeralJob>,
-    memory: Reserved,
+    memory: MemoryReservation,
     /// The connection answers until this goes.
-    busy: Option<Busy>,
+    busy: Option<RequestGuard>,
 }
 
 #[derive(Debug)]
@@ -44,9 +44,9 @@ enum Content {
     File(Box<FileBody>),
 }
 
-impl ReplyBody {
+impl HttpBody {
     fn new(content: Content, left: Option<u64>) -> Self {
-        Self { content, left, job: None, memory: Reserved::default(), busy: None }
+        Self { content, left, job: None, memory: MemoryReservation::default(), busy: None }
     }
 
     /// These bytes.
@@ -57,7 +57,7 @@ impl ReplyBody {
     }
 
     /// A packed message. A small one is one piece.
-    pub fn packed(packed: Packed) -> Self {
+    pub fn packed(packed: PackedMessage) -> Self {
         let left = packed.len;
         let bytes = packed.segments.iter().all(|segment| matches!(segment, Segment::Bytes(_)));
         let small = left.is_some_and(|left| left <= JOINED) || packed.segments.len() == 1;
@@ -71,13 +71,13 @@ impl ReplyBody {
 
     /// Sections of a body; those that are no bytes are in this file. (As long as it is open, its lease
     /// lasts: a lock is the open file's.)
-    pub fn file(file: File, sections: Vec<Section>) -> Self {
+    pub fn file(file: File, sections: Vec<BodySection>) -> Self {
         let left = Some(total(&sections));
         Self::new(Content::File(Box::new(FileBody::new(file, sections))), left)
     }
 
     /// A body of this length for an answer to HEAD: nobody reads it.
-    pub fn length_of(sections: &[Section]) -> Self {
+    pub fn length_of(sections: &[BodySection]) -> Self {
         Self::new(Content::Bytes(None), Some(total(sections)))
     }
 
@@ -87,14 +87,14 @@ impl ReplyBody {
     }
 
     /// This connection sends files by itself.
-    pub(super) fn through(&mut self, outlet: &Outlet) {
+    pub(super) fn through(&mut self, outlet: &FileQueue) {
         if let Content::File(body) = &mut self.content {
             body.through(outlet);
         }
     }
 
     /// The connection is busy as long as this body is being sent.
-    pub(super) fn keep_busy(&mut self, busy: Busy) {
+    pub(super) fn keep_busy(&mut self, busy: RequestGuard) {
         self.busy = Some(busy);
     }
 
@@ -108,7 +108,7 @@ impl ReplyBody {
     }
 
     /// Keeps the memory that the message has for as long as the body lives.
-    pub fn keep(&mut self, memory: Reserved) {
+    pub fn keep(&mut self, memory: MemoryReservation) {
         self.memory = memory;
     }
 
@@ -128,7 +128,7 @@ impl ReplyBody {
     }
 }
 
-impl Body for ReplyBody {
+impl Body for HttpBody {
     type Data = Bytes;
     type Error = io::Error;
 

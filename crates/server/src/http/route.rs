@@ -8,7 +8,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode, Principal};
 use fishplate_wire::wsdl::View;
-use fishplate_wire::{Head, ReplyForm, pack_reply, write_fault};
+use fishplate_wire::{MessageHead, ReplyForm, pack_reply, write_fault};
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
@@ -17,13 +17,13 @@ use serde_json::json;
 
 use super::body::Incoming;
 use super::origin::Refusal;
-use super::reply::{Reply, ReplyBody};
+use super::reply::{HttpBody, HttpResponse};
 use crate::faces::{data, html, soap};
-use crate::host::{Host, Hosted};
+use crate::host::{Host, ServiceEntry};
 use crate::status::{Protocol, retry_after, status};
 
 /// Answers one request, whatever it is.
-pub async fn respond<B>(host: &Arc<Host>, request: Request<B>, principal: Principal) -> Reply
+pub async fn respond<B>(host: &Arc<Host>, request: Request<B>, principal: Principal) -> HttpResponse
 where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Display,
@@ -32,7 +32,7 @@ where
     let name = below(host, parts.uri.path());
     let query = parts.uri.query().unwrap_or("");
     let read = matches!(parts.method, Method::GET | Method::HEAD);
-    if let Some(place) = data::Place::of(name) {
+    if let Some(place) = data::DataResource::of(name) {
         let mut body = Incoming::new(body, &host.settings);
         return data::answer(host, place, &parts, &mut body, &principal).await;
     }
@@ -43,10 +43,10 @@ where
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
             host.metrics().await,
         ),
-        (_, Some(hosted)) if read => describe(hosted, query),
-        (_, Some(hosted)) if parts.method == Method::POST => {
+        (_, Some(entry)) if read => describe(entry, query),
+        (_, Some(entry)) if parts.method == Method::POST => {
             let body = Incoming::new(body, &host.settings);
-            post(host, hosted, &parts, body, principal).await
+            post(host, entry, &parts, body, principal).await
         }
         ("" | "metrics", _) | (_, Some(_)) => {
             let mut reply = text(405, PLAIN, "use GET to read and POST to call\n".to_owned());
@@ -74,12 +74,12 @@ fn below<'p>(host: &Host, path: &'p str) -> &'p str {
 
 /// Whether a request needs nobody's name: its address is the permission.
 pub(super) fn is_open<B>(host: &Host, request: &Request<B>) -> bool {
-    let place = data::Place::of(below(host, request.uri().path()));
+    let place = data::DataResource::of(below(host, request.uri().path()));
     place.is_some_and(|place| place.is_open(request.method()))
 }
 
 /// The answer to a request in which nobody is named, though somebody should be.
-pub(super) fn unnamed(header: &str) -> Reply {
+pub(super) fn unnamed(header: &str) -> HttpResponse {
     let what = format!(
         "the proxy in front of this server did not name the caller in {header} (once, in UTF-8, not \
          empty)\n"
@@ -88,7 +88,7 @@ pub(super) fn unnamed(header: &str) -> Reply {
 }
 
 /// The answer to a request that was meant for somebody else, unread.
-pub(crate) fn not_for_us(refusal: &Refusal) -> Reply {
+pub(crate) fn not_for_us(refusal: &Refusal) -> HttpResponse {
     tracing::debug!(status = refusal.status.as_u16(), what = refusal.what, "refused");
     let mut reply = text(refusal.status.as_u16(), PLAIN, format!("{}\n", refusal.what));
     reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -97,21 +97,21 @@ pub(crate) fn not_for_us(refusal: &Refusal) -> Reply {
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-fn describe(hosted: &Hosted, query: &str) -> Reply {
+fn describe(entry: &ServiceEntry, query: &str) -> HttpResponse {
     match View::from_query(query) {
-        Ok(Some(view)) => text(200, "text/xml; charset=utf-8", hosted.wsdl(view)),
-        Ok(None) => page(200, html::service(hosted)),
+        Ok(Some(view)) => text(200, "text/xml; charset=utf-8", entry.wsdl(view)),
+        Ok(None) => page(200, html::service(entry)),
         Err(error) => text(404, PLAIN, format!("{error}\n")),
     }
 }
 
 async fn post<B>(
     host: &Arc<Host>,
-    hosted: &Arc<Hosted>,
+    entry: &Arc<ServiceEntry>,
     asked: &Parts,
     mut body: Incoming<B>,
     principal: Principal,
-) -> Reply
+) -> HttpResponse
 where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Display,
@@ -123,17 +123,17 @@ where
         let _ = body.drain().await;
         let message = format!("content coding {coding:?} is not taken; send the message plain");
         let fault = Fault::new(FaultCode::UnsupportedMediaType, message);
-        return refused(asked, Some(&hosted.service().namespace), &fault);
+        return refused(asked, Some(&entry.service().namespace), &fault);
     }
     let begun = Instant::now();
     let accept = joined(headers, &header::ACCEPT);
     let head = head(asked, accept.as_deref());
-    let (answer, rest) = soap::handle(host, hosted, &head, body, principal).await;
+    let (answer, rest) = soap::handle(host, entry, &head, body, principal).await;
     let elapsed = begun.elapsed();
-    host.metrics.called(hosted, &answer, elapsed);
+    host.metrics.called(entry, &answer, elapsed);
     tracing::debug!(
-        service = hosted.service().name,
-        verb = answer.verb.map(|verb| hosted.interface.exposed[verb].name.as_str()),
+        service = entry.service().name,
+        verb = answer.verb.map(|verb| entry.interface.definition[verb].name.as_str()),
         status = answer.status,
         fault = answer.fault.as_ref().map(|fault| fault.code.name()),
         elapsed_us = elapsed.as_micros(),
@@ -158,15 +158,15 @@ where
     reply
 }
 
-fn unknown_service(host: &Host, name: &str, asked: &Parts) -> Reply {
-    let names: Vec<&str> = host.services().map(|hosted| hosted.service().name.as_str()).collect();
+fn unknown_service(host: &Host, name: &str, asked: &Parts) -> HttpResponse {
+    let names: Vec<&str> = host.services().map(|entry| entry.service().name.as_str()).collect();
     let shown = fishplate_contract::lexical::shortened(name);
     let message = format!("there is no service {shown:?} here; there is {}", names.join(", "));
     refused(asked, None, &Fault::new(FaultCode::UnknownService, message))
 }
 
 /// A message that is answered unread.
-fn refused(asked: &Parts, namespace: Option<&str>, fault: &Fault) -> Reply {
+fn refused(asked: &Parts, namespace: Option<&str>, fault: &Fault) -> HttpResponse {
     let accept = joined(&asked.headers, &header::ACCEPT);
     let form = ReplyForm::of_head(&head(asked, accept.as_deref()));
     let envelope = write_fault(&form, namespace, fault);
@@ -176,9 +176,9 @@ fn refused(asked: &Parts, namespace: Option<&str>, fault: &Fault) -> Reply {
     reply
 }
 
-fn head<'h>(asked: &'h Parts, accept: Option<&'h str>) -> Head<'h> {
+fn head<'h>(asked: &'h Parts, accept: Option<&'h str>) -> MessageHead<'h> {
     let field = |name: HeaderName| asked.headers.get(name).and_then(|value| value.to_str().ok());
-    Head {
+    MessageHead {
         content_type: field(header::CONTENT_TYPE).unwrap_or(""),
         soap_action: field(HeaderName::from_static("soapaction")),
         accept,
@@ -192,13 +192,17 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     (!fields.is_empty()).then(|| fields.join(", "))
 }
 
-fn packed(status: u16, packed: fishplate_wire::Packed, fault: Option<&Fault>) -> Reply {
+fn packed(
+    status: u16,
+    packed: fishplate_wire::PackedMessage,
+    fault: Option<&Fault>,
+) -> HttpResponse {
     let content_type = match packed.content_type {
         Cow::Borrowed("") => None,
         Cow::Borrowed(fixed) => Some(HeaderValue::from_static(fixed)),
         Cow::Owned(ref made) => HeaderValue::from_str(made).ok(),
     };
-    let mut reply = with_type(status, content_type, ReplyBody::packed(packed));
+    let mut reply = with_type(status, content_type, HttpBody::packed(packed));
     if let Some(seconds) = fault.and_then(retry_after) {
         reply.headers_mut().insert(header::RETRY_AFTER, seconds);
     }
@@ -206,12 +210,12 @@ fn packed(status: u16, packed: fishplate_wire::Packed, fault: Option<&Fault>) ->
 }
 
 /// The services there are: a page, or JSON for who asks for it.
-fn index(host: &Host, asked: &HeaderMap) -> Reply {
+fn index(host: &Host, asked: &HeaderMap) -> HttpResponse {
     let mut reply = if joined(asked, &header::ACCEPT).is_some_and(|accept| accept.contains("json"))
     {
-        let service = |hosted: &Arc<Hosted>| {
-            let service = hosted.service();
-            json!({ "name": service.name, "title": service.title, "url": hosted.url })
+        let service = |entry: &Arc<ServiceEntry>| {
+            let service = entry.service();
+            json!({ "name": service.name, "title": service.title, "url": entry.url })
         };
         let services: Vec<_> = host.services().map(service).collect();
         text(200, "application/json", json!({ "services": services }).to_string())
@@ -222,7 +226,7 @@ fn index(host: &Host, asked: &HeaderMap) -> Reply {
     reply
 }
 
-fn page(status: u16, html: String) -> Reply {
+fn page(status: u16, html: String) -> HttpResponse {
     let mut reply = text(status, "text/html; charset=utf-8", html);
     // The pages need no script and nothing from elsewhere.
     let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
@@ -230,11 +234,11 @@ fn page(status: u16, html: String) -> Reply {
     reply
 }
 
-fn text(status: u16, content_type: &str, text: String) -> Reply {
-    with_type(status, HeaderValue::from_str(content_type).ok(), ReplyBody::bytes(text))
+fn text(status: u16, content_type: &str, text: String) -> HttpResponse {
+    with_type(status, HeaderValue::from_str(content_type).ok(), HttpBody::bytes(text))
 }
 
-fn with_type(status: u16, content_type: Option<HeaderValue>, body: ReplyBody) -> Reply {
+fn with_type(status: u16, content_type: Option<HeaderValue>, body: HttpBody) -> HttpResponse {
     let mut reply = Response::new(body);
     *reply.status_mut() =
         hyper::StatusCode::from_u16(status).unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);

@@ -10,21 +10,21 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-use super::connections::Place;
+use super::connections::ConnectionSlot;
 
 /// A stream on which writing may not stall longer than a limit. Costs a timer only while the peer
 /// takes nothing.
 #[derive(Debug)]
-pub(super) struct Unstalled<S> {
+pub(super) struct WriteTimeout<S> {
     stream: S,
     limit: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
     /// Told when all was taken.
-    place: Option<Arc<Place>>,
+    place: Option<Arc<ConnectionSlot>>,
 }
 
-impl<S> Unstalled<S> {
-    pub(super) fn new(stream: S, limit: Duration, place: Option<Arc<Place>>) -> Self {
+impl<S> WriteTimeout<S> {
+    pub(super) fn new(stream: S, limit: Duration, place: Option<Arc<ConnectionSlot>>) -> Self {
         Self { stream, limit, waiting: None, place }
     }
 
@@ -46,7 +46,7 @@ impl<S> Unstalled<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Unstalled<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -64,7 +64,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Unstalled<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Unstalled<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -109,7 +109,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_takes_nothing_is_given_up_by_name() {
         let (ours, _theirs) = duplex(16);
-        let mut ours = Unstalled::new(ours, Duration::from_secs(60), None);
+        let mut ours = WriteTimeout::new(ours, Duration::from_secs(60), None);
         ours.write_all(&[0; 16]).await.unwrap();
         let error = ours.write_all(&[0; 1]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -119,7 +119,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_peer_that_takes_something_is_served() {
         let (ours, mut theirs) = duplex(16);
-        let mut ours = Unstalled::new(ours, Duration::from_secs(60), None);
+        let mut ours = WriteTimeout::new(ours, Duration::from_secs(60), None);
         let taking = tokio::spawn(async move {
             let mut taken = 0;
             while taken < 160 {
@@ -135,7 +135,7 @@ mod tests {
     async fn a_peer_that_sends_may_take_nothing_until_it_has_sent() {
         let (ours, mut theirs) = duplex(16);
         let (mut reader, mut writer) =
-            tokio::io::split(Unstalled::new(ours, Duration::from_secs(60), None));
+            tokio::io::split(WriteTimeout::new(ours, Duration::from_secs(60), None));
         let reading = tokio::spawn(async move { while reader.read_u8().await.is_ok() {} });
         let sending = tokio::spawn(async move {
             for _ in 0..5 {

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fishplate_contract::Interface;
 use fishplate_jobs::function::Functions;
-use fishplate_wire::{Expected, Head, Parcel};
+use fishplate_wire::{ExpectedTable, MessageHead, UnpackedMessage};
 use tempfile::TempDir;
 
 use super::*;
@@ -16,7 +16,7 @@ const MIB: u64 = 1 << 20;
 struct Message {
     unpacker: Unpacker,
     sink: Spooler,
-    reserved: Reserved,
+    reserved: MemoryReservation,
     spools: bool,
     limits: WireLimits,
     _data: TempDir,
@@ -30,14 +30,15 @@ impl Message {
             ["size"],
             |data: Payload| Ok(data.len().is_some()),
         );
-        let expected = Expected::requests("urn:test", &Interface::of(functions.service()));
+        let expected = ExpectedTable::requests("urn:test", &Interface::of(functions.service()));
         let most = 256 << 20;
         let limits = WireLimits { inline_size: most, inline_total: most, ..WireLimits::default() };
-        let head = Head { content_type: "text/xml; charset=utf-8", ..Head::default() };
+        let head =
+            MessageHead { content_type: "text/xml; charset=utf-8", ..MessageHead::default() };
         let unpacker = Unpacker::new(&head, Box::new(Arc::new(expected)), &limits).unwrap();
         let data = tempfile::tempdir().unwrap();
         let sink = SpoolDirectory::open(data.path(), 0).unwrap().sink();
-        let reserved = Reserved::default();
+        let reserved = MemoryReservation::default();
         Self { unpacker, sink, reserved, spools: false, limits, _data: data }
     }
 
@@ -50,11 +51,11 @@ impl Message {
 
     async fn feed(&mut self, memory: &MessageMemory, text: impl Into<Bytes>) -> Result<(), Fault> {
         let chunk = text.into();
-        let mut reading = Reading {
+        let mut reading = MessageReading {
             unpacker: &mut self.unpacker,
             sink: &mut self.sink,
             most: most(&self.limits, None),
-            patience: PATIENCE,
+            retry_budget: PATIENCE,
             spools: self.spools,
         };
         let room = memory.make_room(&mut self.reserved, &mut reading, chunk.len()).await;
@@ -75,11 +76,11 @@ impl Message {
         }
     }
 
-    async fn finish(&mut self, memory: &MessageMemory) -> Parcel {
+    async fn finish(&mut self, memory: &MessageMemory) -> UnpackedMessage {
         self.feed(memory, END).await.unwrap();
-        let parcel = self.unpacker.finish(&mut self.sink).unwrap();
+        let unpacked = self.unpacker.finish(&mut self.sink).unwrap();
         self.sink.finish().await.unwrap();
-        parcel
+        unpacked
     }
 }
 
@@ -91,11 +92,11 @@ fn free(memory: &MessageMemory) -> u64 {
     memory.units.available_permits() as u64 * UNIT
 }
 
-fn payload(parcel: &Parcel) -> &Payload {
-    let fishplate_wire::envelope::Body::Wrapper { children, .. } = &parcel.envelope.body else {
+fn payload(unpacked: &UnpackedMessage) -> &Payload {
+    let fishplate_wire::envelope::Body::Wrapper { children, .. } = &unpacked.envelope.body else {
         panic!("no wrapper")
     };
-    let fishplate_wire::envelope::Content::Data(payload) = &children[0].content else {
+    let fishplate_wire::envelope::ValueContent::Data(payload) = &children[0].content else {
         panic!("no data")
     };
     payload
@@ -104,7 +105,8 @@ fn payload(parcel: &Parcel) -> &Payload {
 #[tokio::test(start_paused = true)]
 async fn messages_together_hold_no_more_than_there_is() {
     let memory = MessageMemory::new(10 * MIB);
-    let [mut first, mut second, mut third, mut ahead] = [(); 4].map(|()| Reserved::default());
+    let [mut first, mut second, mut third, mut ahead] =
+        [(); 4].map(|()| MemoryReservation::default());
     memory.resize(&mut first, 6 * MIB, PATIENCE).await.unwrap();
     memory.resize(&mut second, 4 * MIB, PATIENCE).await.unwrap();
     // One goes on whatever the others hold, and no more than one.
@@ -119,7 +121,7 @@ async fn messages_together_hold_no_more_than_there_is() {
     assert_eq!(free(&memory), 0);
     // One larger than all waits for all.
     drop((second, third));
-    let mut all = Reserved::default();
+    let mut all = MemoryReservation::default();
     assert!(memory.resize(&mut all, 1 << 40, PATIENCE).await.is_err());
     drop(first);
     memory.resize(&mut all, 1 << 40, PATIENCE).await.unwrap();
@@ -159,7 +161,7 @@ async fn messages_that_all_hold_some_do_not_wait_for_each_other() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_does_not_wait_for_a_message_that_waits_for_its_place() {
     let memory = MessageMemory::new(MIB);
-    let mut other = Reserved::default();
+    let mut other = MemoryReservation::default();
     memory.resize(&mut other, MIB, PATIENCE).await.unwrap();
     let mut read = Message::new();
     let comment = format!("<!--{}-->", "x".repeat(60 << 10));
@@ -167,7 +169,7 @@ async fn an_answer_does_not_wait_for_a_message_that_waits_for_its_place() {
         read.feed(&memory, comment.clone()).await.unwrap();
     }
     assert!(read.reserved.turn.is_some());
-    let mut answer = Reserved::default();
+    let mut answer = MemoryReservation::default();
     memory.resize(&mut answer, MIB, PATIENCE).await.unwrap();
 }
 
@@ -192,10 +194,10 @@ async fn a_message_takes_from_others_what_it_holds_and_not_what_it_might() {
     assert!(free(&memory) >= 40 * MIB, "{}", free(&memory));
     let mut whole = Message::in_its_payload(&memory).await;
     whole.payload(&memory, 32 * MIB).await;
-    let parcel = whole.finish(&memory).await;
-    assert!(matches!(payload(&parcel), Payload::Pieces(_)));
+    let unpacked = whole.finish(&memory).await;
+    assert!(matches!(payload(&unpacked), Payload::Pieces(_)));
     // Only the bytes that were decoded are held by now.
-    assert_eq!(held_by_payload(payload(&parcel)), 24 * MIB);
+    assert_eq!(held_by_payload(payload(&unpacked)), 24 * MIB);
     whole.reserved.shrink(24 * MIB);
     assert_eq!(whole.reserved.bytes(), 24 * MIB);
 }
@@ -210,8 +212,8 @@ async fn payloads_go_to_the_spool_if_messages_that_all_hold_some_want_more() {
         }
     }
     for message in &mut both {
-        let parcel = message.finish(&memory).await;
-        let payload = payload(&parcel);
+        let unpacked = message.finish(&memory).await;
+        let payload = payload(&unpacked);
         assert!(matches!(payload, Payload::Spooled(_)), "{payload:?}");
         assert_eq!(payload.len(), Some(12 * MIB));
     }
@@ -220,7 +222,7 @@ async fn payloads_go_to_the_spool_if_messages_that_all_hold_some_want_more() {
 #[tokio::test(start_paused = true)]
 async fn xml_that_cannot_be_spooled_waits_and_is_refused() {
     let memory = MessageMemory::new(MIB);
-    let mut other = Reserved::default();
+    let mut other = MemoryReservation::default();
     memory.resize(&mut other, MIB, PATIENCE).await.unwrap();
     let comment = format!("<!--{}-->", "x".repeat(60 << 10));
     let mut ahead = Message::new();

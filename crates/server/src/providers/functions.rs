@@ -10,14 +10,14 @@ use std::time::Duration;
 use fishplate_contract::{Argument, Call, Fault, FaultCode, Outcome, Payload, Service};
 use fishplate_data::stream::limited;
 use fishplate_jobs::function::context::Context;
-use fishplate_jobs::function::{self, Entry, Functions};
+use fishplate_jobs::function::{self, FunctionEntry, Functions};
 use fishplate_wire::WireLimits;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::dispatch::provider::{Planned, Provider, Work};
+use crate::dispatch::provider::{PlannedJob, Provider, ProviderFuture};
 use crate::host::Host;
-use crate::memory::{Reserved, held_by};
+use crate::memory::{MemoryReservation, held_by};
 use crate::settings::Settings;
 
 /// When it is worth trying again after a full queue.
@@ -25,14 +25,14 @@ const RETRY_FULL_QUEUE: Duration = Duration::from_secs(1);
 
 /// How many functions run at once, and how many wait for that.
 #[derive(Debug)]
-pub struct Gate {
+pub struct FunctionSlots {
     places: Arc<Semaphore>,
     running: usize,
     waiting: AtomicUsize,
     queued: usize,
 }
 
-impl Gate {
+impl FunctionSlots {
     /// So many places, and so many who wait for one.
     pub(crate) fn new(running: usize, queued: usize) -> Self {
         let running = running.clamp(1, Semaphore::MAX_PERMITS);
@@ -60,7 +60,7 @@ impl Gate {
                 .limit("functions_queued", self.queued)
                 .retry_after(RETRY_FULL_QUEUE)
         };
-        let waiting = Waiting(&self.waiting);
+        let waiting = SlotRequest(&self.waiting);
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.queued {
             drop(waiting);
             return Err(full());
@@ -71,18 +71,18 @@ impl Gate {
 }
 
 /// Somebody who waits; a caller who hangs up waits no more.
-struct Waiting<'w>(&'w AtomicUsize);
+struct SlotRequest<'w>(&'w AtomicUsize);
 
-impl Drop for Waiting<'_> {
+impl Drop for SlotRequest<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Tells a function that its result is not wanted any more, whatever the reason.
-struct Cancel(Arc<AtomicBool>);
+struct CancelFlag(Arc<AtomicBool>);
 
-impl Drop for Cancel {
+impl Drop for CancelFlag {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -127,7 +127,7 @@ impl Provider for FunctionProvider {
     /// One with an idempotency key is a job, whose record keeps the key's promise, unless the
     /// function keeps it by itself.
     fn answers(&self, call: &Call) -> bool {
-        let repeatable = || self.0.entry(&call.operation).is_ok_and(Entry::is_repeatable);
+        let repeatable = || self.0.entry(&call.operation).is_ok_and(FunctionEntry::is_repeatable);
         call.options.key.is_none() || repeatable()
     }
 
@@ -135,12 +135,12 @@ impl Provider for FunctionProvider {
         &'a self,
         host: &'a Host,
         call: Call,
-        memory: &'a mut Reserved,
-    ) -> Work<'a, Vec<Argument>> {
+        memory: &'a mut MemoryReservation,
+    ) -> ProviderFuture<'a, Vec<Argument>> {
         Box::pin(answer(&self.0, host, call, memory))
     }
 
-    fn fetch<'a>(&'a self, host: &'a Host, call: &'a mut Call) -> Work<'a, ()> {
+    fn fetch<'a>(&'a self, host: &'a Host, call: &'a mut Call) -> ProviderFuture<'a, ()> {
         Box::pin(async move { fetch(host, self.0.entry(&call.operation)?, call).await })
     }
 
@@ -149,7 +149,7 @@ impl Provider for FunctionProvider {
         host: &Host,
         operation: &str,
         arguments: Vec<Argument>,
-    ) -> Result<Planned, Fault> {
+    ) -> Result<PlannedJob, Fault> {
         let arguments = self.0.entry(operation)?.accept(arguments)?;
         let planned = function::plan::plan(&self.0, operation, arguments, &host.worker);
         let (mut plan, placements) = planned?;
@@ -159,7 +159,7 @@ impl Provider for FunctionProvider {
 }
 
 /// Brings what the arguments refer to here.
-async fn fetch(host: &Host, entry: &Entry, call: &mut Call) -> Result<(), Fault> {
+async fn fetch(host: &Host, entry: &FunctionEntry, call: &mut Call) -> Result<(), Fault> {
     if references::refers(&call.arguments) {
         let given = std::mem::take(&mut call.arguments);
         let (owner, session) = (&call.principal, call.options.session);
@@ -178,7 +178,7 @@ async fn answer(
     functions: &Arc<Functions>,
     host: &Host,
     mut call: Call,
-    memory: &mut Reserved,
+    memory: &mut MemoryReservation,
 ) -> Outcome {
     let entry = functions.entry(&call.operation)?;
     fetch(host, entry, &mut call).await?;
@@ -197,7 +197,7 @@ async fn run(
     host: &Host,
     operation: &str,
     arguments: Vec<Argument>,
-    memory: &mut Reserved,
+    memory: &mut MemoryReservation,
 ) -> Outcome {
     let index = functions.index_of(operation)?;
     let entry = functions.at(index);
@@ -223,7 +223,7 @@ async fn run(
     let until = Instant::now() + most;
     // It keeps its place for as long as it runs, wanted or not.
     let mut context = context.with_place(place.clone());
-    let cancel = Cancel(context.cancellation());
+    let cancel = CancelFlag(context.cancellation());
     let functions = Arc::clone(functions);
     let running = tokio::task::spawn_blocking(move || functions.at(index).run(arguments, &context));
     match timeout_at(until, running).await {
@@ -273,7 +273,11 @@ fn limit_stream(output: &mut Argument, until: Instant, over: &Fault) -> Result<(
 }
 
 /// Reserves memory for outputs until they are sent. The arguments are gone by now.
-async fn hold(host: &Host, outputs: &[Argument], memory: &mut Reserved) -> Result<(), Fault> {
+async fn hold(
+    host: &Host,
+    outputs: &[Argument],
+    memory: &mut MemoryReservation,
+) -> Result<(), Fault> {
     host.memory.resize(memory, held_by(outputs), host.settings.body_stall).await
 }
 

@@ -3,7 +3,7 @@
 use fishplate_contract::{Argument, Fault, Service};
 use fishplate_jobs::program::Program;
 
-use crate::dispatch::provider::{Planned, Provider};
+use crate::dispatch::provider::{PlannedJob, Provider};
 use crate::host::Host;
 
 impl Provider for Program {
@@ -19,7 +19,12 @@ impl Provider for Program {
         self.max_running()
     }
 
-    fn plan(&self, _: &Host, operation: &str, arguments: Vec<Argument>) -> Result<Planned, Fault> {
+    fn plan(
+        &self,
+        _: &Host,
+        operation: &str,
+        arguments: Vec<Argument>,
+    ) -> Result<PlannedJob, Fault> {
         self.plan(operation, arguments)
     }
 }

@@ -6,17 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::{
-    Argument, Call, DataType, Exposed, Fault, FaultCode, Interface, Operation, Outcome, Parameter,
-    Service, SessionId, Signature, Value, Verb, lexical,
+    Argument, Call, DataType, Fault, FaultCode, Interface, Operation, Outcome, Parameter, Service,
+    SessionId, Signature, Value, Verb, VerbDefinition, lexical,
 };
 use fishplate_data::session::{Session, SessionError, SessionFile};
 
 use crate::data::{Data, blocking};
-use crate::dispatch::provider::{Provider, Work, no_operation};
+use crate::dispatch::provider::{Provider, ProviderFuture, no_operation};
 use crate::dispatch::report::date_time;
 use crate::dispatch::scalars::Scalars;
 use crate::host::Host;
-use crate::memory::Reserved;
+use crate::memory::MemoryReservation;
 
 /// Its name: no other service of a server that offers sessions may have it.
 pub const NAME: &str = "session";
@@ -56,8 +56,8 @@ impl Provider for SessionProvider {
         &'a self,
         host: &'a Host,
         call: Call,
-        _: &'a mut Reserved,
-    ) -> Work<'a, Vec<Argument>> {
+        _: &'a mut MemoryReservation,
+    ) -> ProviderFuture<'a, Vec<Argument>> {
         Box::pin(async move {
             match self.0.operation(&call.operation) {
                 Some(operation) => answer(&host.data, operation, call).await,
@@ -84,14 +84,14 @@ fn service() -> Service {
 
 /// Its operations under their own names, and no verbs about jobs.
 fn interface(service: &Service) -> Interface {
-    let exposed = service.operations.iter().map(|operation| Exposed {
+    let definition = service.operations.iter().map(|operation| VerbDefinition {
         name: operation.name.clone(),
         verb: Verb::Call,
         operation: operation.name.clone(),
         documentation: operation.documentation.clone(),
         signature: operation.signature.clone(),
     });
-    Interface { exposed: exposed.collect() }
+    Interface { definition: definition.collect() }
 }
 
 fn open() -> Operation {
@@ -295,7 +295,7 @@ mod tests {
     fn the_interface_is_the_operations_and_nothing_about_jobs() {
         let service = service();
         let names: Vec<String> =
-            interface(&service).exposed.into_iter().map(|exposed| exposed.name).collect();
+            interface(&service).definition.into_iter().map(|definition| definition.name).collect();
         assert_eq!(names, ["open", "close", "touch", "list", "files", "removeFile"]);
     }
 

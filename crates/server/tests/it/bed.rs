@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use fishplate_jobs::descriptor::{self, Source};
-use fishplate_jobs::engine::{Engine, Until};
+use fishplate_jobs::descriptor::{self, SourceText};
+use fishplate_jobs::engine::{Engine, RunMode};
 use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_jobs::function::{Functions, builtin};
-use fishplate_server::assembly::{self, AssemblyError, Backends, Check};
-use fishplate_server::host::{Host, Place};
+use fishplate_server::assembly::{self, AssemblyError, Backends, StoreCheck};
+use fishplate_server::host::{Host, PublicAddress};
 use fishplate_server::http;
 use fishplate_server::settings::Limits;
 use tempfile::TempDir;
@@ -70,16 +70,22 @@ impl Setup {
     pub(crate) fn assemble(self) -> Result<(TempDir, Engine, Arc<Host>), AssemblyError> {
         let Self { directory, limits, files, functions } = self;
         let describe = |(name, text): (String, String)| {
-            let source = Source { name: format!("{name}.toml"), text };
+            let source = SourceText { name: format!("{name}.toml"), text };
             let checked = descriptor::check_text(&source, directory.path());
             checked.description.unwrap_or_else(|| panic!("{:?}", checked.diagnostics))
         };
         let descriptions = files.into_iter().map(describe).collect();
         let data = assembly::data(&limits)?;
-        let backends = Backends::local(&limits, CgroupUse::Off, Check::All)?;
+        let backends = Backends::local(&limits, CgroupUse::Off, StoreCheck::All)?;
         let engine = assembly::engine(&limits, backends, &data)?;
-        let host =
-            assembly::host(limits, Place::Below, engine.clone(), data, descriptions, functions)?;
+        let host = assembly::host(
+            limits,
+            PublicAddress::Below,
+            engine.clone(),
+            data,
+            descriptions,
+            functions,
+        )?;
         Ok((directory, engine, host))
     }
 
@@ -92,7 +98,7 @@ impl Setup {
         let (directory, engine, host) = self.assemble().unwrap();
         drop(inside);
         let working = engine.clone();
-        runtime.spawn(async move { working.run(Until::Dropped).await });
+        runtime.spawn(async move { working.run(RunMode::Dropped).await });
         runtime.spawn(listening.serve(host));
         Server { runtime: Some(runtime), directory, address }
     }
@@ -150,7 +156,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// The keeper ends by itself when nobody is connected and nothing runs.
+    /// The supervisor ends by itself when nobody is connected and nothing runs.
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();

@@ -7,10 +7,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use bytes::Bytes;
 use fishplate_contract::{Argument, ByteStream, CallOptions, Fault, FaultCode, Payload, Value};
-use fishplate_jobs::function::Entry;
+use fishplate_jobs::function::FunctionEntry;
 use fishplate_jobs::function::{Context, Functions, PayloadReader};
 use fishplate_wire::{
-    Outgoing, Packaging, QName, RequestForm, SoapVersion, Step, pack, write_request,
+    BodyStep, OutgoingBody, Packaging, QName, RequestForm, SoapVersion, pack, write_request,
 };
 
 use crate::bed::{PATIENCE, Server, Setup, envelope, until};
@@ -45,10 +45,10 @@ fn serve() -> (Server, Receiver<Told>) {
     };
     let functions = Functions::new("streams", "urn:fishplate:streams")
         // It waits for its caller, who must not hold up a thread of the runtime.
-        .with(Entry::new("take", ["data"], ["length"], take).quick())
-        .with(Entry::with_context("endless", [], ["data"], endless))
-        .with(Entry::with_context("broken", ["n"], ["data"], broken))
-        .with(Entry::with_context("echo", ["data"], ["data"], echo));
+        .with(FunctionEntry::new("take", ["data"], ["length"], take).quick())
+        .with(FunctionEntry::with_context("endless", [], ["data"], endless))
+        .with(FunctionEntry::with_context("broken", ["n"], ["data"], broken))
+        .with(FunctionEntry::with_context("echo", ["data"], ["data"], echo));
     (Setup::new().with_functions(functions).serve(), told)
 }
 
@@ -87,10 +87,10 @@ fn message_of(packaging: Packaging, operation: &str, content: Vec<u8>) -> (Strin
     let data = Value::Data(Payload::Inline(content.into()));
     let envelope = write_request(&form, &[Argument::new("data", data)]).unwrap();
     let packed = pack(&envelope, packaging, Some(""));
-    let mut outgoing = Outgoing::new(packed.segments, SIZE);
+    let mut outgoing = OutgoingBody::new(packed.segments, SIZE);
     let mut body = Vec::new();
     while let Some(step) = outgoing.step() {
-        let Step::Send(bytes) = step else { panic!("a message from memory") };
+        let BodyStep::Send(bytes) = step else { panic!("a message from memory") };
         body.extend_from_slice(&bytes);
     }
     (packed.content_type.into_owned(), body)

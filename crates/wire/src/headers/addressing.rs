@@ -4,8 +4,8 @@
 use fishplate_contract::lexical::{shortened, trimmed};
 use fishplate_contract::{CallOptions, Fault, FaultCode};
 
-use super::table::{Answer, Header};
-use crate::envelope::{Element, HeaderBlock};
+use super::table::{HeaderKind, HeaderReply};
+use crate::envelope::{HeaderBlock, XmlElement};
 use crate::name::{QName, WSA, WSA_2004};
 use crate::pack::random_id;
 use crate::write::ReplyForm;
@@ -29,12 +29,12 @@ pub(crate) struct Addressing {
     /// Faults are for nobody: `FaultTo` is `none`, or is missing and `ReplyTo` is.
     pub(crate) no_fault: bool,
     /// What is wrong with them.
-    invalid: Option<Invalid>,
+    invalid: Option<InvalidAddressing>,
 }
 
 /// Why addressing headers are not acceptable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Invalid {
+struct InvalidAddressing {
     /// WS-Addressing 1.0 SOAP binding, section 6.4.1.
     subcode: &'static str,
     message: String,
@@ -46,12 +46,12 @@ const UNDERSTOOD: [&str; 7] =
 
 pub(crate) struct WsAddressing;
 
-impl Header for WsAddressing {
+impl HeaderKind for WsAddressing {
     fn namespaces(&self) -> &'static [&'static str] {
         &[WSA, WSA_2004]
     }
 
-    fn understands(&self, block: &Element) -> bool {
+    fn understands(&self, block: &XmlElement) -> bool {
         UNDERSTOOD.contains(&block.name.local.as_str())
     }
 
@@ -60,15 +60,15 @@ impl Header for WsAddressing {
     }
 
     /// Only a request with a MessageID can be related to.
-    fn answer(&self, form: &ReplyForm, answer: &Answer<'_>) -> Vec<HeaderBlock> {
+    fn answer(&self, form: &ReplyForm, answer: &HeaderReply<'_>) -> Vec<HeaderBlock> {
         let Addressing { namespace, message_id, .. } = read(&form.headers);
         let Some(message_id) = message_id else { return Vec::new() };
         let action = match *answer {
-            Answer::Results { namespace, wrapper, .. } => wsdl::action(namespace, wrapper),
-            Answer::Fault(fault) => fault_action(namespace, fault.code),
+            HeaderReply::Results { namespace, wrapper, .. } => wsdl::action(namespace, wrapper),
+            HeaderReply::Fault(fault) => fault_action(namespace, fault.code),
         };
         let block = |local: &str, text: String| {
-            HeaderBlock::optional(Element::with_text(QName::new(namespace, local), text))
+            HeaderBlock::optional(XmlElement::with_text(QName::new(namespace, local), text))
         };
         // The submission wants it of every message; later it has a default.
         let to =
@@ -131,17 +131,17 @@ pub(crate) fn read(headers: &[HeaderBlock]) -> Addressing {
 }
 
 /// The address in an endpoint reference; empty if it has none.
-fn address(reference: &Element) -> &str {
+fn address(reference: &XmlElement) -> &str {
     reference.child("Address").map_or("", |address| trimmed(&address.text))
 }
 
 /// The version of WS-Addressing that an element is of.
-fn version(element: &Element) -> Option<&'static str> {
+fn version(element: &XmlElement) -> Option<&'static str> {
     [WSA, WSA_2004].into_iter().find(|namespace| *namespace == element.name.namespace)
 }
 
 /// Checks what would make us answer to somebody else, and what is ambiguous.
-fn check(headers: &[HeaderBlock]) -> Result<(), Invalid> {
+fn check(headers: &[HeaderBlock]) -> Result<(), InvalidAddressing> {
     let mut seen = Vec::new();
     for HeaderBlock { element, .. } in headers {
         if version(element).is_none() {
@@ -150,7 +150,7 @@ fn check(headers: &[HeaderBlock]) -> Result<(), Invalid> {
         let local = element.name.local.as_str();
         if local != "RelatesTo" && seen.contains(&&element.name) {
             let message = format!("the addressing header {local} stands twice");
-            return Err(Invalid { subcode: "InvalidCardinality", message });
+            return Err(InvalidAddressing { subcode: "InvalidCardinality", message });
         }
         seen.push(&element.name);
         if matches!(local, "ReplyTo" | "FaultTo") {
@@ -165,7 +165,7 @@ fn check(headers: &[HeaderBlock]) -> Result<(), Invalid> {
                     "" => "MissingAddressInEPR",
                     _ => "OnlyAnonymousAddressSupported",
                 };
-                return Err(Invalid { subcode, message });
+                return Err(InvalidAddressing { subcode, message });
             }
         }
     }
@@ -201,22 +201,22 @@ mod tests {
     use super::*;
 
     fn header(namespace: &str, local: &str, text: &str) -> HeaderBlock {
-        let element = Element::with_text(QName::new(namespace, local), text);
+        let element = XmlElement::with_text(QName::new(namespace, local), text);
         HeaderBlock { must_understand: true, ..HeaderBlock::optional(element) }
     }
 
     fn reply_to(namespace: &str, local: &str, address: &str) -> HeaderBlock {
         let mut block = header(namespace, local, "");
-        let address = Element::with_text(QName::new(namespace, "Address"), address);
+        let address = XmlElement::with_text(QName::new(namespace, "Address"), address);
         block.element.children.push(address);
         block
     }
 
     /// The addressing headers of results for a request with these.
     fn answered(headers: Vec<HeaderBlock>) -> Vec<HeaderBlock> {
-        let form = ReplyForm { headers, ..ReplyForm::of_head(&crate::Head::default()) };
+        let form = ReplyForm { headers, ..ReplyForm::of_head(&crate::MessageHead::default()) };
         let (namespace, wrapper) = ("urn:a", "callResponse");
-        let results = Answer::Results { namespace, wrapper, outputs: &[], job: None };
+        let results = HeaderReply::Results { namespace, wrapper, outputs: &[], job: None };
         WsAddressing.answer(&form, &results)
     }
 

@@ -5,8 +5,8 @@ use fishplate_contract::lexical::trimmed;
 use fishplate_contract::{CallOptions, Fault, FaultCode};
 
 use super::options::{SESSION, invalid, session_id};
-use super::table::{Answer, Header};
-use crate::envelope::{Element, HeaderBlock};
+use super::table::{HeaderKind, HeaderReply};
+use crate::envelope::{HeaderBlock, XmlElement};
 use crate::name::{SESSION_URN, WSCTX};
 use crate::write::ReplyForm;
 
@@ -15,12 +15,12 @@ const IDENTIFIER: &str = "context-identifier";
 
 pub(crate) struct WsContext;
 
-impl Header for WsContext {
+impl HeaderKind for WsContext {
     fn namespaces(&self) -> &'static [&'static str] {
         &[WSCTX]
     }
 
-    fn understands(&self, block: &Element) -> bool {
+    fn understands(&self, block: &XmlElement) -> bool {
         session_of(block).is_some()
     }
 
@@ -37,10 +37,10 @@ impl Header for WsContext {
 
     /// The context of the call again. What its attributes said (to whom it was addressed, that it had to
     /// be understood) is not for the caller.
-    fn answer(&self, form: &ReplyForm, _: &Answer<'_>) -> Vec<HeaderBlock> {
+    fn answer(&self, form: &ReplyForm, _: &HeaderReply<'_>) -> Vec<HeaderBlock> {
         let context = form.headers.iter().find(|header| self.understands(&header.element));
         let bare = |header: &HeaderBlock| {
-            let element = Element { attributes: Vec::new(), ..header.element.clone() };
+            let element = XmlElement { attributes: Vec::new(), ..header.element.clone() };
             HeaderBlock::optional(element)
         };
         context.map(bare).into_iter().collect()
@@ -61,7 +61,7 @@ fn session(headers: &[HeaderBlock]) -> Result<Option<&str>, Fault> {
     Ok(first)
 }
 
-fn session_of(element: &Element) -> Option<&str> {
+fn session_of(element: &XmlElement) -> Option<&str> {
     if !element.name.is(WSCTX, "context") {
         return None;
     }
@@ -78,12 +78,12 @@ mod tests {
     use crate::name::QName;
 
     fn context(identifier: &str) -> HeaderBlock {
-        let child = |local: &str, text: &str| Element::with_text(QName::new(WSCTX, local), text);
-        let element = Element {
+        let child = |local: &str, text: &str| XmlElement::with_text(QName::new(WSCTX, local), text);
+        let element = XmlElement {
             name: QName::new(WSCTX, "context"),
             attributes: vec![(QName::new("", "expiresAt"), "2026-11-21T00:00:00Z".to_owned())],
             children: vec![child(IDENTIFIER, identifier), child("type", "urn:x")],
-            ..Element::default()
+            ..XmlElement::default()
         };
         HeaderBlock { must_understand: true, role: Some("urn:r".to_owned()), element }
     }
@@ -118,9 +118,9 @@ mod tests {
     #[test]
     fn an_answer_repeats_the_context_but_not_its_attributes() {
         let answer = |headers: &[HeaderBlock]| {
-            let form = ReplyForm::of_head(&crate::Head::default());
+            let form = ReplyForm::of_head(&crate::MessageHead::default());
             let form = ReplyForm { headers: headers.to_vec(), ..form };
-            WsContext.answer(&form, &Answer::Fault(&Fault::new(FaultCode::Internal, "")))
+            WsContext.answer(&form, &HeaderReply::Fault(&Fault::new(FaultCode::Internal, "")))
         };
         let sent = [context("urn:x"), context("urn:fishplate:session:a")];
         let back = &answer(&sent)[0];

@@ -4,26 +4,26 @@
 
 use fishplate_contract::FaultCode;
 
-use super::table::{self, Answer, Header};
+use super::table::{self, HeaderKind, HeaderReply};
 use crate::detail;
-use crate::envelope::{Element, HeaderBlock, SoapVersion};
+use crate::envelope::{HeaderBlock, SoapVersion, XmlElement};
 use crate::name::{FAULT, QName, SOAP_11, SOAP_12, XMLNS};
 use crate::write::ReplyForm;
 
 pub(crate) struct Explanation;
 
-impl Header for Explanation {
+impl HeaderKind for Explanation {
     fn namespaces(&self) -> &'static [&'static str] {
         &[FAULT]
     }
 
     /// It is of answers only.
-    fn understands(&self, _: &Element) -> bool {
+    fn understands(&self, _: &XmlElement) -> bool {
         false
     }
 
-    fn answer(&self, form: &ReplyForm, answer: &Answer<'_>) -> Vec<HeaderBlock> {
-        let Answer::Fault(fault) = *answer else { return Vec::new() };
+    fn answer(&self, form: &ReplyForm, answer: &HeaderReply<'_>) -> Vec<HeaderBlock> {
+        let HeaderReply::Fault(fault) = *answer else { return Vec::new() };
         let elements = match (form.version, fault.code) {
             (SoapVersion::V11, code) if form.is_about_headers(code) => {
                 vec![detail::write(FAULT, fault)]
@@ -36,10 +36,10 @@ impl Header for Explanation {
                 let supported = |namespace: &str| {
                     naming("SupportedEnvelope", &QName::new(namespace, "Envelope"))
                 };
-                vec![Element {
+                vec![XmlElement {
                     name: QName::new(SOAP_12, "Upgrade"),
                     children: [SOAP_12, SOAP_11].map(supported).into(),
-                    ..Element::default()
+                    ..XmlElement::default()
                 }]
             }
             _ => Vec::new(),
@@ -49,7 +49,7 @@ impl Header for Explanation {
 }
 
 /// An element whose attribute `qname` is this name.
-fn naming(local: &str, name: &QName) -> Element {
+fn naming(local: &str, name: &QName) -> XmlElement {
     let mut attributes = Vec::new();
     let qname = if name.namespace.is_empty() {
         name.local.clone()
@@ -58,5 +58,5 @@ fn naming(local: &str, name: &QName) -> Element {
         format!("q:{}", name.local)
     };
     attributes.push((QName::new("", "qname"), qname));
-    Element { name: QName::new(SOAP_12, local), attributes, ..Element::default() }
+    XmlElement { name: QName::new(SOAP_12, local), attributes, ..XmlElement::default() }
 }

@@ -5,8 +5,8 @@ use fishplate_contract::lexical::{shortened, trimmed};
 use fishplate_contract::{CallOptions, Fault, FaultCode, JobId, SessionId};
 
 use super::outputs;
-use super::table::{Answer, Header};
-use crate::envelope::{ArrayForm, Element, HeaderBlock};
+use super::table::{HeaderKind, HeaderReply};
+use crate::envelope::{ArrayForm, HeaderBlock, XmlElement};
 use crate::name::{OPTIONS, QName};
 use crate::write::{ReplyForm, RequestForm};
 use crate::wsdl::DataView;
@@ -26,12 +26,12 @@ pub(super) const OUTPUTS: &str = "outputs";
 
 pub(crate) struct Options;
 
-impl Header for Options {
+impl HeaderKind for Options {
     fn namespaces(&self) -> &'static [&'static str] {
         &[OPTIONS]
     }
 
-    fn understands(&self, block: &Element) -> bool {
+    fn understands(&self, block: &XmlElement) -> bool {
         UNDERSTOOD.contains(&block.name.local.as_str())
     }
 
@@ -61,8 +61,8 @@ impl Header for Options {
     }
 
     /// How the outputs came is told to whom it concerns: who chose, or has the richer view.
-    fn answer(&self, form: &ReplyForm, answer: &Answer<'_>) -> Vec<HeaderBlock> {
-        let Answer::Results { outputs, job, .. } = *answer else { return Vec::new() };
+    fn answer(&self, form: &ReplyForm, answer: &HeaderReply<'_>) -> Vec<HeaderBlock> {
+        let HeaderReply::Results { outputs, job, .. } = *answer else { return Vec::new() };
         let chosen = || form.headers.iter().any(|header| header.element.name.is(OPTIONS, OUTPUTS));
         let tells = form.data == DataView::Xdescr || chosen();
         let job = job.map(|job| block(JOB, job.to_string()));
@@ -82,7 +82,7 @@ pub(super) fn session_id(told: &str) -> Result<SessionId, Fault> {
 }
 
 /// Our header of that name.
-fn the<'h>(headers: &'h [HeaderBlock], name: &str) -> Result<Option<&'h Element>, Fault> {
+fn the<'h>(headers: &'h [HeaderBlock], name: &str) -> Result<Option<&'h XmlElement>, Fault> {
     let mut ours = headers.iter().filter(|header| header.element.name.is(OPTIONS, name));
     let header = ours.next();
     if ours.next().is_some() {
@@ -125,7 +125,7 @@ pub(crate) fn read_job(headers: &[HeaderBlock]) -> Option<JobId> {
 
 /// A server that is not ours may pass our headers over.
 fn block(local: &str, text: String) -> HeaderBlock {
-    HeaderBlock::optional(Element::with_text(QName::new(OPTIONS, local), text))
+    HeaderBlock::optional(XmlElement::with_text(QName::new(OPTIONS, local), text))
 }
 
 #[cfg(test)]

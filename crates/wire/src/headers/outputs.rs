@@ -4,19 +4,19 @@ use std::collections::HashSet;
 
 use fishplate_contract::lexical::{shortened, trimmed};
 use fishplate_contract::{
-    Argument, Array, Exposed, Fault, FaultCode, Interface, OutputChoice, OutputForm, Payload,
-    Value, Verb,
+    Argument, Array, Fault, FaultCode, Interface, OutputChoice, OutputForm, Payload, Value, Verb,
+    VerbDefinition,
 };
 
 use super::options::{OUTPUTS, invalid};
-use crate::envelope::{Element, HeaderBlock};
+use crate::envelope::{HeaderBlock, XmlElement};
 use crate::name::{OPTIONS, QName};
 
 /// One of them.
 const OUTPUT: &str = "output";
 
 /// The choices of a call.
-pub(super) fn read(header: &Element) -> Result<Vec<OutputChoice>, Fault> {
+pub(super) fn read(header: &XmlElement) -> Result<Vec<OutputChoice>, Fault> {
     let mut choices = Vec::with_capacity(header.children.len());
     let mut names = HashSet::new();
     for child in &header.children {
@@ -35,7 +35,7 @@ pub(super) fn read(header: &Element) -> Result<Vec<OutputChoice>, Fault> {
     Ok(choices)
 }
 
-fn choice(element: &Element) -> Result<OutputChoice, Fault> {
+fn choice(element: &XmlElement) -> Result<OutputChoice, Fault> {
     let told = |local: &str| element.attribute("", local).map(trimmed);
     let name = told("name").unwrap_or_default();
     if name.is_empty() {
@@ -76,11 +76,13 @@ fn forms() -> String {
 /// `UnexpectedParameter`, `InvalidValue`.
 pub(crate) fn check(
     chosen: &[OutputChoice],
-    exposed: &Exposed,
+    definition: &VerbDefinition,
     interface: &Interface,
 ) -> Result<(), Fault> {
-    let run = |other: &&Exposed| other.verb == Verb::Call && other.operation == exposed.operation;
-    let Some(run) = interface.exposed.iter().find(run) else { return Ok(()) };
+    let run = |other: &&VerbDefinition| {
+        other.verb == Verb::Call && other.operation == definition.operation
+    };
+    let Some(run) = interface.definition.iter().find(run) else { return Ok(()) };
     for OutputChoice { name, form, to } in chosen {
         if name == OutputChoice::ALL {
             continue;
@@ -114,10 +116,11 @@ pub(super) fn write(choices: &[OutputChoice]) -> HeaderBlock {
         let mut attributes =
             vec![attribute("name", &choice.name), attribute("as", choice.form.name())];
         attributes.extend(choice.to.iter().map(|to| attribute("to", to)));
-        Element { name: QName::new(OPTIONS, OUTPUT), attributes, ..Element::default() }
+        XmlElement { name: QName::new(OPTIONS, OUTPUT), attributes, ..XmlElement::default() }
     };
     let children = choices.iter().map(output).collect();
-    let element = Element { name: QName::new(OPTIONS, OUTPUTS), children, ..Element::default() };
+    let element =
+        XmlElement { name: QName::new(OPTIONS, OUTPUTS), children, ..XmlElement::default() };
     HeaderBlock::optional(element)
 }
 

@@ -3,8 +3,8 @@
 
 use fishplate_contract::{CallOptions, Fault, FaultCode};
 
-use super::table::{Answer, Header};
-use crate::envelope::{Element, HeaderBlock};
+use super::table::{HeaderKind, HeaderReply};
+use crate::envelope::{HeaderBlock, XmlElement};
 use crate::name::QName;
 use crate::write::ReplyForm;
 
@@ -18,12 +18,12 @@ fn ticket(headers: &[HeaderBlock]) -> Option<&str> {
     Some(block.element.text.as_str())
 }
 
-impl Header for Sample {
+impl HeaderKind for Sample {
     fn namespaces(&self) -> &'static [&'static str] {
         &[NAMESPACE]
     }
 
-    fn understands(&self, block: &Element) -> bool {
+    fn understands(&self, block: &XmlElement) -> bool {
         block.name.local == "ticket"
     }
 
@@ -38,9 +38,9 @@ impl Header for Sample {
         }
     }
 
-    fn answer(&self, form: &ReplyForm, _: &Answer<'_>) -> Vec<HeaderBlock> {
+    fn answer(&self, form: &ReplyForm, _: &HeaderReply<'_>) -> Vec<HeaderBlock> {
         let stamped = ticket(&form.headers).map(|ticket| {
-            Element::with_text(QName::new(NAMESPACE, "stamped"), format!("{ticket}, stamped"))
+            XmlElement::with_text(QName::new(NAMESPACE, "stamped"), format!("{ticket}, stamped"))
         });
         stamped.into_iter().map(HeaderBlock::optional).collect()
     }
@@ -59,10 +59,10 @@ mod tests {
     use super::*;
     use crate::envelope::SoapVersion;
     use crate::unpack::tests::{NS, Sink, call_with, interface};
-    use crate::{Envelope, Parcel, pack_reply, read, write_fault, write_reply};
+    use crate::{Envelope, UnpackedMessage, pack_reply, read, write_fault, write_reply};
 
     /// A request with such a block, which must be understood.
-    fn sent(version: SoapVersion, local: &str, ticket: &str) -> Parcel {
+    fn sent(version: SoapVersion, local: &str, ticket: &str) -> UnpackedMessage {
         let soap = version.namespace();
         let block = format!(
             "<t:{local} xmlns:t='{NAMESPACE}' xmlns:e='{soap}' e:mustUnderstand='1'>{ticket}</t:{local}>"
@@ -77,11 +77,11 @@ mod tests {
     #[test]
     fn a_header_in_the_table_is_read_understood_and_answered() {
         for version in [SoapVersion::V11, SoapVersion::V12] {
-            let parcel = sent(version, "ticket", "7");
-            let form = parcel.reply_form.clone();
-            assert_eq!(read(parcel).unwrap().options.key.as_deref(), Some("7"));
+            let unpacked = sent(version, "ticket", "7");
+            let form = unpacked.reply_form.clone();
+            assert_eq!(read(unpacked).unwrap().options.key.as_deref(), Some("7"));
             let outputs = [Argument::text("result", "3")];
-            let results = write_reply(&form, NS, &interface().exposed[0], &outputs, None);
+            let results = write_reply(&form, NS, &interface().definition[0], &outputs, None);
             let fault = write_fault(&form, Some(NS), &Fault::new(FaultCode::QueueFull, "full"));
             for answer in [results, fault] {
                 let text = text_of(&answer, &form);
@@ -99,9 +99,9 @@ mod tests {
             let fault = read(sent(version, "voucher", "7")).unwrap_err();
             assert_eq!(fault.code, FaultCode::MustUnderstand);
             assert!(fault.message.contains("voucher"), "{}", fault.message);
-            let parcel = sent(version, "ticket", "");
-            let form = parcel.reply_form.clone();
-            let fault = read(parcel).unwrap_err();
+            let unpacked = sent(version, "ticket", "");
+            let form = unpacked.reply_form.clone();
+            let fault = read(unpacked).unwrap_err();
             assert_eq!(fault.code, FaultCode::InvalidValue);
             let text = text_of(&write_fault(&form, Some(NS), &fault), &form);
             assert!(text.contains(":BadTicket<"), "{text}");

@@ -6,17 +6,17 @@ use super::addressing::WsAddressing;
 use super::context::WsContext;
 use super::explanation::Explanation;
 use super::options::Options;
-use crate::envelope::{Element, HeaderBlock, SoapVersion};
+use crate::envelope::{HeaderBlock, SoapVersion, XmlElement};
 use crate::name::QName;
 use crate::write::{ReplyForm, RequestForm};
 
 /// A kind of header blocks, told apart by their namespaces.
-pub(crate) trait Header: Sync {
+pub(crate) trait HeaderKind: Sync {
     /// Its namespaces: a block of them is kept whole when a message is read, of others the name only.
     fn namespaces(&self) -> &'static [&'static str];
 
     /// Whether a block of its namespaces is understood in a request.
-    fn understands(&self, block: &Element) -> bool;
+    fn understands(&self, block: &XmlElement) -> bool;
 
     /// What the blocks of a request ask for.
     ///
@@ -32,7 +32,7 @@ pub(crate) trait Header: Sync {
     }
 
     /// The blocks of an answer to a request with the blocks [`ReplyForm::headers`].
-    fn answer(&self, _: &ReplyForm, _: &Answer<'_>) -> Vec<HeaderBlock> {
+    fn answer(&self, _: &ReplyForm, _: &HeaderReply<'_>) -> Vec<HeaderBlock> {
         Vec::new()
     }
 
@@ -44,7 +44,7 @@ pub(crate) trait Header: Sync {
 }
 
 /// The order is that of the blocks in an answer, and in which requests are checked.
-const TABLE: &[&dyn Header] = &[
+const TABLE: &[&dyn HeaderKind] = &[
     &WsAddressing,
     &Options,
     &WsContext,
@@ -54,8 +54,8 @@ const TABLE: &[&dyn Header] = &[
 ];
 
 /// What is answered.
-pub(crate) enum Answer<'a> {
-    /// Results.
+pub(crate) enum HeaderReply<'a> {
+    /// A call or a verb, by its outputs.
     Results {
         /// Namespace of the service.
         namespace: &'a str,
@@ -69,7 +69,7 @@ pub(crate) enum Answer<'a> {
 }
 
 /// The kind of the blocks of a namespace.
-fn of_namespace(namespace: &str) -> Option<&'static dyn Header> {
+fn of_namespace(namespace: &str) -> Option<&'static dyn HeaderKind> {
     TABLE.iter().copied().find(|header| header.namespaces().contains(&namespace))
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn request(form: &RequestForm) -> Vec<HeaderBlock> {
 }
 
 /// The blocks of an answer.
-pub(crate) fn answer(form: &ReplyForm, answer: &Answer<'_>) -> Vec<HeaderBlock> {
+pub(crate) fn answer(form: &ReplyForm, answer: &HeaderReply<'_>) -> Vec<HeaderBlock> {
     TABLE.iter().flat_map(|header| header.answer(form, answer)).collect()
 }
 
@@ -140,7 +140,7 @@ mod tests {
     use crate::name::{OPTIONS, WSA};
 
     fn block(namespace: &str, local: &str) -> HeaderBlock {
-        let element = Element::with_text(QName::new(namespace, local), "x");
+        let element = XmlElement::with_text(QName::new(namespace, local), "x");
         HeaderBlock { must_understand: true, ..HeaderBlock::optional(element) }
     }
 

@@ -15,7 +15,7 @@ use crate::name::QName;
 use crate::pack::pack;
 use crate::spool::SpoolSink;
 use crate::unpack::tests::Sink;
-use crate::unpack::{Expected, Head, Parcel, Unpacker};
+use crate::unpack::{ExpectedTable, MessageHead, UnpackedMessage, Unpacker};
 use crate::write::{ReplyForm, RequestForm, write_fault, write_request};
 
 const VERSIONS: [SoapVersion; 2] = [SoapVersion::V11, SoapVersion::V12];
@@ -96,13 +96,13 @@ impl Sent {
         }
     }
 
-    fn unpack(&self, cuts: &[usize], sink: &mut Sink) -> Result<Parcel, Fault> {
-        let head = Head {
+    fn unpack(&self, cuts: &[usize], sink: &mut Sink) -> Result<UnpackedMessage, Fault> {
+        let head = MessageHead {
             content_type: &self.content_type,
             soap_action: self.soap_action.as_deref(),
-            ..Head::default()
+            ..MessageHead::default()
         };
-        let expected = Expected::response(QName::new("urn:t", "call"), &parameters());
+        let expected = ExpectedTable::response(QName::new("urn:t", "call"), &parameters());
         let mut unpacker = Unpacker::new(&head, Box::new(expected), &WireLimits::default())?;
         let mut rest = Bytes::copy_from_slice(&self.body);
         for cut in cuts.iter().cycle() {
@@ -139,12 +139,12 @@ fn names_and_media_types_tell_packagings() {
         for version in VERSIONS {
             let sent = call(*packaging, version, &[vec![1]]);
             assert_eq!(Packaging::of_content_type(&sent.content_type), Some(*packaging));
-            let parcel = sent.unpack(&[100], &mut Sink::default()).unwrap();
-            assert_eq!(parcel.packaging, *packaging);
-            assert_eq!(parcel.envelope.version, version);
-            assert_eq!(parcel.action.as_deref(), Some("urn:t#call"));
-            assert_eq!(parcel.reply_form.packaging, *packaging, "an answer is in the same form");
-            let head = Head { content_type: &sent.content_type, ..Head::default() };
+            let unpacked = sent.unpack(&[100], &mut Sink::default()).unwrap();
+            assert_eq!(unpacked.packaging, *packaging);
+            assert_eq!(unpacked.envelope.version, version);
+            assert_eq!(unpacked.action.as_deref(), Some("urn:t#call"));
+            assert_eq!(unpacked.reply_form.packaging, *packaging, "an answer is in the same form");
+            let head = MessageHead { content_type: &sent.content_type, ..MessageHead::default() };
             let told = ReplyForm::of_head(&head).version;
             assert!(told == version || *packaging == Packaging::Dime, "faults of the head too");
         }
@@ -255,9 +255,9 @@ fn answers_and_faults_arrive() {
     for &packaging in Packaging::ALL {
         for version in VERSIONS {
             let sent = call(packaging, version, &contents);
-            let parcel = sent.unpack(&[4096], &mut Sink::default()).unwrap();
-            let form = parcel.reply_form.clone();
-            let reply = bind_reply(parcel, &parameters()).unwrap();
+            let unpacked = sent.unpack(&[4096], &mut Sink::default()).unwrap();
+            let form = unpacked.reply_form.clone();
+            let reply = bind_reply(unpacked, &parameters()).unwrap();
             assert_eq!(reply.outputs.len(), 3);
             let fault = Fault::new(FaultCode::QueueFull, "full");
             let packed = pack(&write_fault(&form, None, &fault), form.packaging, None);
@@ -266,8 +266,8 @@ fn answers_and_faults_arrive() {
                 content_type: packed.content_type.into_owned(),
                 soap_action: None,
             };
-            let parcel = back.unpack(&[1], &mut Sink::default()).unwrap();
-            assert_eq!(bind_reply(parcel, &parameters()).unwrap_err(), fault, "{packaging:?}");
+            let unpacked = back.unpack(&[1], &mut Sink::default()).unwrap();
+            assert_eq!(bind_reply(unpacked, &parameters()).unwrap_err(), fault, "{packaging:?}");
         }
     }
 }
@@ -294,8 +294,8 @@ fn data_of_attachments_are_slices_of_their_chunk() {
             reader(&MediaType::parse(&sent.content_type), &WireLimits::default()).unwrap();
         let mut seen = 0;
         let within = message.as_ptr_range();
-        let mut found = |piece: Piece| {
-            if let Piece::Part(data) = piece {
+        let mut found = |piece: ReadEvent| {
+            if let ReadEvent::Part(data) = piece {
                 // What looked like the start of a delimiter and was none is made up again.
                 let outside = !within.contains(&data.as_ptr());
                 assert!(!outside || data.len() < 50, "{packaging:?}");
@@ -317,8 +317,8 @@ fn what_stays_in_memory_is_kept_as_it_came() {
     for &packaging in Packaging::ALL {
         let sent = call(packaging, SoapVersion::V11, &[content.clone(), content[..10].to_vec()]);
         let message = Bytes::from(sent.body);
-        let expected = Expected::response(QName::new("urn:t", "call"), &parameters());
-        let head = Head { content_type: &sent.content_type, ..Head::default() };
+        let expected = ExpectedTable::response(QName::new("urn:t", "call"), &parameters());
+        let head = MessageHead { content_type: &sent.content_type, ..MessageHead::default() };
         for size in [1000, 100_000, usize::MAX] {
             let expected = Box::new(expected.clone());
             let mut unpacker = Unpacker::new(&head, expected, &limits).unwrap();
@@ -327,8 +327,8 @@ fn what_stays_in_memory_is_kept_as_it_came() {
                 let end = at.saturating_add(size).min(message.len());
                 unpacker.feed(message.slice(at..end), &mut sink).unwrap();
             }
-            let parcel = unpacker.finish(&mut sink).unwrap();
-            let Body::Wrapper { children, .. } = parcel.envelope.body else { panic!() };
+            let unpacked = unpacker.finish(&mut sink).unwrap();
+            let Body::Wrapper { children, .. } = unpacked.envelope.body else { panic!() };
             let arguments = bind("call", &parameters(), children).unwrap();
             let Value::Data(payload) = &arguments[0].value else { panic!() };
             assert_eq!(sink.bytes(payload), content, "{packaging:?} {size}");
@@ -401,8 +401,8 @@ fn attachments_before_a_late_root_are_spooled() {
         parts.rotate_left(1);
         let body = [parts.concat(), end].concat();
         let root = body.len() - 2000;
-        let expected = Expected::response(QName::new("urn:t", "call"), &parameters());
-        let head = Head { content_type: &sent.content_type, ..Head::default() };
+        let expected = ExpectedTable::response(QName::new("urn:t", "call"), &parameters());
+        let head = MessageHead { content_type: &sent.content_type, ..MessageHead::default() };
         let limits = WireLimits::default();
         let mut unpacker = Unpacker::new(&head, Box::new(expected), &limits).unwrap();
         let mut sink = Sink::default();
@@ -423,8 +423,8 @@ fn a_message_is_bounded_as_a_whole_and_in_its_envelope() {
         let sent = call(packaging, SoapVersion::V11, &[content(5000, 0)]);
         let len = sent.body.len() as u64;
         let told = |limits: WireLimits| {
-            let expected = Expected::response(QName::new("urn:t", "call"), &parameters());
-            let head = Head { content_type: &sent.content_type, ..Head::default() };
+            let expected = ExpectedTable::response(QName::new("urn:t", "call"), &parameters());
+            let head = MessageHead { content_type: &sent.content_type, ..MessageHead::default() };
             let mut unpacker = Unpacker::new(&head, Box::new(expected), &limits).unwrap();
             let mut sink = Sink::default();
             let mut chunks = sent.body.chunks(100).map(Bytes::copy_from_slice);
@@ -496,8 +496,8 @@ proptest! {
         }
         let read = |cuts: &[usize]| {
             let mut sink = Sink::default();
-            let parcel = sent.unpack(cuts, &mut sink).ok()?;
-            Some(format!("{:?}", parcel.envelope))
+            let unpacked = sent.unpack(cuts, &mut sink).ok()?;
+            Some(format!("{:?}", unpacked.envelope))
         };
         prop_assert_eq!(read(&cuts), read(&[usize::MAX]));
     }

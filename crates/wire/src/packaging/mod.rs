@@ -20,7 +20,7 @@ pub use dime::{FirstRecord, RecordEncoder};
 use crate::envelope::{ArrayForm, SoapVersion};
 use crate::limits::WireLimits;
 use crate::media::MediaType;
-use crate::pack::{Composer, Packed};
+use crate::pack::{PackedMessage, SegmentBuilder};
 use crate::write::ReplyForm;
 
 /// A packaging that we speak.
@@ -90,7 +90,7 @@ impl Packaging {
 
 /// What a reader finds, in the order of the bytes.
 #[derive(Debug)]
-pub(crate) enum Piece {
+pub(crate) enum ReadEvent {
     /// The root part begins.
     RootStart { charset: Option<&'static Encoding> },
     /// Bytes of the root part.
@@ -109,21 +109,21 @@ pub(crate) enum Piece {
 }
 
 /// Takes what a reader finds.
-pub(crate) type Found<'a> = dyn FnMut(Piece) -> Result<(), Fault> + 'a;
+pub(crate) type ReadHandler<'a> = dyn FnMut(ReadEvent) -> Result<(), Fault> + 'a;
 
 /// Takes a message apart.
-pub(crate) trait Reader: Send {
+pub(crate) trait PackagingReader: Send {
     /// Takes the next chunk, cut anywhere.
-    fn feed(&mut self, chunk: Bytes, found: &mut Found<'_>) -> Result<(), Fault>;
+    fn feed(&mut self, chunk: Bytes, found: &mut ReadHandler<'_>) -> Result<(), Fault>;
 
     /// The message has ended.
-    fn finish(&mut self, found: &mut Found<'_>) -> Result<(), Fault>;
+    fn finish(&mut self, found: &mut ReadHandler<'_>) -> Result<(), Fault>;
 }
 
 /// Puts a message together. The root is written first: it tells of each binary value as it comes.
-pub(crate) trait Writer {
+pub(crate) trait PackagingWriter {
     /// Writes attributes of a binary value's element, if its packaging refers to parts by them.
-    fn attributes(&mut self, _payload: &Payload, _root: &mut Composer) {}
+    fn attributes(&mut self, _payload: &Payload, _root: &mut SegmentBuilder) {}
 
     /// How arrays are written where they were asked for in this form.
     fn arrays(&self, asked: ArrayForm) -> ArrayForm {
@@ -131,35 +131,35 @@ pub(crate) trait Writer {
     }
 
     /// Writes what stands for a binary value in its element.
-    fn value(&mut self, payload: &Payload, root: &mut Composer);
+    fn value(&mut self, payload: &Payload, root: &mut SegmentBuilder);
 
     /// The message, now that the root is written.
     fn finish(
         self: Box<Self>,
-        root: Composer,
+        root: SegmentBuilder,
         version: SoapVersion,
         action: Option<&str>,
-    ) -> Packed;
+    ) -> PackedMessage;
 }
 
 /// What a content type tells.
-pub(crate) struct Opened {
-    pub(crate) reader: Box<dyn Reader>,
+pub(crate) struct DetectedPackaging {
+    pub(crate) reader: Box<dyn PackagingReader>,
     pub(crate) packaging: Packaging,
     /// SOAP 1.2 tells the action here.
     pub(crate) action: Option<String>,
 }
 
 /// A reader for a content type.
-pub(crate) fn reader(media: &MediaType, limits: &WireLimits) -> Result<Opened, Fault> {
+pub(crate) fn reader(media: &MediaType, limits: &WireLimits) -> Result<DetectedPackaging, Fault> {
     let packaging = Packaging::of_media(media).filter(|_| media.essence != "application/xop+xml");
     let Some(packaging) = packaging else { return Err(unreadable(media)) };
-    let reader: Box<dyn Reader> = match packaging {
+    let reader: Box<dyn PackagingReader> = match packaging {
         Packaging::Plain => Box::new(plain::PlainReader::new(media)?),
         Packaging::Mtom | Packaging::Swa => Box::new(related::RelatedReader::new(media, limits)?),
         Packaging::Dime => Box::new(dime::DimeReader::new(limits)),
     };
-    Ok(Opened { reader, packaging, action: action(media) })
+    Ok(DetectedPackaging { reader, packaging, action: action(media) })
 }
 
 /// The action that a content type tells: in a parameter of its own or in that of `start-info`.
@@ -193,7 +193,7 @@ fn unreadable(media: &MediaType) -> Fault {
 }
 
 /// A writer for answers of a form.
-pub(crate) fn reply_writer(form: &ReplyForm) -> Box<dyn Writer> {
+pub(crate) fn reply_writer(form: &ReplyForm) -> Box<dyn PackagingWriter> {
     match form.packaging {
         Packaging::Swa if form.swa_ref => Box::new(swa::SwaWriter::of_swa_ref()),
         other => writer(other),
@@ -201,7 +201,7 @@ pub(crate) fn reply_writer(form: &ReplyForm) -> Box<dyn Writer> {
 }
 
 /// A writer for a packaging.
-pub(crate) fn writer(packaging: Packaging) -> Box<dyn Writer> {
+pub(crate) fn writer(packaging: Packaging) -> Box<dyn PackagingWriter> {
     match packaging {
         Packaging::Plain => Box::new(plain::PlainWriter),
         Packaging::Mtom => Box::new(mtom::MtomWriter::default()),
@@ -232,9 +232,9 @@ fn told_charset(media: &MediaType) -> Result<Option<&'static Encoding>, Fault> {
 pub(crate) fn fuzz_reader(content_type: &str, message: &[u8], size: usize) -> Option<String> {
     let mut reader = reader(&MediaType::parse(content_type), &WireLimits::default()).ok()?.reader;
     let mut told = Vec::new();
-    let mut found = |piece: Piece| {
+    let mut found = |piece: ReadEvent| {
         match piece {
-            Piece::Root(data) | Piece::Part(data) => told.extend_from_slice(&data),
+            ReadEvent::Root(data) | ReadEvent::Part(data) => told.extend_from_slice(&data),
             other => told.extend_from_slice(format!("{other:?}").as_bytes()),
         }
         Ok(())
@@ -249,12 +249,12 @@ pub(crate) fn fuzz_reader(content_type: &str, message: &[u8], size: usize) -> Op
 /// The parts of a message with the boundary `b`, as text.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn fuzz_multipart(message: &[u8], size: usize) -> Option<String> {
-    let mut multipart = multipart::Multipart::new("b", &WireLimits::default()).ok()?;
+    let mut multipart = multipart::MultipartReader::new("b", &WireLimits::default()).ok()?;
     let mut parts = Vec::new();
     for chunk in message.chunks(size) {
         let fed = multipart.feed(Bytes::copy_from_slice(chunk), &mut |found| {
             match found {
-                multipart::Found::Data(data) => parts.extend_from_slice(&data),
+                multipart::MultipartEvent::Data(data) => parts.extend_from_slice(&data),
                 other => parts.extend_from_slice(format!("{other:?}").as_bytes()),
             }
             Ok(())

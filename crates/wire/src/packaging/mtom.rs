@@ -3,10 +3,10 @@
 use fishplate_contract::Payload;
 
 use super::related::Attachments;
-use super::{Packaging, Writer, action_parameter, writer};
+use super::{Packaging, PackagingWriter, action_parameter, writer};
 use crate::envelope::SoapVersion;
 use crate::name::XOP;
-use crate::pack::{Composer, Packed};
+use crate::pack::{PackedMessage, SegmentBuilder};
 
 /// Writes the root first, then attachments in document order (section 3.2). A message without
 /// attachments is written plain: everybody reads that.
@@ -15,18 +15,18 @@ pub(super) struct MtomWriter {
     attachments: Attachments,
 }
 
-impl Writer for MtomWriter {
-    fn value(&mut self, payload: &Payload, root: &mut Composer) {
+impl PackagingWriter for MtomWriter {
+    fn value(&mut self, payload: &Payload, root: &mut SegmentBuilder) {
         let url = self.attachments.add(payload);
         root.push(&format!("<xop:Include xmlns:xop=\"{XOP}\" href=\"{url}\"/>"));
     }
 
     fn finish(
         self: Box<Self>,
-        root: Composer,
+        root: SegmentBuilder,
         version: SoapVersion,
         action: Option<&str>,
-    ) -> Packed {
+    ) -> PackedMessage {
         if self.attachments.is_empty() {
             return writer(Packaging::Plain).finish(root, version, action);
         }

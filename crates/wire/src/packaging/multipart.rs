@@ -17,15 +17,15 @@ use crate::quoted::QuotedDecoder;
 
 /// What is found, in the order of the bytes.
 #[derive(Debug, PartialEq)]
-pub(super) enum Found {
-    Head(PartHead),
+pub(super) enum MultipartEvent {
+    Head(PartHeader),
     Data(Bytes),
     End,
 }
 
 /// The header of a part, as far as it matters.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct PartHead {
+pub(super) struct PartHeader {
     /// Without its angle brackets.
     pub(super) content_id: Option<String>,
     /// Content-Location, as it stands.
@@ -33,7 +33,7 @@ pub(super) struct PartHead {
     pub(super) media: Option<MediaType>,
 }
 
-pub(super) struct Multipart {
+pub(super) struct MultipartReader {
     /// A line end, `--` and the boundary.
     delimiter: Vec<u8>,
     /// What lines end with: LF until the first boundary's has come.
@@ -46,11 +46,11 @@ pub(super) struct Multipart {
     /// start of the message, and that of an empty part right after its header.
     unsent: usize,
     /// Decodes the part at hand, if its transfer encoding is not what it is.
-    decoder: Option<Decoder>,
+    decoder: Option<TransferDecoder>,
 }
 
 /// What undoes a transfer encoding.
-enum Decoder {
+enum TransferDecoder {
     Base64(Base64Decoder),
     Quoted(QuotedDecoder),
 }
@@ -77,7 +77,7 @@ enum State {
 const LF: &[u8] = b"\n";
 const CRLF: &[u8] = b"\r\n";
 
-impl Multipart {
+impl MultipartReader {
     pub(super) fn new(boundary: &str, limits: &WireLimits) -> Result<Self, Fault> {
         if boundary.is_empty() || boundary.len() > 200 || boundary.contains(['\r', '\n']) {
             return Err(malformed("the content type tells no usable boundary"));
@@ -106,7 +106,7 @@ impl Multipart {
     pub(super) fn feed(
         &mut self,
         mut chunk: Bytes,
-        found: &mut dyn FnMut(Found) -> Result<(), Fault>,
+        found: &mut dyn FnMut(MultipartEvent) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         while !chunk.is_empty() {
             match &mut self.state {
@@ -141,7 +141,7 @@ impl Multipart {
         chunk: &mut Bytes,
         matched: usize,
         in_part: bool,
-        found: &mut dyn FnMut(Found) -> Result<(), Fault>,
+        found: &mut dyn FnMut(MultipartEvent) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         if matched > 0 {
             let wanted = &self.delimiter[matched..];
@@ -180,7 +180,7 @@ impl Multipart {
     fn delimited(
         &mut self,
         chunk: &mut Bytes,
-        found: &mut dyn FnMut(Found) -> Result<(), Fault>,
+        found: &mut dyn FnMut(MultipartEvent) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let State::Delimited { seen, in_part } = &mut self.state else { return Ok(()) };
         let in_part = *in_part;
@@ -230,7 +230,7 @@ impl Multipart {
     fn header(
         &mut self,
         chunk: &mut Bytes,
-        found: &mut dyn FnMut(Found) -> Result<(), Fault>,
+        found: &mut dyn FnMut(MultipartEvent) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         let State::Header { fields, line } = &mut self.state else { return Ok(()) };
         let end = memchr(b'\n', chunk);
@@ -251,7 +251,7 @@ impl Multipart {
             self.unsent = self.line_end.len();
             let (head, decoder) = head?;
             self.decoder = decoder;
-            return found(Found::Head(head));
+            return found(MultipartEvent::Head(head));
         }
         match fields.last_mut() {
             Some(field) if text.starts_with([' ', '\t']) => {
@@ -273,36 +273,39 @@ impl Multipart {
     }
 }
 
-impl Multipart {
+impl MultipartReader {
     /// Passes content on, if it is a part's.
     fn data(
         &mut self,
         data: Bytes,
         in_part: bool,
-        found: &mut dyn FnMut(Found) -> Result<(), Fault>,
+        found: &mut dyn FnMut(MultipartEvent) -> Result<(), Fault>,
     ) -> Result<(), Fault> {
         if data.is_empty() || !in_part {
             return Ok(());
         }
-        let Some(decoder) = &mut self.decoder else { return found(Found::Data(data)) };
+        let Some(decoder) = &mut self.decoder else { return found(MultipartEvent::Data(data)) };
         let mut decoded = Vec::new();
         decoder.decode(&data, &mut decoded)?;
-        if decoded.is_empty() { Ok(()) } else { found(Found::Data(decoded.into())) }
+        if decoded.is_empty() { Ok(()) } else { found(MultipartEvent::Data(decoded.into())) }
     }
 
-    fn end_part(&mut self, found: &mut dyn FnMut(Found) -> Result<(), Fault>) -> Result<(), Fault> {
+    fn end_part(
+        &mut self,
+        found: &mut dyn FnMut(MultipartEvent) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
         if let Some(decoder) = self.decoder.take() {
             let mut decoded = Vec::new();
             decoder.finish(&mut decoded)?;
             if !decoded.is_empty() {
-                found(Found::Data(decoded.into()))?;
+                found(MultipartEvent::Data(decoded.into()))?;
             }
         }
-        found(Found::End)
+        found(MultipartEvent::End)
     }
 }
 
-impl Decoder {
+impl TransferDecoder {
     fn decode(&mut self, data: &[u8], to: &mut Vec<u8>) -> Result<(), Fault> {
         match self {
             Self::Base64(decoder) => decoder.decode(data, to).map_err(|error| undecoded(&error)),
@@ -323,8 +326,8 @@ fn undecoded(error: &dyn std::error::Error) -> Fault {
 }
 
 /// What the header fields tell, and what decodes the content.
-fn part_head(fields: &[String]) -> Result<(PartHead, Option<Decoder>), Fault> {
-    let mut head = PartHead::default();
+fn part_head(fields: &[String]) -> Result<(PartHeader, Option<TransferDecoder>), Fault> {
+    let mut head = PartHeader::default();
     let mut decoder = None;
     for field in fields {
         let Some((name, value)) = field.split_once(':') else {
@@ -340,8 +343,10 @@ fn part_head(fields: &[String]) -> Result<(PartHead, Option<Decoder>), Fault> {
             "content-type" => head.media = Some(MediaType::parse(value)),
             "content-transfer-encoding" => match value.to_ascii_lowercase().as_str() {
                 "" | "binary" | "8bit" | "7bit" => {}
-                "base64" => decoder = Some(Decoder::Base64(Base64Decoder::default())),
-                "quoted-printable" => decoder = Some(Decoder::Quoted(QuotedDecoder::default())),
+                "base64" => decoder = Some(TransferDecoder::Base64(Base64Decoder::default())),
+                "quoted-printable" => {
+                    decoder = Some(TransferDecoder::Quoted(QuotedDecoder::default()));
+                }
                 _ => {
                     return Err(unsupported(format!(
                         "cannot read a part with Content-Transfer-Encoding {value}: use binary, base64 \

@@ -4,11 +4,13 @@ use bytes::Bytes;
 use encoding_rs::Encoding;
 use fishplate_contract::{Fault, Payload};
 
-use super::{Found, Piece, Reader, Writer, action_parameter, told_charset};
+use super::{
+    PackagingReader, PackagingWriter, ReadEvent, ReadHandler, action_parameter, told_charset,
+};
 use crate::encode::Encoding as SentAs;
 use crate::envelope::SoapVersion;
 use crate::media::MediaType;
-use crate::pack::{Composer, Packed};
+use crate::pack::{PackedMessage, SegmentBuilder};
 
 pub(super) struct PlainReader {
     charset: Option<&'static Encoding>,
@@ -20,39 +22,39 @@ impl PlainReader {
         Ok(Self { charset: told_charset(media)?, begun: false })
     }
 
-    fn begin(&mut self, found: &mut Found<'_>) -> Result<(), Fault> {
+    fn begin(&mut self, found: &mut ReadHandler<'_>) -> Result<(), Fault> {
         if std::mem::replace(&mut self.begun, true) {
             return Ok(());
         }
-        found(Piece::RootStart { charset: self.charset })
+        found(ReadEvent::RootStart { charset: self.charset })
     }
 }
 
-impl Reader for PlainReader {
-    fn feed(&mut self, chunk: Bytes, found: &mut Found<'_>) -> Result<(), Fault> {
+impl PackagingReader for PlainReader {
+    fn feed(&mut self, chunk: Bytes, found: &mut ReadHandler<'_>) -> Result<(), Fault> {
         self.begin(found)?;
-        found(Piece::Root(chunk))
+        found(ReadEvent::Root(chunk))
     }
 
-    fn finish(&mut self, found: &mut Found<'_>) -> Result<(), Fault> {
+    fn finish(&mut self, found: &mut ReadHandler<'_>) -> Result<(), Fault> {
         self.begin(found)?;
-        found(Piece::RootEnd)
+        found(ReadEvent::RootEnd)
     }
 }
 
 pub(super) struct PlainWriter;
 
-impl Writer for PlainWriter {
-    fn value(&mut self, payload: &Payload, root: &mut Composer) {
+impl PackagingWriter for PlainWriter {
+    fn value(&mut self, payload: &Payload, root: &mut SegmentBuilder) {
         root.payload(payload, SentAs::Base64);
     }
 
     fn finish(
         self: Box<Self>,
-        root: Composer,
+        root: SegmentBuilder,
         version: SoapVersion,
         action: Option<&str>,
-    ) -> Packed {
+    ) -> PackedMessage {
         match (version, action) {
             (SoapVersion::V11, _) => root.packed("text/xml; charset=utf-8"),
             (SoapVersion::V12, None) => root.packed("application/soap+xml; charset=utf-8"),

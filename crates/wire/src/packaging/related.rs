@@ -4,12 +4,12 @@
 use bytes::Bytes;
 use fishplate_contract::{Fault, Payload};
 
-use super::multipart::{Found as InParts, Multipart, PartHead};
-use super::{Found, Packaging, Piece, Reader, malformed, told_charset};
+use super::multipart::{MultipartEvent as InParts, MultipartReader, PartHeader};
+use super::{Packaging, PackagingReader, ReadEvent, ReadHandler, malformed, told_charset};
 use crate::encode::Encoding;
 use crate::limits::WireLimits;
 use crate::media::{MediaType, unbracketed};
-use crate::pack::{Composer, Packed, random_id};
+use crate::pack::{PackedMessage, SegmentBuilder, random_id};
 
 /// Which packaging a `multipart/related` is, told by its parameter `type`: that of the root part. One
 /// that does not tell is taken for MTOM.
@@ -23,12 +23,12 @@ pub(super) fn packaging(media: &MediaType) -> Option<Packaging> {
 }
 
 pub(super) struct RelatedReader {
-    multipart: Multipart,
-    parts: Parts,
+    multipart: MultipartReader,
+    parts: RootSelector,
 }
 
 /// Tells the root from attachments: it is the part that `start` names, else the first one.
-struct Parts {
+struct RootSelector {
     start: Option<String>,
     rooted: bool,
     in_root: bool,
@@ -38,8 +38,8 @@ impl RelatedReader {
     pub(super) fn new(media: &MediaType, limits: &WireLimits) -> Result<Self, Fault> {
         let boundary = media.parameter("boundary").unwrap_or_default();
         Ok(Self {
-            multipart: Multipart::new(boundary, limits)?,
-            parts: Parts {
+            multipart: MultipartReader::new(boundary, limits)?,
+            parts: RootSelector {
                 start: media.parameter("start").map(|id| unbracketed(id).to_owned()),
                 rooted: false,
                 in_root: false,
@@ -48,19 +48,19 @@ impl RelatedReader {
     }
 }
 
-impl Reader for RelatedReader {
-    fn feed(&mut self, chunk: Bytes, found: &mut Found<'_>) -> Result<(), Fault> {
+impl PackagingReader for RelatedReader {
+    fn feed(&mut self, chunk: Bytes, found: &mut ReadHandler<'_>) -> Result<(), Fault> {
         let parts = &mut self.parts;
         self.multipart.feed(chunk, &mut |piece| match piece {
             InParts::Head(head) => found(parts.begin(head)?),
-            InParts::Data(data) if parts.in_root => found(Piece::Root(data)),
-            InParts::Data(data) => found(Piece::Part(data)),
-            InParts::End if std::mem::take(&mut parts.in_root) => found(Piece::RootEnd),
-            InParts::End => found(Piece::PartEnd),
+            InParts::Data(data) if parts.in_root => found(ReadEvent::Root(data)),
+            InParts::Data(data) => found(ReadEvent::Part(data)),
+            InParts::End if std::mem::take(&mut parts.in_root) => found(ReadEvent::RootEnd),
+            InParts::End => found(ReadEvent::PartEnd),
         })
     }
 
-    fn finish(&mut self, _found: &mut Found<'_>) -> Result<(), Fault> {
+    fn finish(&mut self, _found: &mut ReadHandler<'_>) -> Result<(), Fault> {
         self.multipart.finish()?;
         match (&self.parts.start, self.parts.rooted) {
             (Some(start), false) => {
@@ -71,15 +71,17 @@ impl Reader for RelatedReader {
     }
 }
 
-impl Parts {
-    fn begin(&mut self, head: PartHead) -> Result<Piece, Fault> {
+impl RootSelector {
+    fn begin(&mut self, head: PartHeader) -> Result<ReadEvent, Fault> {
         let is_root = match &self.start {
             Some(start) => head.content_id.as_ref() == Some(start),
             None => !self.rooted,
         };
         if !is_root {
             let id = head.content_id.map(|id| format!("cid:{id}"));
-            return Ok(Piece::PartStart { names: id.into_iter().chain(head.location).collect() });
+            return Ok(ReadEvent::PartStart {
+                names: id.into_iter().chain(head.location).collect(),
+            });
         }
         if self.rooted {
             return Err(malformed("two parts have the Content-ID that start names"));
@@ -87,7 +89,7 @@ impl Parts {
         self.rooted = true;
         self.in_root = true;
         let charset = head.media.as_ref().map(told_charset).transpose()?.flatten();
-        Ok(Piece::RootStart { charset })
+        Ok(ReadEvent::RootStart { charset })
     }
 }
 
@@ -120,9 +122,14 @@ impl Attachments {
 
     /// The whole message: the root, then attachments in document order. `root_type` is the media
     /// type of the root part, `told` the parameters of the whole beside `start` and `boundary`.
-    pub(super) fn message(self, root: Composer, root_type: &str, told: &str) -> Packed {
+    pub(super) fn message(
+        self,
+        root: SegmentBuilder,
+        root_type: &str,
+        told: &str,
+    ) -> PackedMessage {
         let id = &self.id;
-        let mut message = Composer::default();
+        let mut message = SegmentBuilder::default();
         message.push(&format!(
             "--{id}\r\nContent-Type: {root_type}\r\n\
              Content-Transfer-Encoding: binary\r\nContent-ID: <root.{id}@fishplate>\r\n\r\n"

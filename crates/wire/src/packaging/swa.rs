@@ -8,9 +8,9 @@
 use fishplate_contract::Payload;
 
 use super::related::Attachments;
-use super::{Packaging, Writer, action_parameter, writer};
+use super::{Packaging, PackagingWriter, action_parameter, writer};
 use crate::envelope::SoapVersion;
-use crate::pack::{Composer, Packed};
+use crate::pack::{PackedMessage, SegmentBuilder};
 
 /// Writes the root first, then attachments in document order. A message without attachments is
 /// written plain, as the profile wants it (R2945).
@@ -28,24 +28,24 @@ impl SwaWriter {
     }
 }
 
-impl Writer for SwaWriter {
-    fn attributes(&mut self, payload: &Payload, root: &mut Composer) {
+impl PackagingWriter for SwaWriter {
+    fn attributes(&mut self, payload: &Payload, root: &mut SegmentBuilder) {
         let url = self.attachments.add(payload);
         if !self.swa_ref {
             root.push(&format!(" href=\"{url}\""));
         }
     }
 
-    fn value(&mut self, _payload: &Payload, root: &mut Composer) {
+    fn value(&mut self, _payload: &Payload, root: &mut SegmentBuilder) {
         root.push(&self.attachments.last());
     }
 
     fn finish(
         self: Box<Self>,
-        root: Composer,
+        root: SegmentBuilder,
         version: SoapVersion,
         action: Option<&str>,
-    ) -> Packed {
+    ) -> PackedMessage {
         if self.attachments.is_empty() {
             return writer(Packaging::Plain).finish(root, version, action);
         }
@@ -60,21 +60,24 @@ impl Writer for SwaWriter {
 mod tests {
     use bytes::Bytes;
 
-    use crate::envelope::{Body, Child, Content, Envelope};
+    use crate::envelope::{Body, Child, Envelope, ValueContent};
     use crate::name::QName;
     use crate::outgoing::Segment;
     use crate::pack::pack_reply;
-    use crate::unpack::Head;
+    use crate::unpack::MessageHead;
     use crate::write::ReplyForm;
 
     fn answer(query: Option<&str>) -> String {
-        let head =
-            Head { content_type: "multipart/related; type=text/xml", query, ..Head::default() };
+        let head = MessageHead {
+            content_type: "multipart/related; type=text/xml",
+            query,
+            ..MessageHead::default()
+        };
         let form = ReplyForm::of_head(&head);
         let copy = Child {
             name: QName::new("urn:t", "copy"),
             label: None,
-            content: Content::Data(Bytes::from_static(b"five!").into()),
+            content: ValueContent::Data(Bytes::from_static(b"five!").into()),
         };
         let body =
             Body::Wrapper { name: QName::new("urn:t", "callResponse"), children: vec![copy] };

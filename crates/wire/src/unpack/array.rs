@@ -5,38 +5,38 @@ use std::marker::PhantomData;
 use std::mem;
 
 use fishplate_contract::lexical::{self, shortened};
-use fishplate_contract::{Array, ArrayType, DataType, Dimension, Element, Fault, FaultCode};
+use fishplate_contract::{Array, ArrayType, DataType, Dimension, ElementType, Fault, FaultCode};
 
-use super::collect::{Collector, Room};
+use super::collect::{MemoryBudget, PayloadCollector};
 use super::reference;
-use super::value::{Binary, Within as WithinBinary};
-use crate::envelope::{ArrayForm, Content, Numbers};
+use super::value::{BinaryBuilder, BinaryChild as WithinBinary};
+use crate::envelope::{ArrayForm, MessageArray, ValueContent};
 use crate::limits::{WireLimits, exceeded};
 use crate::name::{XDESCR, XOP};
 use crate::number::Number;
 use crate::spool::SpoolSink;
-use crate::xml::{Leaves, Run, StartTag, is_space};
+use crate::xml::{RunHandler, RunNames, StartTag, is_space};
 
 /// An array as it is read.
-pub(super) struct ArrayDraft {
+pub(super) struct ArrayBuilder {
     parameter: String,
     of: ArrayType,
     /// What the attribute `shape` says.
     stated: Option<Vec<u64>>,
     form: Option<ArrayForm>,
-    pub(super) binary: Binary,
-    items: Items,
-    limits: Limits,
+    pub(super) binary: BinaryBuilder,
+    items: ItemReader,
+    limits: ArrayLimits,
 }
 
 #[derive(Clone, Copy)]
-struct Limits {
+struct ArrayLimits {
     text_size: usize,
     children: usize,
 }
 
 /// The numbers of the form of elements.
-struct Items {
+struct ItemReader {
     /// Elements of the array that are open.
     depth: usize,
     /// How many elements the open ones have so far, outermost first.
@@ -47,21 +47,21 @@ struct Items {
     text: String,
     /// Bytes that wait to be passed on.
     bytes: Vec<u8>,
-    collector: Collector,
+    collector: PayloadCollector,
 }
 
 /// Numbers are passed on in pieces of this many bytes.
 const PIECE: usize = 64 << 10;
 
 /// What an element within an array is.
-pub(super) enum Within {
+pub(super) enum ArrayChild {
     Include,
     Value,
     EndpointReference,
     Item,
 }
 
-impl ArrayDraft {
+impl ArrayBuilder {
     /// The array that this tag begins.
     pub(super) fn new(
         parameter: &str,
@@ -75,16 +75,16 @@ impl ArrayDraft {
             of: of.clone(),
             stated: None,
             form: None,
-            binary: Binary::new(parameter, false),
-            items: Items {
+            binary: BinaryBuilder::new(parameter, false),
+            items: ItemReader {
                 depth: 0,
                 counts: vec![0; rank],
                 lengths: vec![None; rank],
                 text: String::new(),
                 bytes: Vec::new(),
-                collector: Collector::default(),
+                collector: PayloadCollector::default(),
             },
-            limits: Limits { text_size: limits.text_size, children: limits.children },
+            limits: ArrayLimits { text_size: limits.text_size, children: limits.children },
         };
         if let Some(told) = tag.attribute("", "type") {
             array.check_type(told)?;
@@ -102,7 +102,7 @@ impl ArrayDraft {
     fn check_type(&self, told: &str) -> Result<(), Fault> {
         let told = lexical::trimmed(told);
         let local = told.rsplit(':').next().unwrap_or(told);
-        if Element::from_name(local) == Some(self.of.element) {
+        if ElementType::from_name(local) == Some(self.of.element) {
             return Ok(());
         }
         Err(self.invalid(format!("its attribute type says {:?}", shortened(told))))
@@ -143,19 +143,19 @@ impl ArrayDraft {
     }
 
     /// An element in the array.
-    pub(super) fn start(&mut self, tag: &StartTag<'_>) -> Result<Within, Fault> {
+    pub(super) fn start(&mut self, tag: &StartTag<'_>) -> Result<ArrayChild, Fault> {
         if self.form.is_none() && refers(tag) || self.form == Some(ArrayForm::Binary) {
             self.form = Some(ArrayForm::Binary);
             return match self.binary.start(tag)? {
-                WithinBinary::Include => Ok(Within::Include),
-                WithinBinary::Value => Ok(Within::Value),
-                WithinBinary::EndpointReference => Ok(Within::EndpointReference),
+                WithinBinary::Include => Ok(ArrayChild::Include),
+                WithinBinary::Value => Ok(ArrayChild::Value),
+                WithinBinary::EndpointReference => Ok(ArrayChild::EndpointReference),
                 WithinBinary::XmlData => Err(self.invalid("XMLData is no array")),
             };
         }
         self.form = Some(ArrayForm::Elements);
         self.start_item(tag)?;
-        Ok(Within::Item)
+        Ok(ArrayChild::Item)
     }
 
     fn start_item(&mut self, tag: &StartTag<'_>) -> Result<(), Fault> {
@@ -179,7 +179,7 @@ impl ArrayDraft {
     /// The element of the array begun last has ended.
     pub(super) fn end_item(
         &mut self,
-        room: &mut Room,
+        room: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<(), Fault> {
         if self.items.depth == self.of.rank() {
@@ -209,10 +209,10 @@ impl ArrayDraft {
 
     fn no_number(&self, text: &str) -> Fault {
         let scalar = match self.of.element {
-            Element::Int => DataType::Int,
-            Element::Long => DataType::Long,
-            Element::Float => DataType::Float,
-            Element::Double => DataType::Double,
+            ElementType::Int => DataType::Int,
+            ElementType::Long => DataType::Long,
+            ElementType::Float => DataType::Float,
+            ElementType::Double => DataType::Double,
         };
         let text = lexical::trimmed(text);
         let expected = lexical::check(&scalar, text).err().unwrap_or("a number");
@@ -240,7 +240,7 @@ impl ArrayDraft {
     pub(super) fn text(
         &mut self,
         text: &str,
-        room: &mut Room,
+        room: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<(), Fault> {
         if self.items.depth == self.of.rank() {
@@ -272,33 +272,33 @@ impl ArrayDraft {
     /// Reads the run of numbers that the text begins with.
     pub(super) fn run(
         &mut self,
-        run: &Run<'_>,
+        run: &RunNames<'_>,
         text: &str,
-        room: &mut Room,
+        room: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<usize, Fault> {
         match self.of.element {
-            Element::Int => self.run_of::<i32>(run, text, room, sink),
-            Element::Long => self.run_of::<i64>(run, text, room, sink),
-            Element::Float => self.run_of::<f32>(run, text, room, sink),
-            Element::Double => self.run_of::<f64>(run, text, room, sink),
+            ElementType::Int => self.run_of::<i32>(run, text, room, sink),
+            ElementType::Long => self.run_of::<i64>(run, text, room, sink),
+            ElementType::Float => self.run_of::<f32>(run, text, room, sink),
+            ElementType::Double => self.run_of::<f64>(run, text, room, sink),
         }
     }
 
     fn run_of<N: Number>(
         &mut self,
-        run: &Run<'_>,
+        run: &RunNames<'_>,
         text: &str,
-        room: &mut Room,
+        room: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<usize, Fault> {
         let inner = self.of.rank() - 1;
         let bytes = mem::take(&mut self.items.bytes);
         let column = self.items.counts[inner];
         let mut numbers =
-            RunOf::<N> { array: self, column, bytes, room, sink, number: PhantomData };
+            RunNumbers::<N> { array: self, column, bytes, room, sink, number: PhantomData };
         let read = run.read(text.as_bytes(), inner, &mut numbers);
-        let RunOf { column, bytes, .. } = numbers;
+        let RunNumbers { column, bytes, .. } = numbers;
         self.items.bytes = bytes;
         self.items.counts[inner] = column;
         read
@@ -307,9 +307,9 @@ impl ArrayDraft {
     /// The array has ended.
     pub(super) fn finish(
         mut self,
-        room: &mut Room,
+        room: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
-    ) -> Result<Numbers, Fault> {
+    ) -> Result<MessageArray, Fault> {
         let element = self.of.element;
         let form = self.form.unwrap_or(match self.stated {
             Some(_) => ArrayForm::Binary,
@@ -317,7 +317,7 @@ impl ArrayDraft {
         });
         if form == ArrayForm::Binary {
             let data = Box::new(self.binary.finish(room, sink)?);
-            return Ok(Numbers { element, shape: self.stated, data, form, names: Vec::new() });
+            return Ok(MessageArray { element, shape: self.stated, data, form, names: Vec::new() });
         }
         self.end_row(0)?;
         let lengths = self.items.lengths.iter().zip(&self.of.dimensions);
@@ -338,8 +338,8 @@ impl ArrayDraft {
         self.check_empty(&shape)?;
         let mut items = self.items;
         items.flush(room, sink);
-        let data = Box::new(Content::Data(items.collector.finish(room, sink)));
-        Ok(Numbers { element, shape: Some(shape), data, form, names: Vec::new() })
+        let data = Box::new(ValueContent::Data(items.collector.finish(room, sink)));
+        Ok(MessageArray { element, shape: Some(shape), data, form, names: Vec::new() })
     }
 }
 
@@ -349,18 +349,18 @@ fn refers(tag: &StartTag<'_>) -> bool {
 }
 
 /// Numbers of a run.
-struct RunOf<'a, N> {
-    array: &'a mut ArrayDraft,
+struct RunNumbers<'a, N> {
+    array: &'a mut ArrayBuilder,
     /// How many numbers the row at hand has so far.
     column: u64,
     bytes: Vec<u8>,
-    room: &'a mut Room,
+    room: &'a mut MemoryBudget,
     sink: &'a mut dyn SpoolSink,
     number: PhantomData<N>,
 }
 
-impl<N: Number> Leaves for RunOf<'_, N> {
-    type Leaf = N;
+impl<N: Number> RunHandler for RunNumbers<'_, N> {
+    type LeafText = N;
 
     #[inline]
     fn begin(text: &[u8]) -> Option<(N, usize)> {
@@ -391,16 +391,16 @@ impl<N: Number> Leaves for RunOf<'_, N> {
     }
 }
 
-impl Items {
+impl ItemReader {
     /// Passes the bytes on if there are enough.
-    fn pass_on(&mut self, room: &mut Room, sink: &mut dyn SpoolSink) {
+    fn pass_on(&mut self, room: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
         if self.bytes.len() >= PIECE {
             self.flush(room, sink);
             self.bytes.reserve_exact(PIECE);
         }
     }
 
-    fn flush(&mut self, room: &mut Room, sink: &mut dyn SpoolSink) {
+    fn flush(&mut self, room: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
         let bytes = mem::take(&mut self.bytes);
         self.collector.push_own(bytes, room, sink);
     }

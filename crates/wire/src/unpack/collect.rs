@@ -5,13 +5,13 @@ use std::mem;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Held, Payload};
+use fishplate_contract::{FileHandle, Payload};
 
 use crate::limits::WireLimits;
 use crate::spool::SpoolSink;
 
 /// How much of a message may still be held in memory.
-pub(super) struct Room {
+pub(super) struct MemoryBudget {
     /// Of one payload.
     inline_size: usize,
     /// Of all payloads, what is left.
@@ -30,7 +30,7 @@ pub(super) struct Room {
     given: bool,
 }
 
-impl Room {
+impl MemoryBudget {
     pub(super) fn new(limits: &WireLimits) -> Self {
         Self {
             inline_size: limits.inline_size,
@@ -100,14 +100,14 @@ impl Room {
 
 /// One payload.
 #[derive(Default)]
-pub(super) struct Collector {
+pub(super) struct PayloadCollector {
     /// What is kept as it came, as long as all of it is in memory.
     pieces: Vec<Bytes>,
     /// Bytes in `pieces`.
     kept: usize,
     /// What came in small pieces: it waits to be joined with the next.
     joined: Vec<u8>,
-    held: Option<Arc<dyn Held>>,
+    held: Option<Arc<dyn FileHandle>>,
     /// It is read while it arrives: nothing of it is kept.
     streamed: bool,
 }
@@ -118,7 +118,7 @@ pub(super) const JOINED: usize = 4 << 10;
 /// Joined pieces become one of this length.
 const WRITTEN: usize = 64 << 10;
 
-impl Collector {
+impl PayloadCollector {
     /// Of a payload that is read while it arrives.
     pub(super) fn streamed() -> Self {
         Self { streamed: true, ..Self::default() }
@@ -130,7 +130,7 @@ impl Collector {
 
     /// Appends a slice of the chunk at hand. It is kept or passed on without copying if it is large;
     /// but never a small slice that keeps a much larger chunk in memory.
-    pub(super) fn push(&mut self, piece: Bytes, room: &mut Room, sink: &mut dyn SpoolSink) {
+    pub(super) fn push(&mut self, piece: Bytes, room: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
         if self.streamed {
             room.streamed.push(piece);
             return;
@@ -145,7 +145,12 @@ impl Collector {
     }
 
     /// Appends bytes that nothing else keeps in memory.
-    pub(super) fn push_own(&mut self, piece: Vec<u8>, room: &mut Room, sink: &mut dyn SpoolSink) {
+    pub(super) fn push_own(
+        &mut self,
+        piece: Vec<u8>,
+        room: &mut MemoryBudget,
+        sink: &mut dyn SpoolSink,
+    ) {
         if self.streamed {
             room.streamed.push(piece.into());
             return;
@@ -159,7 +164,12 @@ impl Collector {
     }
 
     /// Appends a small piece.
-    pub(super) fn push_slice(&mut self, piece: &[u8], room: &mut Room, sink: &mut dyn SpoolSink) {
+    pub(super) fn push_slice(
+        &mut self,
+        piece: &[u8],
+        room: &mut MemoryBudget,
+        sink: &mut dyn SpoolSink,
+    ) {
         if self.streamed {
             room.streamed.push(Bytes::copy_from_slice(piece));
             return;
@@ -169,7 +179,7 @@ impl Collector {
     }
 
     /// Spools what there is if more of it would not stay in memory.
-    fn make_room(&mut self, more: usize, room: &mut Room, sink: &mut dyn SpoolSink) {
+    fn make_room(&mut self, more: usize, room: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
         let here = self.kept + self.joined.len();
         let stays = more == 0 || (here + more <= room.inline_size && room.has_room(more));
         if self.held.is_some() || stays {
@@ -185,7 +195,7 @@ impl Collector {
         self.flush(sink);
     }
 
-    fn keep(&mut self, piece: Bytes, room: &mut Room, sink: &mut dyn SpoolSink) {
+    fn keep(&mut self, piece: Bytes, room: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
         self.flush(sink);
         match &self.held {
             Some(held) => sink.write(held, piece),
@@ -197,7 +207,7 @@ impl Collector {
         }
     }
 
-    fn join(&mut self, piece: &[u8], room: &mut Room, sink: &mut dyn SpoolSink) {
+    fn join(&mut self, piece: &[u8], room: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
         self.joined.extend_from_slice(piece);
         if self.held.is_none() {
             room.take(piece.len());
@@ -222,7 +232,7 @@ impl Collector {
         }
     }
 
-    pub(super) fn finish(mut self, room: &mut Room, sink: &mut dyn SpoolSink) -> Payload {
+    pub(super) fn finish(mut self, room: &mut MemoryBudget, sink: &mut dyn SpoolSink) -> Payload {
         // It was over before anybody could read it.
         if self.streamed && !room.given {
             self.pieces = room.take_streamed();
@@ -243,22 +253,26 @@ mod tests {
     struct Unused;
 
     impl SpoolSink for Unused {
-        fn create(&mut self) -> Arc<dyn Held> {
+        fn create(&mut self) -> Arc<dyn FileHandle> {
             panic!("all of it stays in memory")
         }
 
-        fn write(&mut self, _to: &Arc<dyn Held>, _data: Bytes) {}
+        fn write(&mut self, _to: &Arc<dyn FileHandle>, _data: Bytes) {}
     }
 
-    fn room() -> Room {
+    fn room() -> MemoryBudget {
         let most = 1 << 20;
-        Room::new(&WireLimits { inline_size: most, inline_total: most, ..WireLimits::default() })
+        MemoryBudget::new(&WireLimits {
+            inline_size: most,
+            inline_total: most,
+            ..WireLimits::default()
+        })
     }
 
     #[test]
     fn large_pieces_stay_where_they_are_and_small_ones_are_joined() {
         let mut room = room();
-        let mut collector = Collector::default();
+        let mut collector = PayloadCollector::default();
         let chunk = Bytes::from(vec![7; 20_000]);
         room.begin_chunk(chunk.len());
         collector.push(chunk.slice(..4), &mut room, &mut Unused);
@@ -275,14 +289,14 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Spool(Vec<u8>);
+    struct SpoolFile(Vec<u8>);
 
-    impl SpoolSink for Spool {
-        fn create(&mut self) -> Arc<dyn Held> {
+    impl SpoolSink for SpoolFile {
+        fn create(&mut self) -> Arc<dyn FileHandle> {
             Arc::new(Named)
         }
 
-        fn write(&mut self, _to: &Arc<dyn Held>, data: Bytes) {
+        fn write(&mut self, _to: &Arc<dyn FileHandle>, data: Bytes) {
             self.0.extend_from_slice(&data);
         }
     }
@@ -290,7 +304,7 @@ mod tests {
     #[derive(Debug)]
     struct Named;
 
-    impl Held for Named {
+    impl FileHandle for Named {
         fn path(&self) -> &std::path::Path {
             "payload".as_ref()
         }
@@ -304,8 +318,8 @@ mod tests {
 
     #[test]
     fn once_it_is_closed_what_grows_is_spooled_and_what_was_read_stays() {
-        let (mut room, mut spool) = (room(), Spool::default());
-        let (mut whole, mut growing) = (Collector::default(), Collector::default());
+        let (mut room, mut spool) = (room(), SpoolFile::default());
+        let (mut whole, mut growing) = (PayloadCollector::default(), PayloadCollector::default());
         whole.push_slice(b"whole", &mut room, &mut spool);
         growing.push_slice(b"gro", &mut room, &mut spool);
         assert_eq!(room.used(), 8);
@@ -322,7 +336,7 @@ mod tests {
     #[test]
     fn a_slice_does_not_keep_a_much_larger_chunk() {
         let mut room = room();
-        let mut collector = Collector::default();
+        let mut collector = PayloadCollector::default();
         let chunk = Bytes::from(vec![7; 100_000]);
         room.begin_chunk(chunk.len());
         collector.push(chunk.slice(..JOINED), &mut room, &mut Unused);

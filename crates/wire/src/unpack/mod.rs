@@ -1,8 +1,8 @@
 //! Chunks to a parcel: the packaging, the envelope and its payloads, read while they come.
 
 mod array;
+mod builder;
 mod collect;
-mod draft;
 mod fragment;
 mod reference;
 mod value;
@@ -14,20 +14,20 @@ use bytes::Bytes;
 use fishplate_contract::lexical::shortened;
 use fishplate_contract::{ByteStream, Fault, FaultCode, Interface, Parameter, Payload, Verb};
 
-use crate::envelope::{Body, Child, Content, Envelope};
+use crate::envelope::{Body, Child, Envelope, ValueContent};
 use crate::limits::{WireLimits, exceeded};
 use crate::media::{CID, MediaType, percent_decoded};
 use crate::name::QName;
-use crate::packaging::{Opened, Packaging, Piece, Reader, reader};
+use crate::packaging::{DetectedPackaging, Packaging, PackagingReader, ReadEvent, reader};
 use crate::spool::SpoolSink;
 use crate::write::ReplyForm;
 use crate::xml::Tokenizer;
-use collect::{Collector, Room};
-use draft::{Draft, Feeding};
+use builder::{BuilderInput, EnvelopeBuilder};
+use collect::{MemoryBudget, PayloadCollector};
 
 /// What HTTP's header says of a message.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Head<'a> {
+pub struct MessageHead<'a> {
     /// `Content-Type`, as sent.
     pub content_type: &'a str,
     /// `SOAPAction`, as sent, quoted or not.
@@ -40,25 +40,25 @@ pub struct Head<'a> {
 }
 
 /// Tells what a wrapper element should hold, so that payloads are decoded while they are read.
-pub trait Expect {
+pub trait ExpectedTypes {
     /// The values in the wrapper of that name; `None` if there is no such wrapper.
     fn parameters(&self, wrapper: &QName) -> Option<Arc<[Parameter]>>;
 }
 
 /// A table of wrappers: made once for a service, shared by its messages.
 #[derive(Clone, Debug, Default)]
-pub struct Expected {
+pub struct ExpectedTable {
     wrappers: HashMap<QName, Arc<[Parameter]>>,
 }
 
-impl Expected {
+impl ExpectedTable {
     /// What a server expects: each verb's name with its inputs. Only a call is answered by who may read a
     /// file while it arrives.
     pub fn requests(namespace: &str, interface: &Interface) -> Self {
-        let wrappers = interface.exposed.iter().map(|exposed| {
-            let mut inputs = exposed.signature.inputs.clone();
-            inputs.iter_mut().for_each(|input| input.streamed &= exposed.verb == Verb::Call);
-            (QName::new(namespace, &*exposed.name), inputs.into())
+        let wrappers = interface.definition.iter().map(|definition| {
+            let mut inputs = definition.signature.inputs.clone();
+            inputs.iter_mut().for_each(|input| input.streamed &= definition.verb == Verb::Call);
+            (QName::new(namespace, &*definition.name), inputs.into())
         });
         Self { wrappers: wrappers.collect() }
     }
@@ -69,13 +69,13 @@ impl Expected {
     }
 }
 
-impl Expect for Expected {
+impl ExpectedTypes for ExpectedTable {
     fn parameters(&self, wrapper: &QName) -> Option<Arc<[Parameter]>> {
         self.wrappers.get(wrapper).cloned()
     }
 }
 
-impl Expect for Arc<Expected> {
+impl ExpectedTypes for Arc<ExpectedTable> {
     fn parameters(&self, wrapper: &QName) -> Option<Arc<[Parameter]>> {
         (**self).parameters(wrapper)
     }
@@ -83,7 +83,7 @@ impl Expect for Arc<Expected> {
 
 /// A whole message: its envelope with the payloads in their places.
 #[derive(Clone, Debug)]
-pub struct Parcel {
+pub struct UnpackedMessage {
     /// The envelope.
     pub envelope: Envelope,
     /// SOAPAction or the action parameter, unquoted; `None` if missing or empty.
@@ -96,7 +96,7 @@ pub struct Parcel {
 
 /// Reads one message. After an error it must not be fed again.
 pub struct Unpacker {
-    reader: Box<dyn Reader>,
+    reader: Box<dyn PackagingReader>,
     message: Message,
     message_size: Option<u64>,
     received: u64,
@@ -110,14 +110,14 @@ pub struct Unpacker {
 struct Message {
     limits: WireLimits,
     tokenizer: Option<Tokenizer>,
-    draft: Draft,
-    room: Room,
+    builder: EnvelopeBuilder,
+    room: MemoryBudget,
     /// Bytes of the XML outside payloads.
     outside: u64,
     /// By the URLs that name them.
     attachments: HashMap<String, Payload>,
     /// The attachment at hand, unless it has no name.
-    part: Option<(Vec<String>, Collector)>,
+    part: Option<(Vec<String>, PayloadCollector)>,
 }
 
 impl Unpacker {
@@ -127,12 +127,12 @@ impl Unpacker {
     /// `UnsupportedMediaType` if the content type is none of ours; [`ReplyForm::of_head`] tells how
     /// to answer that.
     pub fn new(
-        head: &Head<'_>,
-        expect: Box<dyn Expect + Send>,
+        head: &MessageHead<'_>,
+        expect: Box<dyn ExpectedTypes + Send>,
         limits: &WireLimits,
     ) -> Result<Self, Fault> {
         let media = MediaType::parse(head.content_type);
-        let Opened { reader, packaging, action } = reader(&media, limits)?;
+        let DetectedPackaging { reader, packaging, action } = reader(&media, limits)?;
         let action = head.soap_action.or(action.as_deref()).unwrap_or_default();
         let action = action.trim().trim_matches('"');
         Ok(Self {
@@ -140,8 +140,8 @@ impl Unpacker {
             message: Message {
                 limits: limits.clone(),
                 tokenizer: None,
-                draft: Draft::new(expect, limits),
-                room: Room::new(limits),
+                builder: EnvelopeBuilder::new(expect, limits),
+                room: MemoryBudget::new(limits),
                 outside: 0,
                 attachments: HashMap::new(),
                 part: None,
@@ -172,16 +172,16 @@ impl Unpacker {
     ///
     /// # Errors
     /// What is wrong with the message, a truncated one included.
-    pub fn finish(&mut self, sink: &mut dyn SpoolSink) -> Result<Parcel, Fault> {
+    pub fn finish(&mut self, sink: &mut dyn SpoolSink) -> Result<UnpackedMessage, Fault> {
         let message = &mut self.message;
         self.reader.finish(&mut |piece| message.take(piece, sink))?;
         let reply_form = self.reply_form();
-        let mut envelope = self.message.draft.envelope()?;
+        let mut envelope = self.message.builder.envelope()?;
         if let Body::Wrapper { children, .. } = &mut envelope.body {
             resolve(children, &self.message.attachments)?;
         }
         let action = self.action.take();
-        Ok(Parcel { envelope, action, packaging: self.packaging, reply_form })
+        Ok(UnpackedMessage { envelope, action, packaging: self.packaging, reply_form })
     }
 
     /// Files whose parameters are [`Parameter::streamed`] may be given while they arrive: after each feed
@@ -189,7 +189,7 @@ impl Unpacker {
     /// idempotency key: it may become a job, whose inputs are whole.)
     #[must_use]
     pub fn streaming(mut self) -> Self {
-        self.message.draft.stream();
+        self.message.builder.stream();
         self
     }
 
@@ -197,14 +197,14 @@ impl Unpacker {
     /// which `stream` then stands. That is an attachment behind the root and all others, or base64 where
     /// no value may follow; other files come with the whole message. What is wrong behind it, `feed` and
     /// `finish` will tell, and so will the parcel of `finish` (in which the file is empty) if it is bound again.
-    pub fn ahead(&mut self, stream: impl FnOnce() -> ByteStream) -> Option<Parcel> {
+    pub fn ahead(&mut self, stream: impl FnOnce() -> ByteStream) -> Option<UnpackedMessage> {
         let message = &mut self.message;
         let part = message.part.as_ref().filter(|(_, collector)| collector.is_streamed());
-        if message.room.is_given() || part.is_none() && !message.draft.streams_text() {
+        if message.room.is_given() || part.is_none() && !message.builder.streams_text() {
             return None;
         }
         let payload = Payload::Stream(stream());
-        let mut envelope = message.draft.envelope_ahead(&payload)?;
+        let mut envelope = message.builder.envelope_ahead(&payload)?;
         if let (Body::Wrapper { children, .. }, Some((names, _))) = (&mut envelope.body, part) {
             let mut attachments = message.attachments.clone();
             attachments.extend(names.iter().map(|name| (name.clone(), payload.clone())));
@@ -212,7 +212,7 @@ impl Unpacker {
         }
         message.room.give();
         let reply_form = self.reply_form();
-        Some(Parcel {
+        Some(UnpackedMessage {
             envelope,
             action: self.action.clone(),
             packaging: self.packaging,
@@ -240,58 +240,58 @@ impl Unpacker {
     /// How to answer, as far as it is known by now: for faults of `feed` and `finish`.
     pub fn reply_form(&self) -> ReplyForm {
         let mut form = self.form.clone();
-        self.message.draft.inform(&mut form);
+        self.message.builder.inform(&mut form);
         form
     }
 
     /// The wrapper element, once it was read.
     pub fn wrapper(&self) -> Option<&QName> {
-        self.message.draft.wrapper()
+        self.message.builder.wrapper()
     }
 }
 
 impl Message {
-    fn take(&mut self, piece: Piece, sink: &mut dyn SpoolSink) -> Result<(), Fault> {
+    fn take(&mut self, piece: ReadEvent, sink: &mut dyn SpoolSink) -> Result<(), Fault> {
         match piece {
-            Piece::RootStart { charset } => {
+            ReadEvent::RootStart { charset } => {
                 self.tokenizer = Some(Tokenizer::new(charset, &self.limits));
                 Ok(())
             }
-            Piece::Root(chunk) => self.root(Some(&chunk), sink),
-            Piece::RootEnd => self.root(None, sink),
-            Piece::PartStart { names } => {
+            ReadEvent::Root(chunk) => self.root(Some(&chunk), sink),
+            ReadEvent::RootEnd => self.root(None, sink),
+            ReadEvent::PartStart { names } => {
                 let awaited =
-                    self.draft.streamed_part(|url| find(url, &self.attachments).is_some());
+                    self.builder.streamed_part(|url| find(url, &self.attachments).is_some());
                 let here = |url| names.iter().any(|name| name == url || *name == decoded(url));
                 let collector = match awaited.is_some_and(here) && !self.room.is_given() {
-                    true => Collector::streamed(),
-                    false => Collector::default(),
+                    true => PayloadCollector::streamed(),
+                    false => PayloadCollector::default(),
                 };
                 self.part = (!names.is_empty()).then_some((names, collector));
                 Ok(())
             }
-            Piece::Part(chunk) => {
+            ReadEvent::Part(chunk) => {
                 if let Some((_, collector)) = &mut self.part {
                     collector.push(chunk, &mut self.room, sink);
                 }
                 Ok(())
             }
-            Piece::PartEnd => self.end_part(sink),
+            ReadEvent::PartEnd => self.end_part(sink),
         }
     }
 
     /// Reads a chunk of the root part, or its end.
     fn root(&mut self, chunk: Option<&Bytes>, sink: &mut dyn SpoolSink) -> Result<(), Fault> {
         let Some(tokenizer) = &mut self.tokenizer else { return Ok(()) };
-        let mut feeding = Feeding { draft: &mut self.draft, room: &mut self.room, sink };
+        let mut feeding = BuilderInput { builder: &mut self.builder, room: &mut self.room, sink };
         match chunk {
             Some(chunk) => tokenizer.feed(chunk, &mut feeding)?,
             None => tokenizer.finish(&mut feeding)?,
         }
-        if self.draft.spools() {
+        if self.builder.spools() {
             self.room.narrow();
         }
-        let outside = tokenizer.position().saturating_sub(self.draft.payload_bytes());
+        let outside = tokenizer.position().saturating_sub(self.builder.payload_bytes());
         self.outside = outside;
         let most = self.limits.envelope_size;
         if outside > most { Err(exceeded("envelope_size", most, "bytes")) } else { Ok(()) }
@@ -314,17 +314,17 @@ impl Message {
 fn resolve(children: &mut [Child], attachments: &HashMap<String, Payload>) -> Result<(), Fault> {
     for child in children {
         let content = match &mut child.content {
-            Content::Fields(fields) => {
+            ValueContent::Fields(fields) => {
                 resolve(fields, attachments)?;
                 continue;
             }
-            Content::Array(numbers) => &mut *numbers.data,
+            ValueContent::Array(numbers) => &mut *numbers.data,
             content => content,
         };
-        if let Content::Part(url) = content {
+        if let ValueContent::Part(url) = content {
             let found = find(url, attachments);
             let found = found.ok_or_else(|| unresolved(&child.name.local, url))?;
-            *content = Content::Data(found.clone());
+            *content = ValueContent::Data(found.clone());
         }
     }
     Ok(())

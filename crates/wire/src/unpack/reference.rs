@@ -11,7 +11,7 @@ use crate::xml::{StartTag, unfit};
 
 /// A reference as it is read.
 #[derive(Default)]
-pub(super) struct ReferenceDraft {
+pub(super) struct ReferenceBuilder {
     address: Option<String>,
     len: Option<u64>,
     digest: Option<Digest>,
@@ -19,15 +19,15 @@ pub(super) struct ReferenceDraft {
 
 /// An element whose text we want.
 #[derive(Clone, Copy)]
-pub(super) enum Part {
+pub(super) enum TextElement {
     Address,
     Length,
     Digest,
 }
 
 /// What an element in a reference is.
-pub(super) enum Within {
-    Part(Part),
+pub(super) enum ReferenceChild {
+    Part(TextElement),
     Metadata,
     /// Somebody else's: passed over.
     Other,
@@ -43,19 +43,19 @@ fn is_wsa(tag: &StartTag<'_>, local: &str) -> bool {
 }
 
 /// An element in a reference or in its metadata.
-pub(super) fn start(tag: &StartTag<'_>, in_metadata: bool) -> Within {
+pub(super) fn start(tag: &StartTag<'_>, in_metadata: bool) -> ReferenceChild {
     if tag.is(XDESCR, "Length") {
-        Within::Part(Part::Length)
+        ReferenceChild::Part(TextElement::Length)
     } else if tag.is(XDESCR, "Digest") {
-        Within::Part(Part::Digest)
+        ReferenceChild::Part(TextElement::Digest)
     } else if in_metadata {
-        Within::Other
+        ReferenceChild::Other
     } else if is_wsa(tag, "Address") {
-        Within::Part(Part::Address)
+        ReferenceChild::Part(TextElement::Address)
     } else if is_wsa(tag, "Metadata") {
-        Within::Metadata
+        ReferenceChild::Metadata
     } else {
-        Within::Other
+        ReferenceChild::Other
     }
 }
 
@@ -68,14 +68,19 @@ pub(super) fn append(text: &mut String, more: &str, most: usize) -> Result<(), F
     Ok(())
 }
 
-impl ReferenceDraft {
+impl ReferenceBuilder {
     /// A part has ended.
-    pub(super) fn end(&mut self, parameter: &str, part: Part, text: &str) -> Result<(), Fault> {
+    pub(super) fn end(
+        &mut self,
+        parameter: &str,
+        part: TextElement,
+        text: &str,
+    ) -> Result<(), Fault> {
         let text = trimmed(text);
         let told = match part {
-            Part::Address => self.address(text),
-            Part::Length => self.length(text),
-            Part::Digest => self.digest(text),
+            TextElement::Address => self.address(text),
+            TextElement::Length => self.length(text),
+            TextElement::Digest => self.digest(text),
         };
         told.map_err(|what| invalid(parameter, &what))
     }

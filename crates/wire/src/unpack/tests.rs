@@ -12,15 +12,15 @@ use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
 use fishplate_contract::{
-    Argument, DataType, Held, Interface, Operation, Service, Signature, Value,
+    Argument, DataType, FileHandle, Interface, Operation, Service, Signature, Value,
 };
 
 use super::*;
 use crate::bind::bind;
 use crate::envelope::SoapVersion;
-use crate::outgoing::{Outgoing, Step};
-use crate::pack::Packed;
-use crate::read::{Request, read};
+use crate::outgoing::{BodyStep, OutgoingBody};
+use crate::pack::PackedMessage;
+use crate::read::{SoapRequest, read};
 
 pub(crate) const NS: &str = "urn:test";
 
@@ -28,7 +28,7 @@ pub(crate) const NS: &str = "urn:test";
 #[derive(Debug, Default)]
 struct Spooled(Mutex<Vec<u8>>);
 
-impl Held for Spooled {
+impl FileHandle for Spooled {
     fn path(&self) -> &Path {
         Path::new("")
     }
@@ -43,19 +43,19 @@ impl Held for Spooled {
 /// A sink that writes at once, and what it was given.
 #[derive(Default)]
 pub(crate) struct Sink {
-    files: Vec<(Arc<dyn Held>, Arc<Spooled>)>,
+    files: Vec<(Arc<dyn FileHandle>, Arc<Spooled>)>,
     pub(crate) writes: Vec<usize>,
 }
 
 impl SpoolSink for Sink {
-    fn create(&mut self) -> Arc<dyn Held> {
+    fn create(&mut self) -> Arc<dyn FileHandle> {
         let file = Arc::new(Spooled::default());
-        let held: Arc<dyn Held> = file.clone();
+        let held: Arc<dyn FileHandle> = file.clone();
         self.files.push((held.clone(), file));
         held
     }
 
-    fn write(&mut self, to: &Arc<dyn Held>, data: Bytes) {
+    fn write(&mut self, to: &Arc<dyn FileHandle>, data: Bytes) {
         assert!(!data.is_empty());
         self.writes.push(data.len());
         self.file(to).0.lock().unwrap().extend_from_slice(&data);
@@ -63,7 +63,7 @@ impl SpoolSink for Sink {
 }
 
 impl Sink {
-    fn file(&self, held: &Arc<dyn Held>) -> &Spooled {
+    fn file(&self, held: &Arc<dyn FileHandle>) -> &Spooled {
         let found = self.files.iter().find(|(has, _)| Arc::ptr_eq(has, held));
         &found.expect("a file of this sink").1
     }
@@ -78,21 +78,23 @@ impl Sink {
         }
     }
 
-    pub(crate) fn body(&self, packed: &Packed) -> Vec<u8> {
+    pub(crate) fn body(&self, packed: &PackedMessage) -> Vec<u8> {
         self.try_body(packed).unwrap()
     }
 
-    pub(crate) fn try_body(&self, packed: &Packed) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn try_body(&self, packed: &PackedMessage) -> Result<Vec<u8>, Fault> {
         let mut body = Vec::new();
-        let mut outgoing = Outgoing::new(packed.segments.iter().cloned(), 7_000);
+        let mut outgoing = OutgoingBody::new(packed.segments.iter().cloned(), 7_000);
         while let Some(step) = outgoing.step() {
             match step {
-                Step::Send(bytes) => body.extend_from_slice(&bytes),
-                Step::Wait => match outgoing.poll_stream(&mut Context::from_waker(Waker::noop())) {
-                    Poll::Ready(chunk) => body.extend_from_slice(&chunk?),
-                    Poll::Pending => {}
-                },
-                Step::Read { held, at, len } => {
+                BodyStep::Send(bytes) => body.extend_from_slice(&bytes),
+                BodyStep::Wait => {
+                    match outgoing.poll_stream(&mut Context::from_waker(Waker::noop())) {
+                        Poll::Ready(chunk) => body.extend_from_slice(&chunk?),
+                        Poll::Pending => {}
+                    }
+                }
+                BodyStep::Read { held, at, len } => {
                     let at = usize::try_from(at).unwrap();
                     let bytes = self.file(&held).0.lock().unwrap()[at..at + len].to_vec();
                     body.extend_from_slice(&outgoing.took(bytes));
@@ -142,13 +144,13 @@ impl<'a> Message<'a> {
         &self,
         sizes: &[usize],
         limits: &WireLimits,
-    ) -> (Result<Parcel, Fault>, Sink) {
-        let head = Head {
+    ) -> (Result<UnpackedMessage, Fault>, Sink) {
+        let head = MessageHead {
             content_type: self.content_type,
             soap_action: self.soap_action,
-            ..Head::default()
+            ..MessageHead::default()
         };
-        let expected = Expected::requests(NS, &interface());
+        let expected = ExpectedTable::requests(NS, &interface());
         let mut sink = Sink::default();
         let go = || {
             let mut unpacker = Unpacker::new(&head, Box::new(expected), limits)?;
@@ -164,9 +166,9 @@ impl<'a> Message<'a> {
         (go(), sink)
     }
 
-    pub(super) fn request(&self, sizes: &[usize]) -> (Result<Request, Fault>, Sink) {
-        let (parcel, sink) = self.unpack(sizes, &WireLimits::default());
-        (parcel.and_then(read), sink)
+    pub(super) fn request(&self, sizes: &[usize]) -> (Result<SoapRequest, Fault>, Sink) {
+        let (unpacked, sink) = self.unpack(sizes, &WireLimits::default());
+        (unpacked.and_then(read), sink)
     }
 
     /// The arguments, as text with the sink's bytes in their places.
@@ -174,8 +176,8 @@ impl<'a> Message<'a> {
         let (request, sink) = self.request(sizes);
         let request = request?;
         let interface = interface();
-        let exposed = request.verb(NS, &interface)?;
-        let bound = bind(&exposed.name, &exposed.signature.inputs, request.children)?;
+        let definition = request.verb(NS, &interface)?;
+        let bound = bind(&definition.name, &definition.signature.inputs, request.children)?;
         let shown = |argument: Argument| {
             let label = argument.label.map(|label| format!("[{label}]")).unwrap_or_default();
             let value = match argument.value {
@@ -209,7 +211,7 @@ pub(crate) fn envelope(version: SoapVersion, header: &str, children: &str) -> St
 }
 
 /// A call whose envelope has these headers.
-pub(crate) fn call_with(version: SoapVersion, header: &str) -> Parcel {
+pub(crate) fn call_with(version: SoapVersion, header: &str) -> UnpackedMessage {
     let body = envelope(version, header, "<data/>").into();
     let message = Message { content_type: version.media_type(), soap_action: None, body };
     message.unpack(&[7], &WireLimits::default()).0.unwrap()
@@ -230,17 +232,17 @@ fn large_payloads_are_spooled_and_small_ones_are_not() {
     let children = "<data>AAAAAAAAAAAAAA==</data><model>AAAAAAAAAAAAAAA=</model>\
                     <more name='a'>AAAAAAAAAAAA</more>";
     for sizes in [[1], [1000]] {
-        let (parcel, sink) = call(children).unpack(&sizes, &limits);
-        let Body::Wrapper { children, .. } = parcel.unwrap().envelope.body else { panic!() };
+        let (unpacked, sink) = call(children).unpack(&sizes, &limits);
+        let Body::Wrapper { children, .. } = unpacked.unwrap().envelope.body else { panic!() };
         let spooled: Vec<bool> = children
             .iter()
-            .map(|child| matches!(child.content, Content::Data(Payload::Spooled(_))))
+            .map(|child| matches!(child.content, ValueContent::Data(Payload::Spooled(_))))
             .collect();
         assert_eq!(spooled, [false, true, true]);
         let lengths: Vec<usize> = children
             .iter()
             .map(|child| {
-                let Content::Data(payload) = &child.content else { panic!() };
+                let ValueContent::Data(payload) = &child.content else { panic!() };
                 sink.bytes(payload).len()
             })
             .collect();
@@ -252,8 +254,8 @@ fn large_payloads_are_spooled_and_small_ones_are_not() {
 fn small_chunks_are_joined_before_they_are_written() {
     let content = "A".repeat(400_000);
     let message = call(&format!("<data>{content}</data>"));
-    let (parcel, sink) = message.unpack(&[10], &WireLimits::default());
-    assert!(parcel.is_ok());
+    let (unpacked, sink) = message.unpack(&[10], &WireLimits::default());
+    assert!(unpacked.is_ok());
     assert!(sink.writes.len() < 12, "{:?}", sink.writes);
     assert_eq!(sink.writes.iter().sum::<usize>(), 300_000);
 }
@@ -282,8 +284,8 @@ fn payloads_do_not_count_against_the_envelope() {
 fn a_reply_form_is_known_as_soon_as_it_can_be() {
     let header = "<a:MessageID xmlns:a='http://www.w3.org/2005/08/addressing'>id</a:MessageID>";
     let text = envelope(SoapVersion::V12, header, "<data>?</data>");
-    let head = Head { content_type: "text/xml", ..Head::default() };
-    let expected = Expected::requests(NS, &interface());
+    let head = MessageHead { content_type: "text/xml", ..MessageHead::default() };
+    let expected = ExpectedTable::requests(NS, &interface());
     let mut unpacker = Unpacker::new(&head, Box::new(expected), &WireLimits::default()).unwrap();
     assert_eq!(unpacker.reply_form().version, SoapVersion::V11);
     let fault = unpacker.feed(text.into(), &mut Sink::default()).unwrap_err();

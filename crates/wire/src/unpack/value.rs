@@ -6,10 +6,10 @@ use std::mem;
 use fishplate_contract::lexical::{shortened, trimmed};
 use fishplate_contract::{Fault, FaultCode, Payload};
 
-use super::collect::{Collector, JOINED, Room};
-use super::reference::{self, ReferenceDraft};
+use super::collect::{JOINED, MemoryBudget, PayloadCollector};
+use super::reference::{self, ReferenceBuilder};
 use crate::base64::Base64Decoder;
-use crate::envelope::Content;
+use crate::envelope::ValueContent;
 use crate::limits::exceeded;
 use crate::media::CID;
 use crate::name::{XDESCR, XOP};
@@ -18,10 +18,10 @@ use crate::xml::{StartTag, is_space};
 
 /// A binary value as it is read.
 #[derive(Default)]
-pub(super) struct Binary {
+pub(super) struct BinaryBuilder {
     /// Name of the parameter, for faults.
     pub(super) parameter: String,
-    pub(super) collector: Collector,
+    pub(super) collector: PayloadCollector,
     decoder: Base64Decoder,
     decoded: Vec<u8>,
     /// The text is base64 for certain.
@@ -54,7 +54,7 @@ enum Form {
     /// `xdescr:XMLData`.
     Xml,
     /// `wsa:EndpointReference`.
-    Reference(ReferenceDraft),
+    Reference(ReferenceBuilder),
 }
 
 /// What refers to a part.
@@ -68,17 +68,18 @@ struct PartName {
 const BESIDE: &str = "text beside the element that stands for the value";
 
 /// What an element within a binary value is.
-pub(super) enum Within {
+pub(super) enum BinaryChild {
     Include,
     Value,
     XmlData,
     EndpointReference,
 }
 
-impl Binary {
+impl BinaryBuilder {
     /// The value of this parameter; with `streamed` its text may be given while it arrives.
     pub(super) fn new(parameter: &str, streamed: bool) -> Self {
-        let collector = if streamed { Collector::streamed() } else { Collector::default() };
+        let collector =
+            if streamed { PayloadCollector::streamed() } else { PayloadCollector::default() };
         Self { parameter: parameter.to_owned(), collector, ..Self::default() }
     }
 
@@ -96,7 +97,7 @@ impl Binary {
     pub(super) fn text(
         &mut self,
         text: &str,
-        room: &mut Room,
+        room: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<(), Fault> {
         match &mut self.form {
@@ -112,7 +113,12 @@ impl Binary {
 
     /// Tells a `cid:` URL (`swaRef`, WS-I Attachments Profile 1.0, section 4.4) from base64, which
     /// knows no colon.
-    fn tell(&mut self, text: &str, room: &mut Room, sink: &mut dyn SpoolSink) -> Result<(), Fault> {
+    fn tell(
+        &mut self,
+        text: &str,
+        room: &mut MemoryBudget,
+        sink: &mut dyn SpoolSink,
+    ) -> Result<(), Fault> {
         let begun = text.bytes().position(|byte| !is_space(byte)).unwrap_or(text.len());
         let text = if self.lead.is_empty() { &text[begun..] } else { text };
         let scheme = &CID.as_bytes()[self.lead.len()..];
@@ -138,7 +144,7 @@ impl Binary {
     fn decode(
         &mut self,
         text: &str,
-        room: &mut Room,
+        room: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<(), Fault> {
         let decoded = self.decoder.decode(text.as_bytes(), &mut self.decoded);
@@ -147,7 +153,7 @@ impl Binary {
         Ok(())
     }
 
-    fn pass_on(&mut self, room: &mut Room, sink: &mut dyn SpoolSink) {
+    fn pass_on(&mut self, room: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
         if self.decoded.len() >= JOINED {
             self.collector.push_own(mem::take(&mut self.decoded), room, sink);
         } else {
@@ -157,7 +163,7 @@ impl Binary {
     }
 
     /// An element in the value.
-    pub(super) fn start(&mut self, tag: &StartTag<'_>) -> Result<Within, Fault> {
+    pub(super) fn start(&mut self, tag: &StartTag<'_>) -> Result<BinaryChild, Fault> {
         let empty =
             self.lead.is_empty() && self.decoder.is_empty() && self.value != ValueElement::Closed;
         if !matches!(self.form, Form::Text) || !empty {
@@ -177,7 +183,7 @@ impl Binary {
                 );
             }
             self.attach(href);
-            Ok(Within::Include)
+            Ok(BinaryChild::Include)
         } else if self.value == ValueElement::Open {
             Err(self.invalid(format!("the element {} within Value", tag.name())))
         } else if tag.is(XDESCR, "Value") {
@@ -185,15 +191,15 @@ impl Binary {
             if let Some(href) = tag.attribute("", "href") {
                 self.attach(href);
             }
-            Ok(Within::Value)
+            Ok(BinaryChild::Value)
         } else if tag.is(XDESCR, "XMLData") {
             self.form = Form::Xml;
             // Its end is not known before it has come.
-            self.collector = Collector::default();
-            Ok(Within::XmlData)
+            self.collector = PayloadCollector::default();
+            Ok(BinaryChild::XmlData)
         } else if reference::begins(tag) {
-            self.form = Form::Reference(ReferenceDraft::default());
-            Ok(Within::EndpointReference)
+            self.form = Form::Reference(ReferenceBuilder::default());
+            Ok(BinaryChild::EndpointReference)
         } else {
             Err(self.invalid(format!(
                 "the element {} cannot stand for a file: give base64 text, xop:Include, one of \
@@ -216,18 +222,22 @@ impl Binary {
     }
 
     /// A part of the endpoint reference has ended.
-    pub(super) fn end_part(&mut self, part: reference::Part, text: &str) -> Result<(), Fault> {
+    pub(super) fn end_part(
+        &mut self,
+        part: reference::TextElement,
+        text: &str,
+    ) -> Result<(), Fault> {
         match &mut self.form {
-            Form::Reference(draft) => draft.end(&self.parameter, part, text),
+            Form::Reference(builder) => builder.end(&self.parameter, part, text),
             _ => Ok(()),
         }
     }
 
     pub(super) fn finish(
         mut self,
-        room: &mut Room,
+        room: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
-    ) -> Result<Content, Fault> {
+    ) -> Result<ValueContent, Fault> {
         match mem::take(&mut self.form) {
             Form::Text => {
                 let lead = mem::take(&mut self.lead);
@@ -235,19 +245,19 @@ impl Binary {
                 let decoded = self.decoder.finish(&mut self.decoded);
                 decoded.map_err(|error| self.invalid(error))?;
                 self.pass_on(room, sink);
-                Ok(Content::Data(self.collector.finish(room, sink)))
+                Ok(ValueContent::Data(self.collector.finish(room, sink)))
             }
-            Form::Xml => Ok(Content::Data(self.collector.finish(room, sink))),
+            Form::Xml => Ok(ValueContent::Data(self.collector.finish(room, sink))),
             Form::Part(PartName { url, text }) => {
                 let text = part_url(&text);
                 match (url.is_empty(), text.is_empty()) {
-                    (true, _) => Ok(Content::Part(text)),
-                    (false, empty) if empty || text == url => Ok(Content::Part(url)),
+                    (true, _) => Ok(ValueContent::Part(text)),
+                    (false, empty) if empty || text == url => Ok(ValueContent::Part(url)),
                     _ => Err(self.invalid("its href and its text are not the same URL")),
                 }
             }
-            Form::Reference(draft) => {
-                Ok(Content::Data(Payload::Reference(draft.finish(&self.parameter)?)))
+            Form::Reference(builder) => {
+                Ok(ValueContent::Data(Payload::Reference(builder.finish(&self.parameter)?)))
             }
         }
     }

@@ -2,7 +2,7 @@
 //! toolkit maps to an array, and rows of rows to arrays of arrays; in the binary view an array is
 //! base64 with its type and shape.
 
-use fishplate_contract::{ArrayType, Element};
+use fishplate_contract::{ArrayType, ElementType};
 
 use super::markup::Markup;
 use super::schema::{FileType, annotate};
@@ -15,13 +15,13 @@ pub(super) struct ArrayTypes {
     file: FileType,
     /// References may stand for arrays.
     data: DataView,
-    rows: Vec<(Element, usize, Kind)>,
-    binary: Vec<Kind>,
+    rows: Vec<(ElementType, usize, ArrayKind)>,
+    binary: Vec<ArrayKind>,
 }
 
 /// What an array is.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum ArrayKind {
     /// A value, or a row of one.
     Bare,
     /// A value that a name tells from others.
@@ -30,7 +30,7 @@ enum Kind {
     Data,
 }
 
-impl Kind {
+impl ArrayKind {
     /// What the name of its type begins with.
     fn prefix(self) -> &'static str {
         match self {
@@ -49,16 +49,16 @@ impl ArrayTypes {
     /// The local name of the type of such an array.
     pub(super) fn name(&mut self, of: &ArrayType, labelled: bool, form: ArrayForm) -> String {
         let kind = match self.data {
-            DataView::Xdescr => Kind::Data,
-            DataView::Plain if labelled => Kind::Named,
-            DataView::Plain => Kind::Bare,
+            DataView::Xdescr => ArrayKind::Data,
+            DataView::Plain if labelled => ArrayKind::Named,
+            DataView::Plain => ArrayKind::Bare,
         };
         if form == ArrayForm::Binary {
             note(&mut self.binary, kind);
             return binary_name(kind);
         }
         for rank in 1..of.rank() {
-            note(&mut self.rows, (of.element, rank, Kind::Bare));
+            note(&mut self.rows, (of.element, rank, ArrayKind::Bare));
         }
         note(&mut self.rows, (of.element, of.rank(), kind));
         row_name(of.element, of.rank(), kind)
@@ -81,22 +81,22 @@ fn note<T: PartialEq>(list: &mut Vec<T>, used: T) {
 }
 
 /// `ArrayOfFloat`, `ArrayOfArrayOfFloat`.
-fn row_name(element: Element, rank: usize, kind: Kind) -> String {
+fn row_name(element: ElementType, rank: usize, kind: ArrayKind) -> String {
     let named = kind.prefix();
     let of = match element {
-        Element::Int => "Int",
-        Element::Long => "Long",
-        Element::Float => "Float",
-        Element::Double => "Double",
+        ElementType::Int => "Int",
+        ElementType::Long => "Long",
+        ElementType::Float => "Float",
+        ElementType::Double => "Double",
     };
     format!("{named}{}{of}", "ArrayOf".repeat(rank))
 }
 
-fn binary_name(kind: Kind) -> String {
+fn binary_name(kind: ArrayKind) -> String {
     format!("{}Array", kind.prefix())
 }
 
-fn write_rows(to: &mut Markup, element: Element, rank: usize, kind: Kind) {
+fn write_rows(to: &mut Markup, element: ElementType, rank: usize, kind: ArrayKind) {
     to.open("xs:complexType", &[("name", &row_name(element, rank, kind))]);
     let text = match rank {
         1 => format!("An array of {}: an element for each number.", element.name()),
@@ -107,39 +107,39 @@ fn write_rows(to: &mut Markup, element: Element, rank: usize, kind: Kind) {
         ),
     };
     let text = match kind {
-        Kind::Data => format!("{text} Or the address where such an array is."),
-        Kind::Bare | Kind::Named => text,
+        ArrayKind::Data => format!("{text} Or the address where such an array is."),
+        ArrayKind::Bare | ArrayKind::Named => text,
     };
     annotate(to, &text, &[], &[]);
     to.open("xs:sequence", &[]);
     let item = match rank {
         1 => format!("xs:{}", element.name()),
-        _ => format!("tns:{}", row_name(element, rank - 1, Kind::Bare)),
+        _ => format!("tns:{}", row_name(element, rank - 1, ArrayKind::Bare)),
     };
     let attributes =
         [("name", "item"), ("type", &item), ("minOccurs", "0"), ("maxOccurs", "unbounded")];
     to.empty("xs:element", &attributes);
-    if kind == Kind::Data {
+    if kind == ArrayKind::Data {
         to.empty("xs:element", &[("ref", "wsa:EndpointReference"), ("minOccurs", "0")]);
     }
     to.close();
-    if kind == Kind::Data {
+    if kind == ArrayKind::Data {
         write_shape(to);
     }
     write_label(to, kind);
     to.close();
 }
 
-fn write_binary(to: &mut Markup, file: FileType, kind: Kind) {
+fn write_binary(to: &mut Markup, file: FileType, kind: ArrayKind) {
     let name = binary_name(kind);
     let name = [("name", name.as_str())];
-    let own = file.attributes().filter(|_| kind != Kind::Data);
+    let own = file.attributes().filter(|_| kind != ArrayKind::Data);
     let attributes: Vec<_> = name.into_iter().chain(own).collect();
     to.open("xs:complexType", &attributes);
     let text = "An array of numbers: its elements one after another, little-endian, the last \
                 index running fastest (C order).";
     annotate(to, text, &[], &[]);
-    if kind == Kind::Data {
+    if kind == ArrayKind::Data {
         to.open("xs:choice", &[]);
         for element in ["x:Value", "wsa:EndpointReference"] {
             to.empty("xs:element", &[("ref", element)]);
@@ -176,8 +176,8 @@ fn write_shape(to: &mut Markup) {
     to.close();
 }
 
-fn write_label(to: &mut Markup, kind: Kind) {
-    if kind == Kind::Bare {
+fn write_label(to: &mut Markup, kind: ArrayKind) {
+    if kind == ArrayKind::Bare {
         return;
     }
     to.empty("xs:attribute", &[("name", "name"), ("type", "xs:string")]);

@@ -3,13 +3,13 @@
 use fishplate_contract::Service;
 
 use super::markup::Markup;
-use super::view::Binding;
+use super::view::PackagingBinding;
 use super::xdescr::HEADERS_MESSAGE;
 use crate::name::{WSDL_DIME, WSDL_MIME};
 
 /// One binding of a WSDL.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Bound {
+pub(super) enum BindingDefinition {
     /// SOAP 1.1, plain or MTOM.
     Soap11,
     /// SOAP 1.2, plain or MTOM.
@@ -23,13 +23,13 @@ pub(super) enum Bound {
 /// All parts of a message are told: the envelope, and what it refers to.
 const CLOSED_LAYOUT: &str = "http://schemas.xmlsoap.org/ws/2002/04/dime/closed-layout";
 
-impl Bound {
+impl BindingDefinition {
     /// The bindings of a view, the most general first.
-    pub(super) fn of(binding: Binding) -> &'static [Self] {
+    pub(super) fn of(binding: PackagingBinding) -> &'static [Self] {
         match binding {
-            Binding::Soap => &[Self::Soap11, Self::Soap12],
-            Binding::Swa => &[Self::Swa],
-            Binding::Dime => &[Self::Dime],
+            PackagingBinding::Soap => &[Self::Soap11, Self::Soap12],
+            PackagingBinding::Swa => &[Self::Swa],
+            PackagingBinding::Dime => &[Self::Dime],
         }
     }
 

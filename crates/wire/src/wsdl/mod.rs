@@ -11,7 +11,7 @@ mod write;
 mod xdescr;
 
 pub use read::{DescribedOperation, Description, WsdlError, read};
-pub use view::{Binding, DataView, UnknownView, View};
+pub use view::{DataView, PackagingBinding, UnknownView, View};
 pub use write::{action, write};
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A WSDL to a description: ours, and reasonable foreign ones.
 
 use fishplate_contract::interface::SOLE_OPERATION;
-use fishplate_contract::{Exposed, Signature, Verb};
+use fishplate_contract::{Signature, Verb, VerbDefinition};
 use roxmltree::{Document, Node};
 
 use super::types::Types;
@@ -31,7 +31,7 @@ pub struct Description {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DescribedOperation {
     /// Name, verb, documentation and signature.
-    pub exposed: Exposed,
+    pub definition: VerbDefinition,
     /// soapAction; may be empty.
     pub action: String,
     /// Wrapper element of the request.
@@ -94,7 +94,7 @@ pub fn read(text: &str) -> Result<Description, WsdlError> {
 impl Description {
     /// The operation of that name.
     pub fn operation(&self, name: &str) -> Option<&DescribedOperation> {
-        self.operations.iter().find(|operation| operation.exposed.name == name)
+        self.operations.iter().find(|operation| operation.definition.name == name)
     }
 
     /// The address for a SOAP version.
@@ -186,11 +186,11 @@ impl<'a, 'i> Definitions<'a, 'i> {
         }
         if ours {
             let names: Vec<String> =
-                operations.iter().map(|operation| operation.exposed.name.clone()).collect();
+                operations.iter().map(|operation| operation.definition.name.clone()).collect();
             for operation in &mut operations {
-                let (verb, of) = verb(&operation.exposed.name, &names);
-                operation.exposed.verb = verb;
-                operation.exposed.operation = of;
+                let (verb, of) = verb(&operation.definition.name, &names);
+                operation.definition.verb = verb;
+                operation.definition.operation = of;
             }
         }
         Ok(operations)
@@ -211,7 +211,7 @@ impl<'a, 'i> Definitions<'a, 'i> {
         let outputs = types.wrapped(&response)?.parameters;
         let fault = self.element_of(node, "fault", types).ok();
         Ok(DescribedOperation {
-            exposed: Exposed {
+            definition: VerbDefinition {
                 name: name.to_owned(),
                 verb: Verb::Call,
                 operation: name.to_owned(),

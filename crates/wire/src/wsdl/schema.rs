@@ -6,11 +6,11 @@
 //! then: what an operation does is told in the port type. No element's simple type is without a name: Mono's
 //! svcutil stops at one.
 
-use fishplate_contract::{ArrayType, DataType, Exposed, FaultCode, Interface, Parameter};
+use fishplate_contract::{ArrayType, DataType, FaultCode, Interface, Parameter, VerbDefinition};
 
 use super::arrays::ArrayTypes;
 use super::markup::Markup;
-use super::view::{Binding, DataView, View};
+use super::view::{DataView, PackagingBinding, View};
 use super::xdescr;
 use crate::detail::FAULT_ELEMENT;
 use crate::envelope::ArrayForm;
@@ -59,8 +59,8 @@ impl FileType {
 
 pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, view: View) {
     let file = match view.binding {
-        Binding::Soap | Binding::Dime => FileType::Base64,
-        Binding::Swa => FileType::SwaRef,
+        PackagingBinding::Soap | PackagingBinding::Dime => FileType::Base64,
+        PackagingBinding::Swa => FileType::SwaRef,
     };
     let mut attributes = vec![
         ("targetNamespace", namespace),
@@ -95,12 +95,12 @@ pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, vie
         arrays: ArrayTypes::of(file, view.data),
         data_used: false,
     };
-    for exposed in &interface.exposed {
-        schema.wrappers(to, exposed);
+    for definition in &interface.definition {
+        schema.wrappers(to, definition);
     }
-    for exposed in &interface.exposed {
-        for parameters in [&exposed.signature.inputs, &exposed.signature.outputs] {
-            schema.records(to, &exposed.name, parameters);
+    for definition in &interface.definition {
+        for parameters in [&definition.signature.inputs, &definition.signature.outputs] {
+            schema.records(to, &definition.name, parameters);
         }
     }
     schema.choice_types(to);
@@ -134,11 +134,11 @@ struct Schema {
 }
 
 impl Schema {
-    fn wrappers(&mut self, to: &mut Markup, exposed: &Exposed) {
-        let name = &exposed.name;
-        self.wrapper(to, name, name, &exposed.signature.inputs);
+    fn wrappers(&mut self, to: &mut Markup, definition: &VerbDefinition) {
+        let name = &definition.name;
+        self.wrapper(to, name, name, &definition.signature.inputs);
         let response = format!("{name}Response");
-        self.wrapper(to, &response, name, &exposed.signature.outputs);
+        self.wrapper(to, &response, name, &definition.signature.outputs);
     }
 
     fn wrapper(

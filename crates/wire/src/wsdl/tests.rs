@@ -51,7 +51,9 @@ fn round_trip(service: &Service) {
     round_trip_in(service, View::default(), ADDRESS);
     let binary = View { arrays: ArrayForm::Binary, ..View::default() };
     round_trip_in(service, binary, &format!("{ADDRESS}?arrays=binary"));
-    for (binding, query) in [(Binding::Swa, "binding=swa"), (Binding::Dime, "binding=dime")] {
+    for (binding, query) in
+        [(PackagingBinding::Swa, "binding=swa"), (PackagingBinding::Dime, "binding=dime")]
+    {
         let view = View { binding, ..View::default() };
         round_trip_in(service, view, &format!("{ADDRESS}?{query}"));
         let view = View { data: DataView::Xdescr, ..view };
@@ -72,11 +74,11 @@ fn round_trip_in(service: &Service, view: View, address: &str) {
     assert_eq!(description.title, service.title);
     assert_eq!(description.documentation, service.documentation);
     assert!(description.ours);
-    let exposed: Vec<_> =
-        description.operations.iter().map(|operation| operation.exposed.clone()).collect();
-    assert_eq!(exposed, interface.exposed);
+    let definition: Vec<_> =
+        description.operations.iter().map(|operation| operation.definition.clone()).collect();
+    assert_eq!(definition, interface.definition);
     for operation in &description.operations {
-        let name = &operation.exposed.name;
+        let name = &operation.definition.name;
         assert_eq!(operation.action, action(&service.namespace, name));
         assert!(operation.request.is(&service.namespace, name));
         assert!(operation.response.is(&service.namespace, &format!("{name}Response")));
@@ -84,8 +86,8 @@ fn round_trip_in(service: &Service, view: View, address: &str) {
         assert_eq!(operation.fault, Some(QName::new(&*service.namespace, "faultDetail")));
     }
     let versions = match view.binding {
-        Binding::Soap => &[SoapVersion::V11, SoapVersion::V12][..],
-        Binding::Swa | Binding::Dime => &[SoapVersion::V11],
+        PackagingBinding::Soap => &[SoapVersion::V11, SoapVersion::V12][..],
+        PackagingBinding::Swa | PackagingBinding::Dime => &[SoapVersion::V11],
     };
     let addresses: Vec<_> = versions.iter().map(|v| (*v, address.to_owned())).collect();
     assert_eq!(description.addresses, addresses);
@@ -193,7 +195,7 @@ fn the_richer_view_types_files_otherwise_and_reads_back() {
     let view = View { data: DataView::Xdescr, ..View::default() };
     let text = write(&service, &interface, view, ADDRESS);
     let description = read(&text).unwrap();
-    let call = &description.operation("call").unwrap().exposed;
+    let call = &description.operation("call").unwrap().definition;
     assert_eq!(call.signature.input("deck").unwrap().data_type, DataType::Raw);
     assert_eq!(call.signature.input("model").unwrap().data_type, DataType::Xml);
     assert!(call.signature.output("fields").unwrap().repeated);
@@ -213,7 +215,7 @@ fn the_richer_view_has_a_choice_for_a_file_and_nothing_to_fetch() {
         },
     }]);
     let interface = Interface::of(&service);
-    for binding in [Binding::Soap, Binding::Swa, Binding::Dime] {
+    for binding in [PackagingBinding::Soap, PackagingBinding::Swa, PackagingBinding::Dime] {
         let view = View { data: DataView::Xdescr, binding, ..View::default() };
         let text = write(&service, &interface, view, ADDRESS);
         let document = roxmltree::Document::parse(&text).unwrap();
@@ -239,7 +241,8 @@ fn the_richer_view_has_a_choice_for_a_file_and_nothing_to_fetch() {
             refers.map(str::to_owned).collect::<Vec<_>>()
         };
         assert_eq!(of("Data"), ["x:Value", "x:XMLData", "wsa:EndpointReference"]);
-        let array = if binding == Binding::Soap { "DataArrayOfArrayOfFloat" } else { "DataArray" };
+        let array =
+            if binding == PackagingBinding::Soap { "DataArrayOfArrayOfFloat" } else { "DataArray" };
         assert!(of(array).contains(&"wsa:EndpointReference".to_owned()));
         let headers: Vec<_> = nodes("header").filter_map(|node| node.attribute("part")).collect();
         assert_eq!(headers[..3], ["key", "session", "outputs"]);
@@ -267,17 +270,17 @@ fn a_foreign_description_is_read() {
     assert!(!description.ours);
     assert_eq!(description.title, "Calculator");
     let names: Vec<&str> =
-        description.operations.iter().map(|operation| operation.exposed.name.as_str()).collect();
+        description.operations.iter().map(|operation| operation.definition.name.as_str()).collect();
     assert_eq!(names, ["Add", "Store"]);
     let add = description.operation("Add").unwrap();
     assert_eq!(add.action, "http://tempuri.org/Add");
-    assert_eq!(add.exposed.verb, Verb::Call);
-    assert_eq!(add.exposed.documentation, "Adds two integers.");
+    assert_eq!(add.definition.verb, Verb::Call);
+    assert_eq!(add.definition.documentation, "Adds two integers.");
     assert!(add.qualified);
     let types: Vec<_> =
-        add.exposed.signature.inputs.iter().map(|p| (p.name.as_str(), &p.data_type)).collect();
+        add.definition.signature.inputs.iter().map(|p| (p.name.as_str(), &p.data_type)).collect();
     assert_eq!(types, [("intA", &DataType::Int), ("intB", &DataType::Int)]);
-    let store = &description.operation("Store").unwrap().exposed.signature;
+    let store = &description.operation("Store").unwrap().definition.signature;
     let colour = store.input("colour").unwrap();
     assert_eq!((&colour.data_type, colour.optional), (&DataType::String, true));
     assert_eq!(colour.choices, ["red", "green"]);

@@ -1,6 +1,6 @@
 //! The schemas in a WSDL: elements to parameters.
 
-use fishplate_contract::{ArrayType, DataType, Element, Parameter};
+use fishplate_contract::{ArrayType, DataType, ElementType, Parameter};
 use roxmltree::Node;
 
 use super::read::{WsdlError, unusable};
@@ -15,7 +15,7 @@ pub(super) struct Types<'a, 'i> {
 }
 
 /// What an element's type comes to.
-struct Resolved {
+struct ResolvedType {
     data_type: DataType,
     choices: Vec<String>,
     /// Names of an array's elements, outermost first.
@@ -23,14 +23,14 @@ struct Resolved {
 }
 
 /// An element of a group.
-struct Field {
+struct GroupElement {
     parameter: Parameter,
     name: QName,
     items: Vec<QName>,
 }
 
 /// The values in a wrapper element.
-pub(super) struct Wrapped {
+pub(super) struct WrappedValues {
     pub(super) parameters: Vec<Parameter>,
     /// Names of the elements of those that are arrays, outermost first.
     pub(super) items: Vec<(String, Vec<QName>)>,
@@ -69,7 +69,7 @@ impl<'a, 'i> Types<'a, 'i> {
     }
 
     /// The values in a wrapper element.
-    pub(super) fn wrapped(&self, wrapper: &QName) -> Result<Wrapped, WsdlError> {
+    pub(super) fn wrapped(&self, wrapper: &QName) -> Result<WrappedValues, WsdlError> {
         let element = self.find("element", wrapper).ok_or_else(|| {
             unusable(format!("it has no element {wrapper} (imported schemas are not read)"))
         })?;
@@ -79,8 +79,8 @@ impl<'a, 'i> Types<'a, 'i> {
         };
         let complex =
             complex.ok_or_else(|| unusable(format!("the element {wrapper} wraps no values")))?;
-        let mut wrapped = Wrapped { parameters: Vec::new(), items: Vec::new() };
-        for Field { parameter, items, .. } in self.fields(complex, 0)? {
+        let mut wrapped = WrappedValues { parameters: Vec::new(), items: Vec::new() };
+        for GroupElement { parameter, items, .. } in self.fields(complex, 0)? {
             if !items.is_empty() {
                 wrapped.items.push((parameter.name.clone(), items));
             }
@@ -89,7 +89,7 @@ impl<'a, 'i> Types<'a, 'i> {
         Ok(wrapped)
     }
 
-    fn fields(&self, complex: Node<'a, 'i>, depth: usize) -> Result<Vec<Field>, WsdlError> {
+    fn fields(&self, complex: Node<'a, 'i>, depth: usize) -> Result<Vec<GroupElement>, WsdlError> {
         if depth > DEPTH {
             return Err(unusable("a type holds itself"));
         }
@@ -100,7 +100,12 @@ impl<'a, 'i> Types<'a, 'i> {
         elements.map(|element| self.field(element, choice, depth)).collect()
     }
 
-    fn field(&self, node: Node<'a, 'i>, choice: bool, depth: usize) -> Result<Field, WsdlError> {
+    fn field(
+        &self,
+        node: Node<'a, 'i>,
+        choice: bool,
+        depth: usize,
+    ) -> Result<GroupElement, WsdlError> {
         let referred =
             node.attribute("ref").and_then(|name| self.find("element", &self.qname(node, name)));
         let element = referred.unwrap_or(node);
@@ -117,10 +122,10 @@ impl<'a, 'i> Types<'a, 'i> {
             annotated(&mut parameter, annotation);
         }
         let name = element_name(element, referred.is_some());
-        Ok(Field { parameter, name, items: resolved.items })
+        Ok(GroupElement { parameter, name, items: resolved.items })
     }
 
-    fn resolve(&self, element: Node<'a, 'i>, depth: usize) -> Result<Resolved, WsdlError> {
+    fn resolve(&self, element: Node<'a, 'i>, depth: usize) -> Result<ResolvedType, WsdlError> {
         if let Some(name) = element.attribute("type") {
             return self.named_type(&self.qname(element, name), depth);
         }
@@ -133,7 +138,7 @@ impl<'a, 'i> Types<'a, 'i> {
         }
     }
 
-    fn named_type(&self, name: &QName, depth: usize) -> Result<Resolved, WsdlError> {
+    fn named_type(&self, name: &QName, depth: usize) -> Result<ResolvedType, WsdlError> {
         if name.namespace == XSD {
             return Ok(plain(built_in(&name.local)));
         }
@@ -152,7 +157,7 @@ impl<'a, 'i> Types<'a, 'i> {
         }
     }
 
-    fn simple(&self, simple: Node<'a, 'i>, depth: usize) -> Result<Resolved, WsdlError> {
+    fn simple(&self, simple: Node<'a, 'i>, depth: usize) -> Result<ResolvedType, WsdlError> {
         let Some(restriction) = child(simple, "restriction") else {
             return Ok(plain(DataType::String));
         };
@@ -166,7 +171,7 @@ impl<'a, 'i> Types<'a, 'i> {
         Ok(resolved)
     }
 
-    fn complex(&self, complex: Node<'a, 'i>, depth: usize) -> Result<Resolved, WsdlError> {
+    fn complex(&self, complex: Node<'a, 'i>, depth: usize) -> Result<ResolvedType, WsdlError> {
         if let Some(content) = child(complex, "simpleContent") {
             let base =
                 content.children().find_map(|node| Some(self.qname(node, node.attribute("base")?)));
@@ -183,7 +188,7 @@ impl<'a, 'i> Types<'a, 'i> {
             && let Some(of) = rows(&item.parameter)
         {
             let items = [std::slice::from_ref(&item.name), &item.items].concat();
-            return Ok(Resolved { data_type: DataType::Array(of), choices: Vec::new(), items });
+            return Ok(ResolvedType { data_type: DataType::Array(of), choices: Vec::new(), items });
         }
         let fields = fields.into_iter().map(|field| field.parameter).collect();
         Ok(plain(DataType::Record(fields)))
@@ -210,7 +215,7 @@ fn rows(item: &Parameter) -> Option<ArrayType> {
         DataType::Array(row) => {
             (row.rank() < ArrayType::MAX_RANK).then(|| ArrayType::new(row.element, row.rank() + 1))
         }
-        scalar => Element::from_name(&scalar.name()).map(|element| ArrayType::new(element, 1)),
+        scalar => ElementType::from_name(&scalar.name()).map(|element| ArrayType::new(element, 1)),
     }
 }
 
@@ -218,8 +223,8 @@ fn child<'a, 'i>(node: Node<'a, 'i>, local: &str) -> Option<Node<'a, 'i>> {
     node.children().find(|child| child.has_tag_name((XSD, local)))
 }
 
-fn plain(data_type: DataType) -> Resolved {
-    Resolved { data_type, choices: Vec::new(), items: Vec::new() }
+fn plain(data_type: DataType) -> ResolvedType {
+    ResolvedType { data_type, choices: Vec::new(), items: Vec::new() }
 }
 
 /// The type of ours that takes the texts of a built-in type; text where there is none.

@@ -12,7 +12,7 @@ pub struct View {
     /// How arrays are typed, unless the binding tells it.
     pub arrays: ArrayForm,
     /// How messages are packaged.
-    pub binding: Binding,
+    pub binding: PackagingBinding,
 }
 
 /// How files are typed.
@@ -28,7 +28,7 @@ pub enum DataView {
 /// How messages are packaged. Those but the first have one port, of SOAP 1.1, and arrays are
 /// binary there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Binding {
+pub enum PackagingBinding {
     /// Plain or MTOM, as the caller likes.
     #[default]
     Soap,
@@ -84,10 +84,10 @@ impl View {
     /// The address of this view's ports.
     pub(crate) fn address(self, address: &str) -> String {
         let bound = match (self.binding, self.arrays) {
-            (Binding::Soap, ArrayForm::Elements) => None,
-            (Binding::Soap, ArrayForm::Binary) => Some("arrays=binary"),
-            (Binding::Swa, _) => Some("binding=swa"),
-            (Binding::Dime, _) => Some("binding=dime"),
+            (PackagingBinding::Soap, ArrayForm::Elements) => None,
+            (PackagingBinding::Soap, ArrayForm::Binary) => Some("arrays=binary"),
+            (PackagingBinding::Swa, _) => Some("binding=swa"),
+            (PackagingBinding::Dime, _) => Some("binding=dime"),
         };
         let typed = (self.data == DataView::Xdescr).then_some("data=xdescr");
         let mut address = address.to_owned();
@@ -101,17 +101,17 @@ impl View {
     /// How arrays are typed.
     pub fn arrays(self) -> ArrayForm {
         match self.binding {
-            Binding::Soap => self.arrays,
-            Binding::Swa | Binding::Dime => ArrayForm::Binary,
+            PackagingBinding::Soap => self.arrays,
+            PackagingBinding::Swa | PackagingBinding::Dime => ArrayForm::Binary,
         }
     }
 
     /// How answers are packaged that nothing else is asked for.
     pub(crate) fn packaging(self) -> Packaging {
         match self.binding {
-            Binding::Soap => Packaging::Plain,
-            Binding::Swa => Packaging::Swa,
-            Binding::Dime => Packaging::Dime,
+            PackagingBinding::Soap => Packaging::Plain,
+            PackagingBinding::Swa => Packaging::Swa,
+            PackagingBinding::Dime => Packaging::Dime,
         }
     }
 
@@ -124,9 +124,9 @@ impl View {
                 Some(form) => self.arrays = form,
                 None => return false,
             },
-            ("binding", "soap") => self.binding = Binding::Soap,
-            ("binding", "swa") => self.binding = Binding::Swa,
-            ("binding", "dime") => self.binding = Binding::Dime,
+            ("binding", "soap") => self.binding = PackagingBinding::Soap,
+            ("binding", "swa") => self.binding = PackagingBinding::Swa,
+            ("binding", "dime") => self.binding = PackagingBinding::Dime,
             _ => return false,
         }
         true
@@ -163,8 +163,8 @@ mod tests {
             ("data=xdescr&wsdl", Some(xdescr)),
             ("wsdl&arrays=binary", Some(binary)),
             ("wsdl&arrays=elements&binding=soap", Some(View::default())),
-            ("wsdl&binding=swa", bound(Binding::Swa)),
-            ("wsdl&binding=dime", bound(Binding::Dime)),
+            ("wsdl&binding=swa", bound(PackagingBinding::Swa)),
+            ("wsdl&binding=dime", bound(PackagingBinding::Dime)),
         ] {
             assert_eq!(View::from_query(query), Ok(view), "{query}");
         }

@@ -7,9 +7,9 @@
 //! numeric facets in the schema (generated code would act on them before we can answer clearly):
 //! these are told in the documentation, and for our own client in `xs:appinfo`.
 
-use fishplate_contract::{Exposed, Interface, Service};
+use fishplate_contract::{Interface, Service, VerbDefinition};
 
-use super::bound::Bound;
+use super::bound::BindingDefinition;
 use super::markup::Markup;
 use super::schema;
 use super::view::{DataView, View};
@@ -29,7 +29,7 @@ const FAULT_MESSAGE: &str = "FaultMessage";
 /// The WSDL of a service at a public address.
 pub fn write(service: &Service, interface: &Interface, view: View, address: &str) -> String {
     let mut to = Markup::new();
-    let bindings = Bound::of(view.binding);
+    let bindings = BindingDefinition::of(view.binding);
     let mut attributes: Vec<(&str, &str)> = vec![
         ("name", &service.name),
         ("targetNamespace", &service.namespace),
@@ -51,8 +51,8 @@ pub fn write(service: &Service, interface: &Interface, view: View, address: &str
     to.open("wsdl:types", &[]);
     schema::write(&mut to, &service.namespace, interface, view);
     to.close();
-    for exposed in &interface.exposed {
-        write_messages(&mut to, &exposed.name);
+    for definition in &interface.definition {
+        write_messages(&mut to, &definition.name);
     }
     write_message(&mut to, FAULT_MESSAGE, FAULT, FAULT_ELEMENT);
     if !headers.is_empty() {
@@ -102,7 +102,7 @@ fn port_type(service: &Service) -> String {
 
 fn write_port_type(to: &mut Markup, service: &Service, interface: &Interface) {
     to.open("wsdl:portType", &[("name", &port_type(service))]);
-    for Exposed { name, documentation, .. } in &interface.exposed {
+    for VerbDefinition { name, documentation, .. } in &interface.definition {
         to.open("wsdl:operation", &[("name", name)]);
         if !documentation.is_empty() {
             to.text("wsdl:documentation", &[], documentation);
@@ -118,7 +118,7 @@ fn write_port_type(to: &mut Markup, service: &Service, interface: &Interface) {
 
 fn write_binding(
     to: &mut Markup,
-    bound: Bound,
+    bound: BindingDefinition,
     headers: &[&str],
     service: &Service,
     interface: &Interface,
@@ -126,9 +126,9 @@ fn write_binding(
     let port_type = format!("tns:{}", port_type(service));
     to.open("wsdl:binding", &[("name", &bound.name(service)), ("type", &port_type)]);
     to.empty(bound.element("binding"), &[("style", "document"), ("transport", HTTP)]);
-    for exposed in &interface.exposed {
-        let action = action(&service.namespace, &exposed.name);
-        to.open("wsdl:operation", &[("name", &exposed.name)]);
+    for definition in &interface.definition {
+        let action = action(&service.namespace, &definition.name);
+        to.open("wsdl:operation", &[("name", &definition.name)]);
         to.empty(bound.element("operation"), &[("soapAction", &action), ("style", "document")]);
         // With an answer headers would change what toolkits give back.
         for (direction, headers) in [("wsdl:input", headers), ("wsdl:output", &[][..])] {
@@ -144,7 +144,12 @@ fn write_binding(
     to.close();
 }
 
-fn write_service(to: &mut Markup, service: &Service, bindings: &[Bound], address: &str) {
+fn write_service(
+    to: &mut Markup,
+    service: &Service,
+    bindings: &[BindingDefinition],
+    address: &str,
+) {
     to.open("wsdl:service", &[("name", &service.name)]);
     for bound in bindings {
         let binding = bound.name(service);

@@ -6,14 +6,14 @@ use crate::name::{XML, XMLNS};
 #[derive(Debug, Default)]
 pub struct Namespaces {
     /// Innermost last. An empty prefix is the default namespace, an empty URI takes it back.
-    bindings: Vec<Binding>,
+    bindings: Vec<NamespaceBinding>,
     /// Their texts, one after another.
     text: String,
 }
 
 /// A declaration; both texts are in [`Namespaces::text`].
 #[derive(Debug)]
-struct Binding {
+struct NamespaceBinding {
     start: usize,
     prefix_end: usize,
     end: usize,
@@ -47,11 +47,11 @@ impl Namespaces {
         })
     }
 
-    fn prefix(&self, binding: &Binding) -> &str {
+    fn prefix(&self, binding: &NamespaceBinding) -> &str {
         &self.text[binding.start..binding.prefix_end]
     }
 
-    fn uri(&self, binding: &Binding) -> &str {
+    fn uri(&self, binding: &NamespaceBinding) -> &str {
         &self.text[binding.prefix_end..binding.end]
     }
 
@@ -64,7 +64,7 @@ impl Namespaces {
         self.text.push_str(prefix);
         let prefix_end = self.text.len();
         self.text.push_str(uri);
-        self.bindings.push(Binding { start, prefix_end, end: self.text.len() });
+        self.bindings.push(NamespaceBinding { start, prefix_end, end: self.text.len() });
     }
 
     /// Forgets what was declared beyond the first `len`.

@@ -12,7 +12,7 @@ use super::is_space;
 
 /// Names of the elements that a run may consist of.
 #[derive(Debug)]
-pub struct Run<'a> {
+pub struct RunNames<'a> {
     /// The element that ended last.
     pub(super) leaf: &'a str,
     /// The elements around it that may end and begin anew, innermost first.
@@ -20,16 +20,16 @@ pub struct Run<'a> {
 }
 
 /// Takes the elements of a run.
-pub(crate) trait Leaves {
+pub(crate) trait RunHandler {
     /// What an element's text comes to.
-    type Leaf;
+    type LeafText;
 
     /// Reads what the text of an element begins with; gives its length. `None` leaves the element
     /// to the tokenizer.
-    fn begin(text: &[u8]) -> Option<(Self::Leaf, usize)>;
+    fn begin(text: &[u8]) -> Option<(Self::LeafText, usize)>;
 
     /// The element is whole.
-    fn take(&mut self, leaf: Self::Leaf);
+    fn take(&mut self, leaf: Self::LeafText);
 
     /// So many of the elements around ended and began anew. What is refused ends the reading.
     fn turn(&mut self, rows: usize) -> Result<(), Fault>;
@@ -38,19 +38,19 @@ pub(crate) trait Leaves {
 /// A text of a run that is longer is left to the tokenizer, which knows its limits.
 const LONGEST: usize = 64;
 
-impl Run<'_> {
+impl RunNames<'_> {
     /// Reads as much of the text as is a run; gives the length of that. At most `rows` of the
     /// elements around end.
-    pub(crate) fn read<L: Leaves>(
+    pub(crate) fn read<L: RunHandler>(
         &self,
         text: &[u8],
         rows: usize,
         leaves: &mut L,
     ) -> Result<usize, Fault> {
-        let tags = Tags::new(self, rows);
+        let tags = RunTags::new(self, rows);
         let mut read = 0;
         let mut next = tags.next(text, 0);
-        while let Some(Next { mut at, turned }) = next {
+        while let Some(NextText { mut at, turned }) = next {
             next = loop {
                 let begun = L::begin(&text[at..]).map(|(leaf, len)| (leaf, at + len));
                 let Some((leaf, end)) = begun.or_else(|| begin_spaced::<L>(text, at)) else {
@@ -77,37 +77,40 @@ impl Run<'_> {
 }
 
 /// The tags of a run.
-struct Tags {
-    open: Tag,
-    close: Tag,
+struct RunTags {
+    open: ShortTag,
+    close: ShortTag,
     /// The end of an element and the start of the next.
-    between: Tag,
+    between: ShortTag,
     /// End and start tags of the rows, innermost first.
-    rows: Vec<(Tag, Tag)>,
+    rows: Vec<(ShortTag, ShortTag)>,
 }
 
 /// Where the text of the next element begins.
-struct Next {
+struct NextText {
     at: usize,
     /// How many of the elements around ended and began anew before it.
     turned: usize,
 }
 
-impl Tags {
-    fn new(run: &Run<'_>, rows: usize) -> Self {
+impl RunTags {
+    fn new(run: &RunNames<'_>, rows: usize) -> Self {
         let pair = |name: &str| (format!("</{name}>"), format!("<{name}>"));
         let (close, open) = pair(run.leaf);
         let rows: Vec<_> = run.rows.iter().take(rows).map(|name| pair(name)).collect();
         Self {
-            between: Tag::new(&format!("{close}{open}")),
-            open: Tag::new(&open),
-            close: Tag::new(&close),
-            rows: rows.iter().map(|(end, start)| (Tag::new(end), Tag::new(start))).collect(),
+            between: ShortTag::new(&format!("{close}{open}")),
+            open: ShortTag::new(&open),
+            close: ShortTag::new(&close),
+            rows: rows
+                .iter()
+                .map(|(end, start)| (ShortTag::new(end), ShortTag::new(start)))
+                .collect(),
         }
     }
 
     /// The next element, behind one or at the start of the run.
-    fn next(&self, text: &[u8], at: usize) -> Option<Next> {
+    fn next(&self, text: &[u8], at: usize) -> Option<NextText> {
         let mut at = skip_space(text, at);
         let mut turned = 0;
         while let Some((end, _)) = self.rows.get(turned)
@@ -122,7 +125,7 @@ impl Tags {
             }
             at = skip_space(text, at + start.len());
         }
-        self.open.is_at(text, at).then(|| Next { at: at + self.open.len(), turned })
+        self.open.is_at(text, at).then(|| NextText { at: at + self.open.len(), turned })
     }
 
     /// Where the element ends, white space behind its content passed over.
@@ -134,7 +137,7 @@ impl Tags {
 
 /// Reads content with white space before it.
 #[cold]
-fn begin_spaced<L: Leaves>(text: &[u8], at: usize) -> Option<(L::Leaf, usize)> {
+fn begin_spaced<L: RunHandler>(text: &[u8], at: usize) -> Option<(L::LeafText, usize)> {
     let content = skip_space(text, at);
     if content == at {
         return None;
@@ -149,7 +152,7 @@ fn skip_space(text: &[u8], at: usize) -> usize {
 }
 
 /// A text that is looked for in one step if it is short.
-struct Tag {
+struct ShortTag {
     text: Box<[u8]>,
     /// Its bytes as a number, and which of them count; 0 if it is too long.
     word: u128,
@@ -158,7 +161,7 @@ struct Tag {
 
 const WORD: usize = size_of::<u128>();
 
-impl Tag {
+impl ShortTag {
     fn new(text: &str) -> Self {
         let text: Box<[u8]> = text.as_bytes().into();
         let (mut word, mut mask) = ([0; WORD], [0; WORD]);

@@ -13,7 +13,7 @@ use memchr::{memchr, memchr2, memchr3, memmem};
 
 use super::decode::Decoder;
 use super::namespaces::Namespaces;
-use super::run::Run;
+use super::run::RunNames;
 use super::tag::{self, Attribute, StartTag, TagError};
 use super::{XmlError, is_space};
 use crate::limits::{WireLimits, exceeded};
@@ -43,7 +43,7 @@ pub trait Handler {
     /// Takes the run of plain elements that the text begins with, as if they had been read one by
     /// one, and gives its length; the tokenizer reads on from there. Asked behind an element that had
     /// neither attributes nor elements in it.
-    fn run(&mut self, _run: &Run<'_>, _text: &str) -> Result<usize, Fault> {
+    fn run(&mut self, _run: &RunNames<'_>, _text: &str) -> Result<usize, Fault> {
         Ok(0)
     }
 
@@ -61,13 +61,13 @@ pub trait Handler {
 /// Reads one document.
 pub struct Tokenizer {
     decoder: Decoder,
-    machine: Machine,
+    machine: StateMachine,
 }
 
 impl Tokenizer {
     /// Ready for the first chunk. `charset` is what the media type tells.
     pub fn new(charset: Option<&'static Encoding>, limits: &WireLimits) -> Self {
-        Self { decoder: Decoder::new(charset), machine: Machine::new(limits.clone()) }
+        Self { decoder: Decoder::new(charset), machine: StateMachine::new(limits.clone()) }
     }
 
     /// Takes a chunk, cut anywhere.
@@ -95,12 +95,12 @@ impl Tokenizer {
     }
 }
 
-struct Machine {
+struct StateMachine {
     limits: WireLimits,
     state: State,
     held: String,
     names: String,
-    open: Vec<Open>,
+    open: Vec<OpenTag>,
     namespaces: Namespaces,
     /// Bytes before the chunk at hand.
     position: u64,
@@ -141,7 +141,7 @@ enum State {
     Cdata(u8),
 }
 
-struct Open {
+struct OpenTag {
     /// Where its name begins in `names`.
     name: usize,
     /// How many namespace declarations were in scope before it.
@@ -150,7 +150,7 @@ struct Open {
 }
 
 /// What `<` begins.
-enum Begins {
+enum MarkupKind {
     Tag,
     Comment,
     Cdata,
@@ -162,7 +162,7 @@ enum Begins {
 /// Longest reference that could be one: `&#x10FFFF;` with room for leading zeros.
 const REFERENCE: usize = 32;
 
-impl Machine {
+impl StateMachine {
     fn new(limits: WireLimits) -> Self {
         Self {
             limits,
@@ -236,7 +236,7 @@ impl Machine {
             rows.push(&self.names[open.name..name_end]);
             (name_end, bindings) = (open.name, open.bindings);
         }
-        to.run(&Run { leaf: &self.leaf_name, rows }, rest)
+        to.run(&RunNames { leaf: &self.leaf_name, rows }, rest)
     }
 
     fn text_run<'t>(&mut self, rest: &'t str, to: &mut dyn Handler) -> Result<&'t str, Fault> {
@@ -348,7 +348,7 @@ impl Machine {
     fn markup_begins<'t>(&mut self, rest: &'t str, to: &mut dyn Handler) -> Result<&'t str, Fault> {
         if self.held.is_empty() {
             match self.begins(rest)? {
-                Begins::Tag => {
+                MarkupKind::Tag => {
                     let mut quote = None;
                     if let Some(end) = tag_end(&mut quote, &rest[1..]) {
                         self.check_tag_size(end)?;
@@ -359,7 +359,7 @@ impl Machine {
                     self.hold(rest)?;
                     return Ok("");
                 }
-                Begins::Unclear => {
+                MarkupKind::Unclear => {
                     self.held.push_str(rest);
                     return Ok("");
                 }
@@ -372,8 +372,8 @@ impl Machine {
         let held = std::mem::take(&mut self.held);
         let begins = self.begins(&held)?;
         match begins {
-            Begins::Unclear => self.held = held,
-            Begins::Tag => {
+            MarkupKind::Unclear => self.held = held,
+            MarkupKind::Tag => {
                 // A character that ends the tag (`<>`) must be seen by the scan.
                 self.held = held;
                 self.held.truncate(before);
@@ -398,39 +398,39 @@ impl Machine {
     /// bytes came with earlier chunks.
     fn begin<'t>(
         &mut self,
-        begins: &Begins,
+        begins: &MarkupKind,
         text: &'t str,
         before: usize,
         to: &mut dyn Handler,
     ) -> Result<&'t str, Fault> {
         let (state, len) = match begins {
-            Begins::Comment => (State::Comment(0), "<!--".len()),
-            Begins::Cdata if self.open.is_empty() => {
+            MarkupKind::Comment => (State::Comment(0), "<!--".len()),
+            MarkupKind::Cdata if self.open.is_empty() => {
                 return Err(self.malformed("a CDATA section outside the root element"));
             }
-            Begins::Cdata => (State::Cdata(0), "<![CDATA[".len()),
+            MarkupKind::Cdata => (State::Cdata(0), "<![CDATA[".len()),
             _ => (State::Declaration, 0),
         };
         self.state = state;
         self.at_start = false;
-        if matches!(begins, Begins::Comment) && !self.open.is_empty() {
+        if matches!(begins, MarkupKind::Comment) && !self.open.is_empty() {
             to.comment("<!--")?;
         }
         Ok(if before == 0 { &text[len..] } else { "" })
     }
 
-    fn begins(&self, text: &str) -> Result<Begins, Fault> {
+    fn begins(&self, text: &str) -> Result<MarkupKind, Fault> {
         match text.as_bytes() {
-            [_, b'?', ..] if self.at_start => Ok(Begins::Declaration),
+            [_, b'?', ..] if self.at_start => Ok(MarkupKind::Declaration),
             [_, b'?', ..] => Err(self.forbidden("a processing instruction")),
-            [_, b'!', rest @ ..] if rest.starts_with(b"--") => Ok(Begins::Comment),
-            [_, b'!', rest @ ..] if rest.starts_with(b"[CDATA[") => Ok(Begins::Cdata),
+            [_, b'!', rest @ ..] if rest.starts_with(b"--") => Ok(MarkupKind::Comment),
+            [_, b'!', rest @ ..] if rest.starts_with(b"[CDATA[") => Ok(MarkupKind::Cdata),
             [_, b'!', rest @ ..] if b"--".starts_with(rest) || b"[CDATA[".starts_with(rest) => {
-                Ok(Begins::Unclear)
+                Ok(MarkupKind::Unclear)
             }
             [_, b'!', ..] => Err(self.forbidden("a DOCTYPE or another declaration")),
-            [_] => Ok(Begins::Unclear),
-            _ => Ok(Begins::Tag),
+            [_] => Ok(MarkupKind::Unclear),
+            _ => Ok(MarkupKind::Tag),
         }
     }
 
@@ -614,7 +614,7 @@ impl Machine {
             return Err(exceeded("xml_depth", self.limits.xml_depth as u64, "elements"));
         }
         let bindings = self.namespaces.len();
-        self.open.push(Open { name: self.names.len(), bindings, children: 0 });
+        self.open.push(OpenTag { name: self.names.len(), bindings, children: 0 });
         self.names.push_str(name);
         Ok(())
     }

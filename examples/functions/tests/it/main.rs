@@ -49,7 +49,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // The keeper of its jobs ends by itself, some seconds after its last job and server.
+        // The supervisor of its jobs ends by itself, some seconds after its last job and server.
     }
 }
 

@@ -1,7 +1,7 @@
 use std::fs;
 use std::sync::Mutex;
 
-use fishplate_data::transfer::{Delivery, Moving, TransferError, Version};
+use fishplate_data::transfer::{Delivery, TransferError, TransferFuture, Validator};
 
 use super::*;
 
@@ -12,7 +12,7 @@ const URL: &str = "test://there/mesh";
 struct Breaking {
     data: Vec<u8>,
     breaks: Mutex<Vec<usize>>,
-    version: Option<Version>,
+    version: Option<Validator>,
     told: Option<Digest>,
     offsets: Mutex<Vec<u64>>,
 }
@@ -22,7 +22,7 @@ impl Breaking {
         Self {
             data: data.to_vec(),
             breaks: Mutex::new(breaks.iter().rev().copied().collect()),
-            version: Some(Version("\"1\"".to_owned())),
+            version: Some(Validator("\"1\"".to_owned())),
             told: None,
             offsets: Mutex::default(),
         }
@@ -38,13 +38,13 @@ impl Transport for Breaking {
         &["test"]
     }
 
-    fn open<'t>(&'t self, _: &'t Url, want: Want) -> Moving<'t, Opened> {
+    fn open<'t>(&'t self, _: &'t Url, want: ReadRequest) -> TransferFuture<'t, OpenedSource> {
         self.offsets.lock().unwrap().push(want.offset);
         let same = want.version.is_none() || want.version == self.version;
         let offset = if same { want.offset } else { 0 };
         let rest = self.data[usize::try_from(offset).unwrap()..].to_vec();
         let breaks_after = self.breaks.lock().unwrap().pop();
-        let opened = Opened {
+        let opened = OpenedSource {
             offset,
             total: Some(self.data.len() as u64),
             version: self.version.clone(),
@@ -54,7 +54,7 @@ impl Transport for Breaking {
         Box::pin(std::future::ready(Ok(opened)))
     }
 
-    fn deliver<'t>(&'t self, _: &'t Delivery, _: &'t Url) -> Moving<'t, Option<Url>> {
+    fn deliver<'t>(&'t self, _: &'t Delivery, _: &'t Url) -> TransferFuture<'t, Option<Url>> {
         unreachable!("nothing is delivered")
     }
 }
@@ -65,8 +65,8 @@ struct Rest {
     breaks_after: Option<usize>,
 }
 
-impl Body for Rest {
-    fn next(&mut self) -> Moving<'_, Option<Bytes>> {
+impl TransferBody for Rest {
+    fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
         let most = self.left.len().min(7).min(self.breaks_after.unwrap_or(usize::MAX));
         let next = match (most, &mut self.breaks_after) {
             (_, Some(0)) => Err(TransferError::Broken {
@@ -89,9 +89,9 @@ fn retry() -> Retry {
     Retry { attempts: 3, first_wait: std::time::Duration::from_millis(1), ..Retry::default() }
 }
 
-async fn fetch(from: &Breaking, reference: &DataRef, to: &Path) -> Result<Got, Error> {
+async fn fetch(from: &Breaking, reference: &DataRef, to: &Path) -> Result<Download, Error> {
     let meter = Arc::new(Meter::default());
-    let got = get(from, reference, &Into::File(to.to_owned()), retry(), &meter).await;
+    let got = get(from, reference, &DownloadTarget::File(to.to_owned()), retry(), &meter).await;
     if let Ok(got) = &got {
         assert_eq!((meter.received(), meter.to_receive()), (got.len, got.len));
     }
@@ -99,7 +99,7 @@ async fn fetch(from: &Breaking, reference: &DataRef, to: &Path) -> Result<Got, E
 }
 
 fn digest_of(bytes: &[u8]) -> Digest {
-    let mut digesting = Digesting::new(None);
+    let mut digesting = DigestPair::new(None);
     digesting.update(bytes);
     digesting.finish().0
 }
@@ -151,9 +151,13 @@ async fn a_whole_half_file_needs_its_name_only() {
     let dir = tempfile::tempdir().unwrap();
     let to = dir.path().join("mesh");
     let reference = DataRef { digest: Some(digest_of(&data())), ..DataRef::new(URL) };
-    let of =
-        PartOf { url: URL.to_owned(), digest: reference.digest, total: Some(1000), version: None };
-    Part::of(&to).note(&of).unwrap();
+    let of = PartialIdentity {
+        url: URL.to_owned(),
+        digest: reference.digest,
+        total: Some(1000),
+        version: None,
+    };
+    PartialFile::of(&to).note(&of).unwrap();
     fs::write(dir.path().join("mesh.part"), data()).unwrap();
     let from = Breaking::new(&data(), &[]);
     let got = fetch(&from, &reference, &to).await.unwrap();
@@ -168,7 +172,7 @@ async fn data_that_changed_or_has_no_version_is_begun_again() {
     let mut from = Breaking::new(&data(), &[400, 0, 0, 0]);
     fetch(&from, &DataRef::new(URL), &to).await.unwrap_err();
     let other: Vec<u8> = data().iter().map(|byte| !byte).collect();
-    from = Breaking { version: Some(Version("\"2\"".to_owned())), ..Breaking::new(&other, &[]) };
+    from = Breaking { version: Some(Validator("\"2\"".to_owned())), ..Breaking::new(&other, &[]) };
     fetch(&from, &DataRef::new(URL), &to).await.unwrap();
     assert_eq!(fs::read(&to).unwrap(), other);
     from = Breaking { version: None, ..Breaking::new(&data(), &[300]) };
@@ -215,7 +219,8 @@ async fn a_stream_is_never_written_twice() {
     };
     let from = Breaking::new(&data(), &[300]);
     let meter = Arc::new(Meter::default());
-    let got = get(&from, &DataRef::new(URL), &Into::File(pipe), retry(), &meter).await.unwrap();
+    let got =
+        get(&from, &DataRef::new(URL), &DownloadTarget::File(pipe), retry(), &meter).await.unwrap();
     assert_eq!(got.len, 1000);
     assert_eq!(reading.join().unwrap(), data());
 }

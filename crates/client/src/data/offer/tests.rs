@@ -39,7 +39,7 @@ async fn offering(bytes: &[u8]) -> (tempfile::TempDir, Offer, DataRef) {
 }
 
 fn digest_of(bytes: &[u8]) -> String {
-    let mut digesting = digesting::Digesting::new(None);
+    let mut digesting = digesting::DigestPair::new(None);
     digesting.update(bytes);
     digesting.finish().0.to_string()
 }

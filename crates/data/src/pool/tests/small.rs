@@ -21,9 +21,9 @@ fn upload(bed: &Bed, owner: &Principal, text: &str) -> Result<Lease, PoolError> 
 }
 
 /// Adopts a file and waits until it is hashed and has no other name left.
-fn adopt(bed: &Bed, owner: &Principal, text: &str) -> Result<Digest, PoolError> {
-    let lease = bed.pool.adopt(owner, &bed.file("output", text), Adoption::Copy)?;
-    let digest = lease.settled_digest()?;
+fn register(bed: &Bed, owner: &Principal, text: &str) -> Result<Digest, PoolError> {
+    let lease = bed.pool.register(owner, &bed.file("output", text), RegistrationMode::Copy)?;
+    let digest = lease.known_digest()?;
     drop(lease);
     // The thread that hashes may have it open still.
     while !bed.names("adopted").is_empty() {
@@ -123,8 +123,8 @@ fn a_row_gives_way_to_a_file_and_a_lost_file_to_a_row() {
         let damaged = bed.pool.0.directory().join("damaged").join(path.file_name().unwrap());
         assert_eq!(fs::read_to_string(damaged).unwrap(), wrong);
     }
-    // An adopted file is one, too.
-    adopt(&bed, &bob(), "the same").unwrap();
+    // An unhashed file is one, too.
+    register(&bed, &bob(), "the same").unwrap();
     assert_eq!((in_row(&bed), granted()), (vec![false], "the same".into()));
     assert_eq!((bed.pool.total().unwrap(), bed.pool.charged(&bob()).unwrap()), (8, 8));
     assert_eq!(text(&lease), "the same");
@@ -138,13 +138,13 @@ fn a_file_beside_a_row_with_content_is_swept() {
     // As one leaves it that is killed between naming the file and writing its row.
     fs::write(&path, "content").unwrap();
     let reading = crate::lease::open_leased(&path).unwrap();
-    assert_eq!(bed.pool.sweep_and_search(true).unwrap(), Swept::default(), "somebody has it");
+    assert_eq!(bed.pool.sweep_and_search(true).unwrap(), SweepReport::default(), "somebody has it");
     drop(reading);
     let swept = bed.pool.sweep_and_search(true).unwrap();
     assert_eq!((swept.orphans, swept.missing, path.exists()), (1, 0, false));
     assert_eq!(text(&bed.pool.find(&alice(), &digest).unwrap().unwrap()), "content");
     // Who was to take the file for the data finds that it is gone.
-    let entry = object::Entry::Whole(digest);
+    let entry = object::NewObject::Whole(digest);
     bed.pool.0.enter(&bob(), 7, false, &entry).unwrap();
     assert_eq!(text(&bed.pool.find(&bob(), &digest).unwrap().unwrap()), "content");
 }
@@ -195,14 +195,14 @@ fn damaged_content_is_neither_served_nor_taken_for_what_comes() {
     // By whoever wants it, and by the operator; then by what comes anew, each way.
     damage("wrong");
     assert_eq!((granted(), kept()), (None, "wrong".into()));
-    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verified::Missing);
+    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verification::Missing);
     bed.store(&alice(), "sound");
     assert_eq!(granted(), sound);
     damage("cut");
-    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verified::Damaged);
+    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verification::Damaged);
     assert_eq!(kept(), "cut");
     bed.store(&alice(), "sound");
-    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verified::Sound);
+    assert_eq!(bed.pool.verify(&digest, |_| {}).unwrap(), Verification::Sound);
     damage("stored");
     bed.store(&bob(), "sound");
     assert_eq!((granted(), kept()), (sound.clone(), "stored".into()));
@@ -212,7 +212,7 @@ fn damaged_content_is_neither_served_nor_taken_for_what_comes() {
     bed.pool.remove(&digest).unwrap();
     bed.store(&alice(), "sound");
     damage("adopted");
-    adopt(&bed, &bob(), "sound").unwrap();
+    register(&bed, &bob(), "sound").unwrap();
     assert_eq!(kept(), "adopted");
     // What nobody stores anew is forgotten, and what was kept goes after a while.
     bed.pool.remove(&digest).unwrap();
@@ -298,7 +298,7 @@ fn step(bed: &Bed, dice: &mut Dice, grants: &mut Vec<String>) -> Result<String, 
             format!("stored {}", text(&lease))
         }
         3 => format!("uploaded {}", text(&upload(bed, &owner, &content)?)),
-        4 => format!("adopted {:?}", adopt(bed, &owner, &content)?),
+        4 => format!("registered {:?}", register(bed, &owner, &content)?),
         5 => {
             let lease = bed.pool.store(&owner, &pieces, None, false)?;
             let request =

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::super::TransferError;
-use super::Place;
+use super::FtpAddress;
 
 /// Data connections are made to ports above this one: a server can't send us to another service.
 const WELL_KNOWN: u16 = 1023;
@@ -33,7 +33,7 @@ pub(super) struct Session {
 }
 
 #[derive(Clone, Copy)]
-enum Way {
+enum DataConnection {
     Retrieve,
     Store,
 }
@@ -41,7 +41,7 @@ enum Way {
 impl Session {
     /// Connects to the first address that answers, and logs in.
     pub(super) async fn open(
-        place: &Place<'_>,
+        place: &FtpAddress<'_>,
         addresses: &[SocketAddr],
         tls: Option<Arc<ClientConfig>>,
         login: Option<(&str, &str)>,
@@ -91,7 +91,7 @@ impl Session {
         path: &str,
         offset: u64,
     ) -> Result<(u64, TransferStream<AsyncRustlsStream>), TransferError> {
-        self.transfer(Way::Retrieve, path, offset).await
+        self.transfer(DataConnection::Retrieve, path, offset).await
     }
 
     /// Opens a file for writing at an offset, or at 0 if the server can't begin elsewhere.
@@ -100,7 +100,7 @@ impl Session {
         path: &str,
         offset: u64,
     ) -> Result<(u64, TransferStream<AsyncRustlsStream>), TransferError> {
-        self.transfer(Way::Store, path, offset).await
+        self.transfer(DataConnection::Store, path, offset).await
     }
 
     /// Gives a file another name, whose file is replaced.
@@ -114,7 +114,7 @@ impl Session {
 
     async fn transfer(
         &mut self,
-        way: Way,
+        way: DataConnection,
         path: &str,
         mut offset: u64,
     ) -> Result<(u64, TransferStream<AsyncRustlsStream>), TransferError> {
@@ -125,8 +125,8 @@ impl Session {
             let started = async {
                 self.stream.resume_transfer(restart).await?;
                 match way {
-                    Way::Retrieve => self.stream.retr_as_stream(path).await,
-                    Way::Store => self.stream.put_with_stream(path).await,
+                    DataConnection::Retrieve => self.stream.retr_as_stream(path).await,
+                    DataConnection::Store => self.stream.put_with_stream(path).await,
                 }
             };
             let refused = match tokio::time::timeout(self.stall_time, started).await {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use fishplate_contract::{Digest, Payload};
 
-use super::super::conformance::{self, Features, Peer, Told, bytes, rest, sha256};
+use super::super::conformance::{self, DigestAnnouncement, Features, Peer, bytes, rest, sha256};
 use super::super::servers::{FtpCutter, PASSWORD, USER, Vsftpd, allow, free_address};
 use super::*;
 use crate::Progress;
@@ -28,7 +28,7 @@ impl Server {
             for address in [vsftpd.server.address, cutter.address] {
                 let account = FtpSettings {
                     user: Some(USER.to_owned()),
-                    password: Some(Secret::File(password.clone())),
+                    password: Some(SecretSource::File(password.clone())),
                     write: true,
                     ..FtpSettings::default()
                 };
@@ -66,7 +66,7 @@ impl Peer for Server {
             ranges: true,
             versions: true,
             lengths: true,
-            digest: Told::Never,
+            digest: DigestAnnouncement::Never,
             breaks: true,
             delivers: true,
         }
@@ -99,7 +99,7 @@ impl Peer for Server {
     }
 }
 
-fn parcel(payload: &[u8], digest: Option<Digest>) -> Delivery {
+fn delivery(payload: &[u8], digest: Option<Digest>) -> Delivery {
     Delivery {
         payload: Payload::Inline(payload.to_vec().into()),
         name: "mesh.bin".to_owned(),
@@ -141,7 +141,7 @@ async fn pasv_leads_nowhere_else() {
     let data = bytes(20, 100_000);
     server.put("data", &data);
     let url = url(server.cutter.address, "data");
-    let want = Want { offset: 1000, ..Want::default() };
+    let want = ReadRequest { offset: 1000, ..ReadRequest::default() };
     let mut opened = server.ftp.open(&url, want).await.unwrap();
     assert!(rest(&mut opened).await.unwrap() == data[1000..]);
 }
@@ -150,26 +150,26 @@ async fn pasv_leads_nowhere_else() {
 async fn a_delivery_goes_on_where_it_broke() {
     let Some(server) = Server::start(true, None) else { return };
     let data = bytes(21, 300_000);
-    let parcel = parcel(&data, Some(sha256(&data)));
+    let delivery = delivery(&data, Some(sha256(&data)));
     // What a broken delivery leaves; marked, so that it shows whether it was sent again.
     let mut left = data[..200_000].to_vec();
     left[0] ^= 1;
-    let partial = server.vsftpd.file(&partial_name("incoming/mesh.bin", &parcel));
+    let partial = server.vsftpd.file(&partial_name("incoming/mesh.bin", &delivery));
     fs::write(&partial, &left).unwrap();
     allow(&partial, 0o666);
-    server.ftp.deliver(&parcel, &server.url("incoming/")).await.unwrap();
+    server.ftp.deliver(&delivery, &server.url("incoming/")).await.unwrap();
     let mut came = server.delivered("mesh.bin").unwrap();
     assert_eq!(came[0], data[0] ^ 1, "all was sent again");
     came[0] ^= 1;
     assert!(came == data);
     assert!(!partial.exists());
-    assert_eq!(parcel.progress.bytes(), 300_000);
+    assert_eq!(delivery.progress.bytes(), 300_000);
 
     // Another output under the same name begins with its own first byte, and replaces the first.
     let other = bytes(22, 1000);
     fs::write(&partial, &left).unwrap();
-    let parcel = self::parcel(&other, Some(sha256(&other)));
-    server.ftp.deliver(&parcel, &server.url("incoming/mesh.bin")).await.unwrap();
+    let delivery = self::delivery(&other, Some(sha256(&other)));
+    server.ftp.deliver(&delivery, &server.url("incoming/mesh.bin")).await.unwrap();
     assert!(server.delivered("mesh.bin").unwrap() == other);
 }
 
@@ -198,7 +198,7 @@ async fn tls_is_spoken_where_it_is_set() {
     fs::write(&password, PASSWORD).unwrap();
     let account = FtpSettings {
         user: Some(USER.to_owned()),
-        password: Some(Secret::File(password)),
+        password: Some(SecretSource::File(password)),
         tls: true,
         ca_file: Some(certificate),
         write: true,
@@ -206,18 +206,18 @@ async fn tls_is_spoken_where_it_is_set() {
     };
     settings.insert(address.to_string(), account);
     let ftp = ftp_of(&settings, Arc::new(SystemAddresses)).unwrap();
-    let mut opened = ftp.open(&url(address, "data"), Want::default()).await.unwrap();
+    let mut opened = ftp.open(&url(address, "data"), ReadRequest::default()).await.unwrap();
     assert!(rest(&mut opened).await.unwrap() == data);
-    ftp.deliver(&parcel(&data, None), &url(address, "incoming/")).await.unwrap();
+    ftp.deliver(&delivery(&data, None), &url(address, "incoming/")).await.unwrap();
     assert!(fs::read(vsftpd.file("incoming/mesh.bin")).unwrap() == data);
 
     // In clear, or with a certificate of nobody that is trusted: refused, nothing is sent.
     let plain = ftp_of(&BTreeMap::new(), Arc::new(SystemAddresses)).unwrap();
-    let refused = plain.open(&url(address, "data"), Want::default()).await;
+    let refused = plain.open(&url(address, "data"), ReadRequest::default()).await;
     assert!(matches!(refused, Err(TransferError::Refused { .. })), "{refused:?}");
     settings.values_mut().for_each(|account| account.ca_file = None);
     let Ok(distrustful) = ftp_of(&settings, Arc::new(SystemAddresses)) else { return };
-    let refused = distrustful.open(&url(address, "data"), Want::default()).await;
+    let refused = distrustful.open(&url(address, "data"), ReadRequest::default()).await;
     assert!(matches!(refused, Err(TransferError::Refused { .. })), "{refused:?}");
 }
 
@@ -229,12 +229,12 @@ async fn a_wrong_password_is_refused() {
     let mut settings = BTreeMap::new();
     let account = FtpSettings {
         user: Some(USER.to_owned()),
-        password: Some(Secret::File(file)),
+        password: Some(SecretSource::File(file)),
         ..FtpSettings::default()
     };
     settings.insert(vsftpd.server.address.to_string(), account);
     let ftp = ftp_of(&settings, Arc::new(SystemAddresses)).unwrap();
-    let refused = ftp.open(&url(vsftpd.server.address, "data"), Want::default()).await;
+    let refused = ftp.open(&url(vsftpd.server.address, "data"), ReadRequest::default()).await;
     match refused {
         Err(error @ TransferError::Refused { .. }) => {
             assert!(error.to_string().contains("530"), "{error}");
@@ -249,7 +249,7 @@ async fn a_wrong_password_is_refused() {
 struct Nowhere;
 
 impl Addresses for Nowhere {
-    fn resolve<'t>(&'t self, host: &'t str, _: u16) -> Moving<'t, Vec<SocketAddr>> {
+    fn resolve<'t>(&'t self, host: &'t str, _: u16) -> TransferFuture<'t, Vec<SocketAddr>> {
         let forbidden = TransferError::Forbidden { address: host.to_owned(), rule: "nowhere" };
         Box::pin(std::future::ready(Err(forbidden)))
     }
@@ -258,7 +258,7 @@ impl Addresses for Nowhere {
 #[tokio::test]
 async fn the_policy_is_asked_for_hosts_that_the_settings_do_not_name() {
     let ftp = ftp_of(&BTreeMap::new(), Arc::new(Nowhere)).unwrap();
-    let asked = ftp.open(&url(free_address(), "data"), Want::default()).await;
+    let asked = ftp.open(&url(free_address(), "data"), ReadRequest::default()).await;
     assert!(matches!(asked, Err(TransferError::Forbidden { rule: "nowhere", .. })), "{asked:?}");
 }
 
@@ -269,7 +269,7 @@ async fn what_an_account_may_do_is_said() {
     settings.insert("Archive.example.org:2121".to_owned(), silent);
     let ftp = ftp_of(&settings, Arc::new(Nowhere)).unwrap();
     let url = Url::parse("ftp://archive.EXAMPLE.org:2121/data").unwrap();
-    let read = ftp.open(&url, Want::default()).await;
+    let read = ftp.open(&url, ReadRequest::default()).await;
     let rule = "transfer.ftp.read";
     assert!(matches!(read, Err(TransferError::Forbidden { rule: r, .. }) if r == rule), "{read:?}");
     let write = ftp.accepts(&url);
@@ -278,7 +278,7 @@ async fn what_an_account_may_do_is_said() {
     // Another port is another server: its policy is that of everybody.
     let url = Url::parse("ftp://archive.example.org/data").unwrap();
     assert!(ftp.accepts(&url).is_ok());
-    let read = ftp.open(&url, Want::default()).await;
+    let read = ftp.open(&url, ReadRequest::default()).await;
     assert!(matches!(read, Err(TransferError::Forbidden { rule: "nowhere", .. })), "{read:?}");
 }
 
@@ -298,7 +298,7 @@ async fn addresses_that_are_not_asked() {
         "ftp://example.org/directory/",
     ] {
         let url = Url::parse(address).unwrap();
-        let asked = ftp.open(&url, Want::default()).await;
+        let asked = ftp.open(&url, ReadRequest::default()).await;
         match asked {
             Err(TransferError::Unsupported(reason)) => {
                 assert!(!reason.contains("secret"), "{reason}");
@@ -332,7 +332,7 @@ fn settings_that_make_no_sense_are_refused() {
         assert!(refused(host, FtpSettings::default()).contains("host:port"), "{host}");
     }
     assert!(refused("example.org", user()).contains("belong together"));
-    let missing = Secret::File("/nonexistent/password".into());
+    let missing = SecretSource::File("/nonexistent/password".into());
     let said = refused("example.org", FtpSettings { password: Some(missing), ..user() });
     assert!(said.contains("cannot read /nonexistent/password"), "{said}");
     let useless = FtpSettings { ca_file: Some("ca.pem".into()), ..FtpSettings::default() };

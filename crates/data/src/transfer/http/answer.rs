@@ -11,10 +11,10 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
-use super::ask::{Answer, Asking, Question, refused};
-use super::body::{Ended, Reading, Sending};
+use super::ask::{HttpRequest, HttpResponse, Requester, refused};
+use super::body::{Ended, Reading, SizedBody};
 use super::peer;
-use crate::transfer::{Opened, TransferError, Version, Want};
+use crate::transfer::{OpenedSource, ReadRequest, TransferError, Validator};
 
 const WANT_REPR_DIGEST: HeaderName = HeaderName::from_static("want-repr-digest");
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
@@ -22,12 +22,12 @@ const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 
 /// Opens data, from an offset if it still is the version that was wanted.
 pub(super) async fn open(
-    asking: &Arc<Asking>,
+    asking: &Arc<Requester>,
     url: &Url,
-    want: Want,
-) -> Result<Opened, TransferError> {
+    want: ReadRequest,
+) -> Result<OpenedSource, TransferError> {
     let answer = asking.ask(url, &reading(Method::GET, Some(&want))).await?;
-    let whole = Want::default();
+    let whole = ReadRequest::default();
     match answer.response.status() {
         StatusCode::OK => opened(asking, answer, &whole),
         StatusCode::PARTIAL_CONTENT => {
@@ -46,7 +46,13 @@ pub(super) async fn open(
             if total == Some(want.offset) && same {
                 let version = told.or(want.version);
                 let body = Box::new(Ended);
-                return Ok(Opened { offset: want.offset, total, version, digest: None, body });
+                return Ok(OpenedSource {
+                    offset: want.offset,
+                    total,
+                    version,
+                    digest: None,
+                    body,
+                });
             }
             begin_again(asking, url).await
         }
@@ -54,24 +60,24 @@ pub(super) async fn open(
     }
 }
 
-async fn begin_again(asking: &Arc<Asking>, url: &Url) -> Result<Opened, TransferError> {
+async fn begin_again(asking: &Arc<Requester>, url: &Url) -> Result<OpenedSource, TransferError> {
     let answer = asking.ask(url, &reading(Method::GET, None)).await?;
     match answer.response.status() {
-        StatusCode::OK => opened(asking, answer, &Want::default()),
+        StatusCode::OK => opened(asking, answer, &ReadRequest::default()),
         _ => Err(refused(answer).await),
     }
 }
 
 /// The digest that a peer tells of the whole once it was read, if it is still that version.
 pub(super) async fn digest_after(
-    asking: &Asking,
+    asking: &Requester,
     url: &Url,
-    read: Option<&Version>,
+    read: Option<&Validator>,
 ) -> Result<Option<Digest>, TransferError> {
     if asking.is_silent(&peer(url)) {
         return Ok(None);
     }
-    let Answer { response, .. } = asking.ask(url, &reading(Method::HEAD, None)).await?;
+    let HttpResponse { response, .. } = asking.ask(url, &reading(Method::HEAD, None)).await?;
     let told = digest(response.headers(), response.status() == StatusCode::OK);
     if told.is_none() {
         asking.note_silence(peer(url));
@@ -79,11 +85,11 @@ pub(super) async fn digest_after(
     Ok(told.filter(|_| version(response.headers()).as_ref() == read))
 }
 
-fn reading(method: Method, want: Option<&Want>) -> Question<'static> {
+fn reading(method: Method, want: Option<&ReadRequest>) -> HttpRequest<'static> {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     headers.insert(WANT_REPR_DIGEST, HeaderValue::from_static("sha-256=1"));
-    if let Some(Want { offset, len, version }) = want
+    if let Some(ReadRequest { offset, len, version }) = want
         && (*offset > 0 || len.is_some())
     {
         let range = match len {
@@ -97,11 +103,15 @@ fn reading(method: Method, want: Option<&Want>) -> Question<'static> {
             headers.insert(IF_RANGE, version);
         }
     }
-    Question { method, headers, body: &|| Ok(Sending::nothing()) }
+    HttpRequest { method, headers, body: &|| Ok(SizedBody::nothing()) }
 }
 
-fn opened(asking: &Arc<Asking>, answer: Answer, want: &Want) -> Result<Opened, TransferError> {
-    let Answer { response, url } = answer;
+fn opened(
+    asking: &Arc<Requester>,
+    answer: HttpResponse,
+    want: &ReadRequest,
+) -> Result<OpenedSource, TransferError> {
+    let HttpResponse { response, url } = answer;
     let headers = response.headers();
     let strange = |reason: String| TransferError::Strange { peer: peer(&url), reason };
     if let Some(encoding) = headers.get(CONTENT_ENCODING)
@@ -126,7 +136,7 @@ fn opened(asking: &Arc<Asking>, answer: Answer, want: &Want) -> Result<Opened, T
     };
     let (version, digest) = (version(headers), digest(headers, !partial));
     let body = Reading::new(Arc::clone(asking), url, response.into_body(), version.clone());
-    Ok(Opened { offset, total, version, digest, body: Box::new(body) })
+    Ok(OpenedSource { offset, total, version, digest, body: Box::new(body) })
 }
 
 fn length(headers: &HeaderMap) -> Option<u64> {
@@ -135,14 +145,14 @@ fn length(headers: &HeaderMap) -> Option<u64> {
 
 /// What tells this version from others byte by byte, as `If-Range` takes it (RFC 9110, 13.1.5): a
 /// strong entity tag, or a time of change that is at least a second ago.
-fn version(headers: &HeaderMap) -> Option<Version> {
+fn version(headers: &HeaderMap) -> Option<Validator> {
     if let Some(tag) = headers.get(ETAG) {
         let tag = tag.to_str().ok()?;
-        return tag.starts_with('"').then(|| Version(tag.to_owned()));
+        return tag.starts_with('"').then(|| Validator(tag.to_owned()));
     }
     let text = headers.get(LAST_MODIFIED)?.to_str().ok()?;
     let (changed, now) = (httpdate::parse_http_date(text).ok()?, date(headers)?);
-    (changed + Duration::from_secs(1) <= now).then(|| Version(text.to_owned()))
+    (changed + Duration::from_secs(1) <= now).then(|| Validator(text.to_owned()))
 }
 
 fn date(headers: &HeaderMap) -> Option<SystemTime> {

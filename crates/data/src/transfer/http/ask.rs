@@ -9,14 +9,14 @@ use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use url::Url;
 
-use super::body::Sending;
+use super::body::SizedBody;
 use super::peer;
 use crate::http::tls::Trust;
-use crate::http::{Client, Failure};
+use crate::http::{Client, ClientError};
 use crate::transfer::{Addresses, TransferError, TransferSettings};
 
 /// What comes of an answer, and its connection.
-pub(super) type Received = crate::http::ResponseBody<Sending>;
+pub(super) type IncomingBody = crate::http::ResponseBody<SizedBody>;
 
 /// How much is read of an answer that says why not.
 const REASON_SIZE: usize = 4096;
@@ -28,35 +28,35 @@ const SILENCE: Duration = Duration::from_secs(60);
 const SILENT_PEERS: usize = 1024;
 
 /// Whoever asks: its connections, and what it knows of peers.
-pub(super) struct Asking {
+pub(super) struct Requester {
     settings: TransferSettings,
     addresses: Arc<dyn Addresses>,
-    pub(super) client: Client<Sending>,
+    pub(super) client: Client<SizedBody>,
     silent: Mutex<HashMap<String, Instant>>,
 }
 
-impl std::fmt::Debug for Asking {
+impl std::fmt::Debug for Requester {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Asking").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
 /// An answer.
-pub(super) struct Answer {
-    pub(super) response: Response<Received>,
+pub(super) struct HttpResponse {
+    pub(super) response: Response<IncomingBody>,
     /// The address that gave it.
     pub(super) url: Url,
 }
 
 /// A question, as often as it has to be asked.
-pub(super) struct Question<'q> {
+pub(super) struct HttpRequest<'q> {
     pub(super) method: Method,
     pub(super) headers: HeaderMap,
     /// The body, made anew for each address.
-    pub(super) body: &'q (dyn Fn() -> Result<Sending, TransferError> + Sync),
+    pub(super) body: &'q (dyn Fn() -> Result<SizedBody, TransferError> + Sync),
 }
 
-impl Asking {
+impl Requester {
     pub(super) fn new(settings: &TransferSettings, addresses: Arc<dyn Addresses>) -> Self {
         let (settings, known) = (settings.clone(), Arc::clone(&addresses));
         let trust = Trust::with(settings.ca_file.clone());
@@ -74,15 +74,15 @@ impl Asking {
     pub(super) async fn ask(
         &self,
         url: &Url,
-        question: &Question<'_>,
-    ) -> Result<Answer, TransferError> {
+        question: &HttpRequest<'_>,
+    ) -> Result<HttpResponse, TransferError> {
         let mut url = url.clone();
         for _ in 0..=self.settings.redirects {
             check(&url)?;
             let response = self.send(&url, question).await?;
             let to = response.headers().get(LOCATION);
             let to = to.filter(|_| follows(response.status(), &question.method));
-            let Some(to) = to else { return Ok(Answer { response, url }) };
+            let Some(to) = to else { return Ok(HttpResponse { response, url }) };
             url = redirected(&url, &String::from_utf8_lossy(to.as_bytes()))?;
         }
         Err(TransferError::Forbidden {
@@ -98,12 +98,12 @@ impl Asking {
     async fn send(
         &self,
         url: &Url,
-        question: &Question<'_>,
-    ) -> Result<Response<Received>, TransferError> {
+        question: &HttpRequest<'_>,
+    ) -> Result<Response<IncomingBody>, TransferError> {
         loop {
             match self.client.send(request(url, question)?).await {
                 // The question may be asked twice (RFC 9110, section 9.2.2).
-                Err(Failure::Broken { reused: true, .. }) => {}
+                Err(ClientError::Broken { reused: true, .. }) => {}
                 answer => {
                     return answer.map_err(|failure| TransferError::unanswered(peer(url), failure));
                 }
@@ -126,7 +126,7 @@ impl Asking {
     }
 }
 
-fn request(url: &Url, question: &Question<'_>) -> Result<Request<Sending>, TransferError> {
+fn request(url: &Url, question: &HttpRequest<'_>) -> Result<Request<SizedBody>, TransferError> {
     let mut request = Request::new((question.body)()?);
     *request.method_mut() = question.method.clone();
     let uri = url[..url::Position::AfterQuery].parse();
@@ -176,8 +176,8 @@ pub(super) fn redirected(from: &Url, to: &str) -> Result<Url, TransferError> {
 }
 
 /// The error for a status that is no success.
-pub(super) async fn refused(answer: Answer) -> TransferError {
-    let Answer { response, url } = answer;
+pub(super) async fn refused(answer: HttpResponse) -> TransferError {
+    let HttpResponse { response, url } = answer;
     let (status, peer) = (response.status(), peer(&url));
     let headers = response.headers();
     let retry_after = headers
@@ -202,7 +202,7 @@ pub(super) async fn refused(answer: Answer) -> TransferError {
 }
 
 /// The first line of a body.
-async fn first_line(mut body: Received) -> String {
+async fn first_line(mut body: IncomingBody) -> String {
     let mut start = Vec::new();
     while start.len() < REASON_SIZE
         && let Some(Ok(frame)) = body.frame().await

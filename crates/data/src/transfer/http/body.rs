@@ -13,25 +13,25 @@ use tokio::sync::mpsc;
 use url::Url;
 
 use super::answer::digest_after;
-use super::ask::{Asking, Received};
+use super::ask::{IncomingBody, Requester};
 use super::peer;
 use crate::Progress;
-use crate::transfer::{Body, Moving, TransferError, Version};
+use crate::transfer::{TransferBody, TransferError, TransferFuture, Validator};
 
 /// A body that is read. It fails if it ends before its length.
 pub(super) struct Reading {
-    asking: Arc<Asking>,
+    asking: Arc<Requester>,
     url: Url,
-    version: Option<Version>,
-    body: Received,
+    version: Option<Validator>,
+    body: IncomingBody,
 }
 
 impl Reading {
     pub(super) fn new(
-        asking: Arc<Asking>,
+        asking: Arc<Requester>,
         url: Url,
-        body: Received,
-        version: Option<Version>,
+        body: IncomingBody,
+        version: Option<Validator>,
     ) -> Self {
         Self { asking, url, version, body }
     }
@@ -55,12 +55,12 @@ impl std::fmt::Debug for Reading {
     }
 }
 
-impl Body for Reading {
-    fn next(&mut self) -> Moving<'_, Option<Bytes>> {
+impl TransferBody for Reading {
+    fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
         Box::pin(self.step())
     }
 
-    fn digest(&mut self) -> Moving<'_, Option<Digest>> {
+    fn digest(&mut self) -> TransferFuture<'_, Option<Digest>> {
         Box::pin(digest_after(&self.asking, &self.url, self.version.as_ref()))
     }
 }
@@ -69,21 +69,21 @@ impl Body for Reading {
 #[derive(Debug)]
 pub(super) struct Ended;
 
-impl Body for Ended {
-    fn next(&mut self) -> Moving<'_, Option<Bytes>> {
+impl TransferBody for Ended {
+    fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 }
 
 /// A body that is sent, its length known.
 #[derive(Debug)]
-pub(super) struct Sending {
+pub(super) struct SizedBody {
     pieces: Option<mpsc::Receiver<io::Result<Bytes>>>,
     left: u64,
     progress: Progress,
 }
 
-impl Sending {
+impl SizedBody {
     pub(super) fn nothing() -> Self {
         Self { pieces: None, left: 0, progress: Progress::default() }
     }
@@ -98,7 +98,7 @@ impl Sending {
     }
 }
 
-impl http_body::Body for Sending {
+impl http_body::Body for SizedBody {
     type Data = Bytes;
     type Error = io::Error;
 

@@ -11,8 +11,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use tokio::sync::mpsc;
 use url::Url;
 
-use super::ask::{Asking, Question, refused};
-use super::body::{Sending, local};
+use super::ask::{HttpRequest, Requester, refused};
+use super::body::{SizedBody, local};
 use crate::transfer::{Delivery, TransferError};
 
 const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
@@ -22,7 +22,7 @@ const PIECE: usize = 1 << 20;
 const WAITING: usize = 2;
 
 pub(super) async fn deliver(
-    asking: &Asking,
+    asking: &Requester,
     parcel: &Delivery,
     to: &Url,
 ) -> Result<Option<Url>, TransferError> {
@@ -40,9 +40,9 @@ pub(super) async fn deliver(
     let body = || {
         // A redirect, or a connection that had gone, begins again.
         parcel.progress.set(0);
-        Ok(Sending::new(pieces(&parcel.payload)?, len, parcel.progress.clone()))
+        Ok(SizedBody::new(pieces(&parcel.payload)?, len, parcel.progress.clone()))
     };
-    let answer = asking.ask(to, &Question { method: Method::PUT, headers, body: &body }).await?;
+    let answer = asking.ask(to, &HttpRequest { method: Method::PUT, headers, body: &body }).await?;
     if !answer.response.status().is_success() {
         return Err(refused(answer).await);
     }

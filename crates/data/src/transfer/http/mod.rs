@@ -13,17 +13,18 @@ use std::sync::Arc;
 use url::Url;
 
 use super::{
-    Addresses, Delivery, Moving, Opened, TransferError, TransferSettings, Transport, Want,
+    Addresses, Delivery, OpenedSource, ReadRequest, TransferError, TransferFuture,
+    TransferSettings, Transport,
 };
 
 /// The transport of `http:` and `https:`. Cheap to clone: all clones share their connections.
 #[derive(Clone, Debug)]
-pub struct Http(Arc<ask::Asking>);
+pub struct Http(Arc<ask::Requester>);
 
 impl Http {
     /// A transport that connects to what `addresses` gives it, and to nothing else.
     pub fn new(settings: &TransferSettings, addresses: Arc<dyn Addresses>) -> Self {
-        Self(Arc::new(ask::Asking::new(settings, addresses)))
+        Self(Arc::new(ask::Requester::new(settings, addresses)))
     }
 }
 
@@ -36,11 +37,11 @@ impl Transport for Http {
         self.0.accepts(to)
     }
 
-    fn open<'t>(&'t self, from: &'t Url, want: Want) -> Moving<'t, Opened> {
+    fn open<'t>(&'t self, from: &'t Url, want: ReadRequest) -> TransferFuture<'t, OpenedSource> {
         Box::pin(answer::open(&self.0, from, want))
     }
 
-    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> Moving<'t, Option<Url>> {
+    fn deliver<'t>(&'t self, parcel: &'t Delivery, to: &'t Url) -> TransferFuture<'t, Option<Url>> {
         Box::pin(deliver::deliver(&self.0, parcel, to))
     }
 }

@@ -9,14 +9,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use super::*;
-use crate::transfer::conformance::{self, Cutter, Features, Peer, Told};
+use crate::transfer::conformance::{self, Cutter, DigestAnnouncement, Features, Peer};
 
 /// Lets everything through: policy has tests of its own.
 #[derive(Debug)]
 pub(super) struct Anywhere;
 
 impl Addresses for Anywhere {
-    fn resolve<'t>(&'t self, host: &'t str, port: u16) -> Moving<'t, Vec<SocketAddr>> {
+    fn resolve<'t>(&'t self, host: &'t str, port: u16) -> TransferFuture<'t, Vec<SocketAddr>> {
         let host = host.trim_matches(['[', ']']).to_owned();
         Box::pin(async move {
             let host = if host == "localhost" { "127.0.0.1" } else { &host };
@@ -34,7 +34,7 @@ const HTTP: Features = Features {
     ranges: true,
     versions: true,
     lengths: true,
-    digest: Told::Never,
+    digest: DigestAnnouncement::Never,
     breaks: true,
     delivers: true,
 };
@@ -117,12 +117,14 @@ async fn nginx_conforms() {
 
 #[tokio::test]
 async fn a_server_that_tells_digests_before_conforms() {
-    let server = origin::Origin::start(Told::Before);
-    conformance::run(&Behind::new(server, Features { digest: Told::Before, ..HTTP })).await;
+    let server = origin::Origin::start(DigestAnnouncement::Before);
+    conformance::run(&Behind::new(server, Features { digest: DigestAnnouncement::Before, ..HTTP }))
+        .await;
 }
 
 #[tokio::test]
 async fn a_server_that_tells_digests_after_conforms() {
-    let server = origin::Origin::start(Told::After);
-    conformance::run(&Behind::new(server, Features { digest: Told::After, ..HTTP })).await;
+    let server = origin::Origin::start(DigestAnnouncement::After);
+    conformance::run(&Behind::new(server, Features { digest: DigestAnnouncement::After, ..HTTP }))
+        .await;
 }

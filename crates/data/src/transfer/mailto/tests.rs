@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fishplate_contract::Payload;
 
-use super::super::conformance::{self, Features, Peer, Told, bytes, sha256};
+use super::super::conformance::{self, DigestAnnouncement, Features, Peer, bytes, sha256};
 use super::super::servers::{Exim, MAIL_PASSWORD, MAIL_USER, free_address};
 use super::*;
 use crate::Progress;
@@ -39,8 +39,8 @@ impl Server {
         Some(Self { exim, mailto })
     }
 
-    async fn mail(&self, parcel: &Delivery, to: &str) -> Result<(), TransferError> {
-        self.mailto.deliver(parcel, &Url::parse(to).unwrap()).await.map(drop)
+    async fn mail(&self, delivery: &Delivery, to: &str) -> Result<(), TransferError> {
+        self.mailto.deliver(delivery, &Url::parse(to).unwrap()).await.map(drop)
     }
 }
 
@@ -55,7 +55,7 @@ impl Peer for Server {
             ranges: false,
             versions: false,
             lengths: false,
-            digest: Told::Never,
+            digest: DigestAnnouncement::Never,
             breaks: false,
             delivers: true,
         }
@@ -82,7 +82,7 @@ impl Peer for Server {
     }
 }
 
-fn parcel(name: &str, data: &[u8]) -> Delivery {
+fn delivery(name: &str, data: &[u8]) -> Delivery {
     Delivery {
         payload: Payload::Inline(Bytes::copy_from_slice(data)),
         name: name.to_owned(),
@@ -103,7 +103,7 @@ async fn conforms() {
 async fn bytes_arrive_as_they_are_with_name_type_and_subject() {
     let Some(server) = Server::start() else { return };
     let data: Vec<u8> = [b"From here\r\n.\r\nto\nthere\r".as_slice(), &bytes(40, 3 << 20)].concat();
-    server.mail(&parcel("mesh.bin", &data), "mailto:ada@example.org").await.unwrap();
+    server.mail(&delivery("mesh.bin", &data), "mailto:ada@example.org").await.unwrap();
     let mail = server.exim.mail("mesh.bin");
     assert!(mail.attachment("mesh.bin").unwrap() == data);
     assert_eq!(mail.field("Subject").as_deref(), Some("mesh of job 7"));
@@ -114,7 +114,7 @@ async fn bytes_arrive_as_they_are_with_name_type_and_subject() {
     assert!(mail.text.contains(&sha256(&data).hex()));
 
     server
-        .mail(&parcel("other.bin", b"1"), "mailto:ada@example.org?subject=My%20%C3%A9")
+        .mail(&delivery("other.bin", b"1"), "mailto:ada@example.org?subject=My%20%C3%A9")
         .await
         .unwrap();
     let subject = server.exim.mail("other.bin").field("Subject").unwrap();
@@ -128,10 +128,10 @@ async fn nothing_is_injected() {
     let Some(server) = Server::start() else { return };
     let evil =
         "x\r\nBcc: eve@example.org\r\nX-Evil: 1\r\n\r\nbody\r\n.\r\nMAIL FROM:<eve@example.org>";
-    let mut parcel = parcel("kept.bin", b"bytes");
-    parcel.subject = evil.to_owned();
-    parcel.media_type = format!("text/plain; {evil}");
-    server.mail(&parcel, "mailto:ada@example.org").await.unwrap();
+    let mut delivery = delivery("kept.bin", b"bytes");
+    delivery.subject = evil.to_owned();
+    delivery.media_type = format!("text/plain; {evil}");
+    server.mail(&delivery, "mailto:ada@example.org").await.unwrap();
     let mail = server.exim.mail("kept.bin");
     let known = [
         "Return-path",
@@ -154,8 +154,8 @@ async fn nothing_is_injected() {
     assert!(mail.field("Subject").unwrap().starts_with("x  Bcc: eve"));
     assert!(mail.text.contains("Content-Type: application/octet-stream"), "{}", mail.text);
 
-    parcel.name = format!("\"{evil}\"; filename=../../evil");
-    server.mail(&parcel, "mailto:grace@example.org").await.unwrap();
+    delivery.name = format!("\"{evil}\"; filename=../../evil");
+    server.mail(&delivery, "mailto:grace@example.org").await.unwrap();
     super::super::servers::wait_for("the second message", || {
         (server.exim.delivered() == 2).then_some(())
     });
@@ -172,17 +172,17 @@ async fn nothing_is_injected() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_relay_says_is_told() {
     let Some(server) = Server::start() else { return };
-    let parcel = parcel("mesh.bin", b"mesh");
-    match server.mail(&parcel, "mailto:nobody@example.org").await {
+    let delivery = delivery("mesh.bin", b"mesh");
+    match server.mail(&delivery, "mailto:nobody@example.org").await {
         Err(error @ TransferError::Refused { .. }) => {
             let said = error.to_string();
             assert!(said.contains("550") && said.contains("nobody lives here"), "{said}");
         }
         other => panic!("{other:?}"),
     }
-    let later = server.mail(&parcel, "mailto:later@example.org").await;
+    let later = server.mail(&delivery, "mailto:later@example.org").await;
     assert!(matches!(later, Err(TransferError::Busy { .. })), "{later:?}");
-    assert_eq!((server.exim.delivered(), parcel.progress.bytes()), (0, 0));
+    assert_eq!((server.exim.delivered(), delivery.progress.bytes()), (0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -204,11 +204,11 @@ async fn tls_and_an_account() {
     };
     let to = Url::parse("mailto:ada@example.org").unwrap();
     let right = with("ca_file = 'ca.pem'\npassword.file = 'password'").unwrap();
-    right.deliver(&parcel("mesh.bin", b"mesh"), &to).await.unwrap();
+    right.deliver(&delivery("mesh.bin", b"mesh"), &to).await.unwrap();
     assert_eq!(exim.mail("mesh.bin").attachment("mesh.bin").unwrap(), b"mesh");
 
     let wrong = with("ca_file = 'ca.pem'\npassword.file = 'wrong'").unwrap();
-    let refused = wrong.deliver(&parcel("wrong.bin", b"mesh"), &to).await;
+    let refused = wrong.deliver(&delivery("wrong.bin", b"mesh"), &to).await;
     match refused {
         Err(error @ TransferError::Refused { .. }) => {
             assert!(!error.to_string().contains("guessed"), "{error}");
@@ -216,7 +216,7 @@ async fn tls_and_an_account() {
         other => panic!("{other:?}"),
     }
     if let Ok(distrustful) = with("password.file = 'password'") {
-        let refused = distrustful.deliver(&parcel("distrust.bin", b"mesh"), &to).await;
+        let refused = distrustful.deliver(&delivery("distrust.bin", b"mesh"), &to).await;
         assert!(refused.is_err());
     }
     let Err(error) = with("tls = 'none'\npassword.file = 'password'") else { panic!("in clear") };
@@ -233,12 +233,12 @@ async fn only_who_is_allowed_and_what_is_small() {
         other => panic!("{other:?}"),
     };
     let to = |to: &str| Url::parse(&format!("mailto:{to}")).unwrap();
-    let parcel = parcel("mesh.bin", &[0; 2000]);
+    let delivery = delivery("mesh.bin", &[0; 2000]);
 
     let none = Mailto::new(None, &TransferSettings::default()).unwrap();
     assert_eq!(rule(none.accepts(&to("ada@example.org"))), "transfer.mail");
     let closed = transport(&format!("{RELAY}{more}")).unwrap();
-    let refused = closed.deliver(&parcel, &to("ada@example.org")).await;
+    let refused = closed.deliver(&delivery, &to("ada@example.org")).await;
     assert_eq!(rule(refused.map(drop)), "mail_to");
 
     let more = format!("{more}mail_to = ['*@example.org', 'eve@*.edu']\nmail_size = '1999B'\n");
@@ -251,20 +251,20 @@ async fn only_who_is_allowed_and_what_is_small() {
     {
         assert_eq!(rule(some.accepts(&to(refused))), "mail_to", "{refused}");
     }
-    let Err(error) = some.deliver(&parcel, &to("ada@example.org")).await else { panic!("sent") };
+    let Err(error) = some.deliver(&delivery, &to("ada@example.org")).await else { panic!("sent") };
     assert_eq!(
         error.to_string(),
         "mail of an output of 2.0 KiB, more than 2.0 KiB: the rule mail_size does not allow that"
     );
     // One byte less would be tried: nobody listens there.
-    let small = self::parcel("mesh.bin", &[0; 1999]);
+    let small = self::delivery("mesh.bin", &[0; 1999]);
     let tried = some.deliver(&small, &to("ada@example.org")).await;
     assert!(matches!(tried, Err(TransferError::Broken { .. })), "{tried:?}");
 }
 
 #[test]
 fn only_plain_addresses_are_read() {
-    let parse = |text: &str| Addressed::parse(&Url::parse(text).unwrap());
+    let parse = |text: &str| MailAddress::parse(&Url::parse(text).unwrap());
     let ada = parse("mailto:ada%2Bx@example.org?Subject=A%26B%20c").unwrap();
     assert_eq!(ada.to.to_string(), "ada+x@example.org");
     assert_eq!(ada.subject.as_deref(), Some("A&B c"));
@@ -299,7 +299,7 @@ fn only_plain_addresses_are_read() {
 async fn mail_is_not_read() {
     let mailto = Mailto::new(None, &TransferSettings::default()).unwrap();
     let url = Url::parse("mailto:ada@example.org").unwrap();
-    let read = mailto.open(&url, Want::default()).await;
+    let read = mailto.open(&url, ReadRequest::default()).await;
     assert!(matches!(read, Err(TransferError::Unsupported(_))), "{read:?}");
 }
 

@@ -15,8 +15,8 @@ use rusty_s3::actions::{
 };
 use rusty_s3::{Bucket, Credentials, S3Action};
 
-use super::super::source::Upload;
-use super::super::{TransferError, TransferSettings, Want};
+use super::super::source::UploadBody;
+use super::super::{ReadRequest, TransferError, TransferSettings};
 use super::text;
 use crate::Progress;
 use crate::http::tls::Trust;
@@ -29,13 +29,13 @@ const SIGNATURE_LIFE: Duration = Duration::from_secs(15 * 60);
 /// Bytes of an answer that is no object.
 const ANSWER_SIZE: usize = 256 << 10;
 
-type RequestBody = Either<Upload, Full<Bytes>>;
+type RequestBody = Either<UploadBody, Full<Bytes>>;
 
 /// What comes of an answer.
-pub(super) type Received = ResponseBody<RequestBody>;
+pub(super) type S3Response = ResponseBody<RequestBody>;
 
 /// A header that is signed.
-pub(super) type Header = (&'static str, String);
+pub(super) type SignedHeader = (&'static str, String);
 
 pub(super) struct Requests {
     peer: String,
@@ -52,9 +52,9 @@ impl fmt::Debug for Requests {
 }
 
 /// How a conditional request for a range was answered.
-pub(super) enum Asked {
+pub(super) enum RangeReply {
     /// With that range, or with all.
-    Answer(Response<Received>),
+    Answer(Response<S3Response>),
     /// The object is another one now.
     Changed,
     /// The object ends before.
@@ -88,10 +88,14 @@ impl Requests {
     }
 
     /// What is wanted of an object.
-    pub(super) async fn get(&self, key: &str, want: &Want) -> Result<Asked, TransferError> {
+    pub(super) async fn get(
+        &self,
+        key: &str,
+        want: &ReadRequest,
+    ) -> Result<RangeReply, TransferError> {
         let mut plain = Vec::new();
         match want.len {
-            Some(0) => return Ok(Asked::Beyond),
+            Some(0) => return Ok(RangeReply::Beyond),
             Some(len) => {
                 let last = want.offset.saturating_add(len - 1);
                 plain.push((header::RANGE, format!("bytes={}-{last}", want.offset)));
@@ -114,18 +118,18 @@ impl Requests {
         }
         let answer = self.send(request, None).await?;
         match answer.status() {
-            StatusCode::OK | StatusCode::PARTIAL_CONTENT => Ok(Asked::Answer(answer)),
-            StatusCode::PRECONDITION_FAILED => Ok(Asked::Changed),
-            StatusCode::RANGE_NOT_SATISFIABLE => Ok(Asked::Beyond),
+            StatusCode::OK | StatusCode::PARTIAL_CONTENT => Ok(RangeReply::Answer(answer)),
+            StatusCode::PRECONDITION_FAILED => Ok(RangeReply::Changed),
+            StatusCode::RANGE_NOT_SATISFIABLE => Ok(RangeReply::Beyond),
             _ => Err(self.refusal(answer).await),
         }
     }
 
     /// All of an object.
-    pub(super) async fn whole(&self, key: &str) -> Result<Response<Received>, TransferError> {
-        match self.get(key, &Want::default()).await? {
-            Asked::Answer(answer) => Ok(answer),
-            Asked::Changed | Asked::Beyond => Err(TransferError::Strange {
+    pub(super) async fn whole(&self, key: &str) -> Result<Response<S3Response>, TransferError> {
+        match self.get(key, &ReadRequest::default()).await? {
+            RangeReply::Answer(answer) => Ok(answer),
+            RangeReply::Changed | RangeReply::Beyond => Err(TransferError::Strange {
                 peer: self.peer.clone(),
                 reason: "it answers a condition that was not sent".to_owned(),
             }),
@@ -133,7 +137,7 @@ impl Requests {
     }
 
     /// What is told of an object.
-    pub(super) async fn head(&self, key: &str) -> Result<Response<Received>, TransferError> {
+    pub(super) async fn head(&self, key: &str) -> Result<Response<S3Response>, TransferError> {
         let action = HeadObject::new(&self.bucket, self.credentials.as_ref(), key);
         let request = self.request(Method::HEAD, action, &[], empty());
         self.answer(request, None).await
@@ -143,7 +147,7 @@ impl Requests {
     pub(super) async fn begin(
         &self,
         key: &str,
-        headers: &[Header],
+        headers: &[SignedHeader],
     ) -> Result<String, TransferError> {
         let action = CreateMultipartUpload::new(&self.bucket, self.credentials.as_ref(), key);
         let request = self.request(Method::POST, action, headers, empty());
@@ -160,8 +164,8 @@ impl Requests {
         &self,
         key: &str,
         part: Option<(&str, u16)>,
-        headers: &[Header],
-        body: Upload,
+        headers: &[SignedHeader],
+        body: UploadBody,
         sent: &Progress,
     ) -> Result<String, TransferError> {
         let (credentials, body) = (self.credentials.as_ref(), Either::Left(body));
@@ -219,7 +223,7 @@ impl Requests {
         &'a self,
         method: Method,
         mut action: impl S3Action<'a>,
-        signed: &[Header],
+        signed: &[SignedHeader],
         body: RequestBody,
     ) -> Request<RequestBody> {
         for (name, value) in signed {
@@ -243,7 +247,7 @@ impl Requests {
         &self,
         request: Request<RequestBody>,
         sent: Option<&Progress>,
-    ) -> Result<Response<Received>, TransferError> {
+    ) -> Result<Response<S3Response>, TransferError> {
         let answer = self.send(request, sent).await?;
         if answer.status().is_success() { Ok(answer) } else { Err(self.refusal(answer).await) }
     }
@@ -253,7 +257,7 @@ impl Requests {
         &self,
         request: Request<RequestBody>,
         sent: Option<&Progress>,
-    ) -> Result<Response<Received>, TransferError> {
+    ) -> Result<Response<S3Response>, TransferError> {
         let answer = while_it_moves(self.client.send(request), sent, self.stall_time).await;
         match answer {
             None => Err(self.broken(format!("it did not answer within {:?}", self.stall_time))),
@@ -264,7 +268,7 @@ impl Requests {
     }
 
     /// Reads a short answer.
-    async fn drain(&self, answer: Response<Received>) -> Result<String, TransferError> {
+    async fn drain(&self, answer: Response<S3Response>) -> Result<String, TransferError> {
         let body = Limited::new(answer.into_body(), ANSWER_SIZE).collect();
         let body = tokio::time::timeout(self.stall_time, body).await;
         let body = body.map_err(|_| self.broken("its answer did not end".to_owned()))?;
@@ -273,7 +277,7 @@ impl Requests {
     }
 
     /// The error that an answer stands for.
-    async fn refusal(&self, answer: Response<Received>) -> TransferError {
+    async fn refusal(&self, answer: Response<S3Response>) -> TransferError {
         let (status, peer) = (answer.status(), self.peer.clone());
         let retry_after = text(answer.headers(), "retry-after")
             .and_then(|seconds| seconds.parse().ok())

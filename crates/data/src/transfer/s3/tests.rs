@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fishplate_contract::Payload;
 
 use super::super::conformance::{
-    self, Cutter, Features, HeldFile, Peer, Told, bytes, rest, sha256,
+    self, Cutter, DigestAnnouncement, Features, HeldFile, Peer, bytes, rest, sha256,
 };
 use super::super::servers::{ACCESS, SECRET, Versitygw};
 use super::*;
@@ -75,7 +75,7 @@ impl Peer for Server {
             ranges: true,
             versions: true,
             lengths: true,
-            digest: Told::Before,
+            digest: DigestAnnouncement::Before,
             breaks: true,
             delivers: true,
         }
@@ -136,7 +136,7 @@ async fn a_large_delivery_goes_in_parts_and_keeps_its_digest() {
     assert!(server.versitygw.file("big/a mesh.bin").unwrap() == data);
 
     let mut opened =
-        server.s3.open(&url("meshes/big/a%20mesh.bin"), Want::default()).await.unwrap();
+        server.s3.open(&url("meshes/big/a%20mesh.bin"), ReadRequest::default()).await.unwrap();
     assert_eq!(opened.digest, digest);
     let version = opened.version.clone().unwrap();
     assert!(version.0.contains("-5"), "{version:?}: not in five parts");
@@ -182,7 +182,7 @@ async fn a_delivery_that_is_given_up_leaves_nothing() {
 async fn a_wrong_secret_is_refused() {
     let Some(server) = Server::start() else { return };
     server.versitygw.put("data", b"data");
-    let error = server.s3.open(&url("wrong/data"), Want::default()).await.unwrap_err();
+    let error = server.s3.open(&url("wrong/data"), ReadRequest::default()).await.unwrap_err();
     assert_eq!(error.to_string(), "s3://wrong answers 403 SignatureDoesNotMatch");
 }
 
@@ -192,7 +192,7 @@ async fn a_store_has_a_prefix_and_rights() {
     let parcel = parcel(Payload::Inline(Bytes::from_static(b"below")), None);
     server.s3.deliver(&parcel, &url("below/mesh")).await.unwrap();
     assert_eq!(server.versitygw.file("sub/mesh").as_deref(), Some(b"below".as_slice()));
-    let error = server.s3.open(&url("below/mesh"), Want::default()).await.unwrap_err();
+    let error = server.s3.open(&url("below/mesh"), ReadRequest::default()).await.unwrap_err();
     assert!(matches!(error, TransferError::Forbidden { rule: "transfer.s3.read", .. }), "{error}");
 }
 
@@ -223,7 +223,7 @@ async fn addresses_that_are_not_asked() {
         if url.path() == "/other" {
             continue;
         }
-        match s3.open(&url, Want::default()).await {
+        match s3.open(&url, ReadRequest::default()).await {
             Err(TransferError::Unsupported(reason)) => assert!(!reason.contains("secret")),
             other => panic!("{address}: {other:?}"),
         }

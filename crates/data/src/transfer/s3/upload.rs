@@ -13,10 +13,10 @@ use fishplate_contract::{Digest, Payload};
 use ring::digest::{Context, SHA256};
 use tokio::task::JoinSet;
 
-use super::super::source::Source;
+use super::super::source::PayloadSource;
 use super::super::{Delivery, TransferError};
-use super::requests::Header;
-use super::{DIGEST, Store};
+use super::requests::SignedHeader;
+use super::{DIGEST, ObjectStore};
 use crate::Progress;
 
 /// Parts that are sent at once: a long way is filled better by several connections.
@@ -32,12 +32,12 @@ const TRIES: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(250);
 
 pub(super) async fn upload(
-    store: &Arc<Store>,
+    store: &Arc<ObjectStore>,
     key: &str,
     parcel: &Delivery,
 ) -> Result<(), TransferError> {
-    let len = Source::len(&parcel.payload)?;
-    let mut headers: Vec<Header> = Vec::new();
+    let len = PayloadSource::len(&parcel.payload)?;
+    let mut headers: Vec<SignedHeader> = Vec::new();
     if printable(&parcel.media_type) {
         headers.push(("content-type", parcel.media_type.clone()));
     }
@@ -46,14 +46,14 @@ pub(super) async fn upload(
     }
     let part_size = store.part_size.max(len.div_ceil(PARTS));
     if len <= part_size {
-        let sender = Sender::new(store, key, parcel, (0, len));
+        let sender = PartUpload::new(store, key, parcel, (0, len));
         headers.push(checksum_header(&checksum(&parcel.payload, 0, len).await?));
         return sender.write(None, &headers).await.map(|_| ());
     }
     headers.push(("x-amz-checksum-algorithm", "SHA256".to_owned()));
     let upload = store.requests.begin(key, &headers).await?;
     let mut unfinished =
-        Unfinished { store: Arc::clone(store), key: key.to_owned(), upload, done: false };
+        UploadGuard { store: Arc::clone(store), key: key.to_owned(), upload, done: false };
     let parts = send_parts(store, key, &unfinished.upload, parcel, (len, part_size)).await?;
     store.requests.complete(key, &unfinished.upload, listing(&parts)).await?;
     unfinished.done = true;
@@ -61,26 +61,26 @@ pub(super) async fn upload(
 }
 
 /// A part that is there.
-struct Part {
+struct UploadedPart {
     number: u16,
     tag: String,
     checksum: String,
 }
 
 async fn send_parts(
-    store: &Arc<Store>,
+    store: &Arc<ObjectStore>,
     key: &str,
     upload: &str,
     parcel: &Delivery,
     (len, part_size): (u64, u64),
-) -> Result<Vec<Part>, TransferError> {
+) -> Result<Vec<UploadedPart>, TransferError> {
     let (mut sending, mut parts) = (JoinSet::new(), Vec::new());
     let offsets = (0..).map(|n| n * part_size).take_while(|offset| *offset < len);
     for (number, offset) in (1_u16..).zip(offsets) {
         if sending.len() == PARTS_AT_ONCE {
             parts.extend(joined(&mut sending).await?);
         }
-        let sender = Sender::new(store, key, parcel, (offset, part_size.min(len - offset)));
+        let sender = PartUpload::new(store, key, parcel, (offset, part_size.min(len - offset)));
         let upload = upload.to_owned();
         sending.spawn(async move { sender.part(&upload, number).await });
     }
@@ -92,8 +92,8 @@ async fn send_parts(
 }
 
 async fn joined(
-    sending: &mut JoinSet<Result<Part, TransferError>>,
-) -> Result<Option<Part>, TransferError> {
+    sending: &mut JoinSet<Result<UploadedPart, TransferError>>,
+) -> Result<Option<UploadedPart>, TransferError> {
     match sending.join_next().await {
         None => Ok(None),
         Some(Ok(part)) => part.map(Some),
@@ -105,8 +105,8 @@ async fn joined(
 }
 
 /// One piece on its way.
-struct Sender {
-    store: Arc<Store>,
+struct PartUpload {
+    store: Arc<ObjectStore>,
     key: String,
     payload: Payload,
     offset: u64,
@@ -116,8 +116,13 @@ struct Sender {
     told: Arc<AtomicU64>,
 }
 
-impl Sender {
-    fn new(store: &Arc<Store>, key: &str, parcel: &Delivery, (offset, len): (u64, u64)) -> Self {
+impl PartUpload {
+    fn new(
+        store: &Arc<ObjectStore>,
+        key: &str,
+        parcel: &Delivery,
+        (offset, len): (u64, u64),
+    ) -> Self {
         Self {
             store: Arc::clone(store),
             key: key.to_owned(),
@@ -129,22 +134,22 @@ impl Sender {
         }
     }
 
-    async fn part(&self, upload: &str, number: u16) -> Result<Part, TransferError> {
+    async fn part(&self, upload: &str, number: u16) -> Result<UploadedPart, TransferError> {
         let checksum = checksum(&self.payload, self.offset, self.len).await?;
         let headers = [checksum_header(&checksum)];
         let tag = self.write(Some((upload, number)), &headers).await?;
-        Ok(Part { number, tag, checksum })
+        Ok(UploadedPart { number, tag, checksum })
     }
 
     /// Sends it, and again if the connection broke or the store was busy.
     async fn write(
         &self,
         part: Option<(&str, u16)>,
-        headers: &[Header],
+        headers: &[SignedHeader],
     ) -> Result<String, TransferError> {
         let mut pause = PAUSE;
         for left in (0..TRIES).rev() {
-            let source = Source::open(&self.payload, self.offset, Some(self.len)).await?;
+            let source = PayloadSource::open(&self.payload, self.offset, Some(self.len)).await?;
             let (sent, told, progress) =
                 (Progress::default(), Arc::clone(&self.told), self.progress.clone());
             let counter = sent.clone();
@@ -166,14 +171,14 @@ impl Sender {
 }
 
 /// Gives an upload up unless it was completed: its parts would be kept, and paid for.
-struct Unfinished {
-    store: Arc<Store>,
+struct UploadGuard {
+    store: Arc<ObjectStore>,
     key: String,
     upload: String,
     done: bool,
 }
 
-impl Drop for Unfinished {
+impl Drop for UploadGuard {
     fn drop(&mut self) {
         if self.done {
             return;
@@ -192,7 +197,7 @@ impl Drop for Unfinished {
 }
 
 async fn checksum(payload: &Payload, offset: u64, len: u64) -> Result<String, TransferError> {
-    let mut source = Source::open(payload, offset, Some(len)).await?;
+    let mut source = PayloadSource::open(payload, offset, Some(len)).await?;
     let mut context = Context::new(&SHA256);
     while let Some(chunk) = source.next().await? {
         context.update(&chunk);
@@ -200,7 +205,7 @@ async fn checksum(payload: &Payload, offset: u64, len: u64) -> Result<String, Tr
     Ok(STANDARD.encode_to_string(context.finish()))
 }
 
-fn checksum_header(checksum: &str) -> Header {
+fn checksum_header(checksum: &str) -> SignedHeader {
     ("x-amz-checksum-sha256", checksum.to_owned())
 }
 
@@ -209,9 +214,9 @@ fn printable(media_type: &str) -> bool {
 }
 
 /// The body of the request that joins the parts.
-fn listing(parts: &[Part]) -> String {
+fn listing(parts: &[UploadedPart]) -> String {
     let mut body = String::from("<CompleteMultipartUpload>");
-    for Part { number, tag, checksum } in parts {
+    for UploadedPart { number, tag, checksum } in parts {
         let tag = tag.replace('&', "&amp;").replace('<', "&lt;");
         let _ = write!(
             body,

@@ -3,20 +3,20 @@
 
 use std::sync::Arc;
 
-use fishplate_contract::{Fault, JobId, Placing, Timestamp, TransferState};
+use fishplate_contract::{Fault, JobId, PlacementMethod, Timestamp, TransferState};
 
-use super::{Arrived, Effect, Reactor};
-use crate::conclusion::{Conclusion, Moved};
-use crate::engine::transfers::Move;
+use super::{Effect, FetchedJob, Reactor};
+use crate::completion::{Completion, TransferResult};
+use crate::engine::transfers::JobTransfer;
 use crate::plan::Plan;
 use crate::store::FetchClaim;
 
 /// A job whose data is fetched under this claim.
 #[derive(Debug)]
-pub(super) struct Fetching {
+pub(super) struct JobStaging {
     claim: FetchClaim,
     plan: Arc<Plan>,
-    moves: Vec<Move>,
+    moves: Vec<JobTransfer>,
     phase: Phase,
 }
 
@@ -30,16 +30,16 @@ enum Phase {
     Closing,
 }
 
-impl Fetching {
+impl JobStaging {
     /// What its transfers have come to.
-    pub(super) fn transfers(&self) -> Vec<Moved> {
-        self.moves.iter().map(Move::moved).collect()
+    pub(super) fn transfers(&self) -> Vec<TransferResult> {
+        self.moves.iter().map(JobTransfer::moved).collect()
     }
 
     fn fail(&mut self, fault: Fault, now: Timestamp) -> Vec<Effect> {
         self.phase = Phase::Closing;
-        self.moves.iter().for_each(Move::give_up);
-        let mut end = Conclusion::of_fault(fault, now);
+        self.moves.iter().for_each(JobTransfer::give_up);
+        let mut end = Completion::of_fault(fault, now);
         end.transfers = self.transfers();
         vec![Effect::Discard(self.claim.clone(), None, Some(Box::new(end)))]
     }
@@ -52,8 +52,8 @@ impl Fetching {
 
 impl Reactor {
     pub(super) fn fetch_claimed(&mut self, claim: FetchClaim, plan: Arc<Plan>) -> Vec<Effect> {
-        let moves = plan.fetches().map(Move::of_input).collect();
-        let fetching = Fetching { claim: claim.clone(), plan, moves, phase: Phase::Preparing };
+        let moves = plan.fetches().map(JobTransfer::of_input).collect();
+        let fetching = JobStaging { claim: claim.clone(), plan, moves, phase: Phase::Preparing };
         // Another process had it meanwhile, and lost it.
         let earlier = self.fetching.insert(claim.id, fetching);
         let mut effects: Vec<_> =
@@ -77,7 +77,7 @@ impl Reactor {
             return it.arrange();
         }
         it.phase = Phase::Fetching;
-        let fetch = |(at, input): (usize, &Move)| {
+        let fetch = |(at, input): (usize, &JobTransfer)| {
             Effect::Fetch(it.claim.clone(), Arc::clone(&it.plan), at, input.begin())
         };
         it.moves.iter().enumerate().map(fetch).collect()
@@ -88,7 +88,7 @@ impl Reactor {
         job: JobId,
         fence: u64,
         at: usize,
-        placed: Result<Placing, Fault>,
+        placed: Result<PlacementMethod, Fault>,
         now: Timestamp,
     ) -> Vec<Effect> {
         let Some(it) = self.fetching_in(job, fence, Phase::Fetching) else { return Vec::new() };
@@ -108,7 +108,7 @@ impl Reactor {
         &mut self,
         job: JobId,
         fence: u64,
-        arrived: Result<Box<Arrived>, Fault>,
+        arrived: Result<Box<FetchedJob>, Fault>,
         now: Timestamp,
     ) -> Vec<Effect> {
         let Some(it) = self.fetching_in(job, fence, Phase::Arranging) else { return Vec::new() };
@@ -137,20 +137,20 @@ impl Reactor {
 
     /// Stops fetching for a job. `for_good`: nobody goes on from what has come.
     pub(super) fn stop_fetching(&mut self, job: JobId, for_good: bool) -> Vec<Effect> {
-        let open = |it: &Fetching| it.phase != Phase::Closing;
+        let open = |it: &JobStaging| it.phase != Phase::Closing;
         if !self.fetching.get(&job).is_some_and(open) {
             return Vec::new();
         }
         let stopped = self.fetching.remove(&job);
-        let discard = |it: Fetching| Effect::Discard(it.claim, for_good.then_some(it.plan), None);
+        let discard = |it: JobStaging| Effect::Discard(it.claim, for_good.then_some(it.plan), None);
         stopped.map(discard).into_iter().collect()
     }
 
-    pub(super) fn fetching_under(&mut self, job: JobId, fence: u64) -> Option<&mut Fetching> {
+    pub(super) fn fetching_under(&mut self, job: JobId, fence: u64) -> Option<&mut JobStaging> {
         self.fetching.get_mut(&job).filter(|it| it.claim.fence == fence)
     }
 
-    fn fetching_in(&mut self, job: JobId, fence: u64, phase: Phase) -> Option<&mut Fetching> {
+    fn fetching_in(&mut self, job: JobId, fence: u64, phase: Phase) -> Option<&mut JobStaging> {
         self.fetching_under(job, fence).filter(|it| it.phase == phase)
     }
 }

@@ -10,14 +10,14 @@ use fishplate_contract::{
 use fishplate_data::Progress;
 
 use super::{Active, Effect, Phase, Reactor};
-use crate::conclusion::{Conclusion, Moved, Sent};
+use crate::completion::{Completion, DeliveredOutput, TransferResult};
 use crate::engine::outcome::lacks_room;
-use crate::engine::transfers::Move;
+use crate::engine::transfers::JobTransfer;
 use crate::executor::Output;
 
 /// The outputs of a job, on their way.
 #[derive(Debug)]
-pub(in crate::engine) struct Shipment {
+pub(in crate::engine) struct OutgoingOutputs {
     pub(in crate::engine) job: JobId,
     pub(in crate::engine) fence: u64,
     pub(in crate::engine) service: String,
@@ -31,32 +31,32 @@ pub(in crate::engine) struct Shipment {
 
 /// A job whose outputs are being sent.
 #[derive(Debug)]
-pub(super) struct Sending {
-    end: Box<Conclusion>,
-    parcels: Vec<Parcel>,
+pub(super) struct JobDelivery {
+    end: Box<Completion>,
+    pending: Vec<OutgoingOutput>,
 }
 
 /// An output that is sent.
 #[derive(Debug)]
-struct Parcel {
+struct OutgoingOutput {
     /// Its place among the outputs.
     at: usize,
     /// Where there is no room for it, it goes by value.
     by_value: bool,
     /// As it is told of, if it leaves the server.
-    delivery: Option<Move>,
+    delivery: Option<JobTransfer>,
     under_way: bool,
 }
 
-impl Sending {
+impl JobDelivery {
     /// What its deliveries have come to.
-    pub(super) fn transfers(&self) -> Vec<Moved> {
-        self.parcels.iter().filter_map(|it| Some(it.delivery.as_ref()?.moved())).collect()
+    pub(super) fn transfers(&self) -> Vec<TransferResult> {
+        self.pending.iter().filter_map(|it| Some(it.delivery.as_ref()?.moved())).collect()
     }
 
     /// The end of the job, once nothing is sent any more; with why, if not all was.
-    fn conclude(mut self, unsent: Option<(JobState, Fault)>, now: Timestamp) -> Box<Conclusion> {
-        self.parcels.iter().filter_map(|it| it.delivery.as_ref()).for_each(Move::give_up);
+    fn conclude(mut self, unsent: Option<(JobState, Fault)>, now: Timestamp) -> Box<Completion> {
+        self.pending.iter().filter_map(|it| it.delivery.as_ref()).for_each(JobTransfer::give_up);
         self.end.transfers.extend(self.transfers());
         self.end.ended = now.0;
         if let Some((state, fault)) = unsent {
@@ -71,7 +71,7 @@ impl Reactor {
         &mut self,
         job: JobId,
         fence: u64,
-        end: Box<Conclusion>,
+        end: Box<Completion>,
         now: Timestamp,
     ) -> Vec<Effect> {
         let reference_size = self.reference_size;
@@ -83,7 +83,7 @@ impl Reactor {
         if to.is_empty() {
             return vec![active.write_end(end)];
         }
-        let shipment = Arc::new(Shipment {
+        let shipment = Arc::new(OutgoingOutputs {
             job,
             fence,
             service: active.claim.service.clone(),
@@ -94,17 +94,18 @@ impl Reactor {
             to,
         });
         let mut effects = Vec::new();
-        let parcels = shipment.to.iter().enumerate().map(|(number, (at, to))| {
+        let pending = shipment.to.iter().enumerate().map(|(number, (at, to))| {
             let output = &shipment.outputs[*at];
-            let delivery =
-                to.as_ref().map(|to| Move::of_output(&output.name, to, output.len().unwrap_or(0)));
-            let progress = delivery.as_ref().map_or_else(Progress::default, Move::begin);
+            let delivery = to
+                .as_ref()
+                .map(|to| JobTransfer::of_output(&output.name, to, output.len().unwrap_or(0)));
+            let progress = delivery.as_ref().map_or_else(Progress::default, JobTransfer::begin);
             effects.push(Effect::Send(Arc::clone(&shipment), number, progress));
             let by_value = to.is_none() && end.answer.form(&output.name) == OutputForm::Auto;
-            Parcel { at: *at, by_value, delivery, under_way: true }
+            OutgoingOutput { at: *at, by_value, delivery, under_way: true }
         });
-        let parcels = parcels.collect();
-        active.phase = Phase::Sending(Box::new(Sending { end, parcels }));
+        let pending = pending.collect();
+        active.phase = Phase::Sending(Box::new(JobDelivery { end, pending }));
         if active.kill { active.stop_sending(now) } else { effects }
     }
 
@@ -113,33 +114,33 @@ impl Reactor {
         job: JobId,
         fence: u64,
         number: usize,
-        sent: Result<Sent, Fault>,
+        sent: Result<DeliveredOutput, Fault>,
         now: Timestamp,
     ) -> Vec<Effect> {
         let Some(active) = self.under(job, fence) else { return Vec::new() };
         let Phase::Sending(sending) = &mut active.phase else { return Vec::new() };
-        let Some(parcel) = sending.parcels.get_mut(number) else { return Vec::new() };
-        if !std::mem::take(&mut parcel.under_way) {
+        let Some(outgoing) = sending.pending.get_mut(number) else { return Vec::new() };
+        if !std::mem::take(&mut outgoing.under_way) {
             return Vec::new();
         }
         match sent {
             Ok(sent) => {
-                if let Some(delivery) = &parcel.delivery {
+                if let Some(delivery) = &outgoing.delivery {
                     delivery.progress.enter(TransferState::Done);
                 }
                 sending.end.sent.push(sent);
             }
-            Err(fault) if parcel.by_value && lacks_room(&fault) => {}
+            Err(fault) if outgoing.by_value && lacks_room(&fault) => {}
             Err(fault) => {
-                if let Some(delivery) = &parcel.delivery {
+                if let Some(delivery) = &outgoing.delivery {
                     delivery.progress.enter(TransferState::Failed);
                 }
-                let name = sending.end.outputs().get(parcel.at).map(|output| output.name.clone());
+                let name = sending.end.outputs().get(outgoing.at).map(|output| output.name.clone());
                 let fault = fault.parameter(name.unwrap_or_default());
                 return active.end_sending(Some((JobState::Failed, fault)), now);
             }
         }
-        match sending.parcels.iter().any(|it| it.under_way) {
+        match sending.pending.iter().any(|it| it.under_way) {
             true => Vec::new(),
             false => active.end_sending(None, now),
         }
@@ -165,7 +166,7 @@ impl Active {
 }
 
 /// Where outputs of a job that ended well are sent.
-fn destinations(end: &Conclusion, reference_size: u64) -> Vec<(usize, Option<String>)> {
+fn destinations(end: &Completion, reference_size: u64) -> Vec<(usize, Option<String>)> {
     if end.state() != JobState::Done {
         return Vec::new();
     }
@@ -182,7 +183,7 @@ fn destinations(end: &Conclusion, reference_size: u64) -> Vec<(usize, Option<Str
     end.outputs().iter().enumerate().filter_map(destination).collect()
 }
 
-impl Conclusion {
+impl Completion {
     /// The program ended well, but its outputs were not sent, all of them: then it is no success.
     fn fail_unsent(&mut self, state: JobState, fault: Fault) {
         self.unsent = true;

@@ -28,7 +28,7 @@ fn plan() -> Arc<Plan> {
         success: SuccessRules::default(),
         fault: None,
         progress: None,
-        answer: crate::answer::Answer::default(),
+        answer: crate::output_choices::OutputChoices::default(),
         limits: JobLimits::default(),
     })
 }
@@ -92,7 +92,7 @@ impl Watched {
             // What moves is watched in `interleavings`.
             _ => return,
         };
-        assert!(!self.concluded.contains(&about), "{effect:?} after the conclusion");
+        assert!(!self.concluded.contains(&about), "{effect:?} after the completion");
         if let Effect::Start(_) = effect {
             let starts = self.starts.entry(about).or_default();
             *starts += 1;
@@ -109,9 +109,9 @@ fn name(effect: &Effect) -> String {
         Effect::Observe => "observe".to_owned(),
         Effect::Cancel(_) => "cancel".to_owned(),
         Effect::Unclaim(..) => "unclaim".to_owned(),
-        Effect::Judge(_, End::Ended(_)) => "judge".to_owned(),
-        Effect::Judge(_, End::Without(state, ..)) => state.name().to_owned(),
-        Effect::Judge(_, End::Refused(fault)) => fault.code.name().to_owned(),
+        Effect::Judge(_, JobEnd::Ended(_)) => "judge".to_owned(),
+        Effect::Judge(_, JobEnd::Without(state, ..)) => state.name().to_owned(),
+        Effect::Judge(_, JobEnd::Refused(fault)) => fault.code.name().to_owned(),
         Effect::Prepare(..) => "prepare".to_owned(),
         Effect::Fetch(..) => "fetch".to_owned(),
         Effect::Arrange(..) => "arrange".to_owned(),
@@ -139,10 +139,10 @@ fn a_job_is_started_recorded_observed_and_judged() {
 
 #[test]
 fn a_start_that_is_not_remembered_is_looked_up_and_never_guessed() {
-    let cases: [(Located, &[&str]); 3] = [
-        (Located::Never, &["start"]),
-        (Located::Started(handle()), &["record", "observe"]),
-        (Located::Unproven("no journal".to_owned()), &["unknown"]),
+    let cases: [(StartTrace, &[&str]); 3] = [
+        (StartTrace::Never, &["start"]),
+        (StartTrace::Started(handle()), &["record", "observe"]),
+        (StartTrace::Unproven("no journal".to_owned()), &["unknown"]),
     ];
     for (located, effects) in cases {
         let mut watched = Watched::new();
@@ -157,7 +157,7 @@ fn after_a_restart_of_the_machine_finding_nothing_proves_nothing() {
     let mut watched = Watched::new();
     let job = Claim { taken_from: Some(Boot::Over), ..claim(1, 2) };
     assert_eq!(watched.step(Event::Claimed(job.clone(), plan())), ["locate"]);
-    assert_eq!(watched.step(Event::Located(job.id, 2, Located::Never)), ["unknown"]);
+    assert_eq!(watched.step(Event::Located(job.id, 2, StartTrace::Never)), ["unknown"]);
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn what_comes_late_under_a_lost_claim_changes_nothing() {
     let id = claim(1).id;
     let plan = interleavings::moving();
     let prepare = |fence| Event::Prepared(id, fence, Ok(()));
-    let fetched = |fence, at| Event::Fetched(id, fence, at, Ok(Placing::Copy));
+    let fetched = |fence, at| Event::Fetched(id, fence, at, Ok(PlacementMethod::Copy));
     assert_eq!(watched.step(Event::FetchClaimed(claim(1), Arc::clone(&plan))), ["prepare"]);
     assert_eq!(watched.step(prepare(1)), ["fetch", "fetch"]);
     assert_eq!(watched.step(fetched(1, 0)), [""; 0]);
@@ -303,8 +303,8 @@ fn any_event() -> impl Strategy<Value = Event> {
             3 | 4 => Event::Started(id, fence, Ok(handle())),
             5 => Event::Started(id, fence, Err(StartError::NotStarted(String::new()))),
             6 => Event::Started(id, fence, Err(StartError::Unproven(String::new()))),
-            7 => Event::Located(id, fence, Located::Never),
-            8 => Event::Located(id, fence, Located::Started(handle())),
+            7 => Event::Located(id, fence, StartTrace::Never),
+            8 => Event::Located(id, fence, StartTrace::Started(handle())),
             9 => Event::Observed(id, fence, Observation::Unclear(String::new())),
             10 => Event::Observed(id, fence, ended()),
             11 => Event::Observed(id, fence, Observation::Lost(String::new())),

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use fishplate_contract::{Array, Element};
+use fishplate_contract::{Array, ElementType};
 use fishplate_formats::array_file::Format;
 use tempfile::TempDir;
 
@@ -14,7 +14,7 @@ struct Attachment {
     kept: AtomicBool,
 }
 
-impl Held for Attachment {
+impl FileHandle for Attachment {
     fn path(&self) -> &Path {
         &self.path
     }
@@ -34,17 +34,20 @@ fn attachment(directory: &Path, bytes: &[u8]) -> Arc<Attachment> {
     Arc::new(Attachment { path, kept: AtomicBool::new(false) })
 }
 
-fn placement(path: &str, content: Placed) -> Placement {
-    Placement { path: path.to_owned(), content }
+fn placement(path: &str, content: PlacedInput) -> InputPlacement {
+    InputPlacement { path: path.to_owned(), content }
 }
 
-fn array(held: &Arc<Attachment>, delimiter: char) -> Placed {
+fn array(held: &Arc<Attachment>, delimiter: char) -> PlacedInput {
     let data = Payload::Spooled(Arc::<Attachment>::clone(held));
-    Placed::Array(Array { element: Element::Int, shape: vec![2], data }, Format::Text { delimiter })
+    PlacedInput::Array(
+        Array { element: ElementType::Int, shape: vec![2], data },
+        Format::Text { delimiter },
+    )
 }
 
-fn bytes(held: &Arc<Attachment>) -> Placed {
-    Placed::Bytes(Payload::Spooled(Arc::<Attachment>::clone(held)))
+fn bytes(held: &Arc<Attachment>) -> PlacedInput {
+    PlacedInput::Bytes(Payload::Spooled(Arc::<Attachment>::clone(held)))
 }
 
 #[test]
@@ -60,7 +63,7 @@ fn one_attachment_may_be_several_inputs() {
             placement("d", bytes(&held)),
             placement("e", array(&held, ',')),
         ];
-        place_all(directory.path(), &placements, durable, &Limits::default()).unwrap();
+        place_all(directory.path(), &placements, durable, &ArchiveLimits::default()).unwrap();
         let read = |path: &str| fs::read(directory.path().join("work").join(path)).unwrap();
         for path in ["a", "sub/c", "d"] {
             assert_eq!(read(path), numbers, "{path}");
@@ -77,17 +80,17 @@ fn the_file_of_arrays_stays_its_holders() {
     let directory = TempDir::new().unwrap();
     let held = attachment(directory.path(), &[0; 8]);
     let placements = [placement("a", array(&held, ' ')), placement("b", array(&held, ','))];
-    place_all(directory.path(), &placements, false, &Limits::default()).unwrap();
+    place_all(directory.path(), &placements, false, &ArchiveLimits::default()).unwrap();
     assert!(!held.kept.load(Ordering::Relaxed) && held.path.exists());
 }
 
 #[test]
 fn a_file_that_others_hold_too_is_copied() {
     let directory = TempDir::new().unwrap();
-    let held: Arc<dyn Held> = Arc::new(Pooled(attachment(directory.path(), b"whole")));
+    let held: Arc<dyn FileHandle> = Arc::new(Pooled(attachment(directory.path(), b"whole")));
     let path = held.path().to_owned();
-    let placements = [placement("a", Placed::Bytes(Payload::Spooled(held)))];
-    place_all(directory.path(), &placements, true, &Limits::default()).unwrap();
+    let placements = [placement("a", PlacedInput::Bytes(Payload::Spooled(held)))];
+    place_all(directory.path(), &placements, true, &ArchiveLimits::default()).unwrap();
     assert_eq!(fs::read(directory.path().join("work/a")).unwrap(), b"whole");
     assert_eq!(fs::read(path).unwrap(), b"whole");
 }
@@ -96,7 +99,7 @@ fn a_file_that_others_hold_too_is_copied() {
 #[derive(Debug)]
 struct Pooled(Arc<Attachment>);
 
-impl Held for Pooled {
+impl FileHandle for Pooled {
     fn path(&self) -> &Path {
         self.0.path()
     }
@@ -123,14 +126,14 @@ fn a_directory_is_unpacked_when_it_is_accepted() {
             true => Payload::Spooled(attachment(directory.path(), &archive)),
             false => Payload::Inline(archive.clone().into()),
         };
-        let content = Placed::Directory(payload, "case".to_owned());
+        let content = PlacedInput::Directory(payload, "case".to_owned());
         let placements = [placement("sub/case", content)];
-        place_all(directory.path(), &placements, true, &Limits::default()).unwrap();
+        place_all(directory.path(), &placements, true, &ArchiveLimits::default()).unwrap();
         assert_eq!(fs::read(directory.path().join("work/sub/case/a")).unwrap(), b"x");
-        let narrow = Limits { entries: 0, ..Limits::default() };
+        let narrow = ArchiveLimits { entries: 0, ..ArchiveLimits::default() };
         let other = TempDir::new().unwrap();
         let refused = place_all(other.path(), &placements, true, &narrow).unwrap_err();
-        let NotPlaced::Refused(fault) = refused else { panic!("{refused:?}") };
+        let PlacementError::Refused(fault) = refused else { panic!("{refused:?}") };
         assert_eq!(fault.code, FaultCode::InvalidValue);
         assert_eq!(fault.parameter.as_deref(), Some("case"));
         assert_eq!(fault.limit.unwrap().name, "directory_entries");

@@ -6,9 +6,9 @@ use fishplate_contract::{
 };
 
 use super::*;
-use crate::executor::{ArrayBytes, Collected, Ending, Observation, Output, OutputContent};
-use crate::fetcher::fake::FakeFetcher;
+use crate::executor::{ArrayBytes, Collected, Observation, Output, OutputContent, ProgramExit};
 use crate::plan::{OutputRule, OutputSource};
+use crate::stager::fake::FakeStager;
 
 const MAIL: &str = "mailto:ann@example.org";
 
@@ -16,9 +16,9 @@ const MAIL: &str = "mailto:ann@example.org";
 /// `grid` (an array of two numbers) and `n` (a scalar).
 struct Bed {
     engine: Engine,
-    fetcher: Arc<FakeFetcher>,
+    stager: Arc<FakeStager>,
     run: tokio::task::JoinHandle<()>,
-    accepted: Option<Accepted>,
+    accepted: Option<AcceptedJob>,
     job: JobId,
     _fixture: Fixture,
 }
@@ -66,17 +66,17 @@ fn options(outputs: &[OutputChoice]) -> CallOptions {
 
 impl Bed {
     async fn new(fixture: Fixture, options: &CallOptions, hold: &[&str], fail: &[&str]) -> Self {
-        let fetcher = Arc::new(FakeFetcher::default());
-        hold.iter().for_each(|url| fetcher.hold(url));
+        let stager = Arc::new(FakeStager::default());
+        hold.iter().for_each(|url| stager.hold(url));
         for url in fail {
             // What is no address is an output that has no room in the pool or the session.
             let fault = match url.contains(':') {
                 true => Fault::new(FaultCode::TransferFailed, "nobody there"),
                 false => Fault::new(FaultCode::QuotaExceeded, "full"),
             };
-            fetcher.fail(url, fault);
+            stager.fail(url, fault);
         }
-        let moves: Arc<dyn Fetcher> = Arc::<FakeFetcher>::clone(&fetcher);
+        let moves: Arc<dyn Stager> = Arc::<FakeStager>::clone(&stager);
         let engine = fixture.engine().fetched_by(moves);
         let path = |path: &str| OutputSource::Path(path.to_owned());
         let rules = vec![
@@ -87,32 +87,32 @@ impl Bed {
         ];
         let mut plan = Plan { outputs: rules, ..plan() };
         plan.choose(options).unwrap();
-        let accepted = engine.submit(NewWork { plan, ..work(None, 0) }).await.unwrap();
+        let accepted = engine.submit(JobRequest { plan, ..work(None, 0) }).await.unwrap();
         let job = accepted.job;
         let work = engine.shared.directory(job).join("work/f");
         std::fs::create_dir_all(&work).unwrap();
         for file in ["../mesh.frd", "1.vtk", "2.vtk"] {
             std::fs::write(work.join(file), b"four").unwrap();
         }
-        let ending = Ending {
+        let ending = ProgramExit {
             exit_code: Some(0),
             collected: Some(Collected { outputs: outputs(), ..Collected::default() }),
-            ..Ending::default()
+            ..ProgramExit::default()
         };
         let ended = Observation::Ended(Box::new(ending));
         fixture.executor.script(job, vec![FakeExecutor::running(), ended]);
         let (engine, run) = run(engine);
-        Self { engine, fetcher, run, accepted: Some(accepted), job, _fixture: fixture }
+        Self { engine, stager, run, accepted: Some(accepted), job, _fixture: fixture }
     }
 
-    async fn end(&mut self) -> Arc<crate::conclusion::Conclusion> {
+    async fn end(&mut self) -> Arc<crate::completion::Completion> {
         self.engine.wait(self.accepted.take().unwrap()).await.unwrap()
     }
 
     async fn results(&self, again: &[OutputChoice]) -> Result<Vec<Argument>, Fault> {
         let owner = Principal::anonymous();
-        let conclusion = self.engine.conclusion(&owner, "s", "call", self.job).await?;
-        self.engine.outcome(&owner, self.job, &conclusion, again).await
+        let completion = self.engine.completion(&owner, "s", "call", self.job).await?;
+        self.engine.outcome(&owner, self.job, &completion, again).await
     }
 
     /// What each output came as: `value`, or the URL.
@@ -148,7 +148,7 @@ async fn outputs_go_as_they_were_chosen_and_have_one_address_each() {
         ];
         let mut bed = Bed::new(fixture, &options(&reference), &[], &[]).await;
         assert_eq!(bed.end().await.state(), JobState::Done);
-        assert_eq!(bed.fetcher.adoptions().len(), 0, "not before somebody asks");
+        assert_eq!(bed.stager.adoptions().len(), 0, "not before somebody asks");
         let first = bed.shown(&[]).await;
         let at = "http://here.example/data";
         let mesh = format!("{at}/1/mesh.frd");
@@ -157,7 +157,7 @@ async fn outputs_go_as_they_were_chosen_and_have_one_address_each() {
         assert_eq!(first[..3], expected);
         assert_eq!(first[3..], ["value", "value"], "small ones go by value if it is `auto`");
         assert_eq!(bed.shown(&[]).await, first, "the same addresses as before");
-        let orders = bed.fetcher.adoptions();
+        let orders = bed.stager.adoptions();
         assert_eq!(orders.len(), 6);
         assert!(orders[..3].iter().all(|order| order.earlier.is_none()));
         assert_eq!(orders[3].earlier.as_ref().unwrap().url, mesh);
@@ -169,7 +169,7 @@ async fn outputs_go_as_they_were_chosen_and_have_one_address_each() {
         assert_eq!(bed.shown(&values).await, ["value"; 5]);
         let grid = [choice("grid", OutputForm::Reference, None)];
         assert!(bed.shown(&grid).await[3].ends_with("/grid.npy"));
-        let order = bed.fetcher.adoptions().pop().unwrap();
+        let order = bed.stager.adoptions().pop().unwrap();
         let npy = std::fs::read(&order.file.path).unwrap();
         assert!(
             npy.starts_with(fishplate_formats::array_file::npy::MAGIC)
@@ -190,7 +190,7 @@ async fn an_output_is_delivered_before_the_job_is_done() {
             choice("frames", OutputForm::Value, Some("s3://b/f/")),
         ];
         let mut bed = Bed::new(fixture, &options(&to), &[MAIL], &[]).await;
-        until("a delivery", async || bed.fetcher.deliveries().len() == 3).await;
+        until("a delivery", async || bed.stager.deliveries().len() == 3).await;
         until("the others", async || {
             let done = |it: &&fishplate_contract::Transfer| it.state == TransferState::Done;
             bed.status().await.transfers.iter().filter(done).count() == 2
@@ -204,12 +204,12 @@ async fn an_output_is_delivered_before_the_job_is_done() {
         let mail = &report.transfers[0];
         assert_eq!((mail.parameter.as_str(), mail.peer.as_str()), ("mesh", "mailto:"));
         assert_eq!((mail.state, mail.total), (TransferState::Running, Some(4)));
-        bed.fetcher.let_go(MAIL);
+        bed.stager.let_go(MAIL);
         assert_eq!(bed.end().await.state(), JobState::Done);
         let expected = [MAIL, "s3://b/f/1.vtk", "s3://b/f/2.vtk", "value", "value"];
         assert_eq!(bed.shown(&[]).await, expected);
         assert!(bed.status().await.transfers.iter().all(|it| it.state == TransferState::Done));
-        let order = bed.fetcher.deliveries().into_iter().find(|it| it.to == MAIL).unwrap();
+        let order = bed.stager.deliveries().into_iter().find(|it| it.to == MAIL).unwrap();
         assert_eq!((order.subject.as_str(), order.file.name.as_str()), ("s: mesh", "mesh.frd"));
         assert_eq!(bed.shown(&[choice("*", OutputForm::Value, None)]).await, ["value"; 5]);
     }
@@ -236,11 +236,11 @@ async fn a_kill_stops_a_delivery() {
     for fixture in Fixture::each(3) {
         let to = [choice("mesh", OutputForm::Value, Some(MAIL))];
         let mut bed = Bed::new(fixture, &options(&to), &[MAIL], &[]).await;
-        until("a delivery", async || bed.fetcher.deliveries().len() == 1).await;
+        until("a delivery", async || bed.stager.deliveries().len() == 1).await;
         let killed = bed.engine.kill(&Principal::anonymous(), "s", bed.job).await.unwrap();
         assert_eq!(killed.0, JobState::Killed);
         assert_eq!(bed.end().await.fault(bed.job).unwrap().code, FaultCode::JobKilled);
-        until("its stop", async || bed.fetcher.stopped() == [MAIL]).await;
+        until("its stop", async || bed.stager.stopped() == [MAIL]).await;
     }
 }
 
@@ -254,7 +254,7 @@ async fn in_a_session_outputs_stay_there_under_their_names() {
         };
         let mut bed = Bed::new(fixture, &chosen, &[], &[]).await;
         assert_eq!(bed.end().await.state(), JobState::Done);
-        let orders = bed.fetcher.adoptions();
+        let orders = bed.stager.adoptions();
         assert!(orders.iter().all(|order| order.session == Some(session)));
         let mut names: Vec<String> = orders.iter().map(|it| it.file.name.clone()).collect();
         names.sort();
@@ -262,7 +262,7 @@ async fn in_a_session_outputs_stay_there_under_their_names() {
         let shown = bed.shown(&[]).await;
         assert!(shown[0].contains("/session/") && shown[0].ends_with("/mesh"), "{shown:?}");
         assert_eq!(shown[3..], ["value", "value"]);
-        assert_eq!(bed.fetcher.adoptions().len(), 3, "they are there already");
+        assert_eq!(bed.stager.adoptions().len(), 3, "they are there already");
     }
 }
 
@@ -332,8 +332,8 @@ async fn an_engine_that_dies_while_it_sends_is_replaced_and_sends_nothing_twice(
         })
         .await;
         bed.run.abort();
-        let again = Arc::new(FakeFetcher::default());
-        let moves: Arc<dyn Fetcher> = Arc::<FakeFetcher>::clone(&again);
+        let again = Arc::new(FakeStager::default());
+        let moves: Arc<dyn Stager> = Arc::<FakeStager>::clone(&again);
         let (second, run) = run(bed._fixture.engine().fetched_by(moves));
         until("the end", async || state(&second, bed.job).is_final()).await;
         assert_eq!(state(&second, bed.job), JobState::Done);
@@ -346,21 +346,21 @@ async fn an_engine_that_dies_while_it_sends_is_replaced_and_sends_nothing_twice(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_destination_that_can_never_be_is_refused_before_anything_runs() {
     for fixture in Fixture::each(3) {
-        let fetcher = Arc::new(FakeFetcher::default());
+        let stager = Arc::new(FakeStager::default());
         let forbidden = Fault::new(FaultCode::AddressForbidden, "no scheme of this server");
-        fetcher.refuse("gopher://a.example/x", forbidden.clone());
-        fetcher.refuse("gopher://a.example/all/output", forbidden);
-        let moves: Arc<dyn Fetcher> = Arc::<FakeFetcher>::clone(&fetcher);
+        stager.refuse("gopher://a.example/x", forbidden.clone());
+        stager.refuse("gopher://a.example/all/output", forbidden);
+        let moves: Arc<dyn Stager> = Arc::<FakeStager>::clone(&stager);
         let engine = fixture.engine().fetched_by(moves);
         let path = OutputSource::Path("mesh.frd".to_owned());
         for (name, to) in [("mesh", "gopher://a.example/x"), ("*", "gopher://a.example/all/")] {
             let mut plan = Plan { outputs: vec![rule("mesh", "raw", path.clone())], ..plan() };
             plan.choose(&options(&[choice(name, OutputForm::Auto, Some(to))])).unwrap();
-            let fault = engine.submit(NewWork { plan: plan.clone(), ..work(None, 0) }).await;
+            let fault = engine.submit(JobRequest { plan: plan.clone(), ..work(None, 0) }).await;
             let fault = fault.unwrap_err();
             assert_eq!(fault.code, FaultCode::AddressForbidden);
             assert_eq!(fault.parameter.as_deref(), Some(name));
-            let alone = fixture.engine().submit(NewWork { plan, ..work(None, 0) }).await;
+            let alone = fixture.engine().submit(JobRequest { plan, ..work(None, 0) }).await;
             assert_eq!(alone.unwrap_err().code, FaultCode::NotSupported, "nobody moves anything");
         }
         let jobs = std::fs::read_dir(engine.settings().data.join("jobs")).unwrap();

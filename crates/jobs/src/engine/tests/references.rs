@@ -1,39 +1,39 @@
-//! Jobs whose inputs are fetched, on every store, with a fetcher that waits until it is let go.
+//! Jobs whose inputs are fetched, on every store, with a stager that waits until it is let go.
 
-use fishplate_contract::{DataRef, Placing, TransferState};
+use fishplate_contract::{DataRef, PlacementMethod, TransferState};
 use fishplate_formats::array_file::Format;
 
 use super::*;
-use crate::fetcher::fake::FakeFetcher;
-use crate::plan::{Arrival, Fetch, InputContent, InputFile};
+use crate::plan::{FetchedForm, InputContent, InputFile, ReferencedInput};
+use crate::stager::fake::FakeStager;
 
 const MESH: &str = "http://a.example/grant/mesh";
 const GRID: &str = "http://b.example/grant/grid";
 
-fn fetch(parameter: &str, url: &str, arrival: Arrival) -> InputFile {
-    let content = Fetch::new(parameter, &DataRef::new(url), false, arrival);
+fn fetch(parameter: &str, url: &str, arrival: FetchedForm) -> InputFile {
+    let content = ReferencedInput::new(parameter, &DataRef::new(url), false, arrival);
     InputFile { path: parameter.to_owned(), content: InputContent::Fetch(content) }
 }
 
 /// Work with an input at each address.
-fn work_with(inputs: Vec<InputFile>) -> NewWork {
-    NewWork { plan: Plan { inputs, ..plan() }, ..work(None, 0) }
+fn work_with(inputs: Vec<InputFile>) -> JobRequest {
+    JobRequest { plan: Plan { inputs, ..plan() }, ..work(None, 0) }
 }
 
-fn mesh_and_grid() -> NewWork {
-    work_with(vec![fetch("mesh", MESH, Arrival::File), fetch("grid", GRID, Arrival::File)])
+fn mesh_and_grid() -> JobRequest {
+    work_with(vec![fetch("mesh", MESH, FetchedForm::File), fetch("grid", GRID, FetchedForm::File)])
 }
 
 async fn status(engine: &Engine, job: JobId) -> fishplate_contract::JobReport {
     engine.status(&Principal::anonymous(), "s", job).await.unwrap()
 }
 
-fn with_fetcher(fixture: &Fixture) -> (Engine, Arc<FakeFetcher>) {
-    let fetcher = Arc::new(FakeFetcher::default());
-    fetcher.put(MESH, b"a mesh");
-    fetcher.put(GRID, b"a grid");
-    let moves: Arc<dyn Fetcher> = Arc::<FakeFetcher>::clone(&fetcher);
-    (fixture.engine().fetched_by(moves), fetcher)
+fn with_stager(fixture: &Fixture) -> (Engine, Arc<FakeStager>) {
+    let stager = Arc::new(FakeStager::default());
+    stager.put(MESH, b"a mesh");
+    stager.put(GRID, b"a grid");
+    let moves: Arc<dyn Stager> = Arc::<FakeStager>::clone(&stager);
+    (fixture.engine().fetched_by(moves), stager)
 }
 
 fn plan_of(fixture: &Fixture, job: JobId) -> Plan {
@@ -55,15 +55,15 @@ fn fetched(engine: &Engine, fixture: &Fixture, job: JobId, at: usize) -> Vec<u8>
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_plan_is_a_file_before_and_after_its_data_was_fetched() {
     for fixture in Fixture::each(3) {
-        let (engine, fetcher) = with_fetcher(&fixture);
-        fetcher.hold(GRID);
+        let (engine, stager) = with_stager(&fixture);
+        stager.hold(GRID);
         let (engine, run) = run(engine);
-        let long = NewWork { max_running: 0, ..mesh_and_grid() };
+        let long = JobRequest { max_running: 0, ..mesh_and_grid() };
         let arguments = vec!["x".repeat(100 << 10)];
         let plan = Plan { arguments, ..long.plan };
-        let job = engine.submit(NewWork { plan, ..long }).await.unwrap().job;
+        let job = engine.submit(JobRequest { plan, ..long }).await.unwrap().job;
         assert_eq!(plan_of(&fixture, job).fetches().count(), 2);
-        fetcher.let_go(GRID);
+        stager.let_go(GRID);
         until("it is queued", async || state(&engine, job) == JobState::Queued).await;
         assert_eq!(plan_of(&fixture, job).fetches().count(), 0);
         assert_eq!(fetched(&engine, &fixture, job, 0), b"a mesh");
@@ -75,8 +75,8 @@ async fn a_long_plan_is_a_file_before_and_after_its_data_was_fetched() {
 #[tokio::test(flavor = "multi_thread")]
 async fn data_is_fetched_at_once_and_then_the_job_runs() {
     for fixture in Fixture::each(3) {
-        let (engine, fetcher) = with_fetcher(&fixture);
-        fetcher.hold(GRID);
+        let (engine, stager) = with_stager(&fixture);
+        stager.hold(GRID);
         let (engine, run) = run(engine);
         let accepted = engine.submit(mesh_and_grid()).await.unwrap();
         let job = accepted.job;
@@ -92,7 +92,7 @@ async fn data_is_fetched_at_once_and_then_the_job_runs() {
         assert_eq!((grid.parameter.as_str(), grid.peer.as_str()), ("grid", "http://b.example"));
         assert_eq!((grid.state, grid.bytes, grid.placed), (TransferState::Running, 1, None));
         assert_eq!(fixture.executor.starts(), [], "not before all is here");
-        fetcher.let_go(GRID);
+        stager.let_go(GRID);
         let end = engine.wait(accepted).await.unwrap();
         assert_eq!(end.state(), JobState::Done, "{end:?}");
         let told: Vec<_> = status(&engine, job)
@@ -101,7 +101,7 @@ async fn data_is_fetched_at_once_and_then_the_job_runs() {
             .iter()
             .map(|it| (it.state, it.bytes, it.placed))
             .collect();
-        let done = (TransferState::Done, 6, Some(Placing::Copy));
+        let done = (TransferState::Done, 6, Some(PlacementMethod::Copy));
         assert_eq!(told, [done, done]);
         assert_eq!(fetched(&engine, &fixture, job, 0), b"a mesh");
         assert_eq!(fetched(&engine, &fixture, job, 1), b"a grid");
@@ -112,11 +112,11 @@ async fn data_is_fetched_at_once_and_then_the_job_runs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_input_may_be_linked_unless_the_program_writes_to_it() {
     for fixture in Fixture::each(3) {
-        let (engine, fetcher) = with_fetcher(&fixture);
-        fetcher.put(MESH, &vec![7; 1 << 20]);
+        let (engine, stager) = with_stager(&fixture);
+        stager.put(MESH, &vec![7; 1 << 20]);
         let (engine, run) = run(engine);
         let mut new = mesh_and_grid();
-        new.plan.inputs.push(fetch("changed", MESH, Arrival::File));
+        new.plan.inputs.push(fetch("changed", MESH, FetchedForm::File));
         let InputContent::Fetch(changed) = &mut new.plan.inputs[2].content else { panic!() };
         changed.private = true;
         let accepted = engine.submit(new).await.unwrap();
@@ -124,7 +124,10 @@ async fn a_large_input_may_be_linked_unless_the_program_writes_to_it() {
         engine.wait(accepted).await.unwrap();
         let placed: Vec<_> =
             status(&engine, job).await.transfers.iter().map(|it| it.placed).collect();
-        assert_eq!(placed, [Placing::Link, Placing::Copy, Placing::Copy].map(Some));
+        assert_eq!(
+            placed,
+            [PlacementMethod::Link, PlacementMethod::Copy, PlacementMethod::Copy].map(Some)
+        );
         run.abort();
     }
 }
@@ -132,16 +135,16 @@ async fn a_large_input_may_be_linked_unless_the_program_writes_to_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fetch_that_fails_ends_the_job_and_its_other_fetches() {
     for fixture in Fixture::each(3) {
-        let (engine, fetcher) = with_fetcher(&fixture);
-        fetcher.hold(GRID);
-        fetcher.hold(MESH);
+        let (engine, stager) = with_stager(&fixture);
+        stager.hold(GRID);
+        stager.hold(MESH);
         let refused = Fault::new(FaultCode::AddressForbidden, "10.0.0.1 is private");
-        fetcher.fail(MESH, refused.limit("allow_private", "false"));
+        stager.fail(MESH, refused.limit("allow_private", "false"));
         let (engine, run) = run(engine);
         let accepted = engine.submit(mesh_and_grid()).await.unwrap();
         let job = accepted.job;
-        until("both transfers", async || fetcher.fetches().len() == 2).await;
-        fetcher.let_go(MESH);
+        until("both transfers", async || stager.fetches().len() == 2).await;
+        stager.let_go(MESH);
         let end = engine.wait(accepted).await.unwrap();
         let fault = end.fault(job).unwrap();
         assert_eq!(fault.code, FaultCode::AddressForbidden);
@@ -150,12 +153,12 @@ async fn a_fetch_that_fails_ends_the_job_and_its_other_fetches() {
         let report = status(&engine, job).await;
         assert_eq!(report.state, JobState::Failed);
         assert!(report.transfers.iter().all(|it| it.state == TransferState::Failed));
-        until("the end of the other", async || fetcher.stopped() == [GRID]).await;
+        until("the end of the other", async || stager.stopped() == [GRID]).await;
         assert_eq!(fixture.executor.starts(), []);
         assert!(!engine.shared.directory(job).join("fetched/1").exists());
         // A call that waits gets its fault and leaves nothing behind.
         let mut call = engine.call(mesh_and_grid()).await.unwrap();
-        fetcher.let_go(MESH);
+        stager.let_go(MESH);
         let end = call.ended().await.unwrap();
         assert_eq!(end.fault(call.id()).unwrap().code, FaultCode::AddressForbidden);
         assert_eq!(call.keep(), None);
@@ -166,18 +169,18 @@ async fn a_fetch_that_fails_ends_the_job_and_its_other_fetches() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_stops_the_transfer_at_once() {
     for fixture in Fixture::each(3) {
-        let (engine, fetcher) = with_fetcher(&fixture);
-        fetcher.hold(MESH);
+        let (engine, stager) = with_stager(&fixture);
+        stager.hold(MESH);
         let (engine, run) = run(engine);
         let accepted = engine.submit(mesh_and_grid()).await.unwrap();
         let job = accepted.job;
-        until("a transfer", async || fetcher.fetches().len() == 2).await;
+        until("a transfer", async || stager.fetches().len() == 2).await;
         let (state, _) = engine.kill(&Principal::anonymous(), "s", job).await.unwrap();
         assert_eq!(state, JobState::Killed);
         let end = engine.wait(accepted).await.unwrap();
         assert_eq!(end.fault(job).unwrap().code, FaultCode::JobKilled);
-        until("its stop", async || fetcher.stopped() == [MESH]).await;
-        until("nothing is to stay", async || fetcher.discarded().len() == 2).await;
+        until("its stop", async || stager.stopped() == [MESH]).await;
+        until("nothing is to stay", async || stager.discarded().len() == 2).await;
         assert_eq!(fixture.executor.starts(), []);
         run.abort();
     }
@@ -186,17 +189,17 @@ async fn a_kill_stops_the_transfer_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_through_another_process_stops_the_transfer_too() {
     for fixture in Fixture::each(3) {
-        let (engine, fetcher) = with_fetcher(&fixture);
-        fetcher.hold(MESH);
+        let (engine, stager) = with_stager(&fixture);
+        stager.hold(MESH);
         let (engine, run) = run(engine);
         let job = engine.submit(mesh_and_grid()).await.unwrap().job;
-        until("a transfer", async || fetcher.fetches().len() == 2).await;
+        until("a transfer", async || stager.fetches().len() == 2).await;
         // It knows nothing of the first but the store.
         let other = fixture.engine();
         assert_eq!(status(&other, job).await.transfers[0].state, TransferState::Waiting);
         let (state, _) = other.kill(&Principal::anonymous(), "s", job).await.unwrap();
         assert_eq!(state, JobState::Killed);
-        until("its stop", async || fetcher.stopped() == [MESH]).await;
+        until("its stop", async || stager.stopped() == [MESH]).await;
         run.abort();
     }
 }
@@ -204,7 +207,7 @@ async fn a_kill_through_another_process_stops_the_transfer_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_dies_while_it_fetches_is_replaced() {
     for fixture in Fixture::each(3) {
-        let (first, late) = with_fetcher(&fixture);
+        let (first, late) = with_stager(&fixture);
         late.hold(MESH);
         late.put(MESH, b"too late");
         let (first, dead) = run(first);
@@ -214,11 +217,11 @@ async fn an_engine_that_dies_while_it_fetches_is_replaced() {
         dead.abort();
         until("the end of its transfer", async || late.stopped() == [MESH]).await;
         assert_eq!(state(&first, job), JobState::Fetching);
-        let (second, fetcher) = with_fetcher(&fixture);
-        fetcher.hold(MESH);
+        let (second, stager) = with_stager(&fixture);
+        stager.hold(MESH);
         let (second, run) = run(second);
-        until("the transfer of the second", async || fetcher.fetches().len() == 2).await;
-        fetcher.let_go(MESH);
+        until("the transfer of the second", async || stager.fetches().len() == 2).await;
+        stager.let_go(MESH);
         until("the end", async || state(&second, job).is_final()).await;
         assert_eq!(state(&second, job), JobState::Done);
         assert_eq!(fetched(&second, &fixture, job, 0), b"a mesh");
@@ -230,28 +233,28 @@ async fn an_engine_that_dies_while_it_fetches_is_replaced() {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_so_many_are_fetched_for_at_once() {
     for fixture in Fixture::each(3) {
-        let (engine, fetcher) = with_fetcher(&fixture);
-        fetcher.hold(MESH);
+        let (engine, stager) = with_stager(&fixture);
+        stager.hold(MESH);
         let settings = Settings { max_fetching: 2, ..engine.settings().clone() };
         let executor: Arc<dyn Executor> = Arc::<FakeExecutor>::clone(&fixture.executor);
         let store = Arc::clone(&fixture.store);
-        let moves: Arc<dyn Fetcher> = Arc::<FakeFetcher>::clone(&fetcher);
+        let moves: Arc<dyn Stager> = Arc::<FakeStager>::clone(&stager);
         let engine = Engine::new(settings, store, executor, Arc::new(SystemClock)).unwrap();
         let (engine, run) = run(engine.fetched_by(moves));
         let mut jobs = Vec::new();
         for _ in 0..3 {
-            let new = work_with(vec![fetch("mesh", MESH, Arrival::File)]);
+            let new = work_with(vec![fetch("mesh", MESH, FetchedForm::File)]);
             jobs.push(engine.submit(new).await.unwrap());
         }
-        until("two transfers", async || fetcher.fetches().len() == 2).await;
+        until("two transfers", async || stager.fetches().len() == 2).await;
         let waiting = status(&engine, jobs[2].job).await;
         assert_eq!(waiting.state, JobState::Fetching);
         assert_eq!(waiting.transfers[0].state, TransferState::Waiting);
-        fetcher.let_go(MESH);
-        until("the third", async || fetcher.fetches().len() == 3).await;
+        stager.let_go(MESH);
+        until("the third", async || stager.fetches().len() == 3).await;
         for accepted in jobs {
-            fetcher.let_go(MESH);
-            fetcher.let_go(MESH);
+            stager.let_go(MESH);
+            stager.let_go(MESH);
             let end = engine.wait(accepted).await.unwrap();
             assert_eq!(end.state(), JobState::Done);
         }
@@ -260,7 +263,7 @@ async fn only_so_many_are_fetched_for_at_once() {
 }
 
 #[tokio::test]
-async fn without_a_fetcher_references_are_refused() {
+async fn without_a_stager_references_are_refused() {
     for fixture in Fixture::each(3) {
         let fault = fixture.engine().submit(mesh_and_grid()).await.unwrap_err();
         assert_eq!(fault.code, FaultCode::NotSupported);
@@ -271,10 +274,10 @@ async fn without_a_fetcher_references_are_refused() {
 /// An array that is fetched, as its file then is; or the fault.
 async fn arrived(format: Format, data_type: &str, bytes: &[u8]) -> Result<Vec<u8>, String> {
     let fixture = Fixture::each(3).into_iter().next().unwrap();
-    let (engine, fetcher) = with_fetcher(&fixture);
-    fetcher.put(MESH, bytes);
+    let (engine, stager) = with_stager(&fixture);
+    stager.put(MESH, bytes);
     let (engine, run) = run(engine);
-    let arrival = Arrival::Array { data_type: data_type.to_owned(), format, shape: None };
+    let arrival = FetchedForm::Array { data_type: data_type.to_owned(), format, shape: None };
     let accepted = engine.submit(work_with(vec![fetch("m", MESH, arrival)])).await.unwrap();
     let job = accepted.job;
     let end = engine.wait(accepted).await.unwrap();
@@ -291,15 +294,16 @@ async fn arrived(format: Format, data_type: &str, bytes: &[u8]) -> Result<Vec<u8
 #[tokio::test(flavor = "multi_thread")]
 async fn an_array_arrives_in_the_format_of_its_slot() {
     let numbers: Vec<u8> = (1..=4_i32).flat_map(i32::to_le_bytes).collect();
-    let header = fishplate_formats::array_file::npy::Header::print;
-    let npy = [header(fishplate_contract::Element::Int, &[2, 2]), numbers.clone()].concat();
+    let header = fishplate_formats::array_file::npy::NpyHeader::print;
+    let npy = [header(fishplate_contract::ElementType::Int, &[2, 2]), numbers.clone()].concat();
     let text = Format::Text { delimiter: ' ' };
     for bytes in [&numbers, &npy] {
         assert_eq!(arrived(text, "int[2,2]", bytes).await.unwrap(), b"1 2\n3 4\n");
         assert_eq!(arrived(Format::PLAIN, "int[,2]", bytes).await.unwrap(), numbers);
         assert_eq!(arrived(Format::Npy, "int[2,2]", bytes).await.unwrap(), npy);
     }
-    let longer = [header(fishplate_contract::Element::Long, &[2]), 1_i64.to_le_bytes().to_vec()];
+    let longer =
+        [header(fishplate_contract::ElementType::Long, &[2]), 1_i64.to_le_bytes().to_vec()];
     for (data_type, bytes, says) in [
         (
             "int[3]",
@@ -317,18 +321,18 @@ async fn an_array_arrives_in_the_format_of_its_slot() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_arrives_unpacked_or_the_fault_names_what_is_wrong() {
     for fixture in Fixture::each(3) {
-        let (engine, fetcher) = with_fetcher(&fixture);
-        fetcher.put(MESH, &small_archive());
+        let (engine, stager) = with_stager(&fixture);
+        stager.put(MESH, &small_archive());
         let (engine, run) = run(engine);
-        let directory = || work_with(vec![fetch("case", MESH, Arrival::Directory)]);
+        let directory = || work_with(vec![fetch("case", MESH, FetchedForm::Directory)]);
         let accepted = engine.submit(directory()).await.unwrap();
         let job = accepted.job;
         let end = engine.wait(accepted).await.unwrap();
         assert_eq!(end.state(), JobState::Done, "{end:?}");
         let file = engine.shared.directory(job).join("fetched/1/0/a");
         assert_eq!(std::fs::read(file).unwrap(), b"x");
-        assert_eq!(status(&engine, job).await.transfers[0].placed, Some(Placing::Copy));
-        fetcher.put(MESH, b"no archive");
+        assert_eq!(status(&engine, job).await.transfers[0].placed, Some(PlacementMethod::Copy));
+        stager.put(MESH, b"no archive");
         let accepted = engine.submit(directory()).await.unwrap();
         let job = accepted.job;
         let fault = engine.wait(accepted).await.unwrap().fault(job).unwrap();
@@ -358,10 +362,10 @@ fn large_when_unpacked() -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_stops_the_unpacking_and_removes_what_was_fetched() {
     let fixture = Fixture::each(3).into_iter().next().unwrap();
-    let (engine, fetcher) = with_fetcher(&fixture);
-    fetcher.put(MESH, &large_when_unpacked());
+    let (engine, stager) = with_stager(&fixture);
+    stager.put(MESH, &large_when_unpacked());
     let (engine, run) = run(engine);
-    let directory = work_with(vec![fetch("case", MESH, Arrival::Directory)]);
+    let directory = work_with(vec![fetch("case", MESH, FetchedForm::Directory)]);
     let accepted = engine.submit(directory).await.unwrap();
     let job = accepted.job;
     let place = engine.shared.directory(job).join("fetched/1");
@@ -370,7 +374,7 @@ async fn a_kill_stops_the_unpacking_and_removes_what_was_fetched() {
     assert_eq!(state, JobState::Killed, "it had not been unpacked yet");
     until("its end", async || !place.exists()).await;
     // What is fetched when its job is killed goes too.
-    fetcher.hold(GRID);
+    stager.hold(GRID);
     let job = engine.submit(mesh_and_grid()).await.unwrap().job;
     let place = engine.shared.directory(job).join("fetched/1");
     until("the mesh", async || place.join("0").exists()).await;
@@ -382,8 +386,8 @@ async fn a_kill_stops_the_unpacking_and_removes_what_was_fetched() {
 #[tokio::test(flavor = "multi_thread")]
 async fn data_is_fetched_again_for_an_adopted_job_that_was_not_started() {
     for fixture in Fixture::each(3) {
-        let (engine, run) = run(with_fetcher(&fixture).0);
-        let waiting = NewWork { max_running: 0, ..mesh_and_grid() };
+        let (engine, run) = run(with_stager(&fixture).0);
+        let waiting = JobRequest { max_running: 0, ..mesh_and_grid() };
         let job = engine.submit(waiting).await.unwrap().job;
         until("it is queued", async || state(&engine, job) == JobState::Queued).await;
         run.abort();
@@ -405,7 +409,7 @@ async fn data_is_fetched_again_for_an_adopted_job_that_was_not_started() {
             assert_eq!(record.unwrap().state, recorded, "{at}");
         }
         let fixture = Fixture { store: Arc::new(empty), ..fixture };
-        let (engine, run) = super::run(with_fetcher(&fixture).0);
+        let (engine, run) = super::run(with_stager(&fixture).0);
         until("it is queued again", async || state(&engine, job) == JobState::Queued).await;
         assert_eq!(fetched(&engine, &fixture, job, 1), b"a grid");
         run.abort();

@@ -6,17 +6,17 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use fishplate_contract::Payload;
 
 use super::*;
-use crate::conclusion::Conclusion;
+use crate::completion::Completion;
 use crate::plan::{InputContent, InputFile, ProgressRule};
-use crate::program::{Placed, Placement};
+use crate::program::{InputPlacement, PlacedInput};
 use crate::store::ClaimRequest;
 
 /// Work that brings a file of so many bytes along.
-fn bringing(bytes: usize) -> NewWork {
-    let content = Placed::Bytes(Payload::Inline(vec![b'x'; bytes].into()));
-    let placements = vec![Placement { path: "input".to_owned(), content }];
+fn bringing(bytes: usize) -> JobRequest {
+    let content = PlacedInput::Bytes(Payload::Inline(vec![b'x'; bytes].into()));
+    let placements = vec![InputPlacement { path: "input".to_owned(), content }];
     let input = InputFile { path: "input".to_owned(), content: InputContent::InPlace };
-    NewWork { plan: Plan { inputs: vec![input], ..plan() }, placements, ..work(None, 0) }
+    JobRequest { plan: Plan { inputs: vec![input], ..plan() }, placements, ..work(None, 0) }
 }
 
 fn recorded(fixture: &Fixture, job: JobId) -> String {
@@ -31,7 +31,8 @@ async fn a_long_plan_is_a_file_of_its_job_and_is_read_again_from_there() {
         let engine = fixture.engine();
         let arguments = vec!["x".repeat(100 << 10)];
         let long = Plan { arguments, ..plan() };
-        let job = engine.submit(NewWork { plan: long.clone(), ..work(None, 0) }).await.unwrap().job;
+        let job =
+            engine.submit(JobRequest { plan: long.clone(), ..work(None, 0) }).await.unwrap().job;
         assert_eq!(recorded(&fixture, job), "@plan");
         let file = engine.shared.directory(job).join("plan");
         assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
@@ -66,7 +67,7 @@ async fn the_quota_counts_what_waits_from_the_moment_it_is_accepted() {
             let engine = engine();
             engine.shared.working.store(works, std::sync::atomic::Ordering::Relaxed);
             // None of its service may run.
-            let bringing = |bytes| NewWork { max_running: 0, ..bringing(bytes) };
+            let bringing = |bytes| JobRequest { max_running: 0, ..bringing(bytes) };
             let first = engine.submit(bringing(1 << 20)).await.unwrap().job;
             let refused = engine.submit(bringing((1 << 20) + 1)).await.unwrap_err();
             assert_eq!(refused.code, FaultCode::QuotaExceeded);
@@ -165,7 +166,8 @@ async fn a_long_plan_is_found_again_when_the_record_of_its_job_was_lost() {
     for fixture in Fixture::each(3) {
         let engine = fixture.engine();
         let long = Plan { arguments: vec!["x".repeat(100 << 10)], ..plan() };
-        let job = engine.submit(NewWork { plan: long.clone(), ..work(None, 0) }).await.unwrap().job;
+        let job =
+            engine.submit(JobRequest { plan: long.clone(), ..work(None, 0) }).await.unwrap().job;
         drop(engine);
         let empty = MemoryStore::default();
         crate::lost::adopt(fixture.directory.path(), &empty, job).unwrap();
@@ -192,7 +194,7 @@ async fn an_end_that_comes_too_late_does_not_give_up_the_files_of_a_job_that_is_
         assert!(claim("another".to_owned()).await.fence > fence);
         let (state, why) = (JobState::Failed, "seen late");
         let at = engine.shared.clock.now();
-        let late = Conclusion::without_ending(state, FaultCode::Internal, why, at);
+        let late = Completion::without_ending(state, FaultCode::Internal, why, at);
         engine.shared.write_end(job, fence, late).await;
         assert!(engine.running(&Principal::anonymous(), "s", job).await.unwrap());
         let mode = std::fs::metadata(engine.shared.directory(job)).unwrap().mode();
@@ -206,11 +208,12 @@ async fn what_has_ended_is_told_without_its_plan() {
     for fixture in Fixture::each(3) {
         let engine = fixture.engine();
         let long = Plan { arguments: vec!["x".repeat(100 << 10)], ..plan() };
-        let job = engine.submit(NewWork { plan: long, ..work(None, 0) }).await.unwrap().job;
+        let job = engine.submit(JobRequest { plan: long, ..work(None, 0) }).await.unwrap().job;
         // As after it was restored from a backup that was made before its end.
         std::fs::remove_dir_all(engine.shared.directory(job)).unwrap();
         let owner = Principal::anonymous();
-        let log = async || engine.log(&owner, "s", job, crate::workspace::Stream::Stdout, 7).await;
+        let log =
+            async || engine.log(&owner, "s", job, crate::workspace::OutputStream::Stdout, 7).await;
         let unreadable = engine.status(&owner, "s", job).await.unwrap_err();
         assert_eq!(
             (unreadable.code, log().await.unwrap_err().code),
@@ -230,7 +233,7 @@ async fn nobody_waits_for_the_stream_of_anothers_job() {
         let engine = fixture.engine();
         let progress = ProgressRule { pattern: "x".to_owned(), stream: "stdout".to_owned() };
         let plan = Plan { progress: Some(progress), ..plan() };
-        let job = engine.submit(NewWork { plan, ..work(None, 0) }).await.unwrap().job;
+        let job = engine.submit(JobRequest { plan, ..work(None, 0) }).await.unwrap().job;
         fixture.executor.script(job, vec![FakeExecutor::running()]);
         let (engine, run) = run(engine);
         until("it runs", async || state(&engine, job) == JobState::Running).await;
@@ -249,7 +252,9 @@ async fn nobody_waits_for_the_stream_of_anothers_job() {
             });
             let asked = async {
                 if log {
-                    let _ = engine.log(&owner, "s", job, crate::workspace::Stream::Stdout, 0).await;
+                    let _ = engine
+                        .log(&owner, "s", job, crate::workspace::OutputStream::Stdout, 0)
+                        .await;
                 } else {
                     assert_eq!(engine.status(&owner, "s", job).await.unwrap().progress, None);
                 }

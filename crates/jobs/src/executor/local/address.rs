@@ -11,13 +11,13 @@ use nix::sys::socket::{Backlog, listen};
 
 use super::message::VERSION;
 
-/// How many connections may wait for a worker.
+/// How many connections may wait for a runner.
 const BACKLOG: i32 = 1024;
 
 /// Longest path that a Unix socket's address holds.
 const LONGEST: usize = 107;
 
-/// The socket and the lock of a data directory's keeper.
+/// The socket and the lock of a data directory's supervisor.
 #[derive(Debug)]
 pub(super) struct Address {
     directory: PathBuf,
@@ -25,7 +25,7 @@ pub(super) struct Address {
 
 /// A path by which the socket can be reached, as long as this lives.
 #[derive(Debug)]
-pub(super) struct Reach {
+pub(super) struct SocketPath {
     pub(super) path: PathBuf,
     _directory: Option<File>,
 }
@@ -35,25 +35,25 @@ impl Address {
         Self { directory: data.join("supervisor") }
     }
 
-    /// Held by the keeper.
+    /// Held by the supervisor.
     pub(super) fn lock(&self) -> PathBuf {
         self.directory.join(format!("lock.{VERSION}"))
     }
 
     /// The socket, by a path that an address can hold: if the data directory's is too long, by the
     /// directory's descriptor.
-    pub(super) fn socket(&self) -> io::Result<Reach> {
+    pub(super) fn socket(&self) -> io::Result<SocketPath> {
         let name = format!("socket.{VERSION}");
         let path = self.directory.join(&name);
         if path.as_os_str().len() <= LONGEST {
-            return Ok(Reach { path, _directory: None });
+            return Ok(SocketPath { path, _directory: None });
         }
         let directory = File::options()
             .read(true)
             .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
             .open(&self.directory)?;
         let path = PathBuf::from(format!("/proc/self/fd/{}/{name}", directory.as_raw_fd()));
-        Ok(Reach { path, _directory: Some(directory) })
+        Ok(SocketPath { path, _directory: Some(directory) })
     }
 
     /// Makes the socket anew. Only who holds the lock may.
@@ -65,7 +65,7 @@ impl Address {
         }
         let listener = UnixListener::bind(&reach.path)?;
         listen(&listener, Backlog::new(BACKLOG)?)?;
-        // Several workers may see the same connection coming.
+        // Several runners may see the same connection coming.
         listener.set_nonblocking(true)?;
         Ok(listener)
     }

@@ -24,7 +24,7 @@ struct Header {
 
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
-struct Half {
+struct CapabilityWord {
     effective: u32,
     permitted: u32,
     inheritable: u32,
@@ -36,7 +36,7 @@ struct Half {
 #[expect(unsafe_code, reason = "neither libc nor nix has a safe way to capabilities")]
 pub(super) fn give_up(capabilities: &[Capability]) -> nix::Result<()> {
     let mut header = Header { version: VERSION, pid: 0 };
-    let mut sets = [Half::default(); 2];
+    let mut sets = [CapabilityWord::default(); 2];
     // SAFETY: of that version the kernel writes a header and two halves, which are there.
     let got = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, sets.as_mut_ptr()) };
     Errno::result(got)?;

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{FallocateFlags, FcntlArg, fallocate, fcntl};
 use serde::{Deserialize, Serialize};
 
-use super::message::Refusal;
+use super::message::StartRefusal;
 use super::procfs::{ProcessId, boot, io};
-use crate::executor::Ending;
+use crate::executor::ProgramExit;
 
 /// Bytes kept for what follows the intent: the start, a request to end it, the end without its
 /// outputs.
@@ -26,11 +26,11 @@ const ROOM: u64 = 2 << 10;
 /// A line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "at", rename_all = "lowercase")]
-pub(super) enum Record {
+pub(super) enum JournalEntry {
     /// The workspace is being made ready; nothing was started.
-    Preparing(Author),
+    Preparing(JobOwner),
     /// The program is about to be started.
-    Intent(Author),
+    Intent(JobOwner),
     /// The program was started.
     Started {
         /// Its process.
@@ -43,7 +43,7 @@ pub(super) enum Record {
         /// The fence under which it was tried.
         fence: u64,
         /// What was in the way.
-        refusal: Refusal,
+        refusal: StartRefusal,
     },
     /// Somebody asked for its end.
     Cancel {
@@ -55,21 +55,23 @@ pub(super) enum Record {
     /// Its program and all it left behind have ended.
     Ended {
         /// Status, usage, and what was collected.
-        ending: Box<Ending>,
+        ending: Box<ProgramExit>,
     },
 }
 
 /// Who starts a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Author {
+pub(super) struct JobOwner {
     /// The fence under which it was ordered.
     pub(super) fence: u64,
     /// The boot of the machine.
     pub(super) boot: String,
-    /// The worker.
-    pub(super) worker: ProcessId,
-    /// The keeper, which goes on if the worker dies.
-    pub(super) keeper: ProcessId,
+    /// The runner.
+    #[serde(rename = "worker")]
+    pub(super) runner: ProcessId,
+    /// The supervisor, which goes on if the runner dies.
+    #[serde(rename = "keeper")]
+    pub(super) supervisor: ProcessId,
     /// The control group of the job, if it has one.
     pub(super) cgroup: Option<PathBuf>,
     /// Seconds between SIGTERM and SIGKILL when it is ended.
@@ -78,8 +80,8 @@ pub(super) struct Author {
 
 /// What a journal says, all records taken together.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Run {
-    pub(super) author: Author,
+pub(super) struct JournalState {
+    pub(super) author: JobOwner,
     pub(super) phase: Phase,
     /// Somebody asked for its end,
     pub(super) cancelled: bool,
@@ -93,11 +95,11 @@ pub(super) enum Phase {
     Preparing,
     Intent,
     Started { program: ProcessId, time: i64 },
-    Refused(Refusal),
-    Ended(Box<Ending>),
+    Refused(StartRefusal),
+    Ended(Box<ProgramExit>),
 }
 
-impl Run {
+impl JournalState {
     /// Whether a start under this fence may follow what is in the journal, its lock being held.
     fn may_start(&self, fence: u64) -> bool {
         self.author.fence <= fence && matches!(self.phase, Phase::Preparing | Phase::Refused(_))
@@ -131,18 +133,18 @@ impl Journal {
         Ok(free.then_some(journal))
     }
 
-    /// The journal of a job whose worker is dead.
-    pub(super) fn take_over(directory: &Path) -> io::Result<TakenOver> {
+    /// The journal of a job whose runner is dead.
+    pub(super) fn take_over(directory: &Path) -> io::Result<TakeoverResult> {
         match options().open(path(directory)) {
-            Ok(file) if lock(&file)? => Ok(TakenOver::Ours(Self { file })),
-            Ok(_) => Ok(TakenOver::Held),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(TakenOver::Missing),
+            Ok(file) if lock(&file)? => Ok(TakeoverResult::Ours(Self { file })),
+            Ok(_) => Ok(TakeoverResult::Held),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(TakeoverResult::Missing),
             Err(error) => Err(error),
         }
     }
 
     /// What it says.
-    pub(super) fn run(&mut self) -> io::Result<Option<Run>> {
+    pub(super) fn run(&mut self) -> io::Result<Option<JournalState>> {
         let mut bytes = Vec::new();
         self.file.rewind()?;
         self.file.read_to_end(&mut bytes)?;
@@ -150,12 +152,12 @@ impl Journal {
     }
 
     /// Adds a record.
-    pub(super) fn write(&mut self, record: &Record) -> io::Result<()> {
+    pub(super) fn write(&mut self, record: &JournalEntry) -> io::Result<()> {
         append(&mut self.file, b"", record)
     }
 
     /// Adds a record where the one before may be torn: its writer is dead, or had no room.
-    pub(super) fn write_after_death(&mut self, record: &Record) -> io::Result<()> {
+    pub(super) fn write_after_death(&mut self, record: &JournalEntry) -> io::Result<()> {
         append(&mut self.file, b"\n", record)
     }
 
@@ -179,7 +181,7 @@ impl Journal {
 
 /// What came of taking a journal over.
 #[derive(Debug)]
-pub(super) enum TakenOver {
+pub(super) enum TakeoverResult {
     /// Its lock is ours.
     Ours(Journal),
     /// Somebody holds it, maybe for a moment only: try again.
@@ -190,15 +192,15 @@ pub(super) enum TakenOver {
 
 /// What a job's journal says, and whether its lock is held.
 #[derive(Debug)]
-pub(super) struct Reading {
+pub(super) struct JournalReading {
     /// `None` if the journal has no whole record (yet).
-    pub(super) run: Option<Run>,
+    pub(super) run: Option<JournalState>,
     /// Somebody who may start or end the job is alive.
     pub(super) held: bool,
 }
 
 /// Reads a journal without touching its lock. `None` if there is none.
-pub(super) fn read(directory: &Path) -> io::Result<Option<Reading>> {
+pub(super) fn read(directory: &Path) -> io::Result<Option<JournalReading>> {
     let mut file = match options().open(path(directory)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -208,12 +210,12 @@ pub(super) fn read(directory: &Path) -> io::Result<Option<Reading>> {
     let held = is_held(&file)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
-    Ok(Some(Reading { run: understand(&bytes), held }))
+    Ok(Some(JournalReading { run: understand(&bytes), held }))
 }
 
 /// Notes in the journal that somebody asked for the job's end.
 pub(super) fn note_cancel(directory: &Path, time: i64) -> io::Result<()> {
-    append(&mut options().open(path(directory))?, b"", &Record::Cancel { time })
+    append(&mut options().open(path(directory))?, b"", &JournalEntry::Cancel { time })
 }
 
 fn path(directory: &Path) -> PathBuf {
@@ -226,7 +228,7 @@ fn options() -> std::fs::OpenOptions {
     options
 }
 
-fn append(file: &mut File, before: &[u8], record: &Record) -> io::Result<()> {
+fn append(file: &mut File, before: &[u8], record: &JournalEntry) -> io::Result<()> {
     let mut line = before.to_vec();
     serde_json::to_writer(&mut line, record)?;
     line.push(b'\n');
@@ -247,29 +249,40 @@ fn cut_torn(file: &mut File) -> io::Result<()> {
     if whole < bytes.len() { file.set_len(whole as u64) } else { Ok(()) }
 }
 
-fn understand(bytes: &[u8]) -> Option<Run> {
+fn understand(bytes: &[u8]) -> Option<JournalState> {
     // A line without its end was torn when its writer was killed; the next begins a new one.
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let mut run: Option<Run> = None;
+    let mut run: Option<JournalState> = None;
     for line in bytes[..whole].split(|byte| *byte == b'\n') {
         let Ok(record) = serde_json::from_slice(line) else { continue };
         match (record, &mut run) {
-            (Record::Preparing(author), _) => {
-                run =
-                    Some(Run { author, phase: Phase::Preparing, cancelled: false, ending: false });
+            (JournalEntry::Preparing(author), _) => {
+                run = Some(JournalState {
+                    author,
+                    phase: Phase::Preparing,
+                    cancelled: false,
+                    ending: false,
+                });
             }
-            (Record::Intent(author), _) => {
-                run = Some(Run { author, phase: Phase::Intent, cancelled: false, ending: false });
+            (JournalEntry::Intent(author), _) => {
+                run = Some(JournalState {
+                    author,
+                    phase: Phase::Intent,
+                    cancelled: false,
+                    ending: false,
+                });
             }
             // The first end is the end.
-            (_, Some(Run { phase: Phase::Ended(_), .. })) | (_, None) => {}
-            (Record::Started { program, time }, Some(run)) => {
+            (_, Some(JournalState { phase: Phase::Ended(_), .. })) | (_, None) => {}
+            (JournalEntry::Started { program, time }, Some(run)) => {
                 run.phase = Phase::Started { program, time };
             }
-            (Record::Refused { refusal, .. }, Some(run)) => run.phase = Phase::Refused(refusal),
-            (Record::Cancel { .. }, Some(run)) => run.cancelled = true,
-            (Record::Ending, Some(run)) => run.ending = true,
-            (Record::Ended { ending }, Some(run)) => run.phase = Phase::Ended(ending),
+            (JournalEntry::Refused { refusal, .. }, Some(run)) => {
+                run.phase = Phase::Refused(refusal);
+            }
+            (JournalEntry::Cancel { .. }, Some(run)) => run.cancelled = true,
+            (JournalEntry::Ending, Some(run)) => run.ending = true,
+            (JournalEntry::Ended { ending }, Some(run)) => run.phase = Phase::Ended(ending),
         }
     }
     run
@@ -304,20 +317,20 @@ fn is_held(file: &File) -> io::Result<bool> {
 mod tests {
     use super::*;
 
-    fn author(fence: u64) -> Author {
+    fn author(fence: u64) -> JobOwner {
         let nobody = ProcessId { pid: 1, start: 1 };
-        Author {
+        JobOwner {
             fence,
             boot: boot().to_owned(),
-            worker: nobody,
-            keeper: nobody,
+            runner: nobody,
+            supervisor: nobody,
             cgroup: None,
             grace: 0.0,
         }
     }
 
-    fn refused(fence: u64) -> Record {
-        Record::Refused { fence, refusal: Refusal::NotStarted("busy".to_owned()) }
+    fn refused(fence: u64) -> JournalEntry {
+        JournalEntry::Refused { fence, refusal: StartRefusal::NotStarted("busy".to_owned()) }
     }
 
     #[test]
@@ -325,7 +338,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut first = Journal::claim(directory.path(), 1).unwrap().unwrap();
         assert!(Journal::claim(directory.path(), 2).unwrap().is_none(), "held");
-        first.write(&Record::Intent(author(1))).unwrap();
+        first.write(&JournalEntry::Intent(author(1))).unwrap();
         drop(first);
         assert!(Journal::claim(directory.path(), 2).unwrap().is_none(), "an intent is for good");
     }
@@ -334,12 +347,12 @@ mod tests {
     fn a_refused_start_may_be_tried_again_but_not_under_an_older_fence() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::claim(directory.path(), 5).unwrap().unwrap();
-        journal.write(&Record::Intent(author(5))).unwrap();
+        journal.write(&JournalEntry::Intent(author(5))).unwrap();
         journal.write(&refused(5)).unwrap();
         drop(journal);
         assert!(Journal::claim(directory.path(), 4).unwrap().is_none());
         let mut again = Journal::claim(directory.path(), 6).unwrap().unwrap();
-        again.write(&Record::Preparing(author(6))).unwrap();
+        again.write(&JournalEntry::Preparing(author(6))).unwrap();
         let reading = read(directory.path()).unwrap().unwrap();
         assert!(reading.held);
         assert_eq!(reading.run.unwrap().phase, Phase::Preparing);
@@ -349,12 +362,12 @@ mod tests {
     fn a_torn_record_is_as_if_it_had_not_been_written() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::claim(directory.path(), 1).unwrap().unwrap();
-        journal.write(&Record::Intent(author(1))).unwrap();
+        journal.write(&JournalEntry::Intent(author(1))).unwrap();
         journal.file.write_all(b"{\"at\":\"ended\",\"ending\":{\"star").unwrap();
         assert_eq!(journal.run().unwrap().unwrap().phase, Phase::Intent);
-        let ending = Box::new(Ending { swept: 3, ..Ending::default() });
-        journal.write_after_death(&Record::Ended { ending: ending.clone() }).unwrap();
-        journal.write_after_death(&Record::Ended { ending: Box::default() }).unwrap();
+        let ending = Box::new(ProgramExit { swept: 3, ..ProgramExit::default() });
+        journal.write_after_death(&JournalEntry::Ended { ending: ending.clone() }).unwrap();
+        journal.write_after_death(&JournalEntry::Ended { ending: Box::default() }).unwrap();
         assert_eq!(journal.run().unwrap().unwrap().phase, Phase::Ended(ending), "the first counts");
     }
 
@@ -362,7 +375,7 @@ mod tests {
     fn room_is_kept_beyond_what_is_read() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::claim(directory.path(), 1).unwrap().unwrap();
-        journal.write(&Record::Intent(author(1))).unwrap();
+        journal.write(&JournalEntry::Intent(author(1))).unwrap();
         let len = journal.file.metadata().unwrap().len();
         journal.file.set_len(1 << 20).unwrap();
         journal.keep_room().unwrap();
@@ -370,7 +383,7 @@ mod tests {
         assert_eq!(metadata.len(), 1 << 20);
         assert!(metadata.blocks() * 512 >= (1 << 20) + ROOM, "{metadata:?}");
         journal.file.set_len(len).unwrap();
-        journal.write(&Record::Ending).unwrap();
+        journal.write(&JournalEntry::Ending).unwrap();
         assert!(journal.run().unwrap().unwrap().ending);
     }
 
@@ -378,14 +391,14 @@ mod tests {
     fn what_a_full_disk_took_of_a_record_is_cut_off() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::claim(directory.path(), 1).unwrap().unwrap();
-        journal.write(&Record::Intent(author(1))).unwrap();
+        journal.write(&JournalEntry::Intent(author(1))).unwrap();
         let len = journal.file.metadata().unwrap().len();
         for torn in [&b"{\"at\":\"ended\",\"ending\":{"[..], b""] {
             journal.file.write_all(torn).unwrap();
             cut_torn(&mut journal.file).unwrap();
             assert_eq!(journal.file.metadata().unwrap().len(), len);
         }
-        journal.write(&Record::Ended { ending: Box::default() }).unwrap();
+        journal.write(&JournalEntry::Ended { ending: Box::default() }).unwrap();
         assert_eq!(journal.run().unwrap().unwrap().phase, Phase::Ended(Box::default()));
     }
 
@@ -393,7 +406,7 @@ mod tests {
     fn a_request_to_end_it_is_seen_by_whoever_reads_next() {
         let directory = tempfile::tempdir().unwrap();
         let mut journal = Journal::claim(directory.path(), 1).unwrap().unwrap();
-        journal.write(&Record::Intent(author(1))).unwrap();
+        journal.write(&JournalEntry::Intent(author(1))).unwrap();
         note_cancel(directory.path(), 5).unwrap();
         assert!(journal.run().unwrap().unwrap().cancelled);
         drop(journal);

@@ -1,4 +1,4 @@
-//! Connections from a server to workers, and the start of a keeper where there is none.
+//! Connections from a server to runners, and the start of a supervisor where there is none.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
 use super::address::Address;
-use super::message::{Frames, Reply, put};
+use super::message::{FrameReader, RunnerReply, put};
 
 /// Bytes that a connection keeps for the next message.
 const MOST_KEPT: usize = 64 << 10;
 
-/// A connection to a worker.
+/// A connection to a runner.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct RunnerConnection {
     stream: UnixStream,
-    frames: Frames,
+    frames: FrameReader,
     out: Vec<u8>,
 }
 
-impl Link {
+impl RunnerConnection {
     pub(super) async fn send<T: Serialize>(&mut self, message: &T) -> io::Result<()> {
         self.out.clear();
         put(message, &mut self.out)?;
@@ -36,7 +36,7 @@ impl Link {
     }
 
     /// The next reply. If this future is dropped, nothing is lost.
-    pub(super) async fn receive(&mut self) -> io::Result<Reply> {
+    pub(super) async fn receive(&mut self) -> io::Result<RunnerReply> {
         loop {
             if let Some(frame) = self.frames.next()? {
                 return Ok(serde_json::from_slice(frame)?);
@@ -50,22 +50,22 @@ impl Link {
 
 /// The connections that are not in use, and how to get more.
 #[derive(Debug)]
-pub(super) struct Links {
+pub(super) struct ConnectionPool {
     data: PathBuf,
     program: PathBuf,
     most_idle: usize,
-    idle: Mutex<Vec<(Instant, Link)>>,
-    /// Held while a keeper is started.
+    idle: Mutex<Vec<(Instant, RunnerConnection)>>,
+    /// Held while a supervisor is started.
     starting: tokio::sync::Mutex<()>,
 }
 
 /// How long an idle connection is kept while others are enough.
 const IDLE_TIME: Duration = Duration::from_secs(10);
 
-/// How long a keeper is waited for.
-const KEEPER_TIME: Duration = Duration::from_secs(10);
+/// How long a supervisor is waited for.
+const SUPERVISOR_TIME: Duration = Duration::from_secs(10);
 
-impl Links {
+impl ConnectionPool {
     pub(super) fn new(data: &Path, program: PathBuf, most_idle: usize) -> Self {
         Self {
             data: data.to_path_buf(),
@@ -76,13 +76,13 @@ impl Links {
         }
     }
 
-    /// A connection to a worker that waits for a job.
-    pub(super) async fn get(&self) -> io::Result<Link> {
+    /// A connection to a runner that waits for a job.
+    pub(super) async fn get(&self) -> io::Result<RunnerConnection> {
         let idle = self.idle().pop();
         if let Some((_, link)) = idle {
             return Ok(link);
         }
-        let give_up = Instant::now() + KEEPER_TIME;
+        let give_up = Instant::now() + SUPERVISOR_TIME;
         loop {
             match self.connect().await {
                 Ok(link) => return Ok(link),
@@ -90,7 +90,7 @@ impl Links {
                     return Err(error);
                 }
                 Err(_) => {
-                    if let Some(link) = self.start_keeper().await? {
+                    if let Some(link) = self.start_supervisor().await? {
                         return Ok(link);
                     }
                 }
@@ -98,8 +98,8 @@ impl Links {
         }
     }
 
-    /// Gives back a connection whose worker waits for the next job.
-    pub(super) fn put(&self, link: Link) {
+    /// Gives back a connection whose runner waits for the next job.
+    pub(super) fn put(&self, link: RunnerConnection) {
         let now = Instant::now();
         let mut idle = self.idle();
         // Last in, first out: the first are those that have not been needed for longest.
@@ -110,18 +110,18 @@ impl Links {
         }
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, Link)>> {
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, RunnerConnection)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn connect(&self) -> io::Result<Link> {
+    async fn connect(&self) -> io::Result<RunnerConnection> {
         let reach = Address::new(&self.data).socket()?;
         let stream = UnixStream::connect(&reach.path).await?;
-        Ok(Link { stream, frames: Frames::default(), out: Vec::new() })
+        Ok(RunnerConnection { stream, frames: FrameReader::default(), out: Vec::new() })
     }
 
-    /// Starts a keeper. If another server does at the same time, one of the two goes away.
-    async fn start_keeper(&self) -> io::Result<Option<Link>> {
+    /// Starts a supervisor. If another server does at the same time, one of the two goes away.
+    async fn start_supervisor(&self) -> io::Result<Option<RunnerConnection>> {
         let _starting = self.starting.lock().await;
         if let Ok(link) = self.connect().await {
             // Somebody else started it while we waited for our turn.
@@ -140,7 +140,7 @@ impl Links {
     }
 }
 
-/// Errors of a connection that mean that there is no keeper (any more), or none ready.
+/// Errors of a connection that mean that there is no supervisor (any more), or none ready.
 fn is_passing(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -1,4 +1,4 @@
-//! What a server and a worker say to each other over their socket: frames of a length (four
+//! What a server and a runner say to each other over their socket: frames of a length (four
 //! bytes, little end first) and JSON.
 
 use std::io::{self, Read};
@@ -8,7 +8,7 @@ use std::rc::Rc;
 use fishplate_contract::{JobId, LimitHit};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::executor::{Ending, StartError};
+use crate::executor::{ProgramExit, StartError};
 use crate::plan::Plan;
 use crate::program::command_line::ARGUMENTS_SIZE;
 
@@ -23,18 +23,18 @@ pub(super) const ORDER_TIME: i64 = 10_000;
 /// Largest frame: outputs that are values travel in it, each at most `value_size`.
 const LARGEST_FRAME: usize = 1 << 30;
 
-/// From a server to a worker.
+/// From a server to a runner.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Ask<Order> {
+pub(super) enum RunnerRequest<Order> {
     /// Run this.
     Start(Order),
     /// End what runs.
     Cancel,
 }
 
-/// A start, as a worker reads it.
+/// A start, as a runner reads it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Posting {
+pub(super) struct StartMessage {
     #[serde(with = "job_text")]
     pub(super) job: JobId,
     pub(super) fence: u64,
@@ -49,7 +49,7 @@ pub(super) struct Posting {
 
 /// A start, as a server writes it.
 #[derive(Debug, Serialize)]
-pub(super) struct PostingRef<'a> {
+pub(super) struct StartMessageRef<'a> {
     #[serde(with = "job_text")]
     pub(super) job: JobId,
     pub(super) fence: u64,
@@ -59,24 +59,24 @@ pub(super) struct PostingRef<'a> {
     pub(super) plan: &'a Plan,
 }
 
-/// From a worker to a server.
+/// From a runner to a server.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Reply {
+pub(super) enum RunnerReply {
     /// The program runs, since this time in milliseconds since 1970.
     Started(i64),
     /// It has ended. Without a `Started` before it, it was started and has ended since.
-    Ended(Box<Ending>),
+    Ended(Box<ProgramExit>),
     /// It was not started.
-    Refused(Refusal),
+    Refused(StartRefusal),
     /// It is started already, or somebody is about to: see the journal.
     Taken,
-    /// This worker takes no more jobs; another will.
+    /// This runner takes no more jobs; another will.
     Retired,
 }
 
 /// Why a job was certainly not started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Refusal {
+pub(super) enum StartRefusal {
     ProgramMissing(String),
     StorageFull(String),
     /// With the limit's value.
@@ -84,7 +84,7 @@ pub(super) enum Refusal {
     NotStarted(String),
 }
 
-impl Refusal {
+impl StartRefusal {
     /// The sentence in it.
     pub(super) fn message(&self) -> &str {
         match self {
@@ -96,16 +96,16 @@ impl Refusal {
     }
 }
 
-impl From<Refusal> for StartError {
-    fn from(refusal: Refusal) -> Self {
+impl From<StartRefusal> for StartError {
+    fn from(refusal: StartRefusal) -> Self {
         match refusal {
-            Refusal::ProgramMissing(text) => Self::ProgramMissing(text),
-            Refusal::StorageFull(text) => Self::StorageFull(text),
-            Refusal::TooLong(message, value) => {
+            StartRefusal::ProgramMissing(text) => Self::ProgramMissing(text),
+            StartRefusal::StorageFull(text) => Self::StorageFull(text),
+            StartRefusal::TooLong(message, value) => {
                 let limit = LimitHit { name: ARGUMENTS_SIZE.to_owned(), value };
                 Self::TooLong { message, limit }
             }
-            Refusal::NotStarted(text) => Self::NotStarted(text),
+            StartRefusal::NotStarted(text) => Self::NotStarted(text),
         }
     }
 }
@@ -118,14 +118,14 @@ pub(super) fn put<T: Serialize>(message: &T, to: &mut Vec<u8>) -> io::Result<()>
     let length = u32::try_from(to.len() - start - 4)
         .ok()
         .filter(|length| *length as usize <= LARGEST_FRAME)
-        .ok_or_else(|| io::Error::other("a message to or from a worker is too large"))?;
+        .ok_or_else(|| io::Error::other("a message to or from a runner is too large"))?;
     to[start..start + 4].copy_from_slice(&length.to_le_bytes());
     Ok(())
 }
 
 /// Bytes as they come, frames as they are whole.
 #[derive(Debug, Default)]
-pub(super) struct Frames {
+pub(super) struct FrameReader {
     bytes: Vec<u8>,
     taken: usize,
 }
@@ -133,14 +133,14 @@ pub(super) struct Frames {
 /// How much is read at once.
 const CHUNK: usize = 16 << 10;
 
-impl Frames {
+impl FrameReader {
     /// The next whole frame.
     pub(super) fn next(&mut self) -> io::Result<Option<&[u8]>> {
         let rest = &self.bytes[self.taken..];
         let Some((length, rest)) = rest.split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*length) as usize;
         if length > LARGEST_FRAME {
-            return Err(io::Error::other("a message to or from a worker is too large"));
+            return Err(io::Error::other("a message to or from a runner is too large"));
         }
         if rest.len() < length {
             return Ok(None);
@@ -150,7 +150,7 @@ impl Frames {
         Ok(Some(&self.bytes[start..start + length]))
     }
 
-    /// Room for more bytes; tell [`Frames::filled`] how many came.
+    /// Room for more bytes; tell `FrameReader::filled` how many came.
     pub(super) fn room(&mut self) -> &mut Vec<u8> {
         self.bytes.drain(..self.taken);
         self.taken = 0;
@@ -203,23 +203,23 @@ mod tests {
     #[test]
     fn frames_come_out_whole_however_they_are_cut() {
         let mut wire = Vec::new();
-        for reply in [Reply::Started(7), Reply::Taken, Reply::Retired] {
+        for reply in [RunnerReply::Started(7), RunnerReply::Taken, RunnerReply::Retired] {
             put(&reply, &mut wire).unwrap();
         }
-        let mut frames = Frames::default();
-        let mut seen: Vec<Reply> = Vec::new();
+        let mut frames = FrameReader::default();
+        let mut seen: Vec<RunnerReply> = Vec::new();
         for byte in wire {
             frames.read_from(&mut [byte].as_slice()).unwrap();
             while let Some(frame) = frames.next().unwrap() {
                 seen.push(serde_json::from_slice(frame).unwrap());
             }
         }
-        assert_eq!(seen, [Reply::Started(7), Reply::Taken, Reply::Retired]);
+        assert_eq!(seen, [RunnerReply::Started(7), RunnerReply::Taken, RunnerReply::Retired]);
     }
 
     #[test]
     fn a_length_without_reason_is_refused() {
-        let mut frames = Frames::default();
+        let mut frames = FrameReader::default();
         frames.read_from(&mut [0xff; 8].as_slice()).unwrap();
         assert!(frames.next().is_err());
     }

@@ -1,35 +1,35 @@
 //! Plans on this machine, under supervisors that outlive the server.
 //!
 //! ```text
-//! keeper (subreaper; one a data directory; forks workers, inherits what they leave)
-//!   └─ worker (subreaper; one connection, one running job at a time)
+//! supervisor (subreaper; one a data directory; forks runners, inherits what they leave)
+//!   └─ runner (subreaper; one connection, one running job at a time)
 //!        └─ program and all its descendants
 //! ```
 //!
-//! In the supervisors' processes (no runtime, one thread): `keeper`, `worker`, `run`, `spawn`, `ward`,
-//! `gauge`, `shortage`, `slot`, `wait`, `cgroup`, `guard`, `capability`. In the server's: this module and `link`.
-//! In both: `address`, `message`, `journal`, `procfs`; `aftermath` is what anybody can do without a
+//! In the supervisors' processes (no runtime, one thread): `supervisor`, `runner`, `run`, `spawn`, `tree`,
+//! `sampler`, `shortage`, `slot`, `wait`, `cgroup`, `guard`, `capability`. In the server's: this module and `link`.
+//! In both: `address`, `message`, `journal`, `procfs`; `recovery` is what anybody can do without a
 //! supervisor.
 
 mod address;
-mod aftermath;
 mod capability;
 mod cgroup;
-mod gauge;
-mod guard;
+mod disk_shortage;
 mod journal;
-mod keeper;
 mod link;
 mod message;
+mod orphan_exit;
+mod process_tree;
 mod procfs;
+mod read_only;
+mod recovery;
 mod run;
-mod shortage;
+mod runner;
+mod sampler;
 mod slot;
 mod spawn;
+mod supervisor;
 mod wait;
-mod ward;
-mod witness;
-mod worker;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -39,28 +39,30 @@ use std::time::Duration;
 use fishplate_contract::{JobId, Timestamp};
 use tokio::sync::Notify;
 
-use self::aftermath::Trace;
-use self::link::{Link, Links};
-use self::message::{Ask, PostingRef, Reply};
-use self::witness::Witness;
-use super::{BoxFuture, Ending, Executor, Handle, Located, Observation, Order, StartError};
+use self::link::{ConnectionPool, RunnerConnection};
+use self::message::{RunnerReply, RunnerRequest, StartMessageRef};
+use self::orphan_exit::OrphanWatch;
+use self::recovery::StartEvidence;
+use super::{
+    BoxFuture, Executor, Handle, Observation, ProgramExit, StartError, StartOrder, StartTrace,
+};
 
-pub use self::aftermath::{Trail, trail};
-pub use self::keeper::keeper_main;
+pub use self::recovery::{RecoveredRun, recovered};
 pub use self::run::run_plan;
+pub use self::supervisor::supervisor_main;
 
 /// How a [`LocalExecutor`] works.
 #[derive(Clone, Debug)]
 pub struct LocalSettings {
     /// The data directory; it exists.
     pub data: PathBuf,
-    /// The program that becomes the keeper when it is started with `supervise --data DIR`, and
-    /// calls [`keeper_main`] then. Default: the program that runs now.
+    /// The program that becomes the supervisor when it is started with `supervise --data DIR`, and
+    /// calls [`supervisor_main`] then. Default: the program that runs now.
     pub program: PathBuf,
     /// Where control groups for jobs are made.
     pub cgroup: CgroupUse,
-    /// Most workers kept waiting for the next job.
-    pub idle_workers: usize,
+    /// Most runners kept waiting for the next job.
+    pub idle_runners: usize,
 }
 
 /// Where control groups for jobs are made.
@@ -83,7 +85,7 @@ impl LocalSettings {
             // Not its path: that may be of another version by the time it is needed.
             program: PathBuf::from("/proc/self/exe"),
             cgroup: CgroupUse::Auto,
-            idle_workers: 16,
+            idle_runners: 16,
         }
     }
 }
@@ -96,29 +98,29 @@ pub fn boot_id() -> &'static str {
 /// Runs plans on this machine.
 #[derive(Clone, Debug)]
 pub struct LocalExecutor {
-    shared: Arc<Shared>,
+    shared: Arc<ExecutorInner>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct ExecutorInner {
     data: PathBuf,
     cgroup: Option<PathBuf>,
     /// Whether a program can be kept from its inputs here; looked at once.
     guards: OnceLock<bool>,
-    links: Links,
-    /// Jobs whose workers talk to us.
-    near: Mutex<HashMap<Handle, Near>>,
+    links: ConnectionPool,
+    /// Jobs whose runners talk to us.
+    near: Mutex<HashMap<Handle, RunningJob>>,
     /// Jobs that we can only look at from time to time, and whether somebody does.
     far: Mutex<(HashSet<Handle>, bool)>,
     /// Sees how programs end whose supervisors are all dead.
-    witness: Witness,
+    orphan_watch: OrphanWatch,
     changed: Notify,
 }
 
 #[derive(Debug)]
-enum Near {
+enum RunningJob {
     Running { started: i64, cancel: Arc<Notify> },
-    Ended(Box<Ending>),
+    Ended(Box<ProgramExit>),
 }
 
 /// How often jobs that nobody tells us of are looked at.
@@ -140,27 +142,27 @@ impl LocalExecutor {
         if data.to_str().is_none() {
             return Err(std::io::Error::other("the data directory's name is not UTF-8"));
         }
-        crate::workspace::make_place_for_spares(&data)?;
+        crate::workspace::make_directory_cache(&data)?;
         let cgroup = match settings.cgroup {
             CgroupUse::Auto => cgroup::delegated(),
             CgroupUse::At(path) => Some(path),
             CgroupUse::Off => None,
         };
-        let links = Links::new(&data, settings.program, settings.idle_workers);
-        let shared = Shared {
+        let links = ConnectionPool::new(&data, settings.program, settings.idle_runners);
+        let shared = ExecutorInner {
             data,
             cgroup,
             guards: OnceLock::new(),
             links,
             near: Mutex::default(),
             far: Mutex::default(),
-            witness: Witness::default(),
+            orphan_watch: OrphanWatch::default(),
             changed: Notify::new(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    async fn start_once(&self, order: &Order) -> Result<Handle, StartError> {
+    async fn start_once(&self, order: &StartOrder) -> Result<Handle, StartError> {
         let give_up = tokio::time::Instant::now() + START_TIME;
         let mut taken = 0;
         loop {
@@ -168,7 +170,7 @@ impl LocalExecutor {
                 StartError::NotStarted(format!("can't reach the supervisors: {error}"))
             };
             let mut link = self.shared.links.get().await.map_err(not_started)?;
-            let posting = Ask::Start(PostingRef {
+            let posting = RunnerRequest::Start(StartMessageRef {
                 job: order.job,
                 fence: order.fence,
                 directory: &order.directory,
@@ -181,48 +183,52 @@ impl LocalExecutor {
                 Err(error) => Err(error),
             };
             match reply {
-                Ok(Reply::Started(started)) => return Ok(self.watch(order, link, started)),
-                Ok(Reply::Ended(ending)) => {
+                Ok(RunnerReply::Started(started)) => return Ok(self.watch(order, link, started)),
+                Ok(RunnerReply::Ended(ending)) => {
                     let handle = self.shared.handle(order, order.fence);
-                    self.shared.near().insert(handle.clone(), Near::Ended(ending));
+                    self.shared.near().insert(handle.clone(), RunningJob::Ended(ending));
                     self.shared.links.put(link);
                     self.shared.changed.notify_one();
                     return Ok(handle);
                 }
-                Ok(Reply::Refused(refusal)) => {
+                Ok(RunnerReply::Refused(refusal)) => {
                     self.shared.links.put(link);
                     return Err(refusal.into());
                 }
-                Ok(Reply::Taken) => {
+                Ok(RunnerReply::Taken) => {
                     self.shared.links.put(link);
                     taken += 1;
                     tokio::time::sleep(Duration::from_millis(taken * 2)).await;
                 }
-                // The worker or its keeper was killed: the journal knows what became of it.
-                Ok(Reply::Retired) | Err(_) => drop(link),
+                // The runner or its supervisor was killed: the journal knows what became of it.
+                Ok(RunnerReply::Retired) | Err(_) => drop(link),
             }
             match self.resolve(order).await {
-                Located::Started(handle) => return Ok(handle),
+                StartTrace::Started(handle) => return Ok(handle),
                 // Not started, but not ours to start: a later claim tried and could not. Now and
                 // then it is only that somebody held the journal for a moment.
-                Located::Never if taken > 3 => {
+                StartTrace::Never if taken > 3 => {
                     return Err(StartError::NotStarted("a later claim on the job failed".into()));
                 }
-                Located::Unproven(why) => return Err(StartError::Unproven(why)),
-                Located::Never if tokio::time::Instant::now() >= give_up => {
+                StartTrace::Unproven(why) => return Err(StartError::Unproven(why)),
+                StartTrace::Never if tokio::time::Instant::now() >= give_up => {
                     return Err(StartError::NotStarted("the supervisors keep dying".to_owned()));
                 }
-                Located::Never => {}
+                StartTrace::Never => {}
             }
         }
     }
 
-    /// What a worker says to an order. It may prepare the workspace for a long time; but if it has
+    /// What a runner says to an order. It may prepare the workspace for a long time; but if it has
     /// not even begun when the order is too old to be carried out, it never will.
-    async fn first_reply(&self, link: &mut Link, order: &Order) -> std::io::Result<Reply> {
-        let patience = Duration::from_millis(message::ORDER_TIME.unsigned_abs() + 1000);
+    async fn first_reply(
+        &self,
+        link: &mut RunnerConnection,
+        order: &StartOrder,
+    ) -> std::io::Result<RunnerReply> {
+        let time_limit = Duration::from_millis(message::ORDER_TIME.unsigned_abs() + 1000);
         loop {
-            match tokio::time::timeout(patience, link.receive()).await {
+            match tokio::time::timeout(time_limit, link.receive()).await {
                 Ok(reply) => return reply,
                 Err(_) => {
                     if !order.directory.join("run").exists() {
@@ -234,35 +240,36 @@ impl LocalExecutor {
     }
 
     /// Looks what became of a start until it is settled.
-    async fn resolve(&self, order: &Order) -> Located {
+    async fn resolve(&self, order: &StartOrder) -> StartTrace {
         let give_up = tokio::time::Instant::now() + PENDING_TIME;
         let mut pause = Duration::from_millis(2);
         loop {
             let (directory, job) = (order.directory.clone(), order.job);
             let shared = self.shared.clone();
-            let trace = blocking(move || aftermath::trace(&directory, job, &shared.witness)).await;
+            let trace =
+                blocking(move || recovery::trace(&directory, job, &shared.orphan_watch)).await;
             match trace {
-                Some(Trace::Never) => return Located::Never,
-                Some(Trace::Started(fence)) => {
-                    return Located::Started(self.shared.handle(order, fence));
+                Some(StartEvidence::Never) => return StartTrace::Never,
+                Some(StartEvidence::Started(fence)) => {
+                    return StartTrace::Started(self.shared.handle(order, fence));
                 }
-                Some(Trace::Unproven(why)) => return Located::Unproven(why),
-                Some(Trace::Pending(fence)) if tokio::time::Instant::now() >= give_up => {
-                    return Located::Started(self.shared.handle(order, fence));
+                Some(StartEvidence::Unproven(why)) => return StartTrace::Unproven(why),
+                Some(StartEvidence::Pending(fence)) if tokio::time::Instant::now() >= give_up => {
+                    return StartTrace::Started(self.shared.handle(order, fence));
                 }
-                Some(Trace::Pending(_)) => {}
-                None => return Located::Unproven("the runtime is shutting down".to_owned()),
+                Some(StartEvidence::Pending(_)) => {}
+                None => return StartTrace::Unproven("the runtime is shutting down".to_owned()),
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(Duration::from_millis(100));
         }
     }
 
-    /// Has a task listen to the worker of a running job.
-    fn watch(&self, order: &Order, mut link: Link, started: i64) -> Handle {
+    /// Has a task listen to the runner of a running job.
+    fn watch(&self, order: &StartOrder, mut link: RunnerConnection, started: i64) -> Handle {
         let handle = self.shared.handle(order, order.fence);
         let cancel = Arc::new(Notify::new());
-        let near = Near::Running { started, cancel: cancel.clone() };
+        let near = RunningJob::Running { started, cancel: cancel.clone() };
         self.shared.near().insert(handle.clone(), near);
         let (shared, name) = (self.shared.clone(), handle.clone());
         tokio::spawn(async move {
@@ -272,17 +279,17 @@ impl LocalExecutor {
                     reply = link.receive() => break reply,
                     () = cancel.notified() => {
                         cancelled = true;
-                        if let Err(error) = link.send(&Ask::<()>::Cancel).await {
+                        if let Err(error) = link.send(&RunnerRequest::<()>::Cancel).await {
                             break Err(error);
                         }
                     }
                 }
             };
-            if let Ok(Reply::Ended(ending)) = end {
-                shared.near().insert(name, Near::Ended(ending));
+            if let Ok(RunnerReply::Ended(ending)) = end {
+                shared.near().insert(name, RunningJob::Ended(ending));
                 shared.links.put(link);
             } else {
-                // The worker was killed; from now on the journal is all there is.
+                // The runner was killed; from now on the journal is all there is.
                 shared.near().remove(&name);
                 // Whoever asked for its end just before may not have been heard yet.
                 let asked = std::pin::pin!(cancel.notified()).enable();
@@ -298,7 +305,7 @@ impl LocalExecutor {
 }
 
 impl Executor for LocalExecutor {
-    fn start<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Result<Handle, StartError>> {
+    fn start<'a>(&'a self, order: &'a StartOrder) -> BoxFuture<'a, Result<Handle, StartError>> {
         Box::pin(self.start_once(order))
     }
 
@@ -334,13 +341,13 @@ impl Executor for LocalExecutor {
         })
     }
 
-    fn locate<'a>(&'a self, order: &'a Order) -> BoxFuture<'a, Located> {
+    fn locate<'a>(&'a self, order: &'a StartOrder) -> BoxFuture<'a, StartTrace> {
         Box::pin(self.resolve(order))
     }
 
     fn cancel<'a>(&'a self, handle: &'a Handle) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            if let Some(Near::Running { cancel, .. }) = self.shared.near().get(handle) {
+            if let Some(RunningJob::Running { cancel, .. }) = self.shared.near().get(handle) {
                 cancel.notify_one();
                 return;
             }
@@ -349,7 +356,7 @@ impl Executor for LocalExecutor {
     }
 
     fn guards_inputs(&self) -> bool {
-        *self.shared.guards.get_or_init(|| guard::works(&self.shared.data))
+        *self.shared.guards.get_or_init(|| read_only::works(&self.shared.data))
     }
 
     fn changed(&self) -> BoxFuture<'_, ()> {
@@ -358,13 +365,15 @@ impl Executor for LocalExecutor {
 }
 
 /// What is known without a look at the disk. An end is told once from here: the journal has it.
-fn take_near(near: &mut HashMap<Handle, Near>, handle: &Handle) -> Option<Observation> {
-    if let Near::Running { started, .. } = near.get(handle)? {
+fn take_near(near: &mut HashMap<Handle, RunningJob>, handle: &Handle) -> Option<Observation> {
+    if let RunningJob::Running { started, .. } = near.get(handle)? {
         return Some(Observation::Running { started: Timestamp(*started) });
     }
     match near.remove(handle)? {
-        Near::Ended(ending) => Some(Observation::Ended(ending)),
-        Near::Running { started, .. } => Some(Observation::Running { started: Timestamp(started) }),
+        RunningJob::Ended(ending) => Some(Observation::Ended(ending)),
+        RunningJob::Running { started, .. } => {
+            Some(Observation::Running { started: Timestamp(started) })
+        }
     }
 }
 
@@ -377,8 +386,8 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     tokio::task::spawn_blocking(work).await.ok()
 }
 
-impl Shared {
-    fn near(&self) -> std::sync::MutexGuard<'_, HashMap<Handle, Near>> {
+impl ExecutorInner {
+    fn near(&self) -> std::sync::MutexGuard<'_, HashMap<Handle, RunningJob>> {
         self.near.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -388,7 +397,7 @@ impl Shared {
 
     /// `local:1:JOB:FENCE:DIRECTORY`, the directory from the data directory on if it is in it, so
     /// that handles stay good when that is moved.
-    fn handle(&self, order: &Order, fence: u64) -> Handle {
+    fn handle(&self, order: &StartOrder, fence: u64) -> Handle {
         let directory = order.directory.strip_prefix(&self.data).unwrap_or(&order.directory);
         Handle(format!("local:1:{}:{fence}:{}", order.job, directory.display()))
     }
@@ -403,14 +412,14 @@ impl Shared {
 
     fn look(&self, handle: &Handle) -> Observation {
         match self.read_handle(handle) {
-            Some((job, directory)) => aftermath::look(&directory, job, &self.witness),
+            Some((job, directory)) => recovery::look(&directory, job, &self.orphan_watch),
             None => Observation::Lost(format!("{:?} is no handle of this executor", handle.0)),
         }
     }
 
     async fn end(&self, handle: &Handle) {
         let Some((job, directory)) = self.read_handle(handle) else { return };
-        let ended = blocking(move || aftermath::end(&directory, job)).await;
+        let ended = blocking(move || recovery::end(&directory, job)).await;
         if let Some(Err(error)) = ended {
             tracing::warn!(handle = handle.0, %error, "can't ask for the end of a job");
         }
@@ -431,7 +440,7 @@ impl Shared {
 }
 
 /// Looks at jobs that nobody tells us of, as long as there are some.
-async fn patrol(shared: std::sync::Weak<Shared>) {
+async fn patrol(shared: std::sync::Weak<ExecutorInner>) {
     loop {
         tokio::time::sleep(PATROL).await;
         let Some(shared) = shared.upgrade() else { return };

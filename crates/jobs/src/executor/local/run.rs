@@ -1,5 +1,5 @@
 //! One run of a plan in this process: its workspace is prepared, its program started and watched, and
-//! what that leaves is collected. A worker does that for one order after the other and notes it in
+//! what that leaves is collected. A runner does that for one order after the other and notes it in
 //! its journal; [`run_plan`] does it once, for a batch system's job.
 
 use std::error::Error as _;
@@ -10,20 +10,20 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use fishplate_contract::{JobId, Placing};
-use fishplate_formats::disk::Free;
+use fishplate_contract::{JobId, PlacementMethod};
+use fishplate_formats::disk::FreeSpace;
 use fishplate_formats::units;
 use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 
 use super::cgroup::JobGroup;
-use super::guard::Guard;
-use super::message::Refusal;
+use super::message::StartRefusal;
+use super::process_tree::{ExitStatus, ProcessTree, StopCause};
 use super::procfs::{Stat, descendants, now_millis};
-use super::spawn::{Environments, NotSpawned, Start, refusal_of, spawn};
-use super::wait::{Peek, Wait, await_child, block_signals, peek, readable, reap_of};
-use super::ward::{Cause, Status, Ward};
-use crate::executor::{Ending, StartError};
+use super::read_only::ReadOnlyInputs;
+use super::spawn::{Environments, SpawnError, StartContext, refusal_of, spawn};
+use super::wait::{PeekResult, WaitResult, await_child, block_signals, peek, readable, reap_of};
+use crate::executor::{ProgramExit, StartError};
 use crate::plan::{InputContent, InputFile, Plan};
 use crate::workspace;
 
@@ -32,7 +32,7 @@ const SHORT: Duration = Duration::from_millis(2);
 
 /// How far a start is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum StartStage {
     /// The workspace is about to be prepared. Left out if there is nothing to prepare.
     Preparing,
     /// The program is about to be started: from now on it may have been.
@@ -45,7 +45,7 @@ pub(super) trait Observer {
     fn running(&mut self, program: i32, started: i64) -> io::Result<()>;
 
     /// The program is dead and is about to be reaped.
-    fn exited(&mut self, status: Status);
+    fn exited(&mut self, status: ExitStatus);
 
     /// Waits until a child is dead, or something is said, or for so long. Tells whether the end of
     /// the job was asked for.
@@ -59,8 +59,8 @@ pub(super) struct Run<'a> {
     pub(super) directory: &'a Path,
     pub(super) plan: &'a Plan,
     pub(super) group: Option<&'a JobGroup>,
-    /// Which worker runs it: spreads jobs with few processors over all of them.
-    pub(super) worker: usize,
+    /// Which runner runs it: spreads jobs with few processors over all of them.
+    pub(super) runner: usize,
 }
 
 impl Run<'_> {
@@ -68,30 +68,31 @@ impl Run<'_> {
     pub(super) fn start(
         &self,
         environments: &mut Environments,
-        note: &mut dyn FnMut(Stage) -> Result<(), Refusal>,
-    ) -> Result<(i32, i64), Refusal> {
-        let Self { job, directory, plan, group, worker } = *self;
+        note: &mut dyn FnMut(StartStage) -> Result<(), StartRefusal>,
+    ) -> Result<(i32, i64), StartRefusal> {
+        let Self { job, directory, plan, group, runner } = *self;
         let reserve = plan.limits.disk_reserve;
-        if let Ok(free) = Free::at(directory)
+        if let Ok(free) = FreeSpace::at(directory)
             && free.room() < reserve
         {
-            return Err(Refusal::StorageFull(format!(
+            return Err(StartRefusal::StorageFull(format!(
                 "{free} on the file system of the jobs, less than {} (disk_reserve)",
                 units::exact(reserve)
             )));
         }
         if !plan.inputs.is_empty() || !plan.staged.is_empty() {
-            note(Stage::Preparing)?;
+            note(StartStage::Preparing)?;
             prepare(plan, directory)?;
         }
-        note(Stage::Starting)?;
+        note(StartStage::Starting)?;
         let linked = linked_inputs(plan);
-        let guard = (!linked.is_empty()).then(|| Guard::new(linked, plan.stdin.as_deref()));
-        let mut start = Start { job, directory, plan, group, guard: guard.as_ref(), worker };
+        let guard =
+            (!linked.is_empty()).then(|| ReadOnlyInputs::new(linked, plan.stdin.as_deref()));
+        let mut start = StartContext { job, directory, plan, group, guard: guard.as_ref(), runner };
         let started = now_millis();
         match spawn(&start, environments) {
-            Err(NotSpawned::Unguarded) => {}
-            done => return done.map(|program| (program, started)).map_err(Refusal::from),
+            Err(SpawnError::Unguarded) => {}
+            done => return done.map(|program| (program, started)).map_err(StartRefusal::from),
         }
         // It can't be kept from the others' files here, so it gets files of its own.
         for path in linked_inputs(plan) {
@@ -104,16 +105,16 @@ impl Run<'_> {
     }
 }
 
-fn prepare(plan: &Plan, directory: &Path) -> Result<(), Refusal> {
+fn prepare(plan: &Plan, directory: &Path) -> Result<(), StartRefusal> {
     workspace::prepare(plan, directory).map_err(|error| {
         let message = match error.source() {
             Some(source) => format!("{error}: {source}"),
             None => error.to_string(),
         };
         if error.is_storage_full() {
-            Refusal::StorageFull(message)
+            StartRefusal::StorageFull(message)
         } else {
-            Refusal::NotStarted(message)
+            StartRefusal::NotStarted(message)
         }
     })
 }
@@ -121,17 +122,17 @@ fn prepare(plan: &Plan, directory: &Path) -> Result<(), Refusal> {
 /// Files of the workspace that others hold too.
 fn linked_inputs(plan: &Plan) -> Vec<String> {
     let linked = |input: &&InputFile| match &input.content {
-        InputContent::Fetched(fetched) => fetched.placed == Placing::Link.name(),
+        InputContent::Fetched(fetched) => fetched.placed == PlacementMethod::Link.name(),
         _ => false,
     };
     plan.inputs.iter().filter(linked).map(|input| input.path.clone()).collect()
 }
 
-impl From<NotSpawned> for Refusal {
-    fn from(not: NotSpawned) -> Self {
+impl From<SpawnError> for StartRefusal {
+    fn from(not: SpawnError) -> Self {
         match not {
-            NotSpawned::Refused(refusal) => refusal,
-            NotSpawned::Unguarded => {
+            SpawnError::Refused(refusal) => refusal,
+            SpawnError::Unguarded => {
                 Self::NotStarted("the program can't be kept from its inputs".to_owned())
             }
         }
@@ -140,43 +141,46 @@ impl From<NotSpawned> for Refusal {
 
 /// Watches a program that this process started until it has ended with all that it left behind, and
 /// collects what is in its workspace.
-pub(super) fn watch(mut ward: Ward, observer: &mut dyn Observer) -> io::Result<Box<Ending>> {
+pub(super) fn watch(
+    mut tree: ProcessTree,
+    observer: &mut dyn Observer,
+) -> io::Result<Box<ProgramExit>> {
     await_child(SHORT);
     let mut told = false;
-    let mut empty = collect_dead(&mut ward, observer);
-    while !(empty && ward.has_ended()) {
+    let mut empty = collect_dead(&mut tree, observer);
+    while !(empty && tree.has_ended()) {
         if !std::mem::replace(&mut told, true)
-            && let Some(program) = ward.program
+            && let Some(program) = tree.program
         {
-            observer.running(program, ward.started)?;
+            observer.running(program, tree.started)?;
         }
-        let most = ward.drive(&members);
+        let most = tree.drive(&members);
         if observer.wait(most)? {
-            ward.end(Cause::Cancelled, &members);
+            tree.end(StopCause::Cancelled, &members);
         }
-        empty = collect_dead(&mut ward, observer);
+        empty = collect_dead(&mut tree, observer);
     }
-    let (plan, directory) = (ward.plan.clone(), ward.directory.clone());
-    let mut ending = ward.finish();
+    let (plan, directory) = (tree.plan.clone(), tree.directory.clone());
+    let mut ending = tree.finish();
     ending.collected = Some(workspace::collect(&plan, &directory, &ending));
     Ok(Box::new(ending))
 }
 
 /// Reaps what is dead. True if no child is left, and with them no descendant: orphans of all
 /// depths become children of this process.
-fn collect_dead(ward: &mut Ward, observer: &mut dyn Observer) -> bool {
+fn collect_dead(tree: &mut ProcessTree, observer: &mut dyn Observer) -> bool {
     loop {
         match peek() {
-            Peek::Dead(pid, status) => {
-                if ward.program == Some(pid) {
+            PeekResult::Dead(pid, status) => {
+                if tree.program == Some(pid) {
                     observer.exited(status);
                 }
-                if let Wait::Reaped { pid, status, usage } = reap_of(pid) {
-                    ward.reaped(pid, status, &usage);
+                if let WaitResult::Reaped { pid, status, usage } = reap_of(pid) {
+                    tree.reaped(pid, status, &usage);
                 }
             }
-            Peek::Alive => return false,
-            Peek::None => return true,
+            PeekResult::Alive => return false,
+            PeekResult::None => return true,
         }
     }
 }
@@ -192,7 +196,7 @@ fn members() -> Vec<Stat> {
 ///
 /// # Errors
 /// Why the program was not started; [`StartError::Unproven`] if it was, and could not be watched.
-pub fn run_plan(job: JobId, plan: Plan, directory: &Path) -> Result<Ending, StartError> {
+pub fn run_plan(job: JobId, plan: Plan, directory: &Path) -> Result<ProgramExit, StartError> {
     let not_started = |error: io::Error| StartError::NotStarted(error.to_string());
     // What a program reads whose plan names no file.
     let nothing = File::open("/dev/null").map_err(not_started)?;
@@ -200,10 +204,10 @@ pub fn run_plan(job: JobId, plan: Plan, directory: &Path) -> Result<Ending, Star
     nix::sys::prctl::set_child_subreaper(true).map_err(|error| not_started(error.into()))?;
     let signals = block_signals(&STOPS).map_err(|error| not_started(error.into()))?;
     workspace::make_directories(directory).map_err(not_started)?;
-    let run = Run { job, directory, plan: &plan, group: None, worker: 0 };
+    let run = Run { job, directory, plan: &plan, group: None, runner: 0 };
     let (program, started) = run.start(&mut Environments::default(), &mut |_| Ok(()))?;
-    let ward = Ward::new(directory, &Rc::new(plan), Some(program), started);
-    let ending = watch(ward, &mut Signals(signals));
+    let tree = ProcessTree::new(directory, &Rc::new(plan), Some(program), started);
+    let ending = watch(tree, &mut Signals(signals));
     ending.map(|ending| *ending).map_err(|error| StartError::Unproven(error.to_string()))
 }
 
@@ -218,7 +222,7 @@ impl Observer for Signals {
         Ok(())
     }
 
-    fn exited(&mut self, _: Status) {}
+    fn exited(&mut self, _: ExitStatus) {}
 
     fn wait(&mut self, most: Duration) -> io::Result<bool> {
         readable([Some(self.0.as_fd())], Some(most));

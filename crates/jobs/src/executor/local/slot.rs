@@ -1,5 +1,5 @@
-//! Memory that the keeper shares with its workers, so that it knows, without a word said, which
-//! job a worker had when it was killed.
+//! Memory that the supervisor shares with its runners, so that it knows, without a word said, which
+//! job a runner had when it was killed.
 
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous};
 
-use super::ward::Status;
+use super::process_tree::ExitStatus;
 
 /// Bytes of a job's order that a slot holds.
 pub(super) const SLOT_SIZE: usize = 32 << 10;
 
 #[repr(C)]
-struct Slot {
+struct JobSlot {
     /// Length of the order; zero: no job.
     length: AtomicU32,
     /// The program; zero: not started yet.
@@ -26,28 +26,28 @@ struct Slot {
 const EXITED: i32 = 1 << 16;
 const SIGNALLED: i32 = 1 << 17;
 
-/// The job that a dead worker left.
+/// The job that a dead runner left.
 #[derive(Debug, PartialEq)]
-pub(super) struct Left {
+pub(super) struct AbandonedJob {
     pub(super) order: Vec<u8>,
     /// The program, if it was started.
     pub(super) program: Option<i32>,
-    /// How that ended, if the worker saw it.
-    pub(super) status: Option<Status>,
+    /// How that ended, if the runner saw it.
+    pub(super) status: Option<ExitStatus>,
 }
 
-/// The slots of all workers.
+/// The slots of all runners.
 #[derive(Debug)]
 pub(super) struct Slots {
-    memory: NonNull<Slot>,
+    memory: NonNull<JobSlot>,
     count: usize,
 }
 
 impl Slots {
-    /// So many empty slots. Memory that no worker touches costs nothing.
+    /// So many empty slots. Memory that no runner touches costs nothing.
     #[expect(unsafe_code, reason = "memory shared between processes")]
     pub(super) fn new(count: usize) -> std::io::Result<Self> {
-        let size = NonZeroUsize::new(count * size_of::<Slot>())
+        let size = NonZeroUsize::new(count * size_of::<JobSlot>())
             .ok_or_else(|| std::io::Error::other("no slots"))?;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         let flags = MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE;
@@ -56,7 +56,7 @@ impl Slots {
         Ok(Self { memory: memory.cast(), count })
     }
 
-    /// Notes the order of a job that a worker is about to start.
+    /// Notes the order of a job that a runner is about to start.
     pub(super) fn occupy(&self, index: usize, order: &[u8]) {
         assert!(order.len() <= SLOT_SIZE, "an order of {} bytes fits no slot", order.len());
         let slot = self.slot(index);
@@ -74,10 +74,10 @@ impl Slots {
     }
 
     /// Notes how the program ended: once it is reaped, nobody else can see it.
-    pub(super) fn ended(&self, index: usize, status: Status) {
+    pub(super) fn ended(&self, index: usize, status: ExitStatus) {
         let status = match status {
-            Status::Exit(code) => EXITED | code,
-            Status::Signal(signal) => SIGNALLED | signal,
+            ExitStatus::Exit(code) => EXITED | code,
+            ExitStatus::Signal(signal) => SIGNALLED | signal,
         };
         self.slot(index).status.store(status, Ordering::Release);
     }
@@ -87,17 +87,17 @@ impl Slots {
         self.slot(index).length.store(0, Ordering::Release);
     }
 
-    /// What a worker that is dead had, if it had a job.
-    pub(super) fn take(&self, index: usize) -> Option<Left> {
+    /// What a runner that is dead had, if it had a job.
+    pub(super) fn take(&self, index: usize) -> Option<AbandonedJob> {
         let slot = self.slot(index);
         let length = slot.length.swap(0, Ordering::AcqRel) as usize;
         let program = slot.program.load(Ordering::Acquire);
         let status = match slot.status.load(Ordering::Acquire) {
             0 => None,
-            exited if exited & EXITED != 0 => Some(Status::Exit(exited & !EXITED)),
-            signalled => Some(Status::Signal(signalled & !SIGNALLED)),
+            exited if exited & EXITED != 0 => Some(ExitStatus::Exit(exited & !EXITED)),
+            signalled => Some(ExitStatus::Signal(signalled & !SIGNALLED)),
         };
-        (length > 0).then(|| Left {
+        (length > 0).then(|| AbandonedJob {
             order: self.copy_out(index, length),
             program: (program > 0).then_some(program),
             status,
@@ -105,7 +105,7 @@ impl Slots {
     }
 
     #[expect(unsafe_code, reason = "memory shared between processes")]
-    fn slot(&self, index: usize) -> &Slot {
+    fn slot(&self, index: usize) -> &JobSlot {
         assert!(index < self.count, "no slot {index}");
         // SAFETY: within the mapping, which is zeroed memory, aligned to a page and never
         // unmapped; the fields read through this reference are atomic.
@@ -115,8 +115,8 @@ impl Slots {
     #[expect(unsafe_code, reason = "memory shared between processes")]
     fn copy_in(&self, index: usize, order: &[u8]) {
         assert!(index < self.count && order.len() <= SLOT_SIZE);
-        // SAFETY: within the mapping; only the worker of this slot writes, and the keeper reads
-        // only when that worker is dead.
+        // SAFETY: within the mapping; only the runner of this slot writes, and the supervisor reads
+        // only when that runner is dead.
         unsafe {
             let to = &raw mut (*self.memory.add(index).as_ptr()).order;
             std::ptr::copy_nonoverlapping(order.as_ptr(), to.cast::<u8>(), order.len());
@@ -144,8 +144,9 @@ mod tests {
     fn a_slot_gives_back_what_was_noted_and_once_only() {
         let slots = Slots::new(2).unwrap();
         assert_eq!(slots.take(1), None);
-        let left =
-            |order: &[u8], program, status| Some(Left { order: order.to_vec(), program, status });
+        let left = |order: &[u8], program, status| {
+            Some(AbandonedJob { order: order.to_vec(), program, status })
+        };
         slots.occupy(1, b"order");
         assert_eq!(slots.take(1), left(b"order", None, None));
         slots.occupy(1, b"other");
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!(slots.take(0), None);
         assert_eq!(slots.take(1), left(b"other", Some(42), None));
         assert_eq!(slots.take(1), None);
-        for status in [Status::Exit(0), Status::Exit(255), Status::Signal(9)] {
+        for status in [ExitStatus::Exit(0), ExitStatus::Exit(255), ExitStatus::Signal(9)] {
             slots.occupy(1, b"ended");
             slots.started(1, 42);
             slots.ended(1, status);

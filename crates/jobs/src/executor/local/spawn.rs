@@ -1,9 +1,9 @@
 //! Starting a plan's program.
 //!
 //! It is started by `posix_spawn` (a `vfork`), which is several times cheaper than a fork; std's
-//! `Command` can do that too, but would hand on the signals that the worker has blocked. What a
+//! `Command` can do that too, but would hand on the signals that the runner has blocked. What a
 //! process inherits and `posix_spawn` can't set (limits, processors, directory) is set on the
-//! worker itself around the spawn. Only a job in a control group is forked, because it must be in
+//! runner itself around the spawn. Only a job in a control group is forked, because it must be in
 //! its group before it can have children, and one whose inputs are guarded.
 
 use std::collections::{BTreeMap, HashMap};
@@ -25,24 +25,24 @@ use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::unistd::Pid;
 
 use super::cgroup::JobGroup;
-use super::guard::{Guard, UNGUARDED};
-use super::message::Refusal;
+use super::message::StartRefusal;
 use super::procfs::JOB_VARIABLE;
+use super::read_only::{ReadOnlyInputs, UNGUARDED};
 use crate::plan::Plan;
 use crate::program::command_line::most_arguments;
-use crate::workspace::{self, Stream};
+use crate::workspace::{self, OutputStream};
 
 /// What a program is started with beside its plan.
 #[derive(Debug)]
-pub(super) struct Start<'a> {
+pub(super) struct StartContext<'a> {
     pub(super) job: JobId,
     pub(super) directory: &'a Path,
     pub(super) plan: &'a Plan,
     pub(super) group: Option<&'a JobGroup>,
     /// Inputs that the program must not write to, because others hold them too.
-    pub(super) guard: Option<&'a Guard>,
-    /// Which worker starts it: spreads jobs with few processors over all of them.
-    pub(super) worker: usize,
+    pub(super) guard: Option<&'a ReadOnlyInputs>,
+    /// Which runner starts it: spreads jobs with few processors over all of them.
+    pub(super) runner: usize,
 }
 
 /// Base environments by the path of their file, each read once: the file never changes.
@@ -73,18 +73,21 @@ fn assignment(name: &str, value: &str) -> io::Result<CString> {
 }
 
 /// Starts the program in its workspace, which is prepared, and gives its process ID.
-pub(super) fn spawn(start: &Start<'_>, environments: &mut Environments) -> Result<i32, NotSpawned> {
-    let Start { job, directory, plan, group, guard, worker } = start;
+pub(super) fn spawn(
+    start: &StartContext<'_>,
+    environments: &mut Environments,
+) -> Result<i32, SpawnError> {
+    let StartContext { job, directory, plan, group, guard, runner } = start;
     let cannot = |what: &str| {
         let what = what.to_owned();
         move |error: io::Error| refusal_of(&error, format!("can't {what}: {error}"))
     };
-    let stdout = workspace::create_stream(plan, directory, Stream::Stdout)
+    let stdout = workspace::create_stream(plan, directory, OutputStream::Stdout)
         .map_err(cannot("create the file for standard output"))?;
     let stderr = if plan.stderr.is_some() && plan.stderr == plan.stdout {
         stdout.try_clone().map_err(cannot("share the file for standard output"))?
     } else {
-        workspace::create_stream(plan, directory, Stream::Stderr)
+        workspace::create_stream(plan, directory, OutputStream::Stderr)
             .map_err(cannot("create the file for standard error"))?
     };
     let stdin = workspace::open_stdin(plan, directory)
@@ -96,7 +99,7 @@ pub(super) fn spawn(start: &Start<'_>, environments: &mut Environments) -> Resul
         None => &[],
     };
     let own = own_variables(plan, *job).map_err(cannot("make the environment"))?;
-    let image = Image {
+    let image = ProcessImage {
         program: &plan.program,
         arguments: arguments(plan).map_err(cannot("make the arguments"))?,
         environment: base
@@ -111,7 +114,7 @@ pub(super) fn spawn(start: &Start<'_>, environments: &mut Environments) -> Resul
         Some(group) => Some(group.entrance().map_err(cannot("enter the control group"))?),
         None => None,
     };
-    let limited = Inherited::set(plan, *worker, &workspace::work(directory))
+    let limited = Inherited::set(plan, *runner, &workspace::work(directory))
         .map_err(cannot("limit the program"))?;
     let spawned = match (entrance, guard) {
         (None, None) => image.spawn(),
@@ -119,22 +122,22 @@ pub(super) fn spawn(start: &Start<'_>, environments: &mut Environments) -> Resul
     };
     limited.restore();
     spawned.map_err(|error| match error.raw_os_error() {
-        Some(UNGUARDED) if guard.is_some() => NotSpawned::Unguarded,
-        _ => NotSpawned::Refused(explain(&plan.program, &error)),
+        Some(UNGUARDED) if guard.is_some() => SpawnError::Unguarded,
+        _ => SpawnError::Refused(explain(&plan.program, &error)),
     })
 }
 
 /// A program that was not started.
 #[derive(Debug)]
-pub(super) enum NotSpawned {
+pub(super) enum SpawnError {
     /// It can't be kept from its inputs here.
     Unguarded,
     /// Anything else.
-    Refused(Refusal),
+    Refused(StartRefusal),
 }
 
-impl From<Refusal> for NotSpawned {
-    fn from(refusal: Refusal) -> Self {
+impl From<StartRefusal> for SpawnError {
+    fn from(refusal: StartRefusal) -> Self {
         Self::Refused(refusal)
     }
 }
@@ -158,16 +161,16 @@ fn arguments(plan: &Plan) -> io::Result<Vec<CString>> {
 }
 
 /// What becomes of a process.
-struct Image<'a> {
+struct ProcessImage<'a> {
     program: &'a Path,
     /// The first is the program's name.
     arguments: Vec<CString>,
     environment: Vec<&'a CStr>,
-    /// Standard input, output and error. No input: the worker's own, which is empty.
+    /// Standard input, output and error. No input: the runner's own, which is empty.
     streams: [Option<&'a File>; 3],
 }
 
-impl Image<'_> {
+impl ProcessImage<'_> {
     fn spawn(&self) -> io::Result<i32> {
         let mut attributes = PosixSpawnAttr::init()?;
         attributes.set_flags(
@@ -190,7 +193,11 @@ impl Image<'_> {
     }
 
     /// The same, with code between fork and exec.
-    fn spawn_in(&self, entrance: Option<OwnedFd>, guard: Option<Guard>) -> io::Result<i32> {
+    fn spawn_in(
+        &self,
+        entrance: Option<OwnedFd>,
+        guard: Option<ReadOnlyInputs>,
+    ) -> io::Result<i32> {
         let os = |text: &CStr| OsStr::from_bytes(text.to_bytes()).to_owned();
         let mut command = Command::new(self.program);
         command.args(self.arguments[1..].iter().map(|word| os(word))).process_group(0).env_clear();
@@ -215,7 +222,7 @@ impl Image<'_> {
     unsafe_code,
     reason = "the program must be in its group and behind its guard before it runs"
 )]
-fn before_exec(command: &mut Command, entrance: Option<OwnedFd>, guard: Option<Guard>) {
+fn before_exec(command: &mut Command, entrance: Option<OwnedFd>, guard: Option<ReadOnlyInputs>) {
     let enter = move || {
         if let Some(entrance) = &entrance {
             nix::unistd::write(entrance, b"0")?;
@@ -226,12 +233,12 @@ fn before_exec(command: &mut Command, entrance: Option<OwnedFd>, guard: Option<G
         sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)?;
         Ok(())
     };
-    // SAFETY: a worker has one thread, so no lock is held by another when it forks, and what runs
+    // SAFETY: a runner has one thread, so no lock is held by another when it forks, and what runs
     // after the fork may allocate.
     unsafe { command.pre_exec(enter) };
 }
 
-/// What the worker takes upon itself so that the program inherits it.
+/// What the runner takes upon itself so that the program inherits it.
 #[derive(Debug)]
 struct Inherited {
     file_size: Option<(u64, u64)>,
@@ -239,9 +246,9 @@ struct Inherited {
 }
 
 impl Inherited {
-    fn set(plan: &Plan, worker: usize, work: &Path) -> io::Result<Self> {
+    fn set(plan: &Plan, runner: usize, work: &Path) -> io::Result<Self> {
         let mut inherited = Self { file_size: None, processors: None };
-        match inherited.try_set(plan, worker, work) {
+        match inherited.try_set(plan, runner, work) {
             Ok(()) => Ok(inherited),
             Err(error) => {
                 inherited.restore();
@@ -250,7 +257,7 @@ impl Inherited {
         }
     }
 
-    fn try_set(&mut self, plan: &Plan, worker: usize, work: &Path) -> io::Result<()> {
+    fn try_set(&mut self, plan: &Plan, runner: usize, work: &Path) -> io::Result<()> {
         nix::unistd::chdir(work)?;
         if let Some(most) = file_size(plan) {
             let before = getrlimit(Resource::RLIMIT_FSIZE)?;
@@ -259,7 +266,7 @@ impl Inherited {
         }
         if let Some(cores) = plan.limits.cores {
             let before = sched_getaffinity(Pid::from_raw(0))?;
-            if let Some(few) = choose(&before, cores as usize, worker) {
+            if let Some(few) = choose(&before, cores as usize, runner) {
                 sched_setaffinity(Pid::from_raw(0), &few)?;
                 self.processors = Some(before);
             }
@@ -288,7 +295,7 @@ pub(super) fn file_size(plan: &Plan) -> Option<u64> {
 }
 
 /// So many of the processors; `None` if those are all.
-fn choose(allowed: &CpuSet, cores: usize, worker: usize) -> Option<CpuSet> {
+fn choose(allowed: &CpuSet, cores: usize, runner: usize) -> Option<CpuSet> {
     let there: Vec<usize> =
         (0..CpuSet::count()).filter(|cpu| allowed.is_set(*cpu).unwrap_or(false)).collect();
     if cores == 0 || cores >= there.len() {
@@ -296,24 +303,24 @@ fn choose(allowed: &CpuSet, cores: usize, worker: usize) -> Option<CpuSet> {
     }
     let mut few = CpuSet::new();
     for next in 0..cores {
-        few.set(there[(worker * cores + next) % there.len()]).ok()?;
+        few.set(there[(runner * cores + next) % there.len()]).ok()?;
     }
     Some(few)
 }
 
 /// A refusal that says what kind of trouble an error is.
-pub(super) fn refusal_of(error: &io::Error, message: String) -> Refusal {
+pub(super) fn refusal_of(error: &io::Error, message: String) -> StartRefusal {
     if fishplate_formats::disk::is_full(error) {
-        Refusal::StorageFull(message)
+        StartRefusal::StorageFull(message)
     } else {
-        Refusal::NotStarted(message)
+        StartRefusal::NotStarted(message)
     }
 }
 
 /// Why a program did not start, as its owner can mend it.
-fn explain(program: &Path, error: &io::Error) -> Refusal {
+fn explain(program: &Path, error: &io::Error) -> StartRefusal {
     let shown = program.display();
-    let missing = |why: String| Refusal::ProgramMissing(format!("program {shown} {why}"));
+    let missing = |why: String| StartRefusal::ProgramMissing(format!("program {shown} {why}"));
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENOTDIR) if !program.exists() => missing("does not exist".into()),
         Some(libc::ENOENT | libc::ENOTDIR) => match interpreter(program) {
@@ -334,7 +341,7 @@ fn explain(program: &Path, error: &io::Error) -> Refusal {
                 "the arguments and the environment of program {shown} are longer than the system \
                  takes, {most} together"
             );
-            Refusal::TooLong(text, most)
+            StartRefusal::TooLong(text, most)
         }
         Some(libc::ENOEXEC) => {
             missing("is neither for this machine nor begins with #! and an interpreter".into())
@@ -359,13 +366,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_processors_are_spread_over_the_workers() {
+    fn few_processors_are_spread_over_the_runners() {
         let mut allowed = CpuSet::new();
         for cpu in [1, 2, 5] {
             allowed.set(cpu).unwrap();
         }
-        let chosen = |cores, worker| {
-            let few = choose(&allowed, cores, worker)?;
+        let chosen = |cores, runner| {
+            let few = choose(&allowed, cores, runner)?;
             Some((0..8).filter(|cpu| few.is_set(*cpu).unwrap()).collect::<Vec<_>>())
         };
         assert_eq!(chosen(1, 0), Some(vec![1]));
@@ -382,7 +389,7 @@ mod tests {
         fs::write(&script, "#!/no/such/interpreter -x\n").unwrap();
         let says = |program: &Path, errno: i32, part: &str| {
             let refusal = explain(program, &io::Error::from_raw_os_error(errno));
-            assert!(matches!(refusal, Refusal::ProgramMissing(_)), "{refusal:?}");
+            assert!(matches!(refusal, StartRefusal::ProgramMissing(_)), "{refusal:?}");
             assert!(refusal.message().contains(part), "{refusal:?}");
         };
         says(Path::new("/no/such"), libc::ENOENT, "does not exist");
@@ -391,8 +398,8 @@ mod tests {
         says(directory.path(), libc::EACCES, "is a directory");
         says(&script, libc::ENOEXEC, "#!");
         let full = explain(&script, &io::Error::from_raw_os_error(libc::ENOSPC));
-        assert!(matches!(full, Refusal::StorageFull(_)));
+        assert!(matches!(full, StartRefusal::StorageFull(_)));
         let busy = explain(&script, &io::Error::from_raw_os_error(libc::EAGAIN));
-        assert!(matches!(busy, Refusal::NotStarted(_)));
+        assert!(matches!(busy, StartRefusal::NotStarted(_)));
     }
 }

@@ -8,13 +8,13 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
-use super::ward::{Status, Usage};
+use super::process_tree::{ExitStatus, WaitUsage};
 
 /// What one look for dead children found.
 #[derive(Debug)]
-pub(super) enum Wait {
+pub(super) enum WaitResult {
     /// One, reaped.
-    Reaped { pid: i32, status: Status, usage: Usage },
+    Reaped { pid: i32, status: ExitStatus, usage: WaitUsage },
     /// Children, but none that is dead.
     Alive,
     /// No children.
@@ -23,9 +23,9 @@ pub(super) enum Wait {
 
 /// What there is to see of children without reaping one.
 #[derive(Debug)]
-pub(super) enum Peek {
+pub(super) enum PeekResult {
     /// One is dead and not reaped yet.
-    Dead(i32, Status),
+    Dead(i32, ExitStatus),
     /// Children, but none that is dead.
     Alive,
     /// No children.
@@ -34,12 +34,12 @@ pub(super) enum Peek {
 
 /// Looks for a dead child and leaves it as it is.
 #[expect(unsafe_code, reason = "nix does not tell of every signal that ends a process")]
-pub(super) fn peek() -> Peek {
+pub(super) fn peek() -> PeekResult {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
     // SAFETY: the pointer is to memory of the right type that lives through the call.
     if unsafe { libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), flags) } != 0 {
-        return Peek::None;
+        return PeekResult::None;
     }
     // SAFETY: zeroed is a valid siginfo, and what waitid writes over it tells of a child.
     let (pid, code, status) = unsafe {
@@ -47,15 +47,15 @@ pub(super) fn peek() -> Peek {
         (info.si_pid(), info.si_code, info.si_status())
     };
     match (pid, code) {
-        (0, _) => Peek::Alive,
-        (_, libc::CLD_EXITED) => Peek::Dead(pid, Status::Exit(status)),
-        _ => Peek::Dead(pid, Status::Signal(status)),
+        (0, _) => PeekResult::Alive,
+        (_, libc::CLD_EXITED) => PeekResult::Dead(pid, ExitStatus::Exit(status)),
+        _ => PeekResult::Dead(pid, ExitStatus::Signal(status)),
     }
 }
 
 /// Reaps this child if it is dead.
 #[expect(unsafe_code, reason = "nix has no wait4, which tells what the child used")]
-pub(super) fn reap_of(child: i32) -> Wait {
+pub(super) fn reap_of(child: i32) -> WaitResult {
     let mut raw = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     loop {
@@ -64,27 +64,31 @@ pub(super) fn reap_of(child: i32) -> Wait {
             libc::wait4(child, &raw mut raw, libc::WNOHANG | libc::__WALL, usage.as_mut_ptr())
         };
         match pid {
-            0 => return Wait::Alive,
+            0 => return WaitResult::Alive,
             pid if pid > 0 => {
                 // SAFETY: zeroed is a valid rusage, whatever wait4 wrote over it.
                 let usage = unsafe { usage.assume_init() };
-                return Wait::Reaped { pid, status: Status::of(raw), usage: used(&usage) };
+                return WaitResult::Reaped {
+                    pid,
+                    status: ExitStatus::of(raw),
+                    usage: used(&usage),
+                };
             }
             _ if nix::Error::last() == nix::Error::EINTR => {}
-            _ => return Wait::None,
+            _ => return WaitResult::None,
         }
     }
 }
 
-fn used(usage: &libc::rusage) -> Usage {
+fn used(usage: &libc::rusage) -> WaitUsage {
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    Usage {
+    WaitUsage {
         cpu_seconds: seconds(usage.ru_utime) + seconds(usage.ru_stime),
         max_memory: u64::try_from(usage.ru_maxrss).unwrap_or(0) * 1024,
     }
 }
 
-/// The signal that asks a worker to end its job, and a keeper to look which of its jobs have a
+/// The signal that asks a runner to end its job, and a supervisor to look which of its jobs have a
 /// request to end in their journals.
 pub(super) const CANCEL: Signal = Signal::SIGUSR1;
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use fishplate_contract::{Fault, FaultCode, Parameter, Payload};
 use xxhash_rust::xxh3::Xxh3;
 
-use super::super::{Context, Entry, Functions, PackedArray, PayloadReader};
+use super::super::{Context, FunctionEntry, Functions, PackedArray, PayloadReader};
 
 /// The largest matrix given, rows and columns: 64 MB.
 const LARGEST: i32 = 4000;
@@ -29,7 +29,7 @@ pub(super) fn service() -> Functions {
              transport costs (paper 003).",
         )
         .with(
-            Entry::new("getMatrix", ["n"], ["matrix"], get_matrix)
+            FunctionEntry::new("getMatrix", ["n"], ["matrix"], get_matrix)
                 .documentation("Gives a matrix of n rows and n columns.")
                 .repeatable()
                 .input("n", |n| from_to(n.help("Rows and columns."), &0, &LARGEST))
@@ -38,32 +38,34 @@ pub(super) fn service() -> Functions {
                 }),
         )
         .with(
-            Entry::new("echo", ["matrix"], ["matrix"], |matrix: PackedArray<f32, 2>| Ok(matrix))
-                .documentation("Gives a matrix back.")
-                .repeatable()
-                .quick(),
+            FunctionEntry::new("echo", ["matrix"], ["matrix"], |matrix: PackedArray<f32, 2>| {
+                Ok(matrix)
+            })
+            .documentation("Gives a matrix back.")
+            .repeatable()
+            .quick(),
         )
         .with(
-            Entry::new("echoFile", ["data"], ["data"], |data: Payload| Ok(data))
+            FunctionEntry::new("echoFile", ["data"], ["data"], |data: Payload| Ok(data))
                 .documentation("Gives a file back.")
                 .repeatable()
                 .quick(),
         )
         .with(
-            Entry::new("checksum", ["data"], ["digest", "length"], checksum)
+            FunctionEntry::new("checksum", ["data"], ["digest", "length"], checksum)
                 .documentation("Reads a file, while it arrives if it can.")
                 .repeatable()
                 .output("digest", |digest| digest.help("XXH3, 16 hexadecimal digits."))
                 .output("length", |length| Parameter { unit: "B".to_owned(), ..length }),
         )
         .with(
-            Entry::new("add", ["x", "y"], ["sum"], add)
+            FunctionEntry::new("add", ["x", "y"], ["sum"], add)
                 .documentation("Adds two numbers.")
                 .repeatable()
                 .quick(),
         )
         .with(
-            Entry::with_context("nap", ["seconds"], ["slept"], nap)
+            FunctionEntry::with_context("nap", ["seconds"], ["slept"], nap)
                 .documentation("Takes its time; tells how far it is, and ends early if it should.")
                 .input("seconds", |seconds| from_to(seconds, &0, &LONGEST_NAP)),
         )

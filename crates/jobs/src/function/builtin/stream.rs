@@ -4,7 +4,7 @@ use bytes::Bytes;
 use fishplate_contract::{ByteStream, Fault, Parameter};
 use fishplate_data::stream::Writer;
 
-use super::super::{Context, Entry, Functions};
+use super::super::{Context, FunctionEntry, Functions};
 
 /// Bytes that are made at once.
 const CHUNK: usize = 64 << 10;
@@ -17,7 +17,7 @@ pub(super) fn service() -> Functions {
              memory or on a disk.",
         )
         .with(
-            Entry::with_context("call", ["n"], ["data"], numbers)
+            FunctionEntry::with_context("call", ["n"], ["data"], numbers)
                 .documentation("Gives a file of n bytes.")
                 .repeatable()
                 .input("n", |n| Parameter {

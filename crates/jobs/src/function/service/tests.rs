@@ -1,4 +1,4 @@
-use fishplate_contract::{Array, Element, Payload, Value};
+use fishplate_contract::{Array, ElementType, Payload, Value};
 use tempfile::TempDir;
 
 use super::super::Matrix;
@@ -19,14 +19,19 @@ fn arithmetic() -> Functions {
             x.checked_add(y).ok_or_else(|| Fault::new(FaultCode::InvalidValue, "too large"))
         })
         .with(
-            Entry::new("divide", ["x", "by"], ["quotient", "rest"], |x: i64, by: Option<i64>| {
-                let by = by.unwrap_or(10);
-                Ok((x / by, Some(x % by).filter(|rest| *rest != 0)))
-            })
+            FunctionEntry::new(
+                "divide",
+                ["x", "by"],
+                ["quotient", "rest"],
+                |x: i64, by: Option<i64>| {
+                    let by = by.unwrap_or(10);
+                    Ok((x / by, Some(x % by).filter(|rest| *rest != 0)))
+                },
+            )
             .quick()
             .input("x", |x| x.help("What is divided.")),
         )
-        .with(Entry::with_context(
+        .with(FunctionEntry::with_context(
             "size",
             ["data"],
             ["size"],
@@ -150,7 +155,8 @@ fn what_does_not_fit_in_memory_is_refused_before_it_is_read() {
     let spooled = |shape: &[u64], len: usize| {
         let mut file = context.create().unwrap();
         std::io::Write::write_all(&mut file, &vec![0; len]).unwrap();
-        let array = Array { element: Element::Double, shape: shape.to_vec(), data: file.finish() };
+        let array =
+            Array { element: ElementType::Double, shape: shape.to_vec(), data: file.finish() };
         Value::Array(array)
     };
     let sum = |x: usize, y: u64| {
@@ -179,8 +185,11 @@ fn a_value_that_cannot_be_read_is_a_fault_of_its_parameter() {
     let entry = functions.entry("sum").unwrap();
     let (_directory, context) = context();
     let x = || Argument::text("x", "1");
-    let short =
-        Array { element: Element::Int, shape: vec![2], data: Payload::Inline(vec![0; 4].into()) };
+    let short = Array {
+        element: ElementType::Int,
+        shape: vec![2],
+        data: Payload::Inline(vec![0; 4].into()),
+    };
     for (arguments, parameter) in [
         (vec![x(), Argument::text("y", "2")], "y"),
         (vec![x(), Argument::new("y", Value::Array(short))], "y"),

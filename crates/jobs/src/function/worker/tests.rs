@@ -3,10 +3,10 @@ use fishplate_contract::DataRef;
 
 use super::super::plan::{WorkerProgram, plan};
 use super::*;
-use crate::executor::{ArrayBytes, Ending, OutputContent};
+use crate::executor::{ArrayBytes, OutputContent, ProgramExit};
 use crate::function::PackedArray;
 use crate::plan::{Fetched, InputContent, Plan};
-use crate::program::{Placed, Placement};
+use crate::program::{InputPlacement, PlacedInput};
 use crate::workspace;
 
 fn services() -> Vec<Functions> {
@@ -19,7 +19,7 @@ fn services() -> Vec<Functions> {
             })
             .function("echo", ["m"], ["m"], |m: PackedArray<f32, 2>| Ok(m))
             .function("join", ["a", "b"], ["text"], |a: String, b: String| Ok(a + &b))
-            .with(Entry::with_context("write", [], ["data"], |context: &Context| {
+            .with(FunctionEntry::with_context("write", [], ["data"], |context: &Context| {
                 context.progress(0.5);
                 let mut file = context.create().map_err(|error| storage_fault(&error))?;
                 file.write_all(b"written").map_err(|error| storage_fault(&error))?;
@@ -61,8 +61,8 @@ fn prepared_with(
             at: format!("fetched/1/{at}"),
         });
     }
-    for Placement { path, content } in placements {
-        let Placed::Bytes(Payload::Inline(bytes)) = content else { panic!("{content:?}") };
+    for InputPlacement { path, content } in placements {
+        let PlacedInput::Bytes(Payload::Inline(bytes)) = content else { panic!("{content:?}") };
         let path = directory.path().join("work").join(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, bytes).unwrap();
@@ -78,12 +78,12 @@ fn a_job_leaves_what_a_call_gives() {
     let arguments = [Argument::text("x", "21"), Argument::new("data", Value::Data(data))];
     let (directory, _plan) = prepared("twice", &arguments);
     let work = directory.path().join("work");
-    assert_eq!(run(&services(), "test", "twice", &work).unwrap(), Ended::Well);
+    assert_eq!(run(&services(), "test", "twice", &work).unwrap(), FunctionExit::Well);
     assert_eq!(fs::read_to_string(work.join("out/y")).unwrap(), "42");
     assert_eq!(fs::read(work.join("out/data")).unwrap(), b"\x00\xff");
     let (directory, plan) = prepared("write", &[]);
     let work = directory.path().join("work");
-    assert_eq!(run(&services(), "test", "write", &work).unwrap(), Ended::Well);
+    assert_eq!(run(&services(), "test", "write", &work).unwrap(), FunctionExit::Well);
     assert_eq!(fs::read(work.join("out/data")).unwrap(), b"written");
     assert_eq!(workspace::progress(&plan, directory.path()), Some(0.5));
 }
@@ -96,7 +96,7 @@ fn long_texts_are_files_and_the_plan_stays_small() {
         let (directory, plan) = prepared("join", &arguments);
         assert!(serde_json::to_string(&plan).unwrap().len() < 128 << 10);
         let work = directory.path().join("work");
-        assert_eq!(run(&services(), "test", "join", &work).unwrap(), Ended::Well);
+        assert_eq!(run(&services(), "test", "join", &work).unwrap(), FunctionExit::Well);
         assert!(fs::read_to_string(work.join("out/text")).unwrap() == format!("{a}{b}b"));
     }
 }
@@ -106,11 +106,11 @@ fn an_array_is_left_with_its_shape() {
     let bytes: Vec<u8> =
         [1.5_f32, 2.0, -0.0, 4.0, 5.0, 6.0].iter().flat_map(|it| it.to_le_bytes()).collect();
     let data = Payload::Inline(Bytes::from(bytes.clone()));
-    let array = Array { element: Element::Float, shape: vec![2, 3], data };
+    let array = Array { element: ElementType::Float, shape: vec![2, 3], data };
     let (directory, plan) = prepared("echo", &[Argument::new("m", Value::Array(array))]);
     let work = directory.path().join("work");
-    assert_eq!(run(&services(), "test", "echo", &work).unwrap(), Ended::Well);
-    let ending = Ending { exit_code: Some(0), ..Ending::default() };
+    assert_eq!(run(&services(), "test", "echo", &work).unwrap(), FunctionExit::Well);
+    let ending = ProgramExit { exit_code: Some(0), ..ProgramExit::default() };
     let collected = workspace::collect(&plan, directory.path(), &ending);
     let (element, shape) = ("float".to_owned(), vec![2, 3]);
     let content = OutputContent::Array { element, shape, bytes: ArrayBytes::Inline(bytes) };
@@ -126,16 +126,16 @@ fn what_was_fetched_is_an_argument_like_others() {
     let arguments = [Argument::text("x", "21"), refer("data")];
     let (directory, _plan) = prepared_with("twice", &arguments, &[b"fetched"]);
     let work = directory.path().join("work");
-    assert_eq!(run(&services(), "test", "twice", &work).unwrap(), Ended::Well);
+    assert_eq!(run(&services(), "test", "twice", &work).unwrap(), FunctionExit::Well);
     assert_eq!(fs::read(work.join("out/data")).unwrap(), b"fetched");
     // A small array, and one that is not kept in memory.
     for rows in [2_u64, 20_000] {
         let numbers = vec![0x40; usize::try_from(rows * 8).unwrap()];
-        let header = array_file::npy::Header::print(Element::Float, &[rows, 2]);
+        let header = array_file::npy::NpyHeader::print(ElementType::Float, &[rows, 2]);
         let npy = [header, numbers].concat();
         let (directory, plan) = prepared_with("echo", &[refer("m")], &[&npy]);
         let work = directory.path().join("work");
-        assert_eq!(run(&services(), "test", "echo", &work).unwrap(), Ended::Well);
+        assert_eq!(run(&services(), "test", "echo", &work).unwrap(), FunctionExit::Well);
         assert_eq!(fs::read(work.join("out/m")).unwrap(), npy);
         assert_eq!(plan.inputs[0].path, "in/m");
     }
@@ -150,9 +150,9 @@ fn a_fault_is_left_as_the_function_told_it() {
     for (service, code) in
         [("test", FaultCode::ValueOutOfRange), ("gone", FaultCode::ProgramMissing)]
     {
-        assert_eq!(run(&services(), service, "twice", &work).unwrap(), Ended::WithFault);
+        assert_eq!(run(&services(), service, "twice", &work).unwrap(), FunctionExit::WithFault);
         let told = fs::read(work.join("fault.json")).unwrap();
-        let told: ToldFault = serde_json::from_slice(&told).unwrap();
+        let told: ProgramFault = serde_json::from_slice(&told).unwrap();
         assert_eq!(told.code, code.name());
     }
 }

@@ -1,9 +1,9 @@
 //! Arrays from a call to the program's files, and from its files to the results.
 
-use fishplate_contract::{Array, Element};
+use fishplate_contract::{Array, ElementType};
 
 use super::*;
-use crate::executor::{ArrayBytes, Collected, Ending, OutputContent};
+use crate::executor::{ArrayBytes, Collected, OutputContent, ProgramExit};
 use crate::workspace;
 
 fn bytes(numbers: &[f32]) -> Vec<u8> {
@@ -11,7 +11,7 @@ fn bytes(numbers: &[f32]) -> Vec<u8> {
 }
 
 fn array(name: &str, shape: &[u64], data: impl Into<Payload>) -> Argument {
-    let array = Array { element: Element::Float, shape: shape.to_vec(), data: data.into() };
+    let array = Array { element: ElementType::Float, shape: shape.to_vec(), data: data.into() };
     Argument::new(name, Value::Array(array))
 }
 
@@ -22,7 +22,8 @@ fn matrix() -> Argument {
 #[test]
 fn a_small_array_stands_in_the_plan_as_the_program_reads_it() {
     let npy = {
-        let mut file = fishplate_formats::array_file::npy::Header::print(Element::Float, &[2, 2]);
+        let mut file =
+            fishplate_formats::array_file::npy::NpyHeader::print(ElementType::Float, &[2, 2]);
         file.extend(bytes(&[1.0, 2.5, -3.0, 0.1]));
         file
     };
@@ -54,14 +55,16 @@ fn a_large_array_is_placed_and_not_kept_in_the_plan() {
             fixture(&format!("command = './p [in file m:float[][]]'\n[input.m]\n{format}"));
         let (plan, placements) = service.program.plan("call", vec![large()]).unwrap();
         assert_eq!(plan.inputs[0].content, InputContent::InPlace);
-        let as_it_is = matches!(placements[0].content, Placed::Bytes(Payload::Pieces(_)));
+        let as_it_is = matches!(placements[0].content, PlacedInput::Bytes(Payload::Pieces(_)));
         assert_eq!((placements[0].path.as_str(), as_it_is), ("m", is_moved), "{format}");
     }
     let service = fixture("command = './p [in file m:raw]'");
     let data = Argument::new("m", Value::Data(pieces()));
     let (plan, placements) = service.program.plan("call", vec![data]).unwrap();
     assert_eq!(plan.inputs[0].content, InputContent::InPlace);
-    assert!(matches!(&placements[0].content, Placed::Bytes(data) if data.len() == Some(200_000)));
+    assert!(
+        matches!(&placements[0].content, PlacedInput::Bytes(data) if data.len() == Some(200_000))
+    );
 }
 
 #[test]
@@ -105,7 +108,7 @@ fn an_array_that_does_not_fit_is_a_fault_of_the_call() {
         "InvalidValue \"m\" parameter m is of type float[n,k]: send an array of numbers"
     );
     let doubles = Array {
-        element: Element::Double,
+        element: ElementType::Double,
         shape: vec![1, 1],
         data: Payload::Inline(Bytes::from_static(&[0; 8])),
     };
@@ -133,7 +136,7 @@ fn collected(outputs: &str, n: &str, files: &[(&str, &[u8])]) -> (Collected, Tem
     for (path, content) in files {
         std::fs::write(workspace::work(directory.path()).join(path), content).unwrap();
     }
-    let ending = Ending { exit_code: Some(0), ..Ending::default() };
+    let ending = ProgramExit { exit_code: Some(0), ..ProgramExit::default() };
     (workspace::collect(&plan, directory.path(), &ending), directory)
 }
 
@@ -225,7 +228,7 @@ fn a_link_that_a_program_left_leads_nowhere() {
     std::fs::write(workspace::work(directory.path()).join("g"), "1 ".repeat(10_000)).unwrap();
     std::fs::write(elsewhere.path().join("1"), "theirs").unwrap();
     std::os::unix::fs::symlink(elsewhere.path(), directory.path().join("arrays")).unwrap();
-    let ending = Ending { exit_code: Some(0), ..Ending::default() };
+    let ending = ProgramExit { exit_code: Some(0), ..ProgramExit::default() };
     let collected = workspace::collect(&plan, directory.path(), &ending);
     assert_eq!(std::fs::read(elsewhere.path().join("1")).unwrap(), b"theirs");
     assert_eq!(collected.problem, None);

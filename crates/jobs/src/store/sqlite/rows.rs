@@ -6,17 +6,17 @@ use fishplate_contract::{JobId, JobState, Principal, Timestamp};
 use fishplate_data::sqlite;
 use rusqlite::Row;
 
-use crate::conclusion::Conclusion;
+use crate::completion::Completion;
 use crate::executor::Handle;
-use crate::store::{Boot, Claim, FetchClaim, Record, StoreError};
+use crate::store::{Boot, Claim, FetchClaim, JobRecord, StoreError};
 
 pub(super) const RECORD: &str =
     "SELECT id, service, operation, owner, directory, state, kill_requested,
-                      submitted, started, conclusion FROM jobs";
+                      submitted, started, completion FROM jobs";
 
-pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
-    let conclusion: Option<String> = row.get(9)?;
-    Ok(Record {
+pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
+    let completion: Option<String> = row.get(9)?;
+    Ok(JobRecord {
         id: id(row, 0)?,
         service: row.get(1)?,
         operation: row.get(2)?,
@@ -26,7 +26,7 @@ pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
         kill_requested: row.get(6)?,
         submitted: Timestamp(row.get(7)?),
         started: row.get::<_, Option<i64>>(8)?.map(Timestamp),
-        conclusion: conclusion.map(|text| parse(9, &text)).transpose()?,
+        completion: completion.map(|text| parse(9, &text)).transpose()?,
     })
 }
 
@@ -81,8 +81,8 @@ pub(super) fn parse<T: serde::de::DeserializeOwned>(
     })
 }
 
-pub(super) fn json(conclusion: &Conclusion) -> Result<String, StoreError> {
-    serde_json::to_string(conclusion).map_err(|error| StoreError::Storage(Box::new(error)))
+pub(super) fn json(completion: &Completion) -> Result<String, StoreError> {
+    serde_json::to_string(completion).map_err(|error| StoreError::Storage(Box::new(error)))
 }
 
 pub(super) fn signed(number: u64) -> i64 {

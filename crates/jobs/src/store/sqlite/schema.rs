@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::store::StoreError;
 
 /// Version of the schema, in `PRAGMA user_version`.
-const SCHEMA_VERSION: i32 = 3;
+const SCHEMA_VERSION: i32 = 4;
 
 const SCHEMA: &str = "
 CREATE TABLE jobs (
@@ -45,6 +45,8 @@ const MIGRATIONS: &[&str] = &[
     "CREATE INDEX jobs_fetching ON jobs (service, holder) WHERE state = 'fetching';",
     // 3: `disk` counts jobs that have not ended, too, and a plan may stand in a file.
     "",
+    // 4: the column is named as the type in it.
+    "ALTER TABLE jobs RENAME COLUMN conclusion TO completion;",
 ];
 
 pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {

@@ -6,12 +6,12 @@ use fishplate_contract::{JobId, JobState, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::{RECORD, id, json, record, signed, state, unsigned};
-use crate::conclusion::Conclusion;
+use crate::completion::Completion;
 use crate::executor::Handle;
 use crate::store::memory::dequeued;
 use crate::store::{
-    Backlog, Claim, ClaimRequest, Fenced, FetchClaim, FetchRequest, Filter, KillRequest, NewJob,
-    Record, StoreError, Submission, Totals, Transaction,
+    Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord, KillRequest,
+    NewJob, PendingJobs, StoreError, Submission, Totals, Transaction,
 };
 
 /// A connection, within a transaction; leases lapse by this time.
@@ -61,9 +61,9 @@ impl Sql<'_> {
         &self,
         sql: &str,
         values: impl rusqlite::Params,
-    ) -> Result<Fenced, StoreError> {
+    ) -> Result<FencedWrite, StoreError> {
         let changed = self.execute(sql, values)?;
-        Ok(if changed == 0 { Fenced::Stale } else { Fenced::Accepted })
+        Ok(if changed == 0 { FencedWrite::Stale } else { FencedWrite::Accepted })
     }
 }
 
@@ -131,7 +131,7 @@ impl Transaction for Sql<'_> {
         fence: u64,
         plan: &str,
         disk: u64,
-    ) -> Result<Fenced, StoreError> {
+    ) -> Result<FencedWrite, StoreError> {
         self.fenced(
             "UPDATE jobs SET state = 'queued', holder = '', plan = ?3, disk = ?4
              WHERE id = ?1 AND fence = ?2 AND state = 'fetching' AND holder <> ''",
@@ -183,7 +183,7 @@ impl Transaction for Sql<'_> {
         fence: u64,
         handle: &Handle,
         at: Timestamp,
-    ) -> Result<Fenced, StoreError> {
+    ) -> Result<FencedWrite, StoreError> {
         self.fenced(
             "UPDATE jobs SET handle = ?3, started = ?4
              WHERE id = ?1 AND fence = ?2 AND state = 'running'",
@@ -191,7 +191,7 @@ impl Transaction for Sql<'_> {
         )
     }
 
-    fn unclaim(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError> {
+    fn unclaim(&mut self, job: JobId, fence: u64) -> Result<FencedWrite, StoreError> {
         self.fenced(
             "UPDATE jobs SET state = 'queued', holder = ''
              WHERE id = ?1 AND fence = ?2 AND state = 'running'",
@@ -203,23 +203,23 @@ impl Transaction for Sql<'_> {
         &mut self,
         job: JobId,
         fence: u64,
-        conclusion: &Conclusion,
-    ) -> Result<Fenced, StoreError> {
+        completion: &Completion,
+    ) -> Result<FencedWrite, StoreError> {
         self.fenced(
-            "UPDATE jobs SET state = ?3, ended = ?4, disk = coalesce(?5, disk), conclusion = ?6
+            "UPDATE jobs SET state = ?3, ended = ?4, disk = coalesce(?5, disk), completion = ?6
              WHERE id = ?1 AND fence = ?2 AND holder <> '' AND state IN ('running', 'fetching')",
             params![
                 job.as_bytes(),
                 fence.cast_signed(),
-                conclusion.state,
-                conclusion.kept_from(),
-                conclusion.disk().map(signed),
-                json(conclusion)?,
+                completion.state,
+                completion.kept_from(),
+                completion.disk().map(signed),
+                json(completion)?,
             ],
         )
     }
 
-    fn discard(&mut self, job: JobId, fence: u64) -> Result<Fenced, StoreError> {
+    fn discard(&mut self, job: JobId, fence: u64) -> Result<FencedWrite, StoreError> {
         self.fenced(
             "DELETE FROM jobs WHERE id = ?1 AND fence = ?2 AND holder <> ''
                AND state IN ('running', 'fetching')",
@@ -237,7 +237,7 @@ impl Transaction for Sql<'_> {
             JobState::Queued | JobState::Fetching => {
                 let end = dequeued(state, at);
                 self.execute(
-                    "UPDATE jobs SET state = ?2, ended = ?3, conclusion = ?4 WHERE id = ?1",
+                    "UPDATE jobs SET state = ?2, ended = ?3, completion = ?4 WHERE id = ?1",
                     params![job.as_bytes(), end.state, end.ended, json(&end)?],
                 )?;
                 KillRequest::Dequeued
@@ -258,7 +258,7 @@ impl Transaction for Sql<'_> {
         )
     }
 
-    fn find(&mut self, job: JobId) -> Result<Option<Record>, StoreError> {
+    fn find(&mut self, job: JobId) -> Result<Option<JobRecord>, StoreError> {
         self.row(&format!("{RECORD} WHERE id = ?1"), [job.as_bytes()], record)
     }
 
@@ -271,7 +271,7 @@ impl Transaction for Sql<'_> {
         self.row("SELECT plan FROM jobs WHERE id = ?1", [job.as_bytes()], |row| row.get(0))
     }
 
-    fn list(&mut self, filter: &Filter) -> Result<Vec<Record>, StoreError> {
+    fn list(&mut self, filter: &Filter) -> Result<Vec<JobRecord>, StoreError> {
         let below = match filter.after {
             None => i64::MAX,
             Some(after) => {
@@ -335,8 +335,8 @@ impl Transaction for Sql<'_> {
         )
     }
 
-    fn backlog(&mut self) -> Result<Backlog, StoreError> {
-        Ok(Backlog {
+    fn backlog(&mut self) -> Result<PendingJobs, StoreError> {
+        Ok(PendingJobs {
             fetching: self.count("SELECT count(*) FROM jobs WHERE state = 'fetching'", [])?,
             queued: self.count("SELECT count(*) FROM jobs WHERE state = 'queued'", [])?,
             running: self.count("SELECT count(*) FROM jobs WHERE state = 'running'", [])?,
@@ -353,7 +353,7 @@ impl Transaction for Sql<'_> {
         let (ended, disk) = self
             .row(
                 "SELECT count(ended), total(disk + octet_length(plan)
-                   + coalesce(octet_length(conclusion), 0)) FROM jobs",
+                   + coalesce(octet_length(completion), 0)) FROM jobs",
                 [],
                 |row| Ok((row.get::<_, i64>(0)?, row.get::<_, f64>(1)?)),
             )?

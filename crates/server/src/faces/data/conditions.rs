@@ -15,7 +15,7 @@ pub(super) struct Validators {
 
 /// What a request's conditions come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ConditionResult {
     /// Do as asked.
     Proceed,
     /// 304: the sender has it.
@@ -26,19 +26,23 @@ pub(super) enum Verdict {
 
 impl Validators {
     /// What the conditions of a GET or HEAD come to.
-    pub(super) fn judge(&self, headers: &HeaderMap) -> Verdict {
+    pub(super) fn judge(&self, headers: &HeaderMap) -> ConditionResult {
         let holds = match lines(headers, &header::IF_MATCH) {
             Some(tags) => Some(self.is_among(&tags, Comparison::Strong)),
             None => self.modified_after(headers, &header::IF_UNMODIFIED_SINCE).map(|after| !after),
         };
         if holds == Some(false) {
-            return Verdict::Failed;
+            return ConditionResult::Failed;
         }
         let modified = match lines(headers, &header::IF_NONE_MATCH) {
             Some(tags) => Some(!self.is_among(&tags, Comparison::Weak)),
             None => self.modified_after(headers, &header::IF_MODIFIED_SINCE),
         };
-        if modified == Some(false) { Verdict::NotModified } else { Verdict::Proceed }
+        if modified == Some(false) {
+            ConditionResult::NotModified
+        } else {
+            ConditionResult::Proceed
+        }
     }
 
     /// Whether `Range` is to be looked at: there is no `If-Range`, or it names this very version.
@@ -118,7 +122,7 @@ mod tests {
 
     #[test]
     fn conditions_are_judged_in_the_standards_order() {
-        use Verdict::{Failed, NotModified, Proceed};
+        use ConditionResult::{Failed, NotModified, Proceed};
         let judged = |fields: &[_], verdict| {
             assert_eq!(ours().judge(&headers(fields)), verdict, "{fields:?}");
         };

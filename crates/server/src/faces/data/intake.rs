@@ -10,14 +10,14 @@ use hyper::body::Body;
 use ring::digest::{Context, SHA256, SHA512};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::uploads::Turn;
+use super::uploads::AppendTurn;
 use crate::http::body::{Incoming, ReadError};
 
 /// What is gathered before it is written.
 const BATCH: usize = 1 << 20;
 
 /// What came of a body; the bytes before it ended are kept, however it did.
-pub(super) struct Taken {
+pub(super) struct IntakeResult {
     pub(super) arriving: Arriving,
     pub(super) ended: Result<(), IntakeError>,
 }
@@ -49,12 +49,12 @@ impl IntakeError {
 }
 
 /// Computes the digest of one request's content.
-struct Check {
+struct DigestCheck {
     must: Digest,
     context: Context,
 }
 
-impl Check {
+impl DigestCheck {
     fn new(must: Digest) -> Self {
         let algorithm = match must {
             Digest::Sha256(_) => &SHA256,
@@ -74,12 +74,12 @@ impl Check {
 }
 
 /// What is written to while the next batch is read.
-struct Sink {
+struct IntakeSink {
     arriving: Arriving,
-    check: Option<Check>,
+    check: Option<DigestCheck>,
 }
 
-impl Sink {
+impl IntakeSink {
     fn write(&mut self, batch: Vec<Bytes>) -> Result<(), PoolError> {
         for bytes in batch {
             if let Some(check) = &mut self.check {
@@ -91,21 +91,21 @@ impl Sink {
     }
 }
 
-type Writing = JoinHandle<(Sink, Result<(), PoolError>)>;
+type Writing = JoinHandle<(IntakeSink, Result<(), PoolError>)>;
 
 /// Appends a body. `must_be` is its `Content-Digest`: if it is another, none of it is kept.
 pub(super) async fn take_in<B>(
     body: &mut Incoming<B>,
     arriving: Arriving,
     must_be: Option<Digest>,
-    turn: Option<&Turn>,
-) -> Result<Taken, Fault>
+    turn: Option<&AppendTurn>,
+) -> Result<IntakeResult, Fault>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
 {
     let begun = arriving.len();
-    let mut idle = Some(Sink { arriving, check: must_be.map(Check::new) });
+    let mut idle = Some(IntakeSink { arriving, check: must_be.map(DigestCheck::new) });
     let mut writing: Option<Writing> = None;
     let (mut batch, mut gathered) = (Vec::new(), 0);
     let mut ended = loop {
@@ -128,7 +128,7 @@ where
             continue;
         }
         gathered = 0;
-        match settle(&mut idle, &mut writing).await? {
+        match finish_batch(&mut idle, &mut writing).await? {
             Ok(()) => write(&mut idle, &mut writing, std::mem::take(&mut batch)),
             Err(error) => break Err(IntakeError::Pool(error)),
         }
@@ -136,7 +136,7 @@ where
     // What came before the end is written, however it ended; but not behind a gap.
     if !matches!(ended, Err(IntakeError::Pool(_))) {
         for last in [batch, Vec::new()] {
-            if let Err(error) = settle(&mut idle, &mut writing).await? {
+            if let Err(error) = finish_batch(&mut idle, &mut writing).await? {
                 ended = Err(IntakeError::Pool(error));
                 break;
             }
@@ -145,31 +145,31 @@ where
             }
         }
     }
-    let Some(Sink { arriving, check }) = idle else { return Err(gone()) };
+    let Some(IntakeSink { arriving, check }) = idle else { return Err(gone()) };
     finished(arriving, check, begun, ended).await
 }
 
 async fn finished(
     arriving: Arriving,
-    check: Option<Check>,
+    check: Option<DigestCheck>,
     begun: u64,
     mut ended: Result<(), IntakeError>,
-) -> Result<Taken, Fault> {
+) -> Result<IntakeResult, Fault> {
     if let (Ok(()), Some(check)) = (&ended, check) {
         ended = check.verdict();
     }
     if !matches!(ended, Err(IntakeError::Mismatch(_))) {
-        return Ok(Taken { arriving, ended });
+        return Ok(IntakeResult { arriving, ended });
     }
     let mut arriving = arriving;
     let cut = spawn_blocking(move || arriving.truncate(begun).map(|()| arriving)).await;
     let arriving = cut.map_err(|_| gone())??;
-    Ok(Taken { arriving, ended })
+    Ok(IntakeResult { arriving, ended })
 }
 
 /// Waits for the batch that is being written.
-async fn settle(
-    idle: &mut Option<Sink>,
+async fn finish_batch(
+    idle: &mut Option<IntakeSink>,
     writing: &mut Option<Writing>,
 ) -> Result<Result<(), PoolError>, Fault> {
     let Some(batch) = writing.take() else { return Ok(Ok(())) };
@@ -178,7 +178,7 @@ async fn settle(
     Ok(written)
 }
 
-fn write(idle: &mut Option<Sink>, writing: &mut Option<Writing>, batch: Vec<Bytes>) {
+fn write(idle: &mut Option<IntakeSink>, writing: &mut Option<Writing>, batch: Vec<Bytes>) {
     let Some(mut sink) = idle.take() else { return };
     *writing = Some(spawn_blocking(move || {
         let written = sink.write(batch);

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, FaultCode, Held as _, Principal, lexical};
+use fishplate_contract::{Fault, FaultCode, FileHandle as _, Principal, lexical};
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::http::request::Parts;
@@ -29,12 +29,12 @@ use hyper::{Method, Response, StatusCode};
 use tokio::time::Instant;
 
 use fishplate_data::session::SessionError;
-use fishplate_data::{Granted, Lease, Pool, PoolError};
+use fishplate_data::{GrantedData, Lease, Pool, PoolError};
 
 use crate::data::{Data, blocking};
 use crate::host::Host;
 use crate::http::body::Incoming;
-use crate::http::{Reply, ReplyBody};
+use crate::http::{HttpBody, HttpResponse};
 use send::{Representation, put, send};
 
 pub use uploads::Uploads;
@@ -51,7 +51,7 @@ const UPLOADS: &str = "uploads";
 
 /// What a path below the public URL means to this face.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Place<'p> {
+pub enum DataResource<'p> {
     /// `data/NAME`: where uploads go, and what a grant begins with.
     Data(&'p str),
     /// `data/uploads/ID`.
@@ -60,7 +60,7 @@ pub enum Place<'p> {
     Session(&'p str, &'p str),
 }
 
-impl<'p> Place<'p> {
+impl<'p> DataResource<'p> {
     /// The place of a path without slashes at its ends, if it is one of ours.
     pub fn of(path: &'p str) -> Option<Self> {
         let (first, rest) = path.split_once('/').unwrap_or((path, ""));
@@ -81,11 +81,11 @@ impl<'p> Place<'p> {
 /// Answers a request for data.
 pub async fn answer<B>(
     host: &Arc<Host>,
-    place: Place<'_>,
+    place: DataResource<'_>,
     asked: &Parts,
     body: &mut Incoming<B>,
     owner: &Principal,
-) -> Reply
+) -> HttpResponse
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
@@ -93,17 +93,17 @@ where
     let data = &host.data;
     let (method, headers) = (&asked.method, &asked.headers);
     let answered = match place {
-        Place::Session(token, name) => match *method {
+        DataResource::Session(token, name) => match *method {
             Method::GET | Method::HEAD => in_session(host, token, name, asked).await,
             _ => Ok(not_allowed("GET, HEAD")),
         },
-        Place::Upload(id) => match (&data.uploads, id.parse()) {
+        DataResource::Upload(id) => match (&data.uploads, id.parse()) {
             (Some(uploads), Ok(id)) => {
                 resume::answer(uploads, data, id, method, body, headers, owner).await
             }
             _ => Err(Fault::new(FaultCode::NoSuchData, "there is no such upload")),
         },
-        Place::Data(rest) => match *method {
+        DataResource::Data(rest) => match *method {
             Method::GET | Method::HEAD if rest.is_empty() => Ok(not_allowed("OPTIONS, PUT, POST")),
             Method::GET | Method::HEAD => granted(host, rest, asked).await,
             Method::DELETE if !rest.is_empty() => revoke(data, rest, owner).await,
@@ -126,8 +126,8 @@ where
 }
 
 /// The answer to a method that makes no sense.
-fn not_allowed(allow: &str) -> Reply {
-    let body = ReplyBody::bytes(format!("here one can {allow}\n"));
+fn not_allowed(allow: &str) -> HttpResponse {
+    let body = HttpBody::bytes(format!("here one can {allow}\n"));
     let mut reply = Response::new(body);
     *reply.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
     put(&mut reply, header::ALLOW, allow);
@@ -142,7 +142,7 @@ async fn upload<B>(
     asked: &Parts,
     body: &mut Incoming<B>,
     owner: &Principal,
-) -> Result<Reply, Fault>
+) -> Result<HttpResponse, Fault>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
@@ -184,7 +184,7 @@ async fn failed_condition(
     data: &Arc<Data>,
     rest: &str,
     asked: &HeaderMap,
-) -> Result<Option<Reply>, Fault> {
+) -> Result<Option<HttpResponse>, Fault> {
     let must_be = asked.contains_key(header::IF_MATCH);
     if !must_be && !asked.contains_key(header::IF_NONE_MATCH) {
         return Ok(None);
@@ -201,7 +201,7 @@ async fn failed_condition(
     Ok(Some(reply))
 }
 
-async fn granted(host: &Host, rest: &str, asked: &Parts) -> Result<Reply, Fault> {
+async fn granted(host: &Host, rest: &str, asked: &Parts) -> Result<HttpResponse, Fault> {
     let token = rest.split('/').next().unwrap_or_default().to_owned();
     let wait = asked.method == Method::HEAD && asked.headers.contains_key(WANT_REPR_DIGEST);
     let pool = host.data.pool.clone();
@@ -243,7 +243,7 @@ async fn look_until<L: Future<Output = bool>>(most: Duration, mut look: impl FnM
 }
 
 /// What a grant gives, open.
-fn open(granted: Granted) -> Result<Representation, PoolError> {
+fn open(granted: GrantedData) -> Result<Representation, PoolError> {
     let lease = granted.lease;
     let digest = lease.digest();
     let file = lease.reopened().map_err(|error| PoolError::Io {
@@ -267,7 +267,12 @@ fn open(granted: Granted) -> Result<Representation, PoolError> {
 }
 
 /// A file of a session. Its token is the permission, as a grant's is.
-async fn in_session(host: &Host, token: &str, name: &str, asked: &Parts) -> Result<Reply, Fault> {
+async fn in_session(
+    host: &Host,
+    token: &str,
+    name: &str,
+    asked: &Parts,
+) -> Result<HttpResponse, Fault> {
     let no_session = || {
         let what = "there are no sessions here, so this is no file's address";
         Fault::new(FaultCode::NoSuchData, what)
@@ -302,18 +307,18 @@ pub(crate) fn no_such_data() -> Fault {
     Fault::new(FaultCode::NoSuchData, what)
 }
 
-async fn revoke(data: &Arc<Data>, rest: &str, owner: &Principal) -> Result<Reply, Fault> {
+async fn revoke(data: &Arc<Data>, rest: &str, owner: &Principal) -> Result<HttpResponse, Fault> {
     let token = rest.split('/').next().unwrap_or_default().to_owned();
     let (pool, owner) = (data.pool.clone(), owner.clone());
     if !blocking(move || pool.revoke(&owner, &token)).await? {
         return Err(no_such_data());
     }
-    let mut reply = Response::new(ReplyBody::bytes(""));
+    let mut reply = Response::new(HttpBody::bytes(""));
     *reply.status_mut() = StatusCode::NO_CONTENT;
     Ok(reply)
 }
 
-fn sent(host: &Host, representation: &Representation, asked: &Parts) -> Reply {
+fn sent(host: &Host, representation: &Representation, asked: &Parts) -> HttpResponse {
     let (reply, bytes) = send(representation, &asked.method, &asked.headers);
     host.data.figures.served(bytes);
     reply
@@ -331,17 +336,17 @@ mod tests {
     #[test]
     fn a_path_is_a_place_of_ours_or_not() {
         for (path, place) in [
-            ("data", Some(Place::Data(""))),
-            ("data/mesh.frd", Some(Place::Data("mesh.frd"))),
-            ("data/TOKEN/mesh.frd", Some(Place::Data("TOKEN/mesh.frd"))),
-            ("data/uploads/12", Some(Place::Upload("12"))),
-            ("session/12/mesh", Some(Place::Session("12", "mesh"))),
+            ("data", Some(DataResource::Data(""))),
+            ("data/mesh.frd", Some(DataResource::Data("mesh.frd"))),
+            ("data/TOKEN/mesh.frd", Some(DataResource::Data("TOKEN/mesh.frd"))),
+            ("data/uploads/12", Some(DataResource::Upload("12"))),
+            ("session/12/mesh", Some(DataResource::Session("12", "mesh"))),
             ("session", None),
             ("session/12", None),
             ("database", None),
             ("", None),
         ] {
-            assert_eq!(Place::of(path), place, "{path}");
+            assert_eq!(DataResource::of(path), place, "{path}");
         }
     }
 
@@ -354,7 +359,7 @@ mod tests {
         // It has holes only, and takes its time to be hashed.
         std::fs::File::create(&file).unwrap().set_len(512 << 20).unwrap();
         let owner = Principal::anonymous();
-        let lease = pool.adopt(&owner, &file, fishplate_data::Adoption::Link).unwrap();
+        let lease = pool.register(&owner, &file, fishplate_data::RegistrationMode::Link).unwrap();
         digest_settles(&pool, &lease, Duration::from_millis(1)).await;
         assert_eq!(lease.digest(), None, "nobody waits for the whole");
         digest_settles(&pool, &lease, Duration::from_secs(3600)).await;
@@ -382,11 +387,11 @@ mod tests {
 
     #[test]
     fn only_reading_by_address_takes_no_name() {
-        assert!(Place::Data("TOKEN").is_open(&Method::GET));
-        assert!(Place::Session("12", "a").is_open(&Method::HEAD));
+        assert!(DataResource::Data("TOKEN").is_open(&Method::GET));
+        assert!(DataResource::Session("12", "a").is_open(&Method::HEAD));
         for method in [Method::DELETE, Method::PUT, Method::POST, Method::PATCH] {
-            assert!(!Place::Data("TOKEN").is_open(&method));
+            assert!(!DataResource::Data("TOKEN").is_open(&method));
         }
-        assert!(!Place::Upload("12").is_open(&Method::HEAD));
+        assert!(!DataResource::Upload("12").is_open(&Method::HEAD));
     }
 }

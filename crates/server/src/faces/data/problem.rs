@@ -7,11 +7,11 @@ use serde_json::{Map, Value, json};
 
 use super::conditions::lines;
 use super::send::put;
-use crate::http::{Reply, ReplyBody};
+use crate::http::{HttpBody, HttpResponse};
 use crate::status::{Protocol, retry_after, status};
 
 /// The answer that tells of a fault.
-pub(super) fn reply(fault: &Fault, asked: &HeaderMap) -> Reply {
+pub(super) fn reply(fault: &Fault, asked: &HeaderMap) -> HttpResponse {
     typed(fault, None, Map::new(), asked)
 }
 
@@ -21,7 +21,7 @@ pub(super) fn typed(
     kind: Option<&str>,
     mut members: Map<String, Value>,
     asked: &HeaderMap,
-) -> Reply {
+) -> HttpResponse {
     let status = status(Protocol::Http, fault.code);
     let (content_type, body) = if wants_json(asked) || kind.is_some() {
         let kind = kind.map_or_else(|| "about:blank".to_owned(), ToOwned::to_owned);
@@ -40,7 +40,7 @@ pub(super) fn typed(
         let limit = limit.map(|limit| format!(" (limit {}: {})", limit.name, limit.value));
         ("text/plain; charset=utf-8", format!("{fault}{}\n", limit.unwrap_or_default()))
     };
-    let mut reply = Response::new(ReplyBody::bytes(body));
+    let mut reply = Response::new(HttpBody::bytes(body));
     *reply.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     put(&mut reply, header::CONTENT_TYPE, content_type);
     put(&mut reply, header::X_CONTENT_TYPE_OPTIONS, "nosniff");

@@ -7,7 +7,7 @@ const MOST: usize = 16;
 
 /// What to send of a representation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum RangeChoice {
     /// All of it: no range was asked for, or none that is understood.
     All,
     /// These ranges, in the order they were asked for, none of them empty.
@@ -17,30 +17,30 @@ pub(super) enum Wanted {
 }
 
 /// What a `Range` field asks for of so many bytes.
-pub(super) fn wanted(field: &str, len: u64) -> Wanted {
-    let Some((unit, set)) = field.trim().split_once('=') else { return Wanted::All };
+pub(super) fn wanted(field: &str, len: u64) -> RangeChoice {
+    let Some((unit, set)) = field.trim().split_once('=') else { return RangeChoice::All };
     if !unit.eq_ignore_ascii_case("bytes") {
-        return Wanted::All;
+        return RangeChoice::All;
     }
     let specs: Vec<&str> = set.split(',').map(str::trim).filter(|spec| !spec.is_empty()).collect();
     if specs.is_empty() || specs.len() > MOST {
-        return Wanted::All;
+        return RangeChoice::All;
     }
     let mut parts = Vec::new();
     for spec in specs {
         match part(spec, len) {
             // A field that is not of the grammar is ignored as a whole.
-            None => return Wanted::All,
+            None => return RangeChoice::All,
             Some(part) if part.is_empty() => {}
             Some(part) => parts.push(part),
         }
     }
     if parts.is_empty() {
-        return Wanted::Nothing;
+        return RangeChoice::Nothing;
     }
     let asked: u64 = parts.iter().map(|part| part.end - part.start).sum();
     // Overlapping ranges that ask for more than there is (RFC 9110, section 17.15).
-    if asked > len { Wanted::All } else { Wanted::Parts(parts) }
+    if asked > len { RangeChoice::All } else { RangeChoice::Parts(parts) }
 }
 
 /// One range; empty if the representation has none of it, `None` if it is no range.
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_field_asks_for_what_the_standard_says() {
         let parts = |field: &str| match wanted(field, 10_000) {
-            Wanted::Parts(parts) => {
+            RangeChoice::Parts(parts) => {
                 parts.iter().map(|part| (part.start, part.end)).collect::<Vec<_>>()
             }
             other => panic!("{field}: {other:?}"),
@@ -94,19 +94,19 @@ mod tests {
     #[test]
     fn what_is_not_there_is_told_and_what_is_no_range_is_ignored() {
         for field in ["bytes=10000-", "bytes=-0", "bytes=20000-30000, -0"] {
-            assert_eq!(wanted(field, 10_000), Wanted::Nothing, "{field}");
+            assert_eq!(wanted(field, 10_000), RangeChoice::Nothing, "{field}");
         }
-        assert_eq!(wanted("bytes=0-", 0), Wanted::Nothing);
+        assert_eq!(wanted("bytes=0-", 0), RangeChoice::Nothing);
         for field in ["", "bytes=", "bytes=a-b", "bytes=5-3", "bytes=-", "pages=1-2", "bytes=+1-2"]
         {
-            assert_eq!(wanted(field, 10_000), Wanted::All, "{field}");
+            assert_eq!(wanted(field, 10_000), RangeChoice::All, "{field}");
         }
     }
 
     #[test]
     fn many_ranges_and_overlapping_ones_are_no_attack() {
         let many = format!("bytes={}", vec!["0-1"; MOST + 1].join(","));
-        assert_eq!(wanted(&many, 10_000), Wanted::All);
-        assert_eq!(wanted("bytes=0-,0-", 10_000), Wanted::All);
+        assert_eq!(wanted(&many, 10_000), RangeChoice::All);
+        assert_eq!(wanted("bytes=0-,0-", 10_000), RangeChoice::All);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Digest, Fault, FaultCode, Held as _, Principal};
+use fishplate_contract::{Digest, Fault, FaultCode, FileHandle as _, Principal};
 use fishplate_data::{Grant, Incoming as Arriving, PoolError};
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName};
@@ -12,12 +12,12 @@ use hyper::{Response, StatusCode};
 use serde_json::json;
 
 use super::conditions::lines;
-use super::intake::{Taken, take_in};
+use super::intake::{IntakeResult, take_in};
 use super::problem;
 use super::send::{REPR_DIGEST, moment, put};
 use crate::data::{Data, blocking};
 use crate::http::body::Incoming;
-use crate::http::{Reply, ReplyBody};
+use crate::http::{HttpBody, HttpResponse};
 
 /// The digest of a message's content (RFC 9530).
 pub(super) const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
@@ -32,7 +32,7 @@ pub(super) async fn receive<B>(
     name: String,
     asked: &HeaderMap,
     owner: &Principal,
-) -> Result<Reply, Fault>
+) -> Result<HttpResponse, Fault>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
@@ -43,7 +43,7 @@ where
     let (from, whose) = (Arc::clone(data), owner.clone());
     // Quotas and the disk are asked before a byte is read.
     let arriving = blocking(move || from.pool.receive(&whose, None, told)).await?;
-    let Taken { arriving, ended } = take_in(body, arriving, content, None).await?;
+    let IntakeResult { arriving, ended } = take_in(body, arriving, content, None).await?;
     if let Err(error) = ended {
         drop_beside(arriving);
         return Err(error.into_fault());
@@ -66,27 +66,27 @@ pub(super) async fn keep(
     owner: &Principal,
     name: String,
     media_type: String,
-) -> Result<Stored, Fault> {
+) -> Result<StoredUpload, Fault> {
     let (data, owner) = (Arc::clone(data), owner.clone());
     blocking(move || {
         let lease = arriving.commit(must_be.as_ref(), true)?;
         let grant = data.grant(&lease, &owner, &name, &media_type)?;
         data.figures.received(lease.len());
-        Ok::<_, PoolError>(Stored { grant, len: lease.len(), digest: lease.digest() })
+        Ok::<_, PoolError>(StoredUpload { grant, len: lease.len(), digest: lease.digest() })
     })
     .await
 }
 
 /// Data in the pool, as its sender is told of it.
-pub(super) struct Stored {
+pub(super) struct StoredUpload {
     pub(super) grant: Grant,
     pub(super) len: u64,
     digest: Option<Digest>,
 }
 
 /// 201: where the data is, for how long, and what it is.
-pub(super) fn created(stored: &Stored, asked: &HeaderMap) -> Reply {
-    let Stored { grant, len, digest } = stored;
+pub(super) fn created(stored: &StoredUpload, asked: &HeaderMap) -> HttpResponse {
+    let StoredUpload { grant, len, digest } = stored;
     let expires = httpdate::fmt_http_date(moment(grant.expires));
     let (content_type, text) = if problem::wants_json(asked) {
         let at = jiff::Timestamp::from_millisecond(grant.expires.0).unwrap_or_default();
@@ -98,7 +98,7 @@ pub(super) fn created(stored: &Stored, asked: &HeaderMap) -> Reply {
     } else {
         ("text/plain; charset=utf-8", format!("{}\n", grant.url))
     };
-    let mut reply = Response::new(ReplyBody::bytes(text));
+    let mut reply = Response::new(HttpBody::bytes(text));
     *reply.status_mut() = StatusCode::CREATED;
     put(&mut reply, header::CONTENT_TYPE, content_type);
     put(&mut reply, header::LOCATION, &grant.url);

@@ -14,14 +14,14 @@ use hyper::{Method, Response, StatusCode};
 use serde_json::{Map, json};
 
 use super::conditions::lines;
-use super::intake::{IntakeError, Taken, take_in};
+use super::intake::{IntakeError, IntakeResult, take_in};
 use super::receive::{content_digest, created, digest, keep, media_type};
 use super::send::{REPR_DIGEST, put};
-use super::uploads::{Done, Turn, Upload, UploadId, Uploads};
+use super::uploads::{AppendTurn, CompletedUpload, Upload, UploadId, Uploads};
 use super::{not_allowed, problem};
 use crate::data::{Data, blocking};
 use crate::http::body::Incoming;
-use crate::http::{Reply, ReplyBody};
+use crate::http::{HttpBody, HttpResponse};
 
 const COMPLETE: HeaderName = HeaderName::from_static("upload-complete");
 const OFFSET: HeaderName = HeaderName::from_static("upload-offset");
@@ -47,7 +47,7 @@ pub(super) async fn begin<B>(
     name: String,
     asked: &HeaderMap,
     owner: &Principal,
-) -> Result<Reply, Fault>
+) -> Result<HttpResponse, Fault>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
@@ -65,7 +65,8 @@ where
     }
     let begun = async {
         let arriving = open(data, id, &upload).await?;
-        let Taken { mut arriving, ended } = take_in(body, arriving, content, Some(&turn)).await?;
+        let IntakeResult { mut arriving, ended } =
+            take_in(body, arriving, content, Some(&turn)).await?;
         let offset = arriving.len();
         let Err(error) = ended else {
             put_away(arriving).await;
@@ -85,7 +86,7 @@ where
             return Err(fault);
         }
     };
-    let mut reply = Response::new(ReplyBody::bytes(""));
+    let mut reply = Response::new(HttpBody::bytes(""));
     *reply.status_mut() = StatusCode::CREATED;
     put(&mut reply, header::LOCATION, &data.upload_url(&id.to_string()));
     Ok(with_state(reply, data, offset, &upload))
@@ -100,7 +101,7 @@ pub(super) async fn answer<B>(
     body: &mut Incoming<B>,
     asked: &HeaderMap,
     owner: &Principal,
-) -> Result<Reply, Fault>
+) -> Result<HttpResponse, Fault>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
@@ -124,7 +125,7 @@ where
     }
 }
 
-async fn state(data: &Arc<Data>, id: UploadId, upload: &Upload) -> Result<Reply, Fault> {
+async fn state(data: &Arc<Data>, id: UploadId, upload: &Upload) -> Result<HttpResponse, Fault> {
     let mut reply = no_content();
     let offset = match &upload.done {
         Some(done) => {
@@ -146,7 +147,7 @@ async fn cancel(
     data: &Arc<Data>,
     id: UploadId,
     upload: &Upload,
-) -> Result<Reply, Fault> {
+) -> Result<HttpResponse, Fault> {
     if upload.done.is_none() {
         let mut arriving = open(data, id, upload).await?;
         blocking(move || arriving.truncate(0)).await?;
@@ -162,8 +163,8 @@ async fn append<B>(
     mut upload: Upload,
     body: &mut Incoming<B>,
     asked: &HeaderMap,
-    turn: &Turn,
-) -> Result<Reply, Fault>
+    turn: &AppendTurn,
+) -> Result<HttpResponse, Fault>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
@@ -187,7 +188,7 @@ where
         return Ok(with_state(mismatching(offset, at, asked), data, offset, &upload));
     }
     remember(uploads, id, &upload).await?;
-    let Taken { arriving, ended } = take_in(body, arriving, content, Some(turn)).await?;
+    let IntakeResult { arriving, ended } = take_in(body, arriving, content, Some(turn)).await?;
     let offset = arriving.len();
     if let Err(error) = ended {
         put_away(arriving).await;
@@ -218,14 +219,14 @@ async fn complete_upload(
     mut upload: Upload,
     arriving: Arriving,
     asked: &HeaderMap,
-) -> Result<Reply, Fault> {
+) -> Result<HttpResponse, Fault> {
     let offset = arriving.len();
     let must_be = upload.digest.as_deref().and_then(Digest::from_field);
     let (name, media_type) = (upload.name.clone(), upload.media_type.clone());
     let kept = keep(data, arriving, must_be, &upload.owner(), name, media_type).await;
     let mut reply = match kept {
         Ok(stored) => {
-            upload.done = Some(Done { url: stored.grant.url.clone(), length: offset });
+            upload.done = Some(CompletedUpload { url: stored.grant.url.clone(), length: offset });
             remember(uploads, id, &upload).await?;
             created(&stored, asked)
         }
@@ -288,13 +289,13 @@ fn is_mismatch(error: &fishplate_data::PoolError) -> bool {
     matches!(error, fishplate_data::PoolError::Mismatch { .. })
 }
 
-fn no_content() -> Reply {
-    let mut reply = Response::new(ReplyBody::bytes(""));
+fn no_content() -> HttpResponse {
+    let mut reply = Response::new(HttpBody::bytes(""));
     *reply.status_mut() = StatusCode::NO_CONTENT;
     reply
 }
 
-fn with_state(mut reply: Reply, data: &Data, offset: u64, upload: &Upload) -> Reply {
+fn with_state(mut reply: HttpResponse, data: &Data, offset: u64, upload: &Upload) -> HttpResponse {
     put(&mut reply, OFFSET, &offset.to_string());
     put(&mut reply, COMPLETE, if upload.done.is_some() { "?1" } else { "?0" });
     if let Some(length) = upload.length {
@@ -315,7 +316,7 @@ fn limits(data: &Data) -> String {
 }
 
 /// What uploads are possible here.
-pub(super) fn options(data: &Data) -> Reply {
+pub(super) fn options(data: &Data) -> HttpResponse {
     let mut reply = no_content();
     put(&mut reply, header::ALLOW, "OPTIONS, PUT, POST");
     put(&mut reply, ACCEPT_PATCH, PARTIAL);
@@ -323,7 +324,7 @@ pub(super) fn options(data: &Data) -> Reply {
     reply
 }
 
-fn mismatching(expected: u64, provided: u64, asked: &HeaderMap) -> Reply {
+fn mismatching(expected: u64, provided: u64, asked: &HeaderMap) -> HttpResponse {
     let what = format!("{expected} bytes are there, so the next is not byte {provided}");
     let fault = Fault::new(FaultCode::KeyConflict, what);
     let mut members = Map::new();
@@ -333,14 +334,14 @@ fn mismatching(expected: u64, provided: u64, asked: &HeaderMap) -> Reply {
     problem::typed(&fault, Some(&kind), members, asked)
 }
 
-fn inconsistent(asked: &HeaderMap) -> Reply {
+fn inconsistent(asked: &HeaderMap) -> HttpResponse {
     let what = "the upload's length is not what was told of it before";
     let fault = Fault::new(FaultCode::InvalidValue, what);
     let kind = format!("{PROBLEMS}inconsistent-upload-length");
     problem::typed(&fault, Some(&kind), Map::new(), asked)
 }
 
-fn completed(done: &Done, told: Option<u64>, asked: &HeaderMap) -> Reply {
+fn completed(done: &CompletedUpload, told: Option<u64>, asked: &HeaderMap) -> HttpResponse {
     if told != Some(0) {
         return inconsistent(asked);
     }

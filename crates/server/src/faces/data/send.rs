@@ -9,10 +9,10 @@ use fishplate_contract::{Digest, Fault, FaultCode, Timestamp};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 
-use super::conditions::{Validators, Verdict, lines};
+use super::conditions::{ConditionResult, Validators, lines};
 use super::problem;
-use super::range::{Wanted, wanted};
-use crate::http::{Reply, ReplyBody, Section};
+use super::range::{RangeChoice, wanted};
+use crate::http::{BodySection, HttpBody, HttpResponse};
 
 /// Digests of the whole, whatever part of it is sent (RFC 9530).
 pub(super) const REPR_DIGEST: HeaderName = HeaderName::from_static("repr-digest");
@@ -44,30 +44,36 @@ pub(super) struct Representation {
 }
 
 /// Answers a GET or HEAD; also tells how many bytes will be sent.
-pub(super) fn send(data: &Representation, method: &Method, asked: &HeaderMap) -> (Reply, u64) {
+pub(super) fn send(
+    data: &Representation,
+    method: &Method,
+    asked: &HeaderMap,
+) -> (HttpResponse, u64) {
     let len = data.len;
     let validators = Validators { tag: data.tag.clone(), modified: data.modified };
     let verdict = validators.judge(asked);
     let parts = match verdict {
-        Verdict::Proceed => parts(&validators, method, asked, len),
-        Verdict::NotModified | Verdict::Failed => Wanted::All,
+        ConditionResult::Proceed => parts(&validators, method, asked, len),
+        ConditionResult::NotModified | ConditionResult::Failed => RangeChoice::All,
     };
     let media_type = if data.media_type.is_empty() { BYTES } else { &data.media_type };
     let (status, content_type, sections) = match (verdict, parts) {
-        (Verdict::Failed, _) => {
+        (ConditionResult::Failed, _) => {
             let reply =
                 text(412, "the data is not what If-Match or If-Unmodified-Since asks for\n");
             return (with_fields(reply, data), 0);
         }
-        (Verdict::NotModified, _) => (304, None, Vec::new()),
-        (_, Wanted::Nothing) => {
+        (ConditionResult::NotModified, _) => (304, None, Vec::new()),
+        (_, RangeChoice::Nothing) => {
             let reply = text(416, &format!("there are {len} bytes, and none in that range\n"));
             let mut reply = with_fields(reply, data);
             put(&mut reply, header::CONTENT_RANGE, &format!("bytes */{len}"));
             return (reply, 0);
         }
-        (_, Wanted::All) => (200, Some(media_type.to_owned()), vec![Section::File { at: 0, len }]),
-        (_, Wanted::Parts(parts)) => {
+        (_, RangeChoice::All) => {
+            (200, Some(media_type.to_owned()), vec![BodySection::File { at: 0, len }])
+        }
+        (_, RangeChoice::Parts(parts)) => {
             let (content_type, sections) = match &parts[..] {
                 [part] => (media_type.to_owned(), vec![section(part)]),
                 _ => multipart(&parts, media_type, len),
@@ -94,20 +100,20 @@ pub(super) fn send(data: &Representation, method: &Method, asked: &HeaderMap) ->
 }
 
 /// What to send; a range means something to GET only (RFC 9110, section 14.2).
-fn parts(validators: &Validators, method: &Method, asked: &HeaderMap, len: u64) -> Wanted {
+fn parts(validators: &Validators, method: &Method, asked: &HeaderMap, len: u64) -> RangeChoice {
     match lines(asked, &header::RANGE) {
         Some(range) if method == Method::GET && validators.allows_range(asked) => {
             wanted(&range, len)
         }
-        _ => Wanted::All,
+        _ => RangeChoice::All,
     }
 }
 
-fn section(part: &Range<u64>) -> Section {
-    Section::File { at: part.start, len: part.end - part.start }
+fn section(part: &Range<u64>) -> BodySection {
+    BodySection::File { at: part.start, len: part.end - part.start }
 }
 
-fn multipart(parts: &[Range<u64>], media_type: &str, len: u64) -> (String, Vec<Section>) {
+fn multipart(parts: &[Range<u64>], media_type: &str, len: u64) -> (String, Vec<BodySection>) {
     let mut sections = Vec::new();
     for part in parts {
         let head = format!(
@@ -115,37 +121,37 @@ fn multipart(parts: &[Range<u64>], media_type: &str, len: u64) -> (String, Vec<S
             part.start,
             part.end - 1
         );
-        sections.push(Section::Bytes(Bytes::from(head)));
+        sections.push(BodySection::Bytes(Bytes::from(head)));
         sections.push(section(part));
     }
-    sections.push(Section::Bytes(Bytes::from(format!("\r\n--{BOUNDARY}--\r\n"))));
+    sections.push(BodySection::Bytes(Bytes::from(format!("\r\n--{BOUNDARY}--\r\n"))));
     (format!("multipart/byteranges; boundary={BOUNDARY}"), sections)
 }
 
 fn body(
     data: &Representation,
     method: &Method,
-    sections: Vec<Section>,
-) -> Result<ReplyBody, Fault> {
+    sections: Vec<BodySection>,
+) -> Result<HttpBody, Fault> {
     if sections.is_empty() {
-        return Ok(ReplyBody::bytes(""));
+        return Ok(HttpBody::bytes(""));
     }
     let body = match method {
         // Only its length is looked at.
-        &Method::HEAD => ReplyBody::length_of(&sections),
+        &Method::HEAD => HttpBody::length_of(&sections),
         _ => {
             let file = data.file.try_clone().map_err(|error| {
                 tracing::error!(%error, "data of the pool could not be opened");
                 let what = "the data could not be read; the server's log has more";
                 Fault::new(FaultCode::Internal, what)
             })?;
-            ReplyBody::file(file, sections)
+            HttpBody::file(file, sections)
         }
     };
     Ok(body)
 }
 
-fn with_body(status: u16, content_type: Option<&str>, body: ReplyBody) -> Reply {
+fn with_body(status: u16, content_type: Option<&str>, body: HttpBody) -> HttpResponse {
     let mut reply = Response::new(body);
     *reply.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     if let Some(content_type) = content_type {
@@ -154,13 +160,13 @@ fn with_body(status: u16, content_type: Option<&str>, body: ReplyBody) -> Reply 
     reply
 }
 
-fn text(status: u16, text: &str) -> Reply {
-    let body = ReplyBody::bytes(text.to_owned());
+fn text(status: u16, text: &str) -> HttpResponse {
+    let body = HttpBody::bytes(text.to_owned());
     with_body(status, Some("text/plain; charset=utf-8"), body)
 }
 
 /// The fields that every answer about this data has.
-fn with_fields(mut reply: Reply, data: &Representation) -> Reply {
+fn with_fields(mut reply: HttpResponse, data: &Representation) -> HttpResponse {
     put(&mut reply, header::ETAG, &data.tag);
     put(&mut reply, header::ACCEPT_RANGES, "bytes");
     // It is for whoever has the address, not for those who share a cache with them.
@@ -182,7 +188,7 @@ fn with_fields(mut reply: Reply, data: &Representation) -> Reply {
 }
 
 /// Sets a field; a value that can't be one is left out.
-pub(super) fn put(reply: &mut Reply, name: HeaderName, value: &str) {
+pub(super) fn put(reply: &mut HttpResponse, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         reply.headers_mut().insert(name, value);
     }

@@ -17,17 +17,17 @@ use tokio::sync::{Notify, OwnedMutexGuard};
 /// The uploads of a data directory.
 /// Cheap to clone. What touches the disk blocks.
 #[derive(Clone, Debug)]
-pub struct Uploads(Arc<Inner>);
+pub struct Uploads(Arc<UploadsInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct UploadsInner {
     directory: PathBuf,
     /// How many of one owner may be under way (`uploads_open`).
     most: usize,
     /// Held while those of an owner are counted, so that nobody else begins one meanwhile.
     counting: Mutex<()>,
     /// Uploads to which somebody appends or wants to.
-    busy: Mutex<HashMap<UploadId, Arc<Turn>>>,
+    busy: Mutex<HashMap<UploadId, Arc<AppendTurn>>>,
 }
 
 /// Uploads under way, in the directory of uploads.
@@ -53,12 +53,12 @@ pub(super) struct Upload {
     /// What the whole must be, as a field of RFC 9530.
     pub(super) digest: Option<String>,
     /// What was sent is all of it; then the address of the data.
-    pub(super) done: Option<Done>,
+    pub(super) done: Option<CompletedUpload>,
 }
 
 /// An upload that was completed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Done {
+pub(super) struct CompletedUpload {
     pub(super) url: String,
     pub(super) length: u64,
 }
@@ -66,12 +66,12 @@ pub(super) struct Done {
 /// Who may append to an upload: one at a time, and whoever comes later drives the one before away,
 /// because its sender has given that request up.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct AppendTurn {
     at_work: Arc<tokio::sync::Mutex<()>>,
     leave: Notify,
 }
 
-impl Turn {
+impl AppendTurn {
     /// Sends away who is at work, and waits for that.
     pub(super) async fn take(self: &Arc<Self>) -> OwnedMutexGuard<()> {
         loop {
@@ -150,7 +150,7 @@ impl Uploads {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         }
         let (counting, busy) = (Mutex::default(), Mutex::default());
-        Ok(Self(Arc::new(Inner { directory, most, counting, busy })))
+        Ok(Self(Arc::new(UploadsInner { directory, most, counting, busy })))
     }
 
     /// How many of one owner may be under way.
@@ -220,7 +220,7 @@ impl Uploads {
     }
 
     /// Who may append to this upload.
-    pub(super) fn turn(&self, id: UploadId) -> Arc<Turn> {
+    pub(super) fn turn(&self, id: UploadId) -> Arc<AppendTurn> {
         let mut busy = lock(&self.0.busy);
         busy.retain(|_, turn| Arc::strong_count(turn) > 1);
         Arc::clone(busy.entry(id).or_default())
@@ -296,7 +296,7 @@ mod tests {
         assert!(begun && begin(&ada).1);
         assert!(!begin(&ada).1, "a third one is too many");
         assert!(begin(&bob).1, "others are not concerned");
-        upload.done = Some(Done { url: "http://a".to_owned(), length: 1 });
+        upload.done = Some(CompletedUpload { url: "http://a".to_owned(), length: 1 });
         uploads.keep(first, &upload).unwrap();
         assert_eq!(uploads.find(first, &ada).unwrap(), Some(upload));
         let (third, begun, _) = begin(&ada);

@@ -6,11 +6,11 @@ use fishplate_contract::{DataType, Operation, Parameter};
 use fishplate_wire::wsdl;
 
 use super::escaped;
-use crate::host::Hosted;
+use crate::host::ServiceEntry;
 
 /// The command for our own client.
-pub(super) fn fishplate(hosted: &Hosted, operation: &Operation) -> String {
-    let mut command = format!("fishplate call {}", hosted.url);
+pub(super) fn fishplate(entry: &ServiceEntry, operation: &Operation) -> String {
+    let mut command = format!("fishplate call {}", entry.url);
     if operation.name != fishplate_contract::interface::SOLE_OPERATION {
         let _ = write!(command, " --operation {}", operation.name);
     }
@@ -28,8 +28,8 @@ pub(super) fn fishplate(hosted: &Hosted, operation: &Operation) -> String {
 }
 
 /// The command for curl: a SOAP 1.1 message.
-pub(super) fn curl(hosted: &Hosted, operation: &Operation) -> String {
-    let service = hosted.service();
+pub(super) fn curl(entry: &ServiceEntry, operation: &Operation) -> String {
+    let service = entry.service();
     let mut arguments = String::new();
     for parameter in wanted(operation) {
         let text = if parameter.data_type.is_binary() {
@@ -45,7 +45,7 @@ pub(super) fn curl(hosted: &Hosted, operation: &Operation) -> String {
          <soap:Envelope xmlns:soap=\"http://schemas.xmlsoap.org/soap/envelope/\"\n    \
          xmlns:s=\"{namespace}\">\n  <soap:Body>\n    <s:{name}>\n{arguments}    </s:{name}>\n  \
          </soap:Body>\n</soap:Envelope>\nEND",
-        url = hosted.url,
+        url = entry.url,
         action = wsdl::action(&service.namespace, &operation.name),
         namespace = escaped(&service.namespace),
         name = operation.name,

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use fishplate_contract::{Operation, Parameter, Verb};
 
-use crate::host::{Host, Hosted};
+use crate::host::{Host, ServiceEntry};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -18,12 +18,12 @@ pub fn index(host: &Host) -> String {
         body.push_str("<p>There are none yet.</p>\n");
     }
     body.push_str("<dl class=\"services\">\n");
-    for hosted in host.services() {
-        let service = hosted.service();
+    for entry in host.services() {
+        let service = entry.service();
         let _ = writeln!(
             body,
             "<dt><a href=\"{}\">{}</a> <code>{}</code></dt><dd>{}</dd>",
-            escaped(&hosted.url),
+            escaped(&entry.url),
             escaped(&service.title),
             escaped(&service.name),
             escaped(first_line(&service.documentation)),
@@ -68,8 +68,8 @@ pub fn not_found(host: &Host, name: &str) -> String {
 }
 
 /// A service: what it does, its parameters, how to call it.
-pub fn service(hosted: &Hosted) -> String {
-    let service = hosted.service();
+pub fn service(entry: &ServiceEntry) -> String {
+    let service = entry.service();
     let mut body = format!("<h1>{}</h1>\n", escaped(&service.title));
     for paragraph in service.documentation.split("\n\n").filter(|text| !text.trim().is_empty()) {
         let _ = writeln!(body, "<p>{}</p>", escaped(paragraph.trim()));
@@ -79,20 +79,20 @@ pub fn service(hosted: &Hosted) -> String {
         "<p class=\"facts\">WSDL: <a href=\"{url}?wsdl\">{url}?wsdl</a><br>\
          Namespace: <code>{}</code></p>",
         escaped(&service.namespace),
-        url = escaped(&hosted.url),
+        url = escaped(&entry.url),
     );
     for operation in &service.operations {
-        describe(&mut body, hosted, operation);
+        describe(&mut body, entry, operation);
     }
-    let Some(jobs) = hosted.provider.about_jobs() else { return framed(&service.title, &body) };
+    let Some(jobs) = entry.provider.about_jobs() else { return framed(&service.title, &body) };
     let _ = writeln!(body, "<h2>Jobs</h2>\n<p>{jobs} These verbs are about jobs:</p>\n<dl>");
-    for exposed in &hosted.interface.exposed {
-        if !matches!(exposed.verb, Verb::Call) {
+    for definition in &entry.interface.definition {
+        if !matches!(definition.verb, Verb::Call) {
             let _ = writeln!(
                 body,
                 "<dt><code>{}</code></dt><dd>{}</dd>",
-                escaped(&exposed.name),
-                escaped(first_line(&exposed.documentation)),
+                escaped(&definition.name),
+                escaped(first_line(&definition.documentation)),
             );
         }
     }
@@ -100,7 +100,7 @@ pub fn service(hosted: &Hosted) -> String {
     framed(&service.title, &body)
 }
 
-fn describe(body: &mut String, hosted: &Hosted, operation: &Operation) {
+fn describe(body: &mut String, entry: &ServiceEntry, operation: &Operation) {
     let _ = writeln!(body, "<h2><code>{}</code></h2>", escaped(&operation.name));
     if !operation.documentation.is_empty() {
         let _ = writeln!(body, "<p>{}</p>", escaped(&operation.documentation));
@@ -110,8 +110,8 @@ fn describe(body: &mut String, hosted: &Hosted, operation: &Operation) {
     let _ = writeln!(
         body,
         "<h3>Call it</h3>\n<pre>{}</pre>\n<details><summary>with curl</summary>\n<pre>{}</pre></details>",
-        escaped(&example::fishplate(hosted, operation)),
-        escaped(&example::curl(hosted, operation)),
+        escaped(&example::fishplate(entry, operation)),
+        escaped(&example::curl(entry, operation)),
     );
 }
 

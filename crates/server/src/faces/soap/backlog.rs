@@ -22,7 +22,7 @@ use crate::spool::{NewFile, SpoolDirectory, spool_fault};
 /// How long a reader may take nothing before what comes is spooled.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-enum Piece {
+enum BacklogItem {
     /// In memory; the next one waits for its turn.
     Here(Vec<Bytes>, OwnedSemaphorePermit),
     Spooled {
@@ -34,7 +34,7 @@ enum Piece {
 }
 
 /// The end of a backlog that is written.
-pub(super) struct Backlog {
+pub(super) struct BacklogWriter {
     spool: Arc<SpoolDirectory>,
     file: Option<(NewFile, Arc<File>)>,
     /// Where the file ends.
@@ -42,20 +42,20 @@ pub(super) struct Backlog {
     /// Bytes of the file that nobody has read.
     unread: Arc<AtomicU64>,
     turn: Arc<Semaphore>,
-    pieces: UnboundedSender<Piece>,
+    pieces: UnboundedSender<BacklogItem>,
 }
 
 /// The end that is passed on.
 pub(super) struct Passing {
     unread: Arc<AtomicU64>,
-    pieces: UnboundedReceiver<Piece>,
+    pieces: UnboundedReceiver<BacklogItem>,
 }
 
 /// An empty backlog.
-pub(super) fn backlog(spool: &Arc<SpoolDirectory>) -> (Backlog, Passing) {
+pub(super) fn backlog(spool: &Arc<SpoolDirectory>) -> (BacklogWriter, Passing) {
     let (to, from) = unbounded_channel();
     let unread = Arc::new(AtomicU64::new(0));
-    let backlog = Backlog {
+    let backlog = BacklogWriter {
         spool: Arc::clone(spool),
         file: None,
         end: 0,
@@ -66,7 +66,7 @@ pub(super) fn backlog(spool: &Arc<SpoolDirectory>) -> (Backlog, Passing) {
     (backlog, Passing { unread, pieces: from })
 }
 
-impl Backlog {
+impl BacklogWriter {
     /// Appends bytes, when the reader has taken those before or they were spooled.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Backlog {
         let read = self.unread.load(Ordering::Acquire) == 0;
         let turn = Arc::clone(&self.turn).acquire_owned();
         let piece = match if read { timeout(PATIENCE, turn).await.ok() } else { None } {
-            Some(Ok(turn)) => Piece::Here(bytes, turn),
+            Some(Ok(turn)) => BacklogItem::Here(bytes, turn),
             _ => self.spool(bytes.concat()).await?,
         };
         self.send(piece);
@@ -84,15 +84,15 @@ impl Backlog {
 
     /// That was all, or it ends with this fault.
     pub(super) fn finish(self, outcome: Result<(), Fault>) {
-        self.send(Piece::End(outcome));
+        self.send(BacklogItem::End(outcome));
     }
 
     /// Nobody passes it on any more: then it goes nowhere.
-    fn send(&self, piece: Piece) {
+    fn send(&self, piece: BacklogItem) {
         let _ = self.pieces.send(piece);
     }
 
-    async fn spool(&mut self, bytes: Vec<u8>) -> Result<Piece, Fault> {
+    async fn spool(&mut self, bytes: Vec<u8>) -> Result<BacklogItem, Fault> {
         // What was read may be written over: a reader who keeps up again costs no more disk.
         if self.unread.load(Ordering::Acquire) == 0 {
             self.end = 0;
@@ -112,7 +112,7 @@ impl Backlog {
         };
         let (held, file) = blocking(move || write().map_err(|error| spool_fault(&error))).await?;
         self.file = Some((held, Arc::clone(&file)));
-        Ok(Piece::Spooled { file, at, len })
+        Ok(BacklogItem::Spooled { file, at, len })
     }
 }
 
@@ -126,12 +126,12 @@ impl Passing {
                 piece = self.pieces.recv() => piece,
             };
             match piece {
-                Some(Piece::Here(pieces, _turn)) => {
+                Some(BacklogItem::Here(pieces, _turn)) => {
                     for bytes in pieces {
                         writer.send(bytes).await?;
                     }
                 }
-                Some(Piece::Spooled { file, at, len }) => match read(file, at, len).await {
+                Some(BacklogItem::Spooled { file, at, len }) => match read(file, at, len).await {
                     Ok(bytes) => {
                         self.unread.fetch_sub(len as u64, Ordering::AcqRel);
                         writer.send(bytes).await?;
@@ -141,7 +141,7 @@ impl Passing {
                         return Ok(());
                     }
                 },
-                Some(Piece::End(outcome)) => {
+                Some(BacklogItem::End(outcome)) => {
                     writer.finished(outcome).await;
                     return Ok(());
                 }

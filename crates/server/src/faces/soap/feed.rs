@@ -6,11 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fishplate_contract::Fault;
 use fishplate_data::stream::Writer;
-use fishplate_wire::{Parcel, Unpacker};
+use fishplate_wire::{UnpackedMessage, Unpacker};
 use hyper::body::Body;
 use tokio::task::JoinHandle;
 
-use super::backlog::{Backlog, backlog};
+use super::backlog::{BacklogWriter, backlog};
 use crate::http::body::{Incoming, ReadError};
 use crate::spool::{SpoolDirectory, Spooler, spool_fault};
 
@@ -41,14 +41,14 @@ impl<B> Rest<B> {
 }
 
 /// A message that is read on.
-pub(super) struct Ahead<B> {
+pub(super) struct ReadAheadBody<B> {
     pub(super) body: Incoming<B>,
     pub(super) unpacker: Unpacker,
     pub(super) sink: Spooler,
     pub(super) writer: Writer,
 }
 
-impl<B> Ahead<B>
+impl<B> ReadAheadBody<B>
 where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Display,
@@ -58,7 +58,7 @@ where
     pub(super) fn feed(
         self,
         spool: &Arc<SpoolDirectory>,
-        check: impl FnOnce(Parcel) -> Result<(), Fault> + Send + 'static,
+        check: impl FnOnce(UnpackedMessage) -> Result<(), Fault> + Send + 'static,
     ) -> Rest<B> {
         let Self { mut body, mut unpacker, mut sink, writer } = self;
         // Its memory is the arguments' by now.
@@ -84,8 +84,8 @@ async fn read<B>(
     body: &mut Incoming<B>,
     unpacker: &mut Unpacker,
     sink: &mut Spooler,
-    backlog: &mut Backlog,
-) -> Result<Parcel, Fault>
+    backlog: &mut BacklogWriter,
+) -> Result<UnpackedMessage, Fault>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
@@ -96,8 +96,8 @@ where
         backlog.push(unpacker.take_streamed()).await?;
         sink.pace().await.map_err(|error| spool_fault(&error))?;
     }
-    let parcel = unpacker.finish(sink)?;
+    let unpacked = unpacker.finish(sink)?;
     backlog.push(unpacker.take_streamed()).await?;
     sink.finish().await.map_err(|error| spool_fault(&error))?;
-    Ok(parcel)
+    Ok(unpacked)
 }

@@ -1,4 +1,4 @@
-//! The data's way: bytes, parcel, envelope, call, job, outcome, envelope, parcel, bytes.
+//! The data's way: bytes, message, envelope, call, job, outcome, envelope, message, bytes.
 
 use std::sync::Arc;
 
@@ -7,32 +7,33 @@ use fishplate_contract::{Fault, FaultCode, Principal, Results};
 use fishplate_data::stream::pipe;
 use fishplate_jobs::engine::EphemeralJob;
 use fishplate_wire::{
-    Head, Packed, Parcel, ReplyForm, Unpacker, bind, pack_reply, read, write_fault, write_reply,
+    MessageHead, PackedMessage, ReplyForm, UnpackedMessage, Unpacker, bind, pack_reply, read,
+    write_fault, write_reply,
 };
 use hyper::body::Body;
 
-use super::feed::{Ahead, Rest};
+use super::feed::{ReadAheadBody, Rest};
 use crate::dispatch::perform::perform;
 use crate::dispatch::request::Request;
-use crate::host::{Host, Hosted};
+use crate::host::{Host, ServiceEntry};
 use crate::http::body::{Incoming, ReadError};
-use crate::memory::{self, Reading, Reserved, RoomError};
+use crate::memory::{self, MemoryReservation, MessageReading, RoomError};
 use crate::spool::spool_fault;
 use crate::status::status;
 
 /// An answer to be sent.
 #[derive(Debug)]
-pub struct Answer {
+pub struct SoapResponse {
     /// HTTP status.
     pub status: u16,
     /// The message.
-    pub packed: Packed,
+    pub packed: PackedMessage,
     /// The fault in it, if it is one.
     pub fault: Option<Fault>,
     /// The verb that was asked for, once it was known: its place in the interface.
     pub verb: Option<usize>,
     /// The memory that the answer has.
-    pub memory: Reserved,
+    pub memory: MemoryReservation,
     /// The job that nobody else can ask for, until the answer was sent.
     pub ephemeral: Option<EphemeralJob>,
 }
@@ -40,65 +41,65 @@ pub struct Answer {
 /// Answers one SOAP request.
 pub async fn handle<B>(
     host: &Arc<Host>,
-    hosted: &Arc<Hosted>,
-    head: &Head<'_>,
+    entry: &Arc<ServiceEntry>,
+    head: &MessageHead<'_>,
     body: Incoming<B>,
     principal: Principal,
-) -> (Answer, Rest<B>)
+) -> (SoapResponse, Rest<B>)
 where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: std::fmt::Display,
 {
     let mut form = None;
     let mut rest = Rest::Body(body);
-    let (mut verb, mut memory) = (None, Reserved::default());
-    let namespace = hosted.service().namespace.as_str();
+    let (mut verb, mut memory) = (None, MemoryReservation::default());
+    let namespace = entry.service().namespace.as_str();
     let outcome = async {
-        let parcel = unpack(host, hosted, head, &mut rest, &mut form, &mut memory).await?;
-        let request = read(parcel)?;
-        let exposed = request.verb(namespace, &hosted.interface)?;
-        verb = hosted.interface.position(&exposed.name);
-        let arguments = bind(&exposed.name, &exposed.signature.inputs, request.children)?;
+        let unpacked = unpack(host, entry, head, &mut rest, &mut form, &mut memory).await?;
+        let request = read(unpacked)?;
+        let definition = request.verb(namespace, &entry.interface)?;
+        verb = entry.interface.position(&definition.name);
+        let arguments = bind(&definition.name, &definition.signature.inputs, request.children)?;
         // The XML is gone by now, and what was spooled is not in memory.
         memory.shrink(memory::held_by(&arguments));
         let options = request.options;
-        let request = Request { service: hosted, exposed, arguments, options, principal };
+        let request = Request { service: entry, definition, arguments, options, principal };
         let reply = perform(host, request, &mut memory).await?;
-        Ok((exposed, reply))
+        Ok((definition, reply))
     };
     let outcome: Result<_, Fault> = outcome.await;
     // A body that was never begun to be read told nothing.
     let form = form.unwrap_or_else(|| ReplyForm::of_head(head));
     let (mut status, envelope, fault, ephemeral) = match outcome {
-        Ok((exposed, reply)) => {
+        Ok((definition, reply)) => {
             let (Results { outputs, job }, ephemeral) = reply.into_fields();
-            (200, write_reply(&form, namespace, exposed, &outputs, job), None, ephemeral)
+            (200, write_reply(&form, namespace, definition, &outputs, job), None, ephemeral)
         }
         Err(fault) => {
-            memory = Reserved::default();
+            memory = MemoryReservation::default();
             let status = status(form.version, fault.code);
             (status, write_fault(&form, Some(namespace), &fault), Some(fault), None)
         }
     };
     let packed = if form.is_unwanted(fault.as_ref()) {
-        (status, memory) = (202, Reserved::default());
-        Packed::nothing()
+        (status, memory) = (202, MemoryReservation::default());
+        PackedMessage::nothing()
     } else {
         pack_reply(&envelope, &form)
     };
-    (Answer { status, packed, fault, verb, memory, ephemeral }, rest)
+    (SoapResponse { status, packed, fault, verb, memory, ephemeral }, rest)
 }
 
-/// Bytes to a parcel: chunks are pushed as they come, and spooled at the disk's pace. A parcel with a file
+/// Bytes to a message: chunks are pushed as they come, and spooled at the disk's pace. A message with a file
 /// that still arrives leaves the rest of the body to be read on.
 async fn unpack<B>(
     host: &Host,
-    hosted: &Arc<Hosted>,
-    head: &Head<'_>,
+    entry: &Arc<ServiceEntry>,
+    head: &MessageHead<'_>,
     rest: &mut Rest<B>,
     form: &mut Option<ReplyForm>,
-    memory: &mut Reserved,
-) -> Result<Parcel, Fault>
+    memory: &mut MemoryReservation,
+) -> Result<UnpackedMessage, Fault>
 where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: std::fmt::Display,
@@ -106,20 +107,20 @@ where
     let Rest::Body(body) = rest else {
         return Err(Fault::new(FaultCode::Internal, "the message was read before"));
     };
-    let expected = Box::new(Arc::clone(&hosted.expected));
+    let expected = Box::new(Arc::clone(&entry.expected));
     let told = body.told();
-    let limits = hosted.limits(&host.settings, told);
+    let limits = entry.limits(&host.settings, told);
     let mut unpacker = Unpacker::new(head, expected, limits)?.streaming();
     let mut sink = host.spool.sink();
-    let mut reading = Reading {
+    let mut reading = MessageReading {
         unpacker: &mut unpacker,
         sink: &mut sink,
         most: memory::most(limits, told),
-        patience: host.settings.body_stall,
+        retry_budget: host.settings.body_stall,
         spools: false,
     };
     let mut to = None;
-    let parcel = async {
+    let unpacked = async {
         while let Some(chunk) = body.next().await.map_err(ReadError::into_fault)? {
             let room = host.memory.make_room(memory, &mut reading, chunk.len()).await;
             room.map_err(|error| match error {
@@ -133,29 +134,29 @@ where
                 to = Some(writer);
                 stream
             };
-            if let Some(parcel) = reading.unpacker.ahead(stream) {
-                return Ok(parcel);
+            if let Some(unpacked) = reading.unpacker.ahead(stream) {
+                return Ok(unpacked);
             }
         }
-        let parcel = reading.unpacker.finish(reading.sink)?;
+        let unpacked = reading.unpacker.finish(reading.sink)?;
         reading.sink.finish().await.map_err(|error| spool_fault(&error))?;
-        Ok(parcel)
+        Ok(unpacked)
     };
-    let parcel = parcel.await;
-    *form = Some(match &parcel {
-        Ok(parcel) => parcel.reply_form.clone(),
+    let unpacked = unpacked.await;
+    *form = Some(match &unpacked {
+        Ok(unpacked) => unpacked.reply_form.clone(),
         Err(_) => unpacker.reply_form(),
     });
     if let Some(writer) = to
         && let Rest::Body(body) = std::mem::replace(rest, Rest::Moved)
     {
-        let hosted = Arc::clone(hosted);
-        let check = move |parcel: Parcel| {
-            let request = read(parcel)?;
-            let exposed = request.verb(&hosted.service().namespace, &hosted.interface)?;
-            bind(&exposed.name, &exposed.signature.inputs, request.children).map(drop)
+        let entry = Arc::clone(entry);
+        let check = move |unpacked: UnpackedMessage| {
+            let request = read(unpacked)?;
+            let definition = request.verb(&entry.service().namespace, &entry.interface)?;
+            bind(&definition.name, &definition.signature.inputs, request.children).map(drop)
         };
-        *rest = Ahead { body, unpacker, sink, writer }.feed(&host.spool, check);
+        *rest = ReadAheadBody { body, unpacker, sink, writer }.feed(&host.spool, check);
     }
-    parcel
+    unpacked
 }

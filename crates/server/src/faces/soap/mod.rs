@@ -1,7 +1,7 @@
-//! SOAP 1.1 and 1.2. [`handle`] is the data's way through the rooms, one function an arrow.
+//! SOAP 1.1 and 1.2. [`handle`](mod@handle) is the data's way through the rooms, one function an arrow.
 
 mod backlog;
 mod feed;
 mod handle;
 
-pub use handle::{Answer, handle};
+pub use handle::{SoapResponse, handle};

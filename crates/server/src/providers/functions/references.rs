@@ -6,15 +6,15 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
 use fishplate_contract::{
-    Argument, Array, ArrayType, CallOptions, DataRef, Fault, FaultCode, Held, Operation, Outcome,
-    Payload, Principal, SessionId, Value,
+    Argument, Array, ArrayType, CallOptions, DataRef, Fault, FaultCode, FileHandle, Operation,
+    Outcome, Payload, Principal, SessionId, Value,
 };
 use fishplate_data::transfer::Delivery;
-use fishplate_data::{Adoption, Lease, PoolError, Progress};
-use fishplate_formats::array_file::{self, Bytes as Elements, Format, ReadError, npy};
+use fishplate_data::{Lease, PoolError, Progress, RegistrationMode};
+use fishplate_formats::array_file::{self, Format, LocatedBytes as Elements, ReadError, npy};
 use fishplate_formats::dimension::Dimensions;
-use fishplate_jobs::answer::{Answer, Choice};
 use fishplate_jobs::function::context::storage_fault;
+use fishplate_jobs::output_choices::{OutputChoices, StoredChoice};
 use tokio::task::JoinSet;
 
 use crate::data::{Data, blocking};
@@ -98,7 +98,7 @@ pub(super) async fn fetched(
 /// The array in a file: a `.npy` file, or its elements, little-endian in C order.
 fn array(
     spool: &Arc<SpoolDirectory>,
-    held: Arc<dyn Held>,
+    held: Arc<dyn FileHandle>,
     wanted: &ArrayType,
     told: Option<Vec<u64>>,
 ) -> Result<Array, Fault> {
@@ -144,12 +144,12 @@ pub(super) async fn sent(
     options: &CallOptions,
     owner: &Principal,
 ) -> Outcome {
-    let choice = |choice: &fishplate_contract::OutputChoice| Choice {
+    let choice = |choice: &fishplate_contract::OutputChoice| StoredChoice {
         name: choice.name.clone(),
         form: choice.form.name().to_owned(),
         to: choice.to.clone(),
     };
-    let answer = Answer {
+    let answer = OutputChoices {
         session: options.session.map(|session| session.to_string()),
         choices: options.outputs.iter().map(choice).collect(),
     };
@@ -174,7 +174,7 @@ pub(super) async fn sent(
             let file = file(host, &output, media_type).await.map_err(named)?;
             let at = match to {
                 Some(to) => file.deliver(host, &to, owner).await,
-                None => file.settle(&host.data, owner, options.session).await,
+                None => file.publish(&host.data, owner, options.session).await,
             };
             let at = at.map_err(named)?;
             if by_reference {
@@ -224,7 +224,7 @@ impl OutputFile {
         let Self { payload, name, media_type } = self;
         let subject = format!("{name} from {}", host.data.origin);
         let progress = Progress::default();
-        let parcel = Delivery {
+        let unpacked = Delivery {
             payload,
             name,
             media_type,
@@ -232,11 +232,11 @@ impl OutputFile {
             subject,
             progress: progress.clone(),
         };
-        host.data.deliver(&parcel, to, owner, &progress).await
+        host.data.deliver(&unpacked, to, owner, &progress).await
     }
 
     /// Gives it an address here.
-    async fn settle(
+    async fn publish(
         self,
         data: &Arc<Data>,
         owner: &Principal,
@@ -267,10 +267,12 @@ impl OutputFile {
                     path: held.path().to_owned(),
                     source,
                 })?;
-                data.pool.adopt_open(owner, &file)
+                data.pool.register_open(owner, &file)
             }
             // The file is another name of it when the function's own goes.
-            Payload::Spooled(held) => data.pool.adopt(owner, held.path(), Adoption::Link),
+            Payload::Spooled(held) => {
+                data.pool.register(owner, held.path(), RegistrationMode::Link)
+            }
             in_memory => {
                 let pieces = in_memory.pieces().unwrap_or_default();
                 data.pool.store(owner, pieces, None, false)

@@ -13,7 +13,7 @@ use fishplate_jobs::store::memory::MemoryStore;
 
 use super::*;
 use crate::assembly;
-use crate::host::Place;
+use crate::host::PublicAddress;
 use crate::settings::Limits;
 use crate::spool::SpoolDirectory;
 
@@ -25,7 +25,7 @@ fn functions(told: mpsc::Receiver<()>) -> Functions {
             let told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             Ok(told.recv().is_ok())
         })
-        .with(Entry::with_context("watch", [], ["cancelled"], |context: &Context| {
+        .with(FunctionEntry::with_context("watch", [], ["cancelled"], |context: &Context| {
             while !context.is_cancelled() {
                 thread::yield_now();
             }
@@ -34,12 +34,14 @@ fn functions(told: mpsc::Receiver<()>) -> Functions {
         .function("many", ["count"], ["numbers"], |count: i32| {
             Ok(vec![0_i64; usize::try_from(count).unwrap_or_default()])
         })
-        .with(Entry::new("quick", [], ["thread"], || Ok(thread_name())).quick().repeatable())
+        .with(
+            FunctionEntry::new("quick", [], ["thread"], || Ok(thread_name())).quick().repeatable(),
+        )
         .function("slow", [], ["thread"], || Ok(thread_name()))
         .function("read", ["data"], ["length"], |mut data: PayloadReader| {
             Ok(std::io::copy(&mut data, &mut std::io::sink()).is_ok())
         })
-        .with(Entry::with_context("make", [], ["data"], |context: &Context| {
+        .with(FunctionEntry::with_context("make", [], ["data"], |context: &Context| {
             context.stream(|to| {
                 while to.push(Bytes::from_static(b"more")).is_ok() {}
                 // It has something left to do.
@@ -70,11 +72,11 @@ async fn those_who_wait_for_slow_peers_take_no_place_of_others_and_are_given_up(
     let (_sending, half) = half_a_file();
     let reading = tokio::spawn({
         let (host, functions) = (Arc::clone(&host), Arc::clone(&functions));
-        async move { run(&functions, &host, "read", half, &mut Reserved::default()).await }
+        async move { run(&functions, &host, "read", half, &mut MemoryReservation::default()).await }
     });
     until(|| host.streams.places.available_permits() == 0 || reading.is_finished()).await;
     assert_eq!(host.gate.places.available_permits(), 1);
-    let slow = run(&functions, &host, "slow", Vec::new(), &mut Reserved::default()).await;
+    let slow = run(&functions, &host, "slow", Vec::new(), &mut MemoryReservation::default()).await;
     assert!(slow.is_ok(), "{slow:?}");
     let fault = reading.await.unwrap().unwrap_err();
     assert_eq!(
@@ -91,7 +93,9 @@ async fn a_function_has_its_place_until_it_has_made_its_stream_which_is_broken_o
         // Long enough to be called.
         settings.stream_time = Duration::from_secs(2);
     });
-    let made = run(&functions, &host, "make", Vec::new(), &mut Reserved::default()).await.unwrap();
+    let made = run(&functions, &host, "make", Vec::new(), &mut MemoryReservation::default())
+        .await
+        .unwrap();
     let Value::Data(Payload::Stream(stream)) = &made[0].value else { panic!("{made:?}") };
     let mut chunks = stream.take().unwrap();
     let ended = loop {
@@ -136,7 +140,7 @@ fn host(
     let (tell, told) = mpsc::channel();
     let spool = SpoolDirectory::open(data, 0).unwrap();
     let data = assembly::data(&Limits::new(data.to_owned(), "http://localhost")).unwrap();
-    let host = Host::new(settings, Place::Below, engine, data, spool, worker, Vec::new());
+    let host = Host::new(settings, PublicAddress::Below, engine, data, spool, worker, Vec::new());
     (Arc::new(host), Arc::new(functions(told)), tell)
 }
 
@@ -147,7 +151,7 @@ fn start(
 ) -> tokio::task::JoinHandle<Outcome> {
     let (host, functions) = (Arc::clone(host), Arc::clone(functions));
     tokio::spawn(async move {
-        run(&functions, &host, operation, Vec::new(), &mut Reserved::default()).await
+        run(&functions, &host, operation, Vec::new(), &mut MemoryReservation::default()).await
     })
 }
 
@@ -175,13 +179,18 @@ async fn beyond_those_that_run_calls_wait_and_beyond_those_they_are_refused() {
     until(|| host.gate.places.available_permits() == 0).await;
     let waiting = start(&host, &functions, "wait");
     until(|| host.gate.waiting.load(Ordering::Relaxed) == 1).await;
-    let fault =
-        run(&functions, &host, "slow", Vec::new(), &mut Reserved::default()).await.unwrap_err();
+    let fault = run(&functions, &host, "slow", Vec::new(), &mut MemoryReservation::default())
+        .await
+        .unwrap_err();
     assert_eq!(fault.code, FaultCode::QueueFull);
     assert_eq!(fault.limit.unwrap().name, "functions_queued");
     assert!(fault.retry_after.is_some());
     // A quick one needs no place.
-    assert!(run(&functions, &host, "quick", Vec::new(), &mut Reserved::default()).await.is_ok());
+    assert!(
+        run(&functions, &host, "quick", Vec::new(), &mut MemoryReservation::default())
+            .await
+            .is_ok()
+    );
     // One who hangs up waits no more.
     waiting.abort();
     until(|| host.gate.waiting.load(Ordering::Relaxed) == 0).await;
@@ -201,8 +210,9 @@ async fn a_function_that_takes_too_long_is_given_up_and_told_so() {
         settings.functions_running = 1;
         settings.function_time = Duration::from_millis(20);
     });
-    let fault =
-        run(&functions, &host, "watch", Vec::new(), &mut Reserved::default()).await.unwrap_err();
+    let fault = run(&functions, &host, "watch", Vec::new(), &mut MemoryReservation::default())
+        .await
+        .unwrap_err();
     assert_eq!(fault.code, FaultCode::LimitExceeded);
     assert_eq!(fault.limit.unwrap().name, "function_time");
     // It saw that nobody waits, and gave its place back.
@@ -225,11 +235,11 @@ async fn only_what_is_declared_quick_runs_where_its_message_was_read() {
     let (host, functions, _tell) = host(data.path(), |_| ());
     let here = thread_name();
     assert_eq!(
-        text(&run(&functions, &host, "quick", Vec::new(), &mut Reserved::default()).await),
+        text(&run(&functions, &host, "quick", Vec::new(), &mut MemoryReservation::default()).await),
         here
     );
     assert_ne!(
-        text(&run(&functions, &host, "slow", Vec::new(), &mut Reserved::default()).await),
+        text(&run(&functions, &host, "slow", Vec::new(), &mut MemoryReservation::default()).await),
         here
     );
 }
@@ -261,7 +271,7 @@ async fn outputs_have_memory_until_they_are_sent_and_those_who_wait_for_it_keep_
         settings.functions_running = 1;
         settings.message_memory = 12 << 20;
     });
-    let many = |memory: Reserved| {
+    let many = |memory: MemoryReservation| {
         let (host, functions) = (Arc::clone(&host), Arc::clone(&functions));
         tokio::spawn(async move {
             let mut memory = memory;
@@ -270,13 +280,13 @@ async fn outputs_have_memory_until_they_are_sent_and_those_who_wait_for_it_keep_
             (outcome, memory)
         })
     };
-    let (outcome, sending) = many(Reserved::default()).await.unwrap();
+    let (outcome, sending) = many(MemoryReservation::default()).await.unwrap();
     assert!(outcome.is_ok());
     assert_eq!(sending.bytes(), 8 << 20);
     // One goes on whatever others hold; who comes after it waits.
-    let (outcome, ahead) = many(Reserved::default()).await.unwrap();
+    let (outcome, ahead) = many(MemoryReservation::default()).await.unwrap();
     assert!(outcome.is_ok());
-    let waiting = many(Reserved::default());
+    let waiting = many(MemoryReservation::default());
     until(|| waiting.is_finished() || host.gate.places.available_permits() == 0).await;
     let (outcome, _) = waiting.await.unwrap();
     let fault = outcome.map(drop).unwrap_err();
@@ -284,9 +294,9 @@ async fn outputs_have_memory_until_they_are_sent_and_those_who_wait_for_it_keep_
     assert_eq!(fault.limit.unwrap().name, "message_memory");
     assert_eq!(host.gate.places.available_permits(), 1);
     drop((sending, ahead));
-    assert!(many(Reserved::default()).await.unwrap().0.is_ok());
+    assert!(many(MemoryReservation::default()).await.unwrap().0.is_ok());
     // Memory that the arguments had is memory for the outputs.
-    let mut had = Reserved::default();
+    let mut had = MemoryReservation::default();
     host.memory.resize(&mut had, 10 << 20, Duration::ZERO).await.unwrap();
     let (outcome, has) = many(had).await.unwrap();
     assert!(outcome.is_ok());

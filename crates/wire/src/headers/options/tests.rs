@@ -6,7 +6,7 @@ use super::super::table;
 use super::*;
 use crate::envelope::{Body, Envelope, SoapVersion};
 use crate::name::{SESSION_URN, WSCTX};
-use crate::{Head, Packaging, Parcel};
+use crate::{MessageHead, Packaging, UnpackedMessage};
 
 const PLAIN: DataView = DataView::Plain;
 
@@ -14,13 +14,13 @@ const PLAIN: DataView = DataView::Plain;
 fn read(headers: &[HeaderBlock], data: DataView) -> Result<CallOptions, Fault> {
     let body = Body::Wrapper { name: QName::new("urn:t", "call"), children: Vec::new() };
     let (version, headers) = (SoapVersion::V11, headers.to_vec());
-    let parcel = Parcel {
+    let unpacked = UnpackedMessage {
         envelope: Envelope { version, headers, body },
         action: None,
         packaging: Packaging::Plain,
-        reply_form: ReplyForm { data, ..ReplyForm::of_head(&Head::default()) },
+        reply_form: ReplyForm { data, ..ReplyForm::of_head(&MessageHead::default()) },
     };
-    crate::read(parcel).map(|request| request.options)
+    crate::read(unpacked).map(|request| request.options)
 }
 
 /// The headers of a request with these options.
@@ -41,10 +41,10 @@ fn choice(name: &str, form: OutputForm, to: Option<&str>) -> OutputChoice {
 
 fn context(session: &str) -> HeaderBlock {
     let identifier = QName::new(WSCTX, "context-identifier");
-    let element = Element {
+    let element = XmlElement {
         name: QName::new(WSCTX, "context"),
-        children: vec![Element::with_text(identifier, format!("{SESSION_URN}{session}"))],
-        ..Element::default()
+        children: vec![XmlElement::with_text(identifier, format!("{SESSION_URN}{session}"))],
+        ..XmlElement::default()
     };
     HeaderBlock::optional(element)
 }
@@ -91,8 +91,8 @@ fn the_form_of_arrays_travels_in_a_header() {
 fn an_answer_tells_its_job() {
     let job = JobId::from_bytes([7; 16]);
     let (namespace, wrapper) = ("urn:t", "callResponse");
-    let results = Answer::Results { namespace, wrapper, outputs: &[], job: Some(job) };
-    let form = ReplyForm::of_head(&Head::default());
+    let results = HeaderReply::Results { namespace, wrapper, outputs: &[], job: Some(job) };
+    let form = ReplyForm::of_head(&MessageHead::default());
     assert_eq!(read_job(&table::answer(&form, &results)), Some(job));
     assert_eq!(read_job(&[block("job", "7".into())]), None);
 }
@@ -134,15 +134,16 @@ fn the_address_of_the_richer_view_takes_references_as_they_fit() {
     assert_eq!(chosen(CallOptions { session, ..CallOptions::default() }), []);
 }
 
-fn output(attributes: &[(&str, &str)]) -> Element {
+fn output(attributes: &[(&str, &str)]) -> XmlElement {
     let attributes =
         attributes.iter().map(|(name, value)| (QName::new("", *name), (*value).into()));
     let name = QName::new(OPTIONS, "output");
-    Element { name, attributes: attributes.collect(), ..Element::default() }
+    XmlElement { name, attributes: attributes.collect(), ..XmlElement::default() }
 }
 
-fn outputs(children: Vec<Element>) -> HeaderBlock {
-    let element = Element { name: QName::new(OPTIONS, OUTPUTS), children, ..Element::default() };
+fn outputs(children: Vec<XmlElement>) -> HeaderBlock {
+    let element =
+        XmlElement { name: QName::new(OPTIONS, OUTPUTS), children, ..XmlElement::default() };
     HeaderBlock { must_understand: true, ..HeaderBlock::optional(element) }
 }
 
@@ -156,7 +157,7 @@ fn a_choice_that_is_none_is_a_fault_that_names_it() {
         (vec![output(&[("name", "m"), ("to", "")])], "m", "empty to"),
         (vec![output(&[("name", "m"), ("as", "value"), ("to", "s3:x")])], "m", "deliver"),
         (vec![output(&[("name", "m"), ("as", "auto")]); 2], "m", "twice"),
-        (vec![Element::with_text(QName::new("urn:x", "output"), "")], OUTPUTS, "urn:x"),
+        (vec![XmlElement::with_text(QName::new("urn:x", "output"), "")], OUTPUTS, "urn:x"),
     ] {
         let fault = read(&[outputs(children)], PLAIN).unwrap_err();
         assert_eq!(fault.code, FaultCode::InvalidValue, "{why}");
@@ -194,9 +195,9 @@ fn outputs_are_chosen_that_the_operation_has_and_that_can_go_so() {
     });
     let (reference, value) = (OutputForm::Reference, OutputForm::Value);
     for verb in ["call", "spawn", "results"] {
-        let exposed = interface.find(verb).unwrap();
+        let definition = interface.find(verb).unwrap();
         let check = |name: &str, form, to| {
-            outputs::check(&[choice(name, form, to)], exposed, &interface).map_err(|fault| {
+            outputs::check(&[choice(name, form, to)], definition, &interface).map_err(|fault| {
                 assert_eq!(fault.parameter.as_deref(), Some(name));
                 fault.code
             })

@@ -2,12 +2,12 @@
 
 use std::task::{Context, Poll, Waker};
 
-use fishplate_contract::{Array, ByteStream, Element};
+use fishplate_contract::{Array, ByteStream, ElementType};
 use futures_util::stream;
 
 use super::*;
 use crate::envelope::ArrayForm;
-use crate::outgoing::{Outgoing, Step};
+use crate::outgoing::{BodyStep, OutgoingBody};
 
 /// Content in chunks of these sizes, again and again.
 fn chunks(content: &[u8], sizes: &[usize]) -> Vec<Result<Bytes, Fault>> {
@@ -43,8 +43,8 @@ fn received(
     parameters: &[Parameter],
     cuts: &[usize],
 ) -> (Vec<u8>, bool, Result<(), Fault>) {
-    let head = Head { content_type: &sent.content_type, ..Head::default() };
-    let expected = Expected::response(QName::new("urn:t", "call"), parameters);
+    let head = MessageHead { content_type: &sent.content_type, ..MessageHead::default() };
+    let expected = ExpectedTable::response(QName::new("urn:t", "call"), parameters);
     let unpacker = Unpacker::new(&head, Box::new(expected), &WireLimits::default());
     let mut unpacker = unpacker.unwrap().streaming();
     let (mut sink, mut data, mut ahead) = (Sink::default(), Vec::new(), false);
@@ -55,8 +55,8 @@ fn received(
                 break;
             }
             unpacker.feed(rest.split_to((*cut).min(rest.len())), &mut sink)?;
-            if let Some(parcel) = unpacker.ahead(|| ByteStream::new(stream::empty())) {
-                let arguments = bound(parcel, parameters)?;
+            if let Some(unpacked) = unpacker.ahead(|| ByteStream::new(stream::empty())) {
+                let arguments = bound(unpacked, parameters)?;
                 assert!(matches!(&arguments[0].value, Value::Text(text) if text == "a & b"));
                 assert!(matches!(&arguments[1].value, Value::Data(Payload::Stream(_))));
                 ahead = true;
@@ -77,8 +77,8 @@ fn received(
     (data, ahead, ended.map(drop))
 }
 
-fn bound(parcel: Parcel, parameters: &[Parameter]) -> Result<Vec<Argument>, Fault> {
-    let Body::Wrapper { children, .. } = parcel.envelope.body else { panic!("no wrapper") };
+fn bound(unpacked: UnpackedMessage, parameters: &[Parameter]) -> Result<Vec<Argument>, Fault> {
+    let Body::Wrapper { children, .. } = unpacked.envelope.body else { panic!("no wrapper") };
     bind("call", parameters, children)
 }
 
@@ -126,8 +126,8 @@ fn a_file_before_which_or_behind_which_something_may_come_is_read_whole_first() 
         let sent = packed(packaging, SoapVersion::V11, &turned, &Sink::default());
         let mut parameters = taken();
         parameters.reverse();
-        let head = Head { content_type: &sent.content_type, ..Head::default() };
-        let expected = Expected::response(QName::new("urn:t", "call"), &parameters);
+        let head = MessageHead { content_type: &sent.content_type, ..MessageHead::default() };
+        let expected = ExpectedTable::response(QName::new("urn:t", "call"), &parameters);
         let mut unpacker =
             Unpacker::new(&head, Box::new(expected), &WireLimits::default()).unwrap().streaming();
         let (mut sink, mut ahead) = (Sink::default(), false);
@@ -157,7 +157,7 @@ fn a_call_with_a_key_may_become_a_job_and_gives_no_file_ahead() {
         let packed =
             pack(&write_request(&form, &arguments).unwrap(), packaging, Some("urn:t#call"));
         let body = Sink::default().body(&packed);
-        let Packed { content_type, soap_action, .. } = packed;
+        let PackedMessage { content_type, soap_action, .. } = packed;
         let sent = Sent { content_type: content_type.into_owned(), soap_action, body };
         let (data, ahead, ended) = received(&sent, &taken(), &[50]);
         ended.unwrap();
@@ -191,17 +191,19 @@ fn a_stream_that_ends_with_a_fault_stops_the_message_before_its_end() {
         );
         let packed = pack(&envelope.unwrap(), packaging, None);
         assert_eq!(packed.len, None);
-        let mut outgoing = Outgoing::new(packed.segments.iter().cloned(), 100);
+        let mut outgoing = OutgoingBody::new(packed.segments.iter().cloned(), 100);
         let mut body = Vec::new();
         let fault = loop {
             match outgoing.step().expect("the fault comes first") {
-                Step::Send(bytes) => body.extend_from_slice(&bytes),
-                Step::Read { .. } => panic!("there is no file"),
-                Step::Wait => match outgoing.poll_stream(&mut Context::from_waker(Waker::noop())) {
-                    Poll::Ready(Ok(bytes)) => body.extend_from_slice(&bytes),
-                    Poll::Ready(Err(fault)) => break fault,
-                    Poll::Pending => {}
-                },
+                BodyStep::Send(bytes) => body.extend_from_slice(&bytes),
+                BodyStep::Read { .. } => panic!("there is no file"),
+                BodyStep::Wait => {
+                    match outgoing.poll_stream(&mut Context::from_waker(Waker::noop())) {
+                        Poll::Ready(Ok(bytes)) => body.extend_from_slice(&bytes),
+                        Poll::Ready(Err(fault)) => break fault,
+                        Poll::Pending => {}
+                    }
+                }
             }
         };
         assert_eq!(fault.code, FaultCode::ProgramFailed);
@@ -220,7 +222,7 @@ fn array(
     shape: &[u64],
     data: Payload,
 ) -> Result<Array, Fault> {
-    let of = Array { element: Element::Int, shape: shape.to_vec(), data };
+    let of = Array { element: ElementType::Int, shape: shape.to_vec(), data };
     let envelope = write_request(
         &super::form(SoapVersion::V11, Some(form)),
         &[Argument::new("grid", Value::Array(of))],
@@ -233,8 +235,8 @@ fn array(
     let grid = DataType::from_name(&format!("int{rank}")).unwrap();
     let parameters = [Parameter::new("grid", grid)];
     let mut sink = Sink::default();
-    let head = Head { content_type: &sent.content_type, ..Head::default() };
-    let expected = Expected::response(QName::new("urn:t", "call"), &parameters);
+    let head = MessageHead { content_type: &sent.content_type, ..MessageHead::default() };
+    let expected = ExpectedTable::response(QName::new("urn:t", "call"), &parameters);
     let mut unpacker = Unpacker::new(&head, Box::new(expected), &WireLimits::default())?;
     unpacker.feed(sent.body.into(), &mut sink)?;
     let arguments = bound(unpacker.finish(&mut sink)?, &parameters)?;

@@ -27,7 +27,7 @@ const NONE: u8 = 4;
 
 /// The fixed part of a record's header (section 3). Lengths exclude padding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Header {
+struct RecordHeader {
     version: u8,
     /// MB: the first record of the message.
     begins: bool,
@@ -42,7 +42,7 @@ struct Header {
     data: u32,
 }
 
-impl Header {
+impl RecordHeader {
     fn read(bytes: &[u8; HEADER]) -> Self {
         let two = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
         Self {

@@ -4,16 +4,18 @@ use bytes::Bytes;
 use fishplate_contract::Fault;
 use fishplate_contract::lexical::shortened;
 
-use super::{ABSOLUTE_URI, HEADER, Header, MEDIA_TYPE, NONE, UNCHANGED, VERSION, padding};
+use super::{ABSOLUTE_URI, HEADER, MEDIA_TYPE, NONE, RecordHeader, UNCHANGED, VERSION, padding};
 use crate::limits::{WireLimits, exceeded};
 use crate::media::{CID, MediaType};
 use crate::name::{SOAP_11, SOAP_12};
-use crate::packaging::{Found, Piece, Reader, malformed, told_charset, unsupported};
+use crate::packaging::{
+    PackagingReader, ReadEvent, ReadHandler, malformed, told_charset, unsupported,
+};
 
 pub(in crate::packaging) struct DimeReader {
     state: State,
     /// The payload at hand, from its first record to its last.
-    open: Option<Open>,
+    open: Option<PayloadKind>,
     /// Payloads begun so far.
     payloads: usize,
     /// Most payloads of a message.
@@ -24,7 +26,7 @@ pub(in crate::packaging) struct DimeReader {
 
 /// What a payload is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Open {
+enum PayloadKind {
     Root,
     Part,
 }
@@ -33,11 +35,11 @@ enum State {
     /// Within the fixed part of a record's header.
     Header { bytes: [u8; HEADER], filled: usize },
     /// Within its options, ID and type, padding included.
-    Fields { header: Header, bytes: Vec<u8>, wanted: usize },
+    Fields { header: RecordHeader, bytes: Vec<u8>, wanted: usize },
     /// Within its data; so many bytes are to come.
-    Data { header: Header, left: u32 },
+    Data { header: RecordHeader, left: u32 },
     /// After its data; so many bytes of padding are to come.
-    Padding { header: Header, left: usize },
+    Padding { header: RecordHeader, left: usize },
     /// After the last record.
     Ended,
 }
@@ -56,8 +58,8 @@ impl DimeReader {
     }
 
     /// What a record's header may be at this place (sections 3.2.1 to 3.2.9).
-    fn check(&self, header: &Header) -> Result<(), Fault> {
-        let Header { version, type_format, .. } = *header;
+    fn check(&self, header: &RecordHeader) -> Result<(), Fault> {
+        let RecordHeader { version, type_format, .. } = *header;
         if version != VERSION {
             return Err(malformed(format!(
                 "a record is of DIME version {version}: send version {VERSION}"
@@ -101,9 +103,9 @@ impl DimeReader {
     /// Begins a record's data: its payload too, unless it goes on.
     fn begin(
         &mut self,
-        header: &Header,
+        header: &RecordHeader,
         fields: &[u8],
-        found: &mut Found<'_>,
+        found: &mut ReadHandler<'_>,
     ) -> Result<(), Fault> {
         if self.open.is_some() {
             return Ok(());
@@ -114,38 +116,40 @@ impl DimeReader {
         let kind = &fields[kind..kind + usize::from(header.kind)];
         self.payloads += 1;
         if self.payloads == 1 {
-            self.open = Some(Open::Root);
-            return found(Piece::RootStart { charset: root_charset(header.type_format, kind)? });
+            self.open = Some(PayloadKind::Root);
+            return found(ReadEvent::RootStart {
+                charset: root_charset(header.type_format, kind)?,
+            });
         }
-        self.open = Some(Open::Part);
-        found(Piece::PartStart { names: names(&String::from_utf8_lossy(id)) })
+        self.open = Some(PayloadKind::Part);
+        found(ReadEvent::PartStart { names: names(&String::from_utf8_lossy(id)) })
     }
 
-    fn data(&self, data: Bytes, found: &mut Found<'_>) -> Result<(), Fault> {
+    fn data(&self, data: Bytes, found: &mut ReadHandler<'_>) -> Result<(), Fault> {
         match self.open {
             _ if data.is_empty() => Ok(()),
-            Some(Open::Root) => found(Piece::Root(data)),
-            _ => found(Piece::Part(data)),
+            Some(PayloadKind::Root) => found(ReadEvent::Root(data)),
+            _ => found(ReadEvent::Part(data)),
         }
     }
 
     /// Ends a record's data: its payload too, unless it goes on.
-    fn end(&mut self, header: &Header, found: &mut Found<'_>) -> Result<(), Fault> {
+    fn end(&mut self, header: &RecordHeader, found: &mut ReadHandler<'_>) -> Result<(), Fault> {
         if header.chunked {
             return Ok(());
         }
         match self.open.take() {
-            Some(Open::Root) => found(Piece::RootEnd),
-            _ => found(Piece::PartEnd),
+            Some(PayloadKind::Root) => found(ReadEvent::RootEnd),
+            _ => found(ReadEvent::PartEnd),
         }
     }
 
     /// Does what needs no further bytes.
-    fn advance(&mut self, found: &mut Found<'_>) -> Result<(), Fault> {
+    fn advance(&mut self, found: &mut ReadHandler<'_>) -> Result<(), Fault> {
         loop {
             match &mut self.state {
                 State::Header { bytes, filled: HEADER } => {
-                    let header = Header::read(bytes);
+                    let header = RecordHeader::read(bytes);
                     self.check(&header)?;
                     let lengths = [header.options, header.id, header.kind];
                     let wanted = lengths.into_iter().map(padded).sum();
@@ -170,8 +174,8 @@ impl DimeReader {
     }
 }
 
-impl Reader for DimeReader {
-    fn feed(&mut self, mut chunk: Bytes, found: &mut Found<'_>) -> Result<(), Fault> {
+impl PackagingReader for DimeReader {
+    fn feed(&mut self, mut chunk: Bytes, found: &mut ReadHandler<'_>) -> Result<(), Fault> {
         while !chunk.is_empty() {
             match &mut self.state {
                 State::Header { bytes, filled } => {
@@ -201,7 +205,7 @@ impl Reader for DimeReader {
         Ok(())
     }
 
-    fn finish(&mut self, _found: &mut Found<'_>) -> Result<(), Fault> {
+    fn finish(&mut self, _found: &mut ReadHandler<'_>) -> Result<(), Fault> {
         match &self.state {
             State::Ended => Ok(()),
             // Axis does not pad the last record.

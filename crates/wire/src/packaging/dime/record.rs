@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{ALIGNED, Header, UNCHANGED, padding};
+use super::{ALIGNED, RecordHeader, UNCHANGED, padding};
 
 /// The record that begins such a payload: all but the length of its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FirstRecord {
-    pub(super) header: Header,
+    pub(super) header: RecordHeader,
     pub(super) id: String,
     pub(super) kind: String,
 }
@@ -57,7 +57,7 @@ impl RecordEncoder {
         let FirstRecord { header, id, kind } = &*self.first;
         let begun = std::mem::replace(&mut self.begun, true);
         let (id, kind) = if begun { ("", "") } else { (id.as_str(), kind.as_str()) };
-        let header = Header {
+        let header = RecordHeader {
             begins: header.begins && !begun,
             ends: header.ends && !more,
             chunked: more,

@@ -2,15 +2,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, FaultCode, Held, Payload};
+use fishplate_contract::{Fault, FaultCode, FileHandle, Payload};
 
 use super::*;
 use crate::envelope::SoapVersion;
 use crate::limits::WireLimits;
 use crate::name::{SOAP_11, SOAP_12};
 use crate::outgoing::Segment;
-use crate::pack::{Composer, Packed};
-use crate::packaging::{Piece, Reader, Writer};
+use crate::pack::{PackedMessage, SegmentBuilder};
+use crate::packaging::{PackagingReader, PackagingWriter, ReadEvent};
 
 const MB: u8 = 0x04;
 const ME: u8 = 0x02;
@@ -68,21 +68,21 @@ fn read_within(message: &[u8], size: usize, limits: &WireLimits) -> Result<Paylo
     let mut reader = DimeReader::new(limits);
     let mut payloads: Payloads = Vec::new();
     let mut open = false;
-    let mut found = |piece: Piece| {
+    let mut found = |piece: ReadEvent| {
         match piece {
-            Piece::RootStart { .. } => {
+            ReadEvent::RootStart { .. } => {
                 assert!(!std::mem::replace(&mut open, true) && payloads.is_empty());
                 payloads.push((vec!["root".to_owned()], Vec::new()));
             }
-            Piece::PartStart { names } => {
+            ReadEvent::PartStart { names } => {
                 assert!(!std::mem::replace(&mut open, true) && !payloads.is_empty());
                 payloads.push((names, Vec::new()));
             }
-            Piece::Root(data) | Piece::Part(data) => {
+            ReadEvent::Root(data) | ReadEvent::Part(data) => {
                 assert!(open && !data.is_empty());
                 payloads.last_mut().unwrap().1.extend_from_slice(&data);
             }
-            Piece::RootEnd | Piece::PartEnd => assert!(std::mem::replace(&mut open, false)),
+            ReadEvent::RootEnd | ReadEvent::PartEnd => assert!(std::mem::replace(&mut open, false)),
         }
         Ok(())
     };
@@ -113,7 +113,7 @@ fn payload(names: &[&str], content: &[u8]) -> (Vec<String>, Vec<u8>) {
 
 #[test]
 fn a_header_is_twelve_bytes() {
-    let header = Header {
+    let header = RecordHeader {
         version: 1,
         begins: true,
         ends: false,
@@ -126,7 +126,7 @@ fn a_header_is_twelve_bytes() {
     };
     let bytes = header.write();
     assert_eq!(bytes, [0b0000_1101, 0x20, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-    assert_eq!(Header::read(&bytes), header);
+    assert_eq!(RecordHeader::read(&bytes), header);
     assert_eq!([0, 1, 2, 3, 4, u32::MAX].map(padding), [0, 3, 2, 1, 0, 1]);
 }
 
@@ -304,7 +304,7 @@ fn limits_are_enforced_and_named() {
 #[derive(Debug)]
 struct Long(u64);
 
-impl Held for Long {
+impl FileHandle for Long {
     fn path(&self) -> &Path {
         Path::new("")
     }
@@ -316,8 +316,8 @@ impl Held for Long {
     fn keep(&self) {}
 }
 
-fn written(mut writer: DimeWriter, version: SoapVersion, payloads: &[Payload]) -> Packed {
-    let mut root = Composer::default();
+fn written(mut writer: DimeWriter, version: SoapVersion, payloads: &[Payload]) -> PackedMessage {
+    let mut root = SegmentBuilder::default();
     root.push("<root");
     for payload in payloads {
         writer.attributes(payload, &mut root);
@@ -326,7 +326,7 @@ fn written(mut writer: DimeWriter, version: SoapVersion, payloads: &[Payload]) -
     Box::new(writer).finish(root, version, None)
 }
 
-fn joined(packed: &Packed) -> Vec<u8> {
+fn joined(packed: &PackedMessage) -> Vec<u8> {
     let bytes = packed.segments.iter().map(|segment| match segment {
         Segment::Bytes(bytes) => bytes.clone(),
         Segment::Data { .. } => panic!("all of it is in memory"),
@@ -374,14 +374,14 @@ fn files_above_four_gibibytes_are_written_and_read() {
     const MOST: u64 = u32::MAX as u64;
     let block = Bytes::from(vec![7; 64 << 20]);
     for (len, records) in [(MOST, 1), (MOST + 1, 2), ((9 << 30) + 5, 3)] {
-        let held: Arc<dyn Held> = Arc::new(Long(len));
+        let held: Arc<dyn FileHandle> = Arc::new(Long(len));
         let packed = written(DimeWriter::default(), SoapVersion::V11, &[Payload::Spooled(held)]);
         let mut reader = DimeReader::new(&WireLimits::default());
         let (mut sent, mut files, mut received, mut ended) = (0, 0, 0, 0);
-        let mut found = |piece: Piece| {
+        let mut found = |piece: ReadEvent| {
             match piece {
-                Piece::Part(data) => received += data.len() as u64,
-                Piece::PartEnd => ended += 1,
+                ReadEvent::Part(data) => received += data.len() as u64,
+                ReadEvent::PartEnd => ended += 1,
                 _ => {}
             }
             Ok(())

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use fishplate_contract::Payload;
 
 use super::record::FirstRecord;
-use super::{ABSOLUTE_URI, ALIGNED, Header, MEDIA_TYPE, UNCHANGED, VERSION, padding};
+use super::{ABSOLUTE_URI, ALIGNED, MEDIA_TYPE, RecordHeader, UNCHANGED, VERSION, padding};
 use crate::encode::Encoding;
 use crate::envelope::{ArrayForm, SoapVersion};
 use crate::outgoing::Segment;
-use crate::pack::{Composer, Packed, random_id};
-use crate::packaging::{Writer, action_parameter};
+use crate::pack::{PackedMessage, SegmentBuilder, random_id};
+use crate::packaging::{PackagingWriter, action_parameter};
 
 /// Writes the envelope as the first record, then attachments in document order. References are bare
 /// IDs, as draft-nielsen-dime-soap-01 has them; Axis 1.4 and gSOAP write and read the same. A message
@@ -43,8 +43,8 @@ impl DimeWriter {
     }
 }
 
-impl Writer for DimeWriter {
-    fn attributes(&mut self, payload: &Payload, root: &mut Composer) {
+impl PackagingWriter for DimeWriter {
+    fn attributes(&mut self, payload: &Payload, root: &mut SegmentBuilder) {
         if self.id.is_empty() {
             self.id = random_id();
         }
@@ -57,28 +57,28 @@ impl Writer for DimeWriter {
         ArrayForm::Binary
     }
 
-    fn value(&mut self, _payload: &Payload, _root: &mut Composer) {}
+    fn value(&mut self, _payload: &Payload, _root: &mut SegmentBuilder) {}
 
     fn finish(
         self: Box<Self>,
-        root: Composer,
+        root: SegmentBuilder,
         version: SoapVersion,
         action: Option<&str>,
-    ) -> Packed {
+    ) -> PackedMessage {
         let count = self.attachments.len();
-        let mut message = Composer::default();
-        let mut kind = Kind { format: ABSOLUTE_URI, name: version.namespace(), id: "" };
-        let mut place = Place { first: true, last: count == 0 };
+        let mut message = SegmentBuilder::default();
+        let mut kind = RecordKind { format: ABSOLUTE_URI, name: version.namespace(), id: "" };
+        let mut place = MessagePosition { first: true, last: count == 0 };
         push_payload(root, &kind, place, self.most, &mut message);
         for (at, payload) in self.attachments.iter().enumerate() {
             let id = self.id(at + 1);
-            kind = Kind { format: MEDIA_TYPE, name: "application/octet-stream", id: &id };
-            place = Place { first: false, last: at + 1 == count };
+            kind = RecordKind { format: MEDIA_TYPE, name: "application/octet-stream", id: &id };
+            place = MessagePosition { first: false, last: at + 1 == count };
             if matches!(payload, Payload::Stream(_)) {
                 message.payload(payload, Encoding::Records(Arc::new(kind.first_record(place))));
                 continue;
             }
-            let mut content = Composer::default();
+            let mut content = SegmentBuilder::default();
             content.payload(payload, Encoding::Raw);
             push_payload(content, &kind, place, self.most, &mut message);
         }
@@ -87,21 +87,21 @@ impl Writer for DimeWriter {
 }
 
 /// What a payload is.
-struct Kind<'a> {
+struct RecordKind<'a> {
     format: u8,
     name: &'a str,
     id: &'a str,
 }
 
-impl Kind<'_> {
+impl RecordKind<'_> {
     /// The record that begins a payload of unknown length.
-    fn first_record(&self, place: Place) -> FirstRecord {
-        let header = Header {
+    fn first_record(&self, place: MessagePosition) -> FirstRecord {
+        let header = RecordHeader {
             version: VERSION,
             begins: place.first,
             ends: place.last,
             type_format: self.format,
-            ..Header::default()
+            ..RecordHeader::default()
         };
         FirstRecord { header, id: self.id.to_owned(), kind: self.name.to_owned() }
     }
@@ -109,13 +109,19 @@ impl Kind<'_> {
 
 /// Where in the message a payload stands.
 #[derive(Clone, Copy)]
-struct Place {
+struct MessagePosition {
     first: bool,
     last: bool,
 }
 
 /// Appends a payload: one record if it fits in `most` bytes, else chunks of it.
-fn push_payload(payload: Composer, kind: &Kind<'_>, place: Place, most: u32, to: &mut Composer) {
+fn push_payload(
+    payload: SegmentBuilder,
+    kind: &RecordKind<'_>,
+    place: MessagePosition,
+    most: u32,
+    to: &mut SegmentBuilder,
+) {
     let mut segments: VecDeque<Segment> = payload.into_segments().into();
     // Every length is known: arrays are binary here.
     let mut left: u64 = segments.iter().filter_map(Segment::len).sum();
@@ -126,14 +132,14 @@ fn push_payload(payload: Composer, kind: &Kind<'_>, place: Place, most: u32, to:
         let data = rest.unwrap_or(most / ALIGNED * ALIGNED);
         left -= u64::from(data);
         let (name, id) = if begun { ("", "") } else { (kind.name, kind.id) };
-        let header = Header {
+        let header = RecordHeader {
             version: VERSION,
             begins: place.first && !begun,
             ends: place.last && rest.is_some(),
             chunked: rest.is_none(),
             type_format: if begun { UNCHANGED } else { kind.format },
             data,
-            ..Header::default()
+            ..RecordHeader::default()
         };
         header.write_with(id, name, to.text());
         push_data(&mut segments, data.into(), to);
@@ -145,12 +151,12 @@ fn push_payload(payload: Composer, kind: &Kind<'_>, place: Place, most: u32, to:
     }
 }
 
-fn push_padding(len: u32, to: &mut Composer) {
+fn push_padding(len: u32, to: &mut SegmentBuilder) {
     to.text().extend_from_slice(&[0; 3][..padding(len)]);
 }
 
 /// Moves the first bytes of a payload into the message.
-fn push_data(from: &mut VecDeque<Segment>, mut left: u64, to: &mut Composer) {
+fn push_data(from: &mut VecDeque<Segment>, mut left: u64, to: &mut SegmentBuilder) {
     while left > 0 {
         let Some(mut segment) = from.pop_front() else { return };
         let len = segment.len().unwrap_or_default();

@@ -6,21 +6,21 @@ use super::*;
 type Parts = Vec<(Option<String>, Vec<u8>)>;
 
 fn read(boundary: &str, chunks: &[&[u8]], limits: &WireLimits) -> Result<Parts, Fault> {
-    let mut multipart = Multipart::new(boundary, limits)?;
+    let mut multipart = MultipartReader::new(boundary, limits)?;
     let mut parts: Parts = Vec::new();
     let mut open = false;
     for chunk in chunks {
         multipart.feed(Bytes::copy_from_slice(chunk), &mut |found| {
             match found {
-                Found::Head(head) => {
+                MultipartEvent::Head(head) => {
                     assert!(!std::mem::replace(&mut open, true));
                     parts.push((head.content_id, Vec::new()));
                 }
-                Found::Data(data) => {
+                MultipartEvent::Data(data) => {
                     assert!(open && !data.is_empty());
                     parts.last_mut().unwrap().1.extend_from_slice(&data);
                 }
-                Found::End => assert!(std::mem::replace(&mut open, false)),
+                MultipartEvent::End => assert!(std::mem::replace(&mut open, false)),
             }
             Ok(())
         })?;
@@ -87,13 +87,13 @@ fn a_large_part_is_found_at_every_offset_around_a_buffer() {
 
 #[test]
 fn data_are_slices_of_their_chunk() {
-    let mut multipart = Multipart::new("B", &WireLimits::default()).unwrap();
+    let mut multipart = MultipartReader::new("B", &WireLimits::default()).unwrap();
     let message = Bytes::from([&b"--B\r\n\r\n"[..], &[7; 1000], b"\r\n--B--"].concat());
     let within = message.as_ptr_range();
     let mut seen = 0;
     multipart
         .feed(message.clone(), &mut |found| {
-            if let Found::Data(data) = found {
+            if let MultipartEvent::Data(data) = found {
                 assert!(within.contains(&data.as_ptr()));
                 seen += data.len();
             }

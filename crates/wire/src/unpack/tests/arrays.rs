@@ -1,6 +1,6 @@
 //! Arrays in both forms: the same numbers, or a fault that says where it is wrong.
 
-use fishplate_contract::{Array, Element};
+use fishplate_contract::{Array, ElementType};
 use proptest::prelude::*;
 
 use super::*;
@@ -37,9 +37,9 @@ fn unpacked(
     body: &[u8],
     sizes: &[usize],
     limits: &WireLimits,
-) -> Result<(Parcel, Sink), Fault> {
-    let expected = Expected::response(QName::new(NS, "call"), &parameters());
-    let head = Head { content_type, ..Head::default() };
+) -> Result<(UnpackedMessage, Sink), Fault> {
+    let expected = ExpectedTable::response(QName::new(NS, "call"), &parameters());
+    let head = MessageHead { content_type, ..MessageHead::default() };
     let mut unpacker = Unpacker::new(&head, Box::new(expected), limits)?;
     let mut sink = Sink::default();
     let mut rest = Bytes::copy_from_slice(body);
@@ -66,8 +66,8 @@ fn shown(arguments: Vec<Argument>, sink: &Sink) -> Shown {
 
 fn read_cut(children: &str, sizes: &[usize]) -> Result<Shown, Fault> {
     let body = envelope(SoapVersion::V11, "", children);
-    let (parcel, sink) = unpacked("text/xml", body.as_bytes(), sizes, &limits())?;
-    let request = read(parcel)?;
+    let (unpacked, sink) = unpacked("text/xml", body.as_bytes(), sizes, &limits())?;
+    let request = read(unpacked)?;
     Ok(shown(bind("call", &parameters(), request.children)?, &sink))
 }
 
@@ -226,9 +226,9 @@ fn an_array_may_be_a_part_of_the_message() {
     body.extend_from_slice(b"\r\n--b--");
     for sizes in [[1], [1000]] {
         let media = "multipart/related; boundary=b";
-        let (parcel, sink) = unpacked(media, &body, &sizes, &limits()).unwrap();
-        assert_eq!(parcel.reply_form.arrays, Some(ArrayForm::Binary));
-        let request = read(parcel).unwrap();
+        let (unpacked, sink) = unpacked(media, &body, &sizes, &limits()).unwrap();
+        assert_eq!(unpacked.reply_form.arrays, Some(ArrayForm::Binary));
+        let request = read(unpacked).unwrap();
         let bound = bind("call", &parameters(), request.children).unwrap();
         assert_eq!(shown(bound, &sink), [("v".to_owned(), vec![2], floats.clone())]);
     }
@@ -240,8 +240,8 @@ fn items_are_neither_children_nor_part_of_the_envelope() {
     let rows = "<row><item>1.5</item><item/></row>".replace("<item/>", "<item>2</item>\n");
     let body = envelope(SoapVersion::V11, "", &format!("<m>{}</m>", rows.repeat(1000)));
     for size in [1, 50, usize::MAX] {
-        let (parcel, _) = unpacked("text/xml", body.as_bytes(), &[size], &limits).unwrap();
-        assert!(matches!(parcel.envelope.body, Body::Wrapper { .. }));
+        let (unpacked, _) = unpacked("text/xml", body.as_bytes(), &[size], &limits).unwrap();
+        assert!(matches!(unpacked.envelope.body, Body::Wrapper { .. }));
     }
     let long = format!("<v><x>{}</x></v>", "1".repeat(2000));
     let limits = WireLimits { text_size: 1999, ..WireLimits::default() };
@@ -254,8 +254,9 @@ fn items_are_neither_children_nor_part_of_the_envelope() {
 fn an_answer_is_in_the_form_of_its_request() {
     let form = |header: &str, query: &str, children: &str| {
         let body = envelope(SoapVersion::V11, header, children);
-        let head = Head { content_type: "text/xml", query: Some(query), ..Head::default() };
-        let expected = Expected::response(QName::new(NS, "call"), &parameters());
+        let head =
+            MessageHead { content_type: "text/xml", query: Some(query), ..MessageHead::default() };
+        let expected = ExpectedTable::response(QName::new(NS, "call"), &parameters());
         let mut unpacker =
             Unpacker::new(&head, Box::new(expected), &WireLimits::default()).unwrap();
         let mut sink = Sink::default();
@@ -285,7 +286,7 @@ fn an_answer_is_in_the_form_of_its_request() {
 fn elements_have_the_names_that_a_description_gives() {
     let numbers = le([1i32, 2].map(i32::to_le_bytes));
     let data = Payload::Inline(numbers.into());
-    let array = Array { element: Element::Int, shape: vec![1, 2], data };
+    let array = Array { element: ElementType::Int, shape: vec![1, 2], data };
     let arguments = [Argument::new("m", Value::Array(array))];
     let written = |qualified: bool, names: &[(&str, &str)]| {
         let names = names.iter().map(|(namespace, local)| QName::new(*namespace, *local));
@@ -322,23 +323,23 @@ fn elements_have_the_names_that_a_description_gives() {
     }
 }
 
-fn element() -> impl Strategy<Value = Element> {
-    prop::sample::select(&Element::ALL[..])
+fn element() -> impl Strategy<Value = ElementType> {
+    prop::sample::select(&ElementType::ALL[..])
 }
 
 /// Any bits, NaN in its one form, and many that are alike.
-fn numbers(element: Element, count: usize) -> impl Strategy<Value = Vec<u8>> {
+fn numbers(element: ElementType, count: usize) -> impl Strategy<Value = Vec<u8>> {
     let number = prop_oneof![any::<u64>(), 0u64..100, Just(f64::NAN.to_bits())];
     proptest::collection::vec(number, count).prop_map(move |bits| {
         let bytes = |bits: u64| match element {
-            Element::Int => bits.to_le_bytes()[..4].to_vec(),
-            Element::Long => bits.to_le_bytes().to_vec(),
-            Element::Float => {
+            ElementType::Int => bits.to_le_bytes()[..4].to_vec(),
+            ElementType::Long => bits.to_le_bytes().to_vec(),
+            ElementType::Float => {
                 let low = bits.to_le_bytes();
                 let number = f32::from_le_bytes([low[0], low[1], low[2], low[3]]);
                 if number.is_nan() { f32::NAN } else { number }.to_le_bytes().to_vec()
             }
-            Element::Double => {
+            ElementType::Double => {
                 let number = f64::from_bits(bits);
                 if number.is_nan() { f64::NAN } else { number }.to_le_bytes().to_vec()
             }
@@ -347,7 +348,7 @@ fn numbers(element: Element, count: usize) -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-fn array() -> impl Strategy<Value = (Element, Vec<u64>, Vec<u8>)> {
+fn array() -> impl Strategy<Value = (ElementType, Vec<u64>, Vec<u8>)> {
     let shape = proptest::collection::vec(0u64..6, 1..4);
     let long = (0u64..4000).prop_map(|length| vec![length]);
     (element(), prop_oneof![4 => shape, 1 => long]).prop_flat_map(|(element, shape)| {
@@ -401,16 +402,16 @@ proptest! {
             };
             pack(&write_request(&form, &arguments).unwrap(), packaging, Some("urn:test#call"))
         } else {
-            let head = Head { content_type: "text/xml", ..Head::default() };
+            let head = MessageHead { content_type: "text/xml", ..MessageHead::default() };
             let form = ReplyForm { packaging, arrays: Some(arrays), ..ReplyForm::of_head(&head) };
-            let mut exposed = interface().exposed[0].clone();
-            exposed.name = "call".to_owned();
-            pack(&write_reply(&form, NS, &exposed, &arguments, None), packaging, None)
+            let mut definition = interface().definition[0].clone();
+            definition.name = "call".to_owned();
+            pack(&write_reply(&form, NS, &definition, &arguments, None), packaging, None)
         };
         let body = sink.body(&packed);
         let name = if call { "call" } else { "callResponse" };
-        let expected = Expected::response(QName::new(NS, name), &parameters);
-        let head = Head { content_type: &packed.content_type, ..Head::default() };
+        let expected = ExpectedTable::response(QName::new(NS, name), &parameters);
+        let head = MessageHead { content_type: &packed.content_type, ..MessageHead::default() };
         let mut unpacker =
             Unpacker::new(&head, Box::new(expected), &WireLimits::default()).unwrap();
         let mut back = Sink::default();
@@ -419,13 +420,13 @@ proptest! {
             if rest.is_empty() { break }
             unpacker.feed(rest.split_to((*size).min(rest.len())), &mut back).unwrap();
         }
-        let parcel = unpacker.finish(&mut back).unwrap();
+        let unpacked = unpacker.finish(&mut back).unwrap();
         let binary = arrays == ArrayForm::Binary || packaging == Packaging::Dime;
         let told = if call { Some(arrays) } else if binary { Some(ArrayForm::Binary) } else {
             Some(ArrayForm::Elements)
         };
-        prop_assert_eq!(parcel.reply_form.arrays, told);
-        let values = bind_reply(parcel, &parameters).unwrap().outputs;
+        prop_assert_eq!(unpacked.reply_form.arrays, told);
+        let values = bind_reply(unpacked, &parameters).unwrap().outputs;
         // The lengths within an axis of no length are not told by elements.
         let empty = shape.iter().position(|length| *length == 0).unwrap_or(shape.len());
         let lengths = shape.iter().enumerate();

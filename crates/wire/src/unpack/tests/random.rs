@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::bind::bind_reply;
-use crate::envelope::{Element, HeaderBlock, SoapVersion};
+use crate::envelope::{HeaderBlock, SoapVersion, XmlElement};
 use crate::pack::pack;
 use crate::packaging::Packaging;
 use crate::write::{RequestForm, write_fault, write_reply, write_request};
@@ -134,15 +134,15 @@ fn outputs() -> Vec<Parameter> {
     ]
 }
 
-fn exposed() -> fishplate_contract::Exposed {
-    let mut exposed = interface().exposed[0].clone();
-    exposed.signature = Signature { inputs: Vec::new(), outputs: outputs() };
-    exposed
+fn definition() -> fishplate_contract::VerbDefinition {
+    let mut definition = interface().definition[0].clone();
+    definition.signature = Signature { inputs: Vec::new(), outputs: outputs() };
+    definition
 }
 
-fn answer_to(packed: &Packed, sink: &Sink) -> Parcel {
-    let head = Head { content_type: &packed.content_type, ..Head::default() };
-    let expected = Expected::response(QName::new(NS, "callResponse"), &outputs());
+fn answer_to(packed: &PackedMessage, sink: &Sink) -> UnpackedMessage {
+    let head = MessageHead { content_type: &packed.content_type, ..MessageHead::default() };
+    let expected = ExpectedTable::response(QName::new(NS, "callResponse"), &outputs());
     let mut unpacker = Unpacker::new(&head, Box::new(expected), &WireLimits::default()).unwrap();
     let mut back = Sink::default();
     for chunk in sink.body(packed).chunks(100) {
@@ -153,7 +153,10 @@ fn answer_to(packed: &Packed, sink: &Sink) -> Parcel {
 
 fn form(version: SoapVersion, packaging: Packaging) -> ReplyForm {
     let content_type = version.media_type();
-    ReplyForm { packaging, ..ReplyForm::of_head(&Head { content_type, ..Head::default() }) }
+    ReplyForm {
+        packaging,
+        ..ReplyForm::of_head(&MessageHead { content_type, ..MessageHead::default() })
+    }
 }
 
 #[test]
@@ -173,7 +176,7 @@ fn an_answer_arrives_as_it_was_sent() {
     for version in [SoapVersion::V11, SoapVersion::V12] {
         for &packaging in Packaging::ALL {
             let form = form(version, packaging);
-            let envelope = write_reply(&form, NS, &exposed(), &values, Some(job));
+            let envelope = write_reply(&form, NS, &definition(), &values, Some(job));
             let packed = pack(&envelope, packaging, None);
             let reply = bind_reply(answer_to(&packed, &sink), &outputs()).unwrap();
             assert_eq!(reply.job, Some(job));
@@ -192,7 +195,7 @@ fn an_answer_arrives_as_it_was_sent() {
 #[test]
 fn an_answer_without_files_is_plain_for_everybody() {
     let form = form(SoapVersion::V11, Packaging::Mtom);
-    let envelope = write_reply(&form, NS, &exposed(), &[Argument::text("result", "3")], None);
+    let envelope = write_reply(&form, NS, &definition(), &[Argument::text("result", "3")], None);
     let packed = pack(&envelope, form.packaging, None);
     assert_eq!(packed.content_type, "text/xml; charset=utf-8");
     let lacking = bind_reply(answer_to(&packed, &Sink::default()), &outputs()).unwrap_err();
@@ -205,21 +208,21 @@ fn every_fault_arrives_as_it_was_sent() {
         for code in FaultCode::ALL {
             let mut form = form(version, Packaging::Plain);
             let block = |namespace: &str, local: &str| {
-                let element = Element::with_text(QName::new(namespace, local), "urn:uuid:1");
+                let element = XmlElement::with_text(QName::new(namespace, local), "urn:uuid:1");
                 HeaderBlock { must_understand: true, ..HeaderBlock::optional(element) }
             };
             form.headers = vec![block("urn:w", "Security"), block(crate::name::WSA, "MessageID")];
             let fault = Fault::new(*code, "what & why").parameter("x").limit("parts", 3);
             for namespace in [Some(NS), None] {
                 let packed = pack(&write_fault(&form, namespace, &fault), form.packaging, None);
-                let parcel = answer_to(&packed, &Sink::default());
-                let headers = &parcel.envelope.headers;
+                let unpacked = answer_to(&packed, &Sink::default());
+                let headers = &unpacked.envelope.headers;
                 let addressing = crate::headers::addressing::read(headers);
                 assert_eq!(addressing.relates_to.as_deref(), Some("urn:uuid:1"));
                 let told = headers.iter().any(|h| h.element.name.local == "NotUnderstood");
                 let should = *code == FaultCode::MustUnderstand && version == SoapVersion::V12;
                 assert_eq!(told, should);
-                assert_eq!(bind_reply(parcel, &outputs()).unwrap_err(), fault);
+                assert_eq!(bind_reply(unpacked, &outputs()).unwrap_err(), fault);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use fishplate_contract::{ArrayType, Element};
+use fishplate_contract::{ArrayType, ElementType};
 
 use super::*;
 use crate::fuzz;
@@ -67,15 +67,15 @@ impl Recorded {
         target.split_once('?').map_or((target, None), |(name, query)| (name, Some(query)))
     }
 
-    fn parcel(&self, size: usize) -> (Result<Parcel, Fault>, Sink) {
-        let head = Head {
+    fn unpacked(&self, size: usize) -> (Result<UnpackedMessage, Fault>, Sink) {
+        let head = MessageHead {
             content_type: self.header("Content-Type").unwrap_or_default(),
             soap_action: self.header("SOAPAction"),
             accept: self.header("Accept"),
             query: self.target().1,
         };
         let (namespace, interface) = called(self.target().0);
-        let expected = Expected::requests(namespace, &interface);
+        let expected = ExpectedTable::requests(namespace, &interface);
         let limits = WireLimits::default();
         let mut sink = Sink::default();
         let mut unpacker = Unpacker::new(&head, Box::new(expected), &limits).unwrap();
@@ -92,14 +92,14 @@ impl Recorded {
     /// The arguments and their bytes.
     fn arguments(&self, packaging: Packaging, size: usize) -> Vec<(String, Vec<u8>)> {
         let file = &self.file;
-        let (parcel, sink) = self.parcel(size);
-        let parcel = parcel.unwrap_or_else(|fault| panic!("{file}: {fault:?}"));
-        assert_eq!(parcel.packaging, packaging, "{file}");
-        let request = read(parcel).unwrap_or_else(|fault| panic!("{file}: {fault:?}"));
+        let (unpacked, sink) = self.unpacked(size);
+        let unpacked = unpacked.unwrap_or_else(|fault| panic!("{file}: {fault:?}"));
+        assert_eq!(unpacked.packaging, packaging, "{file}");
+        let request = read(unpacked).unwrap_or_else(|fault| panic!("{file}: {fault:?}"));
         let (namespace, interface) = called(self.target().0);
-        let exposed = request.verb(namespace, &interface).unwrap();
-        assert_eq!(exposed.name, self.told().1, "{file}");
-        let bound = bind(&exposed.name, &exposed.signature.inputs, request.children);
+        let definition = request.verb(namespace, &interface).unwrap();
+        assert_eq!(definition.name, self.told().1, "{file}");
+        let bound = bind(&definition.name, &definition.signature.inputs, request.children);
         let bytes = |value| match value {
             Value::Text(text) => text.into_bytes(),
             Value::Data(Payload::Reference(to)) => format!("-> {}", to.url).into_bytes(),
@@ -140,7 +140,7 @@ const MATRIX: &str = "urn:fishplate:matrix";
 
 /// The service of the server itself, as far as `interop/run.py` calls it.
 fn matrix() -> Interface {
-    let rows = DataType::Array(ArrayType::new(Element::Float, 2));
+    let rows = DataType::Array(ArrayType::new(ElementType::Float, 2));
     let operations = vec![
         operation("echo", vec![Parameter::new("matrix", rows)]),
         operation("getMatrix", vec![Parameter::new("n", DataType::Int)]),

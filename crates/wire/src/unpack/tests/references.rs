@@ -1,7 +1,7 @@
 //! Data by reference (paper 000, section 4.5) in every place and packaging, both ways.
 
 use fishplate_contract::{
-    Array, CallOptions, DataRef, Digest, Element, OutputChoice, OutputForm, SessionId,
+    Array, CallOptions, DataRef, Digest, ElementType, OutputChoice, OutputForm, SessionId,
 };
 use proptest::prelude::*;
 
@@ -39,20 +39,20 @@ fn bound_by(
     cuts: &[usize],
     limits: &WireLimits,
 ) -> Result<Vec<Argument>, Fault> {
-    let parcel = parcel(content_type, "call", body, cuts, limits)?;
-    let Body::Wrapper { children, .. } = parcel.envelope.body else { panic!("no wrapper") };
+    let unpacked = unpacked(content_type, "call", body, cuts, limits)?;
+    let Body::Wrapper { children, .. } = unpacked.envelope.body else { panic!("no wrapper") };
     bind("call", &parameters(), children)
 }
 
-fn parcel(
+fn unpacked(
     content_type: &str,
     wrapper: &str,
     body: &[u8],
     cuts: &[usize],
     limits: &WireLimits,
-) -> Result<Parcel, Fault> {
-    let head = Head { content_type, ..Head::default() };
-    let expected = Expected::response(QName::new(NS, wrapper), &parameters());
+) -> Result<UnpackedMessage, Fault> {
+    let head = MessageHead { content_type, ..MessageHead::default() };
+    let expected = ExpectedTable::response(QName::new(NS, wrapper), &parameters());
     let mut unpacker = Unpacker::new(&head, Box::new(expected), limits)?;
     let mut sink = Sink::default();
     let mut rest = Bytes::copy_from_slice(body);
@@ -195,7 +195,7 @@ fn a_reference_to_an_array_may_tell_its_shape() {
     let text = reference(WSA, "<d:Length>24</d:Length>");
     let arguments = bound(&format!("<data/><m shape='2 3' type='float'>{text}</m>")).unwrap();
     let Value::Array(array) = &arguments[1].value else { panic!("{arguments:?}") };
-    assert_eq!((array.element, &array.shape[..]), (Element::Float, &[2, 3][..]));
+    assert_eq!((array.element, &array.shape[..]), (ElementType::Float, &[2, 3][..]));
     let arguments = bound(&format!("<data/><m>{text}</m>")).unwrap();
     assert!(matches!(arguments[1].value, Value::Data(Payload::Reference(_))), "it shows there");
     for wrong in ["shape='2 4'", "shape='2'", "type='int'"] {
@@ -204,9 +204,10 @@ fn a_reference_to_an_array_may_tell_its_shape() {
     }
     // It does not tell how arrays are wanted in the answer.
     let root = envelope(SoapVersion::V11, "", &format!("<data/><m shape='2 3'>{text}</m>"));
-    let parcel =
-        parcel("text/xml", "call", root.as_bytes(), &[usize::MAX], &WireLimits::default()).unwrap();
-    assert_eq!(parcel.reply_form.arrays, None);
+    let unpacked =
+        unpacked("text/xml", "call", root.as_bytes(), &[usize::MAX], &WireLimits::default())
+            .unwrap();
+    assert_eq!(unpacked.reply_form.arrays, None);
 }
 
 #[test]
@@ -259,7 +260,7 @@ fn file() -> impl Strategy<Value = Payload> {
 }
 
 fn matrix() -> impl Strategy<Value = Value> {
-    let array = |shape, data| Value::Array(Array { element: Element::Float, shape, data });
+    let array = |shape, data| Value::Array(Array { element: ElementType::Float, shape, data });
     prop_oneof![
         data_ref().prop_map(|to| Value::Data(Payload::Reference(to))),
         (0u64..9, data_ref()).prop_map(move |(n, to)| array(vec![n, 3], Payload::Reference(to))),
@@ -349,7 +350,7 @@ proptest! {
             let limits = WireLimits::default();
             let arguments = bound_by(&packed.content_type, &body, &[cut], &limits).unwrap();
             prop_assert_eq!(all_told(&arguments), all_told(&values), "{:?}", packaging);
-            let sent = parcel(&packed.content_type, "call", &body, &[cut], &limits).unwrap();
+            let sent = unpacked(&packed.content_type, "call", &body, &[cut], &limits).unwrap();
             prop_assert_eq!(read(sent).unwrap().options, options.clone());
         }
     }
@@ -362,7 +363,7 @@ proptest! {
         cut in 1usize..300,
     ) {
         let name = QName::new(crate::name::OPTIONS, "outputs");
-        let chosen = vec![HeaderBlock::optional(envelope::Element { name, ..Default::default() })];
+        let chosen = vec![HeaderBlock::optional(envelope::XmlElement { name, ..Default::default() })];
         for &packaging in Packaging::ALL {
             for data in [DataView::Plain, DataView::Xdescr] {
                 let content_type = version.media_type();
@@ -371,16 +372,16 @@ proptest! {
                     arrays,
                     data,
                     headers: chosen.clone(),
-                    ..ReplyForm::of_head(&Head { content_type, ..Head::default() })
+                    ..ReplyForm::of_head(&MessageHead { content_type, ..MessageHead::default() })
                 };
-                let exposed = &interface().exposed[0];
-                let envelope = write_reply(&form, NS, exposed, &values, None);
+                let definition = &interface().definition[0];
+                let envelope = write_reply(&form, NS, definition, &values, None);
                 let packed = pack_reply(&envelope, &form);
                 let body = Sink::default().body(&packed);
                 let limits = WireLimits::default();
-                let parcel =
-                    parcel(&packed.content_type, "callResponse", &body, &[cut], &limits).unwrap();
-                let reply = bind_reply(parcel, &parameters()).unwrap();
+                let unpacked =
+                    unpacked(&packed.content_type, "callResponse", &body, &[cut], &limits).unwrap();
+                let reply = bind_reply(unpacked, &parameters()).unwrap();
                 prop_assert_eq!(all_told(&reply.outputs), all_told(&values), "{:?}", packaging);
                 for value in &values {
                     let form = match &value.value {
@@ -406,9 +407,9 @@ fn an_answer_is_as_figure_7_shows() {
         digest: Some(Digest::Sha256([0; 32])),
     };
     let values = [Argument::new("data", Value::Data(Payload::Reference(reference)))];
-    let head = Head { content_type: "text/xml", ..Head::default() };
+    let head = MessageHead { content_type: "text/xml", ..MessageHead::default() };
     let form = ReplyForm { packaging: Packaging::Mtom, ..ReplyForm::of_head(&head) };
-    let envelope = write_reply(&form, NS, &interface().exposed[0], &values, None);
+    let envelope = write_reply(&form, NS, &interface().definition[0], &values, None);
     let packed = pack_reply(&envelope, &form);
     assert_eq!(packed.content_type, "text/xml; charset=utf-8", "there is nothing to attach");
     let text = String::from_utf8(Sink::default().body(&packed)).unwrap();
@@ -425,7 +426,7 @@ fn an_answer_is_as_figure_7_shows() {
 #[test]
 fn a_list_of_jobs_holds_reports_that_hold_transfers() {
     let interface = interface();
-    let exposed = interface.find("jobs").unwrap();
+    let definition = interface.find("jobs").unwrap();
     let record = |name: &str, fields| Argument::new(name, Value::Record(fields));
     let transfer = |of: &str| {
         record(
@@ -450,17 +451,17 @@ fn a_list_of_jobs_holds_reports_that_hold_transfers() {
     ];
     for version in VERSIONS {
         let content_type = version.media_type();
-        let form = ReplyForm::of_head(&Head { content_type, ..Head::default() });
-        let packed = pack_reply(&write_reply(&form, NS, exposed, &values, None), &form);
-        let head = Head { content_type: &packed.content_type, ..Head::default() };
-        let outputs = &exposed.signature.outputs;
-        let expected = Expected::response(QName::new(NS, "jobsResponse"), outputs);
+        let form = ReplyForm::of_head(&MessageHead { content_type, ..MessageHead::default() });
+        let packed = pack_reply(&write_reply(&form, NS, definition, &values, None), &form);
+        let head = MessageHead { content_type: &packed.content_type, ..MessageHead::default() };
+        let outputs = &definition.signature.outputs;
+        let expected = ExpectedTable::response(QName::new(NS, "jobsResponse"), outputs);
         let mut unpacker =
             Unpacker::new(&head, Box::new(expected), &WireLimits::default()).unwrap();
         let mut sink = Sink::default();
         unpacker.feed(Sink::default().body(&packed).into(), &mut sink).unwrap();
-        let parcel = unpacker.finish(&mut sink).unwrap();
-        let Body::Wrapper { children, .. } = parcel.envelope.body else { panic!("no wrapper") };
+        let unpacked = unpacker.finish(&mut sink).unwrap();
+        let Body::Wrapper { children, .. } = unpacked.envelope.body else { panic!("no wrapper") };
         // Only what these reports leave out is missing.
         let back = crate::bind::arguments(outputs, children).unwrap();
         assert_eq!(format!("{back:?}"), format!("{values:?}"));
@@ -498,13 +499,13 @@ fn a_session_and_its_context_come_back_with_the_answer() {
             let sent = |identifier: &str| {
                 let root = envelope(version, &context(identifier), "<data/>");
                 let limits = WireLimits::default();
-                parcel(version.media_type(), "call", root.as_bytes(), &[9], &limits).unwrap()
+                unpacked(version.media_type(), "call", root.as_bytes(), &[9], &limits).unwrap()
             };
             let ours = sent(&format!("urn:fishplate:session:{id}"));
             let form = ours.reply_form.clone();
             assert_eq!(read(ours).unwrap().options.session, Some(id));
             for text in [
-                write_reply(&form, NS, &interface().exposed[0], &[], None),
+                write_reply(&form, NS, &interface().definition[0], &[], None),
                 crate::write::write_fault(&form, None, &Fault::new(FaultCode::NoSuchSession, "x")),
             ] {
                 let packed = pack_reply(&text, &form);

@@ -57,11 +57,11 @@ fn cxf_begins_with_a_line_end_and_percent_encodes_cids() {
         ],
     );
     assert_eq!(message.both().unwrap(), expected());
-    let (parcel, _) = message.unpack(&[7], &WireLimits::default());
-    let parcel = parcel.unwrap();
-    assert_eq!(parcel.packaging, Packaging::Mtom);
-    assert_eq!(parcel.reply_form.packaging, Packaging::Mtom);
-    assert_eq!(parcel.action, None, "an empty action is none");
+    let (unpacked, _) = message.unpack(&[7], &WireLimits::default());
+    let unpacked = unpacked.unwrap();
+    assert_eq!(unpacked.packaging, Packaging::Mtom);
+    assert_eq!(unpacked.reply_form.packaging, Packaging::Mtom);
+    assert_eq!(unpacked.action, None, "an empty action is none");
 }
 
 #[test]
@@ -284,8 +284,8 @@ fn recorded_messages_are_read() {
         let message = Message { content_type, soap_action: Some("\"\""), body: body.to_vec() };
         let expected = vec![pair("data", &[3, 10, 17, 24, 31]), pair("x", b"5")];
         assert_eq!(message.both().unwrap(), expected);
-        let (parcel, _) = message.unpack(&[50], &WireLimits::default());
-        assert_eq!(parcel.unwrap().packaging, packaging);
+        let (unpacked, _) = message.unpack(&[50], &WireLimits::default());
+        assert_eq!(unpacked.unwrap().packaging, packaging);
     }
 }
 
@@ -340,7 +340,7 @@ fn a_soap_12_root_with_attachments_is_read_too() {
         ],
     );
     assert_eq!(message.both().unwrap(), [pair("data", BINARY)]);
-    let (parcel, _) = message.unpack(&[9], &WireLimits::default());
-    let parcel = parcel.unwrap();
-    assert_eq!((parcel.packaging, parcel.envelope.version), (Packaging::Swa, SoapVersion::V12));
+    let (unpacked, _) = message.unpack(&[9], &WireLimits::default());
+    let unpacked = unpacked.unwrap();
+    assert_eq!((unpacked.packaging, unpacked.envelope.version), (Packaging::Swa, SoapVersion::V12));
 }

@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-use super::{Server, Told};
+use super::{DigestAnnouncement, Server};
 use crate::transfer::conformance::sha256;
 
 type Files = Arc<Mutex<HashMap<String, Bytes>>>;
@@ -26,7 +26,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    pub(super) fn start(told: Told) -> Self {
+    pub(super) fn start(told: DigestAnnouncement) -> Self {
         let files = Files::default();
         let (send, receive) = std::sync::mpsc::channel();
         let served = Arc::clone(&files);
@@ -67,7 +67,7 @@ impl Server for Origin {
 async fn answer(
     request: Request<Incoming>,
     files: Files,
-    told: Told,
+    told: DigestAnnouncement,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let path = request.uri().path().to_owned();
     let plain = |status: u16| Response::builder().status(status);
@@ -89,7 +89,10 @@ async fn answer(
     let header = |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap());
     let asks = header("want-repr-digest").is_some();
     let mut response = plain(200).header("etag", &tag).header("accept-ranges", "bytes");
-    if asks && (told == Told::Before || (told == Told::After && request.method() == Method::HEAD)) {
+    if asks
+        && (told == DigestAnnouncement::Before
+            || (told == DigestAnnouncement::After && request.method() == Method::HEAD))
+    {
         response = response.header("repr-digest", digest.to_string());
     }
     let matches = header("if-range").is_none_or(|wanted| wanted == tag);

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::*;
-use crate::transfer::Version;
+use crate::transfer::Validator;
 use crate::transfer::conformance::rest;
 
 /// Answers each connection's first request with the next of these, and then closes it. The
@@ -31,7 +31,7 @@ fn scripted(answers: Vec<String>) -> (SocketAddr, mpsc::Receiver<String>) {
     (address, receive)
 }
 
-async fn opens(answers: &[&str], want: Want) -> Result<Opened, TransferError> {
+async fn opens(answers: &[&str], want: ReadRequest) -> Result<OpenedSource, TransferError> {
     let (address, _) = scripted(answers.iter().map(|&answer| answer.to_owned()).collect());
     http().open(&at(address, "x"), want).await
 }
@@ -42,14 +42,15 @@ fn text<T: std::fmt::Debug>(result: Result<T, TransferError>) -> String {
 
 #[tokio::test]
 async fn an_end_before_the_length_is_a_broken_connection() {
-    let mut opened = opens(&["HTTP/1.1 200 OK\nContent-Length: 100\n\nonly this"], Want::default())
-        .await
-        .unwrap();
+    let mut opened =
+        opens(&["HTTP/1.1 200 OK\nContent-Length: 100\n\nonly this"], ReadRequest::default())
+            .await
+            .unwrap();
     assert_eq!(opened.total, Some(100));
     let error = rest(&mut opened).await.unwrap_err();
     assert!(matches!(error, TransferError::Broken { .. }), "{error:?}");
     let chunked = "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n5\nhello\n";
-    let mut opened = opens(&[chunked], Want::default()).await.unwrap();
+    let mut opened = opens(&[chunked], ReadRequest::default()).await.unwrap();
     assert_eq!(opened.total, None);
     let error = rest(&mut opened).await.unwrap_err();
     assert!(matches!(error, TransferError::Broken { .. }), "{error:?}");
@@ -60,11 +61,11 @@ async fn what_is_no_http_is_not_asked_for_again() {
     let large = format!("HTTP/1.1 200 OK\nX-Large: {}\n\n", "x".repeat(1 << 20));
     let many = format!("HTTP/1.1 200 OK\n{}\n", "X: y\n".repeat(200));
     for answer in [&*large, &*many, "SSH-2.0-server\nmore\n\n", "HTTP/1.1 200 OK\nno field\n\n"] {
-        let error = opens(&[answer], Want::default()).await.unwrap_err();
+        let error = opens(&[answer], ReadRequest::default()).await.unwrap_err();
         assert!(matches!(error, TransferError::Strange { .. }), "{error:?}");
     }
     let chunked = "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\nno length\nhello\n";
-    let mut opened = opens(&[chunked], Want::default()).await.unwrap();
+    let mut opened = opens(&[chunked], ReadRequest::default()).await.unwrap();
     let error = rest(&mut opened).await.unwrap_err();
     assert!(matches!(error, TransferError::Strange { .. }), "{error:?}");
 }
@@ -73,13 +74,13 @@ async fn what_is_no_http_is_not_asked_for_again() {
 async fn interim_answers_are_skipped_but_not_without_end() {
     let few = "HTTP/1.1 102 Processing\n\n".repeat(99);
     let answer = format!("HTTP/1.1 103 Early Hints\nLink: </y>\n\n{few}HTTP/1.1 200 OK\n\nhere");
-    let mut opened = opens(&[&answer], Want::default()).await.unwrap();
+    let mut opened = opens(&[&answer], ReadRequest::default()).await.unwrap();
     assert_eq!(rest(&mut opened).await.unwrap(), b"here");
     // They come as fast as they are read, and somebody else has their turn meanwhile.
     let (address, ended) = endless();
     let http = http();
     let url = at(address, "x");
-    let error = http.open(&url, Want::default()).await.unwrap_err();
+    let error = http.open(&url, ReadRequest::default()).await.unwrap_err();
     assert!(matches!(error, TransferError::Strange { .. }), "{error:?}");
     assert!(error.to_string().contains("transfer_interim"), "{error}");
     let sent = ended.recv().unwrap();
@@ -111,7 +112,7 @@ fn endless() -> (SocketAddr, mpsc::Receiver<usize>) {
 
 #[tokio::test]
 async fn ranges_that_were_not_asked_for_are_refused() {
-    let from_5 = || Want { offset: 5, ..Want::default() };
+    let from_5 = || ReadRequest { offset: 5, ..ReadRequest::default() };
     for (answer, says) in [
         (
             "HTTP/1.1 206 P\nContent-Range: bytes 4-9/10\nContent-Length: 6\n\n456789",
@@ -133,7 +134,7 @@ async fn ranges_that_were_not_asked_for_are_refused() {
 
 #[tokio::test]
 async fn a_server_that_ignores_if_range_is_asked_for_all() {
-    let want = Want { offset: 5, len: None, version: Some(Version("\"a\"".to_owned())) };
+    let want = ReadRequest { offset: 5, len: None, version: Some(Validator("\"a\"".to_owned())) };
     let (address, requests) = scripted(vec![
         "HTTP/1.1 206 P\nETag: \"b\"\nContent-Range: bytes 5-5/6\nContent-Length: 1\n\n5"
             .to_owned(),
@@ -161,7 +162,7 @@ async fn answers_are_told_and_sorted() {
     ] {
         let answer =
             format!("HTTP/1.1 {answer}\nContent-Length: 16\nRetry-After: 7\n\nit has\x1b expired");
-        let error = opens(&[&answer], Want::default()).await.unwrap_err();
+        let error = opens(&[&answer], ReadRequest::default()).await.unwrap_err();
         assert!(format!("{error:?}").starts_with(kind), "{error:?}");
         if kind != "Strange" {
             assert!(error.to_string().contains("it has expired"), "{error}");
@@ -178,15 +179,15 @@ fn leads_to(url: &str) -> String {
 
 #[tokio::test]
 async fn redirects_are_followed_within_bounds() {
-    let server = origin::Origin::start(Told::Never);
+    let server = origin::Origin::start(DigestAnnouncement::Never);
     server.put("there", b"here it is");
     let there = at(server.address(), "there");
-    let mut opened = opens(&[&leads_to(there.as_str())], Want::default()).await.unwrap();
+    let mut opened = opens(&[&leads_to(there.as_str())], ReadRequest::default()).await.unwrap();
     assert_eq!(rest(&mut opened).await.unwrap(), b"here it is");
 
     let round = vec![leads_to("/again"); 10];
     let round: Vec<_> = round.iter().map(String::as_str).collect();
-    let error = opens(&round, Want::default()).await.unwrap_err();
+    let error = opens(&round, ReadRequest::default()).await.unwrap_err();
     assert!(
         matches!(error, TransferError::Forbidden { rule: "transfer_redirects", .. }),
         "{error:?}"
@@ -200,7 +201,7 @@ async fn redirects_do_not_lead_out_of_http_or_to_users_names() {
         ("ftp://127.0.0.1/x", "redirect_scheme"),
         ("http://user:secret@127.0.0.1/x", "credentials"),
     ] {
-        match opens(&[&leads_to(to)], Want::default()).await.unwrap_err() {
+        match opens(&[&leads_to(to)], ReadRequest::default()).await.unwrap_err() {
             TransferError::Forbidden { address, rule: refused } => {
                 assert_eq!(refused, rule);
                 assert!(!address.contains("secret"), "{address}");
@@ -220,7 +221,7 @@ async fn no_credentials_are_sent() {
         "HTTP/1.1 302 Found\nSet-Cookie: a=b\nLocation: /y\nContent-Length: 0\n\n".to_owned(),
         "HTTP/1.1 401 Unauthorized\nWWW-Authenticate: Basic\nContent-Length: 0\n\n".to_owned(),
     ]);
-    let error = http().open(&at(address, "x#part"), Want::default()).await.unwrap_err();
+    let error = http().open(&at(address, "x#part"), ReadRequest::default()).await.unwrap_err();
     assert!(matches!(error, TransferError::Refused { .. }), "{error:?}");
     for path in ["/x", "/y"] {
         let request = requests.recv().unwrap();
@@ -231,11 +232,12 @@ async fn no_credentials_are_sent() {
 
 #[tokio::test]
 async fn a_silent_peer_is_asked_for_its_digest_once() {
-    let server = origin::Origin::start(Told::Never);
+    let server = origin::Origin::start(DigestAnnouncement::Never);
     server.put("x", b"x");
     let transport = http();
     for _ in 0..2 {
-        let mut opened = transport.open(&at(server.address(), "x"), Want::default()).await.unwrap();
+        let mut opened =
+            transport.open(&at(server.address(), "x"), ReadRequest::default()).await.unwrap();
         rest(&mut opened).await.unwrap();
         assert_eq!(opened.body.digest().await.unwrap(), None);
         assert!(transport.0.is_silent(&peer(&at(server.address(), ""))));
@@ -283,7 +285,8 @@ async fn connections_are_used_again_if_nothing_is_left_on_them() {
         let (address, counted) = patient(data.clone(), head);
         let transport = http();
         for _ in 0..3 {
-            let mut opened = transport.open(&at(address, "x"), Want::default()).await.unwrap();
+            let mut opened =
+                transport.open(&at(address, "x"), ReadRequest::default()).await.unwrap();
             assert!(rest(&mut opened).await.unwrap() == data, "{head}");
         }
         assert_eq!(counted.load(Ordering::SeqCst), connections, "{head}");
@@ -298,7 +301,7 @@ async fn more_than_the_length_is_no_part_of_the_body() {
     let (address, _) = patient(data.clone(), head);
     let transport = http();
     for _ in 0..2 {
-        let mut opened = transport.open(&at(address, "x"), Want::default()).await.unwrap();
+        let mut opened = transport.open(&at(address, "x"), ReadRequest::default()).await.unwrap();
         assert!(rest(&mut opened).await.unwrap() == data[..LEN]);
     }
 }

@@ -72,24 +72,24 @@ impl Server for Front {
 
 #[tokio::test]
 async fn https_conforms() {
-    let server = Front::start(origin::Origin::start(Told::Before));
+    let server = Front::start(origin::Origin::start(DigestAnnouncement::Before));
     let transport = Arc::new(server.trusting());
-    let features = Features { digest: Told::Before, ..HTTP };
+    let features = Features { digest: DigestAnnouncement::Before, ..HTTP };
     let peer = Behind { scheme: "https", transport, ..Behind::new(server, features) };
     conformance::run(&peer).await;
 }
 
 #[tokio::test]
 async fn who_can_not_prove_who_they_are_is_not_asked() {
-    let server = Front::start(origin::Origin::start(Told::Never));
+    let server = Front::start(origin::Origin::start(DigestAnnouncement::Never));
     server.put("x", b"x");
     let url: Url = format!("https://{}/x", server.address()).parse().unwrap();
-    assert!(server.trusting().open(&url, Want::default()).await.is_ok());
-    let error = http().open(&url, Want::default()).await.unwrap_err();
+    assert!(server.trusting().open(&url, ReadRequest::default()).await.is_ok());
+    let error = http().open(&url, ReadRequest::default()).await.unwrap_err();
     // With no certificates at all on the machine, TLS can't be spoken either.
     assert!(matches!(error, TransferError::Strange { .. }), "{error:?}");
     let elsewhere: Url =
         format!("https://localhost:{}/x", server.address().port()).parse().unwrap();
-    let error = server.trusting().open(&elsewhere, Want::default()).await.unwrap_err();
+    let error = server.trusting().open(&elsewhere, ReadRequest::default()).await.unwrap_err();
     assert!(matches!(error, TransferError::Strange { .. }), "{error:?}");
 }

@@ -8,15 +8,15 @@ use std::time::Duration;
 use fishplate_contract::Clock as _;
 
 use super::*;
-use crate::answer::{Answer, Choice};
 use crate::engine::judge;
 use crate::executor::{Collected, Output, OutputContent};
-use crate::plan::{Arrival, Fetch, InputContent, InputFile};
+use crate::output_choices::{OutputChoices, StoredChoice};
+use crate::plan::{FetchedForm, InputContent, InputFile, ReferencedInput};
 use crate::process;
 use crate::store::conformance::SetClock;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Backlog, ClaimRequest, Fenced, FetchRequest, KillRequest, NewJob, Store, StoreError,
+    ClaimRequest, FencedWrite, FetchRequest, KillRequest, NewJob, PendingJobs, Store, StoreError,
     Transaction,
 };
 
@@ -105,21 +105,21 @@ fn id(n: u8) -> JobId {
 pub(super) fn moving() -> Arc<Plan> {
     let input = |name: &str| InputFile {
         path: name.to_owned(),
-        content: InputContent::Fetch(Fetch {
+        content: InputContent::Fetch(ReferencedInput {
             parameter: name.to_owned(),
             url: format!("http://a.example/{name}"),
             len: None,
             digest: None,
             private: false,
-            arrival: Arrival::File,
+            arrival: FetchedForm::File,
         }),
     };
-    let choice = |name: &str| Choice {
+    let choice = |name: &str| StoredChoice {
         name: name.to_owned(),
         form: "value".to_owned(),
         to: Some("mailto:ann@example.org".to_owned()),
     };
-    let answer = Answer { session: None, choices: vec![choice("a"), choice("b")] };
+    let answer = OutputChoices { session: None, choices: vec![choice("a"), choice("b")] };
     Arc::new(Plan { inputs: vec![input("x"), input("y")], answer, ..Plan::clone(&plan()) })
 }
 
@@ -133,7 +133,12 @@ fn ending(cancelled: bool) -> Observation {
     let outputs = vec![output("a"), output("b")];
     let collected = Some(Collected { outputs, ..Collected::default() });
     let exit_code = Some(0);
-    Observation::Ended(Box::new(Ending { exit_code, cancelled, collected, ..Ending::default() }))
+    Observation::Ended(Box::new(ProgramExit {
+        exit_code,
+        cancelled,
+        collected,
+        ..ProgramExit::default()
+    }))
 }
 
 impl World {
@@ -258,19 +263,19 @@ impl World {
             }
             Effect::Fetch(claim, _, at, progress) => {
                 progress.set(4);
-                let placed = if well { Ok(Placing::Copy) } else { Err(failed()) };
+                let placed = if well { Ok(PlacementMethod::Copy) } else { Err(failed()) };
                 self.tell(engine, Event::Fetched(claim.id, claim.fence, at, placed));
             }
             Effect::Arrange(claim, plan, moved) => {
                 assert!(moved.iter().all(|it| it.bytes == 4 && it.placed.is_some()), "{moved:?}");
                 let record = format!("fetched under {}", claim.fence);
-                let arrived = Arrived { plan: Plan::clone(&plan), size: 1, record, disk: 1 };
+                let arrived = FetchedJob { plan: Plan::clone(&plan), size: 1, record, disk: 1 };
                 let arrived = if well { Ok(Box::new(arrived)) } else { Err(failed()) };
                 self.tell(engine, Event::Arrived(claim.id, claim.fence, arrived));
             }
             Effect::Queue(claim, arrived) => {
                 let queued = self.write(|t| t.fetched(claim.id, claim.fence, &arrived.record, 1));
-                if queued == Fenced::Stale {
+                if queued == FencedWrite::Stale {
                     self.places.remove(&(claim.id, claim.fence));
                 }
                 self.tell(engine, Event::Closed(claim.id, claim.fence));
@@ -295,7 +300,7 @@ impl World {
             Effect::Locate(order) => {
                 let started = self.programs.contains_key(&order.job);
                 let handle = Handle(order.job.to_string());
-                let located = if started { Located::Started(handle) } else { Located::Never };
+                let located = if started { StartTrace::Started(handle) } else { StartTrace::Never };
                 self.tell(engine, Event::Located(order.job, order.fence, located));
             }
             Effect::RecordStart(job, fence, handle) => {
@@ -310,21 +315,28 @@ impl World {
             }
             Effect::Unclaim(job, fence, _) => self.unclaim(engine, job, fence),
             Effect::Judge(order, end) => {
-                let conclusion = match end {
-                    End::Ended(ending) => judge::judge(&order.plan, *ending, self.clock.now()),
-                    End::Without(state, code, why) => {
-                        Conclusion::without_ending(state, code, &why, self.clock.now())
+                let completion = match end {
+                    JobEnd::Ended(ending) => judge::judge(&order.plan, *ending, self.clock.now()),
+                    JobEnd::Without(state, code, why) => {
+                        Completion::without_ending(state, code, &why, self.clock.now())
                     }
-                    End::Refused(fault) => Conclusion::of_fault(*fault, self.clock.now()),
+                    JobEnd::Refused(fault) => Completion::of_fault(*fault, self.clock.now()),
                 };
-                self.tell(engine, Event::Judged(order.job, order.fence, Box::new(conclusion)));
+                self.tell(engine, Event::Judged(order.job, order.fence, Box::new(completion)));
             }
             Effect::Send(shipment, number, _) => {
                 let (job, fence) = (shipment.job, shipment.fence);
                 let sent = if well {
                     self.delivered.insert((job, number));
                     let (url, name) = (String::new(), number.to_string());
-                    Ok(Sent { name, label: None, url, len: None, digest: None, expires: None })
+                    Ok(DeliveredOutput {
+                        name,
+                        label: None,
+                        url,
+                        len: None,
+                        digest: None,
+                        expires: None,
+                    })
                 } else {
                     Err(failed())
                 };
@@ -359,8 +371,8 @@ impl World {
         self.tell(engine, Event::Closed(job, fence));
     }
 
-    fn write_end(&mut self, engine: usize, job: JobId, fence: u64, end: &Conclusion) {
-        if self.write(|t| t.conclude(job, fence, end)) == Fenced::Accepted {
+    fn write_end(&mut self, engine: usize, job: JobId, fence: u64, end: &Completion) {
+        if self.write(|t| t.conclude(job, fence, end)) == FencedWrite::Accepted {
             self.ended(job);
         }
         self.tell(engine, Event::Closed(job, fence));
@@ -443,7 +455,7 @@ impl World {
         for process in &self.processes {
             assert!(process.reactor.is_empty(), "{:?}", process.reactor);
         }
-        assert_eq!(self.write(|t| t.backlog()), Backlog::default());
+        assert_eq!(self.write(|t| t.backlog()), PendingJobs::default());
     }
 }
 

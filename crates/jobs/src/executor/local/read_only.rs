@@ -39,18 +39,18 @@ const GIVEN_UP: [Capability; 3] =
 
 /// What a program must not write to: files of its workspace, which is the working directory.
 #[derive(Clone, Debug)]
-pub(super) struct Guard {
+pub(super) struct ReadOnlyInputs {
     files: Vec<String>,
     /// The one of them that is standard input: opened behind the guard, so that it is no way
     /// around it.
     stdin: Option<String>,
-    identity: Identity,
+    identity: NamespaceIdentity,
 }
 
-impl Guard {
+impl ReadOnlyInputs {
     pub(super) fn new(files: Vec<String>, stdin: Option<&str>) -> Self {
         let stdin = stdin.filter(|stdin| files.iter().any(|file| file == stdin));
-        Self { stdin: stdin.map(str::to_owned), files, identity: Identity::own() }
+        Self { stdin: stdin.map(str::to_owned), files, identity: NamespaceIdentity::own() }
     }
 
     /// Makes the calling process one that can't write to the files. For a process that is about to
@@ -82,7 +82,7 @@ impl Guard {
 /// Whether programs can be kept from their inputs here.
 pub(super) fn works(directory: &Path) -> bool {
     let Ok(directory) = CString::new(directory.as_os_str().as_bytes()) else { return false };
-    let identity = Identity::own();
+    let identity = NamespaceIdentity::own();
     let mut command = Command::new("/proc/self/exe");
     try_before_exec(&mut command, move || {
         identity.enter_namespace()?;
@@ -115,13 +115,13 @@ fn try_before_exec(
 
 /// Who this process is, in the words of a user namespace.
 #[derive(Clone, Debug)]
-struct Identity {
+struct NamespaceIdentity {
     user: String,
     group: String,
     is_root: bool,
 }
 
-impl Identity {
+impl NamespaceIdentity {
     fn own() -> Self {
         let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
         let is_root = user.is_root();
@@ -214,7 +214,8 @@ mod tests {
                 nix::unistd::setgid(user.into())?;
                 nix::unistd::setuid(user.into())?;
             }
-            Guard::new(vec!["input".to_owned(), "sub/other".to_owned()], Some("input")).set()
+            ReadOnlyInputs::new(vec!["input".to_owned(), "sub/other".to_owned()], Some("input"))
+                .set()
         };
         // SAFETY: it allocates after the fork, of a test process in which no other thread holds the
         // allocator's lock for ever: glibc takes care of that lock in a fork.

@@ -1,5 +1,5 @@
 //! One running job in somebody's care: its limits watched, its processes ended, its end told. The
-//! worker that started it cares for it, or the keeper when that worker was killed.
+//! runner that started it cares for it, or the supervisor when that runner was killed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,20 +11,20 @@ use fishplate_formats::units;
 use nix::sys::signal::Signal;
 
 use super::cgroup::JobGroup;
-use super::gauge::Gauges;
+use super::disk_shortage::DiskConsumer;
 use super::procfs::{Stat, now_millis, signal_all, stat};
-use super::shortage::Taking;
+use super::sampler::Samplers;
 use super::spawn::file_size;
-use crate::executor::Ending;
+use crate::executor::ProgramExit;
 use crate::plan::{OutputSource, Plan};
 use crate::workspace;
 
 /// A limit and its value: what stopped a job.
-pub(super) type Hit = (String, String);
+pub(super) type ReachedLimit = (String, String);
 
 /// A job in our care.
 #[derive(Debug)]
-pub(super) struct Ward {
+pub(super) struct ProcessTree {
     pub(super) directory: PathBuf,
     pub(super) plan: Rc<Plan>,
     /// The program, if it is known which process that is.
@@ -32,13 +32,13 @@ pub(super) struct Ward {
     /// When it was started, in milliseconds since 1970.
     pub(super) started: i64,
     group: Option<JobGroup>,
-    gauges: Gauges,
+    samplers: Samplers,
     wall_end: Option<Instant>,
-    status: Option<Status>,
-    stop: Option<Stop>,
+    status: Option<ExitStatus>,
+    stop: Option<Stopping>,
     /// What stopped the program, if we did, while it ran.
     cancelled: bool,
-    limit: Option<Hit>,
+    limit: Option<ReachedLimit>,
     swept: BTreeSet<i32>,
     cpu_seconds: f64,
     max_memory: u64,
@@ -46,12 +46,12 @@ pub(super) struct Ward {
 
 /// How the program itself ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum ExitStatus {
     Exit(i32),
     Signal(i32),
 }
 
-impl Status {
+impl ExitStatus {
     /// The status that `wait4` gave.
     pub(super) fn of(raw: i32) -> Self {
         if libc::WIFSIGNALED(raw) {
@@ -64,23 +64,23 @@ impl Status {
 
 /// Why a job is being ended.
 #[derive(Debug)]
-pub(super) enum Cause {
+pub(super) enum StopCause {
     /// Somebody asked for it.
     Cancelled,
     /// It ran into a limit.
-    Limit(Hit),
+    Limit(ReachedLimit),
     /// The program ended and left processes behind.
     Leftover,
 }
 
 #[derive(Debug)]
-struct Stop {
+struct Stopping {
     /// When SIGTERM gives way to SIGKILL.
     force_at: Instant,
     rounds: u32,
 }
 
-impl Ward {
+impl ProcessTree {
     /// A job whose program was started just now, or at a moment known from its journal.
     pub(super) fn new(
         directory: &Path,
@@ -99,7 +99,7 @@ impl Ward {
             program,
             started,
             group: None,
-            gauges: Gauges::new(),
+            samplers: Samplers::new(),
             wall_end,
             status: None,
             stop: None,
@@ -128,7 +128,7 @@ impl Ward {
     }
 
     /// Takes note of a process of this job that was reaped.
-    pub(super) fn reaped(&mut self, pid: i32, status: Status, usage: &Usage) {
+    pub(super) fn reaped(&mut self, pid: i32, status: ExitStatus, usage: &WaitUsage) {
         self.cpu_seconds += usage.cpu_seconds;
         self.max_memory = self.max_memory.max(usage.max_memory);
         if self.program == Some(pid) {
@@ -137,12 +137,12 @@ impl Ward {
     }
 
     /// Begins to end the job, if nobody has before.
-    pub(super) fn end(&mut self, cause: Cause, members: &dyn Fn() -> Vec<Stat>) {
+    pub(super) fn end(&mut self, cause: StopCause, members: &dyn Fn() -> Vec<Stat>) {
         if self.status.is_none() && !self.cancelled && self.limit.is_none() {
             match cause {
-                Cause::Cancelled => self.cancelled = true,
-                Cause::Limit(hit) => self.limit = Some(hit),
-                Cause::Leftover => {}
+                StopCause::Cancelled => self.cancelled = true,
+                StopCause::Limit(hit) => self.limit = Some(hit),
+                StopCause::Leftover => {}
             }
         }
         if self.stop.is_some() {
@@ -150,7 +150,7 @@ impl Ward {
         }
         let grace = Duration::try_from_secs_f64(self.plan.limits.kill_grace).unwrap_or_default();
         let force_at = Instant::now() + grace.min(FOREVER);
-        self.stop = Some(Stop { force_at, rounds: 0 });
+        self.stop = Some(Stopping { force_at, rounds: 0 });
         let members = self.members(members);
         self.signal(&members, Signal::SIGTERM);
         self.signal(&members, Signal::SIGCONT);
@@ -160,7 +160,7 @@ impl Ward {
     /// nothing will be due, if no process of the job ends before.
     pub(super) fn drive(&mut self, members: &dyn Fn() -> Vec<Stat>) -> Duration {
         if self.status.is_some() && self.stop.is_none() {
-            self.end(Cause::Leftover, members);
+            self.end(StopCause::Leftover, members);
         }
         let now = Instant::now();
         if self.stop.as_ref().is_some_and(|stop| now >= stop.force_at) {
@@ -172,7 +172,7 @@ impl Ward {
         } else if let Some(end) = self.wall_end {
             if now >= end {
                 let seconds = self.plan.limits.wall_time.unwrap_or_default();
-                self.end(Cause::Limit(("wall_time".into(), format!("{seconds} s"))), members);
+                self.end(StopCause::Limit(("wall_time".into(), format!("{seconds} s"))), members);
                 return Duration::ZERO;
             }
             wait = wait.min(end - now);
@@ -185,10 +185,11 @@ impl Ward {
     fn watch(&mut self, now: Instant, members: &dyn Fn() -> Vec<Stat>) -> Duration {
         let group = &self.group;
         let all = || members_of(group.as_ref(), members);
-        let (hit, wait) = self.gauges.look(now, &self.directory, (&self.plan, self.started), &all);
-        self.max_memory = self.max_memory.max(self.gauges.max_memory());
+        let (hit, wait) =
+            self.samplers.look(now, &self.directory, (&self.plan, self.started), &all);
+        self.max_memory = self.max_memory.max(self.samplers.max_memory());
         if let Some(hit) = hit {
-            self.end(Cause::Limit(hit), members);
+            self.end(StopCause::Limit(hit), members);
             if let Some(stop) = &mut self.stop {
                 stop.force_at = now;
             }
@@ -230,7 +231,7 @@ impl Ward {
     }
 
     /// How it ended. To be called when none of its processes is left.
-    pub(super) fn finish(mut self) -> Ending {
+    pub(super) fn finish(mut self) -> ProgramExit {
         let free = self.limit.is_none() && !self.cancelled;
         if free {
             self.limit = self.reached_at_the_end();
@@ -251,11 +252,11 @@ impl Ward {
             group.remove();
         }
         let (exit_code, signal) = match self.status {
-            Some(Status::Exit(code)) => (Some(code), None),
-            Some(Status::Signal(signal)) => (None, Some(name_of(signal))),
+            Some(ExitStatus::Exit(code)) => (Some(code), None),
+            Some(ExitStatus::Signal(signal)) => (None, Some(name_of(signal))),
             None => (None, None),
         };
-        Ending {
+        ProgramExit {
             started: self.started,
             ended: now_millis(),
             exit_code,
@@ -272,8 +273,8 @@ impl Ward {
 
     /// A limit that the job ran into too fast to be seen while it ran, so that it does not depend
     /// on the moment.
-    fn reached_at_the_end(&self) -> Option<Hit> {
-        if self.status == Some(Status::Signal(libc::SIGXFSZ))
+    fn reached_at_the_end(&self) -> Option<ReachedLimit> {
+        if self.status == Some(ExitStatus::Signal(libc::SIGXFSZ))
             && let Some(most) = file_size(&self.plan)
         {
             return Some(("output_size".into(), units::exact(most)));
@@ -283,15 +284,15 @@ impl Ward {
         {
             return Some(("memory".into(), units::exact(most)));
         }
-        let job = Taking {
+        let job = DiskConsumer {
             directory: &self.directory,
             plan: &self.plan,
             started: self.started,
             members: &Vec::new,
         };
         let success = |code: &i32| self.plan.success.exit_codes.contains(code);
-        let failed = !matches!(&self.status, Some(Status::Exit(code)) if success(code));
-        super::gauge::sizes(&self.directory, &self.plan, true)
+        let failed = !matches!(&self.status, Some(ExitStatus::Exit(code)) if success(code));
+        super::sampler::sizes(&self.directory, &self.plan, true)
             .1
             .or_else(|| job.limit_at_the_end(failed))
     }
@@ -299,7 +300,7 @@ impl Ward {
 
 /// What a wait tells of the resources used.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Usage {
+pub(super) struct WaitUsage {
     pub(super) cpu_seconds: f64,
     pub(super) max_memory: u64,
 }
@@ -343,8 +344,8 @@ mod tests {
 
     #[test]
     fn a_wait_status_is_an_exit_or_a_signal() {
-        assert_eq!(Status::of(3 << 8), Status::Exit(3));
-        assert_eq!(Status::of(libc::SIGSEGV), Status::Signal(libc::SIGSEGV));
+        assert_eq!(ExitStatus::of(3 << 8), ExitStatus::Exit(3));
+        assert_eq!(ExitStatus::of(libc::SIGSEGV), ExitStatus::Signal(libc::SIGSEGV));
         assert_eq!(name_of(libc::SIGSEGV), "SIGSEGV");
         assert_eq!(name_of(40), "signal 40");
     }

@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::{OutputRule, OutputSource, Plan};
 
-/// How a caller wants the outputs of a job; persisted with its plan and its conclusion.
+/// How a caller wants the outputs of a job; persisted with its plan and its completion.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct OutputChoices {
     /// The session that the job runs in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// Outputs of which the caller said how; at most one choice an output.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub choices: Vec<Choice>,
+    pub choices: Vec<StoredChoice>,
 }
 
 /// How a caller wants one output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Choice {
+pub struct StoredChoice {
     /// Name of the output, or [`OutputChoice::ALL`].
     pub name: String,
     /// [`OutputForm::name`].
@@ -39,12 +39,12 @@ impl Plan {
     pub fn choose(&mut self, options: &CallOptions) -> Result<(), Fault> {
         let choices = choices(&self.outputs, &options.outputs)?;
         self.answer =
-            Answer { session: options.session.map(|session| session.to_string()), choices };
+            OutputChoices { session: options.session.map(|session| session.to_string()), choices };
         Ok(())
     }
 }
 
-impl Answer {
+impl OutputChoices {
     /// Nothing was said: all outputs go by value.
     pub fn is_plain(&self) -> bool {
         *self == Self::default()
@@ -56,7 +56,7 @@ impl Answer {
     }
 
     /// The choice that an output has.
-    fn choice(&self, name: &str) -> Option<&Choice> {
+    fn choice(&self, name: &str) -> Option<&StoredChoice> {
         let named = |wanted: &str| self.choices.iter().find(|choice| choice.name == wanted);
         named(name).or_else(|| named(OutputChoice::ALL))
     }
@@ -75,9 +75,9 @@ impl Answer {
     }
 
     /// The same with choices that were made later: what they do not name stays as it was chosen.
-    pub(crate) fn chosen_again(&self, mut again: Vec<Choice>) -> Self {
+    pub(crate) fn chosen_again(&self, mut again: Vec<StoredChoice>) -> Self {
         if !again.iter().any(|choice| choice.name == OutputChoice::ALL) {
-            let stays = |earlier: &&Choice| again.iter().all(|it| it.name != earlier.name);
+            let stays = |earlier: &&StoredChoice| again.iter().all(|it| it.name != earlier.name);
             let earlier: Vec<_> = self.choices.iter().filter(stays).cloned().collect();
             again.extend(earlier);
         }
@@ -108,7 +108,10 @@ impl Answer {
 ///
 /// # Errors
 /// As [`Plan::choose`].
-pub(crate) fn choices(rules: &[OutputRule], wanted: &[OutputChoice]) -> Result<Vec<Choice>, Fault> {
+pub(crate) fn choices(
+    rules: &[OutputRule],
+    wanted: &[OutputChoice],
+) -> Result<Vec<StoredChoice>, Fault> {
     for (at, choice) in wanted.iter().enumerate() {
         if wanted[..at].iter().any(|earlier| earlier.name == choice.name) {
             let name = lexical::shortened(&choice.name);
@@ -117,7 +120,7 @@ pub(crate) fn choices(rules: &[OutputRule], wanted: &[OutputChoice]) -> Result<V
         }
         check(rules, choice)?;
     }
-    let choice = |wanted: &OutputChoice| Choice {
+    let choice = |wanted: &OutputChoice| StoredChoice {
         name: wanted.name.clone(),
         form: wanted.form.name().to_owned(),
         to: wanted.to.clone(),
@@ -188,9 +191,9 @@ mod tests {
 
     #[test]
     fn what_is_not_chosen_goes_by_value_and_in_a_session_by_reference() {
-        let plain = Answer::default();
+        let plain = OutputChoices::default();
         assert!(!plain.by_reference("mesh", u64::MAX, 0));
-        let session = Answer { session: Some("00".repeat(16)), ..Answer::default() };
+        let session = OutputChoices { session: Some("00".repeat(16)), ..OutputChoices::default() };
         assert!(session.by_reference("mesh", 0, 1));
         assert!(session.session().is_some());
         let rules = [rule("mesh", "raw"), rule("grid", "double[]"), rule("n", "int")];
@@ -199,7 +202,7 @@ mod tests {
             wanted("mesh", OutputForm::Value, Some("mailto:ann@example.org")),
         ];
         let answer =
-            Answer { choices: choices(&rules, &chosen).unwrap(), session: session.session };
+            OutputChoices { choices: choices(&rules, &chosen).unwrap(), session: session.session };
         assert!(!answer.by_reference("mesh", 9, 1));
         assert!(answer.by_reference("grid", 1, 1) && !answer.by_reference("grid", 0, 1));
         assert_eq!(answer.destination("mesh"), Some("mailto:ann@example.org"));
@@ -212,9 +215,9 @@ mod tests {
         let rules = [rule("mesh", "raw"), rule("grid", "double[]")];
         let chosen = |wanted: &[OutputChoice]| choices(&rules, wanted).unwrap();
         let to = Some("mailto:ann@example.org");
-        let earlier = Answer {
+        let earlier = OutputChoices {
             choices: chosen(&[wanted("mesh", reference, None), wanted("grid", reference, to)]),
-            ..Answer::default()
+            ..OutputChoices::default()
         };
         let one = earlier.chosen_again(chosen(&[wanted("mesh", value, None)]));
         assert_eq!((one.form("mesh"), one.form("grid")), (value, reference));
@@ -222,7 +225,10 @@ mod tests {
         let all = earlier.chosen_again(chosen(&[wanted("*", OutputForm::Auto, None)]));
         assert_eq!((all.form("mesh"), all.form("grid")), (OutputForm::Auto, OutputForm::Auto));
         assert_eq!(all.destination("grid"), None);
-        let all = Answer { choices: chosen(&[wanted("*", reference, to)]), ..Answer::default() };
+        let all = OutputChoices {
+            choices: chosen(&[wanted("*", reference, to)]),
+            ..OutputChoices::default()
+        };
         let but_one = all.chosen_again(chosen(&[wanted("mesh", value, None)]));
         assert_eq!((but_one.destination("mesh"), but_one.destination("grid")), (None, to));
     }

@@ -1,5 +1,5 @@
-//! The keeper: one a data directory. It forks workers, so that there is always one that waits for
-//! a connection; and it inherits the jobs of workers that were killed. It ends when nothing is
+//! The supervisor: one a data directory. It forks runners, so that there is always one that waits for
+//! a connection; and it inherits the jobs of runners that were killed. It ends when nothing is
 //! left to keep.
 //!
 //! One thread, no runtime, little memory: whatever is not here can't fail here.
@@ -21,27 +21,27 @@ use nix::unistd::{ForkResult, fork};
 
 use super::address::Address;
 use super::cgroup::JobGroup;
-use super::journal::{Journal, Phase, Record, TakenOver, lock, read};
-use super::message::{Ask, Posting, Refusal};
+use super::journal::{Journal, JournalEntry, Phase, TakeoverResult, lock, read};
+use super::message::{RunnerRequest, StartMessage, StartRefusal};
+use super::process_tree::{ExitStatus, ProcessTree, StopCause, WaitUsage};
 use super::procfs::{
     ProcessId, Stat, all, carriers, closure, job_of, now_millis, start_millis, stat,
 };
-use super::slot::{Left, Slots};
-use super::wait::{Wait, block_signals, drain, readable, reap_of};
-use super::ward::{Cause, Status, Usage, Ward};
-use super::worker::{Birth, work};
+use super::runner::{RunnerSetup, work};
+use super::slot::{AbandonedJob, Slots};
+use super::wait::{WaitResult, block_signals, drain, readable, reap_of};
 
-/// Most workers at once, and so most jobs that run at once.
-pub(super) const MOST_WORKERS: usize = 1024;
+/// Most runners at once, and so most jobs that run at once.
+pub(super) const MOST_RUNNERS: usize = 1024;
 
-/// How long a keeper waits for something to keep.
+/// How long a supervisor waits for something to keep.
 const IDLE_TIME: Duration = Duration::from_secs(5);
 
-/// Runs as the keeper of a data directory, in the background: returns control to whoever started
+/// Runs as the supervisor of a data directory, in the background: returns control to whoever started
 /// it as soon as jobs can be started. For the hidden command `supervise --data DIR`.
 ///
 /// To be called from a process that has one thread, before anything else is set up.
-pub fn keeper_main(data: &Path) -> ! {
+pub fn supervisor_main(data: &Path) -> ! {
     let code = match daemonize(data) {
         Ok(()) => 0,
         Err(error) => {
@@ -65,7 +65,7 @@ fn daemonize(data: &Path) -> io::Result<()> {
             drop(tell);
             let mut said = [0];
             match nix::unistd::read(&ready, &mut said)? {
-                0 => Err(io::Error::other("the keeper died at its start")),
+                0 => Err(io::Error::other("the supervisor died at its start")),
                 _ => Ok(()),
             }
         }
@@ -101,13 +101,13 @@ fn keep(data: &Path, tell: OwnedFd) -> io::Result<()> {
     }
     detach()?;
     nix::sys::prctl::set_child_subreaper(true)?;
-    nix::sys::prctl::set_name(c"fishplate-keep")?;
+    nix::sys::prctl::set_name(c"fishplate-super")?;
     let listener = address.listen()?;
     let (life, hold) = nix::unistd::pipe2(OFlag::O_CLOEXEC)?;
     let (hears, notices) = nix::unistd::pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK)?;
     let me = ProcessId::of(nix::unistd::getpid().as_raw())
         .ok_or_else(|| io::Error::other("/proc does not show this process"))?;
-    let mut keeper = Keeper {
+    let mut supervisor = Supervisor {
         me,
         signals: block_signals(&[])?,
         listener,
@@ -116,17 +116,17 @@ fn keep(data: &Path, tell: OwnedFd) -> io::Result<()> {
         hold,
         hears,
         notices,
-        slots: Slots::new(MOST_WORKERS)?,
-        workers: HashMap::new(),
-        wards: Vec::new(),
+        slots: Slots::new(MOST_RUNNERS)?,
+        runners: HashMap::new(),
+        trees: Vec::new(),
         records: Vec::new(),
         idle_since: Instant::now(),
     };
-    keeper.fork_spare()?;
+    supervisor.fork_spare()?;
     nix::unistd::write(&tell, b"k")?;
     drop(tell);
-    keeper.run();
-    // Not the socket's file: the next keeper's may be there already.
+    supervisor.run();
+    // Not the socket's file: the next supervisor's may be there already.
     Ok(())
 }
 
@@ -152,47 +152,47 @@ fn detach() -> io::Result<()> {
     Ok(())
 }
 
-struct Keeper {
+struct Supervisor {
     me: ProcessId,
     signals: SignalFd,
     listener: UnixListener,
     lock_file: File,
-    /// Read end and write end of the pipe by which workers see that we are gone.
+    /// Read end and write end of the pipe by which runners see that we are gone.
     life: OwnedFd,
     hold: OwnedFd,
-    /// Read end and write end of the pipe by which workers say that they have a connection.
+    /// Read end and write end of the pipe by which runners say that they have a connection.
     hears: OwnedFd,
     notices: OwnedFd,
     slots: Slots,
-    workers: HashMap<i32, Worker>,
-    wards: Vec<Inherited>,
+    runners: HashMap<i32, RunnerProcess>,
+    trees: Vec<OrphanedJob>,
     /// What is to be written into journals of inherited jobs.
-    records: Vec<(PathBuf, Record)>,
+    records: Vec<(PathBuf, JournalEntry)>,
     idle_since: Instant,
 }
 
-struct Worker {
+struct RunnerProcess {
     index: usize,
     busy: bool,
 }
 
-/// A job whose worker was killed.
-struct Inherited {
-    posting: Posting,
-    /// The dead worker; it is the session of the program.
+/// A job whose runner was killed.
+struct OrphanedJob {
+    posting: StartMessage,
+    /// The dead runner; it is the session of the program.
     session: i32,
-    ward: Ward,
+    tree: ProcessTree,
 }
 
 /// An orphan that was reaped.
-struct Dead {
+struct ReapedOrphan {
     stat: Option<Stat>,
     pid: i32,
-    status: Status,
-    usage: Usage,
+    status: ExitStatus,
+    usage: WaitUsage,
 }
 
-impl Keeper {
+impl Supervisor {
     fn run(&mut self) {
         loop {
             let wait = self.tend();
@@ -211,7 +211,7 @@ impl Keeper {
                     self.look_for_requests();
                 }
             }
-            if !self.workers.values().any(|worker| !worker.busy) {
+            if !self.runners.values().any(|runner| !runner.busy) {
                 // Out of processes or memory: tried again at the next event, or soon.
                 let _ = self.fork_spare();
             }
@@ -219,42 +219,42 @@ impl Keeper {
     }
 
     fn is_idle(&mut self) -> bool {
-        let idle = self.wards.is_empty()
+        let idle = self.trees.is_empty()
             && self.records.is_empty()
-            && !self.workers.values().any(|worker| worker.busy);
+            && !self.runners.values().any(|runner| runner.busy);
         if !idle {
             self.idle_since = Instant::now();
         }
         idle
     }
 
-    /// Forks a worker that waits for a connection.
+    /// Forks a runner that waits for a connection.
     #[expect(unsafe_code, reason = "std can't fork")]
     fn fork_spare(&mut self) -> io::Result<()> {
-        let taken: BTreeSet<usize> = self.workers.values().map(|worker| worker.index).collect();
-        let Some(index) = (0..MOST_WORKERS).find(|index| !taken.contains(index)) else {
+        let taken: BTreeSet<usize> = self.runners.values().map(|runner| runner.index).collect();
+        let Some(index) = (0..MOST_RUNNERS).find(|index| !taken.contains(index)) else {
             return Ok(());
         };
         // SAFETY: this process has one thread, so the child may do whatever it likes.
         match unsafe { fork() }? {
             ForkResult::Parent { child } => {
-                self.workers.insert(child.as_raw(), Worker { index, busy: false });
+                self.runners.insert(child.as_raw(), RunnerProcess { index, busy: false });
                 Ok(())
             }
             ForkResult::Child => {
-                let code = i32::from(self.become_worker(index).is_err());
+                let code = i32::from(self.become_runner(index).is_err());
                 std::process::exit(code)
             }
         }
     }
 
-    /// In the child: what is the keeper's alone is closed, so that it is free when the keeper is
+    /// In the child: what is the supervisor's alone is closed, so that it is free when the supervisor is
     /// gone.
-    fn become_worker(&self, index: usize) -> io::Result<()> {
-        let birth = Birth {
+    fn become_runner(&self, index: usize) -> io::Result<()> {
+        let setup = RunnerSetup {
             index,
             slots: &self.slots,
-            keeper: self.me,
+            supervisor: self.me,
             listener: self.listener.try_clone()?,
             life: self.life.try_clone()?,
             notices: self.notices.try_clone()?,
@@ -271,17 +271,17 @@ impl Keeper {
         for fd in ours {
             close_copy(fd);
         }
-        work(birth)
+        work(setup)
     }
 
-    /// Notes which workers have a connection.
+    /// Notes which runners have a connection.
     fn hear(&mut self) {
         let mut said = [0; 4096];
         while let Ok(read) = nix::unistd::read(&self.hears, &mut said) {
             for notice in said[..read].as_chunks::<4>().0 {
                 let index = u32::from_le_bytes(*notice) as usize;
-                if let Some(worker) = self.workers.values_mut().find(|it| it.index == index) {
-                    worker.busy = true;
+                if let Some(runner) = self.runners.values_mut().find(|it| it.index == index) {
+                    runner.busy = true;
                 }
             }
             if read == 0 {
@@ -290,7 +290,7 @@ impl Keeper {
         }
     }
 
-    /// Reaps the dead. The jobs of dead workers are inherited before their orphans are looked at.
+    /// Reaps the dead. The jobs of dead runners are inherited before their orphans are looked at.
     fn bury(&mut self) {
         let mut dead = Vec::new();
         loop {
@@ -303,35 +303,39 @@ impl Keeper {
                 break;
             };
             let stat = stat(pid.as_raw());
-            if let Wait::Reaped { pid, status, usage } = reap_of(pid.as_raw()) {
-                dead.push(Dead { stat, pid, status, usage });
+            if let WaitResult::Reaped { pid, status, usage } = reap_of(pid.as_raw()) {
+                dead.push(ReapedOrphan { stat, pid, status, usage });
             }
         }
         let mut orphans = Vec::new();
         for dead in dead {
-            match self.workers.remove(&dead.pid) {
-                Some(worker) => self.inherit(dead.pid, &worker),
+            match self.runners.remove(&dead.pid) {
+                Some(runner) => self.inherit(dead.pid, &runner),
                 None => orphans.push(dead),
             }
         }
         self.identify(&orphans);
         for orphan in orphans {
             let session = orphan.stat.map(|stat| stat.session);
-            let only = self.wards.len() == 1;
-            let theirs = self.wards.iter_mut().find(|inherited| {
-                only || inherited.ward.program == Some(orphan.pid)
+            let only = self.trees.len() == 1;
+            let theirs = self.trees.iter_mut().find(|inherited| {
+                only || inherited.tree.program == Some(orphan.pid)
                     || session == Some(inherited.session)
             });
             if let Some(inherited) = theirs {
-                inherited.ward.reaped(orphan.pid, orphan.status, &orphan.usage);
+                inherited.tree.reaped(orphan.pid, orphan.status, &orphan.usage);
             }
         }
     }
 
-    /// Takes over the job of a dead worker, if it had one.
-    fn inherit(&mut self, session: i32, worker: &Worker) {
-        let Some(Left { order, program, status }) = self.slots.take(worker.index) else { return };
-        let Ok(Ask::Start(posting)) = serde_json::from_slice::<Ask<Posting>>(&order) else {
+    /// Takes over the job of a dead runner, if it had one.
+    fn inherit(&mut self, session: i32, runner: &RunnerProcess) {
+        let Some(AbandonedJob { order, program, status }) = self.slots.take(runner.index) else {
+            return;
+        };
+        let Ok(RunnerRequest::Start(posting)) =
+            serde_json::from_slice::<RunnerRequest<StartMessage>>(&order)
+        else {
             return;
         };
         let Ok(Some(reading)) = read(&posting.directory) else { return };
@@ -342,26 +346,26 @@ impl Keeper {
             Phase::Preparing | Phase::Intent => now_millis(),
         };
         let group = run.author.cgroup.map(JobGroup::at);
-        let mut ward =
-            Ward::new(&posting.directory, &posting.plan, program, started).in_group(group);
+        let mut tree =
+            ProcessTree::new(&posting.directory, &posting.plan, program, started).in_group(group);
         if let (Some(program), Some(status)) = (program, status) {
-            // The worker reaped it, or was about to: maybe nobody will tell us again.
-            ward.reaped(program, status, &Usage::default());
+            // The runner reaped it, or was about to: maybe nobody will tell us again.
+            tree.reaped(program, status, &WaitUsage::default());
         }
-        let mut inherited = Inherited { posting, session, ward };
+        let mut inherited = OrphanedJob { posting, session, tree };
         if run.cancelled {
-            inherited.end(self.me, &self.workers, false);
-            self.records.push((inherited.posting.directory.clone(), Record::Ending));
+            inherited.end(self.me, &self.runners, false);
+            self.records.push((inherited.posting.directory.clone(), JournalEntry::Ending));
         }
-        self.wards.push(inherited);
+        self.trees.push(inherited);
     }
 
-    /// Finds the programs that their workers could not note before they were killed: the eldest
-    /// of the worker's session that is a child of ours or just was.
-    fn identify(&mut self, orphans: &[Dead]) {
+    /// Finds the programs that their runners could not note before they were killed: the eldest
+    /// of the runner's session that is a child of ours or just was.
+    fn identify(&mut self, orphans: &[ReapedOrphan]) {
         let mut concluded = Vec::new();
-        for (at, inherited) in self.wards.iter_mut().enumerate() {
-            if inherited.ward.program.is_some() {
+        for (at, inherited) in self.trees.iter_mut().enumerate() {
+            if inherited.tree.program.is_some() {
                 continue;
             }
             let dead = orphans.iter().filter_map(|orphan| orphan.stat);
@@ -372,18 +376,18 @@ impl Keeper {
                 .min_by_key(|stat| (stat.start, stat.pid));
             match eldest {
                 Some(program) => {
-                    inherited.ward.program = Some(program.pid);
-                    inherited.ward.started = start_millis(program.id());
+                    inherited.tree.program = Some(program.pid);
+                    inherited.tree.started = start_millis(program.id());
                 }
                 None => concluded.push(at),
             }
         }
         for at in concluded.into_iter().rev() {
-            // We inherit every child of a worker, dead or alive: there never was one.
-            let Inherited { posting, .. } = self.wards.remove(at);
+            // We inherit every child of a runner, dead or alive: there never was one.
+            let OrphanedJob { posting, .. } = self.trees.remove(at);
             let why = "its supervisor was killed before it started the program".to_owned();
-            let refusal = Refusal::NotStarted(why);
-            let record = Record::Refused { fence: posting.fence, refusal };
+            let refusal = StartRefusal::NotStarted(why);
+            let record = JournalEntry::Refused { fence: posting.fence, refusal };
             self.records.push((posting.directory, record));
         }
     }
@@ -392,26 +396,26 @@ impl Keeper {
     /// journal for a moment, until he has read that he must not.
     fn write_records(&mut self) {
         self.records.retain(|(directory, record)| match Journal::take_over(directory) {
-            Ok(TakenOver::Ours(mut journal)) => {
+            Ok(TakeoverResult::Ours(mut journal)) => {
                 // A disk that is full: then nobody will ever know.
                 let _ = journal.write_after_death(record);
                 false
             }
-            Ok(TakenOver::Held) => true,
-            Ok(TakenOver::Missing) | Err(_) => false,
+            Ok(TakeoverResult::Held) => true,
+            Ok(TakeoverResult::Missing) | Err(_) => false,
         });
     }
 
     /// Looks in the journals of inherited jobs whether somebody asked for their end.
     fn look_for_requests(&mut self) {
-        let only = self.wards.len() == 1;
-        for inherited in &mut self.wards {
+        let only = self.trees.len() == 1;
+        for inherited in &mut self.trees {
             let reading = read(&inherited.posting.directory);
             if let Ok(Some(reading)) = reading
                 && reading.run.is_some_and(|run| run.cancelled)
             {
-                inherited.end(self.me, &self.workers, only);
-                self.records.push((inherited.posting.directory.clone(), Record::Ending));
+                inherited.end(self.me, &self.runners, only);
+                self.records.push((inherited.posting.directory.clone(), JournalEntry::Ending));
             }
         }
     }
@@ -419,55 +423,60 @@ impl Keeper {
     /// Does what is due for inherited jobs, and concludes those of which nothing is left.
     fn tend(&mut self) -> Duration {
         let mut wait = IDLE_TIME;
-        let only = self.wards.len() == 1;
+        let only = self.trees.len() == 1;
         let mut rest = Vec::new();
-        for mut inherited in self.wards.drain(..) {
-            let mine = |inherited: &Inherited| inherited.members(self.me, &self.workers, only);
-            if inherited.ward.has_ended() && !mine(&inherited).iter().any(Stat::is_alive) {
-                let Inherited { posting, ward, .. } = inherited;
-                let ending = Box::new(ward.finish());
-                self.records.push((posting.directory, Record::Ended { ending }));
+        for mut inherited in self.trees.drain(..) {
+            let mine = |inherited: &OrphanedJob| inherited.members(self.me, &self.runners, only);
+            if inherited.tree.has_ended() && !mine(&inherited).iter().any(Stat::is_alive) {
+                let OrphanedJob { posting, tree, .. } = inherited;
+                let ending = Box::new(tree.finish());
+                self.records.push((posting.directory, JournalEntry::Ended { ending }));
                 continue;
             }
             let members = {
-                let (me, workers) = (self.me, &self.workers);
+                let (me, runners) = (self.me, &self.runners);
                 let posting = inherited.posting.clone();
-                let (session, program) = (inherited.session, inherited.ward.living());
-                move || members_of(&posting, session, program, me, workers, only)
+                let (session, program) = (inherited.session, inherited.tree.living());
+                move || members_of(&posting, session, program, me, runners, only)
             };
-            wait = wait.min(inherited.ward.drive(&members));
+            wait = wait.min(inherited.tree.drive(&members));
             rest.push(inherited);
         }
-        self.wards = rest;
+        self.trees = rest;
         self.write_records();
         if self.records.is_empty() { wait } else { wait.min(Duration::from_millis(5)) }
     }
 }
 
-impl Inherited {
-    fn members(&self, me: ProcessId, workers: &HashMap<i32, Worker>, only: bool) -> Vec<Stat> {
-        members_of(&self.posting, self.session, self.ward.living(), me, workers, only)
+impl OrphanedJob {
+    fn members(
+        &self,
+        me: ProcessId,
+        runners: &HashMap<i32, RunnerProcess>,
+        only: bool,
+    ) -> Vec<Stat> {
+        members_of(&self.posting, self.session, self.tree.living(), me, runners, only)
     }
 
     /// Begins to end it, as somebody asked.
-    fn end(&mut self, me: ProcessId, workers: &HashMap<i32, Worker>, only: bool) {
-        let members = self.members(me, workers, only);
-        self.ward.end(Cause::Cancelled, &|| members.clone());
+    fn end(&mut self, me: ProcessId, runners: &HashMap<i32, RunnerProcess>, only: bool) {
+        let members = self.members(me, runners, only);
+        self.tree.end(StopCause::Cancelled, &|| members.clone());
     }
 }
 
-/// What is left of a job whose worker is dead: what carries its ID, is of the worker's session, or
+/// What is left of a job whose runner is dead: what carries its ID, is of the runner's session, or
 /// descends from such; and orphans of nobody known, if no other job can have left them.
 ///
 /// A session is told by a number, which may have been given to a stranger since. Every process of
-/// the worker's session descends from us, because we inherit a worker's orphans; a stranger does
-/// not, and a living worker's number is that worker's own.
+/// the runner's session descends from us, because we inherit a runner's orphans; a stranger does
+/// not, and a living runner's number is that runner's own.
 fn members_of(
-    posting: &Posting,
+    posting: &StartMessage,
     session: i32,
     program: Option<i32>,
     me: ProcessId,
-    workers: &HashMap<i32, Worker>,
+    runners: &HashMap<i32, RunnerProcess>,
     only: bool,
 ) -> Vec<Stat> {
     let processes = all();
@@ -475,10 +484,10 @@ fn members_of(
         carriers(posting.job, &processes).iter().map(|stat| stat.pid).collect();
     let descendants: BTreeSet<i32> =
         closure(&processes, BTreeSet::from([me.pid])).iter().map(|stat| stat.pid).collect();
-    let reused = workers.contains_key(&session);
+    let reused = runners.contains_key(&session);
     for stat in &processes {
-        // Another worker may be dead, but not buried yet; its job is not this one's.
-        let others = workers.contains_key(&stat.pid) || workers.contains_key(&stat.session);
+        // Another runner may be dead, but not buried yet; its job is not this one's.
+        let others = runners.contains_key(&stat.pid) || runners.contains_key(&stat.session);
         let stray = only && stat.parent == me.pid && !others && job_of(stat.pid).is_none();
         let theirs = stat.session == session && !reused && descendants.contains(&stat.pid);
         if theirs || program == Some(stat.pid) || stray {
@@ -491,7 +500,7 @@ fn members_of(
 
 #[expect(unsafe_code, reason = "closing what another owner in the parent process still has")]
 fn close_copy(fd: i32) {
-    // SAFETY: called in a forked child that never uses or drops the keeper that owns it: it ends
+    // SAFETY: called in a forked child that never uses or drops the supervisor that owns it: it ends
     // by process::exit.
     unsafe { libc::close(fd) };
 }

@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fishplate_contract::{
-    DataRef, Digest, Fault, FaultCode, Held, Payload, Placing, Principal, SessionId,
+    DataRef, Digest, Fault, FaultCode, FileHandle, Payload, PlacementMethod, Principal, SessionId,
 };
-use fishplate_data::session::{SessionError, SessionHeld};
+use fishplate_data::session::{SessionError, SessionFileHandle};
 use fishplate_data::transfer::Delivery;
-use fishplate_data::{Adoption, PoolError, Progress, Wish, place};
+use fishplate_data::{PlacementPurpose, PoolError, Progress, RegistrationMode, place};
 use fishplate_jobs::executor::BoxFuture;
-use fishplate_jobs::fetcher::{AdoptOrder, Adopted, DeliverOrder, FetchOrder, Fetcher, OutputFile};
+use fishplate_jobs::stager::{
+    DeliverOrder, FetchOrder, OutputFile, RegisterOrder, RegisteredOutput, Stager,
+};
 use ring::digest::{Context, SHA256, SHA512};
 
 use crate::data::{Data, blocking};
@@ -29,27 +31,27 @@ const CHUNK: usize = 1 << 20;
 
 /// Moves data for the engine.
 #[derive(Debug)]
-pub struct Mover(Arc<Data>);
+pub struct DataStager(Arc<Data>);
 
-impl Mover {
+impl DataStager {
     /// With this server's pool, sessions and transports.
     pub fn new(data: Arc<Data>) -> Self {
         Self(data)
     }
 }
 
-impl Fetcher for Mover {
+impl Stager for DataStager {
     fn fetch<'a>(
         &'a self,
         order: &'a FetchOrder,
         progress: &'a Progress,
-    ) -> BoxFuture<'a, Result<Placing, Fault>> {
+    ) -> BoxFuture<'a, Result<PlacementMethod, Fault>> {
         Box::pin(async move {
             let found = self.0.found(&order.from, &order.owner, order.session, progress).await?;
             let target = order.target.clone();
             // What is small is copied rather than guarded.
             let private = order.private || found.len() < order.link_size;
-            let wish = if private { Wish::Private } else { Wish::Shared };
+            let wish = if private { PlacementPurpose::Private } else { PlacementPurpose::Shared };
             blocking(move || {
                 place(found.path(), &target, wish).map_err(|error| PoolError::Io {
                     what: "placing",
@@ -80,19 +82,22 @@ impl Fetcher for Mover {
     ) -> BoxFuture<'a, Result<DataRef, Fault>> {
         Box::pin(async move {
             let OutputFile { path, len, name, media_type, .. } = order.file.clone();
-            let parcel = Delivery {
-                payload: Payload::Spooled(Arc::new(InPlace { path, len })),
+            let unpacked = Delivery {
+                payload: Payload::Spooled(Arc::new(JobReference { path, len })),
                 name,
                 media_type,
                 digest: None,
                 subject: order.subject.clone(),
                 progress: progress.clone(),
             };
-            self.0.deliver(&parcel, &order.to, &order.owner, progress).await
+            self.0.deliver(&unpacked, &order.to, &order.owner, progress).await
         })
     }
 
-    fn adopt<'a>(&'a self, order: &'a AdoptOrder) -> BoxFuture<'a, Result<Adopted, Fault>> {
+    fn register<'a>(
+        &'a self,
+        order: &'a RegisterOrder,
+    ) -> BoxFuture<'a, Result<RegisteredOutput, Fault>> {
         Box::pin(async move {
             let (data, order) = (Arc::clone(&self.0), order.clone());
             match order.session {
@@ -105,14 +110,14 @@ impl Fetcher for Mover {
 
 /// Data that is here.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum LocalData {
     Pooled(fishplate_data::Lease),
-    InSession(SessionHeld),
+    InSession(SessionFileHandle),
 }
 
-impl Found {
+impl LocalData {
     /// As what holds it.
-    pub(crate) fn held(self) -> Arc<dyn Held> {
+    pub(crate) fn held(self) -> Arc<dyn FileHandle> {
         match self {
             Self::Pooled(lease) => Arc::new(lease),
             Self::InSession(held) => Arc::new(held),
@@ -145,7 +150,7 @@ impl Data {
         owner: &Principal,
         session: Option<SessionId>,
         progress: &Progress,
-    ) -> Result<Found, Fault> {
+    ) -> Result<LocalData, Fault> {
         let _running = self.figures.transfer();
         let found = self.find(from, owner, session, progress).await?;
         self.figures.resolved(found.len());
@@ -158,14 +163,14 @@ impl Data {
     /// As [`fishplate_data::Resolver::deliver`].
     pub(crate) async fn deliver(
         &self,
-        parcel: &Delivery,
+        unpacked: &Delivery,
         to: &str,
         owner: &Principal,
         progress: &Progress,
     ) -> Result<DataRef, Fault> {
         let _running = self.figures.transfer();
-        let delivered = self.resolver.deliver(parcel, to, owner, progress).await?;
-        self.figures.delivered(parcel.payload.len().unwrap_or(0));
+        let delivered = self.resolver.deliver(unpacked, to, owner, progress).await?;
+        self.figures.delivered(unpacked.payload.len().unwrap_or(0));
         Ok(delivered)
     }
 
@@ -175,21 +180,21 @@ impl Data {
         owner: &Principal,
         session: Option<SessionId>,
         progress: &Progress,
-    ) -> Result<Found, Fault> {
+    ) -> Result<LocalData, Fault> {
         let Some(place) = self.in_session(&from.url, session)? else {
             // What this server has not, it need not ask itself for.
             if self.is_ours(&from.url) && self.resolver.at_hand(from, owner).await?.is_none() {
                 return Err(no_such_data());
             }
-            return self.resolver.resolve(from, owner, progress).await.map(Found::Pooled);
+            return self.resolver.resolve(from, owner, progress).await.map(LocalData::Pooled);
         };
         let Some(sessions) = self.sessions.clone() else {
             return Err(SessionError::NoSuchSession.into());
         };
         let owner = owner.clone();
         let held = blocking(move || match place {
-            InSession::Own(id, name) => sessions.get(&owner, &id, &name),
-            InSession::ByAddress(token, name) => sessions.get_by_address(&token, &name),
+            SessionReference::Own(id, name) => sessions.get(&owner, &id, &name),
+            SessionReference::ByAddress(token, name) => sessions.get_by_address(&token, &name),
         });
         let held = held.await?;
         let (expected, file) = (from.clone(), held.clone());
@@ -197,7 +202,7 @@ impl Data {
         progress.expect(held.len());
         progress.set(held.len());
         progress.enter(fishplate_contract::TransferState::Done);
-        Ok(Found::InSession(held))
+        Ok(LocalData::InSession(held))
     }
 
     /// Whether an address is one that this server gave for data in its pool.
@@ -211,7 +216,7 @@ impl Data {
         &self,
         url: &str,
         session: Option<SessionId>,
-    ) -> Result<Option<InSession>, Fault> {
+    ) -> Result<Option<SessionReference>, Fault> {
         let decoded = |text: &str| {
             percent_encoding::percent_decode_str(text).decode_utf8().map(Cow::into_owned)
         };
@@ -224,7 +229,7 @@ impl Data {
                 let what = "session:NAME is a file of the call's session, and the call has none";
                 Fault::new(FaultCode::NoSuchSession, what)
             })?;
-            return Ok(Some(InSession::Own(id, decoded(name).map_err(unreadable)?)));
+            return Ok(Some(SessionReference::Own(id, decoded(name).map_err(unreadable)?)));
         }
         let below = url.strip_prefix(&self.origin).filter(|_| !self.origin.is_empty());
         let below = below.and_then(|rest| rest.strip_prefix("/session/"));
@@ -232,11 +237,15 @@ impl Data {
             return Ok(None);
         };
         let name = decoded(name).map_err(unreadable)?;
-        Ok(Some(InSession::ByAddress(token.to_owned(), name)))
+        Ok(Some(SessionReference::ByAddress(token.to_owned(), name)))
     }
 
     /// Puts an output into a session.
-    fn put_into(&self, order: &AdoptOrder, session: SessionId) -> Result<Adopted, SessionError> {
+    fn put_into(
+        &self,
+        order: &RegisterOrder,
+        session: SessionId,
+    ) -> Result<RegisteredOutput, SessionError> {
         let sessions = self.sessions.as_ref().ok_or(SessionError::NoSuchSession)?;
         let OutputFile { path, len, name, .. } = &order.file;
         let url = self.session_file_url(sessions, &session, name)?;
@@ -245,31 +254,31 @@ impl Data {
         let stands = order.earlier.as_ref().is_some_and(|earlier| earlier.url == reference.url)
             && sessions.get(&order.owner, &session, name).is_ok();
         if !stands {
-            sessions.put(&order.owner, &session, name, path, Adoption::Link)?;
+            sessions.put(&order.owner, &session, name, path, RegistrationMode::Link)?;
         }
-        Ok(Adopted { reference, expires: None })
+        Ok(RegisteredOutput { reference, expires: None })
     }
 
     /// Takes an output into the pool and grants it.
-    fn take_over(&self, order: &AdoptOrder) -> Result<Adopted, PoolError> {
+    fn take_over(&self, order: &RegisterOrder) -> Result<RegisteredOutput, PoolError> {
         if let Some(earlier) = &order.earlier
             && let Some(granted) = self.pool.redeem(&earlier.url)?
         {
             let digest = granted.lease.digest().or(earlier.digest);
             let reference = DataRef { digest, ..earlier.clone() };
-            return Ok(Adopted { reference, expires: Some(granted.expires) });
+            return Ok(RegisteredOutput { reference, expires: Some(granted.expires) });
         }
         let OutputFile { path, name, media_type, .. } = &order.file;
-        let lease = self.pool.adopt(&order.owner, path, Adoption::Link)?;
+        let lease = self.pool.register(&order.owner, path, RegistrationMode::Link)?;
         let grant = self.grant(&lease, &order.owner, name, media_type)?;
         let reference = DataRef { url: grant.url, len: Some(lease.len()), digest: lease.digest() };
-        Ok(Adopted { reference, expires: Some(grant.expires) })
+        Ok(RegisteredOutput { reference, expires: Some(grant.expires) })
     }
 }
 
 /// A file of a session of this server.
 #[derive(Debug, PartialEq, Eq)]
-enum InSession {
+enum SessionReference {
     /// Of the call's own.
     Own(SessionId, String),
     /// One whose address the caller has: its token and name.
@@ -277,7 +286,7 @@ enum InSession {
 }
 
 /// A session's file must be what the reference says, too.
-fn matches(reference: &DataRef, held: &SessionHeld) -> Result<(), PoolError> {
+fn matches(reference: &DataRef, held: &SessionFileHandle) -> Result<(), PoolError> {
     if let Some(len) = reference.len
         && len != held.len()
     {
@@ -321,12 +330,12 @@ fn digest(file: &File, like: &Digest) -> io::Result<Digest> {
 
 /// A file of a job, which the job keeps.
 #[derive(Debug)]
-struct InPlace {
+struct JobReference {
     path: PathBuf,
     len: u64,
 }
 
-impl Held for InPlace {
+impl FileHandle for JobReference {
     fn path(&self) -> &Path {
         &self.path
     }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fishplate_contract::Digest;
 use tokio::time::Instant;
 
-use crate::transfer::{Body, Moving, TransferError, TransferSettings};
+use crate::transfer::{TransferBody, TransferError, TransferFuture, TransferSettings};
 
 /// Whether so many bytes are enough for that time.
 pub(super) fn suffices(bytes: u64, time: Duration, rate: u64) -> bool {
@@ -31,8 +31,8 @@ pub(super) fn too_slow(
 /// A body that fails once it comes too slowly. The time in which nobody asked it for bytes, since
 /// the disk was busy, does not count.
 #[derive(Debug)]
-pub(super) struct Paced {
-    body: Box<dyn Body>,
+pub(super) struct MinimumRate {
+    body: Box<dyn TransferBody>,
     peer: String,
     rate: u64,
     /// The time over which the average is taken.
@@ -41,8 +41,12 @@ pub(super) struct Paced {
     came: u64,
 }
 
-impl Paced {
-    pub(super) fn new(body: Box<dyn Body>, peer: String, settings: &TransferSettings) -> Self {
+impl MinimumRate {
+    pub(super) fn new(
+        body: Box<dyn TransferBody>,
+        peer: String,
+        settings: &TransferSettings,
+    ) -> Self {
         let (rate, over) = (settings.rate, settings.stall);
         Self { body, peer, rate, over, waited: Duration::ZERO, came: 0 }
     }
@@ -64,12 +68,12 @@ impl Paced {
     }
 }
 
-impl Body for Paced {
-    fn next(&mut self) -> Moving<'_, Option<Bytes>> {
+impl TransferBody for MinimumRate {
+    fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
         Box::pin(self.step())
     }
 
-    fn digest(&mut self) -> Moving<'_, Option<Digest>> {
+    fn digest(&mut self) -> TransferFuture<'_, Option<Digest>> {
         self.body.digest()
     }
 }
@@ -82,8 +86,8 @@ mod tests {
     #[derive(Debug)]
     struct Every(usize);
 
-    impl Body for Every {
-        fn next(&mut self) -> Moving<'_, Option<Bytes>> {
+    impl TransferBody for Every {
+        fn next(&mut self) -> TransferFuture<'_, Option<Bytes>> {
             Box::pin(async {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 Ok(Some(Bytes::from(vec![0; self.0])))
@@ -91,13 +95,13 @@ mod tests {
         }
     }
 
-    fn paced(bytes: usize) -> Paced {
+    fn paced(bytes: usize) -> MinimumRate {
         let settings = TransferSettings {
             rate: 100,
             stall: Duration::from_secs(30),
             ..TransferSettings::default()
         };
-        Paced::new(Box::new(Every(bytes)), "http://slow".to_owned(), &settings)
+        MinimumRate::new(Box::new(Every(bytes)), "http://slow".to_owned(), &settings)
     }
 
     #[tokio::test(start_paused = true)]

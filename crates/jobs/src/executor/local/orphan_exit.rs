@@ -3,7 +3,7 @@
 //! Only a parent is told the exit status of a process. But since Linux 6.15 whoever has held a
 //! descriptor of a process (pidfd) from before its end is told by `PIDFD_GET_INFO` afterwards, and
 //! until somebody has waited for it `/proc/PID/stat` tells it too. So an engine that looks at an
-//! orphan while it runs is its witness. On an older kernel there is none.
+//! orphan while it runs is told its exit. On an older kernel there is none.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,25 +16,25 @@ use super::procfs::{ProcessId, pidfd_open, stat};
 
 /// The orphans that this process watches.
 #[derive(Debug, Default)]
-pub(super) struct Witness {
-    watched: Mutex<HashMap<ProcessId, Seen>>,
+pub(super) struct OrphanWatch {
+    watched: Mutex<HashMap<ProcessId, OrphanState>>,
 }
 
 /// What is known of an orphan. An end is kept: whoever looks at the same time asks for it too.
 #[derive(Debug)]
-enum Seen {
+enum OrphanState {
     Running(OwnedFd),
-    Ended(Status),
+    Ended(OrphanStatus),
 }
 
 /// How a program ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Status {
+pub(super) enum OrphanStatus {
     Exited(i32),
     Signalled(String),
 }
 
-impl Witness {
+impl OrphanWatch {
     /// Watches a program that runs.
     pub(super) fn watch(&self, program: ProcessId) {
         let mut watched = self.watched();
@@ -46,28 +46,28 @@ impl Witness {
         if let Some(fd) = pidfd_open(program.pid)
             && program.is_alive()
         {
-            watched.insert(program, Seen::Running(fd));
+            watched.insert(program, OrphanState::Running(fd));
         }
     }
 
     /// How a program ended that was watched; nothing if it was not, or the kernel does not tell.
-    pub(super) fn status(&self, program: ProcessId) -> Option<Status> {
+    pub(super) fn status(&self, program: ProcessId) -> Option<OrphanStatus> {
         let mut watched = self.watched();
         let seen = watched.get_mut(&program)?;
-        if let Seen::Running(fd) = seen {
+        if let OrphanState::Running(fd) = seen {
             let code = zombie_status(program).or_else(|| exit_info(fd))?;
-            *seen = Seen::Ended(Status::of_wait(code));
+            *seen = OrphanState::Ended(OrphanStatus::of_wait(code));
         }
-        let Seen::Ended(status) = seen else { return None };
+        let OrphanState::Ended(status) = seen else { return None };
         Some(status.clone())
     }
 
-    fn watched(&self) -> MutexGuard<'_, HashMap<ProcessId, Seen>> {
+    fn watched(&self) -> MutexGuard<'_, HashMap<ProcessId, OrphanState>> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Status {
+impl OrphanStatus {
     /// Reads a status as `wait` gives it.
     fn of_wait(code: i32) -> Self {
         if libc::WIFEXITED(code) {
@@ -124,22 +124,22 @@ mod tests {
 
     use super::*;
 
-    /// Whether this kernel tells a witness.
+    /// Whether this kernel tells it.
     fn kernel_tells() -> bool {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
         let mut numbers = release.split(['.', '-']).map_while(|number| number.parse::<u32>().ok());
         (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 15)
     }
 
-    fn ended(script: &str, wait: bool) -> Option<Status> {
+    fn ended(script: &str, wait: bool) -> Option<OrphanStatus> {
         let mut child = Command::new("sh")
             .args(["-c", &format!("read line; {script}")])
             .stdin(Stdio::piped())
             .spawn()
             .unwrap();
         let program = ProcessId::of(child.id().try_into().unwrap()).unwrap();
-        let witness = Witness::default();
-        witness.watch(program);
+        let orphan_watch = OrphanWatch::default();
+        orphan_watch.watch(program);
         drop(child.stdin.take());
         if wait {
             child.wait().unwrap();
@@ -148,25 +148,25 @@ mod tests {
                 std::thread::sleep(std::time::Duration::from_millis(1));
             }
         }
-        let status = witness.status(program);
-        assert_eq!(witness.status(program), status, "whoever asks is told");
+        let status = orphan_watch.status(program);
+        assert_eq!(orphan_watch.status(program), status, "whoever asks is told");
         child.wait().unwrap();
         status
     }
 
     #[test]
     fn an_orphan_that_was_watched_tells_how_it_ended() {
-        assert_eq!(ended("exit 7", false), Some(Status::Exited(7)));
-        assert_eq!(ended("kill -9 $$", false), Some(Status::Signalled("SIGKILL".to_owned())));
+        assert_eq!(ended("exit 7", false), Some(OrphanStatus::Exited(7)));
+        assert_eq!(ended("kill -9 $$", false), Some(OrphanStatus::Signalled("SIGKILL".to_owned())));
         let waited = ended("exit 7", true);
-        assert_eq!(waited, kernel_tells().then_some(Status::Exited(7)));
+        assert_eq!(waited, kernel_tells().then_some(OrphanStatus::Exited(7)));
     }
 
     #[test]
     fn nobody_tells_of_what_was_not_watched() {
         let nobody = ProcessId { pid: i32::MAX, start: 1 };
-        let witness = Witness::default();
-        witness.watch(nobody);
-        assert_eq!(witness.status(nobody), None);
+        let orphan_watch = OrphanWatch::default();
+        orphan_watch.watch(nobody);
+        assert_eq!(orphan_watch.status(nobody), None);
     }
 }

@@ -17,13 +17,13 @@ const MOMENT: Duration = Duration::from_secs(1);
 
 /// The sessions that are known.
 #[derive(Debug, Default)]
-pub(super) struct Census {
+pub(super) struct SessionIndex {
     owners: HashMap<SessionId, Principal>,
     counts: HashMap<Principal, usize>,
     taken: Option<Instant>,
 }
 
-impl Census {
+impl SessionIndex {
     pub(super) fn add(&mut self, id: SessionId, owner: &Principal) {
         if self.owners.insert(id, owner.clone()).is_none() {
             *self.counts.entry(owner.clone()).or_default() += 1;
@@ -46,32 +46,32 @@ impl Census {
 }
 
 impl Sessions {
-    /// The census, if this owner may open one more session.
-    pub(super) fn census_for(
+    /// The index, if this owner may open one more session.
+    pub(super) fn index_for(
         &self,
         owner: &Principal,
-    ) -> Result<MutexGuard<'_, Census>, SessionError> {
-        let mut census = self.census.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = !census.is_of_now();
+    ) -> Result<MutexGuard<'_, SessionIndex>, SessionError> {
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = !index.is_of_now();
         if fresh {
-            self.take(&mut census)?;
+            self.take(&mut index)?;
         }
-        if let Err(error) = self.admits(&census, owner) {
+        if let Err(error) = self.admits(&index, owner) {
             if fresh {
                 return Err(error);
             }
             // Somebody else may have closed some.
-            self.take(&mut census)?;
-            self.admits(&census, owner)?;
+            self.take(&mut index)?;
+            self.admits(&index, owner)?;
         }
-        Ok(census)
+        Ok(index)
     }
 
-    fn admits(&self, census: &Census, owner: &Principal) -> Result<(), SessionError> {
-        let own = census.counts.get(owner).copied().unwrap_or_default();
+    fn admits(&self, index: &SessionIndex, owner: &Principal) -> Result<(), SessionError> {
+        let own = index.counts.get(owner).copied().unwrap_or_default();
         for (limit, count, most) in [
             ("sessions_per_owner", own, self.settings.per_owner),
-            ("sessions_open", census.owners.len(), self.settings.open),
+            ("sessions_open", index.owners.len(), self.settings.open),
         ] {
             if count >= most {
                 return Err(SessionError::TooMany { limit, value: most });
@@ -80,31 +80,31 @@ impl Sessions {
         Ok(())
     }
 
-    fn take(&self, census: &mut Census) -> Result<(), SessionError> {
+    fn take(&self, index: &mut SessionIndex) -> Result<(), SessionError> {
         let there: HashSet<SessionId> = self.ids()?.into_iter().collect();
         let gone: Vec<SessionId> =
-            census.owners.keys().filter(|id| !there.contains(id)).copied().collect();
-        gone.iter().for_each(|id| census.remove(id));
+            index.owners.keys().filter(|id| !there.contains(id)).copied().collect();
+        gone.iter().for_each(|id| index.remove(id));
         for id in there {
-            if !census.owners.contains_key(&id) {
+            if !index.owners.contains_key(&id) {
                 match self.read(&id) {
-                    Ok(session) => census.add(id, &session.owner),
+                    Ok(session) => index.add(id, &session.owner),
                     // Closed meanwhile.
                     Err(SessionError::NoSuchSession) => {}
                     Err(error) => {
                         // It counts, as nobody's; others are not concerned.
                         tracing::warn!(session = %id, %error, "a session can't be read");
-                        census.add(id, &Principal::anonymous());
+                        index.add(id, &Principal::anonymous());
                     }
                 }
             }
         }
-        census.taken = Some(Instant::now());
+        index.taken = Some(Instant::now());
         Ok(())
     }
 
     /// A session was closed.
     pub(super) fn forget(&self, id: &SessionId) {
-        self.census.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.index.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 }

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, Per
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use fishplate_contract::Placing;
+use fishplate_contract::PlacementMethod;
 use nix::errno::Errno;
 use nix::fcntl::copy_file_range;
 
@@ -16,7 +16,7 @@ use crate::lease::create_leased;
 
 /// What the file is wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wish {
+pub enum PlacementPurpose {
     /// To be read: it may be the same file.
     Shared,
     /// To be written to as well: it must be a file of its own.
@@ -36,25 +36,25 @@ const KERNEL_COPIED: usize = 1 << 30;
 ///
 /// # Errors
 /// If `source` can't be read or `target` not be made; then there is no `target`.
-pub fn place(source: &Path, target: &Path, wish: Wish) -> io::Result<Placing> {
+pub fn place(source: &Path, target: &Path, wish: PlacementPurpose) -> io::Result<PlacementMethod> {
     let from = File::open(source)?;
     let metadata = from.metadata()?;
     let mut made = None;
     if may_reflink(&metadata) {
         let to = create(target, PRIVATE)?;
         if undone_if_failed(reflink(&from, &to), target)? {
-            return Ok(Placing::Reflink);
+            return Ok(PlacementMethod::Reflink);
         }
         made = Some(to);
     }
     // What has no name, as small data of the pool, can have no other.
     let can_link = metadata.nlink() > 0;
-    if can_link && wish == Wish::Shared && metadata.permissions().mode() & 0o222 == 0 {
+    if can_link && wish == PlacementPurpose::Shared && metadata.permissions().mode() & 0o222 == 0 {
         if made.take().is_some() {
             fs::remove_file(target)?;
         }
         match fs::hard_link(source, target) {
-            Ok(()) => return Ok(Placing::Link),
+            Ok(()) => return Ok(PlacementMethod::Link),
             Err(error) if cannot_link(&error) => {}
             Err(error) => return Err(error),
         }
@@ -64,17 +64,21 @@ pub fn place(source: &Path, target: &Path, wish: Wish) -> io::Result<Placing> {
         None => create(target, PRIVATE)?,
     };
     undone_if_failed(copy(&from, &to), target)?;
-    Ok(Placing::Copy)
+    Ok(PlacementMethod::Copy)
 }
 
 /// Makes a new file with the bytes of an open one, leased from its first byte on.
-pub(crate) fn copy_new(from: &File, target: &Path, mode: u32) -> io::Result<(File, Placing)> {
+pub(crate) fn copy_new(
+    from: &File,
+    target: &Path,
+    mode: u32,
+) -> io::Result<(File, PlacementMethod)> {
     let to = create_leased(target, mode)?;
     if may_reflink(&from.metadata()?) && undone_if_failed(reflink(from, &to), target)? {
-        return Ok((to, Placing::Reflink));
+        return Ok((to, PlacementMethod::Reflink));
     }
     undone_if_failed(copy(from, &to), target)?;
-    Ok((to, Placing::Copy))
+    Ok((to, PlacementMethod::Copy))
 }
 
 /// Whether linking failed because these two places can't have links between them, or this file can

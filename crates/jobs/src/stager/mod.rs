@@ -1,5 +1,5 @@
 //! Data by reference, as the engine needs it done: brought into a workspace before the start, and
-//! out of it after the end. The engine knows no URL, no pool and no session; a [`Fetcher`] does.
+//! out of it after the end. The engine knows no URL, no pool and no session; a [`Stager`] does.
 //!
 //! A future that is dropped stops what it does; asked for the same again, by this process or by
 //! another, it goes on from what is there.
@@ -9,13 +9,13 @@ pub mod fake;
 
 use std::path::PathBuf;
 
-use fishplate_contract::{DataRef, Fault, JobId, Placing, Principal, SessionId, Timestamp};
+use fishplate_contract::{DataRef, Fault, JobId, PlacementMethod, Principal, SessionId, Timestamp};
 use fishplate_data::Progress;
 
 use crate::executor::BoxFuture;
 
 /// What moves data by reference for the engine.
-pub trait Fetcher: Send + Sync {
+pub trait Stager: Send + Sync {
     /// Brings what a reference means to a file that is not there yet, in a directory that is.
     ///
     /// The fault is one of the transfer: `NoSuchData`, `AddressForbidden`, `DataMismatch`,
@@ -25,7 +25,7 @@ pub trait Fetcher: Send + Sync {
         &'a self,
         order: &'a FetchOrder,
         progress: &'a Progress,
-    ) -> BoxFuture<'a, Result<Placing, Fault>>;
+    ) -> BoxFuture<'a, Result<PlacementMethod, Fault>>;
 
     /// Forgets what has come of a fetch that was stopped for good, unless somebody else fetches the
     /// same.
@@ -35,7 +35,7 @@ pub trait Fetcher: Send + Sync {
     /// that nothing is computed for nothing. The other end is not asked.
     ///
     /// # Errors
-    /// `AddressForbidden`, `NotSupported`, `InvalidValue`: what [`Fetcher::deliver`] would say.
+    /// `AddressForbidden`, `NotSupported`, `InvalidValue`: what [`Stager::deliver`] would say.
     fn accepts(&self, to: &str) -> Result<(), Fault>;
 
     /// Brings an output to its destination; what is there then is the reference that callers get.
@@ -48,7 +48,10 @@ pub trait Fetcher: Send + Sync {
     /// Gives an output an address of this server, in the pool or in a session. The file stays
     /// where it is, and may be removed afterwards: what has the address is another name, or a
     /// copy.
-    fn adopt<'a>(&'a self, order: &'a AdoptOrder) -> BoxFuture<'a, Result<Adopted, Fault>>;
+    fn register<'a>(
+        &'a self,
+        order: &'a RegisterOrder,
+    ) -> BoxFuture<'a, Result<RegisteredOutput, Fault>>;
 }
 
 /// An input to be fetched.
@@ -66,7 +69,7 @@ pub struct FetchOrder {
     pub from: DataRef,
     /// The file to be made. It is not there.
     pub target: PathBuf,
-    /// The program will write to it, so nobody else may have it ([`Placing::Link`] is forbidden).
+    /// The program will write to it, so nobody else may have it ([`PlacementMethod::Link`] is forbidden).
     pub private: bool,
     /// A smaller file is copied rather than linked: that is cheaper than to guard it.
     pub link_size: u64,
@@ -89,7 +92,7 @@ pub struct DeliverOrder {
 
 /// An output that is to have an address.
 #[derive(Clone, Debug)]
-pub struct AdoptOrder {
+pub struct RegisterOrder {
     /// The job that made it.
     pub job: JobId,
     /// Whose job it is.
@@ -119,7 +122,7 @@ pub struct OutputFile {
 
 /// What an output's address is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Adopted {
+pub struct RegisteredOutput {
     /// The address, with the length, and the digest if it is known.
     pub reference: DataRef,
     /// Until when it stands; `None`: until somebody ends it.

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use fishplate_contract::lexical::shortened;
 use fishplate_contract::{DataType, Fault, FaultCode, Parameter, Payload};
 
-use super::Expect;
-use super::array::{ArrayDraft, Within as WithinArray};
-use super::collect::Room;
+use super::ExpectedTypes;
+use super::array::{ArrayBuilder, ArrayChild as WithinArray};
+use super::collect::MemoryBudget;
 use super::fragment::{push_content, push_end, push_start};
-use super::reference::{self, Part, Within as WithinReference};
-use super::value::{Binary, Within};
+use super::reference::{self, ReferenceChild as WithinReference, TextElement};
+use super::value::{BinaryBuilder, BinaryChild};
 use crate::bind;
 use crate::envelope::{
-    ArrayForm, Body, Child, Content, Element, Envelope, HeaderBlock, SoapFault, SoapVersion,
+    ArrayForm, Body, Child, Envelope, HeaderBlock, SoapFault, SoapVersion, ValueContent, XmlElement,
 };
 use crate::headers::{options, table};
 use crate::limits::{WireLimits, exceeded};
 use crate::name::{QName, SOAP_11, SOAP_12};
 use crate::spool::SpoolSink;
 use crate::write::ReplyForm;
-use crate::xml::{Handler, Run, StartTag, end_tag_len, is_space, unfit};
+use crate::xml::{Handler, RunNames, StartTag, end_tag_len, is_space, unfit};
 
 /// How an element is encoded: an attribute of SOAP 1.2 (part 1 section 5.1.1).
 const ENCODING_STYLE: &str = "encodingStyle";
@@ -32,12 +32,12 @@ const SOAP_ENCODING_12: &str = "http://www.w3.org/2003/05/soap-encoding";
 const NO_ENCODING_12: &str = "http://www.w3.org/2003/05/soap-envelope/encoding/none";
 
 /// What was read so far.
-pub(super) struct Draft {
-    expect: Box<dyn Expect + Send>,
+pub(super) struct EnvelopeBuilder {
+    expect: Box<dyn ExpectedTypes + Send>,
     limits: WireLimits,
     /// Elements kept of headers and of a fault's detail.
     elements: usize,
-    frames: Vec<Frame>,
+    frames: Vec<OpenElement>,
     version: Option<SoapVersion>,
     /// There was a Header.
     headed: bool,
@@ -46,9 +46,9 @@ pub(super) struct Draft {
     body: Option<Body>,
     bodied: bool,
     /// The binary value at hand; only one is open at a time.
-    binary: Binary,
+    binary: BinaryBuilder,
     /// The array at hand.
-    array: Option<Box<ArrayDraft>>,
+    array: Option<Box<ArrayBuilder>>,
     /// What arrays are in.
     arrays: Option<ArrayForm>,
     /// Bytes of the root part that went into payloads.
@@ -62,20 +62,20 @@ pub(super) struct Draft {
 }
 
 /// An element that is open.
-enum Frame {
+enum OpenElement {
     Envelope,
     Header,
     Body,
     /// The wrapper or a record: a list of values.
-    Values(Values),
+    Values(BuiltValues),
     /// A scalar.
     Scalar {
         child: Child,
         text: String,
     },
-    /// A binary value; the rest of it is [`Draft::binary`].
+    /// A binary value; the rest of it is [`EnvelopeBuilder::binary`].
     Binary(Child),
-    /// An array; the rest of it is [`Draft::array`].
+    /// An array; the rest of it is [`EnvelopeBuilder::array`].
     Array(Child),
     /// An element of it.
     Item,
@@ -95,12 +95,12 @@ enum Frame {
     Metadata,
     /// Within either.
     ReferencePart {
-        part: Part,
+        part: TextElement,
         text: String,
     },
     /// A header block or a fault, or an element of one. `whole` keeps its content.
     Element {
-        element: Element,
+        element: XmlElement,
         role: Option<String>,
         must_understand: bool,
         whole: bool,
@@ -109,7 +109,7 @@ enum Frame {
     Skipped,
 }
 
-struct Values {
+struct BuiltValues {
     /// As a child of the record around it; the wrapper's own name for the wrapper.
     child: Child,
     parameters: Arc<[Parameter]>,
@@ -120,9 +120,9 @@ struct Values {
 }
 
 /// A draft with what it needs while a chunk is read.
-pub(super) struct Feeding<'a> {
-    pub(super) draft: &'a mut Draft,
-    pub(super) room: &'a mut Room,
+pub(super) struct BuilderInput<'a> {
+    pub(super) builder: &'a mut EnvelopeBuilder,
+    pub(super) room: &'a mut MemoryBudget,
     pub(super) sink: &'a mut dyn SpoolSink,
 }
 
@@ -138,8 +138,8 @@ fn append(text: &mut String, more: &str, most: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-impl Draft {
-    pub(super) fn new(expect: Box<dyn Expect + Send>, limits: &WireLimits) -> Self {
+impl EnvelopeBuilder {
+    pub(super) fn new(expect: Box<dyn ExpectedTypes + Send>, limits: &WireLimits) -> Self {
         Self {
             expect,
             limits: limits.clone(),
@@ -151,7 +151,7 @@ impl Draft {
             wrapper: None,
             body: None,
             bodied: false,
-            binary: Binary::default(),
+            binary: BinaryBuilder::default(),
             array: None,
             arrays: None,
             payload_bytes: 0,
@@ -176,8 +176,8 @@ impl Draft {
     pub(super) fn streamed_part(&self, has: impl Fn(&str) -> bool) -> Option<&str> {
         let Some(Body::Wrapper { children, .. }) = &self.body else { return None };
         let missing = |child: &'_ Child| match &child.content {
-            Content::Fields(_) => None,
-            Content::Array(numbers) => numbers.data.part().map(str::to_owned),
+            ValueContent::Fields(_) => None,
+            ValueContent::Array(numbers) => numbers.data.part().map(str::to_owned),
             content => content.part().map(str::to_owned),
         };
         let mut left = children.iter().filter(|child| missing(child).is_some_and(|url| !has(&url)));
@@ -199,10 +199,15 @@ impl Draft {
             (Some(body), _) => body.clone(),
             (
                 None,
-                [.., Frame::Values(values), Frame::Binary(child)]
-                | [.., Frame::Values(values), Frame::Binary(child), Frame::ValueElement],
+                [.., OpenElement::Values(values), OpenElement::Binary(child)]
+                | [
+                    ..,
+                    OpenElement::Values(values),
+                    OpenElement::Binary(child),
+                    OpenElement::ValueElement,
+                ],
             ) => {
-                let content = Content::Data(payload.clone());
+                let content = ValueContent::Data(payload.clone());
                 let at_hand = Child { content, ..child.clone() };
                 let children = values.children.iter().cloned().chain([at_hand]).collect();
                 Body::Wrapper { name: values.child.name.clone(), children }
@@ -239,7 +244,7 @@ impl Draft {
         Ok(Envelope { version, headers, body: self.body.take().unwrap_or(Body::Empty) })
     }
 
-    fn start_envelope(&mut self, tag: &StartTag<'_>) -> Result<Frame, Fault> {
+    fn start_envelope(&mut self, tag: &StartTag<'_>) -> Result<OpenElement, Fault> {
         self.version = Some(match tag.namespace {
             SOAP_11 if tag.local == "Envelope" => SoapVersion::V11,
             SOAP_12 if tag.local == "Envelope" => SoapVersion::V12,
@@ -264,7 +269,7 @@ impl Draft {
             return Err(malformed(message));
         }
         self.reject_encoding(tag)?;
-        Ok(Frame::Envelope)
+        Ok(OpenElement::Envelope)
     }
 
     /// SOAP 1.2 part 1 section 5.1.1: an element of SOAP itself has no encodingStyle. (SOAP 1.1 allows
@@ -296,14 +301,14 @@ impl Draft {
         }
     }
 
-    fn start_in_envelope(&mut self, tag: &StartTag<'_>) -> Result<Frame, Fault> {
+    fn start_in_envelope(&mut self, tag: &StartTag<'_>) -> Result<OpenElement, Fault> {
         let soap = self.version.map_or("", SoapVersion::namespace);
         if tag.is(soap, "Body") {
             if std::mem::replace(&mut self.bodied, true) {
                 return Err(malformed("the envelope has two bodies"));
             }
             self.reject_encoding(tag)?;
-            return Ok(Frame::Body);
+            return Ok(OpenElement::Body);
         }
         if tag.is(soap, "Header") {
             if self.bodied {
@@ -313,18 +318,18 @@ impl Draft {
                 return Err(malformed("the envelope has two Headers"));
             }
             self.reject_encoding(tag)?;
-            return Ok(Frame::Header);
+            return Ok(OpenElement::Header);
         }
         // SOAP 1.1 has room for more there (section 4.1.1), SOAP 1.2 has none.
         if self.bodied && self.version == Some(SoapVersion::V11) {
-            return Ok(Frame::Skipped);
+            return Ok(OpenElement::Skipped);
         }
         let side = if self.bodied { "after" } else { "before" };
         Err(malformed(format!("the envelope holds {} {side} its Body", tag.name())))
     }
 
     /// A header block. Only those that we understand are kept whole.
-    fn start_header(&mut self, tag: &StartTag<'_>) -> Result<Frame, Fault> {
+    fn start_header(&mut self, tag: &StartTag<'_>) -> Result<OpenElement, Fault> {
         let soap = self.version.unwrap_or(SoapVersion::V11);
         let role = if soap == SoapVersion::V11 { "actor" } else { "role" };
         let must_understand = match tag.attribute(soap.namespace(), "mustUnderstand").map(str::trim)
@@ -341,7 +346,7 @@ impl Draft {
         };
         self.check_encoding(tag)?;
         let whole = table::keeps(tag.namespace);
-        Ok(Frame::Element {
+        Ok(OpenElement::Element {
             element: self.element(tag, whole)?,
             role: tag.attribute(soap.namespace(), role).map(str::to_owned),
             must_understand,
@@ -349,13 +354,13 @@ impl Draft {
         })
     }
 
-    fn element(&mut self, tag: &StartTag<'_>, whole: bool) -> Result<Element, Fault> {
+    fn element(&mut self, tag: &StartTag<'_>, whole: bool) -> Result<XmlElement, Fault> {
         self.elements += 1;
         let most = self.limits.header_elements;
         if self.elements > most {
             return Err(exceeded("header_elements", most as u64, "in a message"));
         }
-        let mut element = Element { name: tag.name(), ..Element::default() };
+        let mut element = XmlElement { name: tag.name(), ..XmlElement::default() };
         if whole {
             let attributes = tag.attributes.iter().map(|attribute| {
                 let name = QName::new(attribute.namespace, attribute.local);
@@ -366,7 +371,7 @@ impl Draft {
         Ok(element)
     }
 
-    fn start_body(&mut self, tag: &StartTag<'_>) -> Result<Frame, Fault> {
+    fn start_body(&mut self, tag: &StartTag<'_>) -> Result<OpenElement, Fault> {
         if self.wrapper.is_some() {
             return Err(malformed(format!("the Body holds a second element, {}", tag.name())));
         }
@@ -374,13 +379,18 @@ impl Draft {
         self.wrapper = Some(name.clone());
         if tag.is(self.version.map_or("", SoapVersion::namespace), "Fault") {
             let element = self.element(tag, true)?;
-            return Ok(Frame::Element { element, role: None, must_understand: false, whole: true });
+            return Ok(OpenElement::Element {
+                element,
+                role: None,
+                must_understand: false,
+                whole: true,
+            });
         }
         self.check_encoding(tag)?;
         let parameters = self.expect.parameters(&name);
-        Ok(Frame::Values(Values {
+        Ok(OpenElement::Values(BuiltValues {
             namespace: name.namespace.clone(),
-            child: Child { name, label: None, content: Content::Nil },
+            child: Child { name, label: None, content: ValueContent::Nil },
             unexpected: parameters.is_none(),
             parameters: parameters.unwrap_or_default(),
             children: Vec::new(),
@@ -388,20 +398,20 @@ impl Draft {
     }
 
     /// An element among the values.
-    fn start_value(&mut self, tag: &StartTag<'_>) -> Result<Frame, Fault> {
+    fn start_value(&mut self, tag: &StartTag<'_>) -> Result<OpenElement, Fault> {
         self.check_encoding(tag)?;
-        let Some(Frame::Values(values)) = self.frames.last_mut() else {
-            return Ok(Frame::Skipped);
+        let Some(OpenElement::Values(values)) = self.frames.last_mut() else {
+            return Ok(OpenElement::Skipped);
         };
         let ours = tag.namespace.is_empty() || tag.namespace == values.namespace;
         let mut parameters = values.parameters.iter();
         let parameter = parameters.find(|parameter| ours && parameter.name == tag.local);
-        let mut child = Child { name: tag.name(), label: None, content: Content::Unexpected };
+        let mut child = Child { name: tag.name(), label: None, content: ValueContent::Unexpected };
         let Some(parameter) = parameter else {
             if !std::mem::replace(&mut values.unexpected, true) {
                 values.children.push(child);
             }
-            return Ok(Frame::Skipped);
+            return Ok(OpenElement::Skipped);
         };
         let twice = |has: &Child| has.name.local == tag.local;
         if !parameter.repeated && values.children.iter().any(twice) {
@@ -418,9 +428,9 @@ impl Draft {
             child.label = tag.attribute("", "name").map(str::to_owned);
         }
         if tag.is_nil() {
-            child.content = Content::Nil;
+            child.content = ValueContent::Nil;
             values.children.push(child);
-            return Ok(Frame::Skipped);
+            return Ok(OpenElement::Skipped);
         }
         let streamed = self.streams
             && parameter.streamed
@@ -440,31 +450,31 @@ impl Draft {
                 let last = streamed && values.parameters.iter().all(has);
                 // Where no value may follow, this one need not be whole to be given.
                 let ahead = last && !values.unexpected && values.children.iter().all(is_here);
-                self.binary = Binary::new(&parameter.name, ahead);
+                self.binary = BinaryBuilder::new(&parameter.name, ahead);
                 // SOAP with Attachments refers to a part from the element itself.
                 if let Some(href) = href {
                     self.binary.attach(href);
                 }
-                Frame::Binary(child)
+                OpenElement::Binary(child)
             }
             DataType::Array(of) => {
-                let array = ArrayDraft::new(&parameter.name, of, tag, &self.limits)?;
+                let array = ArrayBuilder::new(&parameter.name, of, tag, &self.limits)?;
                 self.array = Some(Box::new(array));
-                Frame::Array(child)
+                OpenElement::Array(child)
             }
-            DataType::Record(fields) => Frame::Values(Values {
+            DataType::Record(fields) => OpenElement::Values(BuiltValues {
                 child,
                 parameters: fields.as_slice().into(),
                 namespace: values.namespace.clone(),
                 children: Vec::new(),
                 unexpected: false,
             }),
-            _ => Frame::Scalar { child, text: String::new() },
+            _ => OpenElement::Scalar { child, text: String::new() },
         })
     }
 
     /// The file or the bytes of the array at hand.
-    fn binary_at_hand(&mut self) -> &mut Binary {
+    fn binary_at_hand(&mut self) -> &mut BinaryBuilder {
         match &mut self.array {
             Some(array) => &mut array.binary,
             None => &mut self.binary,
@@ -473,7 +483,7 @@ impl Draft {
 
     /// A value is whole.
     fn end_value(&mut self, child: Child) {
-        if let Some(Frame::Values(values)) = self.frames.last_mut() {
+        if let Some(OpenElement::Values(values)) = self.frames.last_mut() {
             values.children.push(child);
         }
     }
@@ -483,24 +493,24 @@ impl Draft {
             return Err(malformed(format!("a character that XML cannot hold: {c:?}")));
         }
         match self.frames.last_mut() {
-            Some(Frame::Element { element, .. }) => element.children.push(ended.element),
-            Some(Frame::Header) => self.headers.push(ended),
+            Some(OpenElement::Element { element, .. }) => element.children.push(ended.element),
+            Some(OpenElement::Header) => self.headers.push(ended),
             _ => self.body = Some(Body::Fault(soap_fault(&ended.element))),
         }
         Ok(())
     }
 }
 
-impl Handler for Feeding<'_> {
+impl Handler for BuilderInput<'_> {
     fn start(&mut self, tag: &StartTag<'_>) -> Result<(), Fault> {
-        let draft = &mut *self.draft;
-        let frame = match draft.frames.last_mut() {
-            None => draft.start_envelope(tag)?,
-            Some(Frame::Envelope) => draft.start_in_envelope(tag)?,
-            Some(Frame::Header) => draft.start_header(tag)?,
-            Some(Frame::Body) => draft.start_body(tag)?,
-            Some(Frame::Values(_)) => draft.start_value(tag)?,
-            Some(Frame::Scalar { child, .. }) => {
+        let builder = &mut *self.builder;
+        let frame = match builder.frames.last_mut() {
+            None => builder.start_envelope(tag)?,
+            Some(OpenElement::Envelope) => builder.start_in_envelope(tag)?,
+            Some(OpenElement::Header) => builder.start_header(tag)?,
+            Some(OpenElement::Body) => builder.start_body(tag)?,
+            Some(OpenElement::Values(_)) => builder.start_value(tag)?,
+            Some(OpenElement::Scalar { child, .. }) => {
                 let name = &child.name.local;
                 let message = if reference::begins(tag) {
                     format!("parameter {name} is text, which goes by value only: give the value")
@@ -509,108 +519,110 @@ impl Handler for Feeding<'_> {
                 };
                 return Err(Fault::new(FaultCode::InvalidValue, message).parameter(&**name));
             }
-            Some(Frame::Binary(_)) => match draft.binary.start(tag)? {
-                Within::Include => Frame::Include,
-                Within::Value => Frame::ValueElement,
-                Within::XmlData => Frame::XmlData { seen: false },
-                Within::EndpointReference => Frame::EndpointReference,
+            Some(OpenElement::Binary(_)) => match builder.binary.start(tag)? {
+                BinaryChild::Include => OpenElement::Include,
+                BinaryChild::Value => OpenElement::ValueElement,
+                BinaryChild::XmlData => OpenElement::XmlData { seen: false },
+                BinaryChild::EndpointReference => OpenElement::EndpointReference,
             },
-            Some(Frame::Array(_) | Frame::Item) => match draft.array.as_mut() {
-                None => Frame::Skipped,
+            Some(OpenElement::Array(_) | OpenElement::Item) => match builder.array.as_mut() {
+                None => OpenElement::Skipped,
                 Some(array) => match array.start(tag)? {
-                    WithinArray::Include => Frame::Include,
-                    WithinArray::Value => Frame::ValueElement,
-                    WithinArray::EndpointReference => Frame::EndpointReference,
+                    WithinArray::Include => OpenElement::Include,
+                    WithinArray::Value => OpenElement::ValueElement,
+                    WithinArray::EndpointReference => OpenElement::EndpointReference,
                     WithinArray::Item => {
-                        draft.payload_bytes += tag.len as u64;
-                        Frame::Item
+                        builder.payload_bytes += tag.len as u64;
+                        OpenElement::Item
                     }
                 },
             },
-            Some(Frame::XmlData { seen }) => {
+            Some(OpenElement::XmlData { seen }) => {
                 if std::mem::replace(seen, true) {
                     return Err(malformed("XMLData holds more than one element"));
                 }
                 self.fragment(tag.len, |out| push_start(tag, true, out));
-                Frame::Fragment
+                OpenElement::Fragment
             }
-            Some(Frame::Fragment) => {
+            Some(OpenElement::Fragment) => {
                 self.fragment(tag.len, |out| push_start(tag, false, out));
-                Frame::Fragment
+                OpenElement::Fragment
             }
-            Some(Frame::ValueElement) => {
-                draft.binary_at_hand().start(tag)?;
-                Frame::Include
+            Some(OpenElement::ValueElement) => {
+                builder.binary_at_hand().start(tag)?;
+                OpenElement::Include
             }
-            Some(Frame::EndpointReference) => in_reference(tag, false),
-            Some(Frame::Metadata) => in_reference(tag, true),
-            Some(Frame::Element { whole: true, .. }) => Frame::Element {
-                element: draft.element(tag, true)?,
+            Some(OpenElement::EndpointReference) => in_reference(tag, false),
+            Some(OpenElement::Metadata) => in_reference(tag, true),
+            Some(OpenElement::Element { whole: true, .. }) => OpenElement::Element {
+                element: builder.element(tag, true)?,
                 role: None,
                 must_understand: false,
                 whole: true,
             },
-            Some(Frame::Include | Frame::ReferencePart { .. }) => {
+            Some(OpenElement::Include | OpenElement::ReferencePart { .. }) => {
                 return Err(malformed(format!("{} where nothing may stand", tag.name())));
             }
-            Some(Frame::Element { .. } | Frame::Skipped) => Frame::Skipped,
+            Some(OpenElement::Element { .. } | OpenElement::Skipped) => OpenElement::Skipped,
         };
-        self.draft.frames.push(frame);
+        self.builder.frames.push(frame);
         Ok(())
     }
 
     fn end(&mut self, raw: &str) -> Result<(), Fault> {
-        let draft = &mut *self.draft;
-        match draft.frames.pop() {
-            Some(Frame::Values(Values { mut child, children, .. })) => {
-                if matches!(draft.frames.last(), Some(Frame::Body)) {
-                    draft.body = Some(Body::Wrapper { name: child.name, children });
+        let builder = &mut *self.builder;
+        match builder.frames.pop() {
+            Some(OpenElement::Values(BuiltValues { mut child, children, .. })) => {
+                if matches!(builder.frames.last(), Some(OpenElement::Body)) {
+                    builder.body = Some(Body::Wrapper { name: child.name, children });
                 } else {
-                    child.content = Content::Fields(children);
-                    draft.end_value(child);
+                    child.content = ValueContent::Fields(children);
+                    builder.end_value(child);
                 }
             }
-            Some(Frame::Scalar { mut child, text }) => {
+            Some(OpenElement::Scalar { mut child, text }) => {
                 if let Some(c) = unfit(&text) {
                     let name = &child.name.local;
                     return Err(malformed(format!(
                         "parameter {name} holds a character that XML cannot hold: {c:?}"
                     )));
                 }
-                child.content = Content::Text(text);
-                draft.end_value(child);
+                child.content = ValueContent::Text(text);
+                builder.end_value(child);
             }
-            Some(Frame::Binary(mut child)) => {
-                let binary = std::mem::take(&mut draft.binary);
+            Some(OpenElement::Binary(mut child)) => {
+                let binary = std::mem::take(&mut builder.binary);
                 child.content = binary.finish(self.room, self.sink)?;
-                draft.end_value(child);
+                builder.end_value(child);
             }
-            Some(Frame::Array(mut child)) => {
-                if let Some(array) = draft.array.take() {
+            Some(OpenElement::Array(mut child)) => {
+                if let Some(array) = builder.array.take() {
                     let numbers = array.finish(self.room, self.sink)?;
-                    if !matches!(*numbers.data, Content::Data(Payload::Reference(_))) {
-                        draft.arrays.get_or_insert(numbers.form);
+                    if !matches!(*numbers.data, ValueContent::Data(Payload::Reference(_))) {
+                        builder.arrays.get_or_insert(numbers.form);
                     }
-                    child.content = Content::Array(numbers);
-                    draft.end_value(child);
+                    child.content = ValueContent::Array(numbers);
+                    builder.end_value(child);
                 }
             }
-            Some(Frame::Item) => {
-                draft.payload_bytes += end_tag_len(raw) as u64;
-                if let Some(array) = &mut draft.array {
+            Some(OpenElement::Item) => {
+                builder.payload_bytes += end_tag_len(raw) as u64;
+                if let Some(array) = &mut builder.array {
                     array.end_item(self.room, self.sink)?;
                 }
             }
-            Some(Frame::XmlData { seen: false }) => {
+            Some(OpenElement::XmlData { seen: false }) => {
                 return Err(malformed("XMLData holds no element"));
             }
-            Some(Frame::Fragment) => self.fragment(end_tag_len(raw), |out| push_end(raw, out)),
-            Some(Frame::ValueElement) => draft.binary_at_hand().end_value(),
-            Some(Frame::ReferencePart { part, text }) => {
-                draft.binary_at_hand().end_part(part, &text)?;
+            Some(OpenElement::Fragment) => {
+                self.fragment(end_tag_len(raw), |out| push_end(raw, out));
             }
-            Some(Frame::Element { element, role, must_understand, .. }) => {
-                draft.end_element(HeaderBlock { must_understand, role, element })?;
+            Some(OpenElement::ValueElement) => builder.binary_at_hand().end_value(),
+            Some(OpenElement::ReferencePart { part, text }) => {
+                builder.binary_at_hand().end_part(part, &text)?;
+            }
+            Some(OpenElement::Element { element, role, must_understand, .. }) => {
+                builder.end_element(HeaderBlock { must_understand, role, element })?;
             }
             _ => {}
         }
@@ -618,29 +630,29 @@ impl Handler for Feeding<'_> {
     }
 
     fn text(&mut self, text: &str) -> Result<(), Fault> {
-        let draft = &mut *self.draft;
-        let most = draft.limits.text_size;
-        match draft.frames.last_mut() {
-            Some(Frame::Scalar { text: so_far, .. }) => append(so_far, text, most),
-            Some(Frame::ReferencePart { text: so_far, .. }) => {
-                reference::append(so_far, text, draft.limits.header_length)
+        let builder = &mut *self.builder;
+        let most = builder.limits.text_size;
+        match builder.frames.last_mut() {
+            Some(OpenElement::Scalar { text: so_far, .. }) => append(so_far, text, most),
+            Some(OpenElement::ReferencePart { text: so_far, .. }) => {
+                reference::append(so_far, text, builder.limits.header_length)
             }
-            Some(Frame::Element { element, whole: true, .. }) => {
+            Some(OpenElement::Element { element, whole: true, .. }) => {
                 append(&mut element.text, text, most)
             }
-            Some(Frame::Element { .. } | Frame::Skipped) => Ok(()),
-            Some(Frame::Binary(_) | Frame::ValueElement) => {
-                draft.payload_bytes += text.len() as u64;
-                draft.binary_at_hand().text(text, self.room, self.sink)
+            Some(OpenElement::Element { .. } | OpenElement::Skipped) => Ok(()),
+            Some(OpenElement::Binary(_) | OpenElement::ValueElement) => {
+                builder.payload_bytes += text.len() as u64;
+                builder.binary_at_hand().text(text, self.room, self.sink)
             }
-            Some(Frame::Array(_) | Frame::Item) => {
-                draft.payload_bytes += text.len() as u64;
-                match &mut draft.array {
+            Some(OpenElement::Array(_) | OpenElement::Item) => {
+                builder.payload_bytes += text.len() as u64;
+                match &mut builder.array {
                     Some(array) => array.text(text, self.room, self.sink),
                     None => Ok(()),
                 }
             }
-            Some(Frame::Fragment) => {
+            Some(OpenElement::Fragment) => {
                 if let Some(c) = unfit(text) {
                     return Err(malformed(format!("a character that XML cannot hold: {c:?}")));
                 }
@@ -656,68 +668,69 @@ impl Handler for Feeding<'_> {
     }
 
     fn comment(&mut self, piece: &str) -> Result<(), Fault> {
-        match self.draft.frames.last() {
-            Some(Frame::Fragment) => {
+        match self.builder.frames.last() {
+            Some(OpenElement::Fragment) => {
                 self.fragment(piece.len(), |out| out.extend_from_slice(piece.as_bytes()));
             }
-            Some(Frame::Item) => self.draft.payload_bytes += piece.len() as u64,
+            Some(OpenElement::Item) => self.builder.payload_bytes += piece.len() as u64,
             _ => {}
         }
         Ok(())
     }
 
     fn takes_raw_text(&self) -> bool {
-        let last = self.draft.frames.last();
-        let values = matches!(last, Some(Frame::Binary(_) | Frame::ValueElement));
-        values || matches!(last, Some(Frame::Array(_) | Frame::Item))
+        let last = self.builder.frames.last();
+        let values = matches!(last, Some(OpenElement::Binary(_) | OpenElement::ValueElement));
+        values || matches!(last, Some(OpenElement::Array(_) | OpenElement::Item))
     }
 
     fn takes_runs(&self) -> bool {
-        let in_array = matches!(self.draft.frames.last(), Some(Frame::Array(_) | Frame::Item));
-        in_array && self.draft.array.as_ref().is_some_and(|array| array.takes_runs())
+        let in_array =
+            matches!(self.builder.frames.last(), Some(OpenElement::Array(_) | OpenElement::Item));
+        in_array && self.builder.array.as_ref().is_some_and(|array| array.takes_runs())
     }
 
-    fn run(&mut self, run: &Run<'_>, text: &str) -> Result<usize, Fault> {
-        let Some(array) = &mut self.draft.array else { return Ok(0) };
+    fn run(&mut self, run: &RunNames<'_>, text: &str) -> Result<usize, Fault> {
+        let Some(array) = &mut self.builder.array else { return Ok(0) };
         let read = array.run(run, text, self.room, self.sink)?;
-        self.draft.payload_bytes += read as u64;
+        self.builder.payload_bytes += read as u64;
         Ok(read)
     }
 
     fn counts_children(&self) -> bool {
-        let last = self.draft.frames.last();
-        !matches!(last, Some(Frame::Fragment | Frame::Array(_) | Frame::Item))
+        let last = self.builder.frames.last();
+        !matches!(last, Some(OpenElement::Fragment | OpenElement::Array(_) | OpenElement::Item))
     }
 }
 
-impl Feeding<'_> {
+impl BuilderInput<'_> {
     /// Appends to the payload what stands for so many bytes of the message.
     fn fragment(&mut self, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) {
-        self.draft.payload_bytes += bytes as u64;
+        self.builder.payload_bytes += bytes as u64;
         let mut out = Vec::new();
         write(&mut out);
-        self.draft.binary.collector.push_own(out, self.room, self.sink);
+        self.builder.binary.collector.push_own(out, self.room, self.sink);
     }
 }
 
 /// It refers to no part, which would still be to come.
 fn is_here(child: &Child) -> bool {
     match &child.content {
-        Content::Array(numbers) => numbers.data.part().is_none(),
+        ValueContent::Array(numbers) => numbers.data.part().is_none(),
         content => content.part().is_none(),
     }
 }
 
-fn in_reference(tag: &StartTag<'_>, in_metadata: bool) -> Frame {
+fn in_reference(tag: &StartTag<'_>, in_metadata: bool) -> OpenElement {
     match reference::start(tag, in_metadata) {
-        WithinReference::Part(part) => Frame::ReferencePart { part, text: String::new() },
-        WithinReference::Metadata => Frame::Metadata,
-        WithinReference::Other => Frame::Skipped,
+        WithinReference::Part(part) => OpenElement::ReferencePart { part, text: String::new() },
+        WithinReference::Metadata => OpenElement::Metadata,
+        WithinReference::Other => OpenElement::Skipped,
     }
 }
 
 /// A fault of either version, as data.
-fn soap_fault(element: &Element) -> SoapFault {
+fn soap_fault(element: &XmlElement) -> SoapFault {
     if let Some(code) = element.child("Code") {
         let mut subcodes = Vec::new();
         let mut inner = code.child("Subcode");
@@ -744,7 +757,7 @@ fn soap_fault(element: &Element) -> SoapFault {
 
 /// A fault code. Its prefix is only good within the message, and the local names are distinct: the
 /// namespace is left out.
-fn code_name(element: &Element) -> QName {
+fn code_name(element: &XmlElement) -> QName {
     let text = element.text.trim();
     QName::new("", text.rsplit(':').next().unwrap_or(text))
 }

@@ -1,5 +1,5 @@
 //! Jobs as any process of the same user can judge and end them, from their journals and `/proc`
-//! alone: those of another server, and those whose server, worker or keeper was killed.
+//! alone: those of another server, and those whose server, runner or supervisor was killed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,16 +9,18 @@ use fishplate_contract::{JobId, Timestamp};
 use nix::sys::signal::Signal;
 
 use super::cgroup::JobGroup;
-use super::journal::{self, Author, Journal, Phase, Reading, Record, Run, TakenOver};
+use super::journal::{
+    self, JobOwner, Journal, JournalEntry, JournalReading, JournalState, Phase, TakeoverResult,
+};
+use super::orphan_exit::{OrphanStatus, OrphanWatch};
 use super::procfs::{
     ProcessId, Stat, all, carriers, closure, now_millis, signal_all, start_millis,
 };
 use super::wait::CANCEL;
-use super::witness::{Status, Witness};
-use crate::executor::{Ending, Observation};
+use crate::executor::{Observation, ProgramExit};
 
 /// How a job stands.
-pub(super) fn look(directory: &Path, job: JobId, witness: &Witness) -> Observation {
+pub(super) fn look(directory: &Path, job: JobId, orphan_watch: &OrphanWatch) -> Observation {
     let reading = match journal::read(directory) {
         Ok(Some(reading)) => reading,
         Ok(None) => return lost("it has no journal: it was removed, or never started here"),
@@ -27,8 +29,8 @@ pub(super) fn look(directory: &Path, job: JobId, witness: &Witness) -> Observati
     let Some(run) = reading.run else {
         return if reading.held { starting() } else { lost("its supervisor was killed at once") };
     };
-    if let Some(settled) = settled(&run) {
-        return settled;
+    if let Some(decided) = decided(&run) {
+        return decided;
     }
     if reading.held {
         return match run.phase {
@@ -36,23 +38,25 @@ pub(super) fn look(directory: &Path, job: JobId, witness: &Witness) -> Observati
             _ => starting(),
         };
     }
-    if run.author.keeper.is_alive() {
+    if run.author.supervisor.is_alive() {
         return match run.phase {
             Phase::Started { program, time } if program.is_alive() => running(time),
-            _ => Observation::Unclear("its worker was killed; the keeper takes over".to_owned()),
+            _ => {
+                Observation::Unclear("its runner was killed; the supervisor takes over".to_owned())
+            }
         };
     }
-    // The keeper may have noted the end and gone since the journal was read.
-    if let Ok(Some(Reading { run: Some(run), .. })) = journal::read(directory)
-        && let Some(settled) = settled(&run)
+    // The supervisor may have noted the end and gone since the journal was read.
+    if let Ok(Some(JournalReading { run: Some(run), .. })) = journal::read(directory)
+        && let Some(decided) = decided(&run)
     {
-        return settled;
+        return decided;
     }
-    orphaned(&run, directory, job, witness)
+    orphaned(&run, directory, job, orphan_watch)
 }
 
 /// What the journal says for good.
-fn settled(run: &Run) -> Option<Observation> {
+fn decided(run: &JournalState) -> Option<Observation> {
     match &run.phase {
         Phase::Ended(ending) => Some(Observation::Ended(ending.clone())),
         Phase::Refused(refusal) => {
@@ -70,12 +74,17 @@ fn settled(run: &Run) -> Option<Observation> {
 }
 
 /// A job whose supervisors are all dead.
-fn orphaned(run: &Run, directory: &Path, job: JobId, witness: &Witness) -> Observation {
+fn orphaned(
+    run: &JournalState,
+    directory: &Path,
+    job: JobId,
+    orphan_watch: &OrphanWatch,
+) -> Observation {
     let processes = all();
     let carriers = carriers(job, &processes);
     match run.phase {
         Phase::Started { program, time } if program.is_alive() => {
-            witness.watch(program);
+            orphan_watch.watch(program);
             return running(time);
         }
         Phase::Intent if !carriers.is_empty() => {
@@ -104,7 +113,7 @@ fn orphaned(run: &Run, directory: &Path, job: JobId, witness: &Witness) -> Obser
         return Observation::Unclear("ending the processes that it left".to_owned());
     }
     if let Phase::Started { program, time } = run.phase
-        && let Some(status) = witness.status(program)
+        && let Some(status) = orphan_watch.status(program)
     {
         return witnessed(run, directory, time, status);
     }
@@ -115,17 +124,26 @@ fn orphaned(run: &Run, directory: &Path, job: JobId, witness: &Witness) -> Obser
 }
 
 /// The end of an orphan that we saw, noted for whoever reads the journal next.
-fn witnessed(run: &Run, directory: &Path, started: i64, status: Status) -> Observation {
-    let mut ending =
-        Ending { started, ended: now_millis(), cancelled: run.cancelled, ..Ending::default() };
+fn witnessed(
+    run: &JournalState,
+    directory: &Path,
+    started: i64,
+    status: OrphanStatus,
+) -> Observation {
+    let mut ending = ProgramExit {
+        started,
+        ended: now_millis(),
+        cancelled: run.cancelled,
+        ..ProgramExit::default()
+    };
     match status {
-        Status::Exited(code) => ending.exit_code = Some(code),
-        Status::Signalled(name) => ending.signal = Some(name),
+        OrphanStatus::Exited(code) => ending.exit_code = Some(code),
+        OrphanStatus::Signalled(name) => ending.signal = Some(name),
     }
     let ending = Box::new(ending);
-    if let Ok(TakenOver::Ours(mut journal)) = Journal::take_over(directory) {
+    if let Ok(TakeoverResult::Ours(mut journal)) = Journal::take_over(directory) {
         // If it cannot be written, the end is still told.
-        let _ = journal.write_after_death(&Record::Ended { ending: ending.clone() });
+        let _ = journal.write_after_death(&JournalEntry::Ended { ending: ending.clone() });
     }
     Observation::Ended(ending)
 }
@@ -144,41 +162,41 @@ fn running(started: i64) -> Observation {
 
 /// What a job's directory tells of its program, without anybody being asked or ended.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Trail {
+pub enum RecoveredRun {
     /// It was certainly not started.
     NotStarted,
     /// It runs, or is about to.
     Running,
     /// It has ended, and this was seen of it.
-    Ended(Box<Ending>),
+    Ended(Box<ProgramExit>),
     /// It was started, or may have been, and nobody saw its end.
     Unknown,
 }
 
-/// Reads the trail of a job, and the fence under which it was last worked on.
+/// Reads what the journal of a job tells, and the fence under which it was last worked on.
 ///
 /// # Errors
 /// If its journal can't be read.
-pub fn trail(directory: &Path) -> std::io::Result<(Trail, u64)> {
-    let Some(Reading { run, held }) = journal::read(directory)? else {
-        return Ok((Trail::NotStarted, 0));
+pub fn recovered(directory: &Path) -> std::io::Result<(RecoveredRun, u64)> {
+    let Some(JournalReading { run, held }) = journal::read(directory)? else {
+        return Ok((RecoveredRun::NotStarted, 0));
     };
     let Some(run) = run else {
-        return Ok((if held { Trail::Running } else { Trail::NotStarted }, 0));
+        return Ok((if held { RecoveredRun::Running } else { RecoveredRun::NotStarted }, 0));
     };
-    let trail = match run.phase {
-        Phase::Ended(ending) => Trail::Ended(ending),
-        _ if held => Trail::Running,
-        Phase::Refused(_) | Phase::Preparing => Trail::NotStarted,
-        Phase::Started { program, .. } if program.is_alive() => Trail::Running,
-        Phase::Started { .. } | Phase::Intent => Trail::Unknown,
+    let recovered = match run.phase {
+        Phase::Ended(ending) => RecoveredRun::Ended(ending),
+        _ if held => RecoveredRun::Running,
+        Phase::Refused(_) | Phase::Preparing => RecoveredRun::NotStarted,
+        Phase::Started { program, .. } if program.is_alive() => RecoveredRun::Running,
+        Phase::Started { .. } | Phase::Intent => RecoveredRun::Unknown,
     };
-    Ok((trail, run.author.fence))
+    Ok((recovered, run.author.fence))
 }
 
 /// Whether a job was started.
 #[derive(Debug, PartialEq)]
-pub(super) enum Trace {
+pub(super) enum StartEvidence {
     /// It was not, and nobody is about to.
     Never,
     /// It was, under this fence.
@@ -190,56 +208,58 @@ pub(super) enum Trace {
 }
 
 /// Looks for the trace of a start.
-pub(super) fn trace(directory: &Path, job: JobId, witness: &Witness) -> Trace {
+pub(super) fn trace(directory: &Path, job: JobId, orphan_watch: &OrphanWatch) -> StartEvidence {
     let reading = match journal::read(directory) {
         Ok(Some(reading)) => reading,
-        Ok(None) => return Trace::Never,
-        Err(error) => return Trace::Unproven(format!("the job's journal can't be read: {error}")),
+        Ok(None) => return StartEvidence::Never,
+        Err(error) => {
+            return StartEvidence::Unproven(format!("the job's journal can't be read: {error}"));
+        }
     };
-    let Reading { run, held } = reading;
+    let JournalReading { run, held } = reading;
     let Some(run) = run else {
-        return if held { Trace::Pending(0) } else { Trace::Never };
+        return if held { StartEvidence::Pending(0) } else { StartEvidence::Never };
     };
     let fence = run.author.fence;
     match run.phase {
-        Phase::Refused(_) if !held => Trace::Never,
-        Phase::Preparing if !held => Trace::Never,
-        Phase::Refused(_) | Phase::Preparing => Trace::Pending(fence),
-        Phase::Started { .. } | Phase::Ended(_) => Trace::Started(fence),
-        Phase::Intent if !run.is_of_this_boot() => Trace::Started(fence),
-        Phase::Intent if held || run.author.keeper.is_alive() => Trace::Pending(fence),
-        Phase::Intent => match look(directory, job, witness) {
-            Observation::Lost(why) => Trace::Unproven(why),
-            _ => Trace::Started(fence),
+        Phase::Refused(_) if !held => StartEvidence::Never,
+        Phase::Preparing if !held => StartEvidence::Never,
+        Phase::Refused(_) | Phase::Preparing => StartEvidence::Pending(fence),
+        Phase::Started { .. } | Phase::Ended(_) => StartEvidence::Started(fence),
+        Phase::Intent if !run.is_of_this_boot() => StartEvidence::Started(fence),
+        Phase::Intent if held || run.author.supervisor.is_alive() => StartEvidence::Pending(fence),
+        Phase::Intent => match look(directory, job, orphan_watch) {
+            Observation::Lost(why) => StartEvidence::Unproven(why),
+            _ => StartEvidence::Started(fence),
         },
     }
 }
 
-/// Asks for the end of a job: of its worker, else of the keeper, and waits until they know; if
+/// Asks for the end of a job: of its runner, else of the supervisor, and waits until they know; if
 /// both are dead, ends it here, which takes as long as the job's grace. Returns at once if it has
 /// ended.
 pub(super) fn end(directory: &Path, job: JobId) -> std::io::Result<()> {
     let give_up = Instant::now() + ANSWER_TIME;
     let mut asked: Option<ProcessId> = None;
     while Instant::now() < give_up {
-        let Some(Reading { run: Some(run), held }) = journal::read(directory)? else {
+        let Some(JournalReading { run: Some(run), held }) = journal::read(directory)? else {
             return Ok(());
         };
-        if run.ending || settled(&run).is_some() {
+        if run.ending || decided(&run).is_some() {
             return Ok(());
         }
         if !run.cancelled {
             journal::note_cancel(directory, now_millis())?;
         }
-        let Author { worker, keeper, .. } = run.author;
+        let JobOwner { runner, supervisor, .. } = run.author;
         // A process that is being killed still takes signals, but does nothing about them; so what
         // counts is the answer in the journal.
-        let carer = if held && worker.is_alive() { worker } else { keeper };
+        let carer = if held && runner.is_alive() { runner } else { supervisor };
         if carer.is_alive() {
             if asked != Some(carer) && carer.signal(CANCEL) {
                 asked = Some(carer);
             }
-        } else if let TakenOver::Ours(journal) = Journal::take_over(directory)? {
+        } else if let TakeoverResult::Ours(journal) = Journal::take_over(directory)? {
             return end_here(journal, job);
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -254,7 +274,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(2);
 /// Ends a job that nobody cares for, the lock of its journal being ours.
 fn end_here(mut journal: Journal, job: JobId) -> std::io::Result<()> {
     let Some(run) = journal.run()? else { return Ok(()) };
-    if settled(&run).is_some() {
+    if decided(&run).is_some() {
         return Ok(());
     }
     let (program, started) = match run.phase {
@@ -292,25 +312,25 @@ fn end_here(mut journal: Journal, job: JobId) -> std::io::Result<()> {
         return Ok(());
     }
     swept.retain(|swept| Some(*swept) != pid);
-    let ending = Ending {
+    let ending = ProgramExit {
         started,
         ended: now_millis(),
         cancelled: true,
         ended_by: if by_group { "cgroup" } else { "sweep" }.to_owned(),
         swept: u32::try_from(swept.len()).unwrap_or(u32::MAX),
-        ..Ending::default()
+        ..ProgramExit::default()
     };
-    journal.write_after_death(&Record::Ended { ending: Box::new(ending) })
+    journal.write_after_death(&JournalEntry::Ended { ending: Box::new(ending) })
 }
 
 /// The processes of a job whose supervisors are dead: its program, what carries its ID or is of
-/// its worker's session, and all below them.
-fn members(author: &Author, job: JobId, program: Option<i32>, processes: &[Stat]) -> Vec<Stat> {
+/// its runner's session, and all below them.
+fn members(author: &JobOwner, job: JobId, program: Option<i32>, processes: &[Stat]) -> Vec<Stat> {
     let mut seeds: BTreeSet<i32> = carriers(job, processes).iter().map(|stat| stat.pid).collect();
     seeds.extend(program);
-    // The worker's session is told by a number, which may long be another's: it is taken for the
+    // The runner's session is told by a number, which may long be another's: it is taken for the
     // job's only as long as something in it is provably of the job, and so keeps the number.
-    let session = author.worker.pid;
+    let session = author.runner.pid;
     let proves = |stat: &&Stat| stat.session == session && seeds.contains(&stat.pid);
     if processes.iter().any(|stat| proves(&stat)) {
         let theirs = |stat: &&Stat| stat.session == session && stat.pid != session;

@@ -1,4 +1,4 @@
-//! Settling: an adopted file is hashed and gets its digest's name.
+//! Hashing later: an unhashed file is hashed and gets its digest's name.
 //!
 //! One process at a time hashes a file: it has a lock on the byte of the object's number in the file
 //! `settling`, which goes with the process. Who waits for a digest waits for that lock, and hashes
@@ -16,16 +16,16 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use super::exclusive::lock_bytes;
 use super::hash::{self, Algorithm};
 use super::incoming::sync_directory;
-use super::object::{By, Row, digest_of};
-use super::{Pool, PoolError, Room, lock, remove_file, small};
+use super::object::{ObjectKey, Row, digest_of};
+use super::{Pool, PoolError, PoolInner, lock, remove_file, small};
 use crate::lease::{Lease, open_exclusive, open_leased};
 
 /// What waits to be hashed by this process, and whether a thread is at it.
 #[derive(Default)]
-pub(super) struct Settler(Mutex<Waiting>);
+pub(super) struct HashQueue(Mutex<PendingHashes>);
 
 #[derive(Default)]
-struct Waiting {
+struct PendingHashes {
     numbers: VecDeque<i64>,
     running: bool,
 }
@@ -37,31 +37,31 @@ impl Pool {
     /// If no thread can be started.
     pub fn hash_soon(&self, lease: &Lease) -> Result<(), PoolError> {
         match (lease.digest(), lease.object().by) {
-            (None, By::Number(number)) => self.settle_soon(number),
+            (None, ObjectKey::Number(number)) => self.hash_later(number),
             _ => Ok(()),
         }
     }
 
-    /// Has a thread hash what was adopted.
-    pub(super) fn settle_soon(&self, number: i64) -> Result<(), PoolError> {
-        let mut waiting = lock(&self.0.settler.0);
+    /// Has a thread hash what was registered.
+    pub(super) fn hash_later(&self, number: i64) -> Result<(), PoolError> {
+        let mut waiting = lock(&self.0.hash_queue.0);
         if !waiting.numbers.contains(&number) {
             waiting.numbers.push_back(number);
         }
         if waiting.running {
             return Ok(());
         }
-        let room = Arc::clone(&self.0);
+        let inner = Arc::clone(&self.0);
         std::thread::Builder::new()
-            .name("settle".to_owned())
-            .spawn(move || room.settle_waiting())
+            .name("hash".to_owned())
+            .spawn(move || inner.hash_pending())
             .map_err(PoolError::io("starting a thread for", self.0.directory()))?;
         waiting.running = true;
         Ok(())
     }
 
     /// Goes on with what other processes left.
-    pub(super) fn settle_what_is_left(&self) -> Result<(), PoolError> {
+    pub(super) fn hash_remaining(&self) -> Result<(), PoolError> {
         let left: Vec<i64> = self.0.catalogue.read(|sql| {
             sql.prepare_cached(
                 "SELECT number FROM objects WHERE adopted IS NOT NULL
@@ -70,15 +70,15 @@ impl Pool {
             .query_map([], |row| row.get(0))?
             .collect()
         })?;
-        left.into_iter().try_for_each(|number| self.settle_soon(number))
+        left.into_iter().try_for_each(|number| self.hash_later(number))
     }
 }
 
-impl Room {
-    fn settle_waiting(self: &Arc<Self>) {
+impl PoolInner {
+    fn hash_pending(self: &Arc<Self>) {
         loop {
             let number = {
-                let mut waiting = lock(&self.settler.0);
+                let mut waiting = lock(&self.hash_queue.0);
                 let Some(number) = waiting.numbers.pop_front() else {
                     waiting.running = false;
                     return;
@@ -86,15 +86,19 @@ impl Room {
                 number
             };
             // What fails now is tried again by the next sweep.
-            if let Err(error) = self.settle(number, false) {
-                tracing::warn!(%error, number, "adopted data could not be hashed");
+            if let Err(error) = self.hash_registered(number, false) {
+                tracing::warn!(%error, number, "registered data could not be hashed");
             }
         }
     }
 
-    /// Hashes an adopted file, unless that was done, and names it by its digest. `None`: there is no
+    /// Hashes an unhashed file, unless that was done, and names it by its digest. `None`: there is no
     /// such object any more, or, unless told to `wait`, somebody else is at it.
-    pub(super) fn settle(&self, number: i64, wait: bool) -> Result<Option<Digest>, PoolError> {
+    pub(super) fn hash_registered(
+        &self,
+        number: i64,
+        wait: bool,
+    ) -> Result<Option<Digest>, PoolError> {
         let known = || self.catalogue.read(|sql| digest_of(sql, number));
         if let Some(digest) = known()? {
             return Ok(Some(digest));
@@ -109,8 +113,8 @@ impl Room {
             return Ok(Some(digest));
         }
         let row = self.catalogue.read(|sql| row_of(sql, number))?;
-        let Some(Row { adopted: Some(name), size, .. }) = row else { return Ok(None) };
-        let at = self.adopted_path(&name);
+        let Some(Row { registered: Some(name), size, .. }) = row else { return Ok(None) };
+        let at = self.registered_path(&name);
         let open = open_leased(&at).map_err(PoolError::io("opening", &at))?;
         let Some(file) = open else { return Ok(None) };
         let len = file.metadata().map_err(PoolError::io("reading", &at))?.len();
@@ -127,13 +131,13 @@ impl Room {
         let there = self.link_to_digest(&at, &digest, size)?;
         sync_directory(&self.object_path(&digest))?;
         let now = self.now();
-        self.catalogue.write(true, move |sql| settled(sql, number, &digest, now))?;
+        self.catalogue.write(true, move |sql| record_digest(sql, number, &digest, now))?;
         drop((file, there));
-        self.unlink_adopted(number, &name)?;
+        self.unlink_registered(number, &name)?;
         Ok(Some(digest))
     }
 
-    /// Gives an adopted file its digest's name, unless there is one of that name, which is given,
+    /// Gives an unhashed file its digest's name, unless there is one of that name, which is given,
     /// leased.
     fn link_to_digest(
         &self,
@@ -154,9 +158,9 @@ impl Room {
         }
     }
 
-    /// Takes a settled object's name among the adopted away, once nobody reads it by that name.
-    pub(super) fn unlink_adopted(&self, number: i64, name: &str) -> Result<(), PoolError> {
-        let at = self.adopted_path(name);
+    /// Takes a hashed object's name among the unhashed away, once nobody reads it by that name.
+    pub(super) fn unlink_registered(&self, number: i64, name: &str) -> Result<(), PoolError> {
+        let at = self.registered_path(name);
         let lock = open_exclusive(&at).map_err(PoolError::io("opening", &at))?;
         if lock.is_none() && at.exists() {
             return Ok(());
@@ -181,7 +185,7 @@ fn row_of(sql: &Connection, number: i64) -> rusqlite::Result<Option<Row>> {
 }
 
 /// The object has this digest; if another has it already, all that it has goes there.
-fn settled(sql: &Connection, number: i64, digest: &Digest, now: i64) -> rusqlite::Result<()> {
+fn record_digest(sql: &Connection, number: i64, digest: &Digest, now: i64) -> rusqlite::Result<()> {
     let other: Option<i64> = sql
         .prepare_cached("SELECT number FROM objects WHERE digest = ?1")?
         .query_row([digest.as_bytes()], |row| row.get(0))

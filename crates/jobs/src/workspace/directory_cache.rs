@@ -20,7 +20,7 @@ const MOST: usize = 64;
 const TRIES: usize = 10;
 
 /// Makes the place for spare directories in a data directory. Without it none are kept.
-pub(crate) fn make_place(data: &Path) -> io::Result<()> {
+pub(crate) fn create(data: &Path) -> io::Result<()> {
     super::prepare::make_private(&data.join("spare"))
 }
 

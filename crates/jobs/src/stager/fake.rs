@@ -1,19 +1,19 @@
-//! A fetcher that moves nothing anywhere: it has what it was told to have, fails as it was told to,
+//! A stager that moves nothing anywhere: it has what it was told to have, fails as it was told to,
 //! and waits until it is let go. It drives the engine in tests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fishplate_contract::{DataRef, Fault, FaultCode, Placing, Principal};
+use fishplate_contract::{DataRef, Fault, FaultCode, PlacementMethod, Principal};
 use fishplate_data::Progress;
 use tokio::sync::Notify;
 
-use super::{AdoptOrder, Adopted, DeliverOrder, FetchOrder, Fetcher};
+use super::{DeliverOrder, FetchOrder, RegisterOrder, RegisteredOutput, Stager};
 use crate::executor::BoxFuture;
 
 /// The fake.
 #[derive(Debug, Default)]
-pub struct FakeFetcher {
+pub struct FakeStager {
     state: Mutex<State>,
 }
 
@@ -25,13 +25,13 @@ struct State {
     held: HashMap<String, Arc<Notify>>,
     fetches: Vec<FetchOrder>,
     deliveries: Vec<DeliverOrder>,
-    adoptions: Vec<AdoptOrder>,
+    adoptions: Vec<RegisterOrder>,
     /// Transfers that were given up before their end.
     stopped: Vec<String>,
     discarded: Vec<String>,
 }
 
-impl FakeFetcher {
+impl FakeStager {
     /// This is at that address.
     pub fn put(&self, url: &str, bytes: &[u8]) {
         self.state().there.insert(url.to_owned(), bytes.to_vec());
@@ -70,7 +70,7 @@ impl FakeFetcher {
     }
 
     /// All orders to adopt so far.
-    pub fn adoptions(&self) -> Vec<AdoptOrder> {
+    pub fn adoptions(&self) -> Vec<RegisterOrder> {
         self.state().adoptions.clone()
     }
 
@@ -90,7 +90,7 @@ impl FakeFetcher {
 
     async fn go_to(&self, url: &str, progress: &Progress) -> Result<(), Fault> {
         let held = self.state().held.get(url).cloned();
-        let mut given_up = GivenUp { fetcher: self, url: Some(url) };
+        let mut given_up = DropNotice { stager: self, url: Some(url) };
         if let Some(held) = held {
             progress.set(1);
             held.notified().await;
@@ -104,25 +104,25 @@ impl FakeFetcher {
 }
 
 /// Notes a transfer that is dropped before its end.
-struct GivenUp<'f> {
-    fetcher: &'f FakeFetcher,
+struct DropNotice<'f> {
+    stager: &'f FakeStager,
     url: Option<&'f str>,
 }
 
-impl Drop for GivenUp<'_> {
+impl Drop for DropNotice<'_> {
     fn drop(&mut self) {
         if let Some(url) = self.url {
-            self.fetcher.state().stopped.push(url.to_owned());
+            self.stager.state().stopped.push(url.to_owned());
         }
     }
 }
 
-impl Fetcher for FakeFetcher {
+impl Stager for FakeStager {
     fn fetch<'a>(
         &'a self,
         order: &'a FetchOrder,
         progress: &'a Progress,
-    ) -> BoxFuture<'a, Result<Placing, Fault>> {
+    ) -> BoxFuture<'a, Result<PlacementMethod, Fault>> {
         Box::pin(async move {
             self.state().fetches.push(order.clone());
             self.go_to(&order.from.url, progress).await?;
@@ -132,7 +132,7 @@ impl Fetcher for FakeFetcher {
             std::fs::write(&order.target, &bytes)
                 .map_err(|error| Fault::new(FaultCode::StorageFull, error.to_string()))?;
             let linked = !order.private && bytes.len() as u64 >= order.link_size;
-            Ok(if linked { Placing::Link } else { Placing::Copy })
+            Ok(if linked { PlacementMethod::Link } else { PlacementMethod::Copy })
         })
     }
 
@@ -158,7 +158,10 @@ impl Fetcher for FakeFetcher {
         })
     }
 
-    fn adopt<'a>(&'a self, order: &'a AdoptOrder) -> BoxFuture<'a, Result<Adopted, Fault>> {
+    fn register<'a>(
+        &'a self,
+        order: &'a RegisterOrder,
+    ) -> BoxFuture<'a, Result<RegisteredOutput, Fault>> {
         Box::pin(async move {
             self.state().adoptions.push(order.clone());
             if let Some(fault) = self.state().faults.get(&order.file.name).cloned() {
@@ -169,7 +172,7 @@ impl Fetcher for FakeFetcher {
             let url = format!("http://here.example/{place}/{number}/{}", order.file.name);
             let reference = DataRef { len: Some(order.file.len), ..DataRef::new(url) };
             let reference = order.earlier.clone().unwrap_or(reference);
-            Ok(Adopted { reference, expires: None })
+            Ok(RegisteredOutput { reference, expires: None })
         })
     }
 }

@@ -6,10 +6,10 @@ use fishplate_contract::{Fault, FaultCode};
 use tokio::time::Instant;
 use url::Url;
 
-use super::pace::{suffices, too_slow};
+use super::minimum_rate::{suffices, too_slow};
 use crate::Progress;
 use crate::transfer::http::peer;
-use crate::transfer::{Moving, TransferError, TransferSettings};
+use crate::transfer::{TransferError, TransferFuture, TransferSettings};
 
 /// Waits before attempts; the last one again and again.
 const WAITS: [Duration; 8] = [
@@ -32,7 +32,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
 /// Attempts and time that one transfer has left.
 #[derive(Debug)]
-pub(super) struct Patience {
+pub(super) struct RetryBudget {
     settings: TransferSettings,
     until: Instant,
     fruitless: u32,
@@ -40,7 +40,7 @@ pub(super) struct Patience {
     reached: bool,
 }
 
-impl Patience {
+impl RetryBudget {
     pub(super) fn new(settings: &TransferSettings) -> Self {
         let until = Instant::now() + settings.time;
         Self { settings: settings.clone(), until, fruitless: 0, reached: false }
@@ -80,7 +80,11 @@ impl Patience {
     }
 
     /// A step that may take no longer than the other end may stall, nor than the transfer has left.
-    pub(super) async fn step<T>(&self, url: &Url, step: Moving<'_, T>) -> Result<T, TransferError> {
+    pub(super) async fn step<T>(
+        &self,
+        url: &Url,
+        step: TransferFuture<'_, T>,
+    ) -> Result<T, TransferError> {
         let allowed = self.settings.stall.min(self.until - Instant::now());
         tokio::time::timeout(allowed, step).await.unwrap_or_else(|_| Err(self.given_up(url)))
     }
@@ -88,7 +92,7 @@ impl Patience {
     /// A delivery, for as long as it goes on, and quickly enough.
     pub(super) async fn watch<T>(
         &self,
-        mut moving: Moving<'_, T>,
+        mut moving: TransferFuture<'_, T>,
         progress: &Progress,
         url: &Url,
     ) -> Result<T, TransferError> {
@@ -132,8 +136,8 @@ mod tests {
     use super::*;
 
     /// Of the last attempt that it allows.
-    fn patience(stall: u64, time: u64) -> Patience {
-        Patience::new(&TransferSettings {
+    fn retry_budget(stall: u64, time: u64) -> RetryBudget {
+        RetryBudget::new(&TransferSettings {
             stall: Duration::from_secs(stall),
             time: Duration::from_secs(time),
             attempts: 1,
@@ -143,7 +147,7 @@ mod tests {
     }
 
     /// Takes so many bytes each second, and never ends.
-    fn takes(bytes: u64, progress: &Progress) -> Moving<'_, ()> {
+    fn takes(bytes: u64, progress: &Progress) -> TransferFuture<'_, ()> {
         Box::pin(async move {
             loop {
                 tokio::time::sleep(Duration::from_secs(1)).await;
@@ -152,25 +156,25 @@ mod tests {
         })
     }
 
-    fn never<'t>() -> Moving<'t, ()> {
+    fn never<'t>() -> TransferFuture<'t, ()> {
         Box::pin(std::future::pending())
     }
 
-    async fn told(patience: &mut Patience, error: TransferError) -> (String, String) {
-        let fault = patience.endure(error, false).await.unwrap_err();
+    async fn told(retry_budget: &mut RetryBudget, error: TransferError) -> (String, String) {
+        let fault = retry_budget.endure(error, false).await.unwrap_err();
         (fault.limit.map(|limit| limit.name).unwrap_or_default(), fault.message)
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_ran_out_is_what_is_told() {
         let url = Url::parse("http://slow/x").unwrap();
-        let mut stalls = patience(30, 100);
+        let mut stalls = retry_budget(30, 100);
         let error = stalls.step(&url, never()).await.unwrap_err();
         let (limit, message) = told(&mut stalls, error).await;
         assert_eq!(limit, "transfer_attempts");
         assert!(message.contains("nothing moved for 30 s (transfer_stall)"), "{message}");
 
-        let mut ends = patience(30, 10);
+        let mut ends = retry_budget(30, 10);
         let error = ends.step(&url, never()).await.unwrap_err();
         let (limit, message) = told(&mut ends, error).await;
         assert_eq!(limit, "transfer_time");
@@ -179,11 +183,11 @@ mod tests {
 
     /// Attempts and seconds until these errors, the last again and again, are too many.
     async fn endured(errors: &[fn() -> TransferError]) -> (usize, u64) {
-        let mut patience = Patience::new(&TransferSettings::default());
+        let mut retry_budget = RetryBudget::new(&TransferSettings::default());
         let begun = Instant::now();
         for nth in 0.. {
             let error = errors[nth.min(errors.len() - 1)]();
-            if patience.endure(error, false).await.is_err() {
+            if retry_budget.endure(error, false).await.is_err() {
                 return (nth + 1, begun.elapsed().as_secs());
             }
         }
@@ -202,11 +206,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_delivery_ends_with_its_time() {
         let url = Url::parse("http://slow/x").unwrap();
-        let (mut patience, progress) = (patience(30, 100), Progress::default());
+        let (mut retry_budget, progress) = (retry_budget(30, 100), Progress::default());
         let begun = Instant::now();
-        let error = patience.watch(takes(5, &progress), &progress, &url).await.unwrap_err();
+        let error = retry_budget.watch(takes(5, &progress), &progress, &url).await.unwrap_err();
         assert_eq!(begun.elapsed().as_secs(), 100);
-        let (limit, message) = told(&mut patience, error).await;
+        let (limit, message) = told(&mut retry_budget, error).await;
         assert_eq!(limit, "transfer_time");
         assert!(message.contains("not done within 100 s"), "{message}");
     }
@@ -215,7 +219,7 @@ mod tests {
     async fn a_delivery_that_drips_is_broken_off() {
         let url = Url::parse("http://slow/x").unwrap();
         let begun = Instant::now();
-        let error = patience(30, 100)
+        let error = retry_budget(30, 100)
             .watch(takes(1, &Progress::default()), &Progress::default(), &url)
             .await
             .unwrap_err();
@@ -225,7 +229,7 @@ mod tests {
         let (begun, progress) = (Instant::now(), Progress::default());
         progress.expect(1000);
         let error =
-            patience(30, 100).watch(takes(3, &progress), &progress, &url).await.unwrap_err();
+            retry_budget(30, 100).watch(takes(3, &progress), &progress, &url).await.unwrap_err();
         assert_eq!(begun.elapsed().as_secs(), 30);
         let error = error.to_string();
         assert!(error.contains("took") && error.contains("4 a second (transfer_rate)"), "{error}");
@@ -233,7 +237,7 @@ mod tests {
         // All of it is there: the other end may take its time to say so.
         let (begun, progress) = (Instant::now(), Progress::default());
         progress.expect(40);
-        patience(30, 100).watch(takes(3, &progress), &progress, &url).await.unwrap_err();
+        retry_budget(30, 100).watch(takes(3, &progress), &progress, &url).await.unwrap_err();
         assert_eq!(begun.elapsed().as_secs(), 100);
     }
 }

@@ -11,63 +11,63 @@ use crate::transfer::TransferSettings;
 
 /// The places of all transfers.
 #[derive(Clone, Debug)]
-pub(super) struct Places(Arc<Shared>);
+pub(super) struct Admission(Arc<AdmissionInner>);
 
 #[derive(Debug)]
-struct Shared {
-    most: Most,
-    taken: Mutex<Taken>,
+struct AdmissionInner {
+    most: PermitLimits,
+    taken: Mutex<PermitCounts>,
 }
 
 #[derive(Debug)]
-struct Most {
+struct PermitLimits {
     in_all: u32,
     of_owner: u32,
     of_peer: u32,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct PermitCounts {
     in_all: u32,
     of_owners: HashMap<Principal, u32>,
     of_peers: HashMap<String, u32>,
     /// In the order in which they came.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PermitRequest>,
 }
 
 #[derive(Debug)]
-struct Waiting {
-    whose: Whose,
-    admit: oneshot::Sender<Place>,
+struct PermitRequest {
+    whose: PermitOwner,
+    admit: oneshot::Sender<Permit>,
 }
 
 #[derive(Clone, Debug)]
-struct Whose {
+struct PermitOwner {
     owner: Principal,
     peer: String,
 }
 
 /// A place, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
-    whose: Whose,
+pub(super) struct Permit {
+    whose: PermitOwner,
     /// `None` once it was given back.
-    shared: Option<Arc<Shared>>,
+    shared: Option<Arc<AdmissionInner>>,
 }
 
-impl Places {
+impl Admission {
     pub(super) fn new(settings: &TransferSettings) -> Self {
-        let most = Most {
+        let most = PermitLimits {
             in_all: settings.running.max(1),
             of_owner: settings.per_owner.max(1),
             of_peer: settings.per_peer.max(1),
         };
-        Self(Arc::new(Shared { most, taken: Mutex::default() }))
+        Self(Arc::new(AdmissionInner { most, taken: Mutex::default() }))
     }
 
     /// Waits for a place: whoever came first of those for whom there is one gets it.
-    pub(super) async fn take(&self, owner: &Principal, peer: String) -> Place {
-        let whose = Whose { owner: owner.clone(), peer };
+    pub(super) async fn take(&self, owner: &Principal, peer: String) -> Permit {
+        let whose = PermitOwner { owner: owner.clone(), peer };
         loop {
             let admitted = {
                 let mut taken = self.0.lock();
@@ -76,7 +76,7 @@ impl Places {
                     return taken.seat(whose, &self.0);
                 }
                 let (admit, admitted) = oneshot::channel();
-                taken.waiting.push_back(Waiting { whose: whose.clone(), admit });
+                taken.waiting.push_back(PermitRequest { whose: whose.clone(), admit });
                 admitted
             };
             if let Ok(place) = admitted.await {
@@ -86,13 +86,13 @@ impl Places {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Taken> {
+impl AdmissionInner {
+    fn lock(&self) -> MutexGuard<'_, PermitCounts> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a place back and lets those in for whom there is one now.
-    fn release(self: &Arc<Self>, whose: &Whose) {
+    fn release(self: &Arc<Self>, whose: &PermitOwner) {
         let mut taken = self.lock();
         taken.leave(whose);
         let mut nth = 0;
@@ -103,7 +103,7 @@ impl Shared {
                 nth += 1;
                 continue;
             }
-            let Some(Waiting { whose, admit }) = taken.waiting.remove(nth) else { break };
+            let Some(PermitRequest { whose, admit }) = taken.waiting.remove(nth) else { break };
             if admit.is_closed() {
                 continue; // it was given up
             }
@@ -117,21 +117,21 @@ impl Shared {
     }
 }
 
-impl Taken {
-    fn has_room(&self, most: &Most, whose: &Whose) -> bool {
+impl PermitCounts {
+    fn has_room(&self, most: &PermitLimits, whose: &PermitOwner) -> bool {
         self.in_all < most.in_all
             && self.of_owners.get(&whose.owner).is_none_or(|taken| *taken < most.of_owner)
             && self.of_peers.get(&whose.peer).is_none_or(|taken| *taken < most.of_peer)
     }
 
-    fn seat(&mut self, whose: Whose, shared: &Arc<Shared>) -> Place {
+    fn seat(&mut self, whose: PermitOwner, shared: &Arc<AdmissionInner>) -> Permit {
         self.in_all += 1;
         *self.of_owners.entry(whose.owner.clone()).or_default() += 1;
         *self.of_peers.entry(whose.peer.clone()).or_default() += 1;
-        Place { whose, shared: Some(Arc::clone(shared)) }
+        Permit { whose, shared: Some(Arc::clone(shared)) }
     }
 
-    fn leave(&mut self, whose: &Whose) {
+    fn leave(&mut self, whose: &PermitOwner) {
         self.in_all = self.in_all.saturating_sub(1);
         give_back(&mut self.of_owners, &whose.owner);
         give_back(&mut self.of_peers, &whose.peer);
@@ -147,7 +147,7 @@ fn give_back<K: std::hash::Hash + Eq>(taken: &mut HashMap<K, u32>, whose: &K) {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(shared) = self.shared.take() {
             shared.release(&self.whose);
@@ -162,8 +162,8 @@ mod tests {
 
     use super::*;
 
-    fn places(running: u32, per_owner: u32, per_peer: u32) -> Places {
-        Places::new(&TransferSettings {
+    fn places(running: u32, per_owner: u32, per_peer: u32) -> Admission {
+        Admission::new(&TransferSettings {
             running,
             per_owner,
             per_peer,
@@ -171,7 +171,7 @@ mod tests {
         })
     }
 
-    fn now(taking: Pin<&mut impl Future<Output = Place>>) -> Option<Place> {
+    fn now(taking: Pin<&mut impl Future<Output = Permit>>) -> Option<Permit> {
         match taking.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(place) => Some(place),
             Poll::Pending => None,

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{Fault, FaultCode, JobId};
-use fishplate_formats::disk::Free;
+use fishplate_formats::disk::FreeSpace;
 
-use super::{Shared, lock, storage_fault};
+use super::{EngineInner, lock, storage_fault};
 use crate::store::Totals;
 
 /// How long a job rests whose start found no room; twice as long after each further one,
@@ -18,7 +18,7 @@ const LONGEST_REST: Duration = Duration::from_secs(30);
 
 /// What all jobs occupy.
 #[derive(Debug, Default)]
-pub(super) struct Occupied {
+pub(super) struct DiskUsage {
     /// As it was counted last.
     counted: u64,
     /// Jobs that were accepted here since.
@@ -29,7 +29,7 @@ pub(super) struct Occupied {
     lost: u64,
 }
 
-impl Occupied {
+impl DiskUsage {
     pub(super) fn bytes(&self) -> u64 {
         self.counted.saturating_add(self.added).saturating_add(self.lost)
     }
@@ -61,22 +61,22 @@ impl Occupied {
 /// Queued jobs whose start found no room, though as much as must be is free: what they bring along
 /// needs more.
 #[derive(Debug, Default)]
-pub(super) struct Resting(HashMap<JobId, Rest>);
+pub(super) struct SpaceQueue(HashMap<JobId, SpaceWait>);
 
 #[derive(Debug)]
-struct Rest {
+struct SpaceWait {
     why: String,
     times: u32,
     until: Instant,
 }
 
-impl Resting {
+impl SpaceQueue {
     /// Has a job rest; tells for how long.
     pub(super) fn rest(&mut self, job: JobId, why: String) -> Duration {
         let times = self.0.get(&job).map_or(0, |rest| rest.times);
         let pause = FIRST_REST.saturating_mul(1 << times.min(16)).min(LONGEST_REST);
         let until = Instant::now() + pause;
-        self.0.insert(job, Rest { why, times: times + 1, until });
+        self.0.insert(job, SpaceWait { why, times: times + 1, until });
         pause
     }
 
@@ -95,13 +95,13 @@ impl Resting {
     }
 }
 
-impl Shared {
+impl EngineInner {
     /// Whether there is room for one more job.
     pub(super) async fn check_room(&self) -> Result<(), Fault> {
         if !self.working.load(std::sync::atomic::Ordering::Relaxed)
             && self.settings.disk_quota.is_some()
         {
-            // Nobody keeps house in this process.
+            // Nobody does housekeeping in this process.
             let totals = self.store.read(|t| t.totals()).await;
             self.counted(totals.map_err(|error| storage_fault(&error))?);
         }
@@ -139,8 +139,8 @@ impl Shared {
 
     /// What is free, if it is less than must stay free. If the file system can't be asked, the write
     /// that fails will say so.
-    pub(super) fn missing(&self) -> Option<Free> {
-        let free = Free::at(&self.settings.data).ok()?;
+    pub(super) fn missing(&self) -> Option<FreeSpace> {
+        let free = FreeSpace::at(&self.settings.data).ok()?;
         (free.room() < self.settings.disk_reserve).then_some(free)
     }
 
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn a_job_rests_longer_each_time_but_not_for_ever() {
-        let (mut resting, job) = (Resting::default(), JobId::from_bytes([1; 16]));
+        let (mut resting, job) = (SpaceQueue::default(), JobId::from_bytes([1; 16]));
         let mut rest = || {
             let pause = resting.rest(job, "full".to_owned());
             assert_eq!(resting.jobs(Instant::now()), [job]);
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_was_accepted_since_the_last_count_counts_until_the_next_or_until_it_is_gone() {
-        let (mut occupied, job) = (Occupied::default(), |n| JobId::from_bytes([n; 16]));
+        let (mut occupied, job) = (DiskUsage::default(), |n| JobId::from_bytes([n; 16]));
         occupied.count(100);
         occupied.add(job(1), 10);
         occupied.add(job(2), 5);

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fishplate_contract::{Array, ArrayType, Fault, FaultCode, Payload};
-use fishplate_formats::array_file::{self, Bytes, Format, npy};
+use fishplate_formats::array_file::{self, Format, LocatedBytes, npy};
 use fishplate_formats::dimension::Dimensions;
 
 use super::fetching::not_stored;
-use super::output::OutputHeld;
+use super::output::OutputHandle;
 
 /// What an array is to become.
-pub(super) struct About<'a> {
+pub(super) struct ArrayConversion<'a> {
     pub(super) parameter: &'a str,
     pub(super) data_type: &'a str,
     pub(super) format: &'a Format,
@@ -26,11 +26,11 @@ pub(super) struct About<'a> {
 /// format. Tells whether it was one already.
 pub(super) fn array(
     file: &Path,
-    about: &About<'_>,
+    about: &ArrayConversion<'_>,
     shape: Option<&[u64]>,
     dimensions: &mut Dimensions,
 ) -> Result<bool, Fault> {
-    let About { parameter, data_type, format } = about;
+    let ArrayConversion { parameter, data_type, format } = about;
     let invalid = |what: String| Fault::new(FaultCode::InvalidValue, what);
     let stored = |error: io::Error| not_stored(&error);
     let array: ArrayType =
@@ -45,8 +45,8 @@ pub(super) fn array(
         Some(shape) => shape.iter().copied().map(Some).collect(),
         None => dimensions.axes(&array),
     };
-    let draft = Draft::beside(file);
-    let mut create = || draft.create();
+    let temporary = TemporaryFile::beside(file);
+    let mut create = || temporary.create();
     let found = array_file::read(&source, &fetched_as, array.element, &axes, &mut create).map_err(
         |error| match error {
             array_file::ReadError::Io(error) => not_stored(&error),
@@ -58,11 +58,11 @@ pub(super) fn array(
         return Ok(true);
     }
     let data = match found.bytes {
-        Bytes::Memory(bytes) => Payload::Inline(bytes.into()),
-        Bytes::Same => held(file).map_err(stored)?,
-        Bytes::New(_) => held(&draft.0).map_err(stored)?,
+        LocatedBytes::Memory(bytes) => Payload::Inline(bytes.into()),
+        LocatedBytes::Same => held(file).map_err(stored)?,
+        LocatedBytes::New(_) => held(&temporary.0).map_err(stored)?,
     };
-    let made = Draft(file.with_extension("made"));
+    let made = TemporaryFile(file.with_extension("made"));
     let to = made.create().map_err(stored)?;
     let array = Array { element: array.element, shape: found.shape, data };
     array_file::write(&array, format, &to).map_err(stored)?;
@@ -79,7 +79,7 @@ fn is_npy(file: &File) -> bool {
 fn shape_of_plain(file: &File, array: &ArrayType) -> Option<Vec<u64>> {
     let mut start = vec![0; npy::HEADER_SIZE];
     let read = file.read_at(&mut start, 0).ok()?;
-    let header = npy::Header::parse(&start[..read]).ok()?;
+    let header = npy::NpyHeader::parse(&start[..read]).ok()?;
     let len = file.metadata().ok()?.len().checked_sub(header.offset as u64)?;
     let turned = header.fortran_order && header.shape.len() > 1;
     let plain = header.dtype.is(array.element) && !header.dtype.big && !turned;
@@ -88,13 +88,13 @@ fn shape_of_plain(file: &File, array: &ArrayType) -> Option<Vec<u64>> {
 
 fn held(path: &Path) -> io::Result<Payload> {
     let len = fs::metadata(path)?.len();
-    Ok(Payload::Spooled(Arc::new(OutputHeld::new(path.to_owned(), len))))
+    Ok(Payload::Spooled(Arc::new(OutputHandle::new(path.to_owned(), len))))
 }
 
 /// A file on the way to another, gone when it is dropped.
-struct Draft(PathBuf);
+struct TemporaryFile(PathBuf);
 
-impl Draft {
+impl TemporaryFile {
     fn beside(file: &Path) -> Self {
         Self(file.with_extension("draft"))
     }
@@ -106,7 +106,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for TemporaryFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
@@ -116,10 +116,10 @@ impl Drop for Draft {
 pub(super) fn directory(
     file: &Path,
     parameter: &str,
-    limits: &fishplate_formats::archive::Limits,
+    limits: &fishplate_formats::archive::ArchiveLimits,
     stop: &AtomicBool,
 ) -> Result<(), Fault> {
-    let archive = Draft(file.with_extension("archive"));
+    let archive = TemporaryFile(file.with_extension("archive"));
     fs::rename(file, &archive.0).map_err(|error| not_stored(&error))?;
     fishplate_formats::archive::unpack_file_unless(&archive.0, file, parameter, limits, stop)
 }

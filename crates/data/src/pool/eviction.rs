@@ -7,20 +7,20 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use fishplate_contract::{Digest, Principal};
-use fishplate_formats::disk::Free;
+use fishplate_formats::disk::FreeSpace;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::catalogue::LARGEST_LOG;
 use super::object::{OWNER_QUOTA, QUOTA, Row, owner_bytes, total_bytes};
 use super::partial::Partial;
-use super::{PoolError, Room, Shortage, lock, remove_file};
+use super::{PoolError, PoolInner, Shortage, lock, remove_file};
 use crate::lease::{is_at, open_exclusive};
 
 /// Bytes that owners are writing and that the catalogue does not know yet.
 #[derive(Debug, Default)]
-pub(super) struct Arriving(Mutex<HashMap<String, u64>>);
+pub(super) struct IncomingBytes(Mutex<HashMap<String, u64>>);
 
-impl Arriving {
+impl IncomingBytes {
     pub(super) fn add(&self, owner: &str, bytes: u64) {
         *lock(&self.0).entry(owner.to_owned()).or_default() += bytes;
     }
@@ -60,16 +60,16 @@ const GIVEN_BACK: u64 = 1 << 20;
 pub(super) const LEFT_FREE: u64 = 32 << 20;
 
 /// Where a walk along the least recently used is.
-type Cursor = (i64, i64);
+type LruCursor = (i64, i64);
 
 /// An object that nobody has in use, with the lock that keeps it so. What is small needs none: its
 /// leases have its bytes.
-struct Locked {
+struct EvictionCandidate {
     row: Row,
     _lock: Option<File>,
 }
 
-impl Room {
+impl PoolInner {
     /// Sees to it that the disk has room for so many bytes more.
     pub(super) fn make_room_on_disk(&self, bytes: u64) -> Result<(), PoolError> {
         let disk_reserve = self.settings.disk_reserve;
@@ -104,9 +104,9 @@ impl Room {
         Err(PoolError::Full { directory: self.directory().to_owned(), shortage })
     }
 
-    fn free_on_disk(&self) -> Result<Free, PoolError> {
+    fn free_on_disk(&self) -> Result<FreeSpace, PoolError> {
         let directory = self.directory();
-        Free::at(directory).map_err(PoolError::io("asking the disk of", directory))
+        FreeSpace::at(directory).map_err(PoolError::io("asking the disk of", directory))
     }
 
     /// Sees to it that the quotas have room for so many bytes more, those included that are on
@@ -186,7 +186,7 @@ impl Room {
         }
         let mut freed = 0;
         let mut rows_stay = false;
-        let mut at: Cursor = (i64::MIN, 0);
+        let mut at: LruCursor = (i64::MIN, 0);
         while freed < bytes {
             let mut batch = self.evictable(since, &mut at)?;
             if batch.is_empty() {
@@ -209,7 +209,7 @@ impl Room {
         Ok(freed)
     }
 
-    fn evictable(&self, since: i64, at: &mut Cursor) -> Result<Vec<Row>, PoolError> {
+    fn evictable(&self, since: i64, at: &mut LruCursor) -> Result<Vec<Row>, PoolError> {
         let now = self.now();
         let columns = Row::COLUMNS;
         let found = self.catalogue.read(|sql| {
@@ -230,21 +230,25 @@ impl Room {
     }
 
     /// Locks an object if nobody has it in use. One whose file is gone needs no lock.
-    fn lock_against_leases(&self, row: Row) -> Result<Option<Locked>, PoolError> {
+    fn lock_against_leases(&self, row: Row) -> Result<Option<EvictionCandidate>, PoolError> {
         if row.is_small {
-            return Ok(Some(Locked { row, _lock: None }));
+            return Ok(Some(EvictionCandidate { row, _lock: None }));
         }
         let Some(digest) = &row.digest else { return Ok(None) };
         let path = self.object_path(digest);
         let lock = open_exclusive(&path).map_err(PoolError::io("opening", &path))?;
-        // An adopted file that turned out to be another's duplicate has leases of its own, which
+        // An unhashed file that turned out to be another's duplicate has leases of its own, which
         // the sweep waits for.
-        Ok(lock.map(|lock| Locked { row, _lock: Some(lock) }))
+        Ok(lock.map(|lock| EvictionCandidate { row, _lock: Some(lock) }))
     }
 
     /// Removes objects that are locked, those that still nobody needs. Tells in `rows_stay` whether
     /// the disk is so full that rows can't go.
-    fn remove_locked(&self, going: Vec<Locked>, rows_stay: &mut bool) -> Result<u64, PoolError> {
+    fn remove_locked(
+        &self,
+        going: Vec<EvictionCandidate>,
+        rows_stay: &mut bool,
+    ) -> Result<u64, PoolError> {
         if going.is_empty() {
             return Ok(0);
         }
@@ -266,15 +270,15 @@ impl Room {
     }
 
     /// The same on a disk that is so full that no row can be removed: files go first, after which
-    /// rows can. The lock keeps new grants away, but for those of an adopted duplicate: such objects
+    /// rows can. The lock keeps new grants away, but for those of an unhashed duplicate: such objects
     /// stay.
     fn remove_before_rows(
         &self,
-        going: Vec<Locked>,
+        going: Vec<EvictionCandidate>,
         rows_stay: &mut bool,
     ) -> Result<u64, PoolError> {
         let (mut freed, mut gone, mut small) = (0, Vec::new(), Vec::new());
-        for Locked { row, _lock: lock } in going {
+        for EvictionCandidate { row, _lock: lock } in going {
             let Some(digest) = row.digest else { continue };
             if row.is_small {
                 small.push(row);
@@ -317,7 +321,7 @@ impl Room {
     }
 
     fn remove_object_file(&self, row: &Row) -> Result<(), PoolError> {
-        // Its name among the adopted is the sweep's affair: it may be another file.
+        // Its name among the unhashed is the sweep's affair: it may be another file.
         match &row.digest {
             Some(digest) if !row.is_small => remove_file(&self.object_path(digest)),
             _ => Ok(()),
@@ -336,9 +340,9 @@ impl Room {
             // Unless it has become a file meanwhile.
             return Ok(self.catalogue.write(false, remove)?.then_some(row.size));
         }
-        let path = match (&row.digest, &row.adopted) {
+        let path = match (&row.digest, &row.registered) {
             (Some(digest), _) => self.object_path(digest),
-            (None, Some(name)) => self.adopted_path(name),
+            (None, Some(name)) => self.registered_path(name),
             (None, None) => return Ok(None),
         };
         let is_there = path.exists();
@@ -366,7 +370,7 @@ impl Room {
         self.flush_uses()?;
         let now = self.now();
         let mut freed = 0;
-        let mut at: Cursor = (i64::MIN, 0);
+        let mut at: LruCursor = (i64::MIN, 0);
         while freed < bytes {
             let batch = self.unneeded_by(owner, now, &mut at)?;
             if batch.is_empty() {
@@ -386,7 +390,7 @@ impl Room {
         &self,
         owner: &Principal,
         now: i64,
-        at: &mut Cursor,
+        at: &mut LruCursor,
     ) -> Result<Vec<Row>, PoolError> {
         let columns = Row::COLUMNS;
         let found = self.catalogue.read(|sql| {

@@ -1,4 +1,4 @@
-//! Adoption: a file that is whole becomes data of the pool at once; its digest follows.
+//! Registration: a file that is whole becomes data of the pool at once; its digest follows.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use fishplate_contract::Principal;
 
 use super::incoming::WHOLE;
-use super::object::{By, Entry};
-use super::{Pool, PoolError, Room, random_name, remove_file};
+use super::object::{NewObject, ObjectKey};
+use super::{Pool, PoolError, PoolInner, random_name, remove_file};
 use crate::lease::{Lease, is_at};
-use crate::place;
+use crate::placement;
 
 /// How a file may come into the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Adoption {
+pub enum RegistrationMode {
     /// As it is, by another name, if nobody can write to it any more; else as a copy. It can't be
     /// written to afterwards (mode 0444).
     Link,
@@ -30,8 +30,13 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError::Quota`], [`PoolError::Full`], or if it can't be read or is no plain file.
-    pub fn adopt(&self, owner: &Principal, file: &Path, how: Adoption) -> Result<Lease, PoolError> {
-        let room = &self.0;
+    pub fn register(
+        &self,
+        owner: &Principal,
+        file: &Path,
+        how: RegistrationMode,
+    ) -> Result<Lease, PoolError> {
+        let inner = &self.0;
         let source = File::options()
             .read(true)
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
@@ -40,56 +45,57 @@ impl Pool {
         let metadata = source.metadata().map_err(PoolError::io("reading", file))?;
         if !metadata.is_file() {
             let plain = io::Error::new(io::ErrorKind::InvalidInput, "it is no plain file");
-            return Err(PoolError::io("adopting", file)(plain));
+            return Err(PoolError::io("registering", file)(plain));
         }
         let name = random_name()?;
-        let at = room.adopted_path(&name);
-        let linked = how == Adoption::Link
+        let at = inner.registered_path(&name);
+        let linked = how == RegistrationMode::Link
             && link_unwritable(&source, &metadata, file, &at)
                 .map_err(PoolError::io("linking", file))?;
-        let adopted = if linked { source } else { room.copy_in(&source, metadata.len(), &at)? };
-        self.enter_adopted(owner, adopted, name, at)
+        let registered =
+            if linked { source } else { inner.copy_in(&source, metadata.len(), &at)? };
+        self.enter_registered(owner, registered, name, at)
     }
 
     /// The same with a file that is open, which may have no path that leads to it: as a copy.
     ///
     /// # Errors
-    /// As [`adopt`](Self::adopt).
-    pub fn adopt_open(&self, owner: &Principal, source: &File) -> Result<Lease, PoolError> {
+    /// As [`register`](Self::register).
+    pub fn register_open(&self, owner: &Principal, source: &File) -> Result<Lease, PoolError> {
         let name = random_name()?;
-        let at = self.0.adopted_path(&name);
+        let at = self.0.registered_path(&name);
         let len = source.metadata().map_err(PoolError::io("reading", &at))?.len();
-        let adopted = self.0.copy_in(source, len, &at)?;
-        self.enter_adopted(owner, adopted, name, at)
+        let registered = self.0.copy_in(source, len, &at)?;
+        self.enter_registered(owner, registered, name, at)
     }
 
-    fn enter_adopted(
+    fn enter_registered(
         &self,
         owner: &Principal,
-        adopted: File,
+        registered: File,
         name: String,
         at: PathBuf,
     ) -> Result<Lease, PoolError> {
-        let len = adopted.metadata().map_err(PoolError::io("reading", &at))?.len();
-        let number = match self.0.enter(owner, len, false, &Entry::Adopted(name)) {
+        let len = registered.metadata().map_err(PoolError::io("reading", &at))?.len();
+        let number = match self.0.enter(owner, len, false, &NewObject::Unhashed(name)) {
             Ok(number) => number,
             Err(error) => {
                 remove_file(&at)?;
                 return Err(error);
             }
         };
-        self.settle_soon(number)?;
-        Ok(self.0.lease_of(adopted, at, len, None, By::Number(number)))
+        self.hash_later(number)?;
+        Ok(self.0.lease_of(registered, at, len, None, ObjectKey::Number(number)))
     }
 }
 
-impl Room {
+impl PoolInner {
     /// Copies an open file to a name, leased before it has it.
     fn copy_in(&self, source: &File, len: u64, to: &Path) -> Result<File, PoolError> {
         self.make_room_on_disk(len)?;
         let at = self.incoming_path(&format!("u-{}", random_name()?));
         let copy = || {
-            let copy = place::copy_new(source, &at, WHOLE)?.0;
+            let copy = placement::copy_new(source, &at, WHOLE)?.0;
             fs::rename(&at, to)?;
             Ok(copy)
         };
@@ -129,7 +135,7 @@ fn link_unless_written(source: &File, from: &Path, to: &Path) -> io::Result<bool
     }
     match fs::hard_link(from, to) {
         Ok(()) => {}
-        Err(error) if place::cannot_link(&error) => return Ok(false),
+        Err(error) if placement::cannot_link(&error) => return Ok(false),
         Err(error) => return Err(error),
     }
     // Somebody may have put another file in its place.

@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use fishplate_contract::{
-    DataRef, Digest, Fault, FaultCode, JobId, JobState, LimitHit, Placing, Timestamp, Transfer,
-    TransferState,
+    DataRef, Digest, Fault, FaultCode, JobId, JobState, LimitHit, PlacementMethod, Timestamp,
+    Transfer, TransferState,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::answer::Answer;
-use crate::executor::{ArrayBytes, Ending, Output, OutputContent};
+use crate::executor::{ArrayBytes, Output, OutputContent, ProgramExit};
+use crate::output_choices::OutputChoices;
 
 /// An end that is written down so much later was reached while nobody worked on the job.
 const LATE: Duration = Duration::from_secs(60);
 
 /// The end of a job. It is written once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Conclusion {
+pub struct Completion {
     /// Name of the final state ([`JobState::name`]).
     pub state: String,
     /// When it was reached, in milliseconds since 1970.
@@ -33,25 +33,25 @@ pub struct Conclusion {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused_by: Option<(String, String)>,
     /// How the program ended, if it was seen to.
-    pub ending: Option<Ending>,
+    pub ending: Option<ProgramExit>,
     /// How the caller wants the outputs.
-    #[serde(default, skip_serializing_if = "Answer::is_plain")]
-    pub answer: Answer,
+    #[serde(default, skip_serializing_if = "OutputChoices::is_plain")]
+    pub answer: OutputChoices,
     /// Outputs that were delivered, or put into the job's session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub sent: Vec<Sent>,
+    pub sent: Vec<DeliveredOutput>,
     /// The program did well, and the fault is that an output could not be sent: outputs are there
     /// for whoever asks for them in another way.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsent: bool,
     /// How transfers ended: of inputs, if they are why the job did; of outputs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub transfers: Vec<Moved>,
+    pub transfers: Vec<TransferResult>,
 }
 
 /// An output that was brought somewhere before the job was done.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sent {
+pub struct DeliveredOutput {
     /// The parameter.
     pub name: String,
     /// The file's path in the workspace, where a glob found it.
@@ -70,7 +70,7 @@ pub struct Sent {
     pub expires: Option<i64>,
 }
 
-impl Sent {
+impl DeliveredOutput {
     /// What callers get.
     pub fn reference(&self) -> DataRef {
         let digest = self.digest.as_deref().and_then(Digest::from_field);
@@ -80,7 +80,7 @@ impl Sent {
 
 /// How a transfer ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Moved {
+pub struct TransferResult {
     /// The parameter.
     pub parameter: String,
     /// The other end: scheme and authority.
@@ -92,7 +92,7 @@ pub struct Moved {
     /// How many there were to be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u64>,
-    /// [`Placing::name`].
+    /// [`PlacementMethod::name`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placed: Option<String>,
     /// It is an output's.
@@ -100,7 +100,7 @@ pub struct Moved {
     pub out: bool,
 }
 
-impl Moved {
+impl TransferResult {
     /// As a job's status tells it.
     pub fn transfer(&self) -> Transfer {
         Transfer {
@@ -109,12 +109,12 @@ impl Moved {
             state: TransferState::from_name(&self.state).unwrap_or(TransferState::Failed),
             bytes: self.bytes,
             total: self.total,
-            placed: self.placed.as_deref().and_then(Placing::from_name),
+            placed: self.placed.as_deref().and_then(PlacementMethod::from_name),
         }
     }
 }
 
-impl Conclusion {
+impl Completion {
     /// An end without a program that was seen to end.
     pub fn without_ending(state: JobState, code: FaultCode, message: &str, at: Timestamp) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl Conclusion {
             parameter: None,
             refused_by: None,
             ending: None,
-            answer: Answer::default(),
+            answer: OutputChoices::default(),
             sent: Vec::new(),
             unsent: false,
             transfers: Vec::new(),
@@ -210,6 +210,6 @@ impl Conclusion {
         if let Some((name, value)) = self.refused_by.clone() {
             return Some(LimitHit { name, value });
         }
-        self.ending.as_ref().and_then(Ending::limit_hit)
+        self.ending.as_ref().and_then(ProgramExit::limit_hit)
     }
 }

@@ -7,12 +7,12 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use fishplate_contract::{DataRef, Digest};
-use fishplate_data::transfer::Version;
+use fishplate_data::transfer::Validator;
 use serde_json::{Value, json};
 
 /// A file that is not whole yet.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct PartialFile {
     target: PathBuf,
     part: PathBuf,
     state: PathBuf,
@@ -20,14 +20,14 @@ pub(crate) struct Part {
 
 /// What the bytes that are there are the beginning of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PartOf {
+pub(crate) struct PartialIdentity {
     pub(crate) url: String,
-    pub(crate) version: Option<Version>,
+    pub(crate) version: Option<Validator>,
     pub(crate) digest: Option<Digest>,
     pub(crate) total: Option<u64>,
 }
 
-impl PartOf {
+impl PartialIdentity {
     /// Whether it may be gone on with: the same address or the same digest, and a way to see that
     /// the rest belongs to it.
     pub(crate) fn continues(&self, from: &DataRef) -> bool {
@@ -38,7 +38,7 @@ impl PartOf {
     }
 }
 
-impl Part {
+impl PartialFile {
     /// The half file of this one.
     pub(crate) fn of(target: &Path) -> Self {
         let with = |suffix: &str| {
@@ -55,7 +55,7 @@ impl Part {
     }
 
     /// The bytes that are there, of what they are, and how many they are; else none.
-    pub(crate) fn open(&self) -> io::Result<(File, PartOf)> {
+    pub(crate) fn open(&self) -> io::Result<(File, PartialIdentity)> {
         let of = fs::read(&self.state).ok().and_then(|text| read(&text));
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(of.is_none());
@@ -63,7 +63,7 @@ impl Part {
     }
 
     /// Notes of what its bytes are.
-    pub(crate) fn note(&self, of: &PartOf) -> io::Result<()> {
+    pub(crate) fn note(&self, of: &PartialIdentity) -> io::Result<()> {
         let text = json!({
             "url": of.url,
             "version": of.version.as_ref().map(|version| &version.0),
@@ -94,12 +94,12 @@ impl Part {
     }
 }
 
-fn read(text: &[u8]) -> Option<PartOf> {
+fn read(text: &[u8]) -> Option<PartialIdentity> {
     let state: Value = serde_json::from_slice(text).ok()?;
     let version = state["version"].as_str();
-    Some(PartOf {
+    Some(PartialIdentity {
         url: state["url"].as_str()?.to_owned(),
-        version: version.map(|version| Version(version.to_owned())),
+        version: version.map(|version| Validator(version.to_owned())),
         digest: state["digest"].as_str().and_then(Digest::from_field),
         total: state["size"].as_u64(),
     })
@@ -120,9 +120,9 @@ mod tests {
     fn a_half_file_is_gone_on_with_if_it_is_of_the_same_data() {
         let digest = Some(Digest::Sha256([1; 32]));
         let from = |url: &str, digest| DataRef { url: url.to_owned(), len: None, digest };
-        let of = |url: &str, version: Option<&str>, digest| PartOf {
+        let of = |url: &str, version: Option<&str>, digest| PartialIdentity {
             url: url.to_owned(),
-            version: version.map(|version| Version(version.to_owned())),
+            version: version.map(|version| Validator(version.to_owned())),
             digest,
             total: None,
         };
@@ -138,15 +138,15 @@ mod tests {
     #[test]
     fn what_was_noted_is_read_again_and_all_goes_in_the_end() {
         let dir = tempfile::tempdir().unwrap();
-        let part = Part::of(&dir.path().join("mesh.msh"));
-        let of = PartOf {
+        let part = PartialFile::of(&dir.path().join("mesh.msh"));
+        let of = PartialIdentity {
             url: "http://h/data/x".to_owned(),
-            version: Some(Version("\"7\"".to_owned())),
+            version: Some(Validator("\"7\"".to_owned())),
             digest: Some(Digest::Sha256([9; 32])),
             total: Some(5),
         };
         let (mut file, none) = part.open().unwrap();
-        assert_eq!(none, PartOf::default());
+        assert_eq!(none, PartialIdentity::default());
         part.note(&of).unwrap();
         file.write_all(b"half").unwrap();
         let (file, again) = part.open().unwrap();

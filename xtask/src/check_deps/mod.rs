@@ -23,12 +23,15 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let wrong = compare(&rules, &graph);
     if !wrong.is_empty() {
         bail!(
-            "doors: {} against ARCHITECTURE.md (Dependencies):\n  {}",
+            "check-deps: {} against ARCHITECTURE.md (Dependencies):\n  {}",
             wrong.len(),
             wrong.join("\n  ")
         );
     }
-    crate::report(&format!("doors: {} crates see what they may and no more", rules.may_see.len()));
+    crate::report(&format!(
+        "check-deps: {} crates see what they may and no more",
+        rules.may_see.len()
+    ));
     Ok(())
 }
 

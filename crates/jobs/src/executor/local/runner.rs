@@ -1,4 +1,4 @@
-//! A worker: takes one connection, and runs the jobs that come over it, one after the other.
+//! A runner: takes one connection, and runs the jobs that come over it, one after the other.
 //! When the server at the other end is gone it finishes its job, notes the end in the journal,
 //! and exits.
 
@@ -13,71 +13,73 @@ use std::time::Duration;
 use nix::sys::signalfd::SignalFd;
 
 use super::cgroup::JobGroup;
-use super::journal::{Author, Journal, Record};
-use super::message::{Ask, Frames, ORDER_TIME, Posting, Refusal, Reply, put};
+use super::journal::{JobOwner, Journal, JournalEntry};
+use super::message::{
+    FrameReader, ORDER_TIME, RunnerReply, RunnerRequest, StartMessage, StartRefusal, put,
+};
+use super::process_tree::{ExitStatus, ProcessTree};
 use super::procfs::{ProcessId, boot, boot_millis};
-use super::run::{Observer, Run, Stage, watch};
+use super::run::{Observer, Run, StartStage, watch};
 use super::slot::{SLOT_SIZE, Slots};
 use super::spawn::{Environments, refusal_of};
 use super::wait::{block_signals, drain, readable};
-use super::ward::{Status, Ward};
 use crate::plan::{Plan, SuccessRules};
 use crate::workspace;
 
-/// What a worker gets from the keeper that forked it.
+/// What a runner gets from the supervisor that forked it.
 #[derive(Debug)]
-pub(super) struct Birth<'a> {
+pub(super) struct RunnerSetup<'a> {
     pub(super) index: usize,
     pub(super) slots: &'a Slots,
-    pub(super) keeper: ProcessId,
+    pub(super) supervisor: ProcessId,
     pub(super) listener: UnixListener,
-    /// Closed on the other side when the keeper is gone.
+    /// Closed on the other side when the supervisor is gone.
     pub(super) life: OwnedFd,
-    /// Takes the index of a worker that has a connection.
+    /// Takes the index of a runner that has a connection.
     pub(super) notices: OwnedFd,
 }
 
-/// Runs as a worker until there is nothing more to do.
-pub(super) fn work(birth: Birth<'_>) -> io::Result<()> {
-    // Named before it leads a session, so that nobody takes it for another keeper.
-    nix::sys::prctl::set_name(c"fishplate-work")?;
-    // A session of its own: the program can't leave it, so even of a program whose worker was
-    // killed before it could note the process ID, the keeper sees whose it was.
+/// Runs as a runner until there is nothing more to do.
+pub(super) fn work(setup: RunnerSetup<'_>) -> io::Result<()> {
+    // Named before it leads a session, so that nobody takes it for another supervisor.
+    nix::sys::prctl::set_name(c"fishplate-run")?;
+    // A session of its own: the program can't leave it, so even of a program whose runner was
+    // killed before it could note the process ID, the supervisor sees whose it was.
     nix::unistd::setsid()?;
     nix::sys::prctl::set_child_subreaper(true)?;
     let signals = block_signals(&[])?;
     let me = ProcessId::of(nix::unistd::getpid().as_raw())
         .ok_or_else(|| io::Error::other("/proc does not show this process"))?;
-    let Some(stream) = accept(&birth)? else { return Ok(()) };
-    let Birth { index, slots, keeper, listener, life, notices } = birth;
-    // A connection that waits to be accepted must not hang on a worker that is busy.
+    let Some(stream) = accept(&setup)? else { return Ok(()) };
+    let RunnerSetup { index, slots, supervisor, listener, life, notices } = setup;
+    // A connection that waits to be accepted must not hang on a runner that is busy.
     drop(listener);
     let notice = u32::try_from(index).unwrap_or(u32::MAX).to_le_bytes();
     nix::unistd::write(&notices, &notice)?;
-    let mut worker = Worker {
+    let mut runner = Runner {
         index,
         slots,
-        keeper,
+        supervisor,
         me,
         life,
         signals,
         stream: Some(stream),
-        frames: Frames::default(),
+        frames: FrameReader::default(),
         environments: Environments::default(),
         signalled: false,
     };
-    worker.serve()
+    runner.serve()
 }
 
-fn accept(birth: &Birth<'_>) -> io::Result<Option<UnixStream>> {
+fn accept(setup: &RunnerSetup<'_>) -> io::Result<Option<UnixStream>> {
     loop {
-        let [connection, keeper_gone] =
-            readable([Some(birth.listener.as_fd()), Some(birth.life.as_fd())], None);
-        if keeper_gone {
+        let [connection, supervisor_gone] =
+            readable([Some(setup.listener.as_fd()), Some(setup.life.as_fd())], None);
+        if supervisor_gone {
             return Ok(None);
         }
         if connection {
-            match birth.listener.accept() {
+            match setup.listener.accept() {
                 Ok((stream, _)) => {
                     stream.set_nonblocking(false)?;
                     return Ok(Some(stream));
@@ -89,40 +91,40 @@ fn accept(birth: &Birth<'_>) -> io::Result<Option<UnixStream>> {
     }
 }
 
-struct Worker<'a> {
+struct Runner<'a> {
     index: usize,
     slots: &'a Slots,
-    keeper: ProcessId,
+    supervisor: ProcessId,
     me: ProcessId,
     life: OwnedFd,
     signals: SignalFd,
     /// `None` once the server is gone.
     stream: Option<UnixStream>,
-    frames: Frames,
+    frames: FrameReader,
     environments: Environments,
     /// Somebody sent the signal to end a job.
     signalled: bool,
 }
 
-impl Worker<'_> {
+impl Runner<'_> {
     fn serve(&mut self) -> io::Result<()> {
         loop {
             while let Some(frame) = self.frames.next()? {
                 let frame = frame.to_vec();
                 match serde_json::from_slice(&frame)? {
-                    Ask::Start(posting) => self.run(&posting, &frame)?,
+                    RunnerRequest::Start(posting) => self.run(&posting, &frame)?,
                     // Its job ended while the request was on its way.
-                    Ask::Cancel => {}
+                    RunnerRequest::Cancel => {}
                 }
             }
             let Some(stream) = &self.stream else { return Ok(()) };
-            let [said, keeper_gone] =
+            let [said, supervisor_gone] =
                 readable([Some(stream.as_fd()), Some(self.life.as_fd())], None);
             if said {
                 if self.listen()? == 0 {
                     return Ok(());
                 }
-            } else if keeper_gone {
+            } else if supervisor_gone {
                 return Ok(());
             }
         }
@@ -144,7 +146,7 @@ impl Worker<'_> {
         }
     }
 
-    fn say(&mut self, replies: &[&Reply]) -> io::Result<()> {
+    fn say(&mut self, replies: &[&RunnerReply]) -> io::Result<()> {
         let mut bytes = Vec::new();
         for reply in replies {
             put(reply, &mut bytes)?;
@@ -158,7 +160,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    fn run(&mut self, posting: &Posting, frame: &[u8]) -> io::Result<()> {
+    fn run(&mut self, posting: &StartMessage, frame: &[u8]) -> io::Result<()> {
         match self.begin(posting, frame) {
             Ok(job) => self.care(job),
             Err(reply) => {
@@ -169,46 +171,49 @@ impl Worker<'_> {
     }
 
     /// From an order to a program that runs, or the reply that it does not.
-    fn begin(&mut self, posting: &Posting, frame: &[u8]) -> Result<Job, Reply> {
-        if nix::unistd::getppid().as_raw() != self.keeper.pid {
-            return Err(Reply::Retired);
+    fn begin(&mut self, posting: &StartMessage, frame: &[u8]) -> Result<StartedJob, RunnerReply> {
+        if nix::unistd::getppid().as_raw() != self.supervisor.pid {
+            return Err(RunnerReply::Retired);
         }
-        let refused = |refusal| Err(Reply::Refused(refusal));
+        let refused = |refusal| Err(RunnerReply::Refused(refusal));
         if boot_millis() - posting.sent > ORDER_TIME {
-            return refused(Refusal::NotStarted("the order waited too long; try again".into()));
+            return refused(StartRefusal::NotStarted(
+                "the order waited too long; try again".into(),
+            ));
         }
-        let order = remembered(posting, frame)
-            .ok_or_else(|| Reply::Refused(Refusal::NotStarted("the plan is too large".into())))?;
+        let order = remembered(posting, frame).ok_or_else(|| {
+            RunnerReply::Refused(StartRefusal::NotStarted("the plan is too large".into()))
+        })?;
         let cannot = |what: &'static str| {
             move |error: io::Error| {
-                Reply::Refused(refusal_of(&error, format!("can't {what}: {error}")))
+                RunnerReply::Refused(refusal_of(&error, format!("can't {what}: {error}")))
             }
         };
         let directory = &posting.directory;
         workspace::make_directories(directory).map_err(cannot("make the job's directory"))?;
         let claim = Journal::claim(directory, posting.fence);
         let Some(mut journal) = claim.map_err(cannot("open the job's journal"))? else {
-            return Err(Reply::Taken);
+            return Err(RunnerReply::Taken);
         };
         self.slots.occupy(self.index, &order);
         let group = match &posting.cgroup {
             Some(parent) => JobGroup::new(parent, posting.job, posting.plan.limits.memory).ok(),
             None => None,
         };
-        let author = Author {
+        let author = JobOwner {
             fence: posting.fence,
             boot: boot().to_owned(),
-            worker: self.me,
-            keeper: self.keeper,
+            runner: self.me,
+            supervisor: self.supervisor,
             cgroup: group.as_ref().map(|group| group.path().to_path_buf()),
             grace: posting.plan.limits.kill_grace,
         };
         match self.start(posting, &mut journal, &author, group.as_ref()) {
             Ok((program, started)) => {
                 self.slots.started(self.index, program);
-                let ward =
-                    Ward::new(directory, &posting.plan, Some(program), started).in_group(group);
-                Ok(Job { journal, ward })
+                let tree = ProcessTree::new(directory, &posting.plan, Some(program), started)
+                    .in_group(group);
+                Ok(StartedJob { journal, tree })
             }
             Err(refusal) => {
                 if let Some(group) = group {
@@ -216,10 +221,10 @@ impl Worker<'_> {
                 }
                 // A refusal counts for the fence of the record before it.
                 if matches!(journal.run(), Ok(None)) {
-                    let _ = journal.write(&Record::Preparing(author));
+                    let _ = journal.write(&JournalEntry::Preparing(author));
                 }
                 let fence = posting.fence;
-                let record = Record::Refused { fence, refusal: refusal.clone() };
+                let record = JournalEntry::Refused { fence, refusal: refusal.clone() };
                 // If this can't be written, the intent stays: it is never tried again.
                 let _ = journal.write_after_death(&record);
                 refused(refusal)
@@ -229,22 +234,22 @@ impl Worker<'_> {
 
     fn start(
         &mut self,
-        posting: &Posting,
+        posting: &StartMessage,
         journal: &mut Journal,
-        author: &Author,
+        author: &JobOwner,
         group: Option<&JobGroup>,
-    ) -> Result<(i32, i64), Refusal> {
-        let Posting { job, directory, plan, .. } = posting;
-        let run = Run { job: *job, directory, plan, group, worker: self.index };
+    ) -> Result<(i32, i64), StartRefusal> {
+        let StartMessage { job, directory, plan, .. } = posting;
+        let run = Run { job: *job, directory, plan, group, runner: self.index };
         run.start(&mut self.environments, &mut |stage| {
             let record = match stage {
-                Stage::Preparing => Record::Preparing(author.clone()),
-                Stage::Starting => Record::Intent(author.clone()),
+                StartStage::Preparing => JournalEntry::Preparing(author.clone()),
+                StartStage::Starting => JournalEntry::Intent(author.clone()),
             };
             journal.write(&record).map_err(|error| {
                 refusal_of(&error, format!("can't write the job's journal: {error}"))
             })?;
-            if stage == Stage::Preparing {
+            if stage == StartStage::Preparing {
                 return Ok(());
             }
             journal.keep_room().map_err(|error| {
@@ -254,18 +259,18 @@ impl Worker<'_> {
     }
 
     /// From a program that runs to its end.
-    fn care(&mut self, job: Job) -> io::Result<()> {
-        let Job { mut journal, ward } = job;
-        let ending = watch(ward, &mut Watching { worker: self, journal: &mut journal })?;
-        if journal.write(&Record::Ended { ending: ending.clone() }).is_err() {
+    fn care(&mut self, job: StartedJob) -> io::Result<()> {
+        let StartedJob { mut journal, tree } = job;
+        let ending = watch(tree, &mut ProgramWatch { runner: self, journal: &mut journal })?;
+        if journal.write(&JournalEntry::Ended { ending: ending.clone() }).is_err() {
             // The disk is full: what matters most fits the room that the journal has kept.
             // What it could not hold can be collected later.
-            let bare = crate::executor::Ending { collected: None, ..(*ending).clone() };
-            let _ = journal.write_after_death(&Record::Ended { ending: Box::new(bare) });
+            let bare = crate::executor::ProgramExit { collected: None, ..(*ending).clone() };
+            let _ = journal.write_after_death(&JournalEntry::Ended { ending: Box::new(bare) });
         }
         self.slots.clear(self.index);
         drop(journal);
-        self.say(&[&Reply::Ended(ending)])
+        self.say(&[&RunnerReply::Ended(ending)])
     }
 
     /// Waits for an event while the job runs. Tells whether the server asked for its end.
@@ -293,51 +298,51 @@ impl Worker<'_> {
             && journal.run().is_ok_and(|run| run.is_some_and(|run| run.cancelled));
         if told {
             // Not an error: whoever asked waits a little longer for the end itself.
-            let _ = journal.write(&Record::Ending);
+            let _ = journal.write(&JournalEntry::Ending);
         }
         told
     }
 }
 
 /// A job whose program was started.
-struct Job {
+struct StartedJob {
     journal: Journal,
-    ward: Ward,
+    tree: ProcessTree,
 }
 
-/// A worker while the program of its job runs.
-struct Watching<'n, 'w> {
-    worker: &'n mut Worker<'w>,
+/// A runner while the program of its job runs.
+struct ProgramWatch<'n, 'w> {
+    runner: &'n mut Runner<'w>,
     journal: &'n mut Journal,
 }
 
-impl Observer for Watching<'_, '_> {
+impl Observer for ProgramWatch<'_, '_> {
     fn running(&mut self, program: i32, started: i64) -> io::Result<()> {
         if let Some(program) = ProcessId::of(program) {
             // A full disk does not end the job; its start is in the intent.
-            let _ = self.journal.write(&Record::Started { program, time: started });
+            let _ = self.journal.write(&JournalEntry::Started { program, time: started });
         }
-        self.worker.say(&[&Reply::Started(started)])
+        self.runner.say(&[&RunnerReply::Started(started)])
     }
 
-    /// Before it is reaped: who is killed in between leaves it to the keeper, who is killed
+    /// Before it is reaped: who is killed in between leaves it to the supervisor, who is killed
     /// afterwards has told it.
-    fn exited(&mut self, status: Status) {
-        self.worker.slots.ended(self.worker.index, status);
+    fn exited(&mut self, status: ExitStatus) {
+        self.runner.slots.ended(self.runner.index, status);
     }
 
     fn wait(&mut self, most: Duration) -> io::Result<bool> {
-        Ok(self.worker.hear(most)? || self.worker.told_to_end(self.journal))
+        Ok(self.runner.hear(most)? || self.runner.told_to_end(self.journal))
     }
 }
 
-/// What the keeper must know to go on with the job: the order as it came, or without what only the
+/// What the supervisor must know to go on with the job: the order as it came, or without what only the
 /// start needs if it is large.
-fn remembered<'f>(posting: &Posting, frame: &'f [u8]) -> Option<Cow<'f, [u8]>> {
+fn remembered<'f>(posting: &StartMessage, frame: &'f [u8]) -> Option<Cow<'f, [u8]>> {
     if frame.len() <= SLOT_SIZE {
         return Some(Cow::Borrowed(frame));
     }
-    let order = serde_json::to_vec(&Ask::Start(Posting {
+    let order = serde_json::to_vec(&RunnerRequest::Start(StartMessage {
         plan: Rc::new(Plan {
             arguments: Vec::new(),
             environment: BTreeMap::new(),

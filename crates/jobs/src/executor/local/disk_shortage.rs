@@ -7,15 +7,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::gauge::free_bytes;
+use super::process_tree::ReachedLimit;
 use super::procfs::Stat;
-use super::ward::Hit;
+use super::sampler::free_bytes;
 use crate::plan::Plan;
 use crate::workspace;
 use fishplate_formats::units;
 
 /// A job on a disk that it may have filled.
-pub(super) struct Taking<'a> {
+pub(super) struct DiskConsumer<'a> {
     pub(super) directory: &'a Path,
     pub(super) plan: &'a Plan,
     /// When its program was started, in milliseconds since 1970.
@@ -25,7 +25,7 @@ pub(super) struct Taking<'a> {
 
 /// Too little is free while a job runs.
 #[derive(Debug)]
-pub(super) struct Shortage {
+pub(super) struct DiskShortage {
     since: Instant,
     /// What the job held when it was first seen.
     held: u64,
@@ -50,13 +50,13 @@ const MOST_TOLERATED: u64 = 1 << 20;
 /// nothing is left.
 const SHARE_TOLERATED: u64 = 16;
 
-impl Shortage {
+impl DiskShortage {
     /// Looks at a job when so many bytes are missing: when to look again, or `None` if it is to be
     /// ended.
     pub(super) fn look(
         shortage: &mut Option<Self>,
         now: Instant,
-        job: &Taking<'_>,
+        job: &DiskConsumer<'_>,
         missing: u64,
     ) -> Option<Duration> {
         if let Some(this) = shortage
@@ -76,7 +76,7 @@ impl Shortage {
     }
 }
 
-impl Taking<'_> {
+impl DiskConsumer<'_> {
     /// Bytes on the disk that the job took since its start, those of files without a name too.
     fn held(&self) -> u64 {
         let named = workspace::taken_since(self.plan, self.directory, self.started);
@@ -85,7 +85,7 @@ impl Taking<'_> {
 
     /// The limit, if it is the reason why the program came to nothing, or what it wrote can't be
     /// whole. It may have filled the disk before anyone could look.
-    pub(super) fn limit_at_the_end(&self, failed: bool) -> Option<Hit> {
+    pub(super) fn limit_at_the_end(&self, failed: bool) -> Option<ReachedLimit> {
         let reserve = self.plan.limits.disk_reserve;
         let free = free_bytes(self.directory)?;
         let missing = reserve.checked_sub(free).filter(|missing| *missing > 0)?;
@@ -96,7 +96,7 @@ impl Taking<'_> {
 }
 
 /// The limit, as it is told.
-pub(super) fn hit(reserve: u64) -> Hit {
+pub(super) fn hit(reserve: u64) -> ReachedLimit {
     ("disk_reserve".into(), units::exact(reserve))
 }
 

@@ -12,24 +12,24 @@ use crate::pool::{Pool, PoolError};
 
 /// What waits to be put away.
 #[derive(Debug, Default)]
-pub(super) struct Shelf(Mutex<Waiting>);
+pub(super) struct WriteBatch(Mutex<PendingWrites>);
 
 #[derive(Debug, Default)]
-struct Waiting {
-    parcels: Vec<Parcel>,
+struct PendingWrites {
+    writes: Vec<PendingWrite>,
     /// A thread is putting away.
     attended: bool,
 }
 
 #[derive(Debug)]
-struct Parcel {
+struct PendingWrite {
     owner: Principal,
     pieces: Vec<Bytes>,
     must_be: Option<Digest>,
     stored: oneshot::Sender<Result<Lease, PoolError>>,
 }
 
-impl Shelf {
+impl WriteBatch {
     /// Stores data that is in memory.
     pub(super) async fn store(
         self: &Arc<Self>,
@@ -41,12 +41,12 @@ impl Shelf {
         let (stored, storing) = oneshot::channel();
         let attended = {
             let mut waiting = self.lock();
-            waiting.parcels.push(Parcel { owner: owner.clone(), pieces, must_be, stored });
+            waiting.writes.push(PendingWrite { owner: owner.clone(), pieces, must_be, stored });
             std::mem::replace(&mut waiting.attended, true)
         };
         if !attended {
-            let (shelf, pool) = (Arc::clone(self), pool.clone());
-            tokio::task::spawn_blocking(move || shelf.put_away(&pool));
+            let (batch, pool) = (Arc::clone(self), pool.clone());
+            tokio::task::spawn_blocking(move || batch.put_away(&pool));
         }
         match storing.await {
             Ok(stored) => Ok(stored?),
@@ -55,14 +55,14 @@ impl Shelf {
     }
 
     fn put_away(&self, pool: &Pool) {
-        // If this thread panics, the next parcel gets another one.
-        let _attending = Attending(self);
+        // If this thread panics, the next write gets another one.
+        let _attending = BatchWriter(self);
         loop {
-            let parcels = std::mem::take(&mut self.lock().parcels);
+            let writes = std::mem::take(&mut self.lock().writes);
             // All are told together: to wake who waits costs as much as a file.
-            let waiting = parcels.into_iter().filter(|parcel| !parcel.stored.is_closed());
+            let waiting = writes.into_iter().filter(|pending| !pending.stored.is_closed());
             let stored: Vec<_> = waiting
-                .map(|Parcel { owner, pieces, must_be, stored }| {
+                .map(|PendingWrite { owner, pieces, must_be, stored }| {
                     (stored, pool.store(&owner, &pieces, must_be.as_ref(), false))
                 })
                 .collect();
@@ -70,26 +70,26 @@ impl Shelf {
                 let _ = tell.send(result);
             }
             let mut waiting = self.lock();
-            if waiting.parcels.is_empty() {
+            if waiting.writes.is_empty() {
                 waiting.attended = false;
                 return;
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, PendingWrites> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-struct Attending<'s>(&'s Shelf);
+struct BatchWriter<'s>(&'s WriteBatch);
 
-impl Drop for Attending<'_> {
+impl Drop for BatchWriter<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let mut waiting = self.0.lock();
             waiting.attended = false;
-            waiting.parcels.clear(); // their senders tell that it failed
+            waiting.writes.clear(); // their senders tell that it failed
         }
     }
 }

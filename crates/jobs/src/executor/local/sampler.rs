@@ -5,12 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use fishplate_formats::disk::Free;
+use fishplate_formats::disk::FreeSpace;
 use fishplate_formats::units;
 
+use super::disk_shortage::{self, DiskConsumer, DiskShortage};
+use super::process_tree::{ReachedLimit, value_files};
 use super::procfs::Stat;
-use super::shortage::{self, Shortage, Taking};
-use super::ward::{Hit, value_files};
 use crate::plan::Plan;
 use crate::workspace;
 
@@ -29,25 +29,25 @@ const COUNTING_SHARE: u32 = 20;
 
 /// What is known of a job's use of the machine.
 #[derive(Debug)]
-pub(super) struct Gauges {
+pub(super) struct Samplers {
     calm: Duration,
     next: Instant,
-    sizes: Gauge,
-    memory: Gauge,
+    sizes: UsageSampler,
+    memory: UsageSampler,
     memory_at: Instant,
     max_memory: u64,
-    disk: Gauge,
-    shortage: Option<Shortage>,
-    output: Gauge,
+    disk: UsageSampler,
+    shortage: Option<DiskShortage>,
+    output: UsageSampler,
     output_at: Instant,
 }
 
 #[derive(Debug, Default)]
-struct Gauge {
+struct UsageSampler {
     last: Option<(Instant, u64)>,
 }
 
-impl Gauge {
+impl UsageSampler {
     /// When to look again if there is `room` left before the limit: in half the time in which it
     /// would be used up if all went on as between the last looks.
     fn next(&mut self, now: Instant, room: u64) -> Duration {
@@ -62,19 +62,19 @@ impl Gauge {
     }
 }
 
-impl Gauges {
+impl Samplers {
     pub(super) fn new() -> Self {
         let now = Instant::now();
         Self {
             calm: Duration::from_millis(2),
             next: now,
-            sizes: Gauge::default(),
-            memory: Gauge::default(),
+            sizes: UsageSampler::default(),
+            memory: UsageSampler::default(),
             memory_at: now,
             max_memory: 0,
-            disk: Gauge::default(),
+            disk: UsageSampler::default(),
             shortage: None,
-            output: Gauge::default(),
+            output: UsageSampler::default(),
             output_at: now,
         }
     }
@@ -91,7 +91,7 @@ impl Gauges {
         directory: &Path,
         (plan, started): (&Plan, i64),
         members: &dyn Fn() -> Vec<Stat>,
-    ) -> (Option<Hit>, Duration) {
+    ) -> (Option<ReachedLimit>, Duration) {
         if now < self.next {
             return (None, self.next - now);
         }
@@ -103,7 +103,7 @@ impl Gauges {
         let mut wait = self.calm.min(self.sizes.next(now, room));
         let looks = [
             self.look_at_memory(now, plan, members),
-            self.look_at_disk(now, &Taking { directory, plan, started, members }),
+            self.look_at_disk(now, &DiskConsumer { directory, plan, started, members }),
             self.look_at_output(now, directory, plan),
         ];
         for look in looks {
@@ -122,7 +122,7 @@ impl Gauges {
         now: Instant,
         plan: &Plan,
         members: &dyn Fn() -> Vec<Stat>,
-    ) -> Result<Duration, Hit> {
+    ) -> Result<Duration, ReachedLimit> {
         let limit = plan.limits.memory;
         if limit.is_none() && now < self.memory_at {
             return Ok(LONGEST);
@@ -138,16 +138,20 @@ impl Gauges {
         Ok(self.memory.next(now, limit - used).min(LONGEST_FOR_MEMORY))
     }
 
-    fn look_at_disk(&mut self, now: Instant, job: &Taking<'_>) -> Result<Duration, Hit> {
+    fn look_at_disk(
+        &mut self,
+        now: Instant,
+        job: &DiskConsumer<'_>,
+    ) -> Result<Duration, ReachedLimit> {
         let reserve = job.plan.limits.disk_reserve;
         let Some(free) = free_bytes(job.directory) else { return Ok(LONGEST) };
         let Some(missing) = reserve.checked_sub(free).filter(|missing| *missing > 0) else {
             self.shortage = None;
             return Ok(self.disk.next(now, free - reserve));
         };
-        match Shortage::look(&mut self.shortage, now, job, missing) {
+        match DiskShortage::look(&mut self.shortage, now, job, missing) {
             Some(next) => Ok(next),
-            None => Err(shortage::hit(reserve)),
+            None => Err(disk_shortage::hit(reserve)),
         }
     }
 
@@ -156,7 +160,7 @@ impl Gauges {
         now: Instant,
         directory: &Path,
         plan: &Plan,
-    ) -> Result<Duration, Hit> {
+    ) -> Result<Duration, ReachedLimit> {
         let Some(limit) = plan.limits.output_size else { return Ok(LONGEST) };
         if now < self.output_at {
             return Ok(self.output_at - now);
@@ -173,7 +177,11 @@ impl Gauges {
 
 /// Room left in the file that is nearest to its limit, and the limit that one is over. At the end
 /// the workspace counts too.
-pub(super) fn sizes(directory: &Path, plan: &Plan, at_the_end: bool) -> (u64, Option<Hit>) {
+pub(super) fn sizes(
+    directory: &Path,
+    plan: &Plan,
+    at_the_end: bool,
+) -> (u64, Option<ReachedLimit>) {
     let length = |path: &Path| fs::symlink_metadata(path).map_or(0, |metadata| metadata.len());
     let limits = &plan.limits;
     let mut room = u64::MAX;
@@ -202,7 +210,7 @@ pub(super) fn sizes(directory: &Path, plan: &Plan, at_the_end: bool) -> (u64, Op
 
 /// Bytes that may still be written where the job's directory is.
 pub(super) fn free_bytes(directory: &Path) -> Option<u64> {
-    Free::at(directory).ok().map(|free| free.bytes)
+    FreeSpace::at(directory).ok().map(|free| free.bytes)
 }
 
 fn page_size() -> u64 {
@@ -217,11 +225,11 @@ mod tests {
 
     #[test]
     fn what_fills_up_fast_is_looked_at_before_it_is_full() {
-        let mut gauge = Gauge::default();
+        let mut sampler = UsageSampler::default();
         let start = Instant::now();
-        assert_eq!(gauge.next(start, 1000), LONGEST);
-        let wait = gauge.next(start + Duration::from_millis(10), 900);
+        assert_eq!(sampler.next(start, 1000), LONGEST);
+        let wait = sampler.next(start + Duration::from_millis(10), 900);
         assert_eq!(wait, Duration::from_millis(45), "10 a millisecond, 900 left");
-        assert_eq!(gauge.next(start + Duration::from_millis(20), 900), LONGEST, "calm again");
+        assert_eq!(sampler.next(start + Duration::from_millis(20), 900), LONGEST, "calm again");
     }
 }
