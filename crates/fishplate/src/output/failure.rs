@@ -150,6 +150,10 @@ impl FailureReport {
                 "this address stands in the description of the service; --address calls another, \
                  such as {url}"
             )),
+            Error::Unreachable { .. } => self.hints.push(
+                "is that its address and port, and does a server run there (`fishplate serve`)?"
+                    .to_owned(),
+            ),
             Error::TimedOut { .. } => {
                 self.hints.push("--timeout allows more; without it there is no limit".to_owned());
             }
