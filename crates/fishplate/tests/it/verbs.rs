@@ -64,6 +64,8 @@ fn progress_is_told_while_the_program_runs() {
         until(&format!("step {n}"), || {
             user.json(&["status", url, job])["progress"] == json!(f64::from(n) / 4.0)
         });
+        let listed = user.json(&["jobs", url]);
+        assert_eq!(listed["jobs"][0]["progress"], json!(f64::from(n) / 4.0), "{listed}");
         fs::write(server.path(format!("go{n}")), "").unwrap();
     }
     assert_eq!(user.succeed(&["wait", url, job]), "done\n");
