@@ -319,7 +319,8 @@ pub(super) fn refusal_of(error: &io::Error, message: String) -> StartRefusal {
 
 /// Why a program did not start, as its owner can mend it.
 fn explain(program: &Path, error: &io::Error) -> StartRefusal {
-    let shown = program.display();
+    // Callers read it: the name is enough for them.
+    let shown = program.file_name().unwrap_or_default().display();
     let missing = |why: String| StartRefusal::ProgramMissing(format!("program {shown} {why}"));
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENOTDIR) if !program.exists() => missing("does not exist".into()),
