@@ -122,6 +122,13 @@ impl EngineInner {
 
     /// Tells everybody who waits for this job how it ended.
     pub(super) fn announce(&self, job: JobId, ended: &CompletedJob) {
+        // Of others only their callers know, and what they were told is logged.
+        if ended.kept {
+            let completion = &*ended.completion;
+            let ran_ms = completion.ending.as_ref().map(|of| completion.ended - of.started);
+            let why = Some(completion.message()).filter(|why| !why.is_empty());
+            tracing::info!(%job, state = completion.state, ran_ms, why, "job ended");
+        }
         let waiters = lock(&self.waiters).remove(&job);
         for waiter in waiters.into_iter().flatten() {
             let _ = waiter.send(ended.clone());
