@@ -21,6 +21,7 @@ mod full_disk;
 mod functions;
 mod hosts;
 mod limits;
+mod login;
 mod lost;
 mod names;
 mod papers;
