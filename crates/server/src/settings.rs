@@ -10,6 +10,7 @@ use fishplate_data::session::SessionSettings;
 use fishplate_data::transfer::TransferSettings;
 use fishplate_formats::units;
 use fishplate_wire::WireLimits;
+use ipnet::IpNet;
 
 /// Settings of the faces; those of jobs are [`fishplate_jobs::engine::Settings`].
 #[derive(Clone, Debug)]
@@ -20,6 +21,10 @@ pub struct Settings {
     /// The header in which a trusted proxy in front of us names the caller; `None`: everybody is
     /// anonymous.
     pub user_header: Option<String>,
+    /// Networks in which those proxies are, from which alone that header is taken; none: anywhere.
+    pub proxies: Vec<IpNet>,
+    /// Users and tokens of the data directory log in; nobody unknown is let in.
+    pub login: bool,
     /// Names of this server beside those of its listener and its public URL; `*`: any.
     pub allow_hosts: Vec<String>,
     /// Origins whose pages may send to this server beside its own; `*`: any.
@@ -56,6 +61,16 @@ pub struct Settings {
     pub body_rate: u64,
     /// How long the reader of an answer may take nothing of it.
     pub answer_stall: Duration,
+    /// Bytes of what a request says of who calls (`Authorization`).
+    pub credentials_size: usize,
+    /// How long a password that was right is remembered.
+    pub login_memory: Duration,
+    /// Wrong passwords in a row, for one user from one address, that are looked at at once.
+    pub login_failures: u32,
+    /// How long the next one waits then; it doubles up to 64 times as much.
+    pub login_delay: Duration,
+    /// Passwords that are hashed at once; more wait.
+    pub login_checks: usize,
     /// How much of a refused body is still read so that its sender sees the answer.
     pub drain_size: u64,
     /// How long a refused body is still read.
@@ -73,6 +88,8 @@ impl Settings {
         Self {
             public_url,
             user_header: None,
+            proxies: Vec::new(),
+            login: false,
             allow_hosts: Vec::new(),
             allow_origins: Vec::new(),
             wire: WireLimits::default(),
@@ -90,6 +107,11 @@ impl Settings {
             body_stall: Duration::from_secs(30),
             body_rate: 1024,
             answer_stall: Duration::from_secs(60),
+            credentials_size: 16 << 10,
+            login_memory: Duration::from_secs(300),
+            login_failures: 5,
+            login_delay: Duration::from_secs(1),
+            login_checks: cores,
             drain_size: 64 << 20,
             drain_time: Duration::from_secs(10),
         }
@@ -295,6 +317,8 @@ const NEVER_ZERO: &[&str] = &[
     "header_timeout",
     "body_stall",
     "answer_stall",
+    "login_failures",
+    "login_checks",
     "message_memory",
     "key_length",
     "envelope_size",
@@ -435,6 +459,11 @@ limits! {
     body_stall Time faces.body_stall, "How long a body may stall.";
     body_rate Bytes faces.body_rate, "What a body must bring a second on average, once body_stall has passed.";
     answer_stall Time faces.answer_stall, "How long the reader of an answer may take nothing of it.";
+    credentials_size Bytes faces.credentials_size, "What a request says of who calls.";
+    login_memory Time faces.login_memory, "How long a password that was right is remembered, so that it need not be hashed for each call.";
+    login_failures Count faces.login_failures, "Wrong passwords in a row, for one user from one address, that are looked at at once.";
+    login_delay Time faces.login_delay, "How long the next one waits then; it doubles up to 64 times as much.";
+    login_checks Count faces.login_checks, "Passwords that are hashed at once; more wait.";
     drain_size Bytes faces.drain_size, "How much of a refused body is still read so that its sender sees the answer.";
     drain_time Time faces.drain_time, "How long a refused body is still read.";
     message_size Bytes faces.wire.message_size, "A whole message, attachments included.";

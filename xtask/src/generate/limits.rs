@@ -17,10 +17,12 @@ const SERVER: [(&str, &str); 3] = [
 const JOB: (&str, &str) = ("crates/jobs/src/plan.rs", "JobLimits");
 
 /// Settings beside them that bound nothing.
-const NO_LIMITS: [&str; 8] = [
+const NO_LIMITS: [&str; 10] = [
     "data",
     "public_url",
     "user_header",
+    "proxies",
+    "login",
     "allow_hosts",
     "allow_origins",
     "wire",

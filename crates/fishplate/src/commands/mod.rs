@@ -25,13 +25,16 @@ mod results;
 mod revoke;
 mod run_plan;
 mod running;
+mod secret;
 mod serve;
 mod session;
 mod spawn;
 mod status;
 mod supervise;
 mod target;
+mod token;
 mod usage;
+mod user;
 mod wait;
 mod wsdl;
 
@@ -96,6 +99,8 @@ enum Command {
     Session(session::Args),
     Pool(pool::Args),
     Lost(lost::Args),
+    User(user::Args),
+    Token(token::Args),
     Backup(backup::Args),
     Restore(restore::Args),
     Kill(kill::Args),
@@ -130,6 +135,8 @@ impl Command {
             Self::Session(args) => session::run(&args, output),
             Self::Pool(args) => pool::run(&args, output),
             Self::Lost(args) => lost::run(&args, output),
+            Self::User(args) => user::run(&args, output),
+            Self::Token(args) => token::run(&args, output),
             Self::Backup(args) => backup::run(&args, output),
             Self::Restore(args) => restore::run(&args, output),
             Self::Kill(args) => kill::run(&args, output),
@@ -168,6 +175,8 @@ impl Command {
             | Self::Revoke(_)
             | Self::Pool(_)
             | Self::Lost(_)
+            | Self::User(_)
+            | Self::Token(_)
             | Self::Backup(_)
             | Self::Restore(_)
             | Self::Supervise(_)

@@ -22,6 +22,7 @@ mod functions;
 mod guides;
 mod hosts;
 mod limits;
+mod login;
 mod lost;
 mod names;
 mod papers;
