@@ -133,7 +133,7 @@ where
     host.metrics.called(entry, &answer, elapsed);
     tracing::debug!(
         service = entry.service().name,
-        verb = answer.verb.map(|verb| entry.interface.definition[verb].name.as_str()),
+        verb = answer.verb.map(|verb| entry.interface.verbs[verb].name.as_str()),
         status = answer.status,
         fault = answer.fault.as_ref().map(|fault| fault.code.name()),
         elapsed_us = elapsed.as_micros(),
