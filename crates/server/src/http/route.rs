@@ -130,12 +130,13 @@ where
     let head = head(asked, accept.as_deref());
     let (answer, rest) = soap::handle(host, entry, &head, body, principal).await;
     let elapsed = begun.elapsed();
-    host.metrics.called(entry, &answer, elapsed);
+    let fault = answer.fault.as_ref().map(|fault| fault.code);
+    host.metrics.called(entry, answer.verb, fault, elapsed);
     tracing::debug!(
         service = entry.service().name,
         verb = answer.verb.map(|verb| entry.interface.verbs[verb].name.as_str()),
         status = answer.status,
-        fault = answer.fault.as_ref().map(|fault| fault.code.name()),
+        fault = fault.map(FaultCode::name),
         elapsed_us = elapsed.as_micros(),
         "answered"
     );
