@@ -155,7 +155,8 @@ where
     let head = head(asked, accept.as_deref());
     let (answer, rest) = soap::handle(host, entry, &head, body, principal).await;
     let elapsed = begun.elapsed();
-    host.metrics.called(entry, &answer, elapsed);
+    let fault = answer.fault.as_ref().map(|fault| fault.code);
+    host.metrics.called(entry, answer.verb, fault, elapsed);
     // What was understood, dispatch has told of.
     if let (None, Some(fault)) = (answer.verb, &answer.fault) {
         let (service, fault, why) = (&entry.service().name, fault.code.name(), &fault.message);
