@@ -81,7 +81,8 @@ impl Operation {
         self.element
     }
 
-    pub(crate) fn apply(&self, left: &[u8], right: &mut [u8]) {
+    /// Does it: `right = left op right`.
+    pub fn apply(&self, left: &[u8], right: &mut [u8]) {
         (self.function)(left, right);
     }
 }

@@ -11,7 +11,7 @@ macro_rules! conformance {
     ($($test:ident;)+) => {
         mod local {
             $(#[test] fn $test() {
-                (1..=5).for_each(|size| crate::domain::run(crate::domain::Kind::Local, size, super::$test));
+                (1..=5).chain([8, 11]).for_each(|size| crate::domain::run(crate::domain::Kind::Local, size, super::$test));
             })+
         }
         mod tcp {

@@ -25,8 +25,9 @@ enum Connection {
     /// None; one is tried for at this time.
     Broken(Instant),
     Connecting(TcpStream),
-    /// Connected; the answer to the greeting is awaited.
-    Greeting(TcpStream),
+    /// Connected, since then; the answer to the greeting is awaited. Its system has accepted, so the process lives, though it
+    /// may be stopped or compute.
+    Greeting(TcpStream, Instant),
     Ready(TcpStream),
     /// None any more: the other process has failed, or left.
     Closed,
@@ -58,7 +59,7 @@ pub(super) struct Outgoing {
     acknowledged: u64,
     /// Bytes of an answer or an acknowledgement that has not come entirely.
     partial: Vec<u8>,
-    /// Since when it is out of reach.
+    /// Since when it is out of reach; later by the time in which it was only silent.
     lost_since: Option<Instant>,
     pause: Duration,
     timeout: Duration,
@@ -125,7 +126,7 @@ impl Outgoing {
                     if let Err(error) = poller.modify(&stream, self.token(), false) {
                         return self.fall(&error);
                     }
-                    self.connection = Connection::Greeting(stream);
+                    self.connection = Connection::Greeting(stream, Instant::now());
                 }
                 (Err(error), _) => self.fall(&error),
                 _ => {}
@@ -145,16 +146,18 @@ impl Outgoing {
         {
             self.connect(poller);
         }
-        self.lost_since.is_some_and(|since| now >= since + self.timeout)
+        self.given_up_at().is_some_and(|at| now >= at)
     }
 
     /// When it is time for something.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let lost = self.lost_since.map(|since| since + self.timeout);
-        match self.connection {
-            Connection::Broken(at) => Some(lost.map_or(at, |lost| lost.min(at))),
-            _ => lost,
-        }
+        let retry = if let Connection::Broken(at) = self.connection { Some(at) } else { None };
+        [retry, self.given_up_at()].into_iter().flatten().min()
+    }
+
+    fn given_up_at(&self) -> Option<Instant> {
+        let silent = matches!(self.connection, Connection::Greeting(..));
+        self.lost_since.filter(|_| !silent).map(|since| since + self.timeout)
     }
 
     /// Sends nothing any more; whether something was not acknowledged.
@@ -186,16 +189,23 @@ impl Outgoing {
     fn fall(&mut self, error: &io::Error) {
         tracing::debug!(%error, rank = self.greeting.to, "a connection broke");
         let now = Instant::now();
-        self.lost_since.get_or_insert(now);
-        self.connection = Connection::Broken(now + self.pause);
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        let since = self.lost_since.get_or_insert(now);
+        if let Connection::Greeting(_, begun) = self.connection {
+            *since += now - begun;
+        }
+        if matches!(self.connection, Connection::Ready(_)) {
+            self.connection = Connection::Broken(now);
+        } else {
+            self.connection = Connection::Broken(now + self.pause);
+            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        }
         (self.written, self.offset, self.waits_for_room) = (0, 0, false);
         self.partial.clear();
     }
 
     fn read(&mut self, sent: &mut Vec<RequestId>) -> io::Result<()> {
         let mut bytes = [0; 1024];
-        let (Connection::Greeting(stream) | Connection::Ready(stream)) = &mut self.connection
+        let (Connection::Greeting(stream, _) | Connection::Ready(stream)) = &mut self.connection
         else {
             return Ok(());
         };
@@ -206,13 +216,13 @@ impl Outgoing {
             Err(error) => return Err(error),
         };
         self.partial.extend_from_slice(&bytes[..count]);
-        if matches!(self.connection, Connection::Greeting(_)) {
+        if matches!(self.connection, Connection::Greeting(..)) {
             let Some(&answer) = self.partial.first_chunk::<ANSWER_SIZE>() else { return Ok(()) };
             let received = read_answer(answer).filter(|received| *received >= self.acknowledged);
             let received = received.ok_or_else(|| io::Error::other("it is not that process"))?;
             self.partial.drain(..ANSWER_SIZE);
             self.acknowledge(received, sent);
-            if let Connection::Greeting(stream) =
+            if let Connection::Greeting(stream, _) =
                 std::mem::replace(&mut self.connection, Connection::Idle)
             {
                 self.connection = Connection::Ready(stream);
