@@ -161,7 +161,7 @@ impl Process {
 
     /// Carries what can be carried now. Whoever computes for long between calls lets others wait less by it.
     pub fn progress(&self) {
-        self.with(|state| state.progress());
+        self.with(State::progress);
     }
 
     /// Leaves the domain in order (`MPI_Finalize`): what was sent is delivered first, for `peer_timeout` at most.

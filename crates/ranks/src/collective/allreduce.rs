@@ -36,7 +36,7 @@ pub(super) fn allreduce(
                     s.fold(value, &other, partner > place);
                     distance *= 2;
                 }
-            })
+            });
         }
         Allreduce::Rabenseifner => {
             among_power_of_two(s, me, value, size, |s, place, count, rank_of| {
@@ -73,7 +73,7 @@ pub(super) fn allreduce(
                     );
                     have *= 2;
                 }
-            })
+            });
         }
     }
 }

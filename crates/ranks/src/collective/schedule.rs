@@ -189,7 +189,7 @@ impl Running {
                 }
             }
             Some(Step::Copy(from, to)) => {
-                combine(memory, from, to, |from, to| to.copy_from_slice(from))
+                combine(memory, from, to, |from, to| to.copy_from_slice(from));
             }
             Some(Step::Reduce(left, right)) => {
                 let Some(operation) = &self.schedule.operation else {

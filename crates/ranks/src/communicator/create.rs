@@ -29,7 +29,7 @@ impl Communicator {
     /// those without a colour (`MPI_Comm_split`). Collective.
     pub fn split(&self, color: Option<u32>, key: i32) -> Result<Option<Self>> {
         let counter = self.process().next_context();
-        let mine = [i64::from(color.map_or(-1, i64::from)), i64::from(key), i64::from(counter)];
+        let mine = [color.map_or(-1, i64::from), i64::from(key), i64::from(counter)];
         let mut all = vec![0i64; 3 * self.size() as usize];
         self.allgather(&mine, &mut all).run()?;
         if color.is_none() {

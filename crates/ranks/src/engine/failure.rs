@@ -24,13 +24,13 @@ impl Engine {
                 self.emit(header, Payload::Empty, None);
             }
         }
-        self.end_hopeless(Error::Failed { rank }, rank);
+        self.end_hopeless(&Error::Failed { rank }, rank);
     }
 
     /// A process has left; all that it sent has arrived.
     pub(crate) fn leave(&mut self, rank: Rank) {
         self.peers[rank as usize].state = PeerState::Left;
-        self.end_hopeless(Error::Left { rank }, rank);
+        self.end_hopeless(&Error::Left { rank }, rank);
     }
 
     /// A transport can't bring to a rank that left what is under way to it.
@@ -44,7 +44,7 @@ impl Engine {
     }
 
     /// Completes with `error` what can't complete without `rank`.
-    fn end_hopeless(&mut self, error: Error, rank: Rank) {
+    fn end_hopeless(&mut self, error: &Error, rank: Rank) {
         let left = self.peer_state(rank) == PeerState::Left;
         let hopeless: Vec<(RequestId, Result<()>)> = self
             .requests

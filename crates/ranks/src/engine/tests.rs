@@ -1,5 +1,6 @@
 //! Engines joined by queues, driven in random interleavings, against what the standard promises.
 
+#![expect(clippy::cast_possible_truncation, reason = "made-up data is cut to what fits")]
 #![expect(unsafe_code, reason = "requests use memory that the test keeps")]
 
 use std::collections::{HashMap, VecDeque};
@@ -34,10 +35,13 @@ struct Posted {
     request: RequestId,
 }
 
+/// What lies between two engines.
+type Wire = VecDeque<(Header, Vec<u8>)>;
+
 /// Some engines, and what lies between them.
 struct World {
     engines: Vec<Engine>,
-    wires: HashMap<(Rank, Rank), VecDeque<(Header, Vec<u8>)>>,
+    wires: HashMap<(Rank, Rank), Wire>,
     sent: Vec<Sent>,
     posted: Vec<Posted>,
     clock: usize,

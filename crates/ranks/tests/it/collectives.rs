@@ -74,7 +74,10 @@ fn matrices() -> Operation {
     })
 }
 
-fn operations() -> [(&'static str, Operation, fn(u64, u64) -> u64); 3] {
+/// A name, the operation, and the same for the oracle.
+type Case = (&'static str, Operation, fn(u64, u64) -> u64);
+
+fn operations() -> [Case; 3] {
     [
         ("sum", Operation::sum::<u64>(), u64::wrapping_add),
         ("max", Operation::max::<u64>(), u64::max),

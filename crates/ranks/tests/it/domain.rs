@@ -69,7 +69,7 @@ pub(crate) fn run_with(
             let (body, done) = (body.clone(), done.clone());
             std::thread::spawn(move || {
                 let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                    body(process.world())
+                    body(process.world());
                 }));
                 drop(process);
                 let _ = done.send(outcome);

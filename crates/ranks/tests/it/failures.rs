@@ -49,7 +49,7 @@ fn cutting_proxy(to: SocketAddr, seed: u64, cuts: Arc<AtomicUsize>) -> SocketAdd
                         let most = left.min(bytes.len());
                         match from.read(&mut bytes[..most]) {
                             Ok(count) if count > 0 && into.write_all(&bytes[..count]).is_ok() => {
-                                left -= count
+                                left -= count;
                             }
                             _ => break,
                         }
@@ -155,7 +155,7 @@ fn a_dead_rank_is_named(kind: Kind) {
             0 => assert_eq!(world.recv(&mut sum, 2, 0).map(|_| ()), failed),
             1 => assert_eq!(world.recv(&mut sum, ANY_SOURCE, 0).map(|_| ()), failed),
             _ => {
-                assert_eq!(world.allreduce(&[1], &mut sum, &Operation::sum::<i32>()).run(), failed)
+                assert_eq!(world.allreduce(&[1], &mut sum, &Operation::sum::<i32>()).run(), failed);
             }
         }
         assert!(

@@ -198,7 +198,7 @@ impl Transport for Tcp {
             match token {
                 LISTENER => self.accept(),
                 INCOMING.. => {
-                    self.read(usize::try_from(token - INCOMING).unwrap_or(usize::MAX), engine)
+                    self.read(usize::try_from(token - INCOMING).unwrap_or(usize::MAX), engine);
                 }
                 rank => {
                     let Some(outgoing) =
