@@ -15,6 +15,8 @@ mod hosting;
 mod jobs;
 mod kill;
 mod log;
+mod login;
+mod logout;
 mod lost;
 mod names;
 mod pool;
@@ -97,6 +99,8 @@ enum Command {
     Revoke(revoke::Args),
     Session(session::Args),
     Pool(pool::Args),
+    Login(login::Args),
+    Logout(logout::Args),
     Lost(lost::Args),
     User(user::Args),
     Token(token::Args),
@@ -133,6 +137,8 @@ impl Command {
             Self::Revoke(args) => revoke::run(&args, output),
             Self::Session(args) => session::run(&args, output),
             Self::Pool(args) => pool::run(&args, output),
+            Self::Login(args) => login::run(&args, output),
+            Self::Logout(args) => logout::run(&args, output),
             Self::Lost(args) => lost::run(&args, output),
             Self::User(args) => user::run(&args, output),
             Self::Token(args) => token::run(&args, output),
@@ -166,6 +172,7 @@ impl Command {
             Self::Remove(args) => &args.connection,
             Self::Put(args) => return Some(&args.to),
             Self::Get(args) => return Some(&args.reference),
+            Self::Login(args) => return Some(&args.url),
             Self::Session(args) => return Some(args.url()),
             Self::Wsdl(args) => &args.connection,
             Self::Serve(_)
@@ -173,6 +180,7 @@ impl Command {
             | Self::Check(_)
             | Self::Revoke(_)
             | Self::Pool(_)
+            | Self::Logout(_)
             | Self::Lost(_)
             | Self::User(_)
             | Self::Token(_)

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             bar.show(report);
             last = Some(report.clone());
         });
-        let report = match args.connection.reach.timeout {
+        let report = match args.connection.reach.network.timeout {
             None => waiting.await?,
             Some(allowed) => match tokio::time::timeout(allowed, waiting).await {
                 Ok(ended) => ended?,
