@@ -133,6 +133,10 @@ macro_rules! fault_codes {
 }
 
 fault_codes! {
+    /// It was not said who calls, or what was said is not so; the answer's WWW-Authenticate tells how to say it.
+    Unauthenticated Sender,
+    /// Who calls may not do that.
+    Forbidden Sender,
     /// The message is not what its media type says: not XML, truncated, a broken part.
     MalformedMessage Sender,
     /// The message holds what SOAP forbids or what could do harm: a DOCTYPE, an entity, a processing instruction.

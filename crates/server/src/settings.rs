@@ -12,6 +12,7 @@ use fishplate_data::session::SessionSettings;
 use fishplate_data::transfer::TransferSettings;
 use fishplate_formats::units;
 use fishplate_wire::WireLimits;
+use ipnet::IpNet;
 
 /// Settings of the faces; those of jobs are [`fishplate_jobs::engine::Settings`].
 #[derive(Clone, Debug)]
@@ -22,6 +23,10 @@ pub struct Settings {
     /// The header in which a trusted proxy in front of us names the caller; `None`: everybody is
     /// anonymous.
     pub user_header: Option<String>,
+    /// Networks in which those proxies are, from which alone that header is taken; none: anywhere.
+    pub proxies: Vec<IpNet>,
+    /// Users and tokens of the data directory log in; nobody unknown is let in.
+    pub login: bool,
     /// Names of this server beside those of its listener and its public URL; `*`: any.
     pub allow_hosts: Vec<String>,
     /// Origins whose pages may send to this server beside its own; `*`: any.
@@ -58,6 +63,16 @@ pub struct Settings {
     pub body_rate: u64,
     /// How long the reader of an answer may take nothing of it.
     pub answer_stall: Duration,
+    /// Bytes of what a request says of who calls (`Authorization`).
+    pub credentials_size: usize,
+    /// How long a password that was right is remembered.
+    pub login_memory: Duration,
+    /// Wrong passwords in a row, for one user from one address, that are looked at at once.
+    pub login_failures: u32,
+    /// How long the next one waits then; it doubles up to 64 times as much.
+    pub login_delay: Duration,
+    /// Passwords that are hashed at once; more wait.
+    pub login_checks: usize,
     /// How much of a refused body is still read so that its sender sees the answer.
     pub drain_size: u64,
     /// How long a refused body is still read.
@@ -74,6 +89,8 @@ impl Settings {
         Self {
             public_url,
             user_header: None,
+            proxies: Vec::new(),
+            login: false,
             allow_hosts: Vec::new(),
             allow_origins: Vec::new(),
             wire: WireLimits::default(),
@@ -91,6 +108,11 @@ impl Settings {
             body_stall: DEFAULTS.body_stall,
             body_rate: DEFAULTS.body_rate,
             answer_stall: DEFAULTS.answer_stall,
+            credentials_size: DEFAULTS.credentials_size,
+            login_memory: DEFAULTS.login_memory,
+            login_failures: DEFAULTS.login_failures,
+            login_delay: DEFAULTS.login_delay,
+            login_checks: DEFAULTS.login_checks.here() as usize,
             drain_size: DEFAULTS.drain_size,
             drain_time: DEFAULTS.drain_time,
         }
@@ -292,6 +314,11 @@ impl Limits {
             "body_stall" => &mut faces.body_stall,
             "body_rate" => &mut faces.body_rate,
             "answer_stall" => &mut faces.answer_stall,
+            "credentials_size" => &mut faces.credentials_size,
+            "login_memory" => &mut faces.login_memory,
+            "login_failures" => &mut faces.login_failures,
+            "login_delay" => &mut faces.login_delay,
+            "login_checks" => &mut faces.login_checks,
             "drain_size" => &mut faces.drain_size,
             "drain_time" => &mut faces.drain_time,
             "message_size" => &mut wire.message_size,

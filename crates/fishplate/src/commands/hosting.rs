@@ -61,6 +61,14 @@ pub(crate) struct HostingArgs {
     log_format: LogFormat,
 }
 
+/// Whose state.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StateArgs {
+    /// Directory that holds the server's state [default: ~/.local/state/fishplate]
+    #[arg(long, value_name = "DIR", env = "FISHPLATE_DATA")]
+    pub(crate) data: Option<PathBuf>,
+}
+
 /// How a log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {

@@ -197,12 +197,13 @@ pub(crate) fn jobs(page: &JobPage) -> String {
             report.state.name().to_owned(),
             report.progress.map_or_else(|| "-".to_owned(), percent),
             moment(report.submitted),
+            report.service.clone(),
             report.operation.clone(),
             one_line(&report.message),
         ]
     };
-    let titles = ["JOB", "STATE", "DONE", "SUBMITTED", "OPERATION", "MESSAGE"];
-    let rows: Vec<[String; 6]> =
+    let titles = ["JOB", "STATE", "DONE", "SUBMITTED", "SERVICE", "OPERATION", "MESSAGE"];
+    let rows: Vec<[String; 7]> =
         std::iter::once(titles.map(str::to_owned)).chain(page.jobs.iter().map(row)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..titles.len()).map(|at| width(at).unwrap_or(0)).collect();
