@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fishplate_client::{Meter, Options, Settings};
+use fishplate_client::{Credential, Credentials, Meter, Options, Settings};
 use fishplate_contract::{
     CallOptions, Caller, JobFilter, JobId, JobState, LogStream, OutputChoice, OutputForm, SessionId,
 };
@@ -33,7 +33,7 @@ impl Service {
     /// Fetches the description of the service at a URL.
     #[staticmethod]
     #[pyo3(signature = (url, *, timeout=None, connect_timeout=None, ca_file=None, address=None,
-        packaging=None))]
+        packaging=None, auth=None))]
     fn connect(
         url: String,
         timeout: Option<f64>,
@@ -41,8 +41,9 @@ impl Service {
         ca_file: Option<PathBuf>,
         address: Option<String>,
         packaging: Option<&str>,
+        auth: Option<Auth>,
     ) -> PyResult<Task> {
-        let settings = settings(timeout, connect_timeout, ca_file, address, packaging)?;
+        let settings = settings(timeout, connect_timeout, ca_file, address, packaging, auth)?;
         let reach = Reach::of(settings.clone());
         let connecting =
             async move { fishplate_client::Service::connect_with(&url, settings).await };
@@ -216,6 +217,22 @@ impl Service {
     }
 }
 
+/// What says who calls.
+#[derive(FromPyObject)]
+pub(crate) enum Auth {
+    Token(String),
+    Password(String, String),
+}
+
+impl Auth {
+    pub(crate) fn credential(self) -> Credential {
+        match self {
+            Self::Token(token) => Credential::Token(token),
+            Self::Password(user, password) => Credential::Password { user, password },
+        }
+    }
+}
+
 /// How a server is reached.
 pub(crate) fn settings(
     timeout: Option<f64>,
@@ -223,9 +240,15 @@ pub(crate) fn settings(
     ca_file: Option<PathBuf>,
     address: Option<String>,
     packaging: Option<&str>,
+    auth: Option<Auth>,
 ) -> PyResult<Settings> {
-    let mut settings =
-        Settings { timeout: duration(timeout)?, ca_file, address, ..Settings::default() };
+    let mut settings = Settings {
+        timeout: duration(timeout)?,
+        ca_file,
+        address,
+        credentials: Credentials::of_user().with(auth.map(Auth::credential)),
+        ..Settings::default()
+    };
     if let Some(wait) = duration(connect_timeout)? {
         settings.connect_timeout = wait;
     }

@@ -69,7 +69,7 @@ impl Service {
     /// Those of [`Self::connect`].
     pub async fn connect_with(url: &str, settings: Settings) -> Result<Self, Error> {
         let url = location::of_wsdl(url)?;
-        let transport = Transport::new(&settings);
+        let transport = Transport::new(&settings, &url);
         let fetching = transport.get(url.clone());
         let (wsdl, url) = limited(settings.timeout, &url, fetching).await?;
         let description =
@@ -476,7 +476,7 @@ fn arranged(
         let (mine, others): (Vec<_>, Vec<_>) =
             left.into_iter().partition(|argument| argument.name == parameter.name);
         left = others;
-        if mine.is_empty() && !parameter.optional && !parameter.repeated {
+        if mine.is_empty() && parameter.is_required() {
             let name = parameter.name.clone();
             return Err(Error::MissingParameter { operation: operation(), name });
         }

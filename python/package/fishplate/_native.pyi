@@ -148,6 +148,7 @@ class Service:
         ca_file: str | PathLike[str] | None = None,
         address: str | None = None,
         packaging: str | None = None,
+        auth: str | tuple[str, str] | None = None,
     ) -> Task[Service]: ...
     @property
     def name(self) -> str: ...
@@ -236,6 +237,7 @@ class Session:
         ca_file: str | PathLike[str] | None = None,
         address: str | None = None,
         packaging: str | None = None,
+        auth: str | tuple[str, str] | None = None,
     ) -> Task[Session]: ...
     @property
     def id(self) -> str: ...
@@ -259,6 +261,7 @@ def put(
     *,
     meter: Meter | None = None,
     via: Service | None = None,
+    auth: str | tuple[str, str] | None = None,
 ) -> Task[Payload]: ...
 def transferred() -> tuple[int, int]: ...
 def fault_codes() -> list[tuple[str, bool, str]]: ...

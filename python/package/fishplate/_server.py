@@ -47,7 +47,7 @@ class Server:
 
     def put(self, path: Named, *, progress: bool | None = None) -> Reference:
         """Brings a file to the server and gives a reference to it."""
-        return put(path, self._url, progress=progress)
+        return put(path, self._url, progress=progress, auth=self._settings.get("auth"))
 
 
 class AsyncServer:
@@ -75,7 +75,7 @@ class AsyncServer:
 
     async def put(self, path: Named, *, progress: bool | None = False) -> AsyncReference:
         """Brings a file to the server and gives a reference to it."""
-        return await aput(path, self._url, progress=progress)
+        return await aput(path, self._url, progress=progress, auth=self._settings.get("auth"))
 
 
 class BaseSession(SessionLike):

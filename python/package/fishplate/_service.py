@@ -38,6 +38,9 @@ class Settings(TypedDict, total=False):
     """Call this address instead of the one in the description (a tunnel, say)."""
     packaging: str | None
     """`xml`, `base64`, `mtom`, `swa`, `dime`; what fits by default."""
+    auth: str | tuple[str, str] | None
+    """Who calls: a token, or a user and a password. By default the token in `FISHPLATE_TOKEN`, what `fishplate login`
+    has kept for the server, or `.netrc`. It goes to this server only, wherever its addresses lead."""
 
 
 class SessionLike(Protocol):

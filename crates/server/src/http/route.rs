@@ -157,7 +157,8 @@ where
     let handling = Box::pin(soap::handle(host, entry, &head, body, principal));
     let (answer, rest) = handling.await;
     let elapsed = begun.elapsed();
-    host.metrics.called(entry, &answer, elapsed);
+    let fault = answer.fault.as_ref().map(|fault| fault.code);
+    host.metrics.called(entry, answer.verb, fault, elapsed);
     // What was understood, dispatch has told of.
     if let (None, Some(fault)) = (answer.verb, &answer.fault) {
         let (service, fault, why) = (&entry.service().name, fault.code.name(), &fault.message);
