@@ -264,10 +264,12 @@ impl Fetch<'_> {
                     if let Err(fault) = self.bounded(len) {
                         break Err(fault.into());
                     }
-                    self.progress.add(piece.len() as u64);
+                    let came = piece.len() as u64;
                     if send.send(piece).await.is_err() {
                         break Ok(()); // the writer failed and says why
                     }
+                    // What is told is kept, whoever gives up now.
+                    self.progress.add(came);
                 }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error.into()),
