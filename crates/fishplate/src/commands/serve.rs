@@ -11,7 +11,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use fishplate_jobs::engine::RunMode;
 use fishplate_jobs::function::builtin;
-use fishplate_server::assembly::{Backends, StoreCheck};
+use fishplate_server::assembly::StoreCheck;
 use fishplate_server::host::PublicAddress;
 use fishplate_server::settings::Settings;
 use fishplate_server::{assembly, http};
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         limits.faces.allow_hosts = arguments.allow_host;
         guarded(listening.address().ip(), &limits.faces, arguments.open)?;
         let data = assembly::data(&limits)?;
-        let backends = Backends::local(&limits, arguments.hosting.cgroup(), StoreCheck::All)?;
+        let backends = arguments.hosting.backends(&limits, StoreCheck::All)?;
         let engine = assembly::engine(&limits, backends, &data)?;
         let functions = arguments.builtin.iter().filter_map(|name| builtin::named(name)).collect();
         let housekeeping = Arc::clone(&data).housekeeping(engine.clone());
