@@ -244,6 +244,9 @@ impl Process {
             let now = Instant::now();
             let spinning = now - *idle_since.get_or_insert(now) < self.settings.spin;
             state.driven = true;
+            if !spinning {
+                state.transport.watch();
+            }
             let deadline = [state.transport.deadline(), until].into_iter().flatten().min();
             drop(state);
             if spinning {

@@ -185,6 +185,32 @@ fn a_dead_rank_is_named_over_tcp() {
     a_dead_rank_is_named(Kind::Tcp);
 }
 
+/// A rank dies of which the one that waits has never heard, and to which it has never sent.
+#[test]
+fn a_rank_that_dies_in_silence_is_named() {
+    run_with(processes(Kind::Tcp, 2, &quick()), |world| {
+        if world.rank() == 0 {
+            assert_eq!(world.recv(&mut [0u8], 1, 0), Err(Error::Failed { rank: 1 }));
+        }
+    });
+}
+
+/// One thread sleeps for a message; another one of the same rank sends it, and nothing comes from outside.
+#[test]
+fn a_sleeping_thread_is_woken_by_another_of_its_rank() {
+    let settings = Settings { spin: Duration::ZERO, ..Settings::default() };
+    for kind in [Kind::Local, Kind::Tcp] {
+        run_with(processes(kind, 1, &settings), |world| {
+            std::thread::scope(|threads| {
+                threads.spawn(|| world.recv(&mut [0u8], 0, 0).unwrap());
+                // So that it sleeps; the test is right, if weak, without.
+                std::thread::sleep(Duration::from_millis(50));
+                world.send(&[1u8], 0, 0).unwrap();
+            });
+        });
+    }
+}
+
 #[test]
 fn a_rank_that_leaves_early_is_told_from_a_dead_one() {
     for kind in [Kind::Local, Kind::Tcp] {
