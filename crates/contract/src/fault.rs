@@ -81,7 +81,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// A limit that stopped something, by the name it has in `docs/reference/limits.md`.
+/// A limit that stopped something, by the name it has in [`crate::limits`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitHit {
     /// The limit's name.
@@ -133,6 +133,10 @@ macro_rules! fault_codes {
 }
 
 fault_codes! {
+    /// It was not said who calls, or what was said is not so; the answer's WWW-Authenticate tells how to say it.
+    Unauthenticated Sender,
+    /// Who calls may not do that.
+    Forbidden Sender,
     /// The message is not what its media type says: not XML, truncated, a broken part.
     MalformedMessage Sender,
     /// The message holds what SOAP forbids or what could do harm: a DOCTYPE, an entity, a processing instruction.

@@ -164,8 +164,10 @@ impl Process {
         self.with(State::progress);
     }
 
-    /// Leaves the domain in order (`MPI_Finalize`): what was sent is delivered first, for `peer_timeout` at most.
+    /// Leaves the domain in order (`MPI_Finalize`). Buffered sends are received before, or their receivers are gone;
+    /// then whoever is out of reach is waited for no longer than `peer_timeout`.
     pub fn leave(&self) {
+        self.wait_until(|state| state.engine.is_drained().then_some(()));
         self.with(|state| state.engine.announce_leave());
         let until = Instant::now() + self.settings.peer_timeout;
         self.wait_for(Some(until), |state| {

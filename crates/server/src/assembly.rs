@@ -24,6 +24,8 @@ use fishplate_jobs::program::environment::{self, EnvironmentError, Inheritance};
 use fishplate_jobs::store::sqlite::SqliteStore;
 use fishplate_jobs::store::{Store, StoreError};
 
+use crate::authentication::chain::Authenticators;
+use crate::authentication::records::RecordError;
 use crate::data::Data;
 use crate::dispatch::provider::Provider;
 use crate::faces::data::Uploads;
@@ -80,6 +82,9 @@ pub enum AssemblyError {
     /// Sessions cannot be kept.
     #[error("cannot keep sessions (--no-sessions leaves them out)")]
     Sessions(#[source] SessionError),
+    /// Users or tokens can't be read.
+    #[error(transparent)]
+    Login(#[from] RecordError),
     /// A service has a name that the server needs.
     #[error(
         "no service may be called {0}: data of the server is at that address; rename it{hint}",
@@ -263,7 +268,9 @@ pub fn host(
     let worker = worker(directory, &data.secrets)?;
     let spool = SpoolDirectory::open(directory, limits.jobs.disk_reserve)
         .map_err(|source| AssemblyError::Data { path: directory.join("spool"), source })?;
-    Ok(Arc::new(Host::new(limits.faces, place, engine, data, spool, worker, providers)))
+    let authenticators = Authenticators::open(&limits.faces, directory)?;
+    let host = Host::new(limits.faces, place, engine, data, spool, worker, providers);
+    Ok(Arc::new(host.authenticated_by(authenticators)))
 }
 
 /// How jobs of functions are started: by this binary, in this process's environment, because they are
@@ -280,7 +287,10 @@ fn worker(data: &Path, secrets: &BTreeSet<String>) -> Result<WorkerProgram, Asse
 }
 
 /// Makes a directory that only its owner can look into, or makes sure that it is ours.
-fn own_directory(path: &Path) -> Result<(), AssemblyError> {
+///
+/// # Errors
+/// If it can't be made, or is somebody else's.
+pub fn own_directory(path: &Path) -> Result<(), AssemblyError> {
     let failed = |source| AssemblyError::Data { path: path.to_owned(), source };
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
     let owner = fs::metadata(path).map_err(failed)?.uid();

@@ -1,10 +1,11 @@
 //! A data directory as it is at one moment, in another place, and back: its jobs, its pool, its
-//! sessions. What is on its way (messages, uploads, fetches) is none of it.
+//! sessions, who may log in. What is on its way (messages, uploads, fetches) is none of it.
 //!
 //! ```text
 //! DIR/jobs.sqlite, jobs/    jobs that had ended
 //! DIR/pool/                 the pool
 //! DIR/sessions/             sessions and their key
+//! DIR/users, tokens         who may log in
 //! DIR/backup.json           when, and how many: written last, so that half a backup is none
 //! ```
 
@@ -27,6 +28,10 @@ use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use serde::{Deserialize, Serialize};
 
+use crate::authentication::records::Record as _;
+use crate::authentication::tokens::Token;
+use crate::authentication::users::User;
+
 /// The file that makes a directory a backup.
 const NOTE: &str = "backup.json";
 
@@ -38,7 +43,7 @@ const UNFINISHED: &str = ".unfinished";
 
 /// What it is put together of. The store after the rest: without one there is no job that misses its
 /// files.
-const PARTS: [&str; 5] = ["sessions", "pool", "jobs", "jobs.sqlite", NOTE];
+const PARTS: [&str; 7] = ["sessions", "pool", User::FILE, Token::FILE, "jobs", "jobs.sqlite", NOTE];
 
 /// What of a directory does not count: the top of a file system has it.
 const OF_THE_SYSTEM: &str = "lost+found";
@@ -169,6 +174,7 @@ pub fn backup(
             }
             _ => 0,
         };
+        copy_logins(data, to)?;
         let made = Backup {
             version: VERSION,
             made: now.0,
@@ -215,6 +221,7 @@ pub fn restore(
         jobs::restore(from, new, &mut bringing)?;
         jobs::relocate(&new.join("jobs.sqlite"), data, by)?;
         restore_data(from, new, by, &mut bringing)?;
+        copy_logins(from, new)?;
         Ok((made, bringing.brought))
     })
 }
@@ -240,6 +247,17 @@ fn restore_data(
     }
     if new.join("sessions").is_dir() {
         session::shift_times(&new.join("sessions"), by)?;
+    }
+    Ok(())
+}
+
+/// Copies the files of users and tokens that are there; nobody else may read the copies either.
+fn copy_logins(from: &Path, to: &Path) -> Result<(), BackupError> {
+    for file in [User::FILE, Token::FILE] {
+        let (from, to) = (from.join(file), to.join(file));
+        if from.exists() {
+            fs::copy(&from, &to).map_err(failed("write", &to))?;
+        }
     }
     Ok(())
 }

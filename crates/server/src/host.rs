@@ -10,6 +10,7 @@ use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_wire::wsdl::{self, View};
 use fishplate_wire::{ExpectedTable, WireLimits};
 
+use crate::authentication::chain::Authenticators;
 use crate::data::Data;
 use crate::dispatch::authorise::{AllowAll, Authoriser};
 use crate::dispatch::provider::Provider;
@@ -40,6 +41,8 @@ pub struct Host {
     pub worker: WorkerProgram,
     /// Memory for messages that take more than a little.
     pub memory: MessageMemory,
+    /// Know who calls.
+    pub authenticators: Authenticators,
     /// Decides who may do what.
     pub authoriser: Box<dyn Authoriser>,
     /// What it counts.
@@ -95,8 +98,15 @@ impl Host {
                 } else {
                     settings.public_url.clone()
                 },
-                counters: interface.definition.iter().map(|_| OnceLock::new()).collect(),
-                limits: provider.limits(&settings),
+                counters: interface.verbs.iter().map(|_| OnceLock::new()).collect(),
+                limits: {
+                    let (memory, wire) = (provider.memory(&settings), settings.wire.clone());
+                    WireLimits {
+                        inline_size: wire.inline_size.max(memory),
+                        inline_total: wire.inline_total.max(memory),
+                        ..wire
+                    }
+                },
                 interface,
                 provider,
             };
@@ -115,9 +125,17 @@ impl Host {
             settings,
             spool,
             memory,
+            authenticators: Authenticators::default(),
             authoriser: Box::new(AllowAll),
             services,
         }
+    }
+
+    /// One in which these know who calls.
+    #[must_use]
+    pub fn authenticated_by(mut self, authenticators: Authenticators) -> Self {
+        self.authenticators = authenticators;
+        self
     }
 
     /// One in which this decides who may do what.

@@ -3,6 +3,7 @@
 //! Reading order:
 //!
 //! - [`settings`]: what an administrator may set
+//! - [`authentication`]: who calls
 //! - [`host`]: the services of one server, joined with their jobs
 //! - [`dispatch`]: what every face asks for, done in one place
 //! - [`providers`]: what runs the operations of services: programs, functions, the service `session`
@@ -20,6 +21,7 @@
 //! - [`cgi`]: one request of a web server's CGI interface (RFC 3875)
 
 pub mod assembly;
+pub mod authentication;
 pub mod backup;
 pub mod caller;
 pub mod cgi;

@@ -8,7 +8,7 @@ use hyper::header::HeaderValue;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// SOAP 1.1 knows 500 only (section 6.2), but a media type that cannot be read is 415 (WS-I Basic
-    /// Profile 1.1, R1115).
+    /// Profile 1.1, R1115), and who calls is HTTP's affair in both versions.
     Soap11,
     /// SOAP 1.2 says 400 where the sender is to blame, but for the faults that it names itself (part 2,
     /// table 20).
@@ -40,6 +40,8 @@ pub fn status(protocol: impl Into<Protocol>, code: FaultCode) -> u16 {
 fn row(code: FaultCode) -> [u16; 3] {
     match code {
         // SOAP 1.1, SOAP 1.2, HTTP
+        FaultCode::Unauthenticated => [401, 401, 401],
+        FaultCode::Forbidden => [403, 403, 403],
         FaultCode::MalformedMessage => [500, 400, 400],
         FaultCode::ForbiddenContent => [500, 400, 400],
         FaultCode::VersionMismatch => [500, 500, 400],
@@ -93,8 +95,13 @@ mod tests {
     #[test]
     fn each_fault_has_a_status_that_blames_the_right_one() {
         for &code in FaultCode::ALL {
-            let unread = code == FaultCode::UnsupportedMediaType;
-            assert_eq!(status(Protocol::Soap11, code), if unread { 415 } else { 500 }, "{code:?}");
+            let of_http = match code {
+                FaultCode::Unauthenticated => Some(401),
+                FaultCode::Forbidden => Some(403),
+                FaultCode::UnsupportedMediaType => Some(415),
+                _ => None,
+            };
+            assert_eq!(status(Protocol::Soap11, code), of_http.unwrap_or(500), "{code:?}");
             let of_soap = matches!(
                 code,
                 FaultCode::MustUnderstand
@@ -104,7 +111,7 @@ mod tests {
             let sender = code.blame() == Blame::Sender;
             let newer = status(SoapVersion::V12, code);
             assert_eq!((400..500).contains(&newer), sender && !of_soap, "{code:?}: {newer}");
-            assert!(matches!(newer, 400 | 415 | 500), "{code:?}: {newer}");
+            assert!(matches!(newer, 400 | 500) || of_http == Some(newer), "{code:?}: {newer}");
             // A quota is the server's, though less data would do.
             let sender = sender || code == FaultCode::QuotaExceeded;
             let plain = status(Protocol::Http, code);

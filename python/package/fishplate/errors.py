@@ -114,6 +114,14 @@ class ReceiverFault(Fault):
     """The other side has to change something: the call may be right."""
 
 
+class Unauthenticated(SenderFault):
+    """It was not said who calls, or what was said is not so: see `auth`."""
+
+
+class Forbidden(SenderFault):
+    """Who calls may not do that."""
+
+
 class MalformedMessage(SenderFault):
     """The message is not what its media type says: not XML, truncated, a broken part."""
 

@@ -12,6 +12,7 @@ use fishplate_contract::{JobId, SessionId};
 use fishplate_data::transfer::TransferError;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::target::has_jobs;
 use crate::exit::Exit;
 use crate::output::failure::{RecoveryHint, UsageError};
 
@@ -20,6 +21,13 @@ use crate::output::failure::{RecoveryHint, UsageError};
 pub(crate) struct Connection {
     /// URL of the service, with or without ?wsdl
     pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) options: ConnectionOptions,
+}
+
+/// How messages to a service go.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ConnectionOptions {
     /// Call this address instead of the one in the service's description (through a tunnel, say)
     #[arg(long, value_name = "URL", help_heading = "Connection")]
     address: Option<String>,
@@ -86,6 +94,18 @@ fn packagings() -> PossibleValuesParser {
 impl Connection {
     /// As the client takes it.
     pub(crate) fn settings(&self) -> Settings {
+        self.options.settings()
+    }
+
+    /// The service.
+    pub(crate) async fn connect(&self) -> Result<Service, Error> {
+        self.options.connect(&self.url).await
+    }
+}
+
+impl ConnectionOptions {
+    /// As the client takes it.
+    pub(crate) fn settings(&self) -> Settings {
         let settings = self.reach.settings();
         let packaged = self.packaging.as_ref().and_then(|name| settings.clone().packaged(name));
         let settings = packaged.unwrap_or(settings);
@@ -99,19 +119,39 @@ impl Connection {
         }
     }
 
-    /// The service.
-    pub(crate) async fn connect(&self) -> Result<Service, Error> {
-        let connected = Service::connect_with(&self.url, self.settings()).await;
+    /// The service at this address.
+    pub(crate) async fn connect(&self, url: &str) -> Result<Service, Error> {
+        let connected = Service::connect_with(url, self.settings()).await;
         let Err(error @ (Error::Http { status: 404, .. } | Error::NotWsdl { .. })) = connected
         else {
             return connected;
         };
-        match listing::list(&self.url, &self.settings()).await {
+        match listing::list(url, &self.settings()).await {
             Ok(Some(Listing { server, services: known })) => {
-                Err(Error::NoService { url: self.url.clone(), server, known })
+                Err(Error::NoService { url: url.to_owned(), server, known })
             }
             Ok(None) | Err(_) => Err(error),
         }
+    }
+
+    /// The service at this address, or if it is a server's, those of its services that have jobs.
+    pub(crate) async fn services(&self, url: &str) -> Result<Vec<Service>, Error> {
+        let (server, known) = match self.connect(url).await {
+            Err(Error::NoService { url, server, known })
+                if url.trim_end_matches('/') == server.trim_end_matches('/') =>
+            {
+                (server, known)
+            }
+            connected => return connected.map(|service| vec![service]),
+        };
+        let mut services = Vec::new();
+        for name in known {
+            let service = self.connect(&format!("{}/{name}", server.trim_end_matches('/'))).await?;
+            if has_jobs(&service) {
+                services.push(service);
+            }
+        }
+        Ok(services)
     }
 }
 

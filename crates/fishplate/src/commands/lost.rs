@@ -1,6 +1,6 @@
 //! `fishplate lost`: directories of jobs that the job store knows nothing of.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
@@ -13,7 +13,7 @@ use fishplate_jobs::store::sqlite::SqliteStore;
 use serde_json::{Value, json};
 
 use super::client::job;
-use super::hosting::own_data_directory;
+use super::hosting::{StateArgs, own_data_directory};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::output::failure::UsageError;
@@ -43,14 +43,6 @@ enum LostCommand {
     Adopt(SomeArgs),
     /// Remove them with all of their files
     Discard(SomeArgs),
-}
-
-/// Whose state.
-#[derive(Debug, clap::Args)]
-struct StateArgs {
-    /// Directory that holds the server's state [default: ~/.local/state/fishplate]
-    #[arg(long, value_name = "DIR", env = "FISHPLATE_DATA")]
-    data: Option<PathBuf>,
 }
 
 /// List them, the last changed first: job, state, size, time, what it was

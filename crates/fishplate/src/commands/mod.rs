@@ -25,12 +25,16 @@ mod results;
 mod revoke;
 mod run_plan;
 mod running;
+mod secret;
 mod serve;
 mod session;
 mod spawn;
 mod status;
 mod supervise;
+mod target;
+mod token;
 mod usage;
+mod user;
 mod wait;
 mod wsdl;
 
@@ -60,7 +64,8 @@ const USAGE: u8 = Exit::Usage.code();
     version,
     disable_help_subcommand = true,
     after_help = "`fishplate help COMMAND` tells more of a command, with examples; \
-                  `fishplate help exit-codes` lists the exit codes."
+                  `fishplate help exit-codes` lists the exit codes, \
+                  `fishplate help limits` the limits."
 )]
 pub(crate) struct Cli {
     /// Give data as JSON on standard output, and errors as JSON on standard error
@@ -95,6 +100,8 @@ enum Command {
     Session(session::Args),
     Pool(pool::Args),
     Lost(lost::Args),
+    User(user::Args),
+    Token(token::Args),
     Backup(backup::Args),
     Restore(restore::Args),
     Kill(kill::Args),
@@ -129,6 +136,8 @@ impl Command {
             Self::Session(args) => session::run(&args, output),
             Self::Pool(args) => pool::run(&args, output),
             Self::Lost(args) => lost::run(&args, output),
+            Self::User(args) => user::run(&args, output),
+            Self::Token(args) => token::run(&args, output),
             Self::Backup(args) => backup::run(&args, output),
             Self::Restore(args) => restore::run(&args, output),
             Self::Kill(args) => kill::run(&args, output),
@@ -144,22 +153,22 @@ impl Command {
     }
 
     /// The service that a command is about, for hints.
-    fn url(&self) -> Option<&str> {
+    fn url(&self) -> Option<String> {
         let connection = match self {
             Self::Usage(args) => &args.connection,
             Self::Call(args) => &args.connection,
             Self::Spawn(args) => &args.connection,
-            Self::Running(args) => &args.connection,
-            Self::Wait(args) => &args.connection,
-            Self::Results(args) => &args.connection,
-            Self::Kill(args) => &args.connection,
-            Self::Status(args) => &args.connection,
-            Self::Log(args) => &args.connection,
-            Self::Jobs(args) => &args.connection,
-            Self::Remove(args) => &args.connection,
-            Self::Put(args) => return Some(&args.to),
-            Self::Get(args) => return Some(&args.reference),
-            Self::Session(args) => return Some(args.url()),
+            Self::Running(args) => return Some(args.job.url()),
+            Self::Wait(args) => return Some(args.job.url()),
+            Self::Results(args) => return Some(args.url()),
+            Self::Kill(args) => return Some(args.job.url()),
+            Self::Status(args) => return Some(args.job.url()),
+            Self::Log(args) => return Some(args.job.url()),
+            Self::Jobs(args) => return Some(args.url()),
+            Self::Remove(args) => return Some(args.job.url()),
+            Self::Put(args) => return Some(args.to.clone()),
+            Self::Get(args) => return Some(args.reference.clone()),
+            Self::Session(args) => return Some(args.url().to_owned()),
             Self::Wsdl(args) => &args.connection,
             Self::Serve(_)
             | Self::Cgi(_)
@@ -167,6 +176,8 @@ impl Command {
             | Self::Revoke(_)
             | Self::Pool(_)
             | Self::Lost(_)
+            | Self::User(_)
+            | Self::Token(_)
             | Self::Backup(_)
             | Self::Restore(_)
             | Self::Supervise(_)
@@ -176,7 +187,7 @@ impl Command {
             | Self::Completions(_)
             | Self::Help(_) => return None,
         };
-        Some(&connection.url)
+        Some(connection.url.clone())
     }
 }
 
@@ -210,7 +221,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
             output,
         );
     }
-    let url = cli.command.url().map(str::to_owned);
+    let url = cli.command.url();
     let ended = catch_unwind(AssertUnwindSafe(|| cli.command.run(output)));
     match ended {
         Ok(Ok(code)) => code,

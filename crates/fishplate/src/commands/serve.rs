@@ -1,21 +1,24 @@
 //! `fishplate serve`: programs as services.
 
 use std::io::Write as _;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use fishplate_jobs::engine::RunMode;
 use fishplate_jobs::function::builtin;
 use fishplate_server::assembly::{Backends, StoreCheck};
 use fishplate_server::host::PublicAddress;
+use fishplate_server::settings::Settings;
 use fishplate_server::{assembly, http};
+use ipnet::IpNet;
 
 use super::hosting::{HostingArgs, ServiceArgs};
+use crate::output::failure::UsageError;
 
 /// Offers programs as web services.
 #[derive(Debug, Args)]
@@ -25,8 +28,8 @@ Examples:
     fishplate serve -n arithmetic-test -U urn:test -N 'Arithmetic Server' \\
       -- ./add.sh '[in val x:int]' '[in val y:int]' '>' '[out file result:int]'
 
-  Many services on one port, from files and directories:
-    fishplate serve ccx.toml services/ --listen 0.0.0.0:8080 \\
+  Many services on one port, from files and directories, for users who log in:
+    fishplate serve ccx.toml services/ --listen 0.0.0.0:8080 --login \\
       --public-url https://solver.example.org/fishplate
 
   A free port, state in a directory of its own, another limit:
@@ -58,6 +61,16 @@ pub(crate) struct ServeArgs {
     /// Header in which a trusted proxy in front of us names the caller
     #[arg(long, value_name = "HEADER")]
     user_header: Option<String>,
+    /// Where that proxy is, such as 10.1.0.7 or 10.1.0.0/24: the header is taken from nobody else; may stand several
+    /// times
+    #[arg(long, value_name = "ADDRESS|CIDR", requires = "user_header", value_parser = network)]
+    proxy: Vec<IpNet>,
+    /// Let in only users and tokens that `fishplate user` and `fishplate token` have made
+    #[arg(long)]
+    login: bool,
+    /// Let in everybody who can reach an address that others can reach too
+    #[arg(long, conflicts_with = "login")]
+    open: bool,
     /// Another name of this server; requests for hosts that it is not are refused. `*`: any; may stand
     /// several times
     #[arg(long, value_name = "HOST")]
@@ -88,15 +101,21 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         })?;
         let public_url = match arguments.public_url {
             Some(url) if is_base(&url) => url,
-            Some(url) => bail!(
-                "--public-url {url:?} must begin with http:// or https://, and have no query (?) \
-                 and no fragment (#)"
-            ),
+            Some(url) => {
+                return Err(UsageError(format!(
+                    "--public-url {url:?} must begin with http:// or https://, and have no query \
+                     (?) and no fragment (#)"
+                ))
+                .into());
+            }
             None => own_url(listening.address()),
         };
         let mut limits = arguments.hosting.limits(public_url)?;
         limits.faces.user_header = arguments.user_header;
+        limits.faces.proxies = arguments.proxy;
+        limits.faces.login = arguments.login;
         limits.faces.allow_hosts = arguments.allow_host;
+        guarded(listening.address().ip(), &limits.faces, arguments.open)?;
         let data = assembly::data(&limits)?;
         let backends = Backends::local(&limits, arguments.hosting.cgroup(), StoreCheck::All)?;
         let engine = assembly::engine(&limits, backends, &data)?;
@@ -129,6 +148,41 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
     // Whatever still waits beside the runtime must not keep a stopped server alive.
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether it is known who calls where strangers can.
+fn guarded(address: IpAddr, settings: &Settings, open: bool) -> anyhow::Result<()> {
+    let is_known = settings.login || settings.user_header.is_some();
+    if settings.login && settings.user_header.is_some() && settings.proxies.is_empty() {
+        let what = "with --login beside --user-header, callers could name themselves in the header: tell where \
+                    the proxy is with --proxy ADDRESS";
+        return Err(UsageError(what.to_owned()).into());
+    }
+    if address.is_loopback() {
+        return Ok(());
+    }
+    if !is_known && !open {
+        return Err(UsageError(format!(
+            "others can reach {address}, and nobody would be asked who they are: let users log in (--login, \
+             `fishplate user add NAME`), have a proxy name them (--user-header), or let everybody in who can \
+             reach it (--open)"
+        ))
+        .into());
+    }
+    if settings.login {
+        tracing::warn!(
+            "passwords and tokens cross the network as they are: put a proxy with TLS in front"
+        );
+    }
+    Ok(())
+}
+
+/// A network, or one address.
+fn network(text: &str) -> Result<IpNet, String> {
+    let address = text.parse::<IpAddr>().map(IpNet::from);
+    address.or_else(|_| text.parse()).map_err(|_| {
+        "write an address such as 10.1.0.7, or a network such as 10.1.0.0/24".to_owned()
+    })
 }
 
 /// A URL below which services can be.

@@ -104,6 +104,11 @@ impl Engine {
         matches!(self.requests.get(&request), None | Some(Record::Complete(_)))
     }
 
+    /// Whether every send is done that nobody waits for: buffered ones, and those that were released.
+    pub fn is_drained(&self) -> bool {
+        !self.requests.values().any(|record| matches!(record, Record::Send(send) if send.released))
+    }
+
     /// Bytes of messages that wait for their receives.
     pub fn unexpected_bytes(&self) -> usize {
         self.messages.values().map(|message| message.body.as_ref().map_or(0, Vec::len)).sum()

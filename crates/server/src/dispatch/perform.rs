@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{
     Argument, Call, CallOptions, Fault, FaultCode, JobId, JobPage, JobState, KillResult, Principal,
     Results, SessionId, Verb, lexical,
@@ -12,6 +13,7 @@ use fishplate_jobs::store::Filter;
 use fishplate_jobs::workspace::OutputStream;
 
 use super::authorise::Access;
+use super::event::Event;
 use super::request::{Reply, Request};
 use super::scalars::Scalars;
 use crate::data::blocking;
@@ -19,13 +21,24 @@ use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
 
 /// The most jobs that one `jobs` answers.
-const JOBS_PAGE: usize = 1000;
+const JOBS_PAGE: usize = DEFAULTS.jobs_page;
 
 /// Does what is asked for. `memory` is what the arguments have; afterwards, what the outputs have.
 ///
 /// # Errors
 /// Those of the verb; first that whoever asks may not.
 pub async fn perform(
+    host: &Host,
+    request: Request<'_>,
+    memory: &mut MemoryReservation,
+) -> Result<Reply, Fault> {
+    let event = Event::of(&request);
+    let done = answer(host, request, memory).await;
+    event.done(&done);
+    done
+}
+
+async fn answer(
     host: &Host,
     request: Request<'_>,
     memory: &mut MemoryReservation,

@@ -2,14 +2,13 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::Principal;
 use hyper::Request;
 use hyper::body::Incoming as HyperBody;
-use hyper::header::{HeaderMap, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -26,9 +25,10 @@ use super::linger::LingeringClose;
 use super::origin::RequestFilter;
 use super::reply::HttpResponse;
 use super::respond;
-use super::route::{is_open, not_for_us, unnamed};
+use super::route::{is_open, not_for_us, service_of, unidentified};
 use super::stall::WriteTimeout;
 use super::timer::ConnectionTimer;
+use crate::authentication::authenticator::{Peer, RequestHead};
 use crate::host::Host;
 
 /// How long to rest when the system has no descriptor left to give.
@@ -112,7 +112,7 @@ impl Listener {
             let (host, boundary) = (Arc::clone(&host), Arc::clone(&boundary));
             tokio::spawn(async move {
                 host.metrics.connected();
-                connection(&host, &boundary, stream, Arc::new(place)).await;
+                connection(&host, &boundary, stream, peer.ip(), Arc::new(place)).await;
                 host.metrics.disconnected();
             });
         }
@@ -123,11 +123,12 @@ async fn connection(
     host: &Arc<Host>,
     boundary: &RequestFilter,
     stream: TcpStream,
+    peer: IpAddr,
     place: Arc<ConnectionSlot>,
 ) {
     // Small answers must not wait for more to come.
     let _ = stream.set_nodelay(true);
-    let (outlet, place) = (&FileQueue::default(), &place);
+    let (outlet, place, peer) = (&FileQueue::default(), &place, &Peer { address: peer });
     let stream = SendfileStream::new(stream, outlet.clone());
     let stream = WriteTimeout::new(stream, host.settings.answer_stall, Some(Arc::clone(place)));
     let stream = LingeringClose::new(stream, host.settings.drain_time);
@@ -136,7 +137,7 @@ async fn connection(
             // It was told to go: what it asks for now is not begun.
             return std::future::pending().await;
         };
-        let mut reply = answer(host, boundary, request).await;
+        let mut reply = answer(host, boundary, peer, request).await;
         reply.body_mut().through(outlet);
         reply.body_mut().keep_busy(busy);
         Ok::<_, Infallible>(reply)
@@ -162,16 +163,20 @@ async fn connection(
 async fn answer(
     host: &Arc<Host>,
     boundary: &RequestFilter,
+    peer: &Peer,
     request: Request<HyperBody>,
 ) -> HttpResponse {
     if let Err(refusal) = boundary.check(&request) {
         return not_for_us(&refusal);
     }
-    match principal(host, request.headers()) {
-        Ok(principal) => respond(host, request, principal).await,
-        // Other servers fetch data here, and nobody in front of us knows them.
-        Err(_) if is_open(host, &request) => respond(host, request, Principal::anonymous()).await,
-        Err(header) => unnamed(header),
+    // Other servers fetch data here, and nobody knows them.
+    if is_open(host, &request) {
+        return respond(host, request, Principal::anonymous()).await;
+    }
+    let head = RequestHead { headers: request.headers(), peer };
+    match host.authenticators.identify(head, service_of(host, &request)).await {
+        Ok(identity) => respond(host, request, identity.principal).await,
+        Err(fault) => unidentified(host, request, &fault),
     }
 }
 
@@ -191,18 +196,6 @@ async fn tell_too_many(mut stream: TcpStream, most: usize) -> io::Result<()> {
     stream.shutdown().await?;
     while stream.read(&mut [0; 4096]).await? > 0 {}
     Ok(())
-}
-
-/// Who calls, as a trusted proxy in front of us says. Where one was promised, a request in which it
-/// names nobody has come past it, and one that names two has been added to.
-fn principal<'h>(host: &'h Host, headers: &HeaderMap) -> Result<Principal, &'h str> {
-    let Some(header) = &host.settings.user_header else { return Ok(Principal::anonymous()) };
-    let mut told = headers.get_all(header.as_str()).iter();
-    let name = told.next().filter(|_| told.next().is_none()).map(HeaderValue::as_bytes);
-    let name = name.and_then(|value| std::str::from_utf8(value).ok());
-    // What HTTP calls blanks (RFC 9110, 5.6.3); others are a part of the name.
-    let name = name.map(|name| name.trim_matches([' ', '\t']));
-    name.filter(|name| !name.is_empty()).map(Principal::named).ok_or(header)
 }
 
 /// An error of the connection that was to be accepted, not of the listener.

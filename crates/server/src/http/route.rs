@@ -78,13 +78,38 @@ pub(super) fn is_open<B>(host: &Host, request: &Request<B>) -> bool {
     place.is_some_and(|place| place.is_open(request.method()))
 }
 
-/// The answer to a request in which nobody is named, though somebody should be.
-pub(super) fn unnamed(header: &str) -> HttpResponse {
-    let what = format!(
-        "the proxy in front of this server did not name the caller in {header} (once, in UTF-8, not \
-         empty)\n"
-    );
-    text(401, PLAIN, what)
+/// The service that a request is for, or another first segment of its path.
+pub(super) fn service_of<'r, B>(host: &Host, request: &'r Request<B>) -> &'r str {
+    below(host, request.uri().path()).split('/').next().unwrap_or_default()
+}
+
+/// The answer to a request of which it is not known who sent it, or who may not send it: in the form of what was
+/// asked for, unread.
+pub(super) fn unidentified<B: Body>(
+    host: &Host,
+    request: Request<B>,
+    fault: &Fault,
+) -> HttpResponse {
+    let (asked, body) = request.into_parts();
+    let data = data::DataResource::of(below(host, asked.uri.path())).is_some();
+    let mut reply = if data {
+        data::problem::reply(fault, &asked.headers)
+    } else if asked.method == Method::POST {
+        refused(&asked, None, fault)
+    } else {
+        let mut reply = text(status(Protocol::Http, fault.code), PLAIN, format!("{fault}\n"));
+        set_retry_after(&mut reply, fault);
+        reply
+    };
+    if fault.code == FaultCode::Unauthenticated {
+        for challenge in host.authenticators.challenges() {
+            reply.headers_mut().append(header::WWW_AUTHENTICATE, challenge);
+        }
+    }
+    if !body.is_end_stream() {
+        reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    reply
 }
 
 /// The answer to a request that was meant for somebody else, unread.
@@ -130,15 +155,13 @@ where
     let head = head(asked, accept.as_deref());
     let (answer, rest) = soap::handle(host, entry, &head, body, principal).await;
     let elapsed = begun.elapsed();
-    host.metrics.called(entry, &answer, elapsed);
-    tracing::debug!(
-        service = entry.service().name,
-        verb = answer.verb.map(|verb| entry.interface.definition[verb].name.as_str()),
-        status = answer.status,
-        fault = answer.fault.as_ref().map(|fault| fault.code.name()),
-        elapsed_us = elapsed.as_micros(),
-        "answered"
-    );
+    let fault = answer.fault.as_ref().map(|fault| fault.code);
+    host.metrics.called(entry, answer.verb, fault, elapsed);
+    // What was understood, dispatch has told of.
+    if let (None, Some(fault)) = (answer.verb, &answer.fault) {
+        let (service, fault, why) = (&entry.service().name, fault.code.name(), &fault.message);
+        tracing::info!(service, fault, why, "not understood");
+    }
     let mut reply = packed(answer.status, answer.packed, answer.fault.as_ref());
     // What is made of a file that still arrives can't wait for its end.
     let complete = if reply.body().is_stream() && rest.is_fed() {
@@ -203,10 +226,16 @@ fn packed(
         Cow::Owned(ref made) => HeaderValue::from_str(made).ok(),
     };
     let mut reply = with_type(status, content_type, HttpBody::packed(packed));
-    if let Some(seconds) = fault.and_then(retry_after) {
-        reply.headers_mut().insert(header::RETRY_AFTER, seconds);
+    if let Some(fault) = fault {
+        set_retry_after(&mut reply, fault);
     }
     reply
+}
+
+fn set_retry_after(reply: &mut HttpResponse, fault: &Fault) {
+    if let Some(seconds) = retry_after(fault) {
+        reply.headers_mut().insert(header::RETRY_AFTER, seconds);
+    }
 }
 
 /// The services there are: a page, or JSON for who asks for it.

@@ -95,10 +95,10 @@ pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, vie
         arrays: ArrayTypes::of(file, view.data),
         data_used: false,
     };
-    for definition in &interface.definition {
+    for definition in &interface.verbs {
         schema.wrappers(to, definition);
     }
-    for definition in &interface.definition {
+    for definition in &interface.verbs {
         for parameters in [&definition.signature.inputs, &definition.signature.outputs] {
             schema.records(to, &definition.name, parameters);
         }
@@ -170,7 +170,7 @@ impl Schema {
     fn element(&mut self, to: &mut Markup, within: &str, parameter: &Parameter) {
         let type_name = self.type_name(within, parameter);
         let mut attributes = vec![("name", parameter.name.as_str()), ("type", &*type_name)];
-        if parameter.optional || parameter.repeated || parameter.default.is_some() {
+        if !parameter.is_required() {
             attributes.push(("minOccurs", "0"));
         }
         if parameter.repeated {

@@ -9,7 +9,7 @@
 
 mod conditions;
 mod intake;
-mod problem;
+pub(crate) mod problem;
 mod range;
 mod receive;
 mod resume;
@@ -74,7 +74,9 @@ impl<'p> DataResource<'p> {
 
     /// Whether the address itself is all the permission that this takes.
     pub fn is_open(&self, method: &Method) -> bool {
-        matches!(*method, Method::GET | Method::HEAD) && !matches!(self, Self::Upload(_))
+        let is_granted = matches!(self, Self::Data(grant) if !grant.is_empty());
+        let is_granted = is_granted || matches!(self, Self::Session(..));
+        matches!(*method, Method::GET | Method::HEAD) && is_granted
     }
 }
 
@@ -392,6 +394,8 @@ mod tests {
         for method in [Method::DELETE, Method::PUT, Method::POST, Method::PATCH] {
             assert!(!DataResource::Data("TOKEN").is_open(&method));
         }
-        assert!(!DataResource::Upload("12").is_open(&Method::HEAD));
+        for place in [DataResource::Upload("12"), DataResource::Data("")] {
+            assert!(!place.is_open(&Method::HEAD), "{place:?}");
+        }
     }
 }

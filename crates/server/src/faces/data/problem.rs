@@ -11,7 +11,7 @@ use crate::http::{HttpBody, HttpResponse};
 use crate::status::{Protocol, retry_after, status};
 
 /// The answer that tells of a fault.
-pub(super) fn reply(fault: &Fault, asked: &HeaderMap) -> HttpResponse {
+pub(crate) fn reply(fault: &Fault, asked: &HeaderMap) -> HttpResponse {
     typed(fault, None, Map::new(), asked)
 }
 

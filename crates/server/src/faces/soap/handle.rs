@@ -13,11 +13,12 @@ use fishplate_wire::{
 use hyper::body::Body;
 
 use super::feed::{ReadAheadBody, Rest};
+use super::reading::{MessageReading, RoomError, most};
 use crate::dispatch::perform::perform;
 use crate::dispatch::request::Request;
 use crate::host::{Host, ServiceEntry};
 use crate::http::body::{Incoming, ReadError};
-use crate::memory::{self, MemoryReservation, MessageReading, RoomError};
+use crate::memory::{self, MemoryReservation};
 use crate::spool::spool_fault;
 use crate::status::status;
 
@@ -115,14 +116,14 @@ where
     let mut reading = MessageReading {
         unpacker: &mut unpacker,
         sink: &mut sink,
-        most: memory::most(limits, told),
+        most: most(limits, told),
         retry_budget: host.settings.body_stall,
         spools: false,
     };
     let mut to = None;
     let unpacked = async {
         while let Some(chunk) = body.next().await.map_err(ReadError::into_fault)? {
-            let room = host.memory.make_room(memory, &mut reading, chunk.len()).await;
+            let room = reading.make_room(&host.memory, memory, chunk.len()).await;
             room.map_err(|error| match error {
                 RoomError::Memory(fault) => fault,
                 RoomError::Spool(error) => spool_fault(&error),

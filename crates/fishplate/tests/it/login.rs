@@ -1,0 +1,388 @@
+//! Who is let in: users and tokens, on every address of a server that asks who calls.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::curl::curl;
+use crate::run::{Said, User, ended};
+use crate::server::{Server, until};
+use crate::soap::{Answer, Version, answer, connect, wrapper};
+
+/// Whoever operates the server, and a server of one service that lets in who logs in.
+struct Site {
+    server: Server,
+    operator: User,
+    data: String,
+}
+
+impl Site {
+    fn new(words: &[&str]) -> Self {
+        let mut server = Server::prepare();
+        server.script("program", "echo run >> DIR/runs; echo $((${1:-1} + 1))");
+        let data = server.data().to_str().unwrap().to_owned();
+        let slots = ["-n", "test", "--", "./program", "[in val x:int]", ">", "[out file y:int]"];
+        server.serve(&[&["--login"], words, &slots].concat());
+        Self { server, operator: User::new(), data }
+    }
+
+    /// A command of the operator.
+    fn operate(&self, words: &[&str]) -> Said {
+        self.operator.run(&[words, &["--data", &self.data]].concat())
+    }
+
+    fn user(&self, verb: &str, name: &str, password: &str) -> Said {
+        let words = ["user", verb, name, "--password-stdin", "--data", &self.data];
+        let (child, mut input) = self.operator.start_with_input(&words);
+        // A command that refuses reads nothing.
+        let _ = input.write_all(password.as_bytes());
+        drop(input);
+        ended(child)
+    }
+
+    fn add(&self, name: &str, password: &str) {
+        let said = self.user("add", name, password);
+        assert_eq!((said.code, said.stdout.as_str()), (0, ""), "{said:?}");
+    }
+
+    /// A new token of a user.
+    fn token(&self, words: &[&str]) -> String {
+        let said = self.operate(&[&["token", "create"], words].concat());
+        let (token, rest) = said.stdout.split_once('\n').unwrap_or_default();
+        assert!(said.code == 0 && rest.is_empty() && token.starts_with("fishplate_"), "{said:?}");
+        token.to_owned()
+    }
+
+    fn root(&self) -> String {
+        format!("http://{}", self.server.address())
+    }
+
+    /// The answer to a request with these further fields.
+    fn ask(&self, method: &str, path: &str, fields: &str, body: &str) -> Answer {
+        let mut stream = connect(&self.server);
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/xml\r\n{fields}\
+             Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        answer(&mut stream)
+    }
+
+    fn with_token(&self, path: &str, token: &str) -> u16 {
+        self.ask("GET", path, &format!("Authorization: Bearer {token}\r\n"), "").status
+    }
+
+    fn with_password(&self, name: &str, password: &str) -> u16 {
+        curl(&["--user", &format!("{name}:{password}"), self.server.url()]).status
+    }
+}
+
+/// The status of the next answer on a connection that goes on.
+fn next_status(stream: &mut TcpStream) -> u16 {
+    let mut reader = BufReader::new(stream);
+    let mut lines = Vec::new();
+    while lines.last().is_none_or(|line: &String| line != "\r\n") {
+        let mut line = String::new();
+        assert!(reader.read_line(&mut line).unwrap() > 0, "it ended: {lines:?}");
+        lines.push(line);
+    }
+    let length = lines.iter().find_map(|line| line.strip_prefix("Content-Length: "));
+    let mut body = vec![0; length.unwrap().trim().parse().unwrap()];
+    reader.read_exact(&mut body).unwrap();
+    lines[0].split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// A call of the service.
+fn call() -> String {
+    Version::V11.envelope("", &wrapper("call", "<x>1</x>"))
+}
+
+#[test]
+fn every_address_asks_who_calls_in_the_form_of_what_was_asked_for() {
+    let site = Site::new(&[]);
+    let call = call();
+    for (method, path, body) in [
+        ("GET", "/", ""),
+        ("HEAD", "/", ""),
+        ("GET", "/metrics", ""),
+        ("GET", "/test", ""),
+        ("GET", "/test?wsdl", ""),
+        ("POST", "/test", &call),
+        ("GET", "/session", ""),
+        ("POST", "/session", &call),
+        ("GET", "/nothing", ""),
+        ("POST", "/nothing", &call),
+        ("DELETE", "/test", ""),
+        ("PUT", "/data/file", "x"),
+        ("POST", "/data/", ""),
+        ("OPTIONS", "/data/", ""),
+        ("HEAD", "/data/", ""),
+        ("DELETE", "/data/TOKEN/file", ""),
+    ] {
+        for fields in ["", "Authorization: Bearer fishplate_0\r\n", "Authorization: Basic eDp5\r\n"]
+        {
+            let refused = site.ask(method, path, fields, body);
+            assert_eq!(refused.status, 401, "{method} {path} {fields}: {refused:#?}");
+            for challenge in ["bearer realm=\"fishplate\"", "basic realm=\"fishplate\", charset="] {
+                assert!(
+                    refused.head.contains(&format!("www-authenticate: {challenge}")),
+                    "{refused:#?}"
+                );
+            }
+            if method == "POST" && path != "/data/" {
+                assert_eq!(refused.text("code"), Some("Unauthenticated"), "{refused:#?}");
+            } else if method != "HEAD" {
+                assert!(refused.body.starts_with("Unauthenticated: "), "{refused:#?}");
+            }
+        }
+    }
+    assert_eq!(site.server.runs(), 0);
+    let refused = site.ask("PUT", "/data/file", "Accept: application/json\r\n", "x");
+    assert!(refused.body.contains("\"code\":\"Unauthenticated\""), "{refused:#?}");
+}
+
+#[test]
+fn a_user_logs_in_with_a_password_as_long_as_it_is_the_password() {
+    let site = Site::new(&[]);
+    assert_eq!(site.with_password("ada", "lovelace"), 401);
+    site.add("ada", "lovelace\n");
+    site.add("zoë", "päss:word");
+    for (name, password, status) in [
+        ("ada", "lovelace", 200),
+        ("zoë", "päss:word", 200),
+        ("ada", "Lovelace", 401),
+        ("ada", "", 401),
+        ("zoë", "lovelace", 401),
+        ("bob", "lovelace", 401),
+    ] {
+        assert_eq!(site.with_password(name, password), status, "{name} {password}");
+    }
+    let call = ["--user", "ada:lovelace", "--header", "Content-Type: text/xml", "--data", &call()];
+    let called = curl(&[&call[..], &[site.server.url()]].concat());
+    assert!(called.status == 200 && called.text().contains(">2<"), "{called:?}");
+    assert_eq!(site.operate(&["user", "list"]).stdout, "ada\nzoë\n");
+
+    // What is changed holds for the next request.
+    assert_eq!(site.user("password", "ada", "countess").code, 0);
+    assert_eq!(site.with_password("ada", "lovelace"), 401);
+    assert_eq!(site.with_password("ada", "countess"), 200);
+    assert_eq!(site.operate(&["user", "remove", "ada"]).code, 0);
+    assert_eq!(site.with_password("ada", "countess"), 401);
+
+    for (said, told) in [
+        (site.user("add", "zoë", "other"), "fishplate user password zoë"),
+        (site.user("password", "ada", "other"), "there is no user ada"),
+        (site.user("add", "a:b", "other"), "is no user's name"),
+        (site.user("add", "carl", ""), "standard input holds nothing"),
+        (site.operate(&["user", "remove", "ada"]), "there is no user ada"),
+        (site.operate(&["user", "add", "carl"]), "--password-stdin"),
+    ] {
+        assert!(said.code == 2 && said.stderr.contains(told), "{told}: {said:?}");
+    }
+    let files = [site.server.data().join("users"), site.server.data().join("tokens")];
+    let log = site.server.log();
+    for text in files.iter().map(|file| std::fs::read_to_string(file).unwrap_or_default()) {
+        for secret in ["lovelace", "countess", "päss"] {
+            assert!(!text.contains(secret) && !log.contains(secret), "{secret}: {text}{log}");
+        }
+    }
+}
+
+#[test]
+fn a_token_logs_in_until_it_ends_or_is_revoked() {
+    let site = Site::new(&[]);
+    let token = site.token(&["--user", "ada", "--expires", "90d"]);
+    assert_eq!(site.with_token("/test", &token), 200);
+    assert_eq!(site.with_token("/metrics", &token), 200);
+    assert_eq!(site.with_token("/test", &token[..token.len() - 1]), 401);
+    let listed = site.operate(&["token", "list", "--json"]).stdout;
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let told = &listed["tokens"][0];
+    assert_eq!((&told["user"], &told["services"]), (&json!("ada"), &json!([])));
+    let id = told["id"].as_str().unwrap();
+    let kept = std::fs::read_to_string(site.server.data().join("tokens")).unwrap();
+    assert!(!kept.contains(token.trim_start_matches("fishplate_")), "{kept}");
+
+    // The connection that it was used on is no way around.
+    let mut stream = connect(&site.server);
+    let get = format!("GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n");
+    stream.write_all(get.as_bytes()).unwrap();
+    assert_eq!(next_status(&mut stream), 200);
+    assert_eq!(site.operate(&["token", "revoke", id]).code, 0);
+    stream.write_all(get.as_bytes()).unwrap();
+    assert_eq!(next_status(&mut stream), 401);
+    assert_eq!(site.operate(&["token", "revoke", id]).code, 2);
+
+    let short = site.token(&["--user", "ada", "--expires", "1500ms"]);
+    assert_eq!(site.with_token("/", &short), 200);
+    until("it has ended", || site.with_token("/", &short) == 401);
+
+    // Who is removed has no tokens any more.
+    let robot = site.token(&["--user", "robot"]);
+    assert_eq!(site.with_token("/", &robot), 200);
+    assert_eq!(site.operate(&["user", "remove", "robot"]).code, 0);
+    assert_eq!(site.with_token("/", &robot), 401);
+}
+
+#[test]
+fn a_token_for_a_service_is_good_for_nothing_else() {
+    let site = Site::new(&[]);
+    let token = site.token(&["--user", "ada", "--service", "test", "--service", "data"]);
+    let bearer = format!("Authorization: Bearer {token}\r\n");
+    assert_eq!(site.ask("POST", "/test", &bearer, &call()).status, 200);
+    assert_eq!(site.ask("PUT", "/data/file", &bearer, "x").status, 201);
+    let refused = site.ask("POST", "/session", &bearer, &call());
+    assert_eq!((refused.status, refused.text("code")), (403, Some("Forbidden")), "{refused:#?}");
+    assert!(!refused.head.contains("www-authenticate"), "{refused:#?}");
+    for path in ["/", "/metrics", "/session", "/other"] {
+        assert_eq!(site.with_token(path, &token), 403, "{path}");
+    }
+}
+
+#[test]
+fn users_have_jobs_of_their_own_and_a_grant_is_for_whoever_has_it() {
+    let site = Site::new(&[]);
+    let [ada, bob] = ["ada", "bob"]
+        .map(|name| format!("Authorization: Bearer {}\r\n", site.token(&["--user", name])));
+    let post = |who: &str, verb: &str, children: &str| {
+        let body = Version::V11.envelope("", &wrapper(verb, children));
+        site.ask("POST", "/test", who, &body)
+    };
+    let spawned = post(&ada, "spawn", "<x>1</x>");
+    let job = format!("<job>{}</job>", spawned.text("job").unwrap());
+    until("it is done", || post(&ada, "status", &job).text("state") == Some("done"));
+    for verb in ["status", "results", "kill", "log", "remove"] {
+        assert_eq!(post(&bob, verb, &job).text("code"), Some("NoSuchJob"), "{verb}");
+    }
+    assert!(post(&bob, "jobs", "").text("job").is_none());
+    let put = site.ask("PUT", "/data/file", &ada, "contents");
+    let url = put.body.trim();
+    let path = &url[url.find("/data/").unwrap()..];
+    assert_eq!(site.ask("GET", path, "", "").body, "contents");
+    assert_eq!(site.ask("GET", path, "Authorization: Bearer expired\r\n", "").status, 200);
+    assert_eq!(site.ask("DELETE", path, &bob, "").status, 404);
+    assert_eq!(site.ask("DELETE", path, &ada, "").status, 204);
+}
+
+#[test]
+fn a_thousand_wrong_passwords_are_slowed_down_and_leave_a_line_in_the_log() {
+    let site = Site::new(&["--limit", "login_failures=3", "--limit", "login_delay=1h"]);
+    site.add("ada", "right");
+    assert_eq!(site.with_password("ada", "right"), 200);
+    let mut looked_at = 0;
+    for number in 0..1000 {
+        // "ada:" and six digits, in base64.
+        let told = base64_simd::STANDARD.encode_to_string(format!("ada:{number:06}"));
+        let refused = site.ask("GET", "/", &format!("Authorization: Basic {told}\r\n"), "");
+        assert_eq!(refused.status, 401, "{refused:#?}");
+        looked_at += usize::from(!refused.head.contains("retry-after:"));
+    }
+    assert_eq!(looked_at, 3);
+    assert_eq!(site.with_password("ada", "right"), 200, "who is logged in is not concerned");
+    let log = site.server.log();
+    assert!((1..=3).contains(&log.matches("refused").count()), "{log}");
+}
+
+#[test]
+fn what_is_no_credential_is_refused() {
+    let site = Site::new(&[]);
+    let token = site.token(&["--user", "ada"]);
+    let twice = format!("Authorization: Bearer {token}\r\n").repeat(2);
+    assert_eq!(site.ask("GET", "/", &twice, "").status, 401);
+    for wrong in
+        ["Bearer", "Bearer ", "Basic", "Basic !!", "Basic YQ==", "Basic /w==", "Digest a", ""]
+    {
+        let refused = site.ask("GET", "/", &format!("Authorization: {wrong}\r\n"), "");
+        assert_eq!(refused.status, 401, "{wrong}: {refused:#?}");
+    }
+    let long = format!("Authorization: Bearer {}\r\n", "a".repeat(64 << 10));
+    let refused = site.ask("POST", "/test", &long, &call());
+    assert_eq!((refused.status, refused.limit()), (401, Some("credentials_size")), "{refused:#?}");
+    assert_eq!(site.with_token("/", &token), 200);
+    let scheme = format!("Authorization: bEARER {token}\r\n");
+    assert_eq!(site.ask("GET", "/", &scheme, "").status, 200);
+}
+
+#[test]
+fn a_file_of_users_that_cannot_be_read_lets_nobody_in_until_it_can() {
+    let mut site = Site::new(&[]);
+    site.add("ada", "right");
+    let file = site.server.data().join("users");
+    let good = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, format!("{good}half a li")).unwrap();
+    for _ in 0..3 {
+        let refused = curl(&["--user", "ada:right", &site.root()]);
+        assert_eq!(refused.status, 500, "{refused:?}");
+    }
+    let log = site.server.log();
+    assert_eq!(log.matches("line 2 of").count(), 1, "{log}");
+    site.server.stop();
+    let said =
+        site.operate(&["serve", "--login", "--builtin", "matrix", "--listen", "127.0.0.1:0"]);
+    assert!(said.code != 0 && said.stderr.contains("line 2 of"), "{said:?}");
+    std::fs::write(&file, good).unwrap();
+    site.server.restart();
+    assert_eq!(site.with_password("ada", "right"), 200);
+}
+
+#[test]
+fn a_backup_holds_who_may_log_in() {
+    let mut site = Site::new(&[]);
+    site.add("ada", "right");
+    let token = site.token(&["--user", "bob"]);
+    let backup = site.operator.path("backup").to_str().unwrap().to_owned();
+    assert_eq!(site.operate(&["backup", &backup]).code, 0);
+    site.server.stop();
+    let data = site.server.data();
+    std::fs::remove_dir_all(&data).unwrap();
+    let said = site.operate(&["restore", &backup]);
+    assert_eq!(said.code, 0, "{said:?}");
+    site.server.restart();
+    assert_eq!((site.with_password("ada", "right"), site.with_token("/", &token)), (200, 200));
+    for file in ["users", "tokens"] {
+        for place in [data.join(file), Path::new(&backup).join(file)] {
+            assert_eq!(std::fs::metadata(place).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+    }
+}
+
+#[test]
+fn a_port_that_others_reach_is_not_opened_by_mistake() {
+    let user = User::new();
+    let data = user.path("data");
+    let words = ["serve", "--builtin", "matrix", "--data", data.to_str().unwrap(), "--listen"];
+    let serve = |more: &[&str]| user.run(&[&words[..], more].concat());
+    let said = serve(&["0.0.0.0:0"]);
+    assert_eq!(said.code, 2, "{said:?}");
+    for way in ["--login", "--user-header", "--open"] {
+        assert!(said.stderr.contains(way), "{said:?}");
+    }
+    let said = serve(&["127.0.0.1:0", "--login", "--user-header", "X-User"]);
+    assert!(said.code == 2 && said.stderr.contains("--proxy"), "{said:?}");
+    assert_eq!(serve(&["127.0.0.1:0", "--login", "--open"]).code, 2);
+    for more in [&["--open"][..], &["--login"], &["--user-header", "X-User"]] {
+        let mut child = user.start(&[&words[..], &["0.0.0.0:0"], more].concat());
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(line.starts_with("matrix http://"), "{more:?}: {line}");
+    }
+}
+
+#[test]
+fn a_proxy_names_callers_from_where_it_is_and_others_log_in() {
+    for (proxy, named) in [("127.0.0.0/8", 200), ("192.0.2.1", 401)] {
+        let site = Site::new(&["--user-header", "X-User", "--proxy", proxy]);
+        let token = site.token(&["--user", "ada"]);
+        assert_eq!(site.ask("GET", "/", "X-User: bob\r\n", "").status, named, "{proxy}");
+        assert_eq!(site.with_token("/", &token), 200, "{proxy}");
+        let neither = site.ask("GET", "/", "", "");
+        assert!(neither.status == 401 && neither.body.contains("X-User"), "{neither:#?}");
+    }
+}

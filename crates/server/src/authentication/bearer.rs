@@ -1,0 +1,79 @@
+//! A token (RFC 6750).
+
+use fishplate_contract::{Clock as _, Fault, Principal, SystemClock};
+use hyper::header;
+
+use super::authenticator::{AuthenticationFuture, Authenticator, Identity, RequestHead};
+use super::basic::{unauthenticated, unusable};
+use super::tokens::{PREFIX, TokenFile, digest_of};
+use crate::settings::Settings;
+
+/// Tokens of a file.
+#[derive(Debug)]
+pub(super) struct Bearer {
+    tokens: TokenFile,
+    credentials_size: usize,
+}
+
+impl Bearer {
+    pub(super) fn new(tokens: TokenFile, settings: &Settings) -> Self {
+        Self { tokens, credentials_size: settings.credentials_size }
+    }
+
+    fn look(&self, request: RequestHead<'_>) -> Result<Option<Identity>, Fault> {
+        let Some(secret) = credentials(request, "bearer", self.credentials_size)? else {
+            return Ok(None);
+        };
+        let tokens = self.tokens.all().map_err(unusable)?;
+        // Looked up by a digest, the time tells nothing of the token.
+        let Some(token) = tokens.get(&digest_of(secret)) else {
+            let hint =
+                if secret.starts_with(PREFIX) { "" } else { " (they begin with fishplate_)" };
+            return Err(unauthenticated(format!(
+                "this server knows no such token{hint}; it may have been revoked"
+            )));
+        };
+        if token.has_expired(SystemClock.now()) {
+            return Err(unauthenticated(
+                "the token has expired; ask the server's operator for another one",
+            ));
+        }
+        let principal = Principal::named(&token.user);
+        Ok(Some(Identity { principal, services: token.services.clone() }))
+    }
+}
+
+impl Authenticator for Bearer {
+    fn expects(&self) -> String {
+        "a token (HTTP Bearer)".to_owned()
+    }
+
+    fn challenge(&self) -> Option<&'static str> {
+        Some("Bearer realm=\"fishplate\"")
+    }
+
+    fn authenticate<'r>(&'r self, request: RequestHead<'r>) -> AuthenticationFuture<'r> {
+        Box::pin(std::future::ready(self.look(request).into()))
+    }
+}
+
+/// What stands behind a scheme in the one field `Authorization` (RFC 9110, section 11.6.2); `None` if there is none,
+/// or another scheme.
+pub(super) fn credentials<'r>(
+    request: RequestHead<'r>,
+    scheme: &str,
+    most: usize,
+) -> Result<Option<&'r str>, Fault> {
+    let mut told = request.headers.get_all(header::AUTHORIZATION).iter();
+    let Some(value) = told.next() else { return Ok(None) };
+    if told.next().is_some() {
+        return Err(unauthenticated("the request has more than one Authorization; send one"));
+    }
+    if value.len() > most {
+        let message = format!("Authorization has more than {most} bytes");
+        return Err(unauthenticated(message).limit("credentials_size", most));
+    }
+    let text = value.to_str().map_err(|_| unauthenticated("Authorization is not ASCII"))?;
+    let (told, rest) = text.split_once(' ').unwrap_or((text, ""));
+    Ok(told.eq_ignore_ascii_case(scheme).then(|| rest.trim()))
+}

@@ -1,0 +1,130 @@
+//! Several authenticators, one after the other.
+
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use fishplate_contract::{Fault, FaultCode, Principal};
+use hyper::header::HeaderValue;
+
+use super::authenticator::{Authentication, Authenticator, Identity, RequestHead};
+use super::basic::Basic;
+use super::bearer::Bearer;
+use super::proxy::ProxyHeader;
+use super::records::RecordError;
+use super::tokens::TokenFile;
+use super::users::UserFile;
+use crate::settings::Settings;
+
+/// Refusals are logged at most so often: who attacks must not fill the log.
+const LOGGED_EVERY: Duration = Duration::from_secs(60);
+
+/// All the ways in which a server knows who calls. With none, everybody is anonymous; with one, nobody is.
+#[derive(Debug, Default)]
+pub struct Authenticators {
+    list: Vec<Box<dyn Authenticator>>,
+    refusals: Mutex<Refusals>,
+}
+
+/// Those that are not in the log yet.
+#[derive(Debug, Default)]
+struct Refusals {
+    logged: Option<Instant>,
+    since: u64,
+}
+
+impl Authenticators {
+    /// Those that the settings ask for, with the users and tokens of a data directory.
+    ///
+    /// # Errors
+    /// If its files can't be read, or hold what is no record.
+    pub fn open(settings: &Settings, data: &Path) -> Result<Self, RecordError> {
+        let mut list: Vec<Box<dyn Authenticator>> = Vec::new();
+        if let Some(header) = &settings.user_header {
+            list.push(Box::new(ProxyHeader::new(header.clone(), settings.proxies.clone())));
+        }
+        if settings.login {
+            let (users, tokens) = (UserFile::open(data), TokenFile::open(data));
+            if users.all()?.is_empty() && tokens.all()?.is_empty() {
+                tracing::warn!(
+                    "nobody can log in yet: add users with `fishplate user add NAME` (they need no restart)"
+                );
+            }
+            list.push(Box::new(Bearer::new(tokens, settings)));
+            list.push(Box::new(Basic::new(users, settings)));
+        }
+        Ok(Self { list, refusals: Mutex::default() })
+    }
+
+    /// Whether nobody is asked who they are.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// Who sent this request to a service, or another first segment of a path.
+    ///
+    /// # Errors
+    /// `Unauthenticated`, `Forbidden`, or `Internal` if it can't be known.
+    pub async fn identify(
+        &self,
+        request: RequestHead<'_>,
+        service: &str,
+    ) -> Result<Identity, Fault> {
+        let identified = self.first(request).await.and_then(|identity| {
+            if identity.is_for(service) {
+                return Ok(identity);
+            }
+            let message = format!(
+                "this token is good for {} only (`fishplate token create --service`)",
+                identity.services.join(", ")
+            );
+            Err(Fault::new(FaultCode::Forbidden, message))
+        });
+        if let Err(fault) = &identified {
+            self.log(fault, request);
+        }
+        identified
+    }
+
+    async fn first(&self, request: RequestHead<'_>) -> Result<Identity, Fault> {
+        if self.list.is_empty() {
+            return Ok(Identity::of(Principal::anonymous()));
+        }
+        for authenticator in &self.list {
+            match authenticator.authenticate(request).await {
+                Authentication::Authenticated(identity) => return Ok(identity),
+                Authentication::Refused(fault) => return Err(fault),
+                Authentication::NotRequested => {}
+            }
+        }
+        let expected: Vec<_> = self.list.iter().map(|it| it.expects()).collect();
+        let message = format!(
+            "this server wants to know who calls, and the request does not say: send {}",
+            expected.join(", or ")
+        );
+        Err(Fault::new(FaultCode::Unauthenticated, message))
+    }
+
+    /// What tells a client how to say who calls (`WWW-Authenticate`).
+    pub fn challenges(&self) -> impl Iterator<Item = HeaderValue> {
+        let told = self.list.iter().filter_map(|it| it.challenge());
+        told.map(HeaderValue::from_static)
+    }
+
+    fn log(&self, fault: &Fault, request: RequestHead<'_>) {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        refusals.since += 1;
+        if refusals.logged.is_some_and(|logged| logged.elapsed() < LOGGED_EVERY) {
+            return;
+        }
+        // Nobody's name: people type passwords where a name is asked for.
+        tracing::warn!(
+            fault = fault.code.name(),
+            peer = %request.peer.address,
+            refused = refusals.since,
+            "requests were refused, the last of them: {}",
+            fault.message
+        );
+        *refusals = Refusals { logged: Some(Instant::now()), since: 0 };
+    }
+}

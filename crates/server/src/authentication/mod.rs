@@ -1,0 +1,22 @@
+//! Who calls: asked once, before a face sees a request, whatever its address. Why so: docs/decisions/0010.
+//!
+//! Reading order:
+//!
+//! - [`authenticator`]: the trait, what it is given and what it says
+//! - [`chain`]: several of them, one after the other
+//! - `proxy`, `basic`, `bearer`: one kind each
+//! - [`users`], [`tokens`]: the files that hold them
+//! - [`records`]: a file of records that is read again when it has changed
+//! - `password`: whether a password is right, at a bounded cost
+//! - `throttle`: how often it may be tried
+
+pub mod authenticator;
+mod basic;
+mod bearer;
+pub mod chain;
+mod password;
+mod proxy;
+pub mod records;
+mod throttle;
+pub mod tokens;
+pub mod users;

@@ -1,0 +1,221 @@
+//! Whether a password is right. A hash that is hard to guess is slow, so one that was right is remembered for a
+//! while, as a digest; those that are tried at once are looked at once; and only so many are hashed at a time.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ring::hmac::{HMAC_SHA256, Key, Tag, sign};
+use ring::rand::SystemRandom;
+use tokio::sync::{OnceCell, Semaphore};
+use tokio::time::Instant;
+
+use super::throttle::Throttle;
+use crate::settings::Settings;
+
+/// At most so many are remembered; then the one that will be forgotten first goes.
+const MOST: usize = 10_000;
+
+/// Stands for the hash of who is no user: it takes as long, so that the time does not tell who is one.
+static NOBODY: LazyLock<String> = LazyLock::new(|| password_auth::generate_hash("nobody"));
+
+/// Digest of a user, the stored hash and the password, or of who tries.
+type Digest = [u8; 32];
+
+/// What was found of a password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Right,
+    Wrong,
+    /// There were too many wrong ones: this one was not looked at, and will be after so long.
+    TooMany(Duration),
+}
+
+/// Looks at passwords.
+#[derive(Debug)]
+pub(super) struct PasswordCheck {
+    /// Of this process: what is remembered is worth nothing to others.
+    key: Key,
+    memory: Duration,
+    /// Those that were right, and until when they are remembered.
+    right: Mutex<HashMap<Digest, Instant>>,
+    /// Those that are being looked at.
+    pending: Mutex<HashMap<Digest, Arc<OnceCell<Verdict>>>>,
+    throttle: Throttle,
+    slots: Arc<Semaphore>,
+}
+
+impl PasswordCheck {
+    pub(super) fn new(settings: &Settings) -> Self {
+        // The system's generator is there, or nothing secure could run on this machine.
+        let key = Key::generate(HMAC_SHA256, &SystemRandom::new()).expect("random numbers");
+        Self {
+            key,
+            memory: settings.login_memory,
+            right: Mutex::default(),
+            pending: Mutex::default(),
+            throttle: Throttle::new(settings.login_failures, settings.login_delay),
+            slots: Arc::new(Semaphore::new(settings.login_checks)),
+        }
+    }
+
+    /// Whether the password is the user's, whose stored hash this is (`None`: there is no such user).
+    pub(super) async fn look(
+        &self,
+        peer: IpAddr,
+        user: &str,
+        hash: Option<&str>,
+        password: &str,
+    ) -> Verdict {
+        // Another password, and one that was changed, has another digest: nothing ever has to be forgotten.
+        let digest = self.digest(&[user, hash.unwrap_or_default(), password]);
+        if locked(&self.right).get(&digest).is_some_and(|until| Instant::now() < *until) {
+            return Verdict::Right;
+        }
+        let pending = Pending::of(digest, &self.pending);
+        let looking = || async {
+            let attempt = self.digest(&[&peer.to_string(), user]);
+            if let Err(wait) = self.throttle.begin(attempt) {
+                return Verdict::TooMany(wait);
+            }
+            if !self.is_right(hash, password).await {
+                return Verdict::Wrong;
+            }
+            self.throttle.succeeded(attempt);
+            self.remember(digest);
+            Verdict::Right
+        };
+        *pending.cell.get_or_init(looking).await
+    }
+
+    async fn is_right(&self, hash: Option<&str>, password: &str) -> bool {
+        let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else { return false };
+        let (known, password) = (hash.is_some(), password.to_owned());
+        let hash = hash.map_or_else(|| NOBODY.clone(), str::to_owned);
+        let verified = tokio::task::spawn_blocking(move || {
+            let verified = password_auth::verify_password(password, &hash).is_ok();
+            // Though nobody may wait for it any more.
+            drop(slot);
+            verified
+        });
+        verified.await.unwrap_or(false) && known
+    }
+
+    fn remember(&self, digest: Digest) {
+        let now = Instant::now();
+        let mut right = locked(&self.right);
+        if right.len() >= MOST {
+            right.retain(|_, until| now < *until);
+        }
+        if right.len() >= MOST
+            && let Some(first) = right.iter().min_by_key(|(_, until)| **until).map(|(it, _)| *it)
+        {
+            right.remove(&first);
+        }
+        right.insert(digest, now + self.memory);
+    }
+
+    fn digest(&self, parts: &[&str]) -> Digest {
+        // Lengths before the parts: nothing can pass from one into the next.
+        let mut text = Vec::new();
+        for part in parts {
+            text.extend_from_slice(&part.len().to_le_bytes());
+            text.extend_from_slice(part.as_bytes());
+        }
+        let tag: Tag = sign(&self.key, &text);
+        let mut digest = [0; 32];
+        digest.copy_from_slice(tag.as_ref());
+        digest
+    }
+}
+
+/// A password that is being looked at, for all who wait for it.
+struct Pending<'c> {
+    digest: Digest,
+    cell: Arc<OnceCell<Verdict>>,
+    all: &'c Mutex<HashMap<Digest, Arc<OnceCell<Verdict>>>>,
+}
+
+impl<'c> Pending<'c> {
+    fn of(digest: Digest, all: &'c Mutex<HashMap<Digest, Arc<OnceCell<Verdict>>>>) -> Self {
+        let cell = Arc::clone(locked(all).entry(digest).or_default());
+        Self { digest, cell, all }
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        let mut all = locked(self.all);
+        // Who comes after a verdict asks anew: only right ones are remembered.
+        if self.cell.initialized() || Arc::strong_count(&self.cell) == 2 {
+            all.remove(&self.digest);
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn check(change: impl FnOnce(&mut Settings)) -> PasswordCheck {
+        let mut settings = Settings::new("http://localhost");
+        change(&mut settings);
+        PasswordCheck::new(&settings)
+    }
+
+    #[tokio::test]
+    async fn a_password_that_was_right_is_not_hashed_again_until_its_time_is_over() {
+        let hash = password_auth::generate_hash("right");
+        let checks = check(|settings| settings.login_memory = Duration::from_secs(300));
+        let look = async |password| checks.look(HERE, "ada", Some(&hash), password).await;
+        assert_eq!(look("right").await, Verdict::Right);
+        // Nothing can be hashed now.
+        checks.slots.close();
+        assert_eq!((look("right").await, look("wrong").await), (Verdict::Right, Verdict::Wrong));
+        let changed = password_auth::generate_hash("other");
+        assert_eq!(checks.look(HERE, "ada", Some(&changed), "right").await, Verdict::Wrong);
+        assert_eq!(checks.look(HERE, "bob", Some(&hash), "right").await, Verdict::Wrong);
+        assert!(locked(&checks.pending).is_empty());
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(300)).await;
+        assert_eq!(look("right").await, Verdict::Wrong, "it would have to be hashed");
+    }
+
+    #[tokio::test]
+    async fn wrong_ones_are_slowed_down_for_a_user_from_one_address() {
+        let hash = password_auth::generate_hash("right");
+        let checks = check(|settings| {
+            settings.login_failures = 2;
+            settings.login_delay = Duration::from_secs(3600);
+        });
+        for wrong in ["a", "b"] {
+            assert_eq!(checks.look(HERE, "ada", Some(&hash), wrong).await, Verdict::Wrong);
+        }
+        for password in ["c", "right"] {
+            let verdict = checks.look(HERE, "ada", Some(&hash), password).await;
+            assert!(matches!(verdict, Verdict::TooMany(_)), "{verdict:?}");
+        }
+        let elsewhere = "192.0.2.1".parse().unwrap();
+        assert_eq!(checks.look(elsewhere, "ada", Some(&hash), "right").await, Verdict::Right);
+        assert_eq!(checks.look(HERE, "nobody", None, "nobody").await, Verdict::Wrong);
+    }
+
+    #[tokio::test]
+    async fn the_same_right_one_many_times_at_once_is_one_try() {
+        let hash = password_auth::generate_hash("right");
+        let checks = check(|settings| {
+            settings.login_failures = 1;
+            settings.login_delay = Duration::from_secs(3600);
+        });
+        let look = || checks.look(HERE, "ada", Some(&hash), "right");
+        let verdicts = futures_util::future::join_all((0..20).map(|_| look())).await;
+        assert_eq!(verdicts, [Verdict::Right; 20]);
+    }
+}
