@@ -271,3 +271,44 @@ fn ten_thousand_unexpected_messages_are_no_trouble() {
         });
     }
 }
+
+/// Whoever knows a port but not the domain gets nothing and disturbs nobody.
+#[test]
+fn strangers_are_turned_away() {
+    let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+    let settings = quick();
+    let processes = (0..).zip(listeners).map(|(rank, listener)| {
+        let tcp = Tcp::new(DOMAIN, rank, listener, &addresses, &settings).unwrap();
+        Process::join(DOMAIN, rank, 2, Box::new(tcp), settings.clone()).unwrap()
+    });
+    let greeting = |domain: [u8; 16], from: u32| {
+        let mut bytes = b"fp-rank1".to_vec();
+        bytes.extend(domain);
+        bytes.extend(from.to_le_bytes());
+        bytes.extend([0; 12]);
+        bytes
+    };
+    let hellos = [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n".to_vec(),
+        greeting([34; 16], 1),
+        greeting(*DOMAIN.as_bytes(), 2),
+        vec![0; 100],
+    ];
+    run_with(processes.collect(), move |world| {
+        if world.rank() == 1 {
+            for hello in &hellos {
+                let mut stranger = TcpStream::connect(addresses[0]).unwrap();
+                stranger.write_all(hello).unwrap();
+                let answered = stranger.read(&mut [0; 16]);
+                assert!(matches!(answered, Ok(0) | Err(_)), "no answer: {answered:?}");
+            }
+            world.send(&[3u8], 0, 0).unwrap();
+        } else {
+            let mut got = [0u8];
+            world.recv(&mut got, 1, 0).unwrap();
+            assert_eq!(got, [3]);
+        }
+        world.process().leave();
+    });
+}
