@@ -5,7 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "a bench tells its figures")]
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -23,26 +23,16 @@ trait Side {
     fn receive(&mut self, data: &mut [u8]);
 }
 
-/// A socket that blocks, or is asked again and again.
+/// A socket that blocks: one `read` and one `write` a message.
 struct Raw(TcpStream);
 
 impl Side for Raw {
-    fn send(&mut self, mut data: &[u8]) {
-        while !data.is_empty() {
-            match self.0.write(data) {
-                Ok(count) => data = &data[count..],
-                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
-            }
-        }
+    fn send(&mut self, data: &[u8]) {
+        self.0.write_all(data).expect("the other process lives");
     }
 
-    fn receive(&mut self, mut data: &mut [u8]) {
-        while !data.is_empty() {
-            match self.0.read(data) {
-                Ok(count) => data = &mut data[count..],
-                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
-            }
-        }
+    fn receive(&mut self, data: &mut [u8]) {
+        self.0.read_exact(data).expect("the other process lives");
     }
 }
 
@@ -58,33 +48,29 @@ impl Side for Ranks {
     }
 }
 
-const NAMES: [&str; 3] = ["raw TCP, blocking", "raw TCP, spinning", "ranks"];
+const NAMES: [&str; 2] = ["raw TCP, blocking", "ranks"];
 
-/// The three sides; `accepts` says who of the two waits for the other.
+/// Both sides of a process.
 fn sides(
     rank: u32,
     listener: TcpListener,
     other: SocketAddr,
-    raw: [TcpStream; 2],
-) -> [Box<dyn Side>; 3] {
+    raw: TcpStream,
+) -> [Box<dyn Side>; 2] {
     let settings = Settings::default();
     let own = listener.local_addr().expect("an address");
     let addresses = if rank == 0 { [own, other] } else { [other, own] };
     let domain = DomainId::from_bytes([5; 16]);
     let tcp = Tcp::new(domain, rank, listener, &addresses, &settings).expect("a transport");
     let process = Process::join(domain, rank, 2, Box::new(tcp), settings).expect("a process");
-    let [blocking, spinning] = raw;
-    for stream in [&blocking, &spinning] {
-        stream.set_nodelay(true).expect("an option");
-    }
-    spinning.set_nonblocking(true).expect("an option");
-    [Box::new(Raw(blocking)), Box::new(Raw(spinning)), Box::new(Ranks(process.world()))]
+    raw.set_nodelay(true).expect("an option");
+    [Box::new(Raw(raw)), Box::new(Ranks(process.world()))]
 }
 
 /// The other process: sends back what it gets. What comes before each cell says how often.
 fn echo(own: &str) {
     let address: SocketAddr = own.parse().expect("an address");
-    let raw = [0, 1].map(|_| TcpStream::connect(address).expect("the first process listens"));
+    let raw = TcpStream::connect(address).expect("the first process listens");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     println!("{}", listener.local_addr().expect("an address"));
     let mut line = String::new();
@@ -118,7 +104,7 @@ fn main() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("a second process");
-    let raw = [0, 1].map(|_| meeting.accept().expect("the second process").0);
+    let raw = meeting.accept().expect("the second process").0;
     let mut orders = other.stdin.take().expect("its input");
     let mut line = String::new();
     BufReader::new(other.stdout.take().expect("its output"))
@@ -139,12 +125,12 @@ fn main() {
         begun.elapsed().as_secs_f64() * 1e6 / (2.0 * count as f64)
     };
     println!(
-        "| bytes | {} | ranks / blocking |",
+        "| bytes | {} | ranks / raw |",
         NAMES.map(|name| format!("{name}: least | median")).join(" | ")
     );
     println!("|{}", "---|".repeat(2 + 2 * NAMES.len()));
     for size in SIZES {
-        let mut times = [const { Vec::new() }; 3];
+        let mut times = [const { Vec::new() }; 2];
         let once = cell(0, size, 3).max(1.0);
         #[expect(
             clippy::cast_possible_truncation,
@@ -160,7 +146,7 @@ fn main() {
         times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
         let both =
             times.each_ref().map(|times| format!("{:.1} | {:.1}", times[0], times[rounds / 2]));
-        println!("| {size} | {} | {:.2} |", both.join(" | "), times[2][0] / times[0][0]);
+        println!("| {size} | {} | {:.2} |", both.join(" | "), times[1][0] / times[0][0]);
     }
     drop(orders);
     other.wait().expect("its end");

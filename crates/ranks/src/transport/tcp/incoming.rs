@@ -10,7 +10,7 @@ use crate::transport::tcp::greeting::{Greeting, answer};
 use crate::transport::tcp::outgoing::is_transient;
 
 /// What is read ahead of a header, so that small frames come several at a time.
-const BUFFER: usize = 16 << 10;
+const BUFFER: usize = 4 << 10;
 /// Frames and bytes after which the sender is told, though nobody waits for it.
 const UNACKNOWLEDGED_FRAMES: u64 = 32;
 const UNACKNOWLEDGED_BYTES: u64 = 256 << 10;
