@@ -104,9 +104,12 @@ impl Engine {
         matches!(self.requests.get(&request), None | Some(Record::Complete(_)))
     }
 
-    /// Whether every send is done that nobody waits for: buffered ones, and those that were released.
+    /// Whether every send is done that has to arrive though nobody waits for it: buffered ones, and those that were released.
     pub fn is_drained(&self) -> bool {
-        !self.requests.values().any(|record| matches!(record, Record::Send(send) if send.released))
+        !self
+            .requests
+            .values()
+            .any(|record| matches!(record, Record::Send(send) if send.released && !send.abandoned))
     }
 
     /// Bytes of messages that wait for their receives.

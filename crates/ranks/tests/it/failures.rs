@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use fishplate_ranks::collective::Algorithms;
+use fishplate_ranks::collective::algorithm::Allreduce;
 use fishplate_ranks::process::failure_bound;
 use fishplate_ranks::transport::tcp::Tcp;
 use fishplate_ranks::{ANY_SOURCE, Communicator, Error, Operation, Process, Settings};
@@ -208,6 +210,29 @@ fn a_sleeping_thread_is_woken_by_another_of_its_rank() {
                 world.send(&[1u8], 0, 0).unwrap();
             });
         });
+    }
+}
+
+/// Long messages of an operation that can't end any more keep nobody from leaving.
+#[test]
+fn a_failed_collective_operation_leaves_nothing_behind() {
+    for kind in [Kind::Local, Kind::Tcp] {
+        for allreduce in Allreduce::ALL {
+            run_with(processes(kind, 4, &quick()), move |mut world| {
+                world.set_algorithms(Algorithms {
+                    allreduce: Some(*allreduce),
+                    ..Algorithms::default()
+                });
+                world.barrier().run().unwrap();
+                if world.rank() == 2 {
+                    return;
+                }
+                let (values, mut sums) = (vec![1u64; 50_000], vec![0; 50_000]);
+                let outcome = world.allreduce(&values, &mut sums, &Operation::sum::<u64>()).run();
+                assert_eq!(outcome, Err(Error::Failed { rank: 2 }), "{allreduce:?}");
+                world.process().leave();
+            });
+        }
     }
 }
 
