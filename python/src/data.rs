@@ -5,17 +5,19 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
 
 use fishplate_client::data::{DownloadTarget, Offer as Serving, Sources, UploadTarget};
-use fishplate_client::{Error, Settings};
+use fishplate_client::{Credentials, Error, Settings};
 use fishplate_contract as contract;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::payload::Payload;
-use crate::service::Service;
+use crate::service::{Auth, Service};
 use crate::task::Task;
 
 /// How a server is reached if no service tells.
-static PLAIN: LazyLock<Reach> = LazyLock::new(|| Reach::of(Settings::default()));
+static PLAIN: LazyLock<Reach> = LazyLock::new(|| {
+    Reach::of(Settings { credentials: Credentials::of_user(), ..Settings::default() })
+});
 
 /// How a server is reached, and the connections that are kept for it.
 pub(crate) struct Reach {
@@ -110,14 +112,16 @@ pub(crate) fn get(
 
 /// Brings a file to a server: the reference to it.
 #[pyfunction]
-#[pyo3(signature = (path, url, *, meter=None, via=None))]
+#[pyo3(signature = (path, url, *, meter=None, via=None, auth=None))]
 pub(crate) fn put(
     path: PathBuf,
     url: String,
     meter: Option<&Bound<'_, Meter>>,
     via: Option<&Bound<'_, Service>>,
+    auth: Option<Auth>,
 ) -> Task {
-    let settings = reach(via).settings.clone();
+    let mut settings = reach(via).settings.clone();
+    settings.credentials = settings.credentials.with(auth.map(Auth::credential));
     let meter = meter.map(|meter| Arc::clone(&meter.get().0)).unwrap_or_default();
     let counter = Arc::clone(&meter);
     let putting = async move { UploadTarget::find(&url, settings).await?.put(&path, &meter).await };

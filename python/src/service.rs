@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fishplate_client::{Meter, Options, Settings};
+use fishplate_client::{Credential, Credentials, Error, Meter, Options, Settings, listing};
 use fishplate_contract::{
     CallOptions, Caller, JobFilter, JobId, JobState, LogStream, OutputChoice, OutputForm, SessionId,
 };
+use fishplate_wire::wsdl::WsdlError;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -33,7 +34,7 @@ impl Service {
     /// Fetches the description of the service at a URL.
     #[staticmethod]
     #[pyo3(signature = (url, *, timeout=None, connect_timeout=None, ca_file=None, address=None,
-        packaging=None))]
+        packaging=None, auth=None))]
     fn connect(
         url: String,
         timeout: Option<f64>,
@@ -41,8 +42,9 @@ impl Service {
         ca_file: Option<PathBuf>,
         address: Option<String>,
         packaging: Option<&str>,
+        auth: Option<Auth>,
     ) -> PyResult<Task> {
-        let settings = settings(timeout, connect_timeout, ca_file, address, packaging)?;
+        let settings = settings(timeout, connect_timeout, ca_file, address, packaging, auth)?;
         let reach = Reach::of(settings.clone());
         let connecting =
             async move { fishplate_client::Service::connect_with(&url, settings).await };
@@ -216,6 +218,44 @@ impl Service {
     }
 }
 
+/// What says who calls.
+#[derive(FromPyObject)]
+pub(crate) enum Auth {
+    Token(String),
+    Password(String, String),
+}
+
+impl Auth {
+    pub(crate) fn credential(self) -> Credential {
+        match self {
+            Self::Token(token) => Credential::Token(token),
+            Self::Password(user, password) => Credential::Password { user, password },
+        }
+    }
+}
+
+/// Names of the services of a server.
+#[pyfunction]
+#[pyo3(signature = (url, *, timeout=None, connect_timeout=None, ca_file=None, auth=None))]
+pub(crate) fn services(
+    url: String,
+    timeout: Option<f64>,
+    connect_timeout: Option<f64>,
+    ca_file: Option<PathBuf>,
+    auth: Option<Auth>,
+) -> PyResult<Task> {
+    let settings = settings(timeout, connect_timeout, ca_file, None, None, auth)?;
+    let listing = async move {
+        let listed = listing::list(&url, &settings).await?;
+        let names = listed.map(|listed| listed.services);
+        names.ok_or_else(|| Error::NotWsdl {
+            url,
+            source: WsdlError::Unusable("it lists no services".to_owned()),
+        })
+    };
+    Ok(Task::of(listing, |py, names| Ok(names.into_pyobject(py)?.into_any().unbind())))
+}
+
 /// How a server is reached.
 pub(crate) fn settings(
     timeout: Option<f64>,
@@ -223,9 +263,15 @@ pub(crate) fn settings(
     ca_file: Option<PathBuf>,
     address: Option<String>,
     packaging: Option<&str>,
+    auth: Option<Auth>,
 ) -> PyResult<Settings> {
-    let mut settings =
-        Settings { timeout: duration(timeout)?, ca_file, address, ..Settings::default() };
+    let mut settings = Settings {
+        timeout: duration(timeout)?,
+        ca_file,
+        address,
+        credentials: Credentials::of_user().with(auth.map(Auth::credential)),
+        ..Settings::default()
+    };
     if let Some(wait) = duration(connect_timeout)? {
         settings.connect_timeout = wait;
     }

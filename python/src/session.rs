@@ -11,7 +11,7 @@ use pyo3::types::PyList;
 
 use crate::payload::Payload;
 use crate::report::seconds;
-use crate::service::{duration, settings};
+use crate::service::{Auth, duration, settings};
 use crate::task::Task;
 
 /// A session that was opened, here or elsewhere.
@@ -24,7 +24,7 @@ impl Session {
     /// so many seconds, or for as long as the server lets it. With an ID, one that is open.
     #[staticmethod]
     #[pyo3(signature = (url, *, id=None, idle=None, timeout=None, connect_timeout=None,
-        ca_file=None, address=None, packaging=None))]
+        ca_file=None, address=None, packaging=None, auth=None))]
     #[expect(clippy::too_many_arguments, reason = "they are keywords in Python")]
     fn open(
         url: String,
@@ -35,8 +35,9 @@ impl Session {
         ca_file: Option<PathBuf>,
         address: Option<String>,
         packaging: Option<&str>,
+        auth: Option<Auth>,
     ) -> PyResult<Task> {
-        let reached = settings(timeout, connect_timeout, ca_file, address, packaging)?;
+        let reached = settings(timeout, connect_timeout, ca_file, address, packaging, auth)?;
         let id = id
             .map(|id| {
                 id.parse().map_err(|_| PyValueError::new_err(format!("{id:?} is no session")))

@@ -18,7 +18,7 @@ use crate::deliver::DeliveryError;
 #[non_exhaustive]
 pub enum Error {
     /// The URL cannot be used.
-    #[error("{url:?} cannot be used as a URL: {reason}")]
+    #[error("{:?} cannot be used as a URL: {reason}", without_user(url))]
     BadUrl {
         /// As it was given.
         url: String,
@@ -91,6 +91,14 @@ pub enum Error {
         /// A file, or the system.
         origin: String,
         /// What is wrong with them.
+        reason: String,
+    },
+    /// A file of what says who calls can't be used.
+    #[error("cannot use {}: {reason}", path.display())]
+    Credentials {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
         reason: String,
     },
     /// The service has no such operation.
@@ -252,6 +260,17 @@ fn no_service(url: &str, server: &str) -> String {
     match bare(url) == bare(server) {
         true => format!("{url} is a server, not a service"),
         false => format!("there is no service at {url}"),
+    }
+}
+
+/// A URL as it may be shown: whose user's name and password are left out.
+pub fn without_user(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    match rest[..end].rfind('@') {
+        Some(at) if scheme.is_empty() => rest[at + 1..].to_owned(),
+        Some(at) => format!("{scheme}://{}", &rest[at + 1..]),
+        None => url.to_owned(),
     }
 }
 

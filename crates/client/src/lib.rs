@@ -27,6 +27,7 @@
 //!
 //! - [`error`]: what can go wrong between us and a service
 //! - [`settings`]: how to reach a service, and options of one exchange
+//! - [`credentials`]: what says who calls, and to whom it is said
 //! - [`service`]: the service and its verbs
 //! - `caller`: the service as a [`Caller`](fishplate_contract::Caller)
 //! - `report`: what the verbs on jobs answer
@@ -44,6 +45,7 @@ pub mod arguments;
 pub mod array;
 mod body;
 mod caller;
+pub mod credentials;
 pub mod data;
 pub mod deliver;
 pub mod directory;
@@ -62,6 +64,7 @@ pub mod settings;
 mod spool;
 mod transport;
 
+pub use credentials::{Credential, Credentials};
 pub use error::Error;
 pub use fishplate_contract::{JobFilter, JobPage, KillResult, LogPage, LogStream};
 pub use fishplate_wire::wsdl::Description;

@@ -28,8 +28,9 @@ pub struct Listing {
 /// # Errors
 /// See [`Error`]: the URL, the transport.
 pub async fn list(url: &str, settings: &Settings) -> Result<Option<Listing>, Error> {
-    let transport = Transport::new(settings);
-    for server in location::beside(&location::parse(url)?, "")? {
+    let url = location::parse(url)?;
+    let transport = Transport::new(settings, &url);
+    for server in location::beside(&url, "")? {
         if let Some(services) = listed_at(&transport, &server).await? {
             return Ok(Some(Listing { server: server.to_string(), services }));
         }

@@ -38,9 +38,11 @@ pub(crate) fn parse(url: &str) -> Result<Uri, Error> {
         Some("http" | "https") => {}
         _ => return Err(bad("it must begin with http:// or https://")),
     }
-    if let Some((_, host)) = authority(&parsed).rsplit_once('@') {
-        let reason = "it holds a user's name or password, and neither is ever sent".to_owned();
-        return Err(Error::BadUrl { url: host.to_owned(), reason });
+    if authority(&parsed).contains('@') {
+        let reason = "it holds a user's name or password, which others could read there; log in \
+                      otherwise (`fishplate login URL`, --user, auth=...)"
+            .to_owned();
+        return Err(Error::BadUrl { url: url.to_owned(), reason });
     }
     if parsed.host().is_none_or(str::is_empty) {
         return Err(bad("it names no host"));

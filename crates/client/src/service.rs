@@ -69,7 +69,7 @@ impl Service {
     /// Those of [`Self::connect`].
     pub async fn connect_with(url: &str, settings: Settings) -> Result<Self, Error> {
         let url = location::of_wsdl(url)?;
-        let transport = Transport::new(&settings);
+        let transport = Transport::new(&settings, &url);
         let fetching = transport.get(url.clone());
         let (wsdl, url) = limited(settings.timeout, &url, fetching).await?;
         let description =

@@ -19,7 +19,7 @@
 
 use std::time::Duration;
 
-use fishplate_contract::{Argument, DataRef, SessionId, Timestamp, Value};
+use fishplate_contract::{Argument, DataRef, Fault, FaultCode, SessionId, Timestamp, Value};
 
 use crate::error::Error;
 use crate::location;
@@ -87,7 +87,13 @@ impl Sessions {
                     return Ok(Self { service });
                 }
                 // There may be sessions, though not for everybody.
-                Err(error @ Error::Http { status: 401 | 403 | 407 | 429 | 500.., .. }) => {
+                Err(
+                    error @ (Error::Http { status: 407 | 429 | 500.., .. }
+                    | Error::Fault(Fault {
+                        code: FaultCode::Unauthenticated | FaultCode::Forbidden,
+                        ..
+                    })),
+                ) => {
                     refused.get_or_insert(error);
                 }
                 Ok(_) | Err(Error::Http { .. } | Error::NotWsdl { .. }) => {}

@@ -7,6 +7,7 @@ use std::time::Duration;
 use fishplate_contract::{OutputChoice, SessionId};
 use fishplate_wire::{ArrayForm, Packaging, SoapVersion, WireLimits};
 
+use crate::credentials::Credentials;
 use crate::meter::Meter;
 
 /// How to reach a service and talk to it.
@@ -29,6 +30,8 @@ pub struct Settings {
     /// PEM file of the certificates to trust instead of the system's; for data by reference, which is anywhere,
     /// beside them.
     pub ca_file: Option<PathBuf>,
+    /// What says who calls: nothing by default.
+    pub credentials: Credentials,
     /// Call this address instead of the one in the description (a tunnel, say).
     pub address: Option<String>,
     /// How often to try again what is safe to try again.
@@ -85,6 +88,7 @@ impl Default for Settings {
             arrays: None,
             soap: SoapVersion::V11,
             ca_file: None,
+            credentials: Credentials::default(),
             address: None,
             retry: Retry::default(),
             limits: WireLimits::default(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fishplate_contract::{Fault, FaultCode};
 use fishplate_data::http::tls::{TlsError, Trust};
 use fishplate_data::http::{Client, ClientError, ResponseBody, SystemAddresses};
 use fishplate_data::transfer::{TransferError, TransferSettings, root_cause};
@@ -9,6 +10,7 @@ use http::{Request, Response, Uri, header};
 use http_body_util::{BodyExt, Limited};
 
 use crate::body::SegmentBody;
+use crate::credentials::known::CredentialLookup;
 use crate::error::Error;
 use crate::location;
 use crate::settings::Settings;
@@ -22,22 +24,36 @@ pub(crate) type IncomingBody = ResponseBody<SegmentBody>;
 
 /// The HTTP client of one service. Whoever runs us may reach whatever this machine reaches: no address
 /// is forbidden.
-pub(crate) struct Transport(Client<SegmentBody>);
+pub(crate) struct Transport {
+    client: Client<SegmentBody>,
+    credentials: CredentialLookup,
+}
 
 impl Transport {
-    pub(crate) fn new(settings: &Settings) -> Self {
+    /// One for what the user calls `url`.
+    pub(crate) fn new(settings: &Settings, url: &Uri) -> Self {
         let trust = Trust::of(settings.ca_file.clone());
         let interim = TransferSettings::default().interim;
-        Self(Client::new(Arc::new(SystemAddresses), trust, settings.connect_timeout, interim))
+        let addresses = Arc::new(SystemAddresses);
+        let address = settings.address.as_deref().and_then(|url| location::parse(url).ok());
+        let named = [url.clone()].into_iter().chain(address);
+        Self {
+            client: Client::new(addresses, trust, settings.connect_timeout, interim),
+            credentials: CredentialLookup::new(&settings.credentials, named),
+        }
     }
 
     /// Sends a request and waits for the head of the answer.
     pub(crate) async fn send(
         &self,
-        request: Request<SegmentBody>,
+        mut request: Request<SegmentBody>,
     ) -> Result<Response<IncomingBody>, Error> {
+        // For each request anew: a redirect, or an address that the server told, may lead elsewhere.
+        if let Some(credential) = self.credentials.header(request.uri())? {
+            request.headers_mut().insert(header::AUTHORIZATION, credential);
+        }
         let url = request.uri().to_string();
-        self.0.send(request).await.map_err(|failure| match failure {
+        self.client.send(request).await.map_err(|failure| match failure {
             ClientError::Broken { error, .. } => {
                 Error::ConnectionLost { url, reason: root_cause(&error) }
             }
@@ -107,7 +123,15 @@ pub(crate) async fn no_soap(url: &Uri, answer: Response<IncomingBody>) -> Error 
     {
         start.extend_from_slice(frame.data_ref().map_or(&[], |data| &data[..]));
     }
-    Error::Http { url: url.to_string(), status, line: first_line(&start) }
+    let line = first_line(&start);
+    let code = match status {
+        401 => FaultCode::Unauthenticated,
+        403 => FaultCode::Forbidden,
+        _ => return Error::Http { url: url.to_string(), status, line },
+    };
+    let line = line.strip_prefix(&format!("{}: ", code.name())).unwrap_or(&line);
+    let line = if line.is_empty() { String::new() } else { format!(": {line}") };
+    Error::Fault(Fault::new(code, format!("{url} answered {status}{line}")))
 }
 
 fn first_line(body: &[u8]) -> String {

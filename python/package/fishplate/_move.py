@@ -15,9 +15,14 @@ from ._progress import Moving
 Named = str | os.PathLike[str]
 
 
-def _put(path: Named, url: str, progress: bool | None, awaited: bool) -> Flow[BaseData]:
+Auth = str | tuple[str, str] | None
+
+
+def _put(
+    path: Named, url: str, progress: bool | None, auth: Auth, awaited: bool
+) -> Flow[BaseData]:
     meter = _native.Meter()
-    putting = _native.put(path, url, meter=meter)
+    putting = _native.put(path, url, meter=meter, auth=auth)
     payload = yield Moving(putting, lambda: meter.sent, progress, Path(path).name)
     return handle(payload, Path(path).name, awaited)
 
@@ -35,13 +40,16 @@ def _get(reference: str | BaseData, path: Named, progress: bool | None) -> Flow[
     return target
 
 
-def put(path: Named, url: str, *, progress: bool | None = None) -> Reference:
+def put(
+    path: Named, url: str, *, progress: bool | None = None, auth: Auth = None
+) -> Reference:
     """Brings a file to a server and gives a reference to it.
 
     `url` is that of a Fishplate server or of one of its services. A broken connection is mended;
     that all arrived is verified. `progress`: a bar or none; `None` where there is somebody to see it.
+    `auth`: a token, or a user and a password, as `Service` takes it.
     """
-    reference = blocking(_put(path, url, progress, awaited=False))
+    reference = blocking(_put(path, url, progress, auth, awaited=False))
     assert isinstance(reference, Reference)
     return reference
 
@@ -55,9 +63,11 @@ def get(reference: str | BaseData, path: Named, *, progress: bool | None = None)
     return blocking(_get(reference, path, progress))
 
 
-async def aput(path: Named, url: str, *, progress: bool | None = False) -> AsyncReference:
+async def aput(
+    path: Named, url: str, *, progress: bool | None = False, auth: Auth = None
+) -> AsyncReference:
     """See `put`."""
-    reference = await awaiting(_put(path, url, progress, awaited=True))
+    reference = await awaiting(_put(path, url, progress, auth, awaited=True))
     assert isinstance(reference, AsyncReference)
     return reference
 

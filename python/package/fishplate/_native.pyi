@@ -14,6 +14,7 @@ __all__ = [
     "Offer",
     "get",
     "put",
+    "services",
     "transferred",
     "Operation",
     "Parameter",
@@ -148,6 +149,7 @@ class Service:
         ca_file: str | PathLike[str] | None = None,
         address: str | None = None,
         packaging: str | None = None,
+        auth: str | tuple[str, str] | None = None,
     ) -> Task[Service]: ...
     @property
     def name(self) -> str: ...
@@ -236,6 +238,7 @@ class Session:
         ca_file: str | PathLike[str] | None = None,
         address: str | None = None,
         packaging: str | None = None,
+        auth: str | tuple[str, str] | None = None,
     ) -> Task[Session]: ...
     @property
     def id(self) -> str: ...
@@ -259,7 +262,16 @@ def put(
     *,
     meter: Meter | None = None,
     via: Service | None = None,
+    auth: str | tuple[str, str] | None = None,
 ) -> Task[Payload]: ...
+def services(
+    url: str,
+    *,
+    timeout: float | None = None,
+    connect_timeout: float | None = None,
+    ca_file: str | PathLike[str] | None = None,
+    auth: str | tuple[str, str] | None = None,
+) -> Task[list[str]]: ...
 def transferred() -> tuple[int, int]: ...
 def fault_codes() -> list[tuple[str, bool, str]]: ...
 def job_states() -> list[tuple[str, bool]]: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timezone
 from types import TracebackType
@@ -16,9 +17,22 @@ from ._service import AsyncService, Service, SessionLike, Settings
 from .errors import NoSuchSession
 
 
+def _listed(url: str, settings: Settings) -> Flow[list[str]]:
+    names: list[str] = yield _native.services(
+        url,
+        timeout=settings.get("timeout"),
+        connect_timeout=settings.get("connect_timeout"),
+        ca_file=settings.get("ca_file"),
+        auth=settings.get("auth"),
+    )
+    return names
+
+
 class Server:
     """A server: many services, one pool of data.
 
+    >>> list(fishplate.Server("http://somewhere.example"))
+    ['mesher', 'session', 'solver']
     >>> site = fishplate.Server("http://somewhere.example")
     >>> mesher = site["mesher"]
     >>> with site.session() as session:
@@ -41,13 +55,17 @@ class Server:
         """The service of that name."""
         return Service(f"{self._url}/{quote(name)}", **self._settings)
 
+    def __iter__(self) -> Iterator[str]:
+        """The names of its services, asked for anew each time."""
+        return iter(blocking(_listed(self._url, self._settings)))
+
     def session(self, *, idle: float | None = None) -> Session:
         """Opens a session, which ends when nobody has used it for `idle` seconds."""
         return Session(self._url, idle=idle, **self._settings)
 
     def put(self, path: Named, *, progress: bool | None = None) -> Reference:
         """Brings a file to the server and gives a reference to it."""
-        return put(path, self._url, progress=progress)
+        return put(path, self._url, progress=progress, auth=self._settings.get("auth"))
 
 
 class AsyncServer:
@@ -65,6 +83,10 @@ class AsyncServer:
     def __repr__(self) -> str:
         return f"<AsyncServer {self._url}>"
 
+    async def services(self) -> list[str]:
+        """The names of its services."""
+        return await awaiting(_listed(self._url, self._settings))
+
     async def service(self, name: str) -> AsyncService:
         """The service of that name."""
         return await AsyncService.connect(f"{self._url}/{quote(name)}", **self._settings)
@@ -75,7 +97,7 @@ class AsyncServer:
 
     async def put(self, path: Named, *, progress: bool | None = False) -> AsyncReference:
         """Brings a file to the server and gives a reference to it."""
-        return await aput(path, self._url, progress=progress)
+        return await aput(path, self._url, progress=progress, auth=self._settings.get("auth"))
 
 
 class BaseSession(SessionLike):

@@ -115,7 +115,7 @@ class ReceiverFault(Fault):
 
 
 class Unauthenticated(SenderFault):
-    """It was not said who calls, or what was said is not so: see `auth`."""
+    """It was not said who calls, or what was said is not so; the answer's WWW-Authenticate tells how to say it."""
 
 
 class Forbidden(SenderFault):

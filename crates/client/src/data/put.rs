@@ -53,7 +53,7 @@ impl UploadTarget {
     /// See [`Error`]: the URL, the transport.
     pub async fn find(url: &str, settings: Settings) -> Result<Self, Error> {
         let url = location::parse(url)?;
-        let transport = Transport::new(&settings);
+        let transport = Transport::new(&settings, &url);
         let mut place = TargetKind::Plain(url.clone());
         for candidate in location::beside(&url, "data/")? {
             if upload::is_resumable(&transport, &candidate).await? {

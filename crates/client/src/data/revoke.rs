@@ -20,7 +20,7 @@ use crate::transport::Transport;
 /// See [`Error`]; [`TransferError::Refused`] if it has expired or was revoked before.
 pub async fn revoke(url: &str, settings: &Settings) -> Result<(), Error> {
     let url = location::parse(url)?;
-    let transport = Transport::new(settings);
+    let transport = Transport::new(settings, &url);
     let meter = Arc::new(Meter::default());
     let revoking = retrying(settings.retry, &meter, || {
         let (headers, body) = (HeaderMap::new(), SegmentBody::empty());

@@ -69,7 +69,10 @@ const LARGEST_QUESTION: u64 = 256 << 10;
 
   The mesh goes from one server to the other, and not through this machine:
   MESH=$(fishplate call http://here.com/mesher size=0.5 ref:mesh --json | jq -r .outputs.mesh.url)
-  fishplate call http://there.com/solver mesh@$MESH ref:flow=mailto:me@example.com"
+  fishplate call http://there.com/solver mesh@$MESH ref:flow=mailto:me@example.com
+
+A call is sent again when its connection breaks, unless its input is a pipe (NAME:-): that can be
+read once only, so keep it in a file if the call is long."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -169,7 +172,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             Some(job) => format!("`fishplate results {url} {job}`"),
             None => "an argument".to_owned(),
         };
-        let fetch = FetchSettings { settings: args.connection.settings(), meter: Arc::default() };
+        let fetch = FetchSettings { settings: args.connection.settings()?, meter: Arc::default() };
         let shown = OutputDisplay { outputs, wanted: &wanted, command: &command, fetch };
         let delivered = shown.deliver(reply.outputs, output).await?;
         if output.json {

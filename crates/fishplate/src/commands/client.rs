@@ -7,14 +7,20 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use fishplate_client::listing::{self, Listing};
-use fishplate_client::{Error, Meter, Retry, Service, Settings, SoapVersion};
+use fishplate_client::{
+    Credential, Credentials, Error, Meter, Retry, Service, Settings, SoapVersion,
+};
 use fishplate_contract::{JobId, SessionId};
 use fishplate_data::transfer::TransferError;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::secret;
 use super::target::has_jobs;
 use crate::exit::Exit;
 use crate::output::failure::{RecoveryHint, UsageError};
+
+/// The variable that holds the password of `--user`.
+const PASSWORD_VARIABLE: &str = "FISHPLATE_PASSWORD";
 
 /// How to reach a service.
 #[derive(Clone, Debug, clap::Args)]
@@ -43,7 +49,7 @@ pub(crate) struct ConnectionOptions {
 
 /// How to reach any server.
 #[derive(Clone, Debug, clap::Args)]
-pub(crate) struct ConnectionArgs {
+pub(crate) struct NetworkArgs {
     /// Give up after this time: 90, 90s, 5m, 2h [default: none]
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Connection")]
     pub(crate) timeout: Option<Duration>,
@@ -65,8 +71,50 @@ pub(crate) struct ConnectionArgs {
     cacert: Option<PathBuf>,
 }
 
+/// How to reach any server, and who calls.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ConnectionArgs {
+    #[command(flatten)]
+    pub(crate) network: NetworkArgs,
+    /// Log in as this user. The password is in FISHPLATE_PASSWORD, or is asked for
+    #[arg(long, value_name = "NAME", help_heading = "Connection")]
+    user: Option<String>,
+    /// Log in with the token in this file [default: FISHPLATE_TOKEN, what `fishplate login` has kept for the server,
+    /// or .netrc]
+    #[arg(long, value_name = "FILE", conflicts_with = "user", help_heading = "Connection")]
+    token_file: Option<PathBuf>,
+}
+
+/// A user, with the password that goes with the name.
+fn with_password(user: &str) -> Result<Credential> {
+    if user.contains(':') {
+        let what =
+            "--user takes the name alone: others see a password that stands on the command line";
+        return Err(UsageError(what.to_owned()).into());
+    }
+    let typed = || {
+        let otherwise = format!("set {PASSWORD_VARIABLE}, or use a token");
+        secret::typed(&format!("Password of {user}: "), &otherwise)
+    };
+    let password = std::env::var(PASSWORD_VARIABLE).or_else(|_| typed())?;
+    Ok(Credential::Password { user: user.to_owned(), password })
+}
+
 impl ConnectionArgs {
     /// As the client takes it.
+    pub(crate) fn settings(&self) -> Result<Settings> {
+        let given = match (&self.user, &self.token_file) {
+            (Some(user), _) => Some(with_password(user)?),
+            (None, Some(path)) => Some(Credential::token_file(path)?),
+            (None, None) => None,
+        };
+        let credentials = Credentials::of_user().with(given);
+        Ok(Settings { credentials, ..self.network.settings() })
+    }
+}
+
+impl NetworkArgs {
+    /// As the client takes it; nobody in particular calls.
     pub(crate) fn settings(&self) -> Settings {
         Settings {
             connect_timeout: self.connect_timeout,
@@ -93,57 +141,60 @@ fn packagings() -> PossibleValuesParser {
 
 impl Connection {
     /// As the client takes it.
-    pub(crate) fn settings(&self) -> Settings {
+    pub(crate) fn settings(&self) -> Result<Settings> {
         self.options.settings()
     }
 
     /// The service.
-    pub(crate) async fn connect(&self) -> Result<Service, Error> {
+    pub(crate) async fn connect(&self) -> Result<Service> {
         self.options.connect(&self.url).await
     }
 }
 
 impl ConnectionOptions {
     /// As the client takes it.
-    pub(crate) fn settings(&self) -> Settings {
-        let settings = self.reach.settings();
+    pub(crate) fn settings(&self) -> Result<Settings> {
+        let settings = self.reach.settings()?;
         let packaged = self.packaging.as_ref().and_then(|name| settings.clone().packaged(name));
         let settings = packaged.unwrap_or(settings);
-        Settings {
+        Ok(Settings {
             soap: match self.soap {
                 Soap::V11 => SoapVersion::V11,
                 Soap::V12 => SoapVersion::V12,
             },
             address: self.address.clone(),
             ..settings
-        }
+        })
     }
 
     /// The service at this address.
-    pub(crate) async fn connect(&self, url: &str) -> Result<Service, Error> {
-        let connected = Service::connect_with(url, self.settings()).await;
+    pub(crate) async fn connect(&self, url: &str) -> Result<Service> {
+        let settings = self.settings()?;
+        let connected = Service::connect_with(url, settings.clone()).await;
         let Err(error @ (Error::Http { status: 404, .. } | Error::NotWsdl { .. })) = connected
         else {
-            return connected;
+            return Ok(connected?);
         };
-        match listing::list(url, &self.settings()).await {
+        match listing::list(url, &settings).await {
             Ok(Some(Listing { server, services: known })) => {
-                Err(Error::NoService { url: url.to_owned(), server, known })
+                Err(Error::NoService { url: url.to_owned(), server, known }.into())
             }
-            Ok(None) | Err(_) => Err(error),
+            Ok(None) | Err(_) => Err(error.into()),
         }
     }
 
     /// The service at this address, or if it is a server's, those of its services that have jobs.
-    pub(crate) async fn services(&self, url: &str) -> Result<Vec<Service>, Error> {
-        let (server, known) = match self.connect(url).await {
-            Err(Error::NoService { url, server, known })
-                if url.trim_end_matches('/') == server.trim_end_matches('/') =>
-            {
-                (server, known)
-            }
-            connected => return connected.map(|service| vec![service]),
+    pub(crate) async fn services(&self, url: &str) -> Result<Vec<Service>> {
+        let error = match self.connect(url).await {
+            Ok(service) => return Ok(vec![service]),
+            Err(error) => error,
         };
+        let Some(Error::NoService { url, server, known }) = error.downcast_ref() else {
+            return Err(error);
+        };
+        if url.trim_end_matches('/') != server.trim_end_matches('/') {
+            return Err(error);
+        }
         let mut services = Vec::new();
         for name in known {
             let service = self.connect(&format!("{}/{name}", server.trim_end_matches('/'))).await?;

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             Some(file) => TransportSettings::read(file)?,
             None => TransportSettings::default(),
         };
-        let sources = Sources::with(&args.reach.settings(), &accounts)?;
+        let sources = Sources::with(&args.reach.settings()?, &accounts)?;
         let from = DataRef { digest: args.sha256, ..DataRef::new(&*args.reference) };
         let meter = Arc::new(Meter::default());
         let getting = sources.get(&from, &to, &meter);

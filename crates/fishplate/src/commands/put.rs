@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     }
     let hints = ["the same command goes on where it stopped".to_owned()];
     run_interruptible(&hints, async {
-        let mut target = UploadTarget::find(&args.to, args.reach.settings()).await?;
+        let mut target = UploadTarget::find(&args.to, args.reach.settings()?).await?;
         if let Some(dir) = state_dir() {
             target = target.remembering(dir);
         }

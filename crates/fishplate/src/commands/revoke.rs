@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use fishplate_client::data::revoke;
+use fishplate_client::error::without_user;
 use serde_json::json;
 
 use super::attempts::BatchResult;
@@ -29,11 +30,15 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     run_interruptible(&[], async {
-        let settings = args.reach.settings();
+        let settings = args.reach.settings()?;
         let mut attempts = BatchResult::new(output);
         for url in &args.references {
             let about = FailureContext { url: Some(url), ..FailureContext::default() };
-            attempts.note(url, revoke(url, &settings).await.map_err(Into::into), about);
+            attempts.note(
+                &without_user(url),
+                revoke(url, &settings).await.map_err(Into::into),
+                about,
+            );
         }
         if output.json {
             let (done, failed) = attempts.told("url");

@@ -141,7 +141,7 @@ impl Args {
 
 impl SessionArgs {
     async fn find(&self) -> Result<Session> {
-        let sessions = Sessions::find(&self.url, self.reach.settings()).await?;
+        let sessions = Sessions::find(&self.url, self.reach.settings()?).await?;
         Ok(sessions.session(self.session))
     }
 }
@@ -178,7 +178,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
 }
 
 async fn open(args: &OpenArgs, output: Output) -> Result<()> {
-    let sessions = Sessions::find(&args.url, args.reach.settings()).await?;
+    let sessions = Sessions::find(&args.url, args.reach.settings()?).await?;
     let session = sessions.open(args.idle).await?;
     if let (Some(idle), Some(expires)) = (args.idle, session.expires)
         && let Some(granted) = cut(idle, SystemClock.now(), expires)
@@ -210,7 +210,7 @@ fn cut(asked: Duration, now: Timestamp, expires: Timestamp) -> Option<String> {
 }
 
 async fn list(args: &ListArgs, output: Output) -> Result<()> {
-    let sessions = Sessions::find(&args.url, args.reach.settings()).await?.list().await?;
+    let sessions = Sessions::find(&args.url, args.reach.settings()?).await?.list().await?;
     if output.json {
         let told: Vec<Value> = sessions.iter().map(listed).collect();
         output.value(&json!({ "sessions": told }))?;

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             bar.show(report);
             last = Some(report.clone());
         });
-        let report = match args.job.options.reach.timeout {
+        let report = match args.job.options.reach.network.timeout {
             None => waiting.await?,
             Some(allowed) => match tokio::time::timeout(allowed, waiting).await {
                 Ok(ended) => ended?,

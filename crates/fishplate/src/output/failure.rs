@@ -202,6 +202,10 @@ impl FailureReport {
             self.hints.push(format!("try again in {} s", wait.as_secs().max(1)));
         }
         match fault.code {
+            FaultCode::Unauthenticated => self.hints.push(format!(
+                "`fishplate login {url}` keeps a token or a password for this server; --user NAME, --token-file \
+                 FILE and the variable FISHPLATE_TOKEN tell one for a command"
+            )),
             FaultCode::NotFinished => {
                 self.hints.push(format!("`fishplate wait {url} {job}` waits for it"));
             }

@@ -386,3 +386,172 @@ fn a_proxy_names_callers_from_where_it_is_and_others_log_in() {
         assert!(neither.status == 401 && neither.body.contains("X-User"), "{neither:#?}");
     }
 }
+
+/// Variables of the environment, and words of the command line.
+type Way<'w> = (Vec<(&'w str, &'w str)>, Vec<&'w str>);
+
+/// How a user of the command line says who they are.
+fn ways<'w>(token: &'w str, file: &'w str) -> [Way<'w>; 3] {
+    [
+        (vec![("FISHPLATE_TOKEN", token)], vec![]),
+        (vec![], vec!["--token-file", file]),
+        (vec![("FISHPLATE_PASSWORD", "lovelace")], vec!["--user", "ada"]),
+    ]
+}
+
+#[test]
+fn every_command_of_the_client_logs_in() {
+    let site = Site::new(&[]);
+    site.add("ada", "lovelace");
+    let token = site.token(&["--user", "ada"]);
+    let (user, url, root) = (User::new(), site.server.url(), site.root());
+    user.write("token", format!("{token}\n"));
+    user.write("file", "contents");
+    let file = user.path("token");
+    for (variables, words) in ways(&token, file.to_str().unwrap()) {
+        let run = |command: &[&str]| user.run_in(&variables, &[command, &words].concat());
+        let succeed = |command: &[&str]| {
+            let said = run(command);
+            assert_eq!(said.code, 0, "{words:?} {command:?}: {said:?}");
+            said.stdout.trim().to_owned()
+        };
+        assert_eq!(succeed(&["call", url, "x=1"]), "y: 2");
+        let job = succeed(&["spawn", url, "x=2"]);
+        for command in ["wait", "status", "results", "log", "remove"] {
+            succeed(&[command, url, &job]);
+        }
+        succeed(&["usage", url]);
+        succeed(&["wsdl", url]);
+        succeed(&["jobs", url]);
+        let session = succeed(&["session", "open", &root]);
+        succeed(&["session", "close", &root, &session]);
+        let reference = succeed(&["put", "file", "--to", &root]);
+        assert_eq!(user.succeed(&["get", &reference, "-o", "-"]), "contents");
+        succeed(&["revoke", &reference]);
+    }
+    for command in [
+        &["call", url, "x=1"][..],
+        &["jobs", url],
+        &["put", "file", "--to", &root],
+        &["session", "open", &root],
+    ] {
+        let said = user.run(command);
+        assert_eq!(said.code, 3, "{command:?}: {said:?}");
+        assert!(said.stderr.contains("fishplate login"), "{said:?}");
+        let said = user.run(&[command, &["--json"]].concat());
+        let error: serde_json::Value = serde_json::from_str(&said.stderr).unwrap();
+        assert_eq!(error["error"]["code"], "Unauthenticated", "{said:?}");
+    }
+}
+
+#[test]
+fn a_login_is_kept_for_its_server_where_only_its_user_can_read_it() {
+    let site = Site::new(&[]);
+    site.add("ada", "lovelace");
+    let token = site.token(&["--user", "ada"]);
+    let (user, url, root) = (User::new(), site.server.url(), site.root());
+    let login = |words: &[&str], secret: &str| {
+        let (child, mut input) = user.start_with_input(&[&["login"], words].concat());
+        let _ = input.write_all(secret.as_bytes());
+        drop(input);
+        ended(child)
+    };
+    let wrong = login(&[&root, "--token-stdin"], "fishplate_wrong");
+    assert!(wrong.code == 2 && wrong.stderr.contains("not logged in"), "{wrong:?}");
+    assert_eq!(user.run(&["call", url, "x=1"]).code, 3);
+    for (words, secret) in [
+        (&[&root, "--token-stdin"][..], token.as_str()),
+        (&[url, "--user", "ada", "--password-stdin"], "lovelace"),
+    ] {
+        let said = login(words, secret);
+        assert!(said.code == 0 && !said.stderr.contains(secret), "{said:?}");
+        assert_eq!(user.succeed(&["call", url, "x=1"]), "y: 2\n");
+        user.succeed(&["logout", &root]);
+        assert_eq!(user.run(&["call", url, "x=1"]).code, 3);
+    }
+    assert_eq!(user.run(&["logout", &root]).code, 2);
+    let said = login(&["http://127.0.0.1:1", "--token-stdin"], "x");
+    assert_eq!(said.code, 6, "{said:?}");
+}
+
+#[test]
+fn netrc_logs_in_as_it_does_for_curl() {
+    let site = Site::new(&[]);
+    site.add("ada", "lovelace");
+    let user = User::new();
+    user.write("netrc", "machine 127.0.0.1 login ada password lovelace\n");
+    let file = user.path("netrc");
+    let file = file.to_str().unwrap();
+    let said = user.run_in(&[("NETRC", file)], &["call", site.server.url(), "x=1"]);
+    assert_eq!(said.stdout, "y: 2\n", "{said:?}");
+    assert_eq!(curl(&["--netrc-file", file, site.server.url()]).status, 200);
+    user.write("netrc", "machine 127.0.0.1 login ada passwordlovelace\n");
+    let said = user.run_in(&[("NETRC", file)], &["call", site.server.url(), "x=1"]);
+    assert!(said.code != 0 && !said.stderr.contains("lovelace"), "{said:?}");
+}
+
+/// A server that answers every request with this, and what it was sent.
+fn answering(answer: String) -> (String, std::thread::JoinHandle<String>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        stream.write_all(answer.as_bytes()).unwrap();
+        String::from_utf8(head).unwrap()
+    });
+    (url, serving)
+}
+
+#[test]
+fn a_redirect_takes_nobodys_credential_along() {
+    let (elsewhere, stranger) = answering("HTTP/1.1 404 N\r\nContent-Length: 0\r\n\r\n".to_owned());
+    let (home, first) = answering(format!(
+        "HTTP/1.1 302 F\r\nLocation: {elsewhere}/test?wsdl\r\nContent-Length: 0\r\n\r\n"
+    ));
+    let user = User::new();
+    let url = format!("{home}/test");
+    let said = user.run_in(&[("FISHPLATE_TOKEN", "secret-token")], &["wsdl", &url]);
+    assert_ne!(said.code, 0);
+    assert!(!said.stderr.contains("secret"), "{said:?}");
+    let (first, stranger) = (first.join().unwrap(), stranger.join().unwrap());
+    assert!(first.to_lowercase().contains("authorization: bearer secret-token"), "{first}");
+    assert!(!stranger.to_lowercase().contains("authorization"), "{stranger}");
+}
+
+#[test]
+fn a_password_in_an_address_is_refused_and_never_repeated() {
+    let user = User::new();
+    user.write("file", "contents");
+    let url = "http://ada:lovelace@127.0.0.1:1/test";
+    for command in [
+        &["call", url, "x=1"][..],
+        &["spawn", url],
+        &["usage", url],
+        &["jobs", url],
+        &["wait", url, "000102030405060708090a0b0c0d0e0f"],
+        &["wsdl", url],
+        &["put", "file", "--to", url],
+        &["get", url],
+        &["get", "ftp://ada:lovelace@127.0.0.1:1/x"],
+        &["get", "strange://ada:lovelace@127.0.0.1:1/x"],
+        &["revoke", url],
+        &["session", "open", url],
+        &["login", url, "--token-stdin"],
+        &["logout", url],
+        &["call", "http://127.0.0.1:1/", "--address", url],
+        &["call", "http://127.0.0.1:1/", "--user", "ada:lovelace"],
+    ] {
+        for json in [&[][..], &["--json"]] {
+            let said = user.run(&[command, json].concat());
+            assert_ne!(said.code, 0, "{command:?}");
+            let told = format!("{}{}", said.stdout, said.stderr);
+            assert!(!told.contains("lovelace"), "{command:?}: {told}");
+        }
+    }
+}

@@ -58,6 +58,8 @@ impl User {
         let mut command = Command::new(FISHPLATE);
         command.arg0(called).args(words).current_dir(self.dir.path()).stdin(Stdio::null());
         command.env("XDG_STATE_HOME", self.state.path());
+        command.env("XDG_CONFIG_HOME", self.state.path().join("config"));
+        command.env("HOME", self.state.path()).env_remove("FISHPLATE_TOKEN").env_remove("NETRC");
         command.env_remove("FISHPLATE_CA_FILE").env_remove("GATEWAY_INTERFACE");
         command
     }

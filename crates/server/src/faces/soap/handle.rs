@@ -55,7 +55,7 @@ where
     let mut rest = Rest::Body(body);
     let (mut verb, mut memory) = (None, MemoryReservation::default());
     let namespace = entry.service().namespace.as_str();
-    let outcome = async {
+    let outcome: Result<_, Fault> = async {
         let unpacked = unpack(host, entry, head, &mut rest, &mut form, &mut memory).await?;
         let request = read(unpacked)?;
         let definition = request.verb(namespace, &entry.interface)?;
@@ -67,8 +67,8 @@ where
         let request = Request { service: entry, definition, arguments, options, principal };
         let reply = perform(host, request, &mut memory).await?;
         Ok((definition, reply))
-    };
-    let outcome: Result<_, Fault> = outcome.await;
+    }
+    .await;
     // A body that was never begun to be read told nothing.
     let form = form.unwrap_or_else(|| ReplyForm::of_head(head));
     let (mut status, envelope, fault, ephemeral) = match outcome {
@@ -142,8 +142,8 @@ where
         let unpacked = reading.unpacker.finish(reading.sink)?;
         reading.sink.finish().await.map_err(|error| spool_fault(&error))?;
         Ok(unpacked)
-    };
-    let unpacked = unpacked.await;
+    }
+    .await;
     *form = Some(match &unpacked {
         Ok(unpacked) => unpacked.reply_form.clone(),
         Err(_) => unpacker.reply_form(),

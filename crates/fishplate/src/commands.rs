@@ -15,6 +15,8 @@ mod hosting;
 mod jobs;
 mod kill;
 mod log;
+mod login;
+mod logout;
 mod lost;
 mod names;
 mod pool;
@@ -99,6 +101,8 @@ enum Command {
     Revoke(revoke::Args),
     Session(session::Args),
     Pool(pool::Args),
+    Login(login::Args),
+    Logout(logout::Args),
     Lost(lost::Args),
     User(user::Args),
     Token(token::Args),
@@ -135,6 +139,8 @@ impl Command {
             Self::Revoke(args) => revoke::run(&args, output),
             Self::Session(args) => session::run(&args, output),
             Self::Pool(args) => pool::run(&args, output),
+            Self::Login(args) => login::run(&args, output),
+            Self::Logout(args) => logout::run(&args, output),
             Self::Lost(args) => lost::run(&args, output),
             Self::User(args) => user::run(&args, output),
             Self::Token(args) => token::run(&args, output),
@@ -168,6 +174,7 @@ impl Command {
             Self::Remove(args) => return Some(args.job.url()),
             Self::Put(args) => return Some(args.to.clone()),
             Self::Get(args) => return Some(args.reference.clone()),
+            Self::Login(args) => return Some(args.url.clone()),
             Self::Session(args) => return Some(args.url().to_owned()),
             Self::Wsdl(args) => &args.connection,
             Self::Serve(_)
@@ -175,6 +182,7 @@ impl Command {
             | Self::Check(_)
             | Self::Revoke(_)
             | Self::Pool(_)
+            | Self::Logout(_)
             | Self::Lost(_)
             | Self::User(_)
             | Self::Token(_)

@@ -1,0 +1,130 @@
+//! The file that `fishplate login` writes: a JSON object of credentials by scheme, host and port, which only its user
+//! can read.
+
+use std::fs::{self, DirBuilder};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use super::credential::Credential;
+use super::origin::Origin;
+use crate::error::Error;
+
+/// The file, which need not be there.
+#[derive(Clone, Debug)]
+pub struct Logins(PathBuf);
+
+impl Logins {
+    /// That of the user that this process runs as: `fishplate/logins.json` in `XDG_CONFIG_HOME` or `~/.config`; `None`
+    /// without a home.
+    pub fn of_user() -> Option<Self> {
+        let told = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+        let config = told.filter(|path| path.is_absolute());
+        let config = config.or_else(|| Some(std::env::home_dir()?.join(".config")))?;
+        Some(Self::at(config.join("fishplate/logins.json")))
+    }
+
+    /// A file of that name.
+    pub fn at(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// What is noted for a server.
+    ///
+    /// # Errors
+    /// [`Error::Credentials`]: others can read it, or it is no such file.
+    pub fn get(&self, origin: &Origin) -> Result<Option<Credential>, Error> {
+        let noted = self.read()?;
+        let Some(entry) = noted.get(&origin.to_string()) else { return Ok(None) };
+        let text = |name: &str| entry[name].as_str().map(str::to_owned);
+        let password =
+            || Some(Credential::Password { user: text("user")?, password: text("password")? });
+        let found = text("token").map(Credential::Token).or_else(password);
+        found.map(Some).ok_or_else(|| self.unusable(format!("it has nothing for {origin}")))
+    }
+
+    /// Notes what logs in at a server, or forgets it; whether something was noted before.
+    ///
+    /// # Errors
+    /// [`Error::Credentials`].
+    pub fn note(&self, origin: &Origin, credential: Option<&Credential>) -> Result<bool, Error> {
+        let mut noted = self.read()?;
+        let before = match credential {
+            None => noted.remove(&origin.to_string()),
+            Some(Credential::Token(token)) => {
+                noted.insert(origin.to_string(), json!({ "token": token }))
+            }
+            Some(Credential::Password { user, password }) => {
+                noted.insert(origin.to_string(), json!({ "user": user, "password": password }))
+            }
+        };
+        let written = || {
+            let directory = self.0.parent().unwrap_or(Path::new("."));
+            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+            // Made so that only its user can read it.
+            let mut file = tempfile::NamedTempFile::new_in(directory)?;
+            writeln!(file, "{:#}", Value::Object(noted))?;
+            file.as_file().sync_all()?;
+            file.persist(&self.0).map_err(|error| error.error)
+        };
+        written().map_err(|error| self.unusable(error.to_string()))?;
+        Ok(before.is_some())
+    }
+
+    fn read(&self) -> Result<Map<String, Value>, Error> {
+        let Ok(file) = fs::metadata(&self.0) else { return Ok(Map::new()) };
+        if file.mode() & 0o077 != 0 {
+            let path = self.0.display();
+            return Err(self.unusable(format!("others can read it: `chmod 600 {path}`")));
+        }
+        let text = fs::read(&self.0).map_err(|error| self.unusable(error.to_string()))?;
+        // What the parser says of a mistake may hold what is in it.
+        serde_json::from_slice(&text).map_err(|_| self.unusable("it is no JSON object".to_owned()))
+    }
+
+    fn unusable(&self, reason: String) -> Error {
+        Error::Credentials { path: self.0.clone(), reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn logins_are_noted_and_forgotten_and_only_their_user_reads_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let logins = Logins::at(directory.path().join("new/logins.json"));
+        let origin = |text: &str| Origin::of(&text.parse().unwrap()).unwrap();
+        let (here, there) = (origin("http://h:8080"), origin("https://h:8080"));
+        assert_eq!(logins.get(&here).unwrap(), None);
+        let password = Credential::Password { user: "ada".into(), password: "\"päss\n".into() };
+        let token = Credential::Token("t".into());
+        assert!(!logins.note(&here, Some(&password)).unwrap());
+        assert!(!logins.note(&there, Some(&token)).unwrap());
+        assert_eq!(logins.get(&here).unwrap(), Some(password));
+        assert_eq!(logins.get(&there).unwrap(), Some(token.clone()));
+        assert_eq!(logins.get(&origin("http://h")).unwrap(), None);
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        assert_eq!((mode(logins.path()), mode(logins.path().parent().unwrap())), (0o600, 0o700));
+        assert!(logins.note(&here, None).unwrap() && !logins.note(&here, None).unwrap());
+        assert_eq!((logins.get(&here).unwrap(), logins.get(&there).unwrap()), (None, Some(token)));
+
+        fs::set_permissions(logins.path(), fs::Permissions::from_mode(0o640)).unwrap();
+        let error = logins.get(&there).unwrap_err().to_string();
+        assert!(error.contains("chmod 600"), "{error}");
+        fs::set_permissions(logins.path(), fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(logins.path(), "{ \"secret\"").unwrap();
+        let error = logins.get(&there).unwrap_err().to_string();
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
