@@ -46,7 +46,7 @@ pub struct VerbDefinition {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interface {
     /// In the order of the WSDL.
-    pub definition: Vec<VerbDefinition>,
+    pub verbs: Vec<VerbDefinition>,
 }
 
 /// Name of the operation of a service that has only one.
@@ -55,22 +55,22 @@ pub const SOLE_OPERATION: &str = "call";
 impl Interface {
     /// What this service exposes.
     pub fn of(service: &Service) -> Self {
-        let mut definition = Vec::new();
+        let mut verbs = Vec::new();
         for operation in &service.operations {
-            definition.extend(verbs_of(operation));
+            verbs.extend(verbs_of(operation));
         }
-        definition.extend(verbs_on_jobs());
-        Self { definition }
+        verbs.extend(verbs_on_jobs());
+        Self { verbs }
     }
 
     /// The verb that callers know by this name.
     pub fn find(&self, name: &str) -> Option<&VerbDefinition> {
-        self.definition.iter().find(|definition| definition.name == name)
+        self.verbs.iter().find(|definition| definition.name == name)
     }
 
     /// The place of the verb that callers know by this name; no two have the same.
     pub fn position(&self, name: &str) -> Option<usize> {
-        self.definition.iter().position(|definition| definition.name == name)
+        self.verbs.iter().position(|definition| definition.name == name)
     }
 }
 

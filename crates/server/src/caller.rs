@@ -44,7 +44,7 @@ impl LocalCaller {
     }
 
     fn definition(&self, verb: Verb, operation: &str) -> Result<&VerbDefinition, Fault> {
-        let mut all = self.service.interface.definition.iter();
+        let mut all = self.service.interface.verbs.iter();
         let found = all.find(|known| known.verb == verb && known.operation == operation);
         found.ok_or_else(|| {
             let service = &self.service.service().name;

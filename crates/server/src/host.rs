@@ -98,7 +98,7 @@ impl Host {
                 } else {
                     settings.public_url.clone()
                 },
-                counters: interface.definition.iter().map(|_| OnceLock::new()).collect(),
+                counters: interface.verbs.iter().map(|_| OnceLock::new()).collect(),
                 limits: provider.limits(&settings),
                 interface,
                 provider,

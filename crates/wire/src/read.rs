@@ -94,7 +94,7 @@ impl SoapRequest {
         let found_here = found.filter(|_| self.wrapper.namespace == namespace);
         let definition = found_here.ok_or_else(|| {
             let names: Vec<&str> =
-                interface.definition.iter().map(|definition| definition.name.as_str()).collect();
+                interface.verbs.iter().map(|definition| definition.name.as_str()).collect();
             if found.is_some() {
                 let message = format!(
                     "operation {} is asked for in the namespace {:?}; this service's is {namespace:?}",
@@ -125,7 +125,7 @@ impl SoapRequest {
         let Some(action) = &addressing::read(&self.headers).action else { return Ok(()) };
         let namespace = self.wrapper.namespace.as_str();
         let acts = |definition: &VerbDefinition| acts(action, namespace, &definition.name);
-        let other = interface.definition.iter().find(|other| acts(other));
+        let other = interface.verbs.iter().find(|other| acts(other));
         match other.filter(|_| !acts(definition)) {
             None => Ok(()),
             Some(other) => {

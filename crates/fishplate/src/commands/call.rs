@@ -13,13 +13,13 @@ use fishplate_client::deliver::{
     DeliveredValue, FetchSettings, check_directories, check_targets, deliver, spool_dir, streams,
 };
 use fishplate_client::{Error, Meter, Options, Service, new_key};
-use fishplate_contract::{Argument, JobState, Parameter, Payload, SessionId, Value};
+use fishplate_contract::{Argument, Parameter, Payload, SessionId, Value};
 use serde_json::json;
 use tokio::time::sleep;
 
-use super::client::{Connection, operation_of, run_interruptible, session};
+use super::client::{Connection, going_on, operation_of, run_interruptible, session};
 use crate::exit::Exit;
-use crate::output::progress::FetchReport;
+use crate::output::progress::WatchedJob;
 use crate::output::{Output, json, progress, text};
 
 /// How long a call lasts before it is worth asking what it waits for.
@@ -151,9 +151,9 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             meter: Some(Arc::clone(&meter)),
             timeout: None,
         };
-        let fetching = FetchReport::default();
+        let seen = WatchedJob::default();
         let watched = AwaitedCall { service: &service, operation: &name, options: &options };
-        let watching = watched.watch(watched.referring(output, &arguments), &fetching);
+        let watching = watched.watch(watched.repeatable(output, &arguments), &seen);
         let calling = service.call(&name, arguments, &options);
         let both = async {
             tokio::select! {
@@ -161,7 +161,8 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
                 never = watching => match never {},
             }
         };
-        let reply = progress::transfer_of_job(output, &meter, &fetching, both).await?;
+        let reply = progress::transfer_of_job(output, &meter, &seen, both).await;
+        let reply = reply.map_err(|error| going_on(error, &hints, &meter))?;
         drop(offer);
         let url = &args.connection.url;
         let command = match reply.job {
@@ -190,28 +191,26 @@ struct AwaitedCall<'w> {
 }
 
 impl AwaitedCall<'_> {
-    /// The arguments, if they refer to data and anybody looks at how it comes to the server.
-    fn referring(&self, output: Output, arguments: &[Argument]) -> Option<Vec<Argument>> {
-        let refers =
-            |argument: &Argument| matches!(&argument.value, Value::Data(Payload::Reference(_)));
+    /// The arguments, if the call's job can be asked for with them, and anybody looks how it goes on.
+    fn repeatable(&self, output: Output, arguments: &[Argument]) -> Option<Vec<Argument>> {
+        let once = |argument: &Argument| matches!(&argument.value, Value::Data(Payload::Stream(_)));
         let asked = self.options.key.is_some()
             && self.service.description().ours
-            && arguments.iter().any(refers)
+            && !arguments.iter().any(once)
             && progress::is_watched(output);
         asked.then(|| arguments.to_vec())
     }
 
-    /// Tells how the data that the call refers to comes to the server. It does not end, whatever
-    /// fails: only the call matters.
-    async fn watch(&self, referring: Option<Vec<Argument>>, fetching: &FetchReport) -> Infallible {
-        if let Some(arguments) = referring {
+    /// Tells how the call's job goes on. It does not end, whatever fails: only the call matters.
+    async fn watch(&self, repeatable: Option<Vec<Argument>>, seen: &WatchedJob) -> Infallible {
+        if let Some(arguments) = repeatable {
             // Why nothing can be told is of no interest.
-            let _ = self.follow(arguments, fetching).await;
+            let _ = self.follow(arguments, seen).await;
         }
         std::future::pending().await
     }
 
-    async fn follow(&self, arguments: Vec<Argument>, fetching: &FetchReport) -> Result<(), Error> {
+    async fn follow(&self, arguments: Vec<Argument>, seen: &WatchedJob) -> Result<(), Error> {
         sleep(WORTH_ASKING).await;
         let meter = self.options.meter.clone().unwrap_or_default();
         while meter.to_send() == 0 || meter.sent() < meter.to_send() {
@@ -226,9 +225,9 @@ impl AwaitedCall<'_> {
         let job = self.service.spawn(self.operation, arguments, &options).await?;
         loop {
             let report = self.service.status(job).await?;
-            let comes = report.state == JobState::Fetching;
-            fetching.tell(report);
-            if !comes {
+            let ended = report.state.is_final();
+            seen.tell(report);
+            if ended {
                 return Ok(());
             }
             sleep(BETWEEN_QUESTIONS).await;

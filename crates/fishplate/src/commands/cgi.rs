@@ -15,6 +15,7 @@ use fishplate_server::{assembly, cgi};
 
 use super::engine::is_at_work;
 use super::hosting::{HostingArgs, ServiceArgs};
+use crate::output::failure::UsageError;
 
 /// Answers one request of a web server's cgi-bin.
 #[derive(Debug, Args)]
@@ -52,7 +53,8 @@ pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
     let descriptions = arguments.service.descriptions(&files, &arguments.words, false)?;
     let Some(descriptions) = descriptions else { return Ok(ExitCode::from(super::USAGE)) };
     let [description] = &descriptions[..] else {
-        anyhow::bail!("a CGI script is one service; {} are described", descriptions.len());
+        let what = format!("a CGI script is one service; {} are described", descriptions.len());
+        return Err(UsageError(what).into());
     };
     let name = description.service.name.clone();
     let public_url = arguments.public_url.unwrap_or(script_url);

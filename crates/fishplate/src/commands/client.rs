@@ -15,6 +15,7 @@ use fishplate_data::transfer::TransferError;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::secret;
+use super::target::has_jobs;
 use crate::exit::Exit;
 use crate::output::failure::{RecoveryHint, UsageError};
 
@@ -26,6 +27,13 @@ const PASSWORD_VARIABLE: &str = "FISHPLATE_PASSWORD";
 pub(crate) struct Connection {
     /// URL of the service, with or without ?wsdl
     pub(crate) url: String,
+    #[command(flatten)]
+    pub(crate) options: ConnectionOptions,
+}
+
+/// How messages to a service go.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct ConnectionOptions {
     /// Call this address instead of the one in the service's description (through a tunnel, say)
     #[arg(long, value_name = "URL", help_heading = "Connection")]
     address: Option<String>,
@@ -134,6 +142,18 @@ fn packagings() -> PossibleValuesParser {
 impl Connection {
     /// As the client takes it.
     pub(crate) fn settings(&self) -> Result<Settings> {
+        self.options.settings()
+    }
+
+    /// The service.
+    pub(crate) async fn connect(&self) -> Result<Service> {
+        self.options.connect(&self.url).await
+    }
+}
+
+impl ConnectionOptions {
+    /// As the client takes it.
+    pub(crate) fn settings(&self) -> Result<Settings> {
         let settings = self.reach.settings()?;
         let packaged = self.packaging.as_ref().and_then(|name| settings.clone().packaged(name));
         let settings = packaged.unwrap_or(settings);
@@ -147,20 +167,44 @@ impl Connection {
         })
     }
 
-    /// The service.
-    pub(crate) async fn connect(&self) -> Result<Service> {
+    /// The service at this address.
+    pub(crate) async fn connect(&self, url: &str) -> Result<Service> {
+        Ok(connect(url, &self.settings()?).await?)
+    }
+
+    /// The service at this address, or if it is a server's, those of its services that have jobs.
+    pub(crate) async fn services(&self, url: &str) -> Result<Vec<Service>> {
         let settings = self.settings()?;
-        let connected = Service::connect_with(&self.url, settings.clone()).await;
-        let Err(error @ (Error::Http { status: 404, .. } | Error::NotWsdl { .. })) = connected
-        else {
-            return Ok(connected?);
-        };
-        match listing::list(&self.url, &settings).await {
-            Ok(Some(Listing { server, services: known })) => {
-                Err(Error::NoService { url: self.url.clone(), server, known }.into())
+        let (server, known) = match connect(url, &settings).await {
+            Err(Error::NoService { url, server, known })
+                if url.trim_end_matches('/') == server.trim_end_matches('/') =>
+            {
+                (server, known)
             }
-            Ok(None) | Err(_) => Err(error.into()),
+            connected => return Ok(vec![connected?]),
+        };
+        let mut services = Vec::new();
+        for name in known {
+            let url = format!("{}/{name}", server.trim_end_matches('/'));
+            let service = connect(&url, &settings).await?;
+            if has_jobs(&service) {
+                services.push(service);
+            }
         }
+        Ok(services)
+    }
+}
+
+async fn connect(url: &str, settings: &Settings) -> Result<Service, Error> {
+    let connected = Service::connect_with(url, settings.clone()).await;
+    let Err(error @ (Error::Http { status: 404, .. } | Error::NotWsdl { .. })) = connected else {
+        return connected;
+    };
+    match listing::list(url, settings).await {
+        Ok(Some(Listing { server, services: known })) => {
+            Err(Error::NoService { url: url.to_owned(), server, known })
+        }
+        Ok(None) | Err(_) => Err(error),
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::IsTerminal as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use fishplate_jobs::descriptor::{self, CheckedService, Description, Severity};
 use fishplate_jobs::executor::local::CgroupUse;
@@ -111,10 +111,12 @@ impl ServiceArgs {
         let mut checked = descriptor::read(files)?;
         match (&self.name, words) {
             (Some(name), [_, ..]) => checked.push(self.one_liner(name, words)?),
-            (None, [_, ..]) => bail!("a command line after -- needs a name (-n NAME)"),
-            (Some(_), []) => bail!("-n NAME needs a command line after --"),
+            (None, [_, ..]) => return usage("a command line after -- needs a name (-n NAME)"),
+            (Some(_), []) => return usage("-n NAME needs a command line after --"),
             (None, []) if files.is_empty() && !others => {
-                bail!("nothing to serve: name service files, or give a command line after --")
+                return usage(
+                    "nothing to serve: name service files, or give a command line after --",
+                );
             }
             (None, []) => {}
         }
@@ -135,16 +137,21 @@ impl ServiceArgs {
             for file in &self.stage {
                 let from = directory.join(file);
                 let Some(to) = file.file_name() else {
-                    bail!("--stage {} has no name", file.display())
+                    return usage(&format!("--stage {} has no name", file.display()));
                 };
                 if !from.exists() {
-                    bail!("--stage {}: there is no such file", file.display());
+                    let file = file.display();
+                    return usage(&format!("--stage {file}: there is no such file"));
                 }
                 description.staged.push(StagedFile { from, to: to.to_string_lossy().into_owned() });
             }
         }
         Ok(checked)
     }
+}
+
+fn usage<T>(message: &str) -> anyhow::Result<T> {
+    Err(UsageError(message.to_owned()).into())
 }
 
 /// Shows what there is to say; gives the descriptions if nothing is wrong with any.
@@ -184,7 +191,7 @@ impl HostingArgs {
     pub(crate) fn limits(&self, public_url: String) -> anyhow::Result<Limits> {
         let mut limits = Limits::new(self.data()?, public_url);
         for setting in &self.limits {
-            limits.set(setting).context("--limit")?;
+            limits.set(setting).map_err(|error| UsageError(format!("--limit: {error}")))?;
         }
         limits.faces.allow_origins.clone_from(&self.allow_origin);
         self.set_data(&mut limits.data)?;
@@ -216,7 +223,13 @@ impl HostingArgs {
 
     /// [`data_directory`] of these arguments.
     pub(crate) fn data(&self) -> anyhow::Result<PathBuf> {
-        data_directory(self.data.as_deref())
+        let data = data_directory(self.data.as_deref())?;
+        match fs::metadata(&data) {
+            Ok(found) if !found.is_dir() => {
+                usage(&format!("--data {}: it is a file; name a directory", data.display()))
+            }
+            _ => Ok(data),
+        }
     }
 
     /// The words that give another process of ours the same settings.
@@ -262,10 +275,13 @@ pub(crate) fn data_directory(told: Option<&Path>) -> anyhow::Result<PathBuf> {
         return Ok(state.join("fishplate"));
     }
     let uid = nix::unistd::geteuid();
-    let home = nix::unistd::User::from_uid(uid).ok().flatten().map(|user| user.dir);
-    match home {
-        Some(home) if is_owned_by(&home, uid.as_raw()) => Ok(home.join(".local/state/fishplate")),
-        _ => Ok(PathBuf::from(format!("/var/tmp/fishplate-{uid}"))),
+    let registered = || nix::unistd::User::from_uid(uid).ok().flatten().map(|user| user.dir);
+    let own = |home: &PathBuf| home.is_absolute() && is_owned_by(home, uid.as_raw());
+    // Under `sudo`, and for web servers, HOME may be somebody else's.
+    let home = std::env::var_os("HOME").map(PathBuf::from).filter(own);
+    match home.or_else(|| registered().filter(own)) {
+        Some(home) => Ok(home.join(".local/state/fishplate")),
+        None => Ok(PathBuf::from(format!("/var/tmp/fishplate-{uid}"))),
     }
 }
 

@@ -1,10 +1,10 @@
 //! `fishplate kill URL JOB`: ends a job.
 
 use anyhow::Result;
-use fishplate_contract::JobId;
 use serde_json::json;
 
-use super::client::{Connection, job, run_interruptible};
+use super::client::run_interruptible;
+use super::target::JobArgs;
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -16,19 +16,17 @@ use crate::output::Output;
   fishplate kill http://somewhere.com/sample $JOB")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) connection: Connection,
-    /// ID of the job
-    #[arg(value_parser = job)]
-    job: JobId,
+    pub(crate) job: JobArgs,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     run_interruptible(&[], async {
-        let killed = args.connection.connect().await?.kill(args.job).await?;
+        let (service, job) = args.job.find().await?;
+        let killed = service.kill(job).await?;
         if output.json {
             output.value(&json!({
-                "job": args.job.to_string(),
+                "job": job.to_string(),
                 "state": killed.state.name(),
                 "message": killed.message,
             }))?;

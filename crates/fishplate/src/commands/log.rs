@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fishplate_client::{LogPage, LogStream};
-use fishplate_contract::JobId;
 use serde_json::json;
 
-use super::client::{Connection, job, run_interruptible};
+use super::client::run_interruptible;
+use super::target::JobArgs;
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -22,10 +22,7 @@ const LONGEST_LOOK: Duration = Duration::from_secs(2);
   fishplate log http://somewhere.com/ccx $JOB --stream stderr")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) connection: Connection,
-    /// ID of the job
-    #[arg(value_parser = job)]
-    job: JobId,
+    pub(crate) job: JobArgs,
     /// Standard output or standard error
     #[arg(long, value_enum, default_value_t = StreamChoice::Stdout)]
     stream: StreamChoice,
@@ -46,7 +43,7 @@ enum StreamChoice {
 /// Runs the command.
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     run_interruptible(&[], async {
-        let service = args.connection.connect().await?;
+        let (service, job) = args.job.find().await?;
         let stream = match args.stream {
             StreamChoice::Stdout => LogStream::Stdout,
             StreamChoice::Stderr => LogStream::Stderr,
@@ -54,7 +51,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         let mut offset = args.offset;
         let mut pause = FIRST_LOOK;
         loop {
-            let page = service.log(args.job, stream, offset).await?;
+            let page = service.log(job, stream, offset).await?;
             let grew = page.next > offset;
             show(&page, grew, output)?;
             offset = page.next;

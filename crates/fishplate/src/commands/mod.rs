@@ -33,6 +33,7 @@ mod session;
 mod spawn;
 mod status;
 mod supervise;
+mod target;
 mod token;
 mod usage;
 mod user;
@@ -157,23 +158,23 @@ impl Command {
     }
 
     /// The service that a command is about, for hints.
-    fn url(&self) -> Option<&str> {
+    fn url(&self) -> Option<String> {
         let connection = match self {
             Self::Usage(args) => &args.connection,
             Self::Call(args) => &args.connection,
             Self::Spawn(args) => &args.connection,
-            Self::Running(args) => &args.connection,
-            Self::Wait(args) => &args.connection,
-            Self::Results(args) => &args.connection,
-            Self::Kill(args) => &args.connection,
-            Self::Status(args) => &args.connection,
-            Self::Log(args) => &args.connection,
-            Self::Jobs(args) => &args.connection,
-            Self::Remove(args) => &args.connection,
-            Self::Put(args) => return Some(&args.to),
-            Self::Get(args) => return Some(&args.reference),
-            Self::Login(args) => return Some(&args.url),
-            Self::Session(args) => return Some(args.url()),
+            Self::Running(args) => return Some(args.job.url()),
+            Self::Wait(args) => return Some(args.job.url()),
+            Self::Results(args) => return Some(args.url()),
+            Self::Kill(args) => return Some(args.job.url()),
+            Self::Status(args) => return Some(args.job.url()),
+            Self::Log(args) => return Some(args.job.url()),
+            Self::Jobs(args) => return Some(args.url()),
+            Self::Remove(args) => return Some(args.job.url()),
+            Self::Put(args) => return Some(args.to.clone()),
+            Self::Get(args) => return Some(args.reference.clone()),
+            Self::Login(args) => return Some(args.url.clone()),
+            Self::Session(args) => return Some(args.url().to_owned()),
             Self::Wsdl(args) => &args.connection,
             Self::Serve(_)
             | Self::Cgi(_)
@@ -193,7 +194,7 @@ impl Command {
             | Self::Completions(_)
             | Self::Help(_) => return None,
         };
-        Some(&connection.url)
+        Some(connection.url.clone())
     }
 }
 
@@ -227,7 +228,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
             output,
         );
     }
-    let url = cli.command.url().map(str::to_owned);
+    let url = cli.command.url();
     let ended = catch_unwind(AssertUnwindSafe(|| cli.command.run(output)));
     match ended {
         Ok(Ok(code)) => code,

@@ -1,10 +1,10 @@
 //! `fishplate remove URL JOB`: forgets an ended job.
 
 use anyhow::Result;
-use fishplate_contract::JobId;
 use serde_json::json;
 
-use super::client::{Connection, job, run_interruptible};
+use super::client::run_interruptible;
+use super::target::JobArgs;
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -14,18 +14,16 @@ use crate::output::Output;
   fishplate remove http://somewhere.com/sample $JOB")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) connection: Connection,
-    /// ID of the job
-    #[arg(value_parser = job)]
-    job: JobId,
+    pub(crate) job: JobArgs,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     run_interruptible(&[], async {
-        args.connection.connect().await?.remove(args.job).await?;
+        let (service, job) = args.job.find().await?;
+        service.remove(job).await?;
         if output.json {
-            output.value(&json!({ "job": args.job.to_string(), "removed": true }))?;
+            output.value(&json!({ "job": job.to_string(), "removed": true }))?;
         }
         Ok(Exit::Success)
     })

@@ -12,7 +12,8 @@ use fishplate_contract::{JobId, SessionId};
 use serde_json::json;
 
 use super::call::OutputDisplay;
-use super::client::{Connection, job, run_interruptible, session};
+use super::client::{ConnectionOptions, run_interruptible, session};
+use super::target::JobArgs;
 use crate::exit::Exit;
 use crate::output::{Output, json, progress};
 
@@ -25,14 +26,15 @@ use crate::output::{Output, json, progress};
   fishplate results http://somewhere.com/ccx $JOB out:fields=pipe.frd
   fishplate results http://somewhere.com/solver $JOB --json | jq -r .outputs.flow.url")]
 pub(crate) struct Args {
+    /// URL of a service or a server [default: FISHPLATE_URL, else http://127.0.0.1:8080], the ID of
+    /// a job or its first digits, and outputs: out:NAME, out:NAME=FILE or ref:NAME
+    #[arg(value_names = ["URL", "JOB", "OUTPUT"], num_args = 0..)]
+    words: Vec<String>,
+    /// The job that was submitted last
+    #[arg(long)]
+    last: bool,
     #[command(flatten)]
-    pub(crate) connection: Connection,
-    /// ID of the job
-    #[arg(value_parser = job)]
-    job: JobId,
-    /// out:NAME, out:NAME=FILE or ref:NAME
-    #[arg(value_name = "OUTPUT")]
-    outputs: Vec<String>,
+    options: ConnectionOptions,
     /// Operation that the job runs, if the service has several [default: ask the service]
     #[arg(long, value_name = "NAME")]
     operation: Option<String>,
@@ -41,13 +43,29 @@ pub(crate) struct Args {
     session: Option<SessionId>,
 }
 
+impl Args {
+    /// The outputs that are asked for, and the other words.
+    fn words(&self) -> (Vec<String>, Vec<String>) {
+        let is_output =
+            |word: &String| ["out:", "ref:", "auto:"].iter().any(|way| word.starts_with(way));
+        self.words.iter().cloned().partition(is_output)
+    }
+
+    /// The server or service that is meant.
+    pub(crate) fn url(&self) -> String {
+        JobArgs::new(self.words().1, self.last, self.options.clone()).url()
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
-    let wanted = outputs_only(&args.outputs)?;
+    let (outputs, words) = args.words();
+    let wanted = outputs_only(&outputs)?;
+    let about = JobArgs::new(words, args.last, args.options.clone());
     run_interruptible(&[], async {
         check_targets(&wanted)?;
-        let service = args.connection.connect().await?;
-        let name = operation_of_job(&service, args).await?;
+        let (service, job) = about.find().await?;
+        let name = operation_of_job(&service, job, args).await?;
         let operation = service.operation(&name)?;
         let outputs = &operation.definition.signature.outputs;
         check_outputs(operation, &wanted)?;
@@ -62,18 +80,18 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             meter: Some(Arc::clone(&meter)),
             ..Options::default()
         };
-        let fetching = service.results(&name, args.job, &options);
+        let fetching = service.results(&name, job, &options);
         let reply = progress::transfer(output, &meter, fetching).await?;
         let shown = OutputDisplay {
             outputs,
             wanted: &wanted,
             command: "the same command with the argument",
-            fetch: FetchSettings { settings: args.connection.settings()?, meter: Arc::default() },
+            fetch: FetchSettings { settings: args.options.settings()?, meter: Arc::default() },
         };
         let delivered = shown.deliver(reply.outputs, output).await?;
         if output.json {
             output.value(&json!({
-                "job": args.job.to_string(),
+                "job": job.to_string(),
                 "outputs": json::outputs(&delivered),
             }))?;
         }
@@ -82,13 +100,13 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
 }
 
 /// A job knows its operation; with only one there is nothing to ask.
-async fn operation_of_job(service: &Service, args: &Args) -> Result<String> {
+async fn operation_of_job(service: &Service, job: JobId, args: &Args) -> Result<String> {
     if let Some(name) = &args.operation {
         return Ok(name.clone());
     }
     let names: Vec<&str> = service.operations().collect();
     match names[..] {
         [name] => Ok(name.to_owned()),
-        _ => Ok(service.status(args.job).await?.operation),
+        _ => Ok(service.status(job).await?.operation),
     }
 }

@@ -1,10 +1,10 @@
 //! `fishplate running URL JOB`: whether a job has not ended yet.
 
 use anyhow::Result;
-use fishplate_contract::JobId;
 use serde_json::json;
 
-use super::client::{Connection, job, run_interruptible};
+use super::client::run_interruptible;
+use super::target::JobArgs;
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -16,18 +16,16 @@ use crate::output::Output;
   while [ $(fishplate running http://somewhere.com/sample $JOB) = true ]; do sleep 10; done")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) connection: Connection,
-    /// ID of the job
-    #[arg(value_parser = job)]
-    job: JobId,
+    pub(crate) job: JobArgs,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     run_interruptible(&[], async {
-        let running = args.connection.connect().await?.running(args.job).await?;
+        let (service, job) = args.job.find().await?;
+        let running = service.running(job).await?;
         if output.json {
-            output.value(&json!({ "job": args.job.to_string(), "running": running }))?;
+            output.value(&json!({ "job": job.to_string(), "running": running }))?;
         } else {
             output.line(if running { "true" } else { "false" })?;
         }

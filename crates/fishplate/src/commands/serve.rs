@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use fishplate_jobs::engine::RunMode;
@@ -101,10 +101,13 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         })?;
         let public_url = match arguments.public_url {
             Some(url) if is_base(&url) => url,
-            Some(url) => bail!(
-                "--public-url {url:?} must begin with http:// or https://, and have no query (?) \
-                 and no fragment (#)"
-            ),
+            Some(url) => {
+                return Err(UsageError(format!(
+                    "--public-url {url:?} must begin with http:// or https://, and have no query \
+                     (?) and no fragment (#)"
+                ))
+                .into());
+            }
             None => own_url(listening.address()),
         };
         let mut limits = arguments.hosting.limits(public_url)?;

@@ -9,7 +9,7 @@ use fishplate_contract::JobState;
 use serde_json::json;
 
 use super::call::{CallSettings, how_to_find};
-use super::client::{Connection, operation_of, run_interruptible};
+use super::client::{Connection, going_on, operation_of, run_interruptible};
 use crate::exit::Exit;
 use crate::output::progress::JobBar;
 use crate::output::{Output, progress};
@@ -57,7 +57,8 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             ..Options::default()
         };
         let spawning = service.spawn(&name, arguments, &options);
-        let job = progress::transfer(output, &meter, spawning).await?;
+        let job = progress::transfer(output, &meter, spawning).await;
+        let job = job.map_err(|error| going_on(error, &hints, &meter))?;
         if output.json {
             output.value(&json!({ "job": job.to_string(), "key": key }))?;
         } else {

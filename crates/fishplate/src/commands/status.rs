@@ -1,9 +1,9 @@
 //! `fishplate status URL JOB`: all there is to tell of a job.
 
 use anyhow::Result;
-use fishplate_contract::JobId;
 
-use super::client::{Connection, job, run_interruptible};
+use super::client::run_interruptible;
+use super::target::JobArgs;
 use crate::exit::Exit;
 use crate::output::{Output, json, text};
 
@@ -14,16 +14,14 @@ use crate::output::{Output, json, text};
   fishplate status http://somewhere.com/sample $JOB --json | jq .progress")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) connection: Connection,
-    /// ID of the job
-    #[arg(value_parser = job)]
-    job: JobId,
+    pub(crate) job: JobArgs,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     run_interruptible(&[], async {
-        let report = args.connection.connect().await?.status(args.job).await?;
+        let (service, job) = args.job.find().await?;
+        let report = service.status(job).await?;
         if output.json {
             output.value(&json::report(&report))?;
         } else {

@@ -10,10 +10,14 @@ use crate::output::{Output, json, text};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   fishplate usage http://somewhere.com/sample
+  fishplate usage http://somewhere.com/sample --all
   fishplate usage http://somewhere.com/sample --json")]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) connection: Connection,
+    /// With the verbs for jobs, which every service has
+    #[arg(long)]
+    all: bool,
 }
 
 /// Runs the command.
@@ -23,7 +27,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         if output.json {
             output.value(&json::usage(&service))?;
         } else {
-            output.raw(&text::usage(service.description()))?;
+            output.raw(&text::usage(service.description(), args.all))?;
         }
         Ok(Exit::Success)
     })

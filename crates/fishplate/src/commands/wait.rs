@@ -1,9 +1,9 @@
 //! `fishplate wait URL JOB`: waits until a job has ended.
 
 use anyhow::Result;
-use fishplate_contract::JobId;
 
-use super::client::{Connection, job, run_interruptible};
+use super::client::run_interruptible;
+use super::target::JobArgs;
 use crate::exit::Exit;
 use crate::output::progress::JobBar;
 use crate::output::{Output, json};
@@ -18,34 +18,28 @@ use crate::output::{Output, json};
   fishplate wait http://somewhere.com/ccx $JOB --timeout 2h && echo converged")]
 pub(crate) struct Args {
     #[command(flatten)]
-    pub(crate) connection: Connection,
-    /// ID of the job
-    #[arg(value_parser = job)]
-    job: JobId,
+    pub(crate) job: JobArgs,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
-    let goes_on = format!(
-        "the job goes on; `fishplate wait {} {}` waits for it again",
-        args.connection.url, args.job
-    );
+    let goes_on = "the job goes on; the same command waits for it again".to_owned();
     run_interruptible(&[goes_on], async {
-        let service = args.connection.connect().await?;
+        let (service, job) = args.job.find().await?;
         let mut bar = JobBar::new(output);
         let mut last = None;
-        let waiting = service.wait(args.job, |report| {
+        let waiting = service.wait(job, |report| {
             bar.show(report);
             last = Some(report.clone());
         });
-        let report = match args.connection.reach.network.timeout {
+        let report = match args.job.options.reach.network.timeout {
             None => waiting.await?,
             Some(allowed) => match tokio::time::timeout(allowed, waiting).await {
                 Ok(ended) => ended?,
                 // No answer at all is another matter than a job that has not ended.
                 Err(_) => match last {
                     Some(report) => report,
-                    None => service.status(args.job).await?,
+                    None => service.status(job).await?,
                 },
             },
         };

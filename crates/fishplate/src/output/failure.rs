@@ -7,6 +7,7 @@ use fishplate_client::arguments::WordError;
 use fishplate_client::deliver::DeliveryError;
 use fishplate_contract::{Fault, FaultCode, SessionId};
 use fishplate_data::transfer::TransferError;
+use fishplate_jobs::descriptor;
 use serde_json::{Value, json};
 
 use crate::commands::Interruption;
@@ -72,6 +73,7 @@ impl FailureReport {
             } else if cause.is::<WordError>()
                 || cause.is::<DeliveryError>()
                 || cause.is::<UsageError>()
+                || cause.is::<descriptor::ReadError>()
             {
                 failure.exit = Exit::Usage;
             } else {
@@ -148,6 +150,10 @@ impl FailureReport {
                 "this address stands in the description of the service; --address calls another, \
                  such as {url}"
             )),
+            Error::Unreachable { .. } => self.hints.push(
+                "is that its address and port, and does a server run there (`fishplate serve`)?"
+                    .to_owned(),
+            ),
             Error::TimedOut { .. } => {
                 self.hints.push("--timeout allows more; without it there is no limit".to_owned());
             }

@@ -14,7 +14,7 @@ use crate::output::pace::Pace;
 use crate::output::text::harmless;
 
 /// Nothing is shown before.
-const PATIENCE: Duration = Duration::from_secs(1);
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
 const TICK: Duration = Duration::from_millis(100);
 
 /// The prefix is the rate: indicatif's own takes bytes that were there before for moved ones.
@@ -24,6 +24,8 @@ const WAITING: &str = "{spinner} {msg} {elapsed}";
 const JOB: &str = "{msg} [{bar:30}] {percent} %, {elapsed}";
 /// All of these bytes are moved here.
 const OF_BYTES: &str = "{msg} [{bar:30}] {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left";
+/// Length of a bar that shows a share.
+const BAR: u64 = 1000;
 /// Between two others, while a bar has the length of neither.
 const PLAIN: &str = "{msg}";
 
@@ -33,18 +35,18 @@ pub(crate) async fn transfer<T>(
     meter: &Arc<Meter>,
     work: impl Future<Output = T>,
 ) -> T {
-    transfer_of_job(output, meter, &FetchReport::default(), work).await
+    transfer_of_job(output, meter, &WatchedJob::default(), work).await
 }
 
-/// The same, and how the job's data comes to the server, as `fetching` tells.
+/// The same, and how the job goes on, as `job` tells.
 pub(crate) async fn transfer_of_job<T>(
     output: Output,
     meter: &Arc<Meter>,
-    fetching: &FetchReport,
+    job: &WatchedJob,
     work: impl Future<Output = T>,
 ) -> T {
     let bar = ExchangeBar::new(output, "", "waiting for the program");
-    shown(bar, meter, fetching, work).await
+    shown(bar, meter, job, work).await
 }
 
 /// Shows how data moves while `work` goes on.
@@ -64,23 +66,23 @@ pub(crate) async fn moving_file<T>(
     work: impl Future<Output = T>,
 ) -> T {
     let bar = ExchangeBar::new(output, name, "waiting for the server");
-    shown(bar, meter, &FetchReport::default(), work).await
+    shown(bar, meter, &WatchedJob::default(), work).await
 }
 
-/// The last report of a job that is waited for, as long as its data comes to the server.
+/// The last report of a job that is waited for, until it has ended.
 #[derive(Debug, Default)]
-pub(crate) struct FetchReport {
+pub(crate) struct WatchedJob {
     report: RefCell<Option<JobReport>>,
     pace: RefCell<Pace>,
 }
 
-impl FetchReport {
+impl WatchedJob {
     /// What is known by now.
     pub(crate) fn tell(&self, report: JobReport) {
         if let Some((bytes, _)) = fetched(&report) {
             self.pace.borrow_mut().note(bytes);
         }
-        *self.report.borrow_mut() = (report.state == JobState::Fetching).then_some(report);
+        *self.report.borrow_mut() = (!report.state.is_final()).then_some(report);
     }
 }
 
@@ -92,7 +94,7 @@ pub(crate) fn is_watched(output: Output) -> bool {
 async fn shown<T>(
     mut exchange: ExchangeBar,
     meter: &Arc<Meter>,
-    fetching: &FetchReport,
+    job: &WatchedJob,
     work: impl Future<Output = T>,
 ) -> T {
     let started = Instant::now();
@@ -103,8 +105,8 @@ async fn shown<T>(
             done = &mut work => break done,
             _ = ticks.tick() => {
                 exchange.pace.note(meter.moved());
-                if started.elapsed() > PATIENCE {
-                    exchange.show(meter, fetching);
+                if started.elapsed() > SHOWN_AFTER {
+                    exchange.show(meter, job);
                 }
             }
         }
@@ -118,6 +120,8 @@ enum Phase {
     Sending,
     /// By the server.
     Fetching,
+    /// What the program tells.
+    Share,
     Waiting,
     Receiving,
     Growing,
@@ -154,16 +158,18 @@ impl ExchangeBar {
         Self { bar, output, name, waiting, phase: None, pace: Pace::default(), told: None }
     }
 
-    fn show(&mut self, meter: &Meter, fetching: &FetchReport) {
-        let server = fetching.pace.borrow();
-        let report = fetching.report.borrow();
-        let fetching = report.as_ref();
+    fn show(&mut self, meter: &Meter, job: &WatchedJob) {
+        let server = job.pace.borrow();
+        let report = job.report.borrow();
+        let report = report.as_ref();
         let trouble = meter.trouble();
         self.tell(trouble.as_deref());
-        let fetched = fetching.and_then(fetched);
+        let fetched = report.and_then(fetched);
+        let share = report.and_then(|report| report.progress);
         let phase = match Phase::of(meter) {
             _ if trouble.is_some() => Phase::Waiting,
             Phase::Waiting if fetched.is_some() => Phase::Fetching,
+            Phase::Waiting if share.is_some() => Phase::Share,
             phase => phase,
         };
         let (template, at, of) = match phase {
@@ -171,6 +177,7 @@ impl ExchangeBar {
             Phase::Fetching => {
                 (TRANSFER, fetched.unwrap_or_default().0, fetched.unwrap_or_default().1)
             }
+            Phase::Share => (JOB, share_of_bar(share.unwrap_or_default()), BAR),
             Phase::Receiving => (TRANSFER, meter.received(), meter.to_receive()),
             Phase::Growing => (GROWING, meter.received(), 0),
             Phase::Waiting => (WAITING, 0, 0),
@@ -185,9 +192,9 @@ impl ExchangeBar {
         self.bar.set_length(of);
         self.bar.set_position(at);
         self.bar.set_prefix(pace.told(of.saturating_sub(at)));
-        self.bar.set_message(match (phase, trouble, fetching) {
+        self.bar.set_message(match (phase, trouble, report) {
             (_, Some(trouble), _) => harmless(&trouble),
-            (Phase::Waiting | Phase::Fetching, None, Some(report)) => of_job(report),
+            (Phase::Waiting | Phase::Fetching | Phase::Share, None, Some(report)) => of_job(report),
             (Phase::Sending, ..) => format!("sending{}", self.name),
             (Phase::Receiving | Phase::Growing, ..) => format!("receiving{}", self.name),
             _ => format!("{}{}", self.waiting, self.name),
@@ -246,7 +253,7 @@ impl JobBar {
         let is_new = self.shows != Some(shows);
         if is_new {
             self.bar.set_style(style(PLAIN));
-            self.bar.set_length(1000);
+            self.bar.set_length(BAR);
             self.bar.reset();
             self.shows = Some(shows);
         }
@@ -257,14 +264,7 @@ impl JobBar {
                 self.pace.note(bytes);
                 self.bar.set_prefix(self.pace.told(total.saturating_sub(bytes)));
             }
-            (JobView::Share, _, Some(share)) => {
-                #[expect(
-                    clippy::cast_possible_truncation,
-                    clippy::cast_sign_loss,
-                    reason = "clamped to the bar's length"
-                )]
-                self.bar.set_position((share.clamp(0.0, 1.0) * 1000.0) as u64);
-            }
+            (JobView::Share, _, Some(share)) => self.bar.set_position(share_of_bar(share)),
             _ => {}
         }
         self.bar.set_message(of_job(report));
@@ -277,6 +277,18 @@ impl JobBar {
         }
         self.bar.tick();
     }
+}
+
+/// How much of a bar a share from 0 to 1 is.
+fn share_of_bar(share: f64) -> u64 {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "clamped to the bar's length"
+    )]
+    let filled = (share.clamp(0.0, 1.0) * BAR as f64) as u64;
+    filled
 }
 
 /// Its state, and what is said of it.
@@ -297,6 +309,9 @@ fn of_job(report: &JobReport) -> String {
 
 /// How much of a job's data is at the server and how much there will be, if that is known of all.
 fn fetched(report: &JobReport) -> Option<(u64, u64)> {
+    if report.state != JobState::Fetching {
+        return None;
+    }
     let totals = report.transfers.iter().map(|of| of.total).collect::<Option<Vec<u64>>>()?;
     let bytes = report.transfers.iter().map(|of| of.bytes).sum();
     let total = totals.iter().sum();

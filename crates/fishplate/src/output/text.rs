@@ -7,15 +7,24 @@ use fishplate_client::array::as_text;
 use fishplate_client::deliver::{DeliveredValue, ValueFate};
 use fishplate_client::{Description, JobPage};
 use fishplate_contract::{
-    ArrayType, DataType, Dimension, JobReport, Parameter, Timestamp, Transfer, TransferState,
+    ArrayType, DataType, Dimension, JobReport, Parameter, Timestamp, Transfer, TransferState, Verb,
 };
 use fishplate_formats::units::rounded;
 use fishplate_wire::wsdl::DescribedOperation;
 
-/// What a service takes and gives, as in Figure 5 of paper 000, with more after each type.
-pub(crate) fn usage(description: &Description) -> String {
-    let operations: Vec<String> = description.operations.iter().map(operation).collect();
-    operations.join("\n")
+/// What a service takes and gives, as in Figure 5 of paper 000, with more after each type. The verbs
+/// that every service has (jobs, logs) are named only, unless `all` are asked for.
+pub(crate) fn usage(description: &Description, all: bool) -> String {
+    let (own, common): (Vec<_>, Vec<_>) = description
+        .operations
+        .iter()
+        .partition(|described| all || described.definition.verb == Verb::Call);
+    let mut parts: Vec<String> = own.into_iter().map(operation).collect();
+    if !common.is_empty() {
+        let names: Vec<&str> = common.iter().map(|verb| verb.definition.name.as_str()).collect();
+        parts.push(format!("and, for jobs: {} (--all shows them)\n", names.join(", ")));
+    }
+    parts.join("\n")
 }
 
 fn operation(described: &DescribedOperation) -> String {
@@ -188,12 +197,13 @@ pub(crate) fn jobs(page: &JobPage) -> String {
             report.state.name().to_owned(),
             report.progress.map_or_else(|| "-".to_owned(), percent),
             moment(report.submitted),
+            report.service.clone(),
             report.operation.clone(),
             one_line(&report.message),
         ]
     };
-    let titles = ["JOB", "STATE", "DONE", "SUBMITTED", "OPERATION", "MESSAGE"];
-    let rows: Vec<[String; 6]> =
+    let titles = ["JOB", "STATE", "DONE", "SUBMITTED", "SERVICE", "OPERATION", "MESSAGE"];
+    let rows: Vec<[String; 7]> =
         std::iter::once(titles.map(str::to_owned)).chain(page.jobs.iter().map(row)).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..titles.len()).map(|at| width(at).unwrap_or(0)).collect();
@@ -245,7 +255,7 @@ mod tests {
             documentation: String::new(),
             operations: vec![operation],
         };
-        let definition = Interface::of(&service).definition.into_iter();
+        let definition = Interface::of(&service).verbs.into_iter();
         let operations = definition.map(|definition| DescribedOperation {
             action: String::new(),
             request: QName::new("urn:test", &*definition.name),
@@ -270,7 +280,19 @@ mod tests {
     fn usage_is_figure_5_and_goes_on_with_the_other_operations() {
         let inputs = vec![Parameter::new("x", DataType::Int), Parameter::new("y", DataType::Int)];
         let outputs = vec![Parameter::new("result", DataType::Int)];
-        insta::assert_snapshot!(usage(&described(inputs, outputs)));
+        let described = described(inputs, outputs);
+        insta::assert_snapshot!(usage(&described, true));
+        insta::assert_snapshot!(usage(&described, false), @r"
+        call
+          input:
+            x: int
+            y: int
+          output:
+            result: int
+          (Runs the program and waits for its results.)
+
+        and, for jobs: spawn, results, running, kill, status, log, jobs, remove (--all shows them)
+        ");
     }
 
     #[test]
@@ -282,7 +304,7 @@ mod tests {
         order.choices = vec!["1".to_owned(), "2".to_owned()];
         let deck = Parameter::new("deck", DataType::Raw).optional();
         let meshes = Parameter::new("mesh", DataType::Raw).repeated().help("A mesh.");
-        let text = usage(&described(vec![size, order, deck], vec![meshes]));
+        let text = usage(&described(vec![size, order, deck], vec![meshes]), false);
         let call = text.split("\n\n").next().unwrap();
         insta::assert_snapshot!(call, @r"
         call

@@ -59,6 +59,37 @@ fn a_large_file_needs_no_memory_in_the_client() {
 }
 
 #[test]
+fn a_job_is_found_by_its_first_digits_or_as_the_last_one_on_a_service_or_a_server() {
+    let server = copying();
+    let user = User::new();
+    let (service, all) = (server.url(), server.url().rsplit_once('/').unwrap().0);
+    let jobs: Vec<String> = (0..3)
+        .map(|n| user.succeed(&["spawn", service, &format!("deck={n}")]).trim().to_owned())
+        .collect();
+    for job in &jobs {
+        assert_eq!(user.succeed(&["wait", service, job]), "done\n");
+    }
+    // Long enough that no two of three random IDs begin so.
+    let digits = &jobs[1][..12];
+    for url in [service, all] {
+        assert_eq!(user.json(&["status", url, &jobs[1]])["job"], json!(jobs[1]));
+        assert_eq!(user.json(&["status", url, digits])["job"], json!(jobs[1]));
+        assert_eq!(user.json(&["status", url, "--last"])["job"], json!(jobs[2]));
+        assert_eq!(user.succeed(&["results", url, digits, "out:copy=-"]), "1");
+        assert_eq!(user.json(&["jobs", url])["jobs"].as_array().unwrap().len(), 3);
+        let none = user.run(&["status", url, "ffff0000ffff"]);
+        assert_eq!(none.code, 8, "{none:?}");
+        let none = user.run(&["status", url, NO_JOB]);
+        assert_eq!(none.code, 8, "{none:?}");
+    }
+    let slip = user.run(&["kill", service, "xyz"]);
+    assert_eq!(slip.code, 2, "{slip:?}");
+    assert!(slip.stderr.contains("\"xyz\" is no job"), "{slip:?}");
+    assert_eq!(user.succeed(&["remove", all, digits]), "");
+    assert_eq!(user.json(&["jobs", all])["jobs"].as_array().unwrap().len(), 2);
+}
+
+#[test]
 fn a_file_that_nobody_asked_for_is_named_on_standard_error() {
     let server = copying();
     let user = User::new();
@@ -181,7 +212,7 @@ fn every_kind_of_failure_has_its_exit_code_and_says_what_to_do() {
     let said = user.run(&["status", url, "--json"]);
     let error: serde_json::Value = serde_json::from_str(&said.stderr).unwrap();
     assert_eq!((said.code, error["error"]["exit"].as_i64()), (2, Some(2)));
-    assert!(error["error"]["message"].as_str().unwrap().contains("<JOB>"), "{error}");
+    assert!(error["error"]["message"].as_str().unwrap().contains("which job?"), "{error}");
     let said = user.run(&["call", url, "x=0", "--json"]);
     let error: serde_json::Value = serde_json::from_str(&said.stderr).unwrap();
     assert_eq!(error["error"]["code"], "ProgramFailed");

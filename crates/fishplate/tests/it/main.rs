@@ -19,6 +19,7 @@ mod environment;
 mod forms;
 mod full_disk;
 mod functions;
+mod guides;
 mod hosts;
 mod limits;
 mod login;

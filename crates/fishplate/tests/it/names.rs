@@ -71,6 +71,32 @@ fn a_page_tells_what_a_service_does_and_how_to_call_it() {
 }
 
 #[test]
+fn the_commands_on_the_page_of_a_service_with_arrays_work() {
+    let server = Server::of_file(
+        "wc -w < $2",
+        "name = \"test\"\ncommand = \"./program [in val n:int] [in file grid:double[n,3]] > \
+         [out file count:int]\"\n[input.n]\nmin = 2\n",
+    );
+    let page = get(&server, "/test");
+    let block = |begin: &str| {
+        let from = page.body.find(begin).unwrap();
+        let text = &page.body[from..from + page.body[from..].find("</pre>").unwrap()];
+        let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"");
+        text.replace("&#39;", "'").replace("&amp;", "&")
+    };
+    let call = block("fishplate call ");
+    let words = shell_words::split(&call).unwrap();
+    let words: Vec<&str> = words[1..].iter().map(String::as_str).collect();
+    let user = User::new();
+    user.succeed(&words);
+    assert_eq!(user.read("count"), b"6\n", "{call}");
+    let curl = block("curl -s");
+    let said = std::process::Command::new("sh").args(["-c", &curl]).output().unwrap();
+    let reply = String::from_utf8(said.stdout).unwrap();
+    assert!(reply.contains(">6</"), "{curl}\n{reply}");
+}
+
+#[test]
 fn metrics_are_in_prometheus_format() {
     let server = Server::of_file("echo 0.5", DESCRIBED);
     let message =

@@ -77,5 +77,5 @@ fn a_program_that_is_missing_is_told_and_nothing_ends_well() {
     let output = missing.wait_with_output().unwrap();
     assert!(!output.status.success() && output.stdout.is_empty());
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("/no/such"), "{said}");
+    assert!(said.contains("program such does not exist"), "{said}");
 }

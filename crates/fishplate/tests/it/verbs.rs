@@ -64,6 +64,8 @@ fn progress_is_told_while_the_program_runs() {
         until(&format!("step {n}"), || {
             user.json(&["status", url, job])["progress"] == json!(f64::from(n) / 4.0)
         });
+        let listed = user.json(&["jobs", url]);
+        assert_eq!(listed["jobs"][0]["progress"], json!(f64::from(n) / 4.0), "{listed}");
         fs::write(server.path(format!("go{n}")), "").unwrap();
     }
     assert_eq!(user.succeed(&["wait", url, job]), "done\n");
@@ -359,4 +361,31 @@ log = ['^\s*\*ERROR']
         let said = user.run(&["call", url, &format!("code={code}")]);
         assert!(said.code == 5 && said.stderr.contains(words), "{said:?}");
     }
+}
+
+#[test]
+fn each_call_and_each_job_leaves_one_line_in_the_log_that_tells_how_it_ended() {
+    let server = Server::of_script("exit $1", &["[in val code:int]"]);
+    let (user, url) = (User::new(), server.url());
+    let lines = |part: &str| {
+        let log = server.log();
+        log.lines().filter(|line| line.contains(part)).map(str::to_owned).collect::<Vec<_>>()
+    };
+    user.succeed(&["call", "--no-key", url, "code=0"]);
+    assert_eq!(lines("INFO call ").len(), 1, "{}", server.log());
+    let job = user.succeed(&["spawn", url, "code=3"]);
+    let job = job.trim();
+    user.run(&["wait", url, job]);
+    user.run(&["status", url, job]);
+    user.succeed(&["remove", url, job]);
+    for part in ["INFO spawn ", "INFO job ended ", "INFO remove "] {
+        let told = lines(part);
+        assert!(matches!(&told[..], [line] if line.contains(job)), "{part}: {}", server.log());
+    }
+    assert!(lines("INFO job ended ")[0].contains("exit code 3"), "{}", server.log());
+    assert_eq!(lines("INFO status ").len(), 0, "{}", server.log());
+    user.run(&["call", "--no-key", url, "code=1"]);
+    assert!(lines("INFO call ")[1].contains("fault=\"ProgramFailed\""), "{}", server.log());
+    crate::soap::post_as(&server, "text/xml", "", b"<a/>");
+    assert_eq!(lines("INFO not understood ").len(), 1, "{}", server.log());
 }

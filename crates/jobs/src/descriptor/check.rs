@@ -63,6 +63,10 @@ pub fn check_text(source: &SourceText, directory: &Path) -> CheckedService {
 /// If the file cannot be read.
 pub fn check_file(path: &Path) -> std::io::Result<CheckedService> {
     let text = std::fs::read_to_string(path)?;
+    // A script is a text too, but no TOML: `#!` would be a comment, and the rest nonsense.
+    if text.starts_with("#!") {
+        return Err(std::io::ErrorKind::InvalidData.into());
+    }
     let source = SourceText { name: path.display().to_string(), text };
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => std::path::absolute(parent)?,
@@ -129,7 +133,12 @@ fn read(
         // What else the parser says of the same line follows from the first.
         let (line, _) = source.position(span.start);
         if line != line_before {
-            report.error(span, message);
+            let hint = message.contains("escape").then(|| {
+                "between double quotes a backslash begins an escape: write \\\\, or put the text \
+                 between single quotes"
+                    .to_owned()
+            });
+            report.error(span, message).maybe_hint(hint);
         }
         line_before = line;
     }

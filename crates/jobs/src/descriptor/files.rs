@@ -18,6 +18,12 @@ pub enum ReadError {
         /// What the system said.
         source: io::Error,
     },
+    /// The file is no text: a program, as a rule.
+    #[error(
+        "{0} is no service file: a program's command line goes after --, with a name: \
+         fishplate serve -n {1} -- {0} ..."
+    )]
+    Program(String, String),
     /// The directory has no service files.
     #[error("{} has no service files (*.toml)", path.display())]
     Empty {
@@ -46,11 +52,19 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<CheckedService>, ReadError> {
                 return Err(ReadError::Empty { path: path.clone() });
             }
         } else {
-            services.push(check_file(path).map_err(unreadable(path))?);
+            services.push(check_file(path).map_err(|source| match source.kind() {
+                io::ErrorKind::InvalidData => program(path),
+                _ => unreadable(path)(source),
+            })?);
         }
     }
     reject_duplicates(&mut services);
     Ok(services)
+}
+
+fn program(path: &Path) -> ReadError {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    ReadError::Program(path.display().to_string(), name.into_owned())
 }
 
 fn files_in(directory: &Path) -> io::Result<Vec<PathBuf>> {

@@ -200,7 +200,7 @@ fn check_namespace(namespace: &SpannedText, report: &mut DiagnosticReport<'_>) {
 /// has in the WSDL.
 fn check_verbs(service: &Service, places: &SourceSpans, report: &mut DiagnosticReport<'_>) {
     let names: Vec<String> =
-        Interface::of(service).definition.into_iter().map(|definition| definition.name).collect();
+        Interface::of(service).verbs.into_iter().map(|definition| definition.name).collect();
     for (index, name) in names.iter().enumerate() {
         let twice = names[..index].contains(name);
         let response = name.strip_suffix("Response").is_some_and(|n| names.iter().any(|o| o == n));

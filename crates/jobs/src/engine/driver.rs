@@ -1,8 +1,10 @@
 //! The engine's effects and its clock: one task that feeds the reactor and does what it says.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use fishplate_contract::{Fault, FaultCode, JobId, JobState, Timestamp};
@@ -31,6 +33,9 @@ const RETRY_START: Duration = Duration::from_millis(500);
 const FIRST_RETRY: Duration = Duration::from_millis(50);
 const LONGEST_RETRY: Duration = Duration::from_secs(2);
 
+/// Most commands that are taken out of the inbox before the clocks have their turn.
+const COMMANDS_AT_ONCE: usize = 64;
+
 /// What the driver is told to do by this process.
 #[derive(Debug)]
 pub(super) enum DriverCommand {
@@ -42,9 +47,7 @@ pub(super) enum DriverCommand {
     Event(Event),
     /// Look whether there is something to claim.
     Claim,
-    /// Look at running jobs: one may have ended.
-    Observe,
-    /// The look is over.
+    /// The look at running jobs is over.
     Observed,
     /// The store was looked at: whether jobs of whomever have not ended.
     Looked { waiting: bool },
@@ -125,12 +128,15 @@ impl Driver {
         let mut observe = every(self.shared.settings.observe_every);
         let mut look = every(LOOK_EVERY);
         let executor = Arc::clone(&self.shared.executor);
+        let mut orders = Vec::with_capacity(COMMANDS_AT_ONCE);
         loop {
             tokio::select! {
-                order = self.inbox.recv() => match order {
-                    Some(order) => self.obey(order),
-                    None => return,
-                },
+                taken = self.inbox.recv_many(&mut orders, COMMANDS_AT_ONCE) => {
+                    if taken == 0 {
+                        return;
+                    }
+                    orders.drain(..).for_each(|order| self.obey(order));
+                }
                 () = executor.changed() => self.observe(),
                 _ = observe.tick() => {
                     self.observe();
@@ -171,7 +177,6 @@ impl Driver {
             DriverCommand::Tell(job, tell) => {
                 let _ = tell.send(self.reactor.live(job));
             }
-            DriverCommand::Observe => self.observe(),
             DriverCommand::Observed => {
                 self.observing = false;
                 if std::mem::take(&mut self.observe_again) {
@@ -234,9 +239,7 @@ impl Driver {
                 self.unrecorded.insert(job, PendingStart { fence, handle, at });
                 lock(&shared.resting).forget(job);
             }
-            Effect::Observe => {
-                let _ = shared.orders.send(DriverCommand::Observe);
-            }
+            Effect::Observe => self.observe(),
             Effect::Cancel(handle) => beside(async move {
                 shared.executor.cancel(&handle).await;
             }),
@@ -398,9 +401,15 @@ async fn give_back(order: &executor::StartOrder, ending: &mut executor::ProgramE
     }
 }
 
-/// Runs something beside the driver.
+/// Runs something beside the driver. What need not wait is done at once: that is most of what a short
+/// call needs, and to have another thread do it takes longer.
 fn beside(work: impl Future<Output = ()> + Send + 'static) {
-    tokio::spawn(work);
+    let mut work = Box::pin(work);
+    let begin = AssertUnwindSafe(|| work.as_mut().poll(&mut Context::from_waker(Waker::noop())));
+    // As of a task: what panics takes nobody with it.
+    if catch_unwind(begin).is_ok_and(|done| done.is_pending()) {
+        tokio::spawn(work);
+    }
 }
 
 impl EngineInner {

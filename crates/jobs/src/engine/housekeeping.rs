@@ -36,11 +36,41 @@ pub(super) struct HousekeepingState {
     pub(super) lost: lost::LostState,
 }
 
+/// Directories that are to be removed.
+#[derive(Debug, Default)]
+pub(super) struct RemovalQueue {
+    waiting: Vec<PathBuf>,
+    /// A thread takes them.
+    running: bool,
+}
+
+impl RemovalQueue {
+    /// The next; that there is none is the end of the thread.
+    fn next(&mut self) -> Option<PathBuf> {
+        let next = self.waiting.pop();
+        self.running = next.is_some();
+        next
+    }
+}
+
 impl EngineInner {
-    /// Frees the files of a job whose record is gone.
-    pub(super) fn free_later(&self, job: JobId) {
+    /// Frees the files of a job whose record is gone: in one thread, which goes on as long as there are
+    /// more.
+    pub(super) fn free_later(self: &Arc<Self>, job: JobId) {
         let directory = self.directory(job);
-        tokio::task::spawn_blocking(move || remove(&directory));
+        let mut removal = lock(&self.removal);
+        removal.waiting.push(directory);
+        if std::mem::replace(&mut removal.running, true) {
+            return;
+        }
+        let shared = Arc::clone(self);
+        tokio::task::spawn_blocking(move || {
+            loop {
+                let next = lock(&shared.removal).next();
+                let Some(directory) = next else { return };
+                remove(&directory);
+            }
+        });
     }
 
     /// Removes ended jobs: first the records, then the files, so that a kill in between leaves

@@ -43,6 +43,8 @@ pub(super) struct EngineInner {
     pub(super) releasing: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     /// When ended jobs are looked through next, and directories.
     pub(super) housekeeping: Mutex<housekeeping::HousekeepingState>,
+    /// Directories that are to go.
+    pub(super) removal: Mutex<housekeeping::RemovalQueue>,
     /// Sees to it that another process works on accepted jobs, if this one does not.
     pub(super) worker: std::sync::OnceLock<Box<dyn Fn() + Send + Sync>>,
     /// Moves data by reference; without one there is none.
@@ -81,6 +83,7 @@ impl Engine {
                 resting: Mutex::default(),
                 releasing: Mutex::default(),
                 housekeeping: Mutex::default(),
+                removal: Mutex::default(),
                 worker: std::sync::OnceLock::new(),
                 stager: std::sync::OnceLock::new(),
                 working: std::sync::atomic::AtomicBool::new(false),
@@ -122,6 +125,13 @@ impl EngineInner {
 
     /// Tells everybody who waits for this job how it ended.
     pub(super) fn announce(&self, job: JobId, ended: &CompletedJob) {
+        // Of others only their callers know, and what they were told is logged.
+        if ended.kept {
+            let completion = &*ended.completion;
+            let ran_ms = completion.ending.as_ref().map(|of| completion.ended - of.started);
+            let why = Some(completion.message()).filter(|why| !why.is_empty());
+            tracing::info!(%job, state = completion.state, ran_ms, why, "job ended");
+        }
         let waiters = lock(&self.waiters).remove(&job);
         for waiter in waiters.into_iter().flatten() {
             let _ = waiter.send(ended.clone());

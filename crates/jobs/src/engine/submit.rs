@@ -5,8 +5,10 @@ use std::hash::{Hash as _, Hasher as _};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{
@@ -14,6 +16,7 @@ use fishplate_contract::{
 };
 use fishplate_formats::archive::{self, ArchiveLimits};
 use fishplate_formats::array_file;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -107,15 +110,41 @@ impl Engine {
     }
 }
 
-/// Accepts in a task of its own: a caller who hangs up while the job is being written must not leave
-/// a claim behind that nobody works on.
-pub(super) async fn accepting<T: Send + 'static>(
-    accept: impl Future<Output = Result<T, Fault>> + Send + 'static,
-) -> Result<T, Fault> {
-    tokio::spawn(accept).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "accepting a job failed");
-        Err(Fault::new(FaultCode::Internal, "the job was not accepted; try again"))
-    })
+/// Accepts to the end: a caller who hangs up while the job is being written must not leave a claim
+/// behind that nobody works on.
+pub(super) async fn accepting<F>(accept: F) -> F::Output
+where
+    F: Future<Output: Send + 'static> + Send + 'static,
+{
+    Accepting { accept: Some(Box::pin(accept)), runtime: Handle::current() }.await
+}
+
+/// A future that goes on in a task of its own if whoever awaits it goes away.
+struct Accepting<F: Future<Output: Send + 'static> + Send + 'static> {
+    /// `None` once it is done, or while it is polled.
+    accept: Option<Pin<Box<F>>>,
+    runtime: Handle,
+}
+
+impl<F: Future<Output: Send + 'static> + Send + 'static> Future for Accepting<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let Some(mut accept) = self.accept.take() else { return Poll::Pending };
+        let polled = accept.as_mut().poll(context);
+        if polled.is_pending() {
+            self.accept = Some(accept);
+        }
+        polled
+    }
+}
+
+impl<F: Future<Output: Send + 'static> + Send + 'static> Drop for Accepting<F> {
+    fn drop(&mut self) {
+        if let Some(accept) = self.accept.take() {
+            self.runtime.spawn(accept);
+        }
+    }
 }
 
 impl EngineInner {

@@ -114,9 +114,8 @@ impl Engine {
         };
         report.transfers = transfers::told(live.transfers, &record, plan.as_ref());
         if record.state == JobState::Running {
-            if let Some(plan) = plan.filter(|plan| plan.progress.is_some()) {
-                let look = move || workspace::progress(&plan, &record.directory);
-                report.progress = beside_runtime(look).await?;
+            if let Some(plan) = plan {
+                report.progress = progress(plan, record).await?;
             }
             if live.sending {
                 "sends its outputs".clone_into(&mut report.message);
@@ -223,7 +222,16 @@ impl Engine {
         let mut records = read.map_err(|error| storage_fault(&error))?;
         let more = records.len() > filter.limit;
         records.truncate(filter.limit);
-        Ok((records.iter().map(|record| self.report(record)).collect(), more))
+        let mut reports: Vec<JobReport> =
+            records.iter().map(|record| self.report(record)).collect();
+        let listed = reports.iter_mut().zip(records);
+        for (report, record) in listed.filter(|(of, _)| of.state == JobState::Running) {
+            // It may have ended meanwhile, and its files be gone.
+            if let Ok(plan) = self.shared.read_plan(record.id).await {
+                report.progress = progress(plan, record).await.unwrap_or_default();
+            }
+        }
+        Ok((reports, more))
     }
 
     /// How many jobs wait and run; nothing if the store cannot be read.
@@ -267,6 +275,14 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// How far the program of a job says it is, from 0 to 1.
+async fn progress(plan: Plan, record: JobRecord) -> Result<Option<f64>, Fault> {
+    if plan.progress.is_none() {
+        return Ok(None);
+    }
+    beside_runtime(move || workspace::progress(&plan, &record.directory)).await
 }
 
 fn report(record: &JobRecord, waits_for: Option<&str>) -> JobReport {

@@ -28,7 +28,7 @@ pub struct Functions {
 pub struct FunctionEntry {
     operation: Operation,
     function: Box<dyn Function>,
-    quick: bool,
+    quick: fn(&[Argument]) -> bool,
     repeatable: bool,
     wall_time: Option<Duration>,
     limits: JobLimits,
@@ -190,7 +190,7 @@ impl FunctionEntry {
         Self {
             operation,
             function: Box::new(function),
-            quick: false,
+            quick: |_| false,
             repeatable: false,
             wall_time: None,
             limits: JobLimits::default(),
@@ -227,8 +227,15 @@ impl FunctionEntry {
     /// The same, but a call runs where its message was read, without a thread of its own: for what
     /// takes microseconds and never waits. (A file that it reads while it arrives is waited for on a thread.)
     #[must_use]
-    pub fn quick(mut self) -> Self {
-        self.quick = true;
+    pub fn quick(self) -> Self {
+        self.quick_if(|_| true)
+    }
+
+    /// The same for the calls of which this says so: for what takes microseconds with most arguments, and
+    /// long with some. It is given them as they were accepted.
+    #[must_use]
+    pub fn quick_if(mut self, quick: fn(&[Argument]) -> bool) -> Self {
+        self.quick = quick;
         self
     }
 
@@ -259,9 +266,9 @@ impl FunctionEntry {
         &self.operation
     }
 
-    /// Whether a call of it runs where its message was read.
-    pub fn is_quick(&self) -> bool {
-        self.quick
+    /// Whether a call of it with these arguments runs where its message was read.
+    pub fn is_quick(&self, arguments: &[Argument]) -> bool {
+        (self.quick)(arguments)
     }
 
     /// Whether running it twice does no harm and gives the same.

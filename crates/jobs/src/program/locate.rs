@@ -26,6 +26,20 @@ pub enum MissingProgram {
     },
 }
 
+impl MissingProgram {
+    /// What callers are told, who have no business with the paths of this machine.
+    pub fn told(&self) -> String {
+        let name = |path: &Path| path.file_name().unwrap_or_default().display().to_string();
+        match self {
+            Self::NotThere { path } => format!("the program {} does not exist", name(path)),
+            Self::NotExecutable { path } => {
+                format!("the program {} may not be executed", name(path))
+            }
+            Self::NotOnPath { .. } => self.to_string(),
+        }
+    }
+}
+
 /// The absolute path of a program: below `directory` if there is a `/` in its name, else from
 /// the directories of `search`, as `execvp` has it.
 ///

@@ -133,7 +133,8 @@ impl Program {
         let filled = fill::fill(invocation, arguments)?;
         let path = self
             .program_of(index)
-            .map_err(|missing| Fault::new(FaultCode::ProgramMissing, missing.to_string()))?;
+            .inspect_err(|missing| tracing::warn!(%missing, operation, "a call can't be run"))
+            .map_err(|missing| Fault::new(FaultCode::ProgramMissing, missing.told()))?;
         let (program, arguments) = self.command(path, invocation, filled.arguments);
         command_line::check_all(&program, &arguments, self.environment_size)
             .map_err(|fault| Fault { parameter: filled.longest, ..fault })?;

@@ -343,10 +343,12 @@ fn a_program_may_be_installed_later() {
     let expected = format!("the program {} does not exist", path.display());
     assert_eq!(program.missing()[0].1.to_string(), expected);
     let fault = program.plan("call", Vec::new()).unwrap_err();
-    assert_eq!((fault.code, fault.message), (FaultCode::ProgramMissing, expected));
+    // Its path is nobody's business but the operator's.
+    let told = "the program late does not exist".to_owned();
+    assert_eq!((fault.code, fault.message), (FaultCode::ProgramMissing, told));
     std::fs::write(&path, "#!/bin/sh\n").unwrap();
     let fault = program.plan("call", Vec::new()).unwrap_err();
-    assert_eq!(fault.message, format!("the program {} may not be executed", path.display()));
+    assert_eq!(fault.message, "the program late may not be executed");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(program.plan("call", Vec::new()).unwrap().0.program, path);
     assert_eq!(program.missing(), []);

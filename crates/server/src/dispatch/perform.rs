@@ -12,6 +12,7 @@ use fishplate_jobs::store::Filter;
 use fishplate_jobs::workspace::OutputStream;
 
 use super::authorise::Access;
+use super::event::Event;
 use super::request::{Reply, Request};
 use super::scalars::Scalars;
 use crate::data::blocking;
@@ -26,6 +27,17 @@ const JOBS_PAGE: usize = 1000;
 /// # Errors
 /// Those of the verb; first that whoever asks may not.
 pub async fn perform(
+    host: &Host,
+    request: Request<'_>,
+    memory: &mut MemoryReservation,
+) -> Result<Reply, Fault> {
+    let event = Event::of(&request);
+    let done = answer(host, request, memory).await;
+    event.done(&done);
+    done
+}
+
+async fn answer(
     host: &Host,
     request: Request<'_>,
     memory: &mut MemoryReservation,

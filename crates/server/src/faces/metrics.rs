@@ -37,7 +37,7 @@ pub struct Counters {
 
 /// Service and verb; the verb is empty until it was known.
 fn labels<'h>(entry: &'h ServiceEntry, answer: &SoapResponse) -> (&'h str, &'h str) {
-    let verb = answer.verb.map_or("", |verb| entry.interface.definition[verb].name.as_str());
+    let verb = answer.verb.map_or("", |verb| entry.interface.verbs[verb].name.as_str());
     (&entry.service().name, verb)
 }
 

@@ -156,14 +156,11 @@ where
     let (answer, rest) = soap::handle(host, entry, &head, body, principal).await;
     let elapsed = begun.elapsed();
     host.metrics.called(entry, &answer, elapsed);
-    tracing::debug!(
-        service = entry.service().name,
-        verb = answer.verb.map(|verb| entry.interface.definition[verb].name.as_str()),
-        status = answer.status,
-        fault = answer.fault.as_ref().map(|fault| fault.code.name()),
-        elapsed_us = elapsed.as_micros(),
-        "answered"
-    );
+    // What was understood, dispatch has told of.
+    if let (None, Some(fault)) = (answer.verb, &answer.fault) {
+        let (service, fault, why) = (&entry.service().name, fault.code.name(), &fault.message);
+        tracing::info!(service, fault, why, "not understood");
+    }
     let mut reply = packed(answer.status, answer.packed, answer.fault.as_ref());
     // What is made of a file that still arrives can't wait for its end.
     let complete = if reply.body().is_stream() && rest.is_fed() {

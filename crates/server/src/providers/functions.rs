@@ -207,7 +207,7 @@ async fn run(
     // One that reads while its caller sends, or writes while its caller reads, waits for the caller: its
     // places and its time are others, and no caller's slowness takes those of functions that compute.
     let reads = arguments.iter().any(|argument| argument.value.is_stream());
-    if entry.is_quick() && !reads {
+    if !reads && entry.is_quick(&arguments) {
         let outputs = entry.run(arguments, &context)?;
         hold(host, &outputs, memory).await?;
         return Ok(outputs);

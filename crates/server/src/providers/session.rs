@@ -84,14 +84,14 @@ fn service() -> Service {
 
 /// Its operations under their own names, and no verbs about jobs.
 fn interface(service: &Service) -> Interface {
-    let definition = service.operations.iter().map(|operation| VerbDefinition {
+    let verbs = service.operations.iter().map(|operation| VerbDefinition {
         name: operation.name.clone(),
         verb: Verb::Call,
         operation: operation.name.clone(),
         documentation: operation.documentation.clone(),
         signature: operation.signature.clone(),
     });
-    Interface { definition: definition.collect() }
+    Interface { verbs: verbs.collect() }
 }
 
 fn open() -> Operation {
@@ -295,7 +295,7 @@ mod tests {
     fn the_interface_is_the_operations_and_nothing_about_jobs() {
         let service = service();
         let names: Vec<String> =
-            interface(&service).definition.into_iter().map(|definition| definition.name).collect();
+            interface(&service).verbs.into_iter().map(|definition| definition.name).collect();
         assert_eq!(names, ["open", "close", "touch", "list", "files", "removeFile"]);
     }
 

@@ -82,7 +82,7 @@ pub(crate) fn check(
     let run = |other: &&VerbDefinition| {
         other.verb == Verb::Call && other.operation == definition.operation
     };
-    let Some(run) = interface.definition.iter().find(run) else { return Ok(()) };
+    let Some(run) = interface.verbs.iter().find(run) else { return Ok(()) };
     for OutputChoice { name, form, to } in chosen {
         if name == OutputChoice::ALL {
             continue;

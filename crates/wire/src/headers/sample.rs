@@ -81,7 +81,7 @@ mod tests {
             let form = unpacked.reply_form.clone();
             assert_eq!(read(unpacked).unwrap().options.key.as_deref(), Some("7"));
             let outputs = [Argument::text("result", "3")];
-            let results = write_reply(&form, NS, &interface().definition[0], &outputs, None);
+            let results = write_reply(&form, NS, &interface().verbs[0], &outputs, None);
             let fault = write_fault(&form, Some(NS), &Fault::new(FaultCode::QueueFull, "full"));
             for answer in [results, fault] {
                 let text = text_of(&answer, &form);

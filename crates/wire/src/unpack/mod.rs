@@ -55,7 +55,7 @@ impl ExpectedTable {
     /// What a server expects: each verb's name with its inputs. Only a call is answered by who may read a
     /// file while it arrives.
     pub fn requests(namespace: &str, interface: &Interface) -> Self {
-        let wrappers = interface.definition.iter().map(|definition| {
+        let wrappers = interface.verbs.iter().map(|definition| {
             let mut inputs = definition.signature.inputs.clone();
             inputs.iter_mut().for_each(|input| input.streamed &= definition.verb == Verb::Call);
             (QName::new(namespace, &*definition.name), inputs.into())

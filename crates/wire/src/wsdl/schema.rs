@@ -95,10 +95,10 @@ pub(super) fn write(to: &mut Markup, namespace: &str, interface: &Interface, vie
         arrays: ArrayTypes::of(file, view.data),
         data_used: false,
     };
-    for definition in &interface.definition {
+    for definition in &interface.verbs {
         schema.wrappers(to, definition);
     }
-    for definition in &interface.definition {
+    for definition in &interface.verbs {
         for parameters in [&definition.signature.inputs, &definition.signature.outputs] {
             schema.records(to, &definition.name, parameters);
         }

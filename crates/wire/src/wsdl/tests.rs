@@ -76,7 +76,7 @@ fn round_trip_in(service: &Service, view: View, address: &str) {
     assert!(description.ours);
     let definition: Vec<_> =
         description.operations.iter().map(|operation| operation.definition.clone()).collect();
-    assert_eq!(definition, interface.definition);
+    assert_eq!(definition, interface.verbs);
     for operation in &description.operations {
         let name = &operation.definition.name;
         assert_eq!(operation.action, action(&service.namespace, name));

@@ -51,7 +51,7 @@ pub fn write(service: &Service, interface: &Interface, view: View, address: &str
     to.open("wsdl:types", &[]);
     schema::write(&mut to, &service.namespace, interface, view);
     to.close();
-    for definition in &interface.definition {
+    for definition in &interface.verbs {
         write_messages(&mut to, &definition.name);
     }
     write_message(&mut to, FAULT_MESSAGE, FAULT, FAULT_ELEMENT);
@@ -102,7 +102,7 @@ fn port_type(service: &Service) -> String {
 
 fn write_port_type(to: &mut Markup, service: &Service, interface: &Interface) {
     to.open("wsdl:portType", &[("name", &port_type(service))]);
-    for VerbDefinition { name, documentation, .. } in &interface.definition {
+    for VerbDefinition { name, documentation, .. } in &interface.verbs {
         to.open("wsdl:operation", &[("name", name)]);
         if !documentation.is_empty() {
             to.text("wsdl:documentation", &[], documentation);
@@ -126,7 +126,7 @@ fn write_binding(
     let port_type = format!("tns:{}", port_type(service));
     to.open("wsdl:binding", &[("name", &bound.name(service)), ("type", &port_type)]);
     to.empty(bound.element("binding"), &[("style", "document"), ("transport", HTTP)]);
-    for definition in &interface.definition {
+    for definition in &interface.verbs {
         let action = action(&service.namespace, &definition.name);
         to.open("wsdl:operation", &[("name", &definition.name)]);
         to.empty(bound.element("operation"), &[("soapAction", &action), ("style", "document")]);

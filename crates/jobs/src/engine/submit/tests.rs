@@ -1,6 +1,7 @@
-//! One attachment as several inputs.
+//! One attachment as several inputs; callers who go away.
 
 use std::sync::atomic::AtomicBool;
+use std::task::Waker;
 
 use fishplate_contract::{Array, ElementType};
 use fishplate_formats::array_file::Format;
@@ -138,4 +139,17 @@ fn a_directory_is_unpacked_when_it_is_accepted() {
         assert_eq!(fault.parameter.as_deref(), Some("case"));
         assert_eq!(fault.limit.unwrap().name, "directory_entries");
     }
+}
+
+#[tokio::test]
+async fn what_is_being_accepted_is_accepted_though_its_caller_goes_wherever_that_is() {
+    let (write, written) = oneshot::channel();
+    let (tell, told) = oneshot::channel();
+    let mut caller = Box::pin(accepting(async move {
+        tell.send(written.await.is_ok()).unwrap();
+    }));
+    assert!(caller.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    std::thread::spawn(move || drop(caller)).join().unwrap();
+    write.send(()).unwrap();
+    assert_eq!(told.await, Ok(true));
 }

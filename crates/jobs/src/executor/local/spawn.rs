@@ -21,7 +21,7 @@ use fishplate_contract::JobId;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawn};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
 use nix::unistd::Pid;
 
 use super::cgroup::JobGroup;
@@ -180,7 +180,8 @@ impl ProcessImage<'_> {
         )?;
         attributes.set_pgroup(Pid::from_raw(0))?;
         attributes.set_sigmask(&SigSet::empty())?;
-        attributes.set_sigdefault(&SigSet::from_iter([Signal::SIGPIPE]))?;
+        // All of them: those that are not named cost glibc two calls of the system each.
+        attributes.set_sigdefault(&SigSet::all())?;
         let mut actions = PosixSpawnFileActions::init()?;
         for (number, stream) in (0..).zip(self.streams) {
             if let Some(stream) = stream {
@@ -319,7 +320,8 @@ pub(super) fn refusal_of(error: &io::Error, message: String) -> StartRefusal {
 
 /// Why a program did not start, as its owner can mend it.
 fn explain(program: &Path, error: &io::Error) -> StartRefusal {
-    let shown = program.display();
+    // Callers read it: the name is enough for them.
+    let shown = program.file_name().unwrap_or_default().display();
     let missing = |why: String| StartRefusal::ProgramMissing(format!("program {shown} {why}"));
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENOTDIR) if !program.exists() => missing("does not exist".into()),

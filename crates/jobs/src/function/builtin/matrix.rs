@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use fishplate_contract::{Fault, FaultCode, Parameter, Payload};
+use fishplate_contract::{Argument, Fault, FaultCode, Parameter, Payload, Value};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::super::{Context, FunctionEntry, Functions, PackedArray, PayloadReader};
@@ -32,6 +32,7 @@ pub(super) fn service() -> Functions {
             FunctionEntry::new("getMatrix", ["n"], ["matrix"], get_matrix)
                 .documentation("Gives a matrix of n rows and n columns.")
                 .repeatable()
+                .quick_if(is_small)
                 .input("n", |n| from_to(n.help("Rows and columns."), &0, &LARGEST))
                 .output("matrix", |matrix| {
                     matrix.help("Random numbers from 0 to 1, the same for each n.")
@@ -73,6 +74,16 @@ pub(super) fn service() -> Functions {
 
 fn from_to(parameter: Parameter, min: &dyn Display, max: &dyn Display) -> Parameter {
     Parameter { min: Some(min.to_string()), max: Some(max.to_string()), ..parameter }
+}
+
+/// A matrix of so many rows is made in the time in which a thread is woken for it.
+const SMALL: i32 = 100;
+
+fn is_small(arguments: &[Argument]) -> bool {
+    arguments.iter().all(|argument| match &argument.value {
+        Value::Text(n) => n.parse().is_ok_and(|n: i32| n <= SMALL),
+        _ => false,
+    })
 }
 
 /// The matrix given last. Making one would take longer than sending it.
@@ -147,11 +158,19 @@ mod tests {
     fn a_matrix_is_at_most_64_mb() {
         let functions = service();
         let entry = functions.entry("getMatrix").unwrap();
-        let asked = |n: i32| vec![fishplate_contract::Argument::text("n", n.to_string())];
+        let asked = |n: i32| vec![Argument::text("n", n.to_string())];
         assert!(entry.accept(asked(LARGEST)).is_ok());
         let fault = entry.accept(asked(LARGEST + 1)).unwrap_err();
         assert_eq!(fault.code, FaultCode::ValueOutOfRange);
         assert_eq!(i64::from(LARGEST).pow(2) * 4, 64_000_000);
+    }
+
+    #[test]
+    fn only_a_small_matrix_is_made_where_its_message_was_read() {
+        let functions = service();
+        let entry = functions.entry("getMatrix").unwrap();
+        let quick = |n: i32| entry.is_quick(&[Argument::text("n", n.to_string())]);
+        assert_eq!([0, SMALL, SMALL + 1, LARGEST].map(quick), [true, true, false, false]);
     }
 
     #[test]

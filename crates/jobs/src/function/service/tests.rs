@@ -69,8 +69,8 @@ fn a_closures_types_are_the_operations() {
     assert_eq!(typed(&signature.inputs), ["x long false", "by long true"]);
     assert_eq!(typed(&signature.outputs), ["quotient long false", "rest long true"]);
     assert_eq!(signature.inputs[0].help, "What is divided.");
-    assert!(functions.entry("divide").unwrap().is_quick());
-    assert!(!functions.entry("add").unwrap().is_quick());
+    assert!(functions.entry("divide").unwrap().is_quick(&[]));
+    assert!(!functions.entry("add").unwrap().is_quick(&[]));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use fishplate_contract::{DataType, Operation, Parameter};
+use fishplate_contract::{ArrayType, DataType, Dimension, ElementType, Operation, Parameter};
 use fishplate_wire::wsdl;
 
 use super::escaped;
@@ -15,10 +15,14 @@ pub(super) fn fishplate(entry: &ServiceEntry, operation: &Operation) -> String {
         let _ = write!(command, " --operation {}", operation.name);
     }
     for parameter in wanted(operation) {
-        let _ = if parameter.data_type.is_binary() {
-            write!(command, " {}:FILE", parameter.name)
-        } else {
-            write!(command, " {}={}", parameter.name, value(parameter))
+        let _ = match &parameter.data_type {
+            DataType::Array(array) => match numbers(array, operation, &LISTS) {
+                // Quoted: a shell takes brackets for a pattern.
+                Some(numbers) => write!(command, " '{}={numbers}'", parameter.name),
+                None => write!(command, " {}:FILE.npy", parameter.name),
+            },
+            of if of.is_binary() => write!(command, " {}:FILE", parameter.name),
+            _ => write!(command, " {}={}", parameter.name, value(parameter)),
         };
     }
     for parameter in &operation.signature.outputs {
@@ -32,10 +36,11 @@ pub(super) fn curl(entry: &ServiceEntry, operation: &Operation) -> String {
     let service = entry.service();
     let mut arguments = String::new();
     for parameter in wanted(operation) {
-        let text = if parameter.data_type.is_binary() {
-            "BASE64 OF THE FILE".to_owned()
-        } else {
-            escaped(&value(parameter))
+        let text = match &parameter.data_type {
+            DataType::Array(array) => numbers(array, operation, &ELEMENTS)
+                .unwrap_or_else(|| "ITS NUMBERS, AN ELEMENT item EACH".to_owned()),
+            of if of.is_binary() => "BASE64 OF THE FILE".to_owned(),
+            _ => escaped(&value(parameter)),
         };
         let _ = writeln!(arguments, "      <s:{0}>{text}</s:{0}>", parameter.name);
     }
@@ -54,6 +59,44 @@ pub(super) fn curl(entry: &ServiceEntry, operation: &Operation) -> String {
 
 fn wanted(operation: &Operation) -> impl Iterator<Item = &Parameter> {
     operation.signature.inputs.iter().filter(|parameter| !parameter.optional)
+}
+
+/// How a row of an array is written: what is before and after each of its items, between two of
+/// them, and around all of a row.
+struct RowForm {
+    item: (&'static str, &'static str),
+    between: &'static str,
+    row: (&'static str, &'static str),
+}
+
+const LISTS: RowForm = RowForm { item: ("", ""), between: ",", row: ("[", "]") };
+const ELEMENTS: RowForm = RowForm { item: ("<s:item>", "</s:item>"), between: "", row: ("", "") };
+
+/// Most numbers of an array that is written out.
+const SHOWN_NUMBERS: u64 = 16;
+
+/// An array that the parameter takes; `None` if it is too large to be shown.
+fn numbers(array: &ArrayType, operation: &Operation, form: &RowForm) -> Option<String> {
+    let length = |dimension: &Dimension| match dimension {
+        Dimension::Fixed(length) => *length,
+        Dimension::Named(name) => {
+            let scalar = operation.signature.inputs.iter().find(|input| input.name == *name);
+            scalar.and_then(|scalar| value(scalar).parse().ok()).unwrap_or(2)
+        }
+        Dimension::Any => 2,
+    };
+    let lengths: Vec<u64> = array.dimensions.iter().map(length).collect();
+    let count = lengths.iter().try_fold(1, |count: u64, length| count.checked_mul(*length))?;
+    let number = match array.element {
+        ElementType::Int | ElementType::Long => "1",
+        ElementType::Float | ElementType::Double => "1.5",
+    };
+    let row = |inner: String, length: &u64| {
+        let item = format!("{}{inner}{}", form.item.0, form.item.1);
+        let items = vec![item; usize::try_from(*length).unwrap_or(0)].join(form.between);
+        format!("{}{items}{}", form.row.0, form.row.1)
+    };
+    (count <= SHOWN_NUMBERS).then(|| lengths.iter().rev().fold(number.to_owned(), row))
 }
 
 /// A value that the parameter takes.

@@ -86,7 +86,7 @@ pub fn service(entry: &ServiceEntry) -> String {
     }
     let Some(jobs) = entry.provider.about_jobs() else { return framed(&service.title, &body) };
     let _ = writeln!(body, "<h2>Jobs</h2>\n<p>{jobs} These verbs are about jobs:</p>\n<dl>");
-    for definition in &entry.interface.definition {
+    for definition in &entry.interface.verbs {
         if !matches!(definition.verb, Verb::Call) {
             let _ = writeln!(
                 body,

@@ -38,6 +38,10 @@ fn functions(told: mpsc::Receiver<()>) -> Functions {
             FunctionEntry::new("quick", [], ["thread"], || Ok(thread_name())).quick().repeatable(),
         )
         .function("slow", [], ["thread"], || Ok(thread_name()))
+        .with(
+            FunctionEntry::new("both", ["n"], ["thread"], |_: i32| Ok(thread_name()))
+                .quick_if(|given| matches!(&given[0].value, Value::Text(n) if n == "1")),
+        )
         .function("read", ["data"], ["length"], |mut data: PayloadReader| {
             Ok(std::io::copy(&mut data, &mut std::io::sink()).is_ok())
         })
@@ -242,6 +246,11 @@ async fn only_what_is_declared_quick_runs_where_its_message_was_read() {
         text(&run(&functions, &host, "slow", Vec::new(), &mut MemoryReservation::default()).await),
         here
     );
+    for (n, quick) in [("1", true), ("2", false)] {
+        let (given, mut memory) = (vec![Argument::text("n", n)], MemoryReservation::default());
+        let outcome = run(&functions, &host, "both", given, &mut memory).await;
+        assert_eq!(text(&outcome) == here, quick, "{n}");
+    }
 }
 
 #[tokio::test]

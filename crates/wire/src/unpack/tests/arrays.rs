@@ -404,7 +404,7 @@ proptest! {
         } else {
             let head = MessageHead { content_type: "text/xml", ..MessageHead::default() };
             let form = ReplyForm { packaging, arrays: Some(arrays), ..ReplyForm::of_head(&head) };
-            let mut definition = interface().definition[0].clone();
+            let mut definition = interface().verbs[0].clone();
             definition.name = "call".to_owned();
             pack(&write_reply(&form, NS, &definition, &arguments, None), packaging, None)
         };

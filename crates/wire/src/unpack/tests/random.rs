@@ -135,7 +135,7 @@ fn outputs() -> Vec<Parameter> {
 }
 
 fn definition() -> fishplate_contract::VerbDefinition {
-    let mut definition = interface().definition[0].clone();
+    let mut definition = interface().verbs[0].clone();
     definition.signature = Signature { inputs: Vec::new(), outputs: outputs() };
     definition
 }

@@ -374,7 +374,7 @@ proptest! {
                     headers: chosen.clone(),
                     ..ReplyForm::of_head(&MessageHead { content_type, ..MessageHead::default() })
                 };
-                let definition = &interface().definition[0];
+                let definition = &interface().verbs[0];
                 let envelope = write_reply(&form, NS, definition, &values, None);
                 let packed = pack_reply(&envelope, &form);
                 let body = Sink::default().body(&packed);
@@ -409,7 +409,7 @@ fn an_answer_is_as_figure_7_shows() {
     let values = [Argument::new("data", Value::Data(Payload::Reference(reference)))];
     let head = MessageHead { content_type: "text/xml", ..MessageHead::default() };
     let form = ReplyForm { packaging: Packaging::Mtom, ..ReplyForm::of_head(&head) };
-    let envelope = write_reply(&form, NS, &interface().definition[0], &values, None);
+    let envelope = write_reply(&form, NS, &interface().verbs[0], &values, None);
     let packed = pack_reply(&envelope, &form);
     assert_eq!(packed.content_type, "text/xml; charset=utf-8", "there is nothing to attach");
     let text = String::from_utf8(Sink::default().body(&packed)).unwrap();
@@ -505,7 +505,7 @@ fn a_session_and_its_context_come_back_with_the_answer() {
             let form = ours.reply_form.clone();
             assert_eq!(read(ours).unwrap().options.session, Some(id));
             for text in [
-                write_reply(&form, NS, &interface().definition[0], &[], None),
+                write_reply(&form, NS, &interface().verbs[0], &[], None),
                 crate::write::write_fault(&form, None, &Fault::new(FaultCode::NoSuchSession, "x")),
             ] {
                 let packed = pack_reply(&text, &form);

@@ -1,0 +1,58 @@
+//! What the guides tell newcomers to type works as it stands.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::run::User;
+use crate::server::{FISHPLATE, Server};
+
+/// The blocks of a guide that are written in this language, in order.
+fn blocks(guide: &str, language: &str) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides").join(guide);
+    let text = std::fs::read_to_string(path).unwrap();
+    let begin = format!("```{language}\n");
+    text.split(&begin).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+}
+
+/// Runs lines of a shell; `fishplate` is the binary under test.
+fn shell(directory: &Path, lines: &str) -> String {
+    let lines = format!("set -e\nfishplate() {{ {FISHPLATE} \"$@\"; }}\n{lines}");
+    let said = Command::new("sh").arg("-c").arg(&lines).current_dir(directory).output().unwrap();
+    assert!(said.status.success(), "{lines}\n{said:?}");
+    String::from_utf8(said.stdout).unwrap()
+}
+
+#[test]
+fn the_first_service_is_made_served_and_called_word_for_word() {
+    let lines = blocks("first-service.md", "sh");
+    let with = |word: &str| lines.iter().find(|block| block.contains(word)).unwrap().clone();
+    let mut server = Server::prepare();
+    let there = server.path("");
+    assert_eq!(shell(&there, &with("cat > scale.py")), "4 vertices\n");
+    std::fs::write(server.path("scale.toml"), &blocks("first-service.md", "toml")[0]).unwrap();
+    shell(&there, with("fishplate check").lines().next().unwrap());
+    server.serve(&["scale.toml"]);
+    let user = User::new();
+    std::fs::copy(server.path("part.mesh"), user.path("part.mesh")).unwrap();
+    let here = user.path("");
+    for word in ["fishplate call", "fishplate spawn"] {
+        shell(
+            &here,
+            &with(word)
+                .replace("fishplate status", "fishplate wait URL $job\nfishplate status")
+                .replace("URL", server.url()),
+        );
+        let scaled = std::fs::read_to_string(user.path("big.mesh")).unwrap();
+        assert!(scaled.contains("\n4\n0.0 0.0 0.0 1\n2.5 0.0 0.0 1\n"), "{scaled}");
+        std::fs::remove_file(user.path("big.mesh")).unwrap();
+    }
+    // Also as a line: its words are those of the guide, its quotes those of a shell.
+    let line = with("fishplate serve -n scale").replace("\\\n", " ");
+    let words = shell_words::split(line.trim()).unwrap();
+    let words: Vec<&str> = words[2..].iter().map(String::as_str).collect();
+    server.stop();
+    server.serve(&words);
+    let call = with("fishplate call").replace("URL", server.url());
+    shell(&here, &call);
+    assert!(here.join("big.mesh").exists());
+}
