@@ -17,12 +17,13 @@ const SERVER: [(&str, &str); 3] = [
 const JOB: (&str, &str) = ("crates/jobs/src/plan.rs", "JobLimits");
 
 /// Settings beside them that bound nothing.
-const NO_LIMITS: [&str; 10] = [
+const NO_LIMITS: [&str; 11] = [
     "data",
     "public_url",
     "user_header",
     "proxies",
     "login",
+    "client_certificates",
     "allow_hosts",
     "allow_origins",
     "wire",

@@ -67,7 +67,13 @@ pub(crate) struct NetworkArgs {
           value_parser = clap::value_parser!(u32).range(1..))]
     attempts: u32,
     /// PEM file of the certificates to trust, instead of the system's (for references: beside them)
-    #[arg(long, value_name = "FILE", env = "FISHPLATE_CA_FILE", help_heading = "Connection")]
+    #[arg(
+        long,
+        visible_alias = "ca",
+        value_name = "FILE",
+        env = "FISHPLATE_CA_FILE",
+        help_heading = "Connection"
+    )]
     cacert: Option<PathBuf>,
 }
 
