@@ -35,21 +35,12 @@ fn of_client<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>>
             fault_as_exception(py, &Fault::new(FaultCode::DataMismatch, error.to_string()))
         }
         Error::BrokenOff(fault) => fault_as_exception(py, fault),
-        Error::Transfer(transfer) => fault_as_exception(py, &of_transfer(transfer)),
+        // Our own disk.
+        Error::Transfer(TransferError::Local { .. }) => {
+            PyOSError::type_object(py).call1((error.to_string(),))
+        }
+        Error::Transfer(transfer) => fault_as_exception(py, &transfer.into()),
         other => error_as_exception(py, other),
-    }
-}
-
-fn of_transfer(error: &TransferError) -> Fault {
-    let code = match error {
-        TransferError::Refused { .. } => FaultCode::NoSuchData,
-        TransferError::Unsupported(_) => FaultCode::NotSupported,
-        _ => FaultCode::TransferFailed,
-    };
-    let fault = Fault::new(code, error.to_string());
-    match error {
-        TransferError::Busy { retry_after: Some(wait), .. } => fault.retry_after(*wait),
-        _ => fault,
     }
 }
 

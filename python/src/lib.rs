@@ -33,7 +33,7 @@ mod _native {
     #[pymodule_export]
     use crate::payload::{Array, Chunks, Payload};
     #[pymodule_export]
-    use crate::service::Service;
+    use crate::service::{Service, services};
     #[pymodule_export]
     use crate::session::Session;
     #[pymodule_export]

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fishplate_client::{Credential, Credentials, Meter, Options, Settings};
+use fishplate_client::{Credential, Credentials, Error, Meter, Options, Settings, listing};
 use fishplate_contract::{
     CallOptions, Caller, JobFilter, JobId, JobState, LogStream, OutputChoice, OutputForm, SessionId,
 };
+use fishplate_wire::wsdl::WsdlError;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -231,6 +232,28 @@ impl Auth {
             Self::Password(user, password) => Credential::Password { user, password },
         }
     }
+}
+
+/// Names of the services of a server.
+#[pyfunction]
+#[pyo3(signature = (url, *, timeout=None, connect_timeout=None, ca_file=None, auth=None))]
+pub(crate) fn services(
+    url: String,
+    timeout: Option<f64>,
+    connect_timeout: Option<f64>,
+    ca_file: Option<PathBuf>,
+    auth: Option<Auth>,
+) -> PyResult<Task> {
+    let settings = settings(timeout, connect_timeout, ca_file, None, None, auth)?;
+    let listing = async move {
+        let listed = listing::list(&url, &settings).await?;
+        let names = listed.map(|listed| listed.services);
+        names.ok_or_else(|| Error::NotWsdl {
+            url,
+            source: WsdlError::Unusable("it lists no services".to_owned()),
+        })
+    };
+    Ok(Task::of(listing, |py, names| Ok(names.into_pyobject(py)?.into_any().unbind())))
 }
 
 /// How a server is reached.

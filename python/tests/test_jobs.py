@@ -43,6 +43,9 @@ def test_a_job_is_found_again_and_listed(service: Services) -> None:
     again = countdown.job(job.id)
     assert again.result.summary == 1
     found = countdown.jobs(limit=5)
+    table = found._repr_html_()
+    assert table.count("<tr>") == len(found) + 1
+    assert all(status.id[:8] in table for status in found)
     assert job.id in [status.id for status in found]
     assert all(status.state == "done" for status in countdown.jobs(state="done"))
 

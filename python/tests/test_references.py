@@ -199,6 +199,7 @@ def test_a_file_of_ours_is_fetched_from_us(service: Services, lines: Path) -> No
 
 def test_sessions_keep_files_until_they_are_closed(hosted: Hosted, lines: Path) -> None:
     server = fishplate.Server(hosted.url)
+    assert {"sort", "gzip", "session"} <= set(server)
     with server.session(idle=600) as session:
         words = session["sort"](text=lines).sorted
         assert session.id not in words.url

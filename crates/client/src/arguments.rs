@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use fishplate_contract::{Argument, DataRef, DataType, OutputChoice, OutputForm, Payload, Value};
+use fishplate_data::transfer::{DESTINATIONS, SOURCES};
 use fishplate_formats::dimension::Dimensions;
 use fishplate_wire::wsdl::DescribedOperation;
 
@@ -83,10 +84,6 @@ impl RequestedOutput {
 const STDIN: &str = "/dev/stdin";
 /// Where `out:NAME=-` goes.
 pub const STDOUT: &str = "/dev/stdout";
-/// Schemes of references to inputs.
-const SOURCES: [&str; 6] = ["http", "https", "ftp", "s3", "file", "session"];
-/// Schemes of destinations of outputs.
-const DESTINATIONS: [&str; 6] = ["mailto", "s3", "ftp", "http", "https", "file"];
 
 /// A word that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -108,9 +105,9 @@ pub enum WordError {
     NoSource(String),
     /// A URL that nobody gets data from.
     #[error(
-        "the argument {word:?} refers to data by {scheme:?}: write a URL that begins with \
-         http:, https:, ftp:, s3: or file:, session:FILE for a file of the session, or ./FILE for \
-         a file of yours"
+        "the argument {word:?} refers to data by {scheme:?}: write a URL that begins with {}, \
+         session:FILE for a file of the session, or ./FILE for a file of yours",
+        listed(&SOURCES)
     )]
     Source {
         /// As it was typed.
@@ -121,8 +118,9 @@ pub enum WordError {
     /// A URL that nobody delivers to.
     #[error(
         "the argument {word:?} does not tell where to deliver to: write ref:NAME=URL with a URL \
-         that begins with mailto:, s3:, ftp:, http:, https: or file:, ref:NAME for a reference at \
-         the server, or out:NAME=FILE for a file of yours"
+         that begins with {}, ref:NAME for a reference at the server, or out:NAME=FILE for a file \
+         of yours",
+        listed(&DESTINATIONS)
     )]
     Destination {
         /// As it was typed.
@@ -258,11 +256,17 @@ fn referred(word: &str, name: &str, rest: &str) -> Result<ArgumentWord, WordErro
     match scheme(rest) {
         None if rest.is_empty() => Err(WordError::NoSource(word.to_owned())),
         None => Ok(ArgumentWord::Offer { name, path: PathBuf::from(rest) }),
-        Some(scheme) if SOURCES.contains(&&*scheme) => {
+        Some(scheme) if scheme == "session" || SOURCES.contains(&&*scheme) => {
             Ok(ArgumentWord::Reference { name, url: rest.to_owned() })
         }
         Some(scheme) => Err(WordError::Source { word: word.to_owned(), scheme }),
     }
+}
+
+/// `http:, https: or file:`
+fn listed(schemes: &[&str]) -> String {
+    let (last, others) = schemes.split_last().unwrap_or((&"", &[]));
+    format!("{}: or {last}:", others.join(":, "))
 }
 
 /// The scheme of a URL, in lower case (RFC 3986, section 3.1).

@@ -476,7 +476,7 @@ fn arranged(
         let (mine, others): (Vec<_>, Vec<_>) =
             left.into_iter().partition(|argument| argument.name == parameter.name);
         left = others;
-        if mine.is_empty() && !parameter.optional && !parameter.repeated {
+        if mine.is_empty() && parameter.is_required() {
             let name = parameter.name.clone();
             return Err(Error::MissingParameter { operation: operation(), name });
         }

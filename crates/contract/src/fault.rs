@@ -81,7 +81,7 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// A limit that stopped something, by the name it has in `docs/reference/limits.md`.
+/// A limit that stopped something, by the name it has in [`crate::limits`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitHit {
     /// The limit's name.

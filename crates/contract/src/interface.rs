@@ -27,6 +27,68 @@ pub enum Verb {
     Remove,
 }
 
+impl Verb {
+    /// All of them, in the order of the WSDL.
+    pub const ALL: [Self; 9] = [
+        Self::Call,
+        Self::Spawn,
+        Self::Results,
+        Self::Running,
+        Self::Kill,
+        Self::Status,
+        Self::Log,
+        Self::Jobs,
+        Self::Remove,
+    ];
+
+    /// Its name, in a service whose only operation is [`SOLE_OPERATION`].
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Call => SOLE_OPERATION,
+            Self::Spawn => "spawn",
+            Self::Results => "results",
+            Self::Running => "running",
+            Self::Kill => "kill",
+            Self::Status => "status",
+            Self::Log => "log",
+            Self::Jobs => "jobs",
+            Self::Remove => "remove",
+        }
+    }
+
+    /// It is about one operation of a service, not about its jobs.
+    pub fn is_of_operation(self) -> bool {
+        matches!(self, Self::Call | Self::Spawn | Self::Results)
+    }
+
+    /// The name of the same in a service that has an operation of this name.
+    fn name_of(self, operation: &str) -> String {
+        match self {
+            Self::Call => operation.to_owned(),
+            verb if operation == SOLE_OPERATION => verb.name().to_owned(),
+            verb => format!("{operation}_{}", verb.name()),
+        }
+    }
+
+    /// What a service means by one of its names, and of which operation: [`Interface::of`] backwards.
+    pub fn from_name<'n>(name: &'n str, names: &[&'n str]) -> (Self, &'n str) {
+        let find = |name: &str| Self::ALL.into_iter().find(|verb| verb.name() == name);
+        let on_jobs = |name: &str| find(name).filter(|verb| !verb.is_of_operation());
+        if let Some(verb) = on_jobs(name) {
+            return (verb, "");
+        }
+        let (operation, last) = match name.rsplit_once('_') {
+            Some((operation, last)) if operation != SOLE_OPERATION => (operation, last),
+            _ => (SOLE_OPERATION, name),
+        };
+        let is_operation = names.contains(&operation) && on_jobs(operation).is_none();
+        match find(last).filter(|_| is_operation) {
+            Some(verb @ (Self::Spawn | Self::Results)) => (verb, operation),
+            _ => (Self::Call, name),
+        }
+    }
+}
+
 /// One verb of a service under the name that callers use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VerbDefinition {
@@ -75,21 +137,14 @@ impl Interface {
 }
 
 fn verbs_of(operation: &Operation) -> [VerbDefinition; 3] {
-    let named = |verb: &str| {
-        if operation.name == SOLE_OPERATION {
-            verb.to_owned()
-        } else {
-            format!("{}_{verb}", operation.name)
-        }
-    };
     let Signature { inputs, outputs } = operation.signature.clone();
     let what = if operation.documentation.is_empty() {
         String::new()
     } else {
         format!(" {}", operation.documentation)
     };
-    let definition = |name, verb, inputs, outputs, documentation| VerbDefinition {
-        name,
+    let definition = |verb: Verb, inputs, outputs, documentation| VerbDefinition {
+        name: verb.name_of(&operation.name),
         verb,
         operation: operation.name.clone(),
         documentation,
@@ -97,21 +152,18 @@ fn verbs_of(operation: &Operation) -> [VerbDefinition; 3] {
     };
     [
         definition(
-            operation.name.clone(),
             Verb::Call,
             inputs.clone(),
             outputs.clone(),
             format!("Runs the program and waits for its results.{what}"),
         ),
         definition(
-            named("spawn"),
             Verb::Spawn,
             inputs,
             vec![job_parameter()],
             format!("Starts the program as a job and answers with the job's ID at once.{what}"),
         ),
         definition(
-            named("results"),
             Verb::Results,
             vec![job_parameter()],
             outputs,
@@ -125,8 +177,8 @@ fn job_parameter() -> Parameter {
 }
 
 fn verbs_on_jobs() -> Vec<VerbDefinition> {
-    let definition = |name: &str, verb, documentation: &str, inputs, outputs| VerbDefinition {
-        name: name.to_owned(),
+    let definition = |verb: Verb, documentation: &str, inputs, outputs| VerbDefinition {
+        name: verb.name().to_owned(),
         verb,
         operation: String::new(),
         documentation: documentation.to_owned(),
@@ -134,7 +186,6 @@ fn verbs_on_jobs() -> Vec<VerbDefinition> {
     };
     vec![
         definition(
-            "running",
             Verb::Running,
             "Whether a job has not ended yet.",
             vec![job_parameter()],
@@ -144,7 +195,6 @@ fn verbs_on_jobs() -> Vec<VerbDefinition> {
             ],
         ),
         definition(
-            "kill",
             Verb::Kill,
             "Ends a job and all of its processes. Harmless on a job that has ended.",
             vec![job_parameter()],
@@ -154,14 +204,12 @@ fn verbs_on_jobs() -> Vec<VerbDefinition> {
             ],
         ),
         definition(
-            "status",
             Verb::Status,
             "All there is to tell of a job.",
             vec![job_parameter()],
             status_fields(),
         ),
         definition(
-            "log",
             Verb::Log,
             "What a job's program wrote, from an offset, while it runs and after.",
             vec![
@@ -181,7 +229,6 @@ fn verbs_on_jobs() -> Vec<VerbDefinition> {
             ],
         ),
         definition(
-            "jobs",
             Verb::Jobs,
             "The caller's jobs on this service, newest first.",
             vec![
@@ -199,7 +246,6 @@ fn verbs_on_jobs() -> Vec<VerbDefinition> {
             ],
         ),
         definition(
-            "remove",
             Verb::Remove,
             "Forgets an ended job and frees its space.",
             vec![job_parameter()],
@@ -262,4 +308,35 @@ fn transfer_fields() -> Vec<Parameter> {
             .optional()
             .help("How it became a file of the job: reflink, link, move or copy."),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_means_what_it_was_made_of() {
+        for names in [&["call"][..], &["mesh", "solve_it", "status_spawn"], &["call", "call_spawn"]]
+        {
+            let operation = |name: &&str| Operation {
+                name: (*name).to_owned(),
+                documentation: String::new(),
+                signature: Signature::default(),
+            };
+            let operations = names.iter().map(operation).collect();
+            let service = Service {
+                name: String::new(),
+                namespace: String::new(),
+                title: String::new(),
+                documentation: String::new(),
+                operations,
+            };
+            let interface = Interface::of(&service);
+            let names: Vec<&str> = interface.verbs.iter().map(|it| &*it.name).collect();
+            for definition in &interface.verbs {
+                let meant = Verb::from_name(&definition.name, &names);
+                assert_eq!(meant, (definition.verb, &*definition.operation), "{}", definition.name);
+            }
+        }
+    }
 }

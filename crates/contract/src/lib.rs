@@ -10,7 +10,7 @@
 //! - [`caller`]: whoever can call a service, near or far
 //! - [`dimensions`]: lengths of arrays that have to agree
 //! - [`interface`]: the verbs a service exposes on every face, with their signatures
-//! - [`fault`]: what went wrong, who is to blame, and what to do
+//! - [`fault`]: what went wrong, who is to blame, and what to do; [`limits`]: every limit and its default
 //! - [`job`]: identity, states and reports of jobs; [`transfer`]: data that comes or goes by
 //!   reference; [`session`]: spaces that jobs share
 //! - [`clock`]: time, so that tests can hold it still
@@ -26,6 +26,7 @@ mod id;
 pub mod interface;
 pub mod job;
 pub mod lexical;
+pub mod limits;
 pub mod number;
 pub mod payload;
 pub mod service;
@@ -43,6 +44,7 @@ pub use interface::{Interface, Verb, VerbDefinition};
 pub use job::{
     JobFilter, JobId, JobPage, JobReport, JobState, KillResult, LogPage, LogStream, Usage,
 };
+pub use limits::{Limit, LimitDefault, LimitSetting, LimitUnit};
 pub use payload::{DataRef, FileHandle, Payload};
 pub use service::{DataType, Operation, Parameter, Service, Signature};
 pub use session::SessionId;

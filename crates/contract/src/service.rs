@@ -114,6 +114,11 @@ impl Parameter {
         }
     }
 
+    /// It may not be left out.
+    pub fn is_required(&self) -> bool {
+        !self.optional && !self.repeated && self.default.is_none()
+    }
+
     /// Its value is one file, the only kind that can be given while it arrives.
     pub fn is_file(&self) -> bool {
         matches!(self.data_type, DataType::Raw | DataType::Xml) && !self.repeated

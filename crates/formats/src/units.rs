@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use fishplate_contract::limits::{CoreMultiple, Limit, LimitDefault, LimitUnit};
+
 /// A text that is no duration.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{text:?} is no duration: write one such as 90s, 2h, 1h30m or 7d")]
@@ -45,11 +47,51 @@ pub fn size(text: &str) -> Result<u64, NotASize> {
 
 /// A size as people write limits: `64 MiB`; in bytes if no unit gives a whole number.
 pub fn exact(bytes: u64) -> String {
-    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     match units.iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift) {
         Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
         None => format!("{bytes} bytes"),
     }
+}
+
+/// A time in the largest unit that gives a whole number: `5 min`.
+fn exact_time(millis: u64) -> String {
+    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
+    match units.iter().find(|(unit, _)| millis >= *unit && millis.is_multiple_of(*unit)) {
+        Some((unit, name)) => format!("{} {name}", millis / unit),
+        None => format!("{millis} ms"),
+    }
+}
+
+/// A limit's default, for people.
+pub fn limit_default(limit: &Limit) -> String {
+    let value = match limit.default() {
+        LimitDefault::None => return "none".to_owned(),
+        LimitDefault::Cores(CoreMultiple { per_core, least }) => {
+            return format!("{per_core} a core, at least {least}");
+        }
+        LimitDefault::Value(value) => value,
+    };
+    match limit.unit {
+        LimitUnit::Count => value.to_string(),
+        LimitUnit::Bytes => exact(value),
+        LimitUnit::Rate => format!("{} a second", exact(value)),
+        LimitUnit::Time => exact_time(value),
+    }
+}
+
+/// Reads the value of a limit, in the unit of its kind.
+///
+/// # Errors
+/// What it takes, for people.
+pub fn read_limit(unit: LimitUnit, text: &str) -> Result<u64, &'static str> {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).ok();
+    let (value, takes) = match unit {
+        LimitUnit::Count => (text.parse().ok(), "a whole number"),
+        LimitUnit::Bytes | LimitUnit::Rate => (size(text).ok(), "a size such as 64MiB"),
+        LimitUnit::Time => (duration(text).ok().and_then(millis), "a duration such as 30s or 2h"),
+    };
+    value.ok_or(takes)
 }
 
 /// A size with a unit that suits it, rounded: `1.5 KiB`.
@@ -101,6 +143,17 @@ mod tests {
             size("64").unwrap_err().to_string(),
             "\"64\" is no size: write one such as 64MiB (64 * 1024 * 1024 bytes) or 10GB"
         );
+    }
+
+    #[test]
+    fn a_default_is_told_as_it_may_be_set() {
+        for limit in Limit::all() {
+            let (name, told) = (limit.name, limit_default(limit));
+            if let LimitDefault::Value(value) = limit.default() {
+                let text = told.trim_end_matches(" a second").replace(" bytes", "B");
+                assert_eq!(read_limit(limit.unit, &text), Ok(value), "{name}: {told}");
+            }
+        }
     }
 
     #[test]

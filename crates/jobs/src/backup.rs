@@ -12,11 +12,10 @@ use std::str::FromStr as _;
 use std::time::Duration;
 
 use fishplate_contract::{FaultCode, JobId, JobState, Timestamp};
-use fishplate_data::backup::{Copier, CopyMode, close_whole, copy_database};
-use rusqlite::{Connection, params};
+use fishplate_data::backup::{Copier, CopyMode};
 
 use crate::completion::Completion;
-use crate::store::sqlite::SqliteStore;
+use crate::store::sqlite::{SqliteStore, StoreCopy};
 use crate::store::{Store as _, StoreError};
 use crate::workspace;
 
@@ -45,12 +44,6 @@ pub enum BackupError {
     },
 }
 
-impl From<rusqlite::Error> for BackupError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Store(error.into())
-    }
-}
-
 /// Brings the store of `data` and the directories of jobs that have ended into `to`, where neither is
 /// yet. Servers go on meanwhile.
 ///
@@ -62,13 +55,12 @@ pub fn backup(
     now: Timestamp,
     bringing: &mut Copier<'_>,
 ) -> Result<BackedUpJobs, BackupError> {
-    let path = to.join("jobs.sqlite");
     let failed = |source| BackupError::Io { path: to.to_owned(), source };
-    let live = SqliteStore::open(&data.join("jobs.sqlite"))?;
-    copy_database(&data.join("jobs.sqlite"), &path)?;
-    let copy = Connection::open(&path)?;
-    let ended = ended(&copy)?;
-    let mut jobs = BackedUpJobs { ended: 0, unfinished: conclude_unfinished(&copy, now)? };
+    let live = SqliteStore::open_in(data)?;
+    let copy = StoreCopy::of(data, to)?;
+    let ended = copy.ended()?;
+    let unfinished = copy.conclude_unfinished(&unfinished(now))?;
+    let mut jobs = BackedUpJobs { ended: 0, unfinished };
     fs::create_dir_all(to.join("jobs")).map_err(failed)?;
     for job in ended {
         let name = job.to_string();
@@ -84,10 +76,10 @@ pub fn backup(
             // Removed while we were at it, maybe in part.
             bringing.brought = before;
             let _ = fs::remove_dir_all(&target);
-            copy.execute("DELETE FROM jobs WHERE id = ?1", [job.as_bytes()])?;
+            copy.forget(job)?;
         }
     }
-    close_whole(copy)?;
+    copy.close()?;
     Ok(jobs)
 }
 
@@ -120,42 +112,24 @@ fn bring(from: &Path, to: &Path, bringing: &mut Copier<'_>) -> io::Result<()> {
 }
 
 /// What has not ended is not run again from a copy.
-fn conclude_unfinished(copy: &Connection, now: Timestamp) -> Result<u64, BackupError> {
+fn unfinished(now: Timestamp) -> Completion {
     let why = "the server was restored from a backup that was made before the job had ended: \
                whether it has ended since can't be told; send it again if its results are needed";
-    let end = Completion::without_ending(JobState::Unknown, FaultCode::OutcomeUnknown, why, now);
-    let text = serde_json::to_string(&end).map_err(|error| StoreError::Storage(error.into()))?;
-    let unfinished = copy.execute(
-        "UPDATE jobs SET state = ?1, ended = ?2, completion = ?3 WHERE ended IS NULL",
-        params![end.state, end.ended, text],
-    )?;
-    Ok(unfinished as u64)
+    Completion::without_ending(JobState::Unknown, FaultCode::OutcomeUnknown, why, now)
 }
 
-fn ended(copy: &Connection) -> Result<Vec<JobId>, BackupError> {
-    let mut jobs = copy.prepare("SELECT id FROM jobs WHERE ended IS NOT NULL ORDER BY number")?;
-    let jobs = jobs.query_map([], |row| row.get(0).map(JobId::from_bytes))?;
-    Ok(jobs.collect::<rusqlite::Result<_>>()?)
-}
-
-/// Makes jobs that were brought into a data directory ones of that: `data` is where they will be.
-/// What is kept for so long from its end on, is kept that much longer.
+/// Makes jobs that were brought into the directory `at` ones of a data directory: `data` is where they
+/// will be. What is kept for so long from its end on, is kept that much longer.
 ///
 /// # Errors
 /// If the store is damaged or can't be written.
-pub fn relocate(store: &Path, data: &Path, by: Duration) -> Result<(), BackupError> {
-    SqliteStore::open(store)?.check()?;
-    let store = Connection::open(store)?;
+pub fn relocate(at: &Path, data: &Path, by: Duration) -> Result<(), BackupError> {
     let directories = data.join("jobs");
     let directories = directories.to_str().ok_or_else(|| BackupError::Io {
         path: directories.clone(),
         source: io::Error::other("its name is not UTF-8"),
     })?;
-    store.execute(
-        "UPDATE jobs SET directory = ?1 || '/' || lower(hex(id)), ended = ended + ?2",
-        params![directories, i64::try_from(by.as_millis()).unwrap_or(i64::MAX)],
-    )?;
-    Ok(close_whole(store)?)
+    Ok(StoreCopy::relocate(at, directories, by)?)
 }
 
 /// Brings the directories of a backup into a data directory.
@@ -165,7 +139,7 @@ pub fn relocate(store: &Path, data: &Path, by: Duration) -> Result<(), BackupErr
 pub fn restore(from: &Path, to: &Path, bringing: &mut Copier<'_>) -> Result<u64, BackupError> {
     let failed = |source| BackupError::Io { path: to.to_owned(), source };
     bringing
-        .file(&from.join("jobs.sqlite"), &to.join("jobs.sqlite"), CopyMode::Copy)
+        .file(&from.join(SqliteStore::FILE), &to.join(SqliteStore::FILE), CopyMode::Copy)
         .map_err(failed)?;
     fs::create_dir_all(to.join("jobs")).map_err(failed)?;
     let mut count = 0;
@@ -220,7 +194,7 @@ mod tests {
     /// A data directory with jobs 1, 2 and 3, of which the last has not ended.
     fn data() -> (tempfile::TempDir, SqliteStore) {
         let data = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(&data.path().join("jobs.sqlite")).unwrap();
+        let store = SqliteStore::open_in(data.path()).unwrap();
         let request = ClaimRequest {
             holder: "h".to_owned(),
             lease: Duration::from_secs(10),
@@ -273,9 +247,8 @@ mod tests {
         let (jobs, to) = backed_up(None);
         assert_eq!(jobs, BackedUpJobs { ended: 2, unfinished: 1 });
         let elsewhere = Path::new("/elsewhere");
-        let path = to.path().join("jobs.sqlite");
-        relocate(&path, elsewhere, Duration::from_millis(100)).unwrap();
-        let store = SqliteStore::open(&path).unwrap();
+        relocate(to.path(), elsewhere, Duration::from_millis(100)).unwrap();
+        let store = SqliteStore::open_in(to.path()).unwrap();
         for n in 1..=3 {
             let job = new(elsewhere, n);
             let mut found = None;
@@ -303,7 +276,7 @@ mod tests {
         for gone in [1, 2] {
             let (jobs, to) = backed_up(Some(gone));
             assert_eq!(jobs.ended, 1, "{gone}");
-            let store = SqliteStore::open(&to.path().join("jobs.sqlite")).unwrap();
+            let store = SqliteStore::open_in(to.path()).unwrap();
             let job = new(to.path(), gone);
             let mut found = true;
             store.read(&mut |t| t.exists(job.id).map(|there| found = there)).unwrap();

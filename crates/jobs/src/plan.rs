@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{DataRef, Digest};
 use fishplate_formats::array_file::Format;
 use fishplate_formats::dimension::Dimensions;
@@ -255,14 +256,14 @@ pub struct JobLimits {
 impl Default for JobLimits {
     fn default() -> Self {
         Self {
-            wall_time: None,
-            memory: None,
-            cores: None,
-            output_size: None,
-            log_size: 64 << 20,
-            value_size: 16 << 20,
-            disk_reserve: 256 << 20,
-            kill_grace: 5.0,
+            wall_time: DEFAULTS.wall_time.map(|most| most.as_secs_f64()),
+            memory: DEFAULTS.memory,
+            cores: DEFAULTS.cores,
+            output_size: DEFAULTS.output_size,
+            log_size: DEFAULTS.log_size,
+            value_size: DEFAULTS.value_size,
+            disk_reserve: DEFAULTS.disk_reserve,
+            kill_grace: DEFAULTS.kill_grace.as_secs_f64(),
         }
     }
 }

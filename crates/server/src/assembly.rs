@@ -190,7 +190,7 @@ impl Backends {
     ) -> Result<Self, AssemblyError> {
         let data = &limits.jobs.data;
         own_directory(data)?;
-        let path = data.join("jobs.sqlite");
+        let path = data.join(SqliteStore::FILE);
         let unusable = |source| AssemblyError::Store { path: path.clone(), source };
         let store = SqliteStore::open(&path).map_err(unusable)?;
         if check == StoreCheck::All {

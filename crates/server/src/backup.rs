@@ -43,7 +43,8 @@ const UNFINISHED: &str = ".unfinished";
 
 /// What it is put together of. The store after the rest: without one there is no job that misses its
 /// files.
-const PARTS: [&str; 7] = ["sessions", "pool", User::FILE, Token::FILE, "jobs", "jobs.sqlite", NOTE];
+const PARTS: [&str; 7] =
+    ["sessions", "pool", User::FILE, Token::FILE, "jobs", SqliteStore::FILE, NOTE];
 
 /// What of a directory does not count: the top of a file system has it.
 const OF_THE_SYSTEM: &str = "lost+found";
@@ -137,9 +138,8 @@ impl BackupError {
 /// What a backup will bring, about, in bytes: for whoever shows progress.
 pub fn size(data: &Path, pool: &Path) -> u64 {
     let mut totals = Totals::default();
-    let store = data.join("jobs.sqlite");
-    if store.exists()
-        && let Ok(store) = SqliteStore::open(&store)
+    if SqliteStore::is_in(data)
+        && let Ok(store) = SqliteStore::open_in(data)
     {
         let _ = store.read(&mut |t| t.totals().map(|found| totals = found));
     }
@@ -157,7 +157,7 @@ pub fn backup(
     to: &Path,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Backup, CopySummary), BackupError> {
-    if !data.join("jobs.sqlite").exists() {
+    if !SqliteStore::is_in(data) {
         return Err(BackupError::NoData(data.to_owned()));
     }
     within(to, |to, _| {
@@ -219,7 +219,7 @@ pub fn restore(
         let mut bringing = Copier::new(progress);
         let by = SystemClock.now().since(made.made());
         jobs::restore(from, new, &mut bringing)?;
-        jobs::relocate(&new.join("jobs.sqlite"), data, by)?;
+        jobs::relocate(new, data, by)?;
         restore_data(from, new, by, &mut bringing)?;
         copy_logins(from, new)?;
         Ok((made, bringing.brought))
@@ -374,7 +374,7 @@ mod tests {
     /// A backup of a data directory without jobs.
     fn backed_up() -> tempfile::TempDir {
         let (data, to) = (tempfile::tempdir().unwrap(), open_to_all());
-        drop(SqliteStore::open(&data.path().join("jobs.sqlite")).unwrap());
+        drop(SqliteStore::open_in(data.path()).unwrap());
         backup(data.path(), &data.path().join("pool"), to.path(), &mut |_| {}).unwrap();
         to
     }

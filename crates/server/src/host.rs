@@ -99,7 +99,14 @@ impl Host {
                     settings.public_url.clone()
                 },
                 counters: interface.verbs.iter().map(|_| OnceLock::new()).collect(),
-                limits: provider.limits(&settings),
+                limits: {
+                    let (memory, wire) = (provider.memory(&settings), settings.wire.clone());
+                    WireLimits {
+                        inline_size: wire.inline_size.max(memory),
+                        inline_total: wire.inline_total.max(memory),
+                        ..wire
+                    }
+                },
                 interface,
                 provider,
             };

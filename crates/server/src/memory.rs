@@ -15,11 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::{Argument, Fault, FaultCode, Payload, Value};
-use fishplate_wire::{Unpacker, WireLimits};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
-
-use crate::spool::Spooler;
 
 /// What a message may hold without asking.
 pub const SMALL: u64 = 256 << 10;
@@ -134,43 +131,37 @@ impl MessageMemory {
         }
     }
 
-    /// Makes room for the next chunk of a message that is being read, in memory or in the spool.
-    ///
-    /// # Errors
-    /// `TimedOut` if there is no memory for its XML; [`RoomError::Spool`] if its payloads cannot be
-    /// written.
-    pub(crate) async fn make_room(
+    /// The same for a message that is read, and wants more beside what it holds: for so long, or until
+    /// it is its turn.
+    pub(crate) async fn wait_to_read(
         &self,
         reserved: &mut MemoryReservation,
-        reading: &mut MessageReading<'_>,
-        chunk: usize,
-    ) -> Result<(), RoomError> {
-        let held = reading.held().saturating_add(chunk as u64);
+        bytes: u64,
+        retry_budget: Duration,
+    ) -> Result<(), Fault> {
+        self.wait(reserved, bytes, retry_budget, Some(&self.reading)).await
+    }
+
+    /// It waits for a moment only, and takes no turn.
+    pub(crate) async fn wait_to_grow(
+        &self,
+        reserved: &mut MemoryReservation,
+        held: u64,
+        most: u64,
+    ) -> Result<(), Fault> {
+        let wanted = step(held).min(most).max(held);
+        self.wait(reserved, wanted, GROWTH_PATIENCE, None).await
+    }
+
+    /// Whether it has room for what it holds, at once, after it gave back what it needs no more.
+    pub(crate) fn settle(&self, reserved: &mut MemoryReservation, held: u64, most: u64) -> bool {
         if held.saturating_mul(SLACK) < reserved.bytes() {
             reserved.shrink(step(held));
         }
-        if self.fits(reserved, held) || self.try_grow(reserved, held, reading.most) {
-            return Ok(());
-        }
-        if !reading.spools {
-            let wanted = step(held).min(reading.most).max(held);
-            if self.wait(reserved, wanted, GROWTH_PATIENCE, None).await.is_ok() {
-                return Ok(());
-            }
-            reading.spools = true;
-            reading.unpacker.spool_from_here();
-        }
-        reading.sink.flush().await.map_err(RoomError::Spool)?;
-        let held = reading.unpacker.held();
-        if self.fits(reserved, held) {
-            return Ok(());
-        }
-        let wanted = held.saturating_add(SMALL);
-        let waited = self.wait(reserved, wanted, reading.retry_budget, Some(&self.reading));
-        waited.await.map_err(RoomError::Memory)
+        self.fits(reserved, held) || self.try_grow(reserved, held, most)
     }
 
-    fn fits(&self, reserved: &MemoryReservation, bytes: u64) -> bool {
+    pub(crate) fn fits(&self, reserved: &MemoryReservation, bytes: u64) -> bool {
         bytes <= reserved.bytes() || self.missing(reserved, bytes) == 0
     }
 
@@ -199,42 +190,6 @@ impl MessageMemory {
             .limit("message_memory", format!("{} bytes", self.bytes))
             .retry_after(retry_budget)
     }
-}
-
-/// A message that is being read.
-pub(crate) struct MessageReading<'m> {
-    /// What holds it.
-    pub unpacker: &'m mut Unpacker,
-    /// Where its payloads go.
-    pub sink: &'m mut Spooler,
-    /// The most that it may come to hold.
-    pub most: u64,
-    /// How long it may wait.
-    pub retry_budget: Duration,
-    /// It was told to spool all that comes.
-    pub spools: bool,
-}
-
-impl MessageReading<'_> {
-    fn held(&self) -> u64 {
-        self.unpacker.held().saturating_add(self.sink.pending())
-    }
-}
-
-/// Why there is no room for a chunk.
-#[derive(Debug)]
-pub(crate) enum RoomError {
-    /// Others hold the memory.
-    Memory(Fault),
-    /// A payload could not be spooled.
-    Spool(std::io::Error),
-}
-
-/// What a message may come to hold: all of it if it tells its length, but never more than its XML
-/// and the payloads that are not spooled may be.
-pub fn most(limits: &WireLimits, told: Option<u64>) -> u64 {
-    let most = limits.envelope_size.saturating_add(limits.inline_total as u64);
-    told.map_or(most, |told| told.min(most))
 }
 
 /// Bytes of these values that are in memory.

@@ -1,9 +1,11 @@
-//! What an administrator may set. Every limit is a row of [`LIMITS`]: its name, its default, its
-//! meaning and how it is set; `docs/reference/limits.md` has them for readers.
+//! What an administrator may set. The limits among it, with their defaults, are rows of
+//! [`fishplate_contract::limits`].
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fishplate_contract::limits::DEFAULTS;
+use fishplate_contract::{Limit, lexical};
 use fishplate_data::Network;
 use fishplate_data::PoolSettings;
 use fishplate_data::session::SessionSettings;
@@ -86,7 +88,6 @@ impl Settings {
         while public_url.ends_with('/') {
             public_url.pop();
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             public_url,
             user_header: None,
@@ -96,27 +97,27 @@ impl Settings {
             allow_hosts: Vec::new(),
             allow_origins: Vec::new(),
             wire: WireLimits::default(),
-            message_memory: 1 << 30,
-            key_length: 256,
-            functions_running: (2 * cores).max(4),
-            functions_queued: 1000,
-            function_time: Duration::from_secs(300),
-            streams_running: 64,
-            stream_time: Duration::from_secs(3600),
-            function_memory: 256 << 20,
-            max_connections: 8192,
-            connections_per_peer: 1024,
-            header_timeout: Duration::from_secs(75),
-            body_stall: Duration::from_secs(30),
-            body_rate: 1024,
-            answer_stall: Duration::from_secs(60),
-            credentials_size: 16 << 10,
-            login_memory: Duration::from_secs(300),
-            login_failures: 5,
-            login_delay: Duration::from_secs(1),
-            login_checks: cores,
-            drain_size: 64 << 20,
-            drain_time: Duration::from_secs(10),
+            message_memory: DEFAULTS.message_memory,
+            key_length: DEFAULTS.key_length,
+            functions_running: DEFAULTS.functions_running.here() as usize,
+            functions_queued: DEFAULTS.functions_queued,
+            function_time: DEFAULTS.function_time,
+            streams_running: DEFAULTS.streams_running,
+            stream_time: DEFAULTS.stream_time,
+            function_memory: DEFAULTS.function_memory,
+            max_connections: DEFAULTS.max_connections,
+            connections_per_peer: DEFAULTS.connections_per_peer,
+            header_timeout: DEFAULTS.header_timeout,
+            body_stall: DEFAULTS.body_stall,
+            body_rate: DEFAULTS.body_rate,
+            answer_stall: DEFAULTS.answer_stall,
+            credentials_size: DEFAULTS.credentials_size,
+            login_memory: DEFAULTS.login_memory,
+            login_failures: DEFAULTS.login_failures,
+            login_delay: DEFAULTS.login_delay,
+            login_checks: DEFAULTS.login_checks.here() as usize,
+            drain_size: DEFAULTS.drain_size,
+            drain_time: DEFAULTS.drain_time,
         }
     }
 }
@@ -176,19 +177,19 @@ impl Default for DataSettings {
             networks: Vec::new(),
             file_roots: Vec::new(),
             transfers: None,
-            pool_quota: None,
-            pool_owner_quota: None,
-            grant_life: Duration::from_secs(7 * 24 * 3600),
-            incoming_life: Duration::from_secs(24 * 3600),
-            uploads_open: 1000,
-            digest_wait: Duration::from_secs(60),
-            pool_idle: Duration::from_secs(24 * 3600),
+            pool_quota: DEFAULTS.pool_quota,
+            pool_owner_quota: DEFAULTS.pool_owner_quota,
+            grant_life: DEFAULTS.grant_life,
+            incoming_life: DEFAULTS.incoming_life,
+            uploads_open: DEFAULTS.uploads_open,
+            digest_wait: DEFAULTS.digest_wait,
+            pool_idle: DEFAULTS.pool_idle,
             transfer: TransferSettings::default(),
-            session_quota: Some(100 << 30),
-            session_files: 10_000,
-            sessions_open: 100_000,
-            sessions_per_owner: 10_000,
-            session_idle: Duration::from_secs(24 * 3600),
+            session_quota: DEFAULTS.session_quota,
+            session_files: DEFAULTS.session_files,
+            sessions_open: DEFAULTS.sessions_open,
+            sessions_per_owner: DEFAULTS.sessions_per_owner,
+            session_idle: DEFAULTS.session_idle,
         }
     }
 }
@@ -206,9 +207,7 @@ impl DataSettings {
             ..PoolSettings::new(directory)
         }
     }
-}
 
-impl DataSettings {
     /// Those of the sessions in this directory.
     pub fn session_settings(&self, directory: PathBuf, disk_reserve: u64) -> SessionSettings {
         SessionSettings {
@@ -234,41 +233,19 @@ pub struct Limits {
     pub data: DataSettings,
 }
 
-/// A limit that can be set.
-#[derive(Clone, Copy, Debug)]
-pub struct Limit {
-    /// Its name, as faults tell it.
-    pub name: &'static str,
-    /// What it bounds.
-    pub meaning: &'static str,
-    kind: LimitUnit,
-    field: LimitAccessor,
-}
-
-/// In what a limit is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LimitUnit {
-    Count,
-    Bytes,
-    Time,
-}
-
-/// Where a limit is. A reader and a writer, so that one table serves both.
-#[derive(Clone, Copy, Debug)]
-struct LimitAccessor {
-    get: fn(&Limits) -> Option<u64>,
-    set: fn(&mut Limits, u64),
-}
-
 /// A limit that was set wrongly.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LimitError {
     /// There is none of that name.
-    #[error("there is no limit {0:?}; there is {1}")]
-    Unknown(String, String),
+    #[error("there is no limit {0:?}, but those that `fishplate help limits` lists{near}",
+        near = .1.map_or_else(String::new, |near| format!(": did you mean {near}?")))]
+    Unknown(String, Option<&'static str>),
     /// It is not NAME=VALUE.
     #[error("a limit is set as NAME=VALUE, such as max_queued=500; {0:?} is not")]
     NotSet(String),
+    /// It is set elsewhere, or nowhere.
+    #[error("limit {0} is {1}")]
+    Elsewhere(&'static str, &'static str),
     /// Nothing would work with it.
     #[error("limit {0} must be more than zero")]
     Zero(&'static str),
@@ -292,228 +269,141 @@ impl Limits {
     /// # Errors
     /// [`LimitError`], which says what would be right.
     pub fn set(&mut self, setting: &str) -> Result<(), LimitError> {
-        let (name, value) =
+        let (name, text) =
             setting.split_once('=').ok_or_else(|| LimitError::NotSet(setting.to_owned()))?;
-        let limit = LIMITS.iter().find(|limit| limit.name == name).ok_or_else(|| {
-            let names: Vec<&str> = LIMITS.iter().map(|limit| limit.name).collect();
-            LimitError::Unknown(name.to_owned(), names.join(", "))
+        let limit = Limit::all().find(|limit| limit.name == name).ok_or_else(|| {
+            let near = lexical::closest(name, Limit::all().map(|limit| limit.name));
+            LimitError::Unknown(name.to_owned(), near)
         })?;
-        let value = limit.value(value)?;
-        if value == 0 && NEVER_ZERO.contains(&limit.name) {
+        let Some(field) = self.field(name) else {
+            return Err(LimitError::Elsewhere(limit.name, limit.setting.place()));
+        };
+        let value = units::read_limit(limit.unit, text)
+            .map_err(|takes| LimitError::NotAValue(limit.name, takes, text.to_owned()))?;
+        if value == 0 && limit.above_zero {
             return Err(LimitError::Zero(limit.name));
         }
-        (limit.field.set)(self, value);
+        field.set(value);
         Ok(())
     }
-}
 
-/// Limits at zero of which a server would do nothing at all.
-const NEVER_ZERO: &[&str] = &[
-    "functions_running",
-    "function_time",
-    "streams_running",
-    "stream_time",
-    "max_running",
-    "lease",
-    "max_connections",
-    "connections_per_peer",
-    "header_timeout",
-    "body_stall",
-    "answer_stall",
-    "login_failures",
-    "login_checks",
-    "message_memory",
-    "key_length",
-    "envelope_size",
-    "tag_size",
-    "xml_depth",
-    "children",
-    "parts",
-    "message_size",
-    "grant_life",
-    "incoming_life",
-    "session_idle",
-    "max_fetching",
-    "owner_fetching",
-    "transfer_attempts",
-    "transfer_stall",
-    "transfer_time",
-    "transfer_connect",
-    "transfer_connections",
-    "transfers_running",
-    "transfers_per_owner",
-    "transfers_per_peer",
-    "directory_entries",
-    "directory_size",
-];
-
-impl Limit {
-    /// Its value in these settings, for people.
-    pub fn shown(&self, limits: &Limits) -> String {
-        let Some(value) = (self.field.get)(limits) else { return "none".to_owned() };
-        match self.kind {
-            LimitUnit::Count => value.to_string(),
-            LimitUnit::Bytes => units::exact(value),
-            LimitUnit::Time => shown_time(value),
-        }
+    /// Where a limit that `--limit` sets is.
+    fn field(&mut self, name: &str) -> Option<&mut dyn LimitField> {
+        let Self { faces, jobs, data } = self;
+        let (wire, transfer) = (&mut faces.wire, &mut data.transfer);
+        Some(match name {
+            "max_running" => &mut jobs.max_running,
+            "max_queued" => &mut jobs.max_queued,
+            "plan_memory" => &mut jobs.plan_memory,
+            "retention" => &mut jobs.retention,
+            "keep_jobs" => &mut jobs.keep_jobs,
+            "disk_quota" => &mut jobs.disk_quota,
+            "disk_reserve" => &mut jobs.disk_reserve,
+            "lease" => &mut jobs.lease,
+            "max_fetching" => &mut jobs.max_fetching,
+            "owner_fetching" => &mut jobs.owner_fetching,
+            "link_size" => &mut jobs.link_size,
+            "message_memory" => &mut faces.message_memory,
+            "key_length" => &mut faces.key_length,
+            "functions_running" => &mut faces.functions_running,
+            "functions_queued" => &mut faces.functions_queued,
+            "function_time" => &mut faces.function_time,
+            "streams_running" => &mut faces.streams_running,
+            "stream_time" => &mut faces.stream_time,
+            "function_memory" => &mut faces.function_memory,
+            "max_connections" => &mut faces.max_connections,
+            "connections_per_peer" => &mut faces.connections_per_peer,
+            "header_timeout" => &mut faces.header_timeout,
+            "body_stall" => &mut faces.body_stall,
+            "body_rate" => &mut faces.body_rate,
+            "answer_stall" => &mut faces.answer_stall,
+            "credentials_size" => &mut faces.credentials_size,
+            "login_memory" => &mut faces.login_memory,
+            "login_failures" => &mut faces.login_failures,
+            "login_delay" => &mut faces.login_delay,
+            "login_checks" => &mut faces.login_checks,
+            "drain_size" => &mut faces.drain_size,
+            "drain_time" => &mut faces.drain_time,
+            "message_size" => &mut wire.message_size,
+            "envelope_size" => &mut wire.envelope_size,
+            "text_size" => &mut wire.text_size,
+            "tag_size" => &mut wire.tag_size,
+            "xml_depth" => &mut wire.xml_depth,
+            "attributes" => &mut wire.attributes,
+            "namespaces" => &mut wire.namespaces,
+            "children" => &mut wire.children,
+            "header_elements" => &mut wire.header_elements,
+            "parts" => &mut wire.parts,
+            "part_headers" => &mut wire.part_headers,
+            "header_length" => &mut wire.header_length,
+            "inline_size" => &mut wire.inline_size,
+            "inline_total" => &mut wire.inline_total,
+            "pool_quota" => &mut data.pool_quota,
+            "pool_owner_quota" => &mut data.pool_owner_quota,
+            "grant_life" => &mut data.grant_life,
+            "incoming_life" => &mut data.incoming_life,
+            "uploads_open" => &mut data.uploads_open,
+            "digest_wait" => &mut data.digest_wait,
+            "reference_size" => &mut jobs.reference_size,
+            "session_quota" => &mut data.session_quota,
+            "session_files" => &mut data.session_files,
+            "sessions_open" => &mut data.sessions_open,
+            "sessions_per_owner" => &mut data.sessions_per_owner,
+            "session_idle" => &mut data.session_idle,
+            "pool_idle" => &mut data.pool_idle,
+            "transfer_size" => &mut transfer.size,
+            "transfer_attempts" => &mut transfer.attempts,
+            "transfer_stall" => &mut transfer.stall,
+            "transfer_rate" => &mut transfer.rate,
+            "transfer_time" => &mut transfer.time,
+            "transfer_connect" => &mut transfer.connect,
+            "transfer_redirects" => &mut transfer.redirects,
+            "transfer_interim" => &mut transfer.interim,
+            "transfer_connections" => &mut transfer.connections,
+            "transfers_running" => &mut transfer.running,
+            "transfers_per_owner" => &mut transfer.per_owner,
+            "transfers_per_peer" => &mut transfer.per_peer,
+            "directory_entries" => &mut jobs.directories.entries,
+            "directory_size" => &mut jobs.directories.size,
+            _ => return None,
+        })
     }
-
-    fn value(&self, text: &str) -> Result<u64, LimitError> {
-        let (value, takes) = match self.kind {
-            LimitUnit::Count => (text.parse().ok(), "a whole number"),
-            LimitUnit::Bytes => (units::size(text).ok(), "a size such as 64MiB"),
-            LimitUnit::Time => (
-                units::duration(text).ok().and_then(|time| u64::try_from(time.as_millis()).ok()),
-                "a duration such as 30s or 2h",
-            ),
-        };
-        value.ok_or_else(|| LimitError::NotAValue(self.name, takes, text.to_owned()))
-    }
 }
 
-fn shown_time(millis: u64) -> String {
-    let units = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
-    match units.iter().find(|(unit, _)| millis >= *unit && millis.is_multiple_of(*unit)) {
-        Some((unit, name)) => format!("{} {name}", millis / unit),
-        None => format!("{millis} ms"),
-    }
+/// A field that holds a limit, set in the unit of [`fishplate_contract::LimitUnit`].
+trait LimitField {
+    fn set(&mut self, value: u64);
+    #[cfg(test)]
+    fn get(&self) -> fishplate_contract::LimitDefault;
 }
 
-macro_rules! limits {
-    ($($name:ident $kind:ident $field:ident $(. $more:ident)*, $meaning:literal;)+) => {
-        /// Every limit of a server.
-        pub const LIMITS: &[Limit] = &[$(Limit {
-            name: stringify!($name),
-            meaning: $meaning,
-            kind: LimitUnit::$kind,
-            field: LimitAccessor {
-                get: |limits| limits.$field$(.$more)*.as_limit(),
-                set: |limits, value| limits.$field$(.$more)*.set_limit(value),
-            },
-        },)+];
-    };
-}
-
-/// A field that holds a limit.
-trait LimitValue {
-    fn as_limit(&self) -> Option<u64>;
-    fn set_limit(&mut self, value: u64);
-}
-
-macro_rules! limit_values {
-    ($($number:ty)+) => {$(
-        impl LimitValue for $number {
-            fn as_limit(&self) -> Option<u64> {
-                u64::try_from(*self).ok()
+macro_rules! limit_fields {
+    ($($type:ty: $value:ident => $set:expr;)+) => {$(
+        impl LimitField for $type {
+            fn set(&mut self, $value: u64) {
+                *self = $set;
             }
 
-            fn set_limit(&mut self, value: u64) {
-                *self = Self::try_from(value).unwrap_or(Self::MAX);
+            #[cfg(test)]
+            fn get(&self) -> fishplate_contract::LimitDefault {
+                (*self).into()
             }
         }
     )+};
 }
 
-limit_values!(u32 u64 usize);
-
-impl LimitValue for Duration {
-    fn as_limit(&self) -> Option<u64> {
-        u64::try_from(self.as_millis()).ok()
-    }
-
-    fn set_limit(&mut self, value: u64) {
-        *self = Self::from_millis(value);
-    }
-}
-
-impl LimitValue for Option<u64> {
-    fn as_limit(&self) -> Option<u64> {
-        *self
-    }
-
-    fn set_limit(&mut self, value: u64) {
-        *self = Some(value);
-    }
-}
-
-limits! {
-    max_running Count jobs.max_running, "Jobs that run at once in the data directory.";
-    max_queued Count jobs.max_queued, "Jobs of a service that wait; one more is refused.";
-    plan_memory Bytes jobs.plan_memory, "Memory that the plans of waiting jobs hold; those of more are read from the disk when it is their turn.";
-    retention Time jobs.retention, "How long an ended job is kept.";
-    keep_jobs Count jobs.keep_jobs, "Ended jobs that are kept; the oldest go first.";
-    disk_quota Bytes jobs.disk_quota, "What jobs may occupy, those that wait and run among them, before new ones are refused.";
-    disk_reserve Bytes jobs.disk_reserve, "What must stay free on the disk, and as large a part of the files (inodes) that it can hold; new jobs are refused below it, and running ones stopped if it is bytes that are missing.";
-    lease Time jobs.lease, "How long a claim on a job lasts if its holder does not renew it.";
-    max_fetching Count jobs.max_fetching, "Jobs that one process fetches data for at once.";
-    owner_fetching Count jobs.owner_fetching, "Jobs of one owner that one process fetches data for at once.";
-    link_size Bytes jobs.link_size, "Inputs by reference from this size on are linked into the workspace; smaller ones are copied.";
-    message_memory Bytes faces.message_memory, "Memory that messages hold together while they are read, and outputs that are no files until they are sent.";
-    key_length Count faces.key_length, "Characters of an idempotency key.";
-    functions_running Count faces.functions_running, "Functions of the server that run at once; calls beyond it wait.";
-    functions_queued Count faces.functions_queued, "Calls of functions that wait; one more is refused.";
-    function_time Time faces.function_time, "How long a call of a function may take, unless the function says otherwise.";
-    streams_running Count faces.streams_running, "Functions of the server that read a file while it arrives, or make one while it is sent, at once; calls beyond it wait.";
-    stream_time Time faces.stream_time, "How long a call of such a function may take, whoever is slow, unless the function says otherwise.";
-    function_memory Bytes faces.function_memory, "Payloads of a message to a function that are kept in memory; the rest is spooled. Arrays that a function takes into memory may have as much together.";
-    max_connections Count faces.max_connections, "Connections at once; the one that has idled longest makes room for another.";
-    connections_per_peer Count faces.connections_per_peer, "Connections of one address at once; its own that has idled longest makes room, and if none idles, one more is refused. A proxy has one address.";
-    header_timeout Time faces.header_timeout, "How long a request's header may take, and a connection may idle.";
-    body_stall Time faces.body_stall, "How long a body may stall.";
-    body_rate Bytes faces.body_rate, "What a body must bring a second on average, once body_stall has passed.";
-    answer_stall Time faces.answer_stall, "How long the reader of an answer may take nothing of it.";
-    credentials_size Bytes faces.credentials_size, "What a request says of who calls.";
-    login_memory Time faces.login_memory, "How long a password that was right is remembered, so that it need not be hashed for each call.";
-    login_failures Count faces.login_failures, "Wrong passwords in a row, for one user from one address, that are looked at at once.";
-    login_delay Time faces.login_delay, "How long the next one waits then; it doubles up to 64 times as much.";
-    login_checks Count faces.login_checks, "Passwords that are hashed at once; more wait.";
-    drain_size Bytes faces.drain_size, "How much of a refused body is still read so that its sender sees the answer.";
-    drain_time Time faces.drain_time, "How long a refused body is still read.";
-    message_size Bytes faces.wire.message_size, "A whole message, attachments included.";
-    envelope_size Bytes faces.wire.envelope_size, "The XML of a message outside decoded payloads.";
-    text_size Bytes faces.wire.text_size, "A text value.";
-    tag_size Bytes faces.wire.tag_size, "One tag.";
-    xml_depth Count faces.wire.xml_depth, "Elements within each other.";
-    attributes Count faces.wire.attributes, "Attributes of an element, namespace declarations included.";
-    namespaces Count faces.wire.namespaces, "Namespace declarations in scope at once.";
-    children Count faces.wire.children, "Child elements of an element.";
-    header_elements Count faces.wire.header_elements, "Elements that are kept of a message's header blocks.";
-    parts Count faces.wire.parts, "Parts of a multipart message.";
-    part_headers Count faces.wire.part_headers, "Header fields of a part.";
-    header_length Bytes faces.wire.header_length, "A header field of a part, or a text in a reference.";
-    inline_size Bytes faces.wire.inline_size, "A payload that is kept in memory; a larger one is spooled to disk.";
-    inline_total Bytes faces.wire.inline_total, "All payloads of a message that are kept in memory.";
-    pool_quota Bytes data.pool_quota, "What all data in the pool may occupy.";
-    pool_owner_quota Bytes data.pool_owner_quota, "What one owner's data in the pool may occupy.";
-    grant_life Time data.grant_life, "How long whoever has a reference to data of this server may fetch it.";
-    incoming_life Time data.incoming_life, "How long half a file waits for the rest.";
-    uploads_open Count data.uploads_open, "Resumable uploads of one owner that are under way at once.";
-    digest_wait Time data.digest_wait, "How long a HEAD that wants the digest waits while it is being computed.";
-    reference_size Bytes jobs.reference_size, "Outputs from this size on are references where the caller leaves it to the server.";
-    session_quota Bytes data.session_quota, "What the files of one session may occupy.";
-    session_files Count data.session_files, "Files of one session.";
-    sessions_open Count data.sessions_open, "Sessions that are open at once.";
-    sessions_per_owner Count data.sessions_per_owner, "Sessions of one owner that are open at once; callers without a name are one owner.";
-    session_idle Time data.session_idle, "How long a session may idle.";
-    pool_idle Time data.pool_idle, "How long data stays in the pool that nobody granted, pinned or used.";
-    transfer_size Bytes data.transfer.size, "One payload that is fetched.";
-    transfer_attempts Count data.transfer.attempts, "Attempts in a row that bring nothing, until a transfer is given up.";
-    transfer_stall Time data.transfer.stall, "How long the other end of a transfer may bring, or take, nothing; then it is tried again.";
-    transfer_rate Bytes data.transfer.rate, "What a fetch must bring a second on average, over transfer_stall.";
-    transfer_time Time data.transfer.time, "How long a transfer may take, all its attempts together.";
-    transfer_connect Time data.transfer.connect, "How long a transfer's connection may take to be made.";
-    transfer_redirects Count data.transfer.redirects, "Redirects that a transfer follows.";
-    transfer_interim Count data.transfer.interim, "Interim answers (1xx) to one request of a transfer.";
-    transfer_connections Count data.transfer.connections, "Connections over which one large payload comes.";
-    transfers_running Count data.transfer.running, "Fetches that run at once; more wait.";
-    transfers_per_owner Count data.transfer.per_owner, "Fetches of one caller that run at once; more wait.";
-    transfers_per_peer Count data.transfer.per_peer, "Fetches from one server that run at once; more wait.";
-    directory_entries Count jobs.directories.entries, "Files and directories in a directory that a caller sends.";
-    directory_size Bytes jobs.directories.size, "All files of a directory that a caller sends.";
+limit_fields! {
+    u32: value => Self::try_from(value).unwrap_or(Self::MAX);
+    u64: value => value;
+    usize: value => Self::try_from(value).unwrap_or(Self::MAX);
+    Option<u64>: value => Some(value);
+    Duration: value => Self::from_millis(value);
 }
 
 #[cfg(test)]
 mod tests {
+    use fishplate_contract::{LimitDefault, LimitSetting, LimitUnit};
+
     use super::*;
 
     fn limits() -> Limits {
@@ -521,16 +411,28 @@ mod tests {
     }
 
     #[test]
-    fn every_limit_can_be_set_and_is_shown_as_it_was_set() {
-        for limit in LIMITS {
-            let mut limits = limits();
-            let (text, shown) = match limit.kind {
-                LimitUnit::Count => ("17", "17"),
-                LimitUnit::Bytes => ("3MiB", "3 MiB"),
-                LimitUnit::Time => ("90s", "90 s"),
+    fn every_limit_has_its_default_and_is_set() {
+        for limit in Limit::all() {
+            let (mut limits, name) = (limits(), limit.name);
+            let Some(field) = limits.field(name) else {
+                assert_ne!(limit.setting, LimitSetting::Server, "{name}");
+                continue;
             };
-            limits.set(&format!("{}={text}", limit.name)).unwrap();
-            assert_eq!(limit.shown(&limits), shown, "{}", limit.name);
+            assert_eq!(limit.setting, LimitSetting::Server, "{name}");
+            let default = match limit.default() {
+                LimitDefault::Cores(multiple) => LimitDefault::Value(multiple.here().into()),
+                default => default,
+            };
+            assert_eq!(field.get(), default, "{name}");
+            let (text, value) = match limit.unit {
+                LimitUnit::Count => ("17", 17),
+                LimitUnit::Bytes | LimitUnit::Rate => ("3MiB", 3 << 20),
+                LimitUnit::Time => ("90s", 90_000),
+            };
+            limits.set(&format!("{name}={text}")).unwrap();
+            assert_eq!(limits.field(name).unwrap().get(), LimitDefault::Value(value), "{name}");
+            let zero = limits.set(&format!("{name}={}", text.replace(['1', '7', '3', '9'], "0")));
+            assert_eq!(zero.is_err(), limit.above_zero, "{name}");
         }
     }
 
@@ -541,7 +443,8 @@ mod tests {
             error("max_queued=many"),
             "limit max_queued takes a whole number; \"many\" is not"
         );
-        assert!(error("max_queue=5").starts_with("there is no limit \"max_queue\"; there is max_"));
+        assert!(error("max_queue=5").ends_with(": did you mean max_queued?"));
+        assert_eq!(error("kill_grace=1s"), "limit kill_grace is set in the service file");
         assert!(error("max_queued").contains("NAME=VALUE"));
         assert_eq!(error("lease=0s"), "limit lease must be more than zero");
     }

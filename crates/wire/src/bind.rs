@@ -199,8 +199,7 @@ fn inferred(of: &ArrayType, len: u64) -> Option<Vec<u64>> {
 /// The first parameter that should have a value and has none.
 fn missing<'p>(parameters: &'p [Parameter], arguments: &[Argument]) -> Option<&'p Parameter> {
     parameters.iter().find(|parameter| {
-        let needed = !parameter.optional && !parameter.repeated && parameter.default.is_none();
-        needed && !arguments.iter().any(|argument| argument.name == parameter.name)
+        parameter.is_required() && !arguments.iter().any(|argument| argument.name == parameter.name)
     })
 }
 

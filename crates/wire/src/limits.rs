@@ -1,6 +1,7 @@
 //! What a message may not exceed. Every limit has a name, a default and a test; a refusal is a
 //! fault that names the limit and its value.
 
+use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{Fault, FaultCode};
 
 /// Limits on messages coming in. The names are those of the fields.
@@ -42,20 +43,20 @@ pub struct WireLimits {
 impl Default for WireLimits {
     fn default() -> Self {
         Self {
-            message_size: None,
-            envelope_size: 16 << 20,
-            xml_depth: 64,
-            attributes: 64,
-            namespaces: 256,
-            children: 10_000,
-            header_elements: 1000,
-            text_size: 16 << 20,
-            tag_size: 64 << 10,
-            parts: 1000,
-            part_headers: 50,
-            header_length: 4 << 10,
-            inline_size: 64 << 10,
-            inline_total: 4 << 20,
+            message_size: DEFAULTS.message_size,
+            envelope_size: DEFAULTS.envelope_size,
+            xml_depth: DEFAULTS.xml_depth,
+            attributes: DEFAULTS.attributes,
+            namespaces: DEFAULTS.namespaces,
+            children: DEFAULTS.children,
+            header_elements: DEFAULTS.header_elements,
+            text_size: DEFAULTS.text_size,
+            tag_size: DEFAULTS.tag_size,
+            parts: DEFAULTS.parts,
+            part_headers: DEFAULTS.part_headers,
+            header_length: DEFAULTS.header_length,
+            inline_size: DEFAULTS.inline_size,
+            inline_total: DEFAULTS.inline_total,
         }
     }
 }

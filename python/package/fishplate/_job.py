@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal
 
-from . import _native
+from . import _native, _show
 from ._flow import Flow, Sleep, awaiting, blocking
 from ._progress import Progress, Shown
 from ._result import Result
@@ -73,6 +73,24 @@ class Status:
     def final(self) -> bool:
         """The job will not change any more."""
         return self.state in FINAL
+
+
+class Jobs(list[Status]):
+    """Jobs, newest first; a table in a notebook."""
+
+    def _repr_html_(self) -> str:
+        return _show.jobs_html(
+            (
+                status.id[:8],
+                status.service,
+                status.operation,
+                status.state,
+                "" if status.progress is None else f"{status.progress:.0%}",
+                f"{status.submitted:%Y-%m-%d %H:%M:%S}",
+                status.message,
+            )
+            for status in self
+        )
 
 
 def status_of(told: dict[str, Any]) -> Status:

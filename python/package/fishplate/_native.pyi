@@ -14,6 +14,7 @@ __all__ = [
     "Offer",
     "get",
     "put",
+    "services",
     "transferred",
     "Operation",
     "Parameter",
@@ -263,6 +264,14 @@ def put(
     via: Service | None = None,
     auth: str | tuple[str, str] | None = None,
 ) -> Task[Payload]: ...
+def services(
+    url: str,
+    *,
+    timeout: float | None = None,
+    connect_timeout: float | None = None,
+    ca_file: str | PathLike[str] | None = None,
+    auth: str | tuple[str, str] | None = None,
+) -> Task[list[str]]: ...
 def transferred() -> tuple[int, int]: ...
 def fault_codes() -> list[tuple[str, bool, str]]: ...
 def job_states() -> list[tuple[str, bool]]: ...

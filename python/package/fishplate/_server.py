@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timezone
 from types import TracebackType
@@ -16,9 +17,22 @@ from ._service import AsyncService, Service, SessionLike, Settings
 from .errors import NoSuchSession
 
 
+def _listed(url: str, settings: Settings) -> Flow[list[str]]:
+    names: list[str] = yield _native.services(
+        url,
+        timeout=settings.get("timeout"),
+        connect_timeout=settings.get("connect_timeout"),
+        ca_file=settings.get("ca_file"),
+        auth=settings.get("auth"),
+    )
+    return names
+
+
 class Server:
     """A server: many services, one pool of data.
 
+    >>> list(fishplate.Server("http://somewhere.example"))
+    ['mesher', 'session', 'solver']
     >>> site = fishplate.Server("http://somewhere.example")
     >>> mesher = site["mesher"]
     >>> with site.session() as session:
@@ -40,6 +54,10 @@ class Server:
     def __getitem__(self, name: str) -> Service:
         """The service of that name."""
         return Service(f"{self._url}/{quote(name)}", **self._settings)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of its services, asked for anew each time."""
+        return iter(blocking(_listed(self._url, self._settings)))
 
     def session(self, *, idle: float | None = None) -> Session:
         """Opens a session, which ends when nobody has used it for `idle` seconds."""
@@ -64,6 +82,10 @@ class AsyncServer:
 
     def __repr__(self) -> str:
         return f"<AsyncServer {self._url}>"
+
+    async def services(self) -> list[str]:
+        """The names of its services."""
+        return await awaiting(_listed(self._url, self._settings))
 
     async def service(self, name: str) -> AsyncService:
         """The service of that name."""

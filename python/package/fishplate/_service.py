@@ -9,7 +9,7 @@ from typing import Any, Literal, Never, Protocol, TypedDict, Unpack
 
 from . import _native, _show
 from ._flow import Flow, awaiting, blocking
-from ._job import AsyncJob, BaseJob, Job, State, Status, status_of
+from ._job import AsyncJob, BaseJob, Job, Jobs, State, Status, status_of
 from ._result import Result
 from ._values import BINARY, given, received, spelled
 from .errors import ArgumentError
@@ -286,8 +286,8 @@ class BaseService:
         told = {name: value for name, value in changed.items() if value is not None}
         return replace(self._options, **told)
 
-    def _jobs(self, state: State | None, limit: int | None) -> Flow[list[Status]]:
-        found: list[Status] = []
+    def _jobs(self, state: State | None, limit: int | None) -> Flow[Jobs]:
+        found = Jobs()
         after = None
         while True:
             wanted = None if limit is None else min(limit - len(found), 1000)
@@ -379,7 +379,7 @@ class Service(BaseService):
         job._last = status
         return job
 
-    def jobs(self, state: State | None = None, limit: int | None = None) -> list[Status]:
+    def jobs(self, state: State | None = None, limit: int | None = None) -> Jobs:
         """Your jobs on this service, newest first, without their transfers: `job(id).status` tells
         those too."""
         return blocking(self._jobs(state, limit))
@@ -444,7 +444,7 @@ class AsyncService(BaseService):
         job._last = status
         return job
 
-    async def jobs(self, state: State | None = None, limit: int | None = None) -> list[Status]:
+    async def jobs(self, state: State | None = None, limit: int | None = None) -> Jobs:
         """See `Service.jobs`."""
         return await awaiting(self._jobs(state, limit))
 

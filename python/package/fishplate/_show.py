@@ -112,6 +112,14 @@ def service_text(native: _native.Service) -> str:
     return "\n\n".join(parts)
 
 
+def jobs_html(jobs: Iterable[tuple[str, ...]]) -> str:
+    """A table of jobs for a notebook."""
+    titles = ("job", "service", "operation", "state", "done", "submitted (UTC)", "message")
+    head = "".join(f"<th>{title}</th>" for title in titles)
+    rows = ("".join(f"<td>{escape(cell)}</td>" for cell in job) for job in jobs)
+    return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
 def service_html(native: _native.Service) -> str:
     """The same for a notebook."""
     head = escape(native.title or native.name)

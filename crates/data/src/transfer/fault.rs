@@ -87,14 +87,20 @@ pub fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     std::iter::successors(Some(error), |error| error.source()).last().unwrap_or(error).to_string()
 }
 
-impl From<TransferError> for Fault {
-    fn from(error: TransferError) -> Self {
+impl From<&TransferError> for Fault {
+    fn from(error: &TransferError) -> Self {
         let fault = Self::new(error.code(), error.to_string());
         match error {
-            TransferError::Forbidden { address, rule } => fault.limit(rule, address),
-            TransferError::Busy { retry_after: Some(wait), .. } => fault.retry_after(wait),
+            TransferError::Forbidden { address, rule } => fault.limit(*rule, address),
+            TransferError::Busy { retry_after: Some(wait), .. } => fault.retry_after(*wait),
             _ => fault,
         }
+    }
+}
+
+impl From<TransferError> for Fault {
+    fn from(error: TransferError) -> Self {
+        Self::from(&error)
     }
 }
 

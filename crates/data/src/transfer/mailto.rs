@@ -75,7 +75,7 @@ pub enum MailTls {
 }
 
 fn mail_size() -> u64 {
-    10 << 20
+    fishplate_contract::limits::DEFAULTS.mail_size
 }
 
 /// The transport of `mailto:`.

@@ -38,6 +38,11 @@ pub use registry::Transports;
 pub use s3::S3;
 pub use settings::TransferSettings;
 
+/// The schemes of addresses that data can be fetched from.
+pub const SOURCES: [&str; 5] = ["http", "https", "ftp", "s3", "file"];
+/// The schemes of addresses that data can be delivered to.
+pub const DESTINATIONS: [&str; 5] = ["mailto", "s3", "ftp", "http", "https"];
+
 /// A future of a transport.
 pub type TransferFuture<'t, T> =
     Pin<Box<dyn Future<Output = Result<T, TransferError>> + Send + 't>>;

@@ -66,7 +66,28 @@ impl Transports {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transfer::{Files, Mailto, TransferSettings};
+    use crate::policy::{Policy, PolicySettings};
+    use crate::settings::TransportSettings;
+    use crate::transfer::{DESTINATIONS, Files, Http, Mailto, SOURCES, TransferSettings};
+
+    #[test]
+    fn the_schemes_that_are_told_are_served() {
+        let (bounds, addresses) =
+            (TransferSettings::default(), Arc::new(Policy::new(PolicySettings::default())));
+        let transports = Transports::new()
+            .with(Http::new(&bounds, addresses.clone()))
+            .with(Files::new(Vec::new()));
+        let all = TransportSettings::default().add_to(transports, &bounds, addresses).unwrap();
+        for (told, does) in [
+            (&SOURCES[..], (|one| one.reads()) as fn(&dyn Transport) -> bool),
+            (&DESTINATIONS[..], |one| one.delivers()),
+        ] {
+            let able = Transports(all.0.iter().filter(|one| does(&***one)).cloned().collect());
+            let mut told = told.to_vec();
+            told.sort_unstable();
+            assert_eq!(able.schemes(), told);
+        }
+    }
 
     #[test]
     fn what_is_told_to_be_possible_is() {

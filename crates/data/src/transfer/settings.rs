@@ -1,7 +1,9 @@
-//! What bounds a transfer. The names are those of `docs/reference/limits.md`.
+//! What bounds a transfer. The names and defaults are those of [`fishplate_contract::limits`].
 
 use std::path::PathBuf;
 use std::time::Duration;
+
+use fishplate_contract::limits::DEFAULTS;
 
 /// Bounds of transfers, and what they trust.
 #[derive(Clone, Debug)]
@@ -40,18 +42,18 @@ pub struct TransferSettings {
 impl Default for TransferSettings {
     fn default() -> Self {
         Self {
-            size: None,
-            attempts: 10,
-            stall: Duration::from_secs(30),
-            rate: 1024,
-            time: Duration::from_secs(24 * 60 * 60),
-            connect: Duration::from_secs(10),
-            redirects: 5,
-            interim: 100,
-            connections: 1,
-            running: 32,
-            per_owner: 16,
-            per_peer: 8,
+            size: DEFAULTS.transfer_size,
+            attempts: DEFAULTS.transfer_attempts,
+            stall: DEFAULTS.transfer_stall,
+            rate: DEFAULTS.transfer_rate,
+            time: DEFAULTS.transfer_time,
+            connect: DEFAULTS.transfer_connect,
+            redirects: DEFAULTS.transfer_redirects,
+            interim: DEFAULTS.transfer_interim,
+            connections: DEFAULTS.transfer_connections,
+            running: DEFAULTS.transfers_running,
+            per_owner: DEFAULTS.transfers_per_owner,
+            per_peer: DEFAULTS.transfers_per_peer,
             ca_file: None,
         }
     }

@@ -22,7 +22,7 @@ pub(crate) struct HostingArgs {
     /// Directory that holds all state [default: ~/.local/state/fishplate]
     #[arg(long, value_name = "DIR", env = "FISHPLATE_DATA")]
     data: Option<PathBuf>,
-    /// Set a limit; docs/reference/limits.md has them all
+    /// Set a limit; `fishplate help limits` lists them
     #[arg(long = "limit", value_name = "NAME=VALUE")]
     limits: Vec<String>,
     /// Directory of the pool, which servers of one machine may share [default: DATA/pool]

@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
 fn list(which: &StateArgs, output: Output) -> Result<Exit> {
     let data = own_data_directory(which.data.as_deref())?;
     // To look makes none.
-    let store = data.join("jobs.sqlite").exists().then(|| open(&data)).transpose()?;
+    let store = SqliteStore::is_in(&data).then(|| open(&data)).transpose()?;
     let lost = lost::list(&data, store.as_ref().map(|store| store as &dyn Store))?;
     let size = lost.iter().map(|job| job.size).sum::<u64>();
     if output.json {
@@ -106,8 +106,8 @@ fn list(which: &StateArgs, output: Output) -> Result<Exit> {
 }
 
 fn open(data: &Path) -> Result<SqliteStore> {
-    let path = data.join("jobs.sqlite");
-    SqliteStore::open(&path).with_context(|| format!("cannot open {}", path.display()))
+    SqliteStore::open_in(data)
+        .with_context(|| format!("cannot open the store of {}", data.display()))
 }
 
 type LostAction = fn(&Path, &dyn Store, JobId) -> Result<LostJob, lost::LostError>;

@@ -4,11 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// The client's verbs, which stand after the URL in `oids_tool URL VERB ...`.
-const VERBS: [&str; 12] = [
-    "usage", "call", "spawn", "running", "wait", "results", "kill", "status", "log", "jobs",
-    "remove", "wsdl",
-];
+use fishplate_contract::Verb;
 
 /// The command line in the words of `fishplate`, whatever name it was called by.
 ///
@@ -42,7 +38,7 @@ fn tool(arguments: &[OsString]) -> Vec<OsString> {
     }
     match rest.split_first() {
         None => line(&["usage".as_ref(), url], &[]),
-        Some((verb, rest)) if VERBS.iter().any(|known| verb == known) => line(&[verb, url], rest),
+        Some((verb, rest)) if is_verb(verb) => line(&[verb, url], rest),
         Some((flag, _)) if flag.as_encoded_bytes().starts_with(b"-") => {
             line(&["usage".as_ref(), url], rest)
         }
@@ -50,6 +46,12 @@ fn tool(arguments: &[OsString]) -> Vec<OsString> {
             line(&["call".as_ref(), url, "--operation".as_ref(), operation], rest)
         }
     }
+}
+
+/// A verb of ours, or what we do beside them with a service.
+fn is_verb(word: &OsStr) -> bool {
+    let mut known = Verb::ALL.map(Verb::name).into_iter().chain(["usage", "wait", "wsdl"]);
+    known.any(|known| word == known)
 }
 
 fn asks_for_itself(argument: Option<&OsString>) -> bool {

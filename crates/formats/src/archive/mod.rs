@@ -18,6 +18,7 @@ mod unpack;
 
 use std::io;
 
+use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{Fault, FaultCode, lexical};
 
 pub use entry::ArchiveReader;
@@ -37,12 +38,16 @@ pub struct ArchiveLimits {
 
 impl Default for ArchiveLimits {
     fn default() -> Self {
-        Self { entries: 1_000_000, size: 1 << 40, reserve: 256 << 20 }
+        Self {
+            entries: DEFAULTS.directory_entries,
+            size: DEFAULTS.directory_size,
+            reserve: DEFAULTS.disk_reserve,
+        }
     }
 }
 
 /// Bytes of a path in an archive, at most (`directory_path`).
-pub const LONGEST_PATH: usize = 4096;
+pub const LONGEST_PATH: usize = DEFAULTS.directory_path;
 
 /// Why a directory could not be unpacked or packed.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What an administrator may set. Each has its row in `docs/reference/limits.md`.
+use fishplate_contract::limits::DEFAULTS;
+
+/// What an administrator may set. Each has its row in [`fishplate_contract::limits`].
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Directory that holds all state; see ARCHITECTURE.md.
@@ -42,22 +44,21 @@ pub struct Settings {
 impl Settings {
     /// The defaults for this data directory and this machine.
     pub fn new(data: PathBuf) -> Self {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             data,
-            max_running: u32::try_from((2 * cores).max(4)).unwrap_or(4),
-            max_queued: 1000,
-            plan_memory: 16 << 20,
-            retention: Duration::from_secs(7 * 24 * 3600),
-            keep_jobs: 100_000,
-            disk_quota: None,
-            disk_reserve: 256 << 20,
-            lease: Duration::from_secs(15),
+            max_running: DEFAULTS.max_running.here(),
+            max_queued: DEFAULTS.max_queued,
+            plan_memory: DEFAULTS.plan_memory,
+            retention: DEFAULTS.retention,
+            keep_jobs: DEFAULTS.keep_jobs,
+            disk_quota: DEFAULTS.disk_quota,
+            disk_reserve: DEFAULTS.disk_reserve,
+            lease: DEFAULTS.lease,
             observe_every: Duration::from_millis(500),
-            max_fetching: 32,
-            owner_fetching: 16,
-            reference_size: 1 << 20,
-            link_size: 1 << 20,
+            max_fetching: DEFAULTS.max_fetching,
+            owner_fetching: DEFAULTS.owner_fetching,
+            reference_size: DEFAULTS.reference_size,
+            link_size: DEFAULTS.link_size,
             directories: fishplate_formats::archive::ArchiveLimits::default(),
         }
     }

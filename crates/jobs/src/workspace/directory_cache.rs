@@ -9,11 +9,15 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{manifest, removal};
 
-/// Most directories kept. Both ways begin with the first place: those that are kept lie close together.
-const MOST: usize = 16;
+/// Most directories kept.
+const MOST: usize = 64;
+
+/// How many places are tried before a directory is made or deleted after all.
+const TRIES: usize = 10;
 
 /// Makes the place for spare directories in a data directory. Without it none are kept.
 pub(crate) fn create(data: &Path) -> io::Result<()> {
@@ -23,7 +27,10 @@ pub(crate) fn create(data: &Path) -> io::Result<()> {
 /// Turns a spare directory into that of a new job. `false`: there is none, or the job has one.
 pub(super) fn take(directory: &Path) -> bool {
     let Some(place) = place(directory) else { return false };
-    for number in 0..MOST {
+    // Each process goes its own round, so that they seldom meet.
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    for _ in 0..TRIES {
+        let number = (start() + NEXT.fetch_add(1, Ordering::Relaxed)) % MOST;
         match fs::rename(place.join(number.to_string()), directory) {
             Ok(()) => return true,
             // The job has one.
@@ -37,13 +44,17 @@ pub(super) fn take(directory: &Path) -> bool {
 /// Turns the directory of a job into a spare one, if it can pass for new. The workspace in it is
 /// empty already.
 pub(super) fn put(directory: &Path) -> bool {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
     let Some(place) = place(directory) else { return false };
     if !renew(directory).unwrap_or(false) {
         return false;
     }
     removal::unmark(directory);
-    // Fails if there is one: a directory replaces an empty one only.
-    (0..MOST).any(|number| fs::rename(directory, place.join(number.to_string())).is_ok())
+    (0..TRIES).any(|_| {
+        let number = NEXT.fetch_add(1, Ordering::Relaxed) % MOST;
+        // Fails if there is one: a directory replaces an empty one only.
+        fs::rename(directory, place.join(number.to_string())).is_ok()
+    })
 }
 
 /// Makes a directory as if it were new; `false` if a program changed more of it than its contents.
@@ -85,6 +96,11 @@ fn renew_journal(path: &Path) -> io::Result<()> {
     let journal = fs::File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
     journal.set_len(1)?;
     journal.write_all_at(b"\n", 0)
+}
+
+/// Where this process begins its round: elsewhere than the others, so that they do not go in step.
+fn start() -> usize {
+    std::process::id() as usize * 13
 }
 
 fn place(directory: &Path) -> Option<PathBuf> {

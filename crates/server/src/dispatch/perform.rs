@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{
     Argument, Call, CallOptions, Fault, FaultCode, JobId, JobPage, JobState, KillResult, Principal,
     Results, SessionId, Verb, lexical,
@@ -20,7 +21,7 @@ use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
 
 /// The most jobs that one `jobs` answers.
-const JOBS_PAGE: usize = 1000;
+const JOBS_PAGE: usize = DEFAULTS.jobs_page;
 
 /// Does what is asked for. `memory` is what the arguments have; afterwards, what the outputs have.
 ///

@@ -7,7 +7,6 @@ use std::pin::Pin;
 use fishplate_contract::{Argument, Call, Fault, FaultCode, Interface, Service};
 use fishplate_jobs::plan::Plan;
 use fishplate_jobs::program::InputPlacement;
-use fishplate_wire::WireLimits;
 
 use crate::host::Host;
 use crate::memory::MemoryReservation;
@@ -37,9 +36,10 @@ pub trait Provider: Debug + Send + Sync {
     /// Which of its calls are jobs, in words; `None`: there are no jobs of it.
     fn about_jobs(&self) -> Option<&str>;
 
-    /// Limits on its messages.
-    fn limits(&self, settings: &Settings) -> WireLimits {
-        settings.wire.clone()
+    /// Bytes of a message's payloads that may stay in memory because they are read there; the faces' own
+    /// limits are for those that become files in the end.
+    fn memory(&self, _: &Settings) -> usize {
+        0
     }
 
     /// How many of its jobs run at once; `None`: as many as the server allows.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicI64, AtomicU64};
 use std::time::Duration;
 
+use fishplate_contract::FaultCode;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -11,7 +12,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
-use super::soap::SoapResponse;
 use crate::host::{Host, ServiceEntry};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -33,12 +33,6 @@ struct VerbLabels {
 pub struct Counters {
     done: Counter<u64, AtomicU64>,
     durations: Histogram,
-}
-
-/// Service and verb; the verb is empty until it was known.
-fn labels<'h>(entry: &'h ServiceEntry, answer: &SoapResponse) -> (&'h str, &'h str) {
-    let verb = answer.verb.map_or("", |verb| entry.interface.verbs[verb].name.as_str());
-    (&entry.service().name, verb)
 }
 
 type Durations = Family<VerbLabels, Histogram, fn() -> Histogram>;
@@ -159,25 +153,28 @@ impl Metrics {
 }
 
 impl Metrics {
-    /// A call was answered.
-    pub fn called(&self, entry: &ServiceEntry, answer: &SoapResponse, elapsed: Duration) {
-        let outcome = answer.fault.as_ref().map(|fault| fault.code.name());
-        let counters = answer.verb.map(|verb| &entry.counters[verb]);
-        if let Some(counters) = counters
-            && outcome.is_none()
-        {
-            let Counters { done, durations } = counters.get_or_init(|| {
-                let (service, verb) = labels(entry, answer);
-                self.counters(service, verb, "ok")
-            });
-            done.inc();
-            durations.observe(elapsed.as_secs_f64());
-            return;
-        }
-        let (service, verb) = labels(entry, answer);
-        let counters = self.counters(service, verb, outcome.unwrap_or("ok"));
-        counters.done.inc();
-        counters.durations.observe(elapsed.as_secs_f64());
+    /// A call was answered: of this verb, by its place in the interface, if that became known; with this
+    /// fault, if it was one.
+    pub fn called(
+        &self,
+        entry: &ServiceEntry,
+        verb: Option<usize>,
+        fault: Option<FaultCode>,
+        elapsed: Duration,
+    ) {
+        let outcome = fault.map_or("ok", FaultCode::name);
+        let name = verb.map_or("", |verb| entry.interface.verbs[verb].name.as_str());
+        let find = || self.counters(&entry.service().name, name, outcome);
+        let found;
+        let Counters { done, durations } = match verb {
+            Some(verb) if fault.is_none() => entry.counters[verb].get_or_init(find),
+            _ => {
+                found = find();
+                &found
+            }
+        };
+        done.inc();
+        durations.observe(elapsed.as_secs_f64());
     }
 
     fn counters(&self, service: &str, verb: &str, outcome: &str) -> Counters {

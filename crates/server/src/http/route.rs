@@ -34,7 +34,7 @@ where
     let read = matches!(parts.method, Method::GET | Method::HEAD);
     if let Some(place) = data::DataResource::of(name) {
         let mut body = Incoming::new(body, &host.settings);
-        return data::answer(host, place, &parts, &mut body, &principal).await;
+        return Box::pin(data::answer(host, place, &parts, &mut body, &principal)).await;
     }
     match (name, host.service(name)) {
         ("", _) if read => index(host, &parts.headers),
@@ -153,9 +153,12 @@ where
     let begun = Instant::now();
     let accept = joined(headers, &header::ACCEPT);
     let head = head(asked, accept.as_deref());
-    let (answer, rest) = soap::handle(host, entry, &head, body, principal).await;
+    // On the heap, where it stays: what surrounds it is moved about.
+    let handling = Box::pin(soap::handle(host, entry, &head, body, principal));
+    let (answer, rest) = handling.await;
     let elapsed = begun.elapsed();
-    host.metrics.called(entry, &answer, elapsed);
+    let fault = answer.fault.as_ref().map(|fault| fault.code);
+    host.metrics.called(entry, answer.verb, fault, elapsed);
     // What was understood, dispatch has told of.
     if let (None, Some(fault)) = (answer.verb, &answer.fault) {
         let (service, fault, why) = (&entry.service().name, fault.code.name(), &fault.message);

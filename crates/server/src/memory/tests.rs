@@ -3,11 +3,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fishplate_contract::Interface;
 use fishplate_jobs::function::Functions;
-use fishplate_wire::{ExpectedTable, MessageHead, UnpackedMessage};
+use fishplate_wire::{ExpectedTable, MessageHead, UnpackedMessage, Unpacker, WireLimits};
 use tempfile::TempDir;
 
 use super::*;
-use crate::spool::SpoolDirectory;
+use crate::faces::soap::reading::{MessageReading, RoomError, most};
+use crate::spool::{SpoolDirectory, Spooler};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const MIB: u64 = 1 << 20;
@@ -58,7 +59,7 @@ impl Message {
             retry_budget: PATIENCE,
             spools: self.spools,
         };
-        let room = memory.make_room(&mut self.reserved, &mut reading, chunk.len()).await;
+        let room = reading.make_room(memory, &mut self.reserved, chunk.len()).await;
         room.map_err(|error| match error {
             RoomError::Memory(fault) => fault,
             RoomError::Spool(error) => panic!("{error}"),

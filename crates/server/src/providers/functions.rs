@@ -11,7 +11,6 @@ use fishplate_contract::{Argument, Call, Fault, FaultCode, Outcome, Payload, Ser
 use fishplate_data::stream::limited;
 use fishplate_jobs::function::context::Context;
 use fishplate_jobs::function::{self, FunctionEntry, Functions};
-use fishplate_wire::WireLimits;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
@@ -111,13 +110,8 @@ impl Provider for FunctionProvider {
         )
     }
 
-    /// What goes to a function may stay in memory, because it is read there; what goes to a program
-    /// is a file in the end.
-    fn limits(&self, settings: &Settings) -> WireLimits {
-        let mut limits = settings.wire.clone();
-        limits.inline_size = limits.inline_size.max(settings.function_memory);
-        limits.inline_total = limits.inline_total.max(settings.function_memory);
-        limits
+    fn memory(&self, settings: &Settings) -> usize {
+        settings.function_memory
     }
 
     fn max_running(&self) -> Option<u32> {

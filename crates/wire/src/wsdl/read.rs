@@ -1,6 +1,5 @@
 //! A WSDL to a description: ours, and reasonable foreign ones.
 
-use fishplate_contract::interface::SOLE_OPERATION;
 use fishplate_contract::{Signature, Verb, VerbDefinition};
 use roxmltree::{Document, Node};
 
@@ -187,10 +186,11 @@ impl<'a, 'i> Definitions<'a, 'i> {
         if ours {
             let names: Vec<String> =
                 operations.iter().map(|operation| operation.definition.name.clone()).collect();
-            for operation in &mut operations {
-                let (verb, of) = verb(&operation.definition.name, &names);
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            for (operation, name) in operations.iter_mut().zip(&names) {
+                let (verb, of) = Verb::from_name(name, &names);
                 operation.definition.verb = verb;
-                operation.definition.operation = of;
+                operation.definition.operation = of.to_owned();
             }
         }
         Ok(operations)
@@ -278,31 +278,4 @@ fn children_named<'a, 'i>(
     local: &'static str,
 ) -> impl Iterator<Item = Node<'a, 'i>> {
     node.children().filter(move |child| child.has_tag_name((WSDL, local)))
-}
-
-/// The verb behind a name of ours ([`fishplate_contract::Interface::of`]), and its operation.
-fn verb(name: &str, names: &[String]) -> (Verb, String) {
-    let has = |name: &str| names.iter().any(|other| other == name);
-    let on_jobs = match name {
-        "running" => Some(Verb::Running),
-        "kill" => Some(Verb::Kill),
-        "status" => Some(Verb::Status),
-        "log" => Some(Verb::Log),
-        "jobs" => Some(Verb::Jobs),
-        "remove" => Some(Verb::Remove),
-        _ => None,
-    };
-    if let Some(verb) = on_jobs {
-        return (verb, String::new());
-    }
-    for (verb, suffix) in [(Verb::Spawn, "spawn"), (Verb::Results, "results")] {
-        if name == suffix && has(SOLE_OPERATION) {
-            return (verb, SOLE_OPERATION.to_owned());
-        }
-        let operation = name.strip_suffix(suffix).and_then(|name| name.strip_suffix('_'));
-        if let Some(operation) = operation.filter(|operation| has(operation)) {
-            return (verb, operation.to_owned());
-        }
-    }
-    (Verb::Call, name.to_owned())
 }

@@ -170,7 +170,7 @@ impl Schema {
     fn element(&mut self, to: &mut Markup, within: &str, parameter: &Parameter) {
         let type_name = self.type_name(within, parameter);
         let mut attributes = vec![("name", parameter.name.as_str()), ("type", &*type_name)];
-        if parameter.optional || parameter.repeated || parameter.default.is_some() {
+        if !parameter.is_required() {
             attributes.push(("minOccurs", "0"));
         }
         if parameter.repeated {

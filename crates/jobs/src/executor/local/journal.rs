@@ -23,6 +23,9 @@ use crate::executor::ProgramExit;
 /// outputs.
 const ROOM: u64 = 2 << 10;
 
+/// Bytes of a journal without records: none, or a line's end where its directory was another job's.
+const EMPTY: u64 = 1;
+
 /// A line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "at", rename_all = "lowercase")]
@@ -126,7 +129,7 @@ impl Journal {
             return Ok(None);
         }
         let mut journal = Self { file };
-        if journal.file.metadata()?.len() == 0 {
+        if journal.file.metadata()?.len() <= EMPTY {
             return Ok(Some(journal));
         }
         let free = journal.run()?.is_none_or(|run| run.may_start(fence));

@@ -8,6 +8,7 @@
 //! process is gone, or of an earlier boot, proves that it is dead.
 
 mod claims;
+mod copy;
 mod room;
 mod rows;
 mod schema;
@@ -16,6 +17,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub use copy::StoreCopy;
 #[cfg(test)]
 pub(super) use schema::make_first_schema;
 pub use store::SqliteStore;

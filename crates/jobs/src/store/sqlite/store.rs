@@ -32,6 +32,22 @@ pub(super) struct Writer {
 }
 
 impl SqliteStore {
+    /// Its name in a data directory.
+    pub const FILE: &str = "jobs.sqlite";
+
+    /// Whether a data directory has one.
+    pub fn is_in(data: &Path) -> bool {
+        data.join(Self::FILE).exists()
+    }
+
+    /// Opens that of a data directory, making it if there is none.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`].
+    pub fn open_in(data: &Path) -> Result<Self, StoreError> {
+        Self::open(&data.join(Self::FILE))
+    }
+
     /// Opens the store at `path`, making it if there is none.
     ///
     /// # Errors

@@ -13,11 +13,12 @@ use fishplate_wire::{
 use hyper::body::Body;
 
 use super::feed::{ReadAheadBody, Rest};
+use super::reading::{MessageReading, RoomError, most};
 use crate::dispatch::perform::perform;
 use crate::dispatch::request::Request;
 use crate::host::{Host, ServiceEntry};
 use crate::http::body::{Incoming, ReadError};
-use crate::memory::{self, MemoryReservation, MessageReading, RoomError};
+use crate::memory::{self, MemoryReservation};
 use crate::spool::spool_fault;
 use crate::status::status;
 
@@ -54,7 +55,7 @@ where
     let mut rest = Rest::Body(body);
     let (mut verb, mut memory) = (None, MemoryReservation::default());
     let namespace = entry.service().namespace.as_str();
-    let outcome = async {
+    let outcome: Result<_, Fault> = async {
         let unpacked = unpack(host, entry, head, &mut rest, &mut form, &mut memory).await?;
         let request = read(unpacked)?;
         let definition = request.verb(namespace, &entry.interface)?;
@@ -66,8 +67,8 @@ where
         let request = Request { service: entry, definition, arguments, options, principal };
         let reply = perform(host, request, &mut memory).await?;
         Ok((definition, reply))
-    };
-    let outcome: Result<_, Fault> = outcome.await;
+    }
+    .await;
     // A body that was never begun to be read told nothing.
     let form = form.unwrap_or_else(|| ReplyForm::of_head(head));
     let (mut status, envelope, fault, ephemeral) = match outcome {
@@ -115,14 +116,14 @@ where
     let mut reading = MessageReading {
         unpacker: &mut unpacker,
         sink: &mut sink,
-        most: memory::most(limits, told),
+        most: most(limits, told),
         retry_budget: host.settings.body_stall,
         spools: false,
     };
     let mut to = None;
     let unpacked = async {
         while let Some(chunk) = body.next().await.map_err(ReadError::into_fault)? {
-            let room = host.memory.make_room(memory, &mut reading, chunk.len()).await;
+            let room = reading.make_room(&host.memory, memory, chunk.len()).await;
             room.map_err(|error| match error {
                 RoomError::Memory(fault) => fault,
                 RoomError::Spool(error) => spool_fault(&error),
@@ -141,8 +142,8 @@ where
         let unpacked = reading.unpacker.finish(reading.sink)?;
         reading.sink.finish().await.map_err(|error| spool_fault(&error))?;
         Ok(unpacked)
-    };
-    let unpacked = unpacked.await;
+    }
+    .await;
     *form = Some(match &unpacked {
         Ok(unpacked) => unpacked.reply_form.clone(),
         Err(_) => unpacker.reply_form(),

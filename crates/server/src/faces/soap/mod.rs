@@ -3,5 +3,6 @@
 mod backlog;
 mod feed;
 mod handle;
+pub(crate) mod reading;
 
 pub use handle::{SoapResponse, handle};

@@ -9,7 +9,7 @@ use fishplate_contract::{Operation, Parameter, Verb};
 
 use crate::host::{Host, ServiceEntry};
 
-const STYLE: &str = include_str!("style.css");
+const STYLE: &str = include_str!("html/style.css");
 
 /// The list of services.
 pub fn index(host: &Host) -> String {

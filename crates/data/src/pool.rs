@@ -39,6 +39,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{Clock, Digest};
 
 pub(crate) use error::is_full;
@@ -83,15 +84,14 @@ pub struct PoolSettings {
 impl PoolSettings {
     /// A pool in this directory, with the default limits.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
-        const DAY: Duration = Duration::from_hours(24);
         Self {
             directory: directory.into(),
-            quota: None,
-            owner_quota: None,
-            disk_reserve: 256 << 20,
-            grant_life: 7 * DAY,
-            incoming_life: DAY,
-            idle: DAY,
+            quota: DEFAULTS.pool_quota,
+            owner_quota: DEFAULTS.pool_owner_quota,
+            disk_reserve: DEFAULTS.disk_reserve,
+            grant_life: DEFAULTS.grant_life,
+            incoming_life: DEFAULTS.incoming_life,
+            idle: DEFAULTS.pool_idle,
             largest_in_row: LARGEST_IN_ROW,
         }
     }

@@ -66,7 +66,8 @@ const USAGE: u8 = Exit::Usage.code();
     version,
     disable_help_subcommand = true,
     after_help = "`fishplate help COMMAND` tells more of a command, with examples; \
-                  `fishplate help exit-codes` lists the exit codes."
+                  `fishplate help exit-codes` lists the exit codes, \
+                  `fishplate help limits` the limits."
 )]
 pub(crate) struct Cli {
     /// Give data as JSON on standard output, and errors as JSON on standard error

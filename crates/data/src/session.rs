@@ -29,6 +29,7 @@ use std::str::FromStr as _;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{Clock, Principal, SessionId, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -63,12 +64,12 @@ impl SessionSettings {
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self {
             directory: directory.into(),
-            quota: Some(100 << 30),
-            files: 10_000,
-            open: 100_000,
-            per_owner: 10_000,
-            idle: Duration::from_hours(24),
-            disk_reserve: 256 << 20,
+            quota: DEFAULTS.session_quota,
+            files: DEFAULTS.session_files,
+            open: DEFAULTS.sessions_open,
+            per_owner: DEFAULTS.sessions_per_owner,
+            idle: DEFAULTS.session_idle,
+            disk_reserve: DEFAULTS.disk_reserve,
         }
     }
 }

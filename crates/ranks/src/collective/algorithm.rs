@@ -1,0 +1,196 @@
+//! Algorithms by name. Every rank of a communicator has to name the same.
+
+macro_rules! algorithms {
+    ($($(#[doc = $doc:literal])+ $type:ident { $($(#[doc = $variant_doc:literal])+ $variant:ident = $name:literal,)+ })+) => { $(
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $type {
+            $($(#[doc = $variant_doc])+ $variant,)+
+        }
+
+        impl $type {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = crate::error::Error;
+
+            fn from_str(name: &str) -> Result<Self, Self::Err> {
+                Self::ALL.iter().copied().find(|algorithm| algorithm.name() == name).ok_or_else(|| {
+                    let names: Vec<_> = Self::ALL.iter().map(|algorithm| algorithm.name()).collect();
+                    crate::error::Error::Argument {
+                        argument: "algorithm",
+                        problem: format!("there is no {name:?} here, but {}", names.join(", ")),
+                    }
+                })
+            }
+        }
+    )+ };
+}
+
+algorithms! {
+    /// How a broadcast goes.
+    Broadcast {
+        /// The root sends to each (paper 002, 3.4.2).
+        Serial = "serial",
+        /// Along a binomial tree (paper 002, 3.4.2).
+        Binomial = "binomial",
+        /// Scattered along a binomial tree, then gathered by all in a ring (Barnett et al. 1994).
+        ScatterAllgather = "scatter-allgather",
+    }
+    /// How a gather or a scatter of equal blocks goes.
+    Gather {
+        /// Each with the root (paper 002, 3.4.3).
+        Serial = "serial",
+        /// Along a binomial tree (paper 002, 3.4.3).
+        Binomial = "binomial",
+    }
+    /// How a barrier goes.
+    Barrier {
+        /// A gather and a broadcast of nothing (paper 002, 3.4.4).
+        GatherBroadcast = "gather-broadcast",
+        /// Each tells one further and further away (Hensgen et al. 1988).
+        Dissemination = "dissemination",
+    }
+    /// How an all-gather goes.
+    Allgather {
+        /// A gather and a broadcast.
+        GatherBroadcast = "gather-broadcast",
+        /// Each passes on what it got (any blocks).
+        Ring = "ring",
+        /// In as few steps as can be (Bruck et al. 1997).
+        Bruck = "bruck",
+    }
+    /// How an all-to-all of equal blocks goes.
+    Alltoall {
+        /// All at once.
+        Scattered = "scattered",
+        /// One partner after the other.
+        Pairwise = "pairwise",
+        /// In as few steps as can be (Bruck et al. 1997).
+        Bruck = "bruck",
+    }
+    /// How a reduction to one rank goes.
+    Reduce {
+        /// The root receives from each and reduces in the order of ranks (paper 002, 3.4.5).
+        Serial = "serial",
+        /// Along a binomial tree (paper 002, 3.4.5).
+        Binomial = "binomial",
+    }
+    /// How a reduction to all goes. The last two take commutative operations, and are recursive doubling for others.
+    Allreduce {
+        /// A reduction and a broadcast (paper 002, 3.4.5).
+        ReduceBroadcast = "reduce-broadcast",
+        /// Partners exchange all, twice as far away each time (paper 002, figure 8).
+        RecursiveDoubling = "recursive-doubling",
+        /// Blocks go round and are reduced, then go round again.
+        Ring = "ring",
+        /// Reduce-scatter by halves, then all-gather (Rabenseifner 2004).
+        Rabenseifner = "rabenseifner",
+    }
+    /// How a scan goes.
+    Scan {
+        /// From each rank to the next.
+        Serial = "serial",
+        /// Partners exchange all, twice as far away each time.
+        RecursiveDoubling = "recursive-doubling",
+    }
+}
+
+/// What a communicator's collective operations use. What is `None` is chosen by size and ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Algorithms {
+    /// Of broadcasts.
+    pub broadcast: Option<Broadcast>,
+    /// Of gathers and scatters.
+    pub gather: Option<Gather>,
+    /// Of barriers.
+    pub barrier: Option<Barrier>,
+    /// Of all-gathers.
+    pub allgather: Option<Allgather>,
+    /// Of all-to-alls.
+    pub alltoall: Option<Alltoall>,
+    /// Of reductions to one rank.
+    pub reduce: Option<Reduce>,
+    /// Of reductions to all.
+    pub allreduce: Option<Allreduce>,
+    /// Of scans.
+    pub scan: Option<Scan>,
+    /// Reduces in the order of ranks, one after the other, whatever is named above: the same bits for the same
+    /// data, however many ranks are on however many machines.
+    pub ordered: bool,
+}
+
+/// Up to this many bytes the fewest steps win, above it the fewest bytes; as MPICH and Open MPI have it, within a factor of two.
+const SHORT: usize = 8 << 10;
+/// Broadcasts below this stay with the tree.
+const SHORT_BROADCAST: usize = 12 << 10;
+/// Blocks of an all-to-all up to this are worth copying to save steps.
+const SHORT_BLOCK: usize = 256;
+
+impl Algorithms {
+    pub(super) fn broadcast(self, bytes: usize, size: u32) -> Broadcast {
+        let long = bytes >= SHORT_BROADCAST && size >= 8;
+        self.broadcast.unwrap_or(if long {
+            Broadcast::ScatterAllgather
+        } else {
+            Broadcast::Binomial
+        })
+    }
+
+    pub(super) fn gather(self, block: usize) -> Gather {
+        // A tree sends most blocks several times.
+        self.gather.unwrap_or(if block <= SHORT { Gather::Binomial } else { Gather::Serial })
+    }
+
+    pub(super) fn barrier(self) -> Barrier {
+        self.barrier.unwrap_or(Barrier::Dissemination)
+    }
+
+    pub(super) fn allgather(self, bytes: usize) -> Allgather {
+        self.allgather.unwrap_or(if bytes <= 10 * SHORT {
+            Allgather::Bruck
+        } else {
+            Allgather::Ring
+        })
+    }
+
+    pub(super) fn alltoall(self, block: usize, size: u32) -> Alltoall {
+        self.alltoall.unwrap_or(match block {
+            ..=SHORT_BLOCK if size >= 8 => Alltoall::Bruck,
+            ..=32_768 => Alltoall::Scattered,
+            _ => Alltoall::Pairwise,
+        })
+    }
+
+    pub(super) fn reduce(self) -> Reduce {
+        if self.ordered { Reduce::Serial } else { self.reduce.unwrap_or(Reduce::Binomial) }
+    }
+
+    pub(super) fn allreduce(self, bytes: usize, size: u32, commutative: bool) -> Allreduce {
+        if self.ordered {
+            return Allreduce::ReduceBroadcast;
+        }
+        let short = if bytes <= SHORT || size == 2 {
+            Allreduce::RecursiveDoubling
+        } else {
+            Allreduce::Rabenseifner
+        };
+        match self.allreduce.unwrap_or(short) {
+            Allreduce::Ring | Allreduce::Rabenseifner if !commutative => {
+                Allreduce::RecursiveDoubling
+            }
+            algorithm => algorithm,
+        }
+    }
+
+    pub(super) fn scan(self) -> Scan {
+        if self.ordered { Scan::Serial } else { self.scan.unwrap_or(Scan::RecursiveDoubling) }
+    }
+}

@@ -1,0 +1,601 @@
+//! The calls of a communicator. Each gives a [`Collective`], which is run at once or started in a scope; every rank of the
+//! communicator has to make the same calls in the same order. Lengths are in elements.
+
+#![expect(unsafe_code, reason = "a schedule holds the caller's buffers without their lifetime")]
+
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
+
+use crate::buffer::{ReceiveBuffer, SendBuffer, Span};
+use crate::collective::algorithm::{Allgather, Alltoall, Reduce};
+use crate::collective::schedule::{Running, Schedule};
+use crate::collective::{allreduce, alltoall, broadcast, gather, reduce, scan};
+use crate::communicator::Communicator;
+use crate::error::{Error, Result};
+use crate::header::{Rank, RequestId};
+use crate::operation::Operation;
+use crate::request::{Request, Scope};
+
+/// What a rank contributes is in its receive buffer already (`MPI_IN_PLACE`).
+pub const IN_PLACE: InPlace = InPlace;
+
+/// See [`IN_PLACE`].
+#[derive(Clone, Copy, Debug)]
+pub struct InPlace;
+
+/// What a rank contributes.
+#[derive(Clone, Copy, Debug)]
+pub enum Contribution<'a, T> {
+    /// These elements.
+    Data(&'a [T]),
+    /// What is in the receive buffer.
+    InPlace,
+}
+
+impl<T> From<InPlace> for Contribution<'_, T> {
+    fn from(_: InPlace) -> Self {
+        Self::InPlace
+    }
+}
+
+impl<'a, T> From<&'a [T]> for Contribution<'a, T> {
+    fn from(data: &'a [T]) -> Self {
+        Self::Data(data)
+    }
+}
+
+impl<'a, T> From<&'a Vec<T>> for Contribution<'a, T> {
+    fn from(data: &'a Vec<T>) -> Self {
+        Self::Data(data)
+    }
+}
+
+impl<'a, T, const N: usize> From<&'a [T; N]> for Contribution<'a, T> {
+    fn from(data: &'a [T; N]) -> Self {
+        Self::Data(data)
+    }
+}
+
+/// Where in a buffer each rank's elements are: how many, and from which on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    /// How many, for each rank.
+    pub counts: Vec<usize>,
+    /// From which on, for each rank.
+    pub displacements: Vec<usize>,
+}
+
+impl Blocks {
+    /// One after the other.
+    pub fn packed(counts: &[usize]) -> Self {
+        let displacements =
+            counts.iter().scan(0, |next, count| Some(std::mem::replace(next, *next + count)));
+        Self { displacements: displacements.collect(), counts: counts.to_vec() }
+    }
+
+    fn spans<T>(&self, argument: &'static str, size: u32, whole: &Span) -> Result<Vec<Span>> {
+        let wrong = |problem: String| Error::Argument { argument, problem };
+        let ranks = size as usize;
+        if self.counts.len() != ranks || self.displacements.len() != ranks {
+            return Err(wrong(format!("counts and displacements are needed for {size} ranks")));
+        }
+        let element = size_of::<T>();
+        let pairs = self.counts.iter().zip(&self.displacements).enumerate();
+        let span = |(rank, (&count, &displacement)): (usize, (&usize, &usize))| {
+            let end = displacement.checked_add(count).and_then(|end| end.checked_mul(element));
+            match end {
+                Some(end) if end <= whole.length() => Ok(whole.part(displacement * element..end)),
+                _ => Err(wrong(format!(
+                    "the block of rank {rank} is {count} elements from {displacement} on, and the buffer has {}",
+                    whole.length() / element
+                ))),
+            }
+        };
+        pairs.map(span).collect()
+    }
+}
+
+/// A collective operation that is ready to go.
+#[must_use = "a collective operation does nothing until it is run or started"]
+pub struct Collective<'a> {
+    communicator: &'a Communicator,
+    schedule: Result<Schedule>,
+    buffers: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Collective<'a> {
+    /// Runs it, until this rank's part is done.
+    pub fn run(self) -> Result<()> {
+        let process = self.communicator.process();
+        let request = self.begin()?;
+        process.wait(request).map(|_| ())
+    }
+
+    /// Starts it.
+    pub fn start<'scope>(self, scope: &'scope Scope<'scope, '_>) -> Result<Request<'scope>>
+    where
+        'a: 'scope,
+    {
+        let group = self.communicator.group().clone();
+        Ok(scope.request(self.begin()?, group))
+    }
+
+    fn begin(self) -> Result<RequestId> {
+        let (communicator, schedule) = (self.communicator, self.schedule?);
+        Ok(communicator.process().with(|state| {
+            let request = state.engine.new_compound();
+            let context = communicator.context();
+            let tag = state.next_collective(context);
+            let group = communicator.group().clone();
+            state.run(Running::new(request, schedule, context.collective(), tag, group));
+            request
+        }))
+    }
+}
+
+/// A schedule that is being written, with what every call needs.
+struct Draft<'a> {
+    communicator: &'a Communicator,
+    s: Schedule,
+    me: Rank,
+    size: u32,
+}
+
+impl<'a> Draft<'a> {
+    fn new(communicator: &'a Communicator) -> Self {
+        Self {
+            communicator,
+            s: Schedule::new(),
+            me: communicator.rank(),
+            size: communicator.size(),
+        }
+    }
+
+    fn reducing(communicator: &'a Communicator, operation: &Operation) -> Self {
+        Self { s: Schedule::reducing(operation), ..Self::new(communicator) }
+    }
+
+    fn data<T: Pod>(&mut self, data: &'a [T]) -> Span {
+        let bytes: &[u8] = bytemuck::cast_slice(data);
+        // SAFETY: the `Collective` borrows it for `'a`, waits when it is run, and its scope waits when it is started.
+        self.s.send_buffer(unsafe { SendBuffer::from_raw(bytes.as_ptr(), bytes.len()) })
+    }
+
+    fn target<T: Pod>(&mut self, data: &'a mut [T]) -> Span {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(data);
+        // SAFETY: as above, and exclusively.
+        self.s.receive_buffer(unsafe { ReceiveBuffer::from_raw(bytes.as_mut_ptr(), bytes.len()) })
+    }
+
+    /// So many equal blocks of a buffer.
+    fn blocks(&self, argument: &'static str, whole: &Span, element: usize) -> Result<Vec<Span>> {
+        let (length, size) = (whole.length(), self.size as usize);
+        if !length.is_multiple_of(size * element) {
+            let problem =
+                format!("its {} elements are not a multiple of {size} ranks", length / element);
+            return Err(Error::Argument { argument, problem });
+        }
+        let block = length / size;
+        Ok((0..size).map(|at| whole.part(at * block..(at + 1) * block)).collect())
+    }
+
+    fn root(&self, root: Rank) -> Result<()> {
+        self.communicator.group().member(root).map(|_| ())
+    }
+
+    /// The contribution in memory that may be written and is lost: `into`, if it is there already.
+    fn value<T: Pod>(&mut self, send: Contribution<'a, T>, into: Option<&Span>) -> Result<Span> {
+        match (send, into) {
+            (Contribution::Data(data), into) => {
+                let data = self.data(data);
+                let value = match into {
+                    Some(into) => {
+                        same_length("send", &data, into, size_of::<T>())?;
+                        into.clone()
+                    }
+                    None => self.s.scratch(data.length()),
+                };
+                self.s.copy(&data, &value);
+                Ok(value)
+            }
+            (Contribution::InPlace, Some(into)) => Ok(into.clone()),
+            (Contribution::InPlace, None) => {
+                let problem = "only the root has its contribution in place".to_owned();
+                Err(Error::Argument { argument: "send", problem })
+            }
+        }
+    }
+}
+
+fn same_length(argument: &'static str, is: &Span, should: &Span, element: usize) -> Result<()> {
+    if is.length() == should.length() {
+        return Ok(());
+    }
+    let problem = format!(
+        "it has {} elements, and should have {}",
+        is.length() / element,
+        should.length() / element
+    );
+    Err(Error::Argument { argument, problem })
+}
+
+fn whole_elements<T>(operation: &Operation) -> Result<()> {
+    if size_of::<T>() == operation.element() {
+        return Ok(());
+    }
+    let problem = format!(
+        "it is for elements of {} bytes, and these have {}",
+        operation.element(),
+        size_of::<T>()
+    );
+    Err(Error::Argument { argument: "operation", problem })
+}
+
+impl Communicator {
+    fn collective<'a>(
+        &'a self,
+        draft: Draft<'a>,
+        write: impl FnOnce(&mut Draft<'a>) -> Result<()>,
+    ) -> Collective<'a> {
+        let mut draft = draft;
+        let written = write(&mut draft);
+        Collective { communicator: self, schedule: written.map(|()| draft.s), buffers: PhantomData }
+    }
+
+    /// Until all ranks have come here (`MPI_Barrier`).
+    pub fn barrier(&self) -> Collective<'_> {
+        self.collective(Draft::new(self), |draft| {
+            broadcast::barrier(&mut draft.s, self.algorithms().barrier(), draft.me, draft.size);
+            Ok(())
+        })
+    }
+
+    /// The root's `data` to all (`MPI_Bcast`).
+    pub fn broadcast<'a, T: Pod>(&'a self, data: &'a mut [T], root: Rank) -> Collective<'a> {
+        self.collective(Draft::new(self), |draft| {
+            draft.root(root)?;
+            let data = draft.target(data);
+            let algorithm = self.algorithms().broadcast(data.length(), draft.size);
+            broadcast::broadcast(&mut draft.s, algorithm, draft.me, draft.size, root, &data);
+            Ok(())
+        })
+    }
+
+    /// Everybody's `send` to the root's `receive`, in the order of ranks (`MPI_Gather`). Elsewhere `receive` is not used.
+    pub fn gather<'a, T: Pod>(
+        &'a self,
+        send: impl Into<Contribution<'a, T>>,
+        receive: &'a mut [T],
+        root: Rank,
+    ) -> Collective<'a> {
+        let send = send.into();
+        self.collective(Draft::new(self), |draft| {
+            draft.root(root)?;
+            let (me, size) = (draft.me, draft.size);
+            let (mine, blocks) = if me == root {
+                let all = draft.target(receive);
+                let blocks = draft.blocks("receive", &all, size_of::<T>())?;
+                (draft.value(send, Some(&blocks[root as usize]))?, blocks)
+            } else {
+                (draft.value(send, None)?, Vec::new())
+            };
+            let algorithm = self.algorithms().gather(mine.length());
+            gather::gather(&mut draft.s, algorithm, me, root, &mine, &blocks, size);
+            Ok(())
+        })
+    }
+
+    /// The same with blocks of different lengths, which the root knows (`MPI_Gatherv`).
+    pub fn gatherv<'a, T: Pod>(
+        &'a self,
+        send: impl Into<Contribution<'a, T>>,
+        receive: &'a mut [T],
+        blocks: &Blocks,
+        root: Rank,
+    ) -> Collective<'a> {
+        let send = send.into();
+        self.collective(Draft::new(self), |draft| {
+            draft.root(root)?;
+            let (mine, blocks) = if draft.me == root {
+                let all = draft.target(receive);
+                let blocks = blocks.spans::<T>("blocks", draft.size, &all)?;
+                (draft.value(send, Some(&blocks[root as usize]))?, blocks)
+            } else {
+                (draft.value(send, None)?, Vec::new())
+            };
+            gather::serial_gather(&mut draft.s, draft.me, root, &mine, &blocks);
+            Ok(())
+        })
+    }
+
+    /// The root's `send` in equal blocks to everybody's `receive` (`MPI_Scatter`). Elsewhere `send` is not used. With an empty
+    /// `receive` the root keeps its own in place.
+    pub fn scatter<'a, T: Pod>(
+        &'a self,
+        send: &'a [T],
+        receive: &'a mut [T],
+        root: Rank,
+    ) -> Collective<'a> {
+        self.collective(Draft::new(self), |draft| {
+            draft.root(root)?;
+            let (me, size) = (draft.me, draft.size);
+            let mut mine = draft.target(receive);
+            let blocks = if me == root {
+                let all = draft.data(send);
+                draft.blocks("send", &all, size_of::<T>())?
+            } else {
+                Vec::new()
+            };
+            if me == root {
+                mine = keep_own(draft, &blocks[root as usize], mine, size_of::<T>())?;
+            }
+            let algorithm = self.algorithms().gather(mine.length());
+            gather::scatter(&mut draft.s, algorithm, me, root, &mine, &blocks, size);
+            Ok(())
+        })
+    }
+
+    /// The same with blocks of different lengths, which the root knows (`MPI_Scatterv`).
+    pub fn scatterv<'a, T: Pod>(
+        &'a self,
+        send: &'a [T],
+        blocks: &Blocks,
+        receive: &'a mut [T],
+        root: Rank,
+    ) -> Collective<'a> {
+        self.collective(Draft::new(self), |draft| {
+            draft.root(root)?;
+            let mut mine = draft.target(receive);
+            let mut parts = Vec::new();
+            if draft.me == root {
+                let all = draft.data(send);
+                parts = blocks.spans::<T>("blocks", draft.size, &all)?;
+                mine = keep_own(draft, &parts[root as usize], mine, size_of::<T>())?;
+            }
+            gather::serial_scatter(&mut draft.s, draft.me, root, &mine, &parts);
+            Ok(())
+        })
+    }
+
+    /// Everybody's `send` to everybody's `receive`, in the order of ranks (`MPI_Allgather`).
+    pub fn allgather<'a, T: Pod>(
+        &'a self,
+        send: impl Into<Contribution<'a, T>>,
+        receive: &'a mut [T],
+    ) -> Collective<'a> {
+        let send = send.into();
+        self.collective(Draft::new(self), |draft| {
+            let all = draft.target(receive);
+            let blocks = draft.blocks("receive", &all, size_of::<T>())?;
+            draft.value(send, Some(&blocks[draft.me as usize]))?;
+            let algorithm = self.algorithms().allgather(all.length());
+            gather::allgather(&mut draft.s, algorithm, draft.me, &all, &blocks, draft.size);
+            Ok(())
+        })
+    }
+
+    /// The same with blocks of different lengths (`MPI_Allgatherv`).
+    pub fn allgatherv<'a, T: Pod>(
+        &'a self,
+        send: impl Into<Contribution<'a, T>>,
+        receive: &'a mut [T],
+        blocks: &Blocks,
+    ) -> Collective<'a> {
+        let send = send.into();
+        self.collective(Draft::new(self), |draft| {
+            let all = draft.target(receive);
+            let blocks = blocks.spans::<T>("blocks", draft.size, &all)?;
+            draft.value(send, Some(&blocks[draft.me as usize]))?;
+            gather::allgather(&mut draft.s, Allgather::Ring, draft.me, &all, &blocks, draft.size);
+            Ok(())
+        })
+    }
+
+    /// Block i of everybody's `send` to rank i (`MPI_Alltoall`).
+    pub fn alltoall<'a, T: Pod>(
+        &'a self,
+        send: impl Into<Contribution<'a, T>>,
+        receive: &'a mut [T],
+    ) -> Collective<'a> {
+        let send = send.into();
+        self.collective(Draft::new(self), |draft| {
+            let all = draft.target(receive);
+            let to = draft.blocks("receive", &all, size_of::<T>())?;
+            let data = sent_to_all(draft, send, &all);
+            same_length("send", &data, &all, size_of::<T>())?;
+            let from = draft.blocks("send", &data, size_of::<T>())?;
+            let algorithm = self.algorithms().alltoall(to[0].length(), draft.size);
+            alltoall::alltoall(&mut draft.s, algorithm, draft.me, &from, &to, draft.size);
+            Ok(())
+        })
+    }
+
+    /// The same with blocks of different lengths (`MPI_Alltoallv`). In bytes it is what `MPI_Alltoallw` needs once
+    /// types are packed. In place, `sent` is not used.
+    pub fn alltoallv<'a, T: Pod>(
+        &'a self,
+        send: impl Into<Contribution<'a, T>>,
+        sent: &Blocks,
+        receive: &'a mut [T],
+        received: &Blocks,
+    ) -> Collective<'a> {
+        let send = send.into();
+        self.collective(Draft::new(self), |draft| {
+            let all = draft.target(receive);
+            let to = received.spans::<T>("received", draft.size, &all)?;
+            let sent = if matches!(send, Contribution::InPlace) { received } else { sent };
+            let data = sent_to_all(draft, send, &all);
+            let from = sent.spans::<T>("sent", draft.size, &data)?;
+            let me = draft.me as usize;
+            same_length("sent", &from[me], &to[me], size_of::<T>())?;
+            alltoall::alltoall(&mut draft.s, Alltoall::Scattered, draft.me, &from, &to, draft.size);
+            Ok(())
+        })
+    }
+
+    /// The reduction of everybody's `send` to the root's `receive` (`MPI_Reduce`). Elsewhere `receive` is not used.
+    pub fn reduce<'a, T: Pod>(
+        &'a self,
+        send: impl Into<Contribution<'a, T>>,
+        receive: &'a mut [T],
+        operation: &Operation,
+        root: Rank,
+    ) -> Collective<'a> {
+        let send = send.into();
+        self.collective(Draft::reducing(self, operation), |draft| {
+            draft.root(root)?;
+            whole_elements::<T>(operation)?;
+            let into = (draft.me == root).then(|| draft.target(receive));
+            let value = draft.value(send, into.as_ref())?;
+            let (me, size, commutative) = (draft.me, draft.size, operation.is_commutative());
+            reduce::reduce(
+                &mut draft.s,
+                self.algorithms().reduce(),
+                me,
+                root,
+                &value,
+                size,
+                commutative,
+            );
+            Ok(())
+        })
+    }
+
+    /// The reduction of everybody's `send` to everybody's `receive` (`MPI_Allreduce`).
+    pub fn allreduce<'a, T: Pod>(
+        &'a self,
+        send: impl Into<Contribution<'a, T>>,
+        receive: &'a mut [T],
+        operation: &Operation,
+    ) -> Collective<'a> {
+        let send = send.into();
+        self.collective(Draft::reducing(self, operation), |draft| {
+            whole_elements::<T>(operation)?;
+            let into = draft.target(receive);
+            let value = draft.value(send, Some(&into))?;
+            let (me, size, algorithms) = (draft.me, draft.size, self.algorithms());
+            let algorithm = algorithms.allreduce(value.length(), size, operation.is_commutative());
+            allreduce::allreduce(
+                &mut draft.s,
+                algorithm,
+                algorithms.reduce(),
+                operation,
+                me,
+                &value,
+                size,
+            );
+            Ok(())
+        })
+    }
+
+    /// The reduction of everybody's `send`, of which rank i gets `counts[i]` elements (`MPI_Reduce_scatter`). In place, they are taken from
+    /// `receive` and its beginning gets the result.
+    pub fn reduce_scatter<'a, T: Pod>(
+        &'a self,
+        send: impl Into<Contribution<'a, T>>,
+        receive: &'a mut [T],
+        counts: &[usize],
+        operation: &Operation,
+    ) -> Collective<'a> {
+        let send = send.into();
+        self.collective(Draft::reducing(self, operation), |draft| {
+            whole_elements::<T>(operation)?;
+            let into = draft.target(receive);
+            let (me, size) = (draft.me, draft.size);
+            let value = match send {
+                Contribution::Data(_) => draft.value(send, None)?,
+                Contribution::InPlace => sent_to_all(draft, send, &into),
+            };
+            let blocks = Blocks::packed(counts).spans::<T>("counts", size, &value)?;
+            let mine = &blocks[me as usize];
+            let result =
+                if into.length() >= mine.length() { into.part(0..mine.length()) } else { into };
+            same_length("receive", &result, mine, size_of::<T>())?;
+            if operation.is_commutative() && !self.algorithms().ordered {
+                draft.s.copy(mine, &result);
+                reduce::pairwise_reduce_scatter(&mut draft.s, me, &blocks, &result, size);
+            } else {
+                let algorithm =
+                    if self.algorithms().ordered { Reduce::Serial } else { Reduce::Binomial };
+                reduce::reduce(
+                    &mut draft.s,
+                    algorithm,
+                    me,
+                    0,
+                    &value,
+                    size,
+                    operation.is_commutative(),
+                );
+                if me == 0 {
+                    draft.s.copy(mine, &result);
+                }
+                gather::serial_scatter(&mut draft.s, me, 0, &result, &blocks);
+            }
+            Ok(())
+        })
+    }
+
+    /// The reduction of `send` of the ranks up to this one (`MPI_Scan`).
+    pub fn scan<'a, T: Pod>(
+        &'a self,
+        send: impl Into<Contribution<'a, T>>,
+        receive: &'a mut [T],
+        operation: &Operation,
+    ) -> Collective<'a> {
+        self.prefix(send.into(), receive, operation, false)
+    }
+
+    /// The reduction of `send` of the ranks before this one (`MPI_Exscan`). Rank 0's `receive` is left as it is.
+    pub fn exscan<'a, T: Pod>(
+        &'a self,
+        send: impl Into<Contribution<'a, T>>,
+        receive: &'a mut [T],
+        operation: &Operation,
+    ) -> Collective<'a> {
+        self.prefix(send.into(), receive, operation, true)
+    }
+
+    fn prefix<'a, T: Pod>(
+        &'a self,
+        send: Contribution<'a, T>,
+        receive: &'a mut [T],
+        operation: &Operation,
+        exclusive: bool,
+    ) -> Collective<'a> {
+        self.collective(Draft::reducing(self, operation), |draft| {
+            whole_elements::<T>(operation)?;
+            let into = draft.target(receive);
+            let value = match send {
+                Contribution::Data(_) => draft.value(send, None)?,
+                Contribution::InPlace => sent_to_all(draft, send, &into),
+            };
+            same_length("send", &value, &into, size_of::<T>())?;
+            let algorithm = self.algorithms().scan();
+            scan::scan(&mut draft.s, algorithm, exclusive, draft.me, &value, &into, draft.size);
+            Ok(())
+        })
+    }
+}
+
+/// A contribution that stays as it is while `all` is written.
+fn sent_to_all<'a, T: Pod>(draft: &mut Draft<'a>, send: Contribution<'a, T>, all: &Span) -> Span {
+    match send {
+        Contribution::Data(data) => draft.data(data),
+        Contribution::InPlace => {
+            let copy = draft.s.scratch(all.length());
+            draft.s.copy(all, &copy);
+            copy
+        }
+    }
+}
+
+/// The root's own block of a scatter: copied, unless it stays in place.
+fn keep_own(draft: &mut Draft<'_>, own: &Span, mine: Span, element: usize) -> Result<Span> {
+    if mine.length() == 0 {
+        return Ok(own.clone());
+    }
+    same_length("receive", &mine, own, element)?;
+    draft.s.copy(own, &mine);
+    Ok(mine)
+}

@@ -1,0 +1,21 @@
+//! Collective operations (MPI 4.1, chapter 6): each algorithm writes a schedule of sends, receives and local steps, which
+//! blocking and non-blocking calls run alike.
+//!
+//! - [`calls`]: what a program calls
+//! - [`algorithm`]: algorithms by name, and which is taken when none is named
+//! - `schedule`: steps, and how they are run
+//! - `broadcast` (and barrier), `gather` (and scatter, all-gather), `alltoall`, `reduce` (and all-reduce, reduce-scatter), `scan`
+
+pub mod algorithm;
+pub mod calls;
+pub(crate) mod schedule;
+
+mod allreduce;
+mod alltoall;
+mod broadcast;
+mod gather;
+mod reduce;
+mod scan;
+
+pub use algorithm::Algorithms;
+pub use calls::{Blocks, Collective, Contribution, IN_PLACE};

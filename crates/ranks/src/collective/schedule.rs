@@ -1,0 +1,219 @@
+//! Schedules: a rank's part of a collective operation, and how it is run.
+
+use crate::buffer::{Memory, ReceiveBuffer, SendBuffer, Span, combine};
+use crate::engine::{Engine, SendArguments};
+use crate::error::{Error, Result};
+use crate::group::Group;
+use crate::header::{Context, Mode, Rank, RequestId, Tag};
+use crate::matching::Pattern;
+use crate::operation::Operation;
+
+/// A step. Sends and receives are begun; what they use is left alone until the next [`Step::Wait`].
+#[derive(Debug)]
+enum Step {
+    Send(Rank, Span),
+    Receive(Rank, Span),
+    Wait,
+    /// The first to the second.
+    Copy(Span, Span),
+    /// The second becomes first op second.
+    Reduce(Span, Span),
+}
+
+/// A rank's steps. Ranks are the communicator's.
+#[derive(Debug, Default)]
+pub(crate) struct Schedule {
+    memory: Vec<Memory>,
+    steps: Vec<Step>,
+    operation: Option<Operation>,
+}
+
+impl Schedule {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn reducing(operation: &Operation) -> Self {
+        Self { operation: Some(operation.clone()), ..Self::default() }
+    }
+
+    pub(crate) fn send_buffer(&mut self, buffer: SendBuffer) -> Span {
+        let length = buffer.bytes().len();
+        self.add(Memory::Send(buffer), length)
+    }
+
+    pub(crate) fn receive_buffer(&mut self, buffer: ReceiveBuffer) -> Span {
+        let length = buffer.length();
+        self.add(Memory::Receive(buffer), length)
+    }
+
+    pub(crate) fn scratch(&mut self, length: usize) -> Span {
+        self.add(Memory::Scratch(vec![0; length].into()), length)
+    }
+
+    fn add(&mut self, memory: Memory, length: usize) -> Span {
+        self.memory.push(memory);
+        Span { memory: self.memory.len() - 1, range: 0..length }
+    }
+
+    pub(crate) fn send(&mut self, to: Rank, span: &Span) {
+        self.steps.push(Step::Send(to, span.clone()));
+    }
+
+    pub(crate) fn receive(&mut self, from: Rank, span: &Span) {
+        self.steps.push(Step::Receive(from, span.clone()));
+    }
+
+    pub(crate) fn wait(&mut self) {
+        self.steps.push(Step::Wait);
+    }
+
+    /// Both ways, and waits.
+    pub(crate) fn exchange(&mut self, to: Rank, sent: &Span, from: Rank, received: &Span) {
+        self.receive(from, received);
+        self.send(to, sent);
+        self.wait();
+    }
+
+    pub(crate) fn copy(&mut self, from: &Span, to: &Span) {
+        if from != to && from.length() > 0 {
+            self.steps.push(Step::Copy(from.clone(), to.clone()));
+        }
+    }
+
+    /// `right = left op right`; the left one is of lower ranks.
+    pub(crate) fn reduce(&mut self, left: &Span, right: &Span) {
+        self.steps.push(Step::Reduce(left.clone(), right.clone()));
+    }
+
+    /// `result = result op other` if `other` is of higher ranks, else `other op result`; `other` is lost.
+    pub(crate) fn fold(&mut self, result: &Span, other: &Span, higher: bool) {
+        let commutative = self.operation.as_ref().is_none_or(Operation::is_commutative);
+        if higher && !commutative {
+            self.reduce(result, other);
+            self.copy(other, result);
+        } else {
+            self.reduce(other, result);
+        }
+    }
+}
+
+/// A schedule under way.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// What is complete with it.
+    pub(crate) request: RequestId,
+    pub(crate) schedule: Schedule,
+    pub(crate) context: Context,
+    pub(crate) tag: Tag,
+    pub(crate) group: Group,
+    next: usize,
+    pending: Vec<RequestId>,
+    over: bool,
+}
+
+impl Running {
+    pub(crate) fn new(
+        request: RequestId,
+        schedule: Schedule,
+        context: Context,
+        tag: Tag,
+        group: Group,
+    ) -> Self {
+        Self { request, schedule, context, tag, group, next: 0, pending: Vec::new(), over: false }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Does what can be done now; whether that was anything.
+    pub(crate) fn advance(
+        &mut self,
+        engine: &mut Engine,
+        detach: &mut impl FnMut(RequestId),
+    ) -> bool {
+        let before = self.next;
+        loop {
+            match self.step(engine) {
+                Ok(true) => {}
+                Ok(false) => return self.next > before,
+                Err(error) => {
+                    self.give_up(engine, detach);
+                    engine.complete_compound(self.request, Err(error));
+                    return true;
+                }
+            }
+            if self.next == self.schedule.steps.len() {
+                self.over = true;
+                engine.complete_compound(self.request, Ok(()));
+                return true;
+            }
+        }
+    }
+
+    /// One step; whether it was done.
+    fn step(&mut self, engine: &mut Engine) -> Result<bool> {
+        let memory = &mut self.schedule.memory;
+        match self.schedule.steps.get(self.next) {
+            Some(Step::Send(to, span)) => {
+                let to = self.group.member(*to)?;
+                let arguments = SendArguments {
+                    to,
+                    context: self.context,
+                    tag: self.tag,
+                    mode: Mode::Standard,
+                };
+                let buffer = memory[span.memory].send(span.range.clone());
+                self.pending.push(engine.send(arguments, buffer));
+            }
+            Some(Step::Receive(from, span)) => {
+                let source = Some(self.group.member(*from)?);
+                let pattern = Pattern { context: self.context, source, tag: Some(self.tag) };
+                let buffer = memory[span.memory].receive(span.range.clone());
+                self.pending.push(engine.receive(pattern, buffer));
+            }
+            Some(Step::Wait) => {
+                let mut failed = Ok(());
+                self.pending.retain(|&request| match engine.take_outcome(request) {
+                    None => true,
+                    Some(Ok(_)) => false,
+                    Some(Err(error)) => {
+                        failed = Err(error);
+                        false
+                    }
+                });
+                failed?;
+                if !self.pending.is_empty() {
+                    return Ok(false);
+                }
+            }
+            Some(Step::Copy(from, to)) => {
+                combine(memory, from, to, |from, to| to.copy_from_slice(from));
+            }
+            Some(Step::Reduce(left, right)) => {
+                let Some(operation) = &self.schedule.operation else {
+                    let problem = "a reduction needs one".to_owned();
+                    return Err(Error::Argument { argument: "operation", problem });
+                };
+                combine(memory, left, right, |left, right| operation.apply(left, right));
+            }
+            None => return Ok(true),
+        }
+        self.next += 1;
+        Ok(true)
+    }
+
+    /// Nobody asks for its outcome, and its memory goes.
+    pub(crate) fn abandon(mut self, engine: &mut Engine, detach: &mut impl FnMut(RequestId)) {
+        self.give_up(engine, detach);
+    }
+
+    fn give_up(&mut self, engine: &mut Engine, detach: &mut impl FnMut(RequestId)) {
+        for request in self.pending.drain(..) {
+            engine.release(request);
+            detach(request);
+        }
+        self.over = true;
+    }
+}

@@ -1,0 +1,14 @@
+//! Communicators: a group of processes with a context of their own.
+//!
+//! - [`handle`]: what a communicator is
+//! - `point_to_point`: sends, receives, probes; [`message`]: what a matched probe takes
+//! - `create`: dup, split, create from a group
+
+pub mod handle;
+pub mod message;
+
+mod create;
+mod point_to_point;
+
+pub use handle::Communicator;
+pub use message::Message;

@@ -1,0 +1,226 @@
+//! Frames from a transport: each pair's in order, once.
+
+use crate::engine::frame::{Landing, Payload, Place};
+use crate::engine::peer::PeerState;
+use crate::engine::record::{Message, Purpose, Record, bytes};
+use crate::engine::state::{Engine, MESSAGE_COST};
+use crate::error::{Error, Result};
+use crate::header::{Header, Kind, Rank};
+
+impl Engine {
+    /// A header has arrived: says where its payload goes, if it has one, and does what it asks for. The
+    /// landing is given back with [`Engine::finish`] when it is filled. A frame that came before is read and dropped; one that comes
+    /// too early is kept for its turn.
+    pub fn begin(&mut self, header: Header) -> Result<Landing> {
+        self.check(&header)?;
+        let wanted = header.kind != Kind::Data || self.wants(&header);
+        let peer = &mut self.peers[header.from as usize];
+        let known = header.sequence <= peer.begun || peer.early.contains_key(&header.sequence);
+        if peer.state != PeerState::Alive || known {
+            return Ok(Landing { header, place: Place::Nowhere, purpose: Purpose::Nothing });
+        }
+        if !wanted {
+            return Err(Error::Protocol {
+                from: header.from,
+                problem: "it sent data that nobody asked for",
+            });
+        }
+        if header.kind == Kind::Eager {
+            peer.accepted += header.length + MESSAGE_COST as u64;
+            if peer.accepted - peer.received > self.window {
+                return Err(Error::Protocol {
+                    from: header.from,
+                    problem: "it sent more than it has credit for",
+                });
+            }
+        }
+        if header.sequence > peer.begun + 1 {
+            peer.early.insert(header.sequence, None);
+            let place = Place::Fresh(vec![0; bytes(header.payload_length())]);
+            return Ok(Landing { header, place, purpose: Purpose::Early });
+        }
+        let landing = self.turn(header)?;
+        self.take_early(header.from)?;
+        Ok(landing)
+    }
+
+    /// A landing's payload is all here.
+    pub fn finish(&mut self, landing: Landing) -> Result<()> {
+        let Landing { header, place, purpose } = landing;
+        match (purpose, place) {
+            (Purpose::Receive(request), Place::Fresh(body)) => self.store(request, &body),
+            (Purpose::Receive(request), _) => self.received(request),
+            (Purpose::Message(id), Place::Fresh(body)) => {
+                if let Some(message) = self.messages.get_mut(&id) {
+                    message.body = Some(body);
+                    if let Some(request) = message.claimed.take() {
+                        self.claim(id, request);
+                    }
+                } else {
+                    self.return_credit(&header);
+                }
+                return Ok(());
+            }
+            (Purpose::Early, place) => {
+                let landing = Landing { header, place, purpose };
+                if let Some(slot) = self.peers[header.from as usize].early.get_mut(&header.sequence)
+                {
+                    *slot = Some(landing);
+                }
+                return self.take_early(header.from);
+            }
+            _ => return Ok(()),
+        }
+        if header.kind == Kind::Eager {
+            self.return_credit(&header);
+        }
+        Ok(())
+    }
+
+    /// A frame that is here with all of its payload.
+    pub fn deliver(&mut self, header: Header, body: &[u8]) -> Result<()> {
+        let mut landing = self.begin(header)?;
+        if let Some(rest) = landing.rest(0) {
+            if rest.len() != body.len() {
+                return Err(Error::Protocol {
+                    from: header.from,
+                    problem: "a payload has not the length its header says",
+                });
+            }
+            rest.copy_from_slice(body);
+        }
+        self.finish(landing)
+    }
+
+    /// The first sequence number that has not come yet, less one: what can be acknowledged when all payloads begun are finished.
+    pub fn begun(&self, from: Rank) -> u64 {
+        self.peers[from as usize].begun
+    }
+
+    fn check(&self, header: &Header) -> Result<()> {
+        let problem = if header.domain != self.domain {
+            "its message is of another domain"
+        } else if header.to != self.rank || header.from as usize >= self.peers.len() {
+            "its message is for another rank, or from one that the domain does not have"
+        } else {
+            return Ok(());
+        };
+        Err(Error::Protocol { from: header.from, problem })
+    }
+
+    fn take_early(&mut self, from: Rank) -> Result<()> {
+        loop {
+            let peer = &mut self.peers[from as usize];
+            let next = peer.begun + 1;
+            if !matches!(peer.early.get(&next), Some(Some(_))) {
+                return Ok(());
+            }
+            let Some(Some(mut early)) = peer.early.remove(&next) else { return Ok(()) };
+            let mut landing = self.turn(early.header)?;
+            if let (Some(to), Some(body)) = (landing.rest(0), early.rest(0)) {
+                to.copy_from_slice(body);
+            }
+            self.finish(landing)?;
+        }
+    }
+
+    /// The turn of a frame has come.
+    fn turn(&mut self, header: Header) -> Result<Landing> {
+        let from = header.from;
+        self.peers[from as usize].begun += 1;
+        let nothing = Landing { header, place: Place::Nowhere, purpose: Purpose::Nothing };
+        let sound = match header.kind {
+            Kind::Eager => return Ok(self.eager(header)),
+            Kind::Data => return Ok(self.data(header)),
+            Kind::RequestToSend => {
+                match self.matching.take_posted(header.context, from, header.tag) {
+                    Some(request) => self.assign(request, &header),
+                    None => {
+                        let id = self.new_message(Message { header, body: None, claimed: None });
+                        self.matching.add_unexpected(header.context, from, header.tag, id);
+                    }
+                }
+                true
+            }
+            Kind::ClearToSend => {
+                self.cleared(from, header.sender, header.receiver, bytes(header.length))
+            }
+            Kind::Matched => {
+                self.matched(from, header.sender) || !self.requests.contains_key(&header.sender)
+            }
+            Kind::Credit => {
+                let peer = &mut self.peers[from as usize];
+                let sound = (peer.credit_returned..=peer.credit_used).contains(&header.length);
+                if sound {
+                    peer.credit_returned = header.length;
+                }
+                sound
+            }
+            Kind::Failed => match u32::try_from(header.tag) {
+                Ok(rank) if (rank as usize) < self.peers.len() && rank != self.rank => {
+                    self.fail(rank);
+                    true
+                }
+                Ok(rank) => rank == self.rank,
+                Err(_) => false,
+            },
+            Kind::Leave => {
+                self.leave(from);
+                true
+            }
+        };
+        if sound {
+            Ok(nothing)
+        } else {
+            Err(Error::Protocol { from, problem: "it answered a request that was not made to it" })
+        }
+    }
+
+    fn eager(&mut self, header: Header) -> Landing {
+        let length = bytes(header.length);
+        if let Some(request) = self.matching.take_posted(header.context, header.from, header.tag) {
+            self.assign(request, &header);
+            let place = match self.requests.get_mut(&request) {
+                Some(Record::Receive(receive)) if length <= receive.capacity => {
+                    match receive.buffer.take() {
+                        Some(buffer) => Place::Posted(buffer.first(length)),
+                        None => Place::Nowhere,
+                    }
+                }
+                _ => Place::Fresh(vec![0; length]),
+            };
+            return Landing { header, place, purpose: Purpose::Receive(request) };
+        }
+        let id = self.new_message(Message { header, body: None, claimed: None });
+        self.matching.add_unexpected(header.context, header.from, header.tag, id);
+        Landing { header, place: Place::Fresh(vec![0; length]), purpose: Purpose::Message(id) }
+    }
+
+    /// Whether data is what a receive waits for.
+    fn wants(&self, header: &Header) -> bool {
+        matches!(self.requests.get(&header.receiver), Some(Record::Receive(receive))
+            if receive.matched.is_some_and(|envelope| envelope.source == header.from
+                && bytes(header.length) == envelope.length.min(receive.capacity)))
+    }
+
+    fn data(&mut self, header: Header) -> Landing {
+        let buffer = match self.requests.get_mut(&header.receiver) {
+            Some(Record::Receive(receive)) => receive.buffer.take(),
+            _ => None,
+        };
+        let place = match buffer {
+            Some(buffer) => Place::Posted(buffer.first(bytes(header.length))),
+            None => Place::Nowhere,
+        };
+        Landing { header, place, purpose: Purpose::Receive(header.receiver) }
+    }
+
+    /// Tells every other process that this one leaves the domain.
+    pub fn announce_leave(&mut self) {
+        for to in (0..self.peers.len()).filter_map(|to| u32::try_from(to).ok()) {
+            if to != self.rank && self.peer_state(to) == PeerState::Alive {
+                self.emit(self.header(to, Kind::Leave), Payload::Empty, None);
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What engine and transport exchange.
+
+use crate::buffer::{ReceiveBuffer, SendBuffer};
+use crate::engine::record::Purpose;
+use crate::header::{Header, RequestId};
+
+/// A payload on its way out.
+#[derive(Debug)]
+pub enum Payload {
+    /// None.
+    Empty,
+    /// A copy of the caller's.
+    Owned(Box<[u8]>),
+    /// The caller's memory, until its request is told that it was sent.
+    Borrowed(SendBuffer),
+}
+
+impl Payload {
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Empty => &[],
+            Self::Owned(bytes) => bytes,
+            Self::Borrowed(buffer) => buffer.bytes(),
+        }
+    }
+
+    /// Makes it independent of the caller's memory.
+    pub fn detach(&mut self) {
+        if let Self::Borrowed(buffer) = self {
+            *self = Self::Owned(buffer.bytes().into());
+        }
+    }
+}
+
+/// A header and its payload, for a transport to carry to `header.to`.
+#[derive(Debug)]
+pub struct Frame {
+    /// The header.
+    pub header: Header,
+    /// The payload, of [`Header::payload_length`] bytes.
+    pub payload: Payload,
+    /// Who is to be told ([`crate::Engine::sent`](super::Engine::sent)) when the receiver has all of it.
+    pub request: Option<RequestId>,
+}
+
+/// Where a payload goes.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// Into the posted buffer.
+    Posted(ReceiveBuffer),
+    /// Into new memory.
+    Fresh(Vec<u8>),
+    /// It is not wanted.
+    Nowhere,
+}
+
+/// A frame whose payload is arriving: it is filled by a transport and given back to the engine.
+#[derive(Debug)]
+#[must_use = "a landing that is not finished is a lost message"]
+pub struct Landing {
+    pub(crate) header: Header,
+    pub(crate) place: Place,
+    pub(crate) purpose: Purpose,
+}
+
+impl Landing {
+    /// Its header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Memory for the payload from `offset` to its end, or `None` if it is not wanted: then its bytes are
+    /// read and dropped.
+    pub fn rest(&mut self, offset: usize) -> Option<&mut [u8]> {
+        match &mut self.place {
+            Place::Posted(buffer) => Some(&mut buffer.bytes()[offset..]),
+            Place::Fresh(bytes) => Some(&mut bytes[offset..]),
+            Place::Nowhere => None,
+        }
+    }
+
+    /// Stops using the memory of this request.
+    pub fn detach(&mut self, request: RequestId) {
+        if self.purpose == Purpose::Receive(request) && matches!(self.place, Place::Posted(_)) {
+            self.place = Place::Nowhere;
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! What a process knows of another.
+
+use std::collections::BTreeMap;
+
+use crate::engine::frame::Landing;
+
+/// Whether another process can be reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerState {
+    /// As far as we know.
+    Alive,
+    /// It left in order.
+    Left,
+    /// It failed.
+    Failed,
+}
+
+/// Another process (or this one, which sends to itself too).
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) state: PeerState,
+    /// The last sequence number sent to it.
+    pub(crate) sent: u64,
+    /// The last sequence number from it whose turn has come.
+    pub(crate) begun: u64,
+    /// Frames from it that came before their turn; `None` while their payload is arriving.
+    pub(crate) early: BTreeMap<u64, Option<Landing>>,
+    /// Credit used of what it grants us, in bytes since the beginning.
+    pub(crate) credit_used: u64,
+    /// Credit that it has given back, in bytes since the beginning.
+    pub(crate) credit_returned: u64,
+    /// Credit of its own that it has used, in bytes since the beginning.
+    pub(crate) accepted: u64,
+    /// Credit of its own that we have received, in bytes since the beginning.
+    pub(crate) received: u64,
+    /// What of `received` it has been told.
+    pub(crate) announced: u64,
+}
+
+impl Peer {
+    pub(crate) fn new() -> Self {
+        Self {
+            state: PeerState::Alive,
+            sent: 0,
+            begun: 0,
+            early: BTreeMap::new(),
+            credit_used: 0,
+            credit_returned: 0,
+            accepted: 0,
+            received: 0,
+            announced: 0,
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Sends: eager while there is credit, else a rendezvous.
+
+use crate::buffer::SendBuffer;
+use crate::engine::frame::Payload;
+use crate::engine::record::{Record, SendRecord, Status};
+use crate::engine::state::{Engine, MESSAGE_COST};
+use crate::error::Error;
+use crate::header::{Context, Kind, Mode, Rank, RequestId, Tag};
+
+/// A message to be sent.
+#[derive(Clone, Copy, Debug)]
+pub struct SendArguments {
+    /// To which rank of the domain.
+    pub to: Rank,
+    /// The communicator's context.
+    pub context: Context,
+    /// Its tag.
+    pub tag: Tag,
+    /// How.
+    pub mode: Mode,
+}
+
+impl Engine {
+    /// Starts a send. The request completes as its mode says.
+    pub fn send(&mut self, arguments: SendArguments, buffer: SendBuffer) -> RequestId {
+        let SendArguments { to, context, tag, mode } = arguments;
+        if let Err(error) = self.check_peer(to) {
+            return self.completed(Err(error));
+        }
+        let length = buffer.bytes().len();
+        let mut header = self.header(to, Kind::Eager);
+        header.context = context;
+        header.tag = tag;
+        header.mode = mode;
+        header.length = length as u64;
+        let cost = (length + MESSAGE_COST) as u64;
+        let peer = &mut self.peers[to as usize];
+        if length <= self.eager_limit
+            && peer.credit_used - peer.credit_returned + cost <= self.window
+        {
+            peer.credit_used += cost;
+            let payload =
+                if length == 0 { Payload::Empty } else { Payload::Owned(buffer.bytes().into()) };
+            if mode != Mode::Synchronous {
+                self.emit(header, payload, None);
+                return self.completed(Ok(Status::EMPTY));
+            }
+            let request = self.new_request(Record::Send(SendRecord {
+                to,
+                mode,
+                payload: None,
+                in_flight: false,
+                released: false,
+            }));
+            header.sender = request;
+            self.emit(header, payload, None);
+            return request;
+        }
+        let payload = if mode == Mode::Buffered {
+            if self.buffered + length > self.buffer_size {
+                let free = self.buffer_size - self.buffered;
+                return self.completed(Err(Error::BufferFull { needed: length, free }));
+            }
+            self.buffered += length;
+            Payload::Owned(buffer.bytes().into())
+        } else {
+            Payload::Borrowed(buffer)
+        };
+        let released = mode == Mode::Buffered;
+        let record = SendRecord { to, mode, payload: Some(payload), in_flight: false, released };
+        header.kind = Kind::RequestToSend;
+        header.sender = self.new_request(Record::Send(record));
+        self.emit(header, Payload::Empty, None);
+        if released { self.completed(Ok(Status::EMPTY)) } else { header.sender }
+    }
+
+    /// The receiver has all of a request's payload.
+    pub fn sent(&mut self, request: RequestId) {
+        if matches!(self.requests.get(&request), Some(Record::Send(_))) {
+            self.complete(request, Ok(Status::EMPTY));
+        }
+    }
+
+    /// The receiver takes `wanted` bytes of what `request` offered it.
+    pub(crate) fn cleared(
+        &mut self,
+        from: Rank,
+        request: RequestId,
+        receiver: RequestId,
+        wanted: usize,
+    ) -> bool {
+        let Some(Record::Send(send)) = self.requests.get_mut(&request) else { return false };
+        if send.to != from {
+            return false;
+        }
+        let Some(payload) = send.payload.take() else { return false };
+        send.in_flight = true;
+        let buffered = send.mode == Mode::Buffered;
+        let length = payload.bytes().len();
+        let wanted = wanted.min(length);
+        let payload = match payload {
+            Payload::Borrowed(buffer) => Payload::Borrowed(buffer.part(0..wanted)),
+            Payload::Owned(bytes) if wanted < length => Payload::Owned(bytes[..wanted].into()),
+            whole => whole,
+        };
+        if buffered {
+            self.buffered -= length;
+        }
+        let mut header = self.header(from, Kind::Data);
+        header.length = wanted as u64;
+        header.sender = request;
+        header.receiver = receiver;
+        self.emit(header, payload, Some(request));
+        true
+    }
+
+    /// An eager message of a synchronous send has found its receive.
+    pub(crate) fn matched(&mut self, from: Rank, request: RequestId) -> bool {
+        let ours = matches!(self.requests.get(&request),
+            Some(Record::Send(send)) if send.to == from && send.payload.is_none() && !send.in_flight);
+        if ours {
+            self.complete(request, Ok(Status::EMPTY));
+        }
+        ours
+    }
+}

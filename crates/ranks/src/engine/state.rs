@@ -1,0 +1,231 @@
+//! The engine's state, and what several of its halves need.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::engine::frame::{Frame, Payload};
+use crate::engine::peer::{Peer, PeerState};
+use crate::engine::record::{Message, Record, Status};
+use crate::error::{Error, Result};
+use crate::header::{Context, DomainId, Header, Kind, Mode, Rank, RequestId};
+use crate::matching::{Matching, MessageId};
+use crate::settings::Settings;
+
+/// What an eager message costs besides its payload, in bytes of credit: about what its record takes.
+pub(crate) const MESSAGE_COST: usize = 128;
+
+/// See [the module](super).
+#[derive(Debug)]
+pub struct Engine {
+    pub(crate) domain: DomainId,
+    pub(crate) rank: Rank,
+    pub(crate) peers: Vec<Peer>,
+    pub(crate) matching: Matching,
+    pub(crate) requests: HashMap<RequestId, Record>,
+    pub(crate) messages: HashMap<MessageId, Message>,
+    /// Ranks of each communicator's context, in the domain.
+    pub(crate) members: HashMap<Context, std::sync::Arc<[Rank]>>,
+    pub(crate) outbox: VecDeque<Frame>,
+    pub(crate) disconnects: Vec<Rank>,
+    pub(crate) eager_limit: usize,
+    /// Credit that each sender has, in bytes.
+    pub(crate) window: u64,
+    pub(crate) buffer_size: usize,
+    pub(crate) buffered: usize,
+    completions: u64,
+    next_id: u64,
+}
+
+impl Engine {
+    /// The engine of `rank` in a domain of `size` ranks.
+    pub fn new(domain: DomainId, rank: Rank, size: u32, settings: &Settings) -> Self {
+        let senders = u64::from(size).max(1);
+        Self {
+            domain,
+            rank,
+            peers: (0..size).map(|_| Peer::new()).collect(),
+            matching: Matching::default(),
+            requests: HashMap::new(),
+            messages: HashMap::new(),
+            members: HashMap::new(),
+            outbox: VecDeque::new(),
+            disconnects: Vec::new(),
+            eager_limit: settings.eager_limit,
+            window: settings.unexpected_memory as u64 / senders,
+            buffer_size: settings.buffer_size,
+            buffered: 0,
+            completions: 0,
+            next_id: 0,
+        }
+    }
+
+    /// This process's rank in the domain.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// What is known of another process.
+    pub fn peer_state(&self, rank: Rank) -> PeerState {
+        self.peers[rank as usize].state
+    }
+
+    /// The next frame for the transport. What goes to the process itself never leaves the engine.
+    pub fn next_frame(&mut self) -> Option<Frame> {
+        self.outbox.pop_front()
+    }
+
+    /// A rank that has failed since the last call: the transport must let go of it.
+    pub fn next_disconnect(&mut self) -> Option<Rank> {
+        self.disconnects.pop()
+    }
+
+    /// How many requests have completed since the beginning.
+    pub fn completions(&self) -> u64 {
+        self.completions
+    }
+
+    /// The outcome of a request, which is forgotten with it; `None` while it is under way.
+    pub fn take_outcome(&mut self, request: RequestId) -> Option<Result<Status>> {
+        if !self.is_complete(request) {
+            return None;
+        }
+        match self.requests.remove(&request) {
+            Some(Record::Complete(outcome)) => Some(outcome),
+            _ => None,
+        }
+    }
+
+    /// Whether a request is complete.
+    pub fn is_complete(&self, request: RequestId) -> bool {
+        matches!(self.requests.get(&request), Some(Record::Complete(_)))
+    }
+
+    /// Whether a request is complete, or its outcome was taken.
+    pub fn is_over(&self, request: RequestId) -> bool {
+        matches!(self.requests.get(&request), None | Some(Record::Complete(_)))
+    }
+
+    /// Bytes of messages that wait for their receives.
+    pub fn unexpected_bytes(&self) -> usize {
+        self.messages.values().map(|message| message.body.as_ref().map_or(0, Vec::len)).sum()
+    }
+
+    /// Begins a communicator of these ranks of the domain.
+    pub fn add_context(&mut self, context: Context, members: std::sync::Arc<[Rank]>) {
+        self.members.insert(context.collective(), members.clone());
+        self.members.insert(context, members);
+    }
+
+    /// Ends it; messages that nobody received are dropped.
+    pub fn remove_context(&mut self, context: Context) {
+        for context in [context, context.collective()] {
+            self.members.remove(&context);
+            for message in self.matching.remove_context(context) {
+                self.messages.remove(&message);
+            }
+        }
+    }
+
+    pub(crate) fn new_request(&mut self, record: Record) -> RequestId {
+        self.next_id += 1;
+        let request = RequestId(self.next_id);
+        if matches!(record, Record::Complete(_)) {
+            self.completions += 1;
+        }
+        self.requests.insert(request, record);
+        request
+    }
+
+    /// A request that is complete from its beginning.
+    pub fn completed(&mut self, outcome: Result<Status>) -> RequestId {
+        self.new_request(Record::Complete(outcome))
+    }
+
+    /// A request that the caller completes, with [`Engine::complete_compound`].
+    pub fn new_compound(&mut self) -> RequestId {
+        self.new_request(Record::Compound)
+    }
+
+    /// Completes it.
+    pub fn complete_compound(&mut self, request: RequestId, outcome: Result<()>) {
+        self.complete(request, outcome.map(|()| Status::EMPTY));
+    }
+
+    pub(crate) fn new_message(&mut self, message: Message) -> MessageId {
+        self.next_id += 1;
+        let id = MessageId(self.next_id);
+        self.messages.insert(id, message);
+        id
+    }
+
+    pub(crate) fn complete(&mut self, request: RequestId, outcome: Result<Status>) {
+        let Some(record) = self.requests.get_mut(&request) else { return };
+        let (mut released, mut freed) = (false, 0);
+        match record {
+            Record::Send(send) => {
+                released = send.released;
+                if send.mode == Mode::Buffered {
+                    freed = send.payload.as_ref().map_or(0, |payload| payload.bytes().len());
+                }
+            }
+            Record::Receive(receive) => released = receive.released,
+            Record::Compound | Record::Complete(_) => {}
+        }
+        self.buffered -= freed;
+        if released {
+            self.requests.remove(&request);
+        } else {
+            *record = Record::Complete(outcome);
+        }
+        self.completions += 1;
+    }
+
+    /// A header to `to`; whoever sends it numbers it with [`Engine::emit`].
+    pub(crate) fn header(&self, to: Rank, kind: Kind) -> Header {
+        Header {
+            domain: self.domain,
+            from: self.rank,
+            to,
+            context: Context::WORLD,
+            tag: 0,
+            sequence: 0,
+            mode: Mode::Standard,
+            kind,
+            length: 0,
+            sender: RequestId(0),
+            receiver: RequestId(0),
+        }
+    }
+
+    /// Hands a frame to the transport, or to this engine itself.
+    pub(crate) fn emit(
+        &mut self,
+        mut header: Header,
+        payload: Payload,
+        request: Option<RequestId>,
+    ) {
+        let peer = &mut self.peers[header.to as usize];
+        if peer.state != PeerState::Alive {
+            return;
+        }
+        peer.sent += 1;
+        header.sequence = peer.sent;
+        if header.to == self.rank {
+            // Ours are in order and well-formed.
+            let _ = self.deliver(header, payload.bytes());
+            if let Some(request) = request {
+                self.sent(request);
+            }
+        } else {
+            self.outbox.push_back(Frame { header, payload, request });
+        }
+    }
+
+    /// Why nothing can be sent to a rank, if so.
+    pub(crate) fn check_peer(&self, rank: Rank) -> Result<()> {
+        match self.peers[rank as usize].state {
+            PeerState::Alive => Ok(()),
+            PeerState::Left => Err(Error::Left { rank }),
+            PeerState::Failed => Err(Error::Failed { rank }),
+        }
+    }
+}

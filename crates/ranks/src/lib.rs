@@ -1,0 +1,38 @@
+//! Message passing between the ranks of a communication domain (papers 001 and 002), with the semantics and the words
+//! of the MPI standard (4.1). No SOAP, no runtime, no threads of its own.
+//!
+//! Reading order, from the caller to the wire:
+//!
+//! - [`communicator`]: point-to-point communication, making communicators; [`group`]: ordered sets of ranks
+//! - [`collective`]: collective operations, each algorithm a schedule of steps; [`operation`]: what reductions do
+//! - [`request`]: non-blocking operations, waiting and testing
+//! - [`process`]: an MPI process: the lock, and who drives progress
+//! - [`engine`]: eager and rendezvous protocol, credit, failures; no IO; [`matching`]: the two queues
+//! - [`header`]: what every message carries; [`buffer`]: memory that a request uses
+//! - [`transport`]: what carries frames: in this process, over TCP
+//! - [`settings`], [`error`](mod@error)
+//!
+//! Why it is so: docs/decisions/0011.
+
+pub mod buffer;
+pub mod collective;
+pub mod communicator;
+pub mod engine;
+pub mod error;
+pub mod group;
+pub mod header;
+pub mod matching;
+pub mod operation;
+pub mod process;
+pub mod request;
+pub mod settings;
+pub mod transport;
+
+pub use communicator::{Communicator, Message};
+pub use engine::Status;
+pub use error::{Error, Result};
+pub use group::Group;
+pub use header::{ANY_SOURCE, ANY_TAG, Context, DomainId, Header, PROC_NULL, Rank, Tag};
+pub use operation::Operation;
+pub use process::Process;
+pub use settings::Settings;

@@ -1,0 +1,274 @@
+//! An MPI process: a rank of a domain, with its engine and its transport behind one lock.
+//!
+//! Who waits, drives: a thread that waits for a request carries frames both ways until it is complete. It spins
+//! for a bound, then blocks. With several threads one drives at a time; the others wait for what it completes.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::collective::schedule::Running;
+use crate::communicator::Communicator;
+use crate::engine::peer::PeerState;
+use crate::engine::{Engine, Status};
+use crate::error::{Error, Result};
+use crate::group::Group;
+use crate::header::{Context, DomainId, Rank, RequestId, Tag};
+use crate::settings::Settings;
+use crate::transport::{Transport, Waiter};
+
+/// See [the module](self).
+pub struct Process {
+    state: Mutex<State>,
+    completed: Condvar,
+    waiter: Arc<dyn Waiter>,
+    rank: Rank,
+    size: u32,
+    settings: Settings,
+    /// For the contexts of communicators that this process leads.
+    contexts: AtomicU32,
+}
+
+pub(crate) struct State {
+    pub(crate) engine: Engine,
+    transport: Box<dyn Transport>,
+    running: Vec<Running>,
+    /// How many collective operations each communicator has begun here.
+    collectives: HashMap<Context, Tag>,
+    /// A thread is carrying frames, or is asleep until there are some.
+    driven: bool,
+    /// Threads that wait for it.
+    followers: usize,
+}
+
+impl State {
+    /// Brings to the transport what the engine has for it, and collective operations forward.
+    fn pump(&mut self) {
+        loop {
+            while let Some(rank) = self.engine.next_disconnect() {
+                self.transport.disconnect(rank);
+            }
+            while let Some(frame) = self.engine.next_frame() {
+                self.transport.send(frame, &mut self.engine);
+            }
+            if !self.advance() {
+                return;
+            }
+        }
+    }
+
+    /// Whether a collective operation came forward.
+    fn advance(&mut self) -> bool {
+        let (engine, transport) = (&mut self.engine, &mut self.transport);
+        let mut moved = false;
+        self.running.retain_mut(|running| {
+            moved |= running.advance(engine, &mut |request| transport.detach(request));
+            !running.is_over()
+        });
+        moved
+    }
+
+    fn progress(&mut self) -> bool {
+        let moved = self.transport.progress(&mut self.engine);
+        self.pump();
+        moved
+    }
+
+    /// Lets a request go: its memory is not used any more.
+    pub(crate) fn release(&mut self, request: RequestId) {
+        if let Some(at) = self.running.iter().position(|running| running.request == request) {
+            let transport = &mut self.transport;
+            let running = self.running.swap_remove(at);
+            running.abandon(&mut self.engine, &mut |request| transport.detach(request));
+        }
+        self.engine.release(request);
+        self.transport.detach(request);
+    }
+
+    /// The next collective operation's tag: the same at all ranks, because they begin them in the same order.
+    pub(crate) fn next_collective(&mut self, context: Context) -> Tag {
+        let next = self.collectives.entry(context).or_default();
+        *next = next.checked_add(1).unwrap_or(1);
+        *next
+    }
+
+    /// Ends a communicator.
+    pub(crate) fn remove_context(&mut self, context: Context) {
+        self.engine.remove_context(context);
+        self.collectives.remove(&context);
+    }
+
+    pub(crate) fn run(&mut self, running: Running) {
+        self.running.push(running);
+    }
+}
+
+impl Process {
+    /// Joins a domain as one of its ranks. Every rank has to.
+    pub fn join(
+        domain: DomainId,
+        rank: Rank,
+        size: u32,
+        transport: Box<dyn Transport>,
+        settings: Settings,
+    ) -> Result<Arc<Self>> {
+        if rank >= size {
+            return Err(Error::InvalidRank { rank, size });
+        }
+        let mut engine = Engine::new(domain, rank, size, &settings);
+        engine.add_context(Context::WORLD, (0..size).collect());
+        engine.add_context(Context::new(rank, 1), [rank].into());
+        let waiter = transport.waiter();
+        let state = State {
+            engine,
+            transport,
+            running: Vec::new(),
+            collectives: HashMap::new(),
+            driven: false,
+            followers: 0,
+        };
+        let contexts = AtomicU32::new(2);
+        let (state, completed) = (Mutex::new(state), Condvar::new());
+        Ok(Arc::new(Self { state, completed, waiter, rank, size, settings, contexts }))
+    }
+
+    /// The communicator of all ranks (`MPI_COMM_WORLD`).
+    pub fn world(self: &Arc<Self>) -> Communicator {
+        Communicator::new(self.clone(), Context::WORLD, Group::of((0..self.size).collect()))
+    }
+
+    /// The communicator of this rank alone (`MPI_COMM_SELF`).
+    pub fn alone(self: &Arc<Self>) -> Communicator {
+        Communicator::new(self.clone(), Context::new(self.rank, 1), Group::of([self.rank].into()))
+    }
+
+    /// This process's rank in the domain.
+    pub fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    /// What it was told when it joined.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Ranks that are known to have failed.
+    pub fn failed(&self) -> Vec<Rank> {
+        let state = self.lock();
+        (0..self.size).filter(|&rank| state.engine.peer_state(rank) == PeerState::Failed).collect()
+    }
+
+    /// Carries what can be carried now. Whoever computes for long between calls lets others wait less by it.
+    pub fn progress(&self) {
+        self.with(State::progress);
+    }
+
+    /// Leaves the domain in order (`MPI_Finalize`): what was sent is delivered first, for `peer_timeout` at most.
+    pub fn leave(&self) {
+        self.with(|state| state.engine.announce_leave());
+        let until = Instant::now() + self.settings.peer_timeout;
+        self.wait_for(Some(until), |state| {
+            (state.transport.is_flushed() || Instant::now() >= until).then_some(())
+        });
+    }
+
+    pub(crate) fn next_context(&self) -> u32 {
+        self.contexts.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something, and brings it on its way.
+    pub(crate) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let before = state.engine.completions();
+        let value = act(&mut state);
+        state.pump();
+        if state.engine.completions() != before {
+            self.tell(&state);
+            if state.driven {
+                self.waiter.wake();
+            }
+        }
+        value
+    }
+
+    /// Tells threads that wait for the driving one.
+    fn tell(&self, state: &State) {
+        if state.followers > 0 {
+            self.completed.notify_all();
+        }
+    }
+
+    /// Waits until a request is complete.
+    pub(crate) fn wait(&self, request: RequestId) -> Result<Status> {
+        self.wait_until(|state| state.engine.take_outcome(request))
+    }
+
+    /// Carries frames until `ready` gives something.
+    pub(crate) fn wait_until<T>(&self, ready: impl FnMut(&mut State) -> Option<T>) -> T {
+        self.wait_for(None, ready)
+    }
+
+    fn wait_for<T>(
+        &self,
+        until: Option<Instant>,
+        mut ready: impl FnMut(&mut State) -> Option<T>,
+    ) -> T {
+        let mut state = self.lock();
+        let mut idle_since = None;
+        loop {
+            if let Some(value) = ready(&mut state) {
+                return value;
+            }
+            if state.driven {
+                state.followers += 1;
+                state = self.completed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.followers -= 1;
+                continue;
+            }
+            if state.progress() {
+                self.tell(&state);
+                idle_since = None;
+                // Others may have something to send.
+                drop(state);
+                state = self.lock();
+                continue;
+            }
+            if let Some(value) = ready(&mut state) {
+                return value;
+            }
+            let now = Instant::now();
+            let spinning = now - *idle_since.get_or_insert(now) < self.settings.spin;
+            state.driven = true;
+            let deadline = [state.transport.deadline(), until].into_iter().flatten().min();
+            drop(state);
+            if spinning {
+                std::thread::yield_now();
+            } else {
+                self.waiter.wait(deadline.map(|deadline| deadline.saturating_duration_since(now)));
+            }
+            state = self.lock();
+            state.driven = false;
+            self.tell(&state);
+        }
+    }
+}
+
+impl std::fmt::Debug for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Process")
+            .field("rank", &self.rank)
+            .field("size", &self.size)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How long a rank that fails may stay unnoticed by ranks that wait: `peer_timeout` until its connection is known to be
+/// broken, and as long until it is given up.
+pub fn failure_bound(settings: &Settings) -> Duration {
+    settings.peer_timeout * 2
+}

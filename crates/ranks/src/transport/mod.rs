@@ -1,0 +1,48 @@
+//! What carries frames between processes: to each other process in order, each once, or the process has failed.
+//! (A transport that can't keep the order or delivers twice is right too: [`crate::engine::Engine::begin`] sorts that out.)
+//!
+//! - [`local`]: between threads of this process
+//! - [`tcp`]: direct connections
+
+pub mod local;
+pub mod tcp;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::engine::{Engine, Frame};
+use crate::header::{Rank, RequestId};
+
+/// A way to all other processes of the domain. It is called under the process's lock and never blocks.
+pub trait Transport: Send {
+    /// Takes a frame to `frame.header.to`. When its receiver has it, [`Engine::sent`] is told its request.
+    fn send(&mut self, frame: Frame, engine: &mut Engine);
+
+    /// Carries what can be carried now, both ways; whether anything was. A process that is out of reach for too
+    /// long is told with [`Engine::fail`].
+    fn progress(&mut self, engine: &mut Engine) -> bool;
+
+    /// Stops using the memory of this request.
+    fn detach(&mut self, request: RequestId);
+
+    /// Lets go of a process that has failed: none of its memory is used any more.
+    fn disconnect(&mut self, rank: Rank);
+
+    /// Whether every frame has reached its receiver.
+    fn is_flushed(&self) -> bool;
+
+    /// When it has to be called again though nothing happens.
+    fn deadline(&self) -> Option<Instant>;
+
+    /// What a thread waits on, without the lock.
+    fn waiter(&self) -> Arc<dyn Waiter>;
+}
+
+/// Where a thread sleeps until something happens.
+pub trait Waiter: Send + Sync {
+    /// Until [`Transport::progress`] has something to do, until [`Waiter::wake`], or for so long.
+    fn wait(&self, timeout: Option<Duration>);
+
+    /// Ends this or the next wait.
+    fn wake(&self);
+}

@@ -1,0 +1,248 @@
+//! What comes from one other process over one connection.
+
+use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
+use std::net::TcpStream;
+
+use crate::engine::{Engine, Landing};
+use crate::error::Error;
+use crate::header::{Header, Kind, Rank};
+use crate::transport::tcp::greeting::{Greeting, answer};
+use crate::transport::tcp::outgoing::is_transient;
+
+/// What is read ahead of a header, so that small frames come several at a time.
+const BUFFER: usize = 16 << 10;
+/// Frames and bytes after which the sender is told, though nobody waits for it.
+const UNACKNOWLEDGED_FRAMES: u64 = 32;
+const UNACKNOWLEDGED_BYTES: u64 = 256 << 10;
+/// Bytes after which others have their turn.
+const TURN: usize = 4 << 20;
+
+/// What is known of a process's frames, whichever connection they come over.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// The last sequence number received entirely.
+    pub(super) received: u64,
+    /// A payload that was arriving when its connection broke: the frame comes again.
+    pub(super) interrupted: Option<Landing>,
+    /// The process's instance, once it has greeted.
+    pub(super) instance: Option<u64>,
+}
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// It broke; its sender dials again.
+    Broken(io::Error),
+    /// Its sender broke the protocol.
+    Protocol(Error),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        Self::Broken(error)
+    }
+}
+
+#[derive(Debug)]
+struct Arriving {
+    landing: Landing,
+    offset: usize,
+    length: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Incoming {
+    stream: TcpStream,
+    /// Who sends; unknown until it has greeted.
+    pub(super) peer: Option<Rank>,
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    arriving: Option<Arriving>,
+    unacknowledged_frames: u64,
+    unacknowledged_bytes: u64,
+    /// Acknowledgements that found no room.
+    unwritten: Vec<u8>,
+}
+
+impl Incoming {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            peer: None,
+            buffer: vec![0; BUFFER].into(),
+            start: 0,
+            end: 0,
+            arriving: None,
+            unacknowledged_frames: 0,
+            unacknowledged_bytes: 0,
+            unwritten: Vec::new(),
+        }
+    }
+
+    /// The greeting, if it is here and not yet taken.
+    pub(super) fn greeting(&mut self) -> Result<Option<Greeting>, End> {
+        while self.end - self.start < Greeting::SIZE {
+            if self.fill()? == 0 {
+                return Ok(None);
+            }
+        }
+        let greeting = Greeting::from_bytes(&self.buffer[self.start..self.start + Greeting::SIZE]);
+        self.start += Greeting::SIZE;
+        greeting.map(Some).ok_or_else(|| End::Broken(io::Error::other("it is no process of ours")))
+    }
+
+    /// Goes on where another connection broke.
+    pub(super) fn welcome(&mut self, peer: Rank, received: u64) -> io::Result<()> {
+        self.peer = Some(peer);
+        self.stream.write_all(&answer(received))
+    }
+
+    /// Reads what is there, and gives it to the engine.
+    pub(super) fn read(&mut self, progress: &mut Progress, engine: &mut Engine) -> Result<(), End> {
+        let mut urgent = false;
+        let mut turn = 0;
+        loop {
+            if let Some(arriving) = &mut self.arriving {
+                let buffered = (self.end - self.start).min(arriving.length - arriving.offset);
+                if let Some(rest) = arriving.landing.rest(arriving.offset) {
+                    rest[..buffered]
+                        .copy_from_slice(&self.buffer[self.start..self.start + buffered]);
+                }
+                self.start += buffered;
+                arriving.offset += buffered;
+                if arriving.offset < arriving.length {
+                    let count = if turn > TURN { 0 } else { self.read_payload()? };
+                    if count == 0 {
+                        break;
+                    }
+                    turn += count;
+                    continue;
+                }
+                urgent |= self.finish(progress, engine)?;
+            } else if self.end - self.start >= Header::SIZE {
+                self.begin(progress, engine)?;
+            } else {
+                let count = if turn > TURN { 0 } else { self.fill()? };
+                if count == 0 {
+                    break;
+                }
+                turn += count;
+            }
+        }
+        let many = self.unacknowledged_frames >= UNACKNOWLEDGED_FRAMES
+            || self.unacknowledged_bytes >= UNACKNOWLEDGED_BYTES;
+        if urgent || many {
+            self.acknowledge(progress.received)?;
+        }
+        Ok(())
+    }
+
+    /// Whether acknowledgements wait for room.
+    pub(super) fn waits_for_room(&self) -> bool {
+        !self.unwritten.is_empty()
+    }
+
+    /// The socket, to be watched.
+    pub(super) fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// What was arriving when the connection ended.
+    pub(super) fn into_interrupted(self) -> Option<Landing> {
+        self.arriving.map(|arriving| arriving.landing)
+    }
+
+    /// The payload that is arriving.
+    pub(super) fn landing(&mut self) -> Option<&mut Landing> {
+        self.arriving.as_mut().map(|arriving| &mut arriving.landing)
+    }
+
+    fn begin(&mut self, progress: &mut Progress, engine: &mut Engine) -> Result<(), End> {
+        let from = self.peer.unwrap_or_default();
+        let wrong = |problem| End::Protocol(Error::Protocol { from, problem });
+        let bytes = self.buffer[self.start..self.end].first_chunk();
+        let header =
+            bytes.and_then(Header::from_bytes).ok_or_else(|| wrong("it sent no header"))?;
+        if header.from != from || header.sequence > progress.received + 1 {
+            return Err(wrong("it sent another's message, or left one out"));
+        }
+        self.start += Header::SIZE;
+        let landing = match progress.interrupted.take() {
+            Some(landing) if *landing.header() == header => landing,
+            _ => engine.begin(header).map_err(End::Protocol)?,
+        };
+        let length = usize::try_from(header.payload_length())
+            .map_err(|_| wrong("it sent too much at once"))?;
+        self.arriving = Some(Arriving { landing, offset: 0, length });
+        Ok(())
+    }
+
+    /// The payload that was arriving is here; whether its sender waits for the acknowledgement.
+    fn finish(&mut self, progress: &mut Progress, engine: &mut Engine) -> Result<bool, End> {
+        let Some(Arriving { landing, length, .. }) = self.arriving.take() else { return Ok(false) };
+        let header = *landing.header();
+        engine.finish(landing).map_err(End::Protocol)?;
+        progress.received = progress.received.max(header.sequence);
+        self.unacknowledged_frames += 1;
+        self.unacknowledged_bytes += length as u64;
+        Ok(matches!(header.kind, Kind::Data | Kind::Leave))
+    }
+
+    /// Straight to where it belongs, and what is behind it into the buffer.
+    fn read_payload(&mut self) -> io::Result<usize> {
+        let Some(arriving) = &mut self.arriving else { return Ok(0) };
+        (self.start, self.end) = (0, 0);
+        let wanted = arriving.length - arriving.offset;
+        let read = match arriving.landing.rest(arriving.offset) {
+            Some(rest) => self
+                .stream
+                .read_vectored(&mut [IoSliceMut::new(rest), IoSliceMut::new(&mut self.buffer)]),
+            None => {
+                let most = wanted.min(self.buffer.len());
+                self.stream.read(&mut self.buffer[..most])
+            }
+        };
+        let count = some(read)?;
+        arriving.offset += count.min(wanted);
+        self.end = count.saturating_sub(wanted);
+        Ok(count)
+    }
+
+    fn fill(&mut self) -> io::Result<usize> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        let count = some(self.stream.read(&mut self.buffer[self.end..]))?;
+        self.end += count;
+        Ok(count)
+    }
+
+    fn acknowledge(&mut self, received: u64) -> io::Result<()> {
+        (self.unacknowledged_frames, self.unacknowledged_bytes) = (0, 0);
+        // One that is cut off has to be completed; all others make room for the last.
+        let cut = self.unwritten.len() % 8;
+        self.unwritten.truncate(cut);
+        self.unwritten.extend_from_slice(&received.to_le_bytes());
+        self.write_acknowledgements()
+    }
+
+    pub(super) fn write_acknowledgements(&mut self) -> io::Result<()> {
+        while !self.unwritten.is_empty() {
+            match self.stream.write(&self.unwritten) {
+                Ok(count) => drop(self.unwritten.drain(..count)),
+                Err(error) if is_transient(&error) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// 0 is that nothing is there; the end is an error.
+fn some(read: io::Result<usize>) -> io::Result<usize> {
+    match read {
+        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+        Err(error) if is_transient(&error) => Ok(0),
+        read => read,
+    }
+}

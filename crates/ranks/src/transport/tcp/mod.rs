@@ -1,0 +1,18 @@
+//! Direct TCP connections between the processes of a domain, one a direction, dialled by its sender.
+//!
+//! A connection begins with a greeting of the sender (magic, domain ID, from-rank, to-rank, instance) and the answer (magic, last
+//! sequence number received). Then frames go one way, cumulative sequence numbers (8 bytes each) the other.
+//! After a break the sender dials again and repeats what was not acknowledged.
+//!
+//! - `outgoing`: what is sent, kept and repeated
+//! - `incoming`: what is received and acknowledged
+//! - `poller`: epoll, and how a waiting thread is woken
+//! - `transport`: all of them together
+
+mod greeting;
+mod incoming;
+mod outgoing;
+mod poller;
+mod transport;
+
+pub use transport::Tcp;

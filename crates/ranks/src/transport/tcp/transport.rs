@@ -1,0 +1,258 @@
+//! All connections of a process.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use socket2::SockRef;
+
+use crate::engine::peer::PeerState;
+use crate::engine::{Engine, Frame};
+use crate::error::{Error, Result};
+use crate::header::{DomainId, Rank, RequestId};
+use crate::settings::Settings;
+use crate::transport::tcp::greeting::Greeting;
+use crate::transport::tcp::incoming::{End, Incoming, Progress};
+use crate::transport::tcp::outgoing::{Outgoing, is_transient, watch};
+use crate::transport::tcp::poller::Poller;
+use crate::transport::{Transport, Waiter};
+
+/// Tokens below are ranks' outgoing connections; from here on, incoming ones.
+const INCOMING: u64 = 1 << 32;
+const LISTENER: u64 = u64::MAX - 1;
+
+/// A process's connections to all others.
+#[derive(Debug)]
+pub struct Tcp {
+    domain: DomainId,
+    rank: Rank,
+    poller: Arc<Poller>,
+    listener: TcpListener,
+    outgoing: Vec<Outgoing>,
+    incoming: Vec<Option<Incoming>>,
+    progress: Vec<Progress>,
+    settings: Settings,
+    ready: Vec<u64>,
+    sent: Vec<RequestId>,
+}
+
+impl Tcp {
+    /// For `rank`, which others reach at `listener`, of a domain whose ranks listen at `addresses`.
+    pub fn new(
+        domain: DomainId,
+        rank: Rank,
+        listener: TcpListener,
+        addresses: &[SocketAddr],
+        settings: &Settings,
+    ) -> Result<Self> {
+        let join = |error: std::io::Error| Error::Join { problem: error.to_string() };
+        listener.set_nonblocking(true).map_err(join)?;
+        let poller = Poller::new().map_err(join)?;
+        poller.add(&listener, LISTENER, false).map_err(join)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let instance = u64::from(now.subsec_nanos()) << 32 | u64::from(std::process::id());
+        let greeting = |to| Greeting { domain, from: rank, to, instance };
+        let outgoing = (0..)
+            .zip(addresses)
+            .map(|(to, &address)| Outgoing::new(address, greeting(to), settings.peer_timeout));
+        Ok(Self {
+            domain,
+            rank,
+            poller: Arc::new(poller),
+            listener,
+            outgoing: outgoing.collect(),
+            incoming: Vec::new(),
+            progress: addresses.iter().map(|_| Progress::default()).collect(),
+            settings: settings.clone(),
+            ready: Vec::new(),
+            sent: Vec::new(),
+        })
+    }
+
+    fn accept(&mut self) {
+        loop {
+            let stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if is_transient(&error) => return,
+                Err(error) => return tracing::warn!(%error, "a connection can't be accepted"),
+            };
+            let free = self.incoming.iter().position(Option::is_none);
+            let at = free.unwrap_or(self.incoming.len());
+            let token = INCOMING + at as u64;
+            let watched = stream
+                .set_nonblocking(true)
+                .and_then(|()| watch(&SockRef::from(&stream), self.settings.peer_timeout))
+                .and_then(|()| self.poller.add(&stream, token, false));
+            if let Err(error) = watched {
+                tracing::debug!(%error, "a connection broke");
+                continue;
+            }
+            let incoming = Some(Incoming::new(stream));
+            match free {
+                Some(at) => self.incoming[at] = incoming,
+                None => self.incoming.push(incoming),
+            }
+        }
+    }
+
+    fn read(&mut self, at: usize, engine: &mut Engine) {
+        let Some(mut incoming) = self.incoming.get_mut(at).and_then(Option::take) else { return };
+        let waited = incoming.waits_for_room();
+        let read = self.advance(&mut incoming, engine);
+        let waits = incoming.waits_for_room();
+        let read = read.and_then(|()| {
+            if waits == waited {
+                return Ok(());
+            }
+            Ok(self.poller.modify(incoming.stream(), INCOMING + at as u64, waits)?)
+        });
+        let Err(end) = read else {
+            self.incoming[at] = Some(incoming);
+            return;
+        };
+        let peer = incoming.peer;
+        if let Some(peer) = peer {
+            self.keep_interrupted(peer, incoming);
+        }
+        match (end, peer) {
+            (End::Protocol(error), Some(peer)) => {
+                tracing::warn!(%error, rank = peer, "a rank is given up");
+                engine.fail(peer);
+            }
+            (End::Broken(error), Some(peer)) => {
+                tracing::debug!(%error, rank = peer, "a connection broke");
+                // It may have died: nobody else would notice.
+                if engine.peer_state(peer) == PeerState::Alive {
+                    self.outgoing[peer as usize].probe(&self.poller);
+                }
+            }
+            (end, None) => tracing::debug!(?end, "a connection without a greeting ended"),
+        }
+    }
+
+    fn advance(
+        &mut self,
+        incoming: &mut Incoming,
+        engine: &mut Engine,
+    ) -> std::result::Result<(), End> {
+        if incoming.peer.is_none() {
+            let Some(greeting) = incoming.greeting()? else { return Ok(()) };
+            let from = greeting.from as usize;
+            let stranger = greeting.domain != self.domain
+                || greeting.to != self.rank
+                || from >= self.progress.len();
+            if stranger || engine.peer_state(greeting.from) != PeerState::Alive {
+                return Err(End::Broken(std::io::Error::other(
+                    "it is of another domain, or was given up",
+                )));
+            }
+            let instance = *self.progress[from].instance.get_or_insert(greeting.instance);
+            if instance != greeting.instance {
+                engine.fail(greeting.from);
+                return Err(End::Broken(std::io::Error::other(
+                    "another process took its rank's place",
+                )));
+            }
+            self.end_incoming(greeting.from);
+            incoming.welcome(greeting.from, self.progress[from].received)?;
+        }
+        incoming.write_acknowledgements()?;
+        let Some(peer) = incoming.peer else { return Ok(()) };
+        incoming.read(&mut self.progress[peer as usize], engine)
+    }
+
+    /// Ends the connection that comes from a rank, if there is one.
+    fn end_incoming(&mut self, peer: Rank) {
+        let old = self
+            .incoming
+            .iter_mut()
+            .find(|slot| slot.as_ref().is_some_and(|old| old.peer == Some(peer)));
+        if let Some(old) = old.and_then(Option::take) {
+            self.keep_interrupted(peer, old);
+        }
+    }
+
+    /// What was arriving over a connection that ended comes again over the next.
+    fn keep_interrupted(&mut self, peer: Rank, incoming: Incoming) {
+        if let Some(landing) = incoming.into_interrupted() {
+            self.progress[peer as usize].interrupted = Some(landing);
+        }
+    }
+}
+
+impl Transport for Tcp {
+    fn send(&mut self, frame: Frame, engine: &mut Engine) {
+        let to = frame.header.to;
+        let outgoing = &mut self.outgoing[to as usize];
+        outgoing.send(frame, &self.poller);
+        if outgoing.is_closed() && engine.peer_state(to) == PeerState::Left {
+            engine.undelivered(to);
+        }
+    }
+
+    fn progress(&mut self, engine: &mut Engine) -> bool {
+        let mut ready = std::mem::take(&mut self.ready);
+        self.poller.ready(&mut ready);
+        let any = !ready.is_empty();
+        for token in ready.drain(..) {
+            match token {
+                LISTENER => self.accept(),
+                INCOMING.. => {
+                    self.read(usize::try_from(token - INCOMING).unwrap_or(usize::MAX), engine);
+                }
+                rank => {
+                    let Some(outgoing) =
+                        usize::try_from(rank).ok().and_then(|rank| self.outgoing.get_mut(rank))
+                    else {
+                        continue;
+                    };
+                    outgoing.ready(&self.poller, &mut self.sent);
+                    self.sent.drain(..).for_each(|request| engine.sent(request));
+                }
+            }
+        }
+        self.ready = ready;
+        if self.outgoing.iter().any(|outgoing| outgoing.deadline().is_some()) {
+            let now = Instant::now();
+            for (rank, outgoing) in (0..).zip(&mut self.outgoing) {
+                if outgoing.deadline().is_none() {
+                    continue;
+                }
+                if engine.peer_state(rank) == PeerState::Left {
+                    if outgoing.close() {
+                        engine.undelivered(rank);
+                    }
+                } else if outgoing.tick(now, &self.poller) {
+                    engine.fail(rank);
+                }
+            }
+        }
+        any
+    }
+
+    fn detach(&mut self, request: RequestId) {
+        self.outgoing.iter_mut().for_each(|outgoing| outgoing.detach(request));
+        let arriving = self.incoming.iter_mut().flatten().filter_map(Incoming::landing);
+        let interrupted =
+            self.progress.iter_mut().filter_map(|progress| progress.interrupted.as_mut());
+        arriving.chain(interrupted).for_each(|landing| landing.detach(request));
+    }
+
+    fn disconnect(&mut self, rank: Rank) {
+        self.outgoing[rank as usize].close();
+        self.end_incoming(rank);
+        self.progress[rank as usize].interrupted = None;
+    }
+
+    fn is_flushed(&self) -> bool {
+        self.outgoing.iter().all(Outgoing::is_flushed)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.outgoing.iter().filter_map(Outgoing::deadline).min()
+    }
+
+    fn waiter(&self) -> Arc<dyn Waiter> {
+        self.poller.clone()
+    }
+}

@@ -1,0 +1,87 @@
+//! Domains of threads, each a rank, on any transport.
+
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use fishplate_ranks::transport::local::Local;
+use fishplate_ranks::transport::tcp::Tcp;
+use fishplate_ranks::{Communicator, DomainId, Process, Settings};
+
+pub(crate) const DOMAIN: DomainId = DomainId::from_bytes([33; 16]);
+/// What is not done by then hangs.
+const HANG: Duration = Duration::from_secs(120);
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Kind {
+    Local,
+    Tcp,
+}
+
+pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<Process>> {
+    let join = |rank, transport: Box<dyn fishplate_ranks::transport::Transport>| {
+        Process::join(DOMAIN, rank, size, transport, settings.clone()).unwrap()
+    };
+    match kind {
+        Kind::Local => (0..)
+            .zip(Local::domain(size))
+            .map(|(rank, local)| join(rank, Box::new(local)))
+            .collect(),
+        Kind::Tcp => {
+            let listeners: Vec<_> =
+                (0..size).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+            let addresses: Vec<_> =
+                listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+            (0..)
+                .zip(listeners)
+                .map(|(rank, listener)| {
+                    join(
+                        rank,
+                        Box::new(Tcp::new(DOMAIN, rank, listener, &addresses, settings).unwrap()),
+                    )
+                })
+                .collect()
+        }
+    }
+}
+
+/// Runs `body` as every rank of a domain, each of which leaves in order.
+pub(crate) fn run(kind: Kind, size: u32, body: fn(&Communicator)) {
+    // Small enough for every protocol to be needed.
+    let settings =
+        Settings { eager_limit: 2000, unexpected_memory: 64 << 10, ..Settings::default() };
+    run_with(processes(kind, size, &settings), move |world| {
+        body(&world);
+        world.process().leave();
+    });
+}
+
+/// Runs `body` as every rank, and panics with the first that does.
+pub(crate) fn run_with(
+    processes: Vec<Arc<Process>>,
+    body: impl Fn(Communicator) + Send + Sync + 'static,
+) {
+    let body = Arc::new(body);
+    let (done, outcomes) = mpsc::channel();
+    let count = processes.len();
+    let threads: Vec<_> = processes
+        .into_iter()
+        .map(|process| {
+            let (body, done) = (body.clone(), done.clone());
+            std::thread::spawn(move || {
+                let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                    body(process.world());
+                }));
+                drop(process);
+                let _ = done.send(outcome);
+            })
+        })
+        .collect();
+    for _ in 0..count {
+        match outcomes.recv_timeout(HANG) {
+            Ok(Ok(())) => {}
+            Ok(Err(panic)) => std::panic::resume_unwind(panic),
+            Err(_) => panic!("a rank hangs"),
+        }
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}

@@ -1,0 +1,247 @@
+//! Connections that break, ranks that die, memory that has its bound.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use fishplate_ranks::process::failure_bound;
+use fishplate_ranks::transport::tcp::Tcp;
+use fishplate_ranks::{ANY_SOURCE, Communicator, Error, Operation, Process, Settings};
+
+use crate::domain::{DOMAIN, Kind, processes, run_with};
+
+/// Repeatable numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+/// Passes connections on to `to`, and cuts each after so many bytes that nobody expects it.
+fn cutting_proxy(to: SocketAddr, seed: u64, cuts: Arc<AtomicUsize>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let mut random = Random(seed);
+        for near in listener.incoming() {
+            let (Ok(near), Ok(far)) = (near, TcpStream::connect(to)) else { return };
+            near.set_nodelay(true).unwrap();
+            far.set_nodelay(true).unwrap();
+            let budget = 1 + random.below(400_000) as usize;
+            for (mut from, mut into) in
+                [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)]
+            {
+                let cuts = cuts.clone();
+                std::thread::spawn(move || {
+                    let (mut left, mut bytes) = (budget, [0; 8192]);
+                    while left > 0 {
+                        let most = left.min(bytes.len());
+                        match from.read(&mut bytes[..most]) {
+                            Ok(count) if count > 0 && into.write_all(&bytes[..count]).is_ok() => {
+                                left -= count;
+                            }
+                            _ => break,
+                        }
+                    }
+                    if left == 0 {
+                        cuts.fetch_add(1, Ordering::Relaxed);
+                    }
+                    let _ = from.shutdown(Shutdown::Both);
+                    let _ = into.shutdown(Shutdown::Both);
+                });
+            }
+        }
+    });
+    address
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| {
+        (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+/// Each rank sends to each, and checks order, number and content of what it gets.
+fn exchange(world: &Communicator, messages: u64) {
+    let (me, size) = (world.rank(), world.size());
+    let message = |from: u32, to: u32, number: u64| {
+        let mut random = Random(1 + number + 1000 * u64::from(from) + 77 * u64::from(to));
+        let length = match random.below(20) {
+            0 => 60_000,
+            1..5 => 5000,
+            _ => random.below(300),
+        };
+        let mut bytes = number.to_le_bytes().to_vec();
+        bytes.extend((0..length).map(|_| random.next() as u8));
+        bytes.extend(checksum(&bytes).to_le_bytes());
+        bytes
+    };
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            for number in 0..messages {
+                for step in 1..size {
+                    let to = (me + step) % size;
+                    world.send(&message(me, to, number), to, 1).unwrap();
+                }
+            }
+        });
+        let mut next = vec![0u64; size as usize];
+        let mut data = vec![0; 70_000];
+        for _ in 0..messages * u64::from(size - 1) {
+            let status = world.recv(&mut data, ANY_SOURCE, 1).unwrap();
+            let from = status.source.unwrap();
+            let number = &mut next[from as usize];
+            let (body, sum) = data[..status.length].split_at(status.length - 8);
+            assert_eq!(body[..8], number.to_le_bytes(), "none is lost, doubled or out of order");
+            assert_eq!(sum, checksum(body).to_le_bytes(), "none is damaged");
+            *number += 1;
+        }
+    });
+}
+
+#[test]
+fn nothing_is_lost_doubled_or_reordered_when_connections_are_cut() {
+    let size = 3;
+    let settings =
+        Settings { eager_limit: 4000, unexpected_memory: 256 << 10, ..Settings::default() };
+    let cuts = Arc::new(AtomicUsize::new(0));
+    let listeners: Vec<_> = (0..size).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let addresses: Vec<_> = (0u64..)
+        .zip(&listeners)
+        .map(|(seed, listener)| {
+            cutting_proxy(listener.local_addr().unwrap(), 4711 + seed, cuts.clone())
+        })
+        .collect();
+    let processes = (0..).zip(listeners).map(|(rank, listener)| {
+        let tcp = Tcp::new(DOMAIN, rank, listener, &addresses, &settings).unwrap();
+        Process::join(DOMAIN, rank, size, Box::new(tcp), settings.clone()).unwrap()
+    });
+    run_with(processes.collect(), |world| {
+        exchange(&world, 1000);
+        world.barrier().run().unwrap();
+        world.process().leave();
+    });
+    let cuts = cuts.load(Ordering::Relaxed);
+    assert!(cuts > 20, "only {cuts} cuts: nothing was shown");
+}
+
+fn quick() -> Settings {
+    Settings { peer_timeout: Duration::from_millis(500), ..Settings::default() }
+}
+
+/// Rank 2 vanishes in the middle; all others wait for something that can't come.
+fn a_dead_rank_is_named(kind: Kind) {
+    run_with(processes(kind, 4, &quick()), |world| {
+        world.barrier().run().unwrap();
+        if world.rank() == 2 {
+            return;
+        }
+        let begun = Instant::now();
+        let failed = Err(Error::Failed { rank: 2 });
+        let mut sum = [0];
+        match world.rank() {
+            // Waits for it directly; from anybody; in a collective operation in which its neighbours are others.
+            0 => assert_eq!(world.recv(&mut sum, 2, 0).map(|_| ()), failed),
+            1 => assert_eq!(world.recv(&mut sum, ANY_SOURCE, 0).map(|_| ()), failed),
+            _ => {
+                assert_eq!(world.allreduce(&[1], &mut sum, &Operation::sum::<i32>()).run(), failed);
+            }
+        }
+        assert!(
+            begun.elapsed() < failure_bound(&quick()) + Duration::from_secs(5),
+            "{:?}",
+            begun.elapsed()
+        );
+        assert_eq!(world.process().failed(), [2]);
+        // What does not need it goes on.
+        let (me, ring) = (world.rank(), [0, 1, 3]);
+        let at = ring.iter().position(|&rank| rank == me).unwrap();
+        let mut token = [0u32];
+        world.sendrecv(&[me], ring[(at + 1) % 3], 5, &mut token, ring[(at + 2) % 3], 5).unwrap();
+        assert_eq!(token[0], ring[(at + 2) % 3]);
+        assert_eq!(world.ssend(&[1], 2, 0), failed);
+        world.process().leave();
+    });
+}
+
+#[test]
+fn a_dead_rank_is_named_locally() {
+    a_dead_rank_is_named(Kind::Local);
+}
+
+#[test]
+fn a_dead_rank_is_named_over_tcp() {
+    a_dead_rank_is_named(Kind::Tcp);
+}
+
+#[test]
+fn a_rank_that_leaves_early_is_told_from_a_dead_one() {
+    for kind in [Kind::Local, Kind::Tcp] {
+        run_with(processes(kind, 2, &quick()), |world| {
+            if world.rank() == 0 {
+                world.send(&[7u8; 100], 1, 0).unwrap();
+            } else {
+                let mut data = [0u8; 100];
+                world.recv(&mut data, 0, 0).unwrap();
+                assert_eq!(world.recv(&mut data, 0, 0), Err(Error::Left { rank: 0 }));
+                assert_eq!(world.send(&data, 0, 0), Err(Error::Left { rank: 0 }));
+                assert_eq!(world.process().failed(), []);
+            }
+            world.process().leave();
+        });
+    }
+}
+
+/// A rank that does nothing for longer than `peer_timeout` is not dead: its system accepts for it.
+#[test]
+fn a_rank_that_computes_for_long_is_not_dead() {
+    let settings = Settings { peer_timeout: Duration::from_millis(200), ..Settings::default() };
+    run_with(processes(Kind::Tcp, 2, &settings), |world| {
+        if world.rank() == 1 {
+            std::thread::sleep(Duration::from_millis(700));
+        }
+        let mut got = [0u32];
+        world
+            .sendrecv(&[world.rank()], 1 - world.rank(), 0, &mut got, 1 - world.rank(), 0)
+            .unwrap();
+        assert_eq!(got, [1 - world.rank()]);
+        world.process().leave();
+    });
+}
+
+#[test]
+fn ten_thousand_unexpected_messages_are_no_trouble() {
+    let settings = Settings { unexpected_memory: 64 << 10, ..Settings::default() };
+    for kind in [Kind::Local, Kind::Tcp] {
+        run_with(processes(kind, 2, &settings), |world| {
+            let values: Vec<[u32; 25]> = (0..10_000).map(|at| [at; 25]).collect();
+            if world.rank() == 0 {
+                world.scope(|scope| {
+                    for value in &values {
+                        world.isend(scope, value, 1, 1).unwrap();
+                    }
+                    world.send(&[1u8], 1, 2).unwrap();
+                });
+            } else {
+                world.recv(&mut [0u8], 0, 2).unwrap();
+                for value in &values {
+                    let mut got = [0; 25];
+                    world.recv(&mut got, 0, 1).unwrap();
+                    assert_eq!(got, *value);
+                }
+            }
+            world.process().leave();
+        });
+    }
+}

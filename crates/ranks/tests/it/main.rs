@@ -1,0 +1,26 @@
+//! One conformance suite for communicators, run on every transport at 1 to 5 ranks; and what transports promise alone.
+
+#![expect(clippy::cast_possible_truncation, reason = "made-up data is cut to what fits")]
+
+mod collectives;
+mod communicators;
+mod domain;
+mod failures;
+mod point_to_point;
+
+/// A test of the suite, at every number of ranks, on every transport.
+macro_rules! conformance {
+    ($($test:ident;)+) => {
+        mod local {
+            $(#[test] fn $test() {
+                (1..=5).chain([8, 11]).for_each(|size| crate::domain::run(crate::domain::Kind::Local, size, super::$test));
+            })+
+        }
+        mod tcp {
+            $(#[test] fn $test() {
+                (1..=5).for_each(|size| crate::domain::run(crate::domain::Kind::Tcp, size, super::$test));
+            })+
+        }
+    };
+}
+use conformance;
