@@ -12,6 +12,7 @@ mod reply;
 mod route;
 mod stall;
 mod timer;
+pub mod tls;
 
 pub use file::BodySection;
 pub use listen::{Listener, bind};
