@@ -66,7 +66,7 @@ impl Bed {
 }
 
 /// A process of this machine that is dead: another one has its number now.
-fn dead() -> String {
+pub(crate) fn dead() -> String {
     format!("{}/{}/1/0", process::boot(), std::process::id())
 }
 
@@ -80,6 +80,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("a delivered job is discarded under its fence", discards),
     ("a lapsed lease is taken over, a live one is not", leases),
     ("a dead holder's lease lapses at once", dead_holder),
+    ("a boot that is over is not forgotten when its job changes hands again", boots_over),
     ("an adopted job is taken over, under a larger fence than before", adopted_are_taken_over),
     ("a job put back is claimed again under a larger fence", unclaim),
     ("killing dequeues, requests, or finds the end", kills),
@@ -129,7 +130,7 @@ fn two_openings_of_one_sqlite_file_see_each_other() {
 fn a_store_of_the_first_schema_is_taken_along() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("jobs.sqlite");
-    super::sqlite::make_first_schema(&path);
+    super::sqlite::make_schema(&path, 1);
     let store = Bed::new(|clock| SqliteStore::open(&path).unwrap().with_clock(clock));
     let run = claim(&store, "h", 0).remove(0);
     assert_eq!((run.id, run.service.as_str()), (number(9), "old"));
@@ -143,7 +144,7 @@ fn number(n: u8) -> JobId {
     JobId::from_bytes([n; 16])
 }
 
-fn job(n: u8, service: &str) -> NewJob {
+pub(crate) fn job(n: u8, service: &str) -> NewJob {
     NewJob {
         id: number(n),
         service: service.to_owned(),
@@ -177,7 +178,7 @@ fn submit(store: &Bed, job: &NewJob) -> Submission {
     with(store, |t| t.submit(job))
 }
 
-fn request(holder: &str) -> ClaimRequest {
+pub(crate) fn request(holder: &str) -> ClaimRequest {
     ClaimRequest {
         holder: holder.to_owned(),
         lease: LEASE,
@@ -330,6 +331,22 @@ fn dead_holder(store: &Bed) {
     let boots: Vec<_> = taken.iter().map(|claim| (claim.taken_from, claim.boot)).collect();
     let (current, over) = (Some(Boot::Current), Some(Boot::Over));
     assert_eq!(boots, [(current, current), (current, over)]);
+}
+
+fn boots_over(store: &Bed) {
+    submit(store, &job(1, "s"));
+    claim(store, "earlier/1/1/0", 0);
+    assert_eq!(with(store, |t| t.adopt(&job(2, "s"), 1)), Submission::Accepted);
+    let taken = |holder: &str| -> Vec<_> {
+        claim(store, holder, 1).iter().map(|claim| (claim.fence, claim.taken_from)).collect()
+    };
+    let (current, over) = (Some(Boot::Current), Some(Boot::Over));
+    assert_eq!(taken(&dead()), [(2, over), (2, over)]);
+    assert_eq!(taken("two"), [(3, over), (3, over)], "the one before recorded nothing");
+    // Put back, it certainly was not started; what was before is past.
+    assert_eq!(with(store, |t| t.unclaim(number(1), 3)), FencedWrite::Accepted);
+    assert_eq!(taken(&dead()), [(4, None)]);
+    assert_eq!(taken("two"), [(5, current)]);
 }
 
 fn adopted_are_taken_over(store: &Bed) {

@@ -35,6 +35,8 @@ struct StoredJob {
     state: JobState,
     fence: u64,
     holder: String,
+    /// In which it was claimed from the queue.
+    claimed_boot: String,
     lease_until: Timestamp,
     handle: Option<Handle>,
     kill_requested: bool,
@@ -108,7 +110,10 @@ impl StoredJob {
 
     fn claim(&mut self, request: &ClaimRequest, now: Timestamp) -> Claim {
         let running = self.state == JobState::Running;
-        let taken_from = running.then(|| Boot::of_holder(&self.holder));
+        let taken_from = running.then(|| Boot::of_id(&self.claimed_boot));
+        if !running {
+            process::boot_of(&request.holder).clone_into(&mut self.claimed_boot);
+        }
         self.state = JobState::Running;
         self.fence += 1;
         self.holder.clone_from(&request.holder);
@@ -174,6 +179,7 @@ impl Transaction for Jobs {
                 state: if new.fetching { JobState::Fetching } else { JobState::Queued },
                 fence: 0,
                 holder: String::new(),
+                claimed_boot: String::new(),
                 lease_until: Timestamp(0),
                 handle: None,
                 kill_requested: false,

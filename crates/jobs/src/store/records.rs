@@ -139,11 +139,6 @@ impl Boot {
     pub(super) fn of_id(id: &str) -> Self {
         if id == process::boot() { Self::Current } else { Self::Over }
     }
-
-    /// The boot in which this holder was started, in such a store.
-    pub(super) fn of_holder(holder: &str) -> Self {
-        Self::of_id(process::boot_of(holder))
-    }
 }
 
 /// A claimed job.
@@ -161,7 +156,8 @@ pub struct Claim {
     pub fence: u64,
     /// The handle of its start, if one was recorded.
     pub handle: Option<Handle>,
-    /// The boot of whoever held it before: whether it was started must be found out. `None` if nobody did.
+    /// It was taken over, so whether it was started must be found out: the boot in which it was claimed
+    /// from the queue, whoever took it over since. `None` if it comes from the queue.
     pub taken_from: Option<Boot>,
     /// Its end was asked for.
     pub kill_requested: bool,

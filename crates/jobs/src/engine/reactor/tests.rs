@@ -11,6 +11,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::plan::{JobLimits, SuccessRules};
+use crate::store::Store as _;
+use crate::store::conformance::{dead, job, request};
+use crate::store::memory::MemoryStore;
 
 fn plan() -> Arc<Plan> {
     Arc::new(Plan {
@@ -158,6 +161,24 @@ fn after_a_restart_of_the_machine_finding_nothing_proves_nothing() {
     let job = Claim { taken_from: Some(Boot::Over), ..claim(1, 2) };
     assert_eq!(watched.step(Event::Claimed(job.clone(), plan())), ["locate"]);
     assert_eq!(watched.step(Event::Located(job.id, 2, StartTrace::Never)), ["unknown"]);
+}
+
+#[test]
+fn nor_does_it_for_whoever_takes_the_job_over_next() {
+    let mut claims = Vec::new();
+    let work = &mut |t: &mut dyn crate::store::Transaction| {
+        t.submit(&job(1, "s"))?;
+        for holder in ["earlier/1/1/0", &dead(), "last"] {
+            claims = t.claim(&request(holder))?;
+        }
+        Ok(())
+    };
+    MemoryStore::default().transact(true, work).unwrap();
+    let job = claims.remove(0);
+    let (id, fence) = (job.id, job.fence);
+    let mut watched = Watched::new();
+    assert_eq!(watched.step(Event::Claimed(job, plan())), ["locate"]);
+    assert_eq!(watched.step(Event::Located(id, fence, StartTrace::Never)), ["unknown"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use rusqlite::params;
 use super::rows::{claim, fetch_claim, id, signed};
 use super::sql::Sql;
 use crate::process;
-use crate::store::{Boot, Claim, ClaimRequest, FetchClaim, FetchRequest, StoreError};
+use crate::store::{Claim, ClaimRequest, FetchClaim, FetchRequest, StoreError};
 
 impl Sql<'_> {
     pub(super) fn take_over(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError> {
@@ -21,7 +21,8 @@ impl Sql<'_> {
             let taken = self.row(
                 "UPDATE jobs SET holder = ?2, fence = fence + 1, lease_until = ?3
                  WHERE number = ?1 AND (lease_until < ?4 OR ?5)
-                 RETURNING id, service, directory, fence, handle, kill_requested, boot, owner",
+                 RETURNING id, service, directory, fence, handle, kill_requested, boot, owner,
+                   claimed_boot",
                 params![
                     number,
                     request.holder,
@@ -29,7 +30,7 @@ impl Sql<'_> {
                     self.now.0,
                     process::is_dead(&holder),
                 ],
-                |row| claim(row, Some(Boot::of_holder(&holder))),
+                |row| claim(row, true),
             )?;
             claims.extend(taken);
         }
@@ -46,19 +47,22 @@ impl Sql<'_> {
         if room == 0 {
             return Ok(claims);
         }
+        let boot = process::boot_of(&request.holder);
         let resting = request.resting.len() as u64;
         for (number, job) in self.next_in_line(room.saturating_add(resting))? {
             if request.resting.contains(&job) {
                 continue;
             }
             let taken = self.row(
-                "UPDATE jobs SET state = 'running', holder = ?2, fence = fence + 1, lease_until = ?3
+                "UPDATE jobs SET state = 'running', holder = ?2, fence = fence + 1, lease_until = ?3,
+                   claimed_boot = ?4
                  WHERE number = ?1
                    AND (SELECT count(*) FROM jobs AS other
                         WHERE other.state = 'running' AND other.service = jobs.service) < max_running
-                 RETURNING id, service, directory, fence, handle, kill_requested, boot, owner",
-                params![number, request.holder, self.now.after(request.lease).0],
-                |row| claim(row, None),
+                 RETURNING id, service, directory, fence, handle, kill_requested, boot, owner,
+                   claimed_boot",
+                params![number, request.holder, self.now.after(request.lease).0, boot],
+                |row| claim(row, false),
             )?;
             let Some(taken) = taken else { continue };
             claims.push(taken);

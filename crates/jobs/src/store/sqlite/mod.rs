@@ -19,5 +19,5 @@ mod tests;
 
 pub use copy::StoreCopy;
 #[cfg(test)]
-pub(super) use schema::make_first_schema;
+pub(super) use schema::make_schema;
 pub use store::SqliteStore;

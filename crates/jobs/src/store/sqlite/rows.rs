@@ -30,7 +30,9 @@ pub(super) fn record(row: &Row<'_>) -> rusqlite::Result<JobRecord> {
     })
 }
 
-pub(super) fn claim(row: &Row<'_>, taken_from: Option<Boot>) -> rusqlite::Result<Claim> {
+pub(super) fn claim(row: &Row<'_>, taken_over: bool) -> rusqlite::Result<Claim> {
+    let boot =
+        |column| row.get::<_, Option<String>>(column).map(|id| id.as_deref().map(Boot::of_id));
     Ok(Claim {
         id: id(row, 0)?,
         service: row.get(1)?,
@@ -38,9 +40,9 @@ pub(super) fn claim(row: &Row<'_>, taken_from: Option<Boot>) -> rusqlite::Result
         directory: PathBuf::from(row.get::<_, String>(2)?),
         fence: row.get::<_, i64>(3)?.cast_unsigned(),
         handle: row.get::<_, Option<String>>(4)?.map(Handle),
-        taken_from,
+        taken_from: if taken_over { boot(8)? } else { None },
         kill_requested: row.get(5)?,
-        boot: row.get::<_, Option<String>>(6)?.as_deref().map(Boot::of_id),
+        boot: boot(6)?,
     })
 }
 

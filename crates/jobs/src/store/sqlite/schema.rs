@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::store::StoreError;
 
 /// Version of the schema, in `PRAGMA user_version`.
-const SCHEMA_VERSION: i32 = 4;
+const SCHEMA_VERSION: i32 = 5;
 
 const SCHEMA: &str = "
 CREATE TABLE jobs (
@@ -47,6 +47,11 @@ const MIGRATIONS: &[&str] = &[
     "",
     // 4: the column is named as the type in it.
     "ALTER TABLE jobs RENAME COLUMN conclusion TO completion;",
+    // 5: the boot in which a job was claimed from the queue. Under a later fence than the first it may
+    // have been taken over: no boot, which is none that goes on.
+    "ALTER TABLE jobs ADD COLUMN claimed_boot TEXT NOT NULL DEFAULT '';
+     UPDATE jobs SET claimed_boot = substr(holder, 1, instr(holder, '/') - 1)
+       WHERE state = 'running' AND fence = 1;",
 ];
 
 pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
@@ -73,12 +78,13 @@ pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A store as the first version made it, with one job that waits.
+/// A store of this version of the schema, with one job that waits.
 #[cfg(test)]
-pub(in crate::store) fn make_first_schema(path: &std::path::Path) {
+pub(in crate::store) fn make_schema(path: &std::path::Path, version: u16) {
     let connection = Connection::open(path).unwrap();
     connection.execute_batch(SCHEMA).unwrap();
-    connection.pragma_update(None, "user_version", 1).unwrap();
+    connection.execute_batch(&MIGRATIONS[..usize::from(version) - 1].concat()).unwrap();
+    connection.pragma_update(None, "user_version", version).unwrap();
     let insert = "INSERT INTO jobs (id, service, operation, owner, fingerprint, directory,
                     max_running, submitted, plan) VALUES (?1, 'old', 'call', '', 0, '/d', 1, 1, '')";
     connection.execute(insert, [[9u8; 16]]).unwrap();

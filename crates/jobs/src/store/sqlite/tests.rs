@@ -7,9 +7,10 @@ use fishplate_contract::{JobId, Principal, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::room::SPARE_ROOM;
-use super::schema::make_first_schema;
+use super::schema::make_schema;
 use super::store::{SqliteStore, lock};
-use crate::store::{KillRequest, NewJob, Store as _, Transaction};
+use crate::store::conformance::{dead, request};
+use crate::store::{Boot, KillRequest, NewJob, Store as _, Transaction};
 
 #[test]
 fn the_log_has_room_beyond_its_end_and_goes_on_as_before() {
@@ -94,7 +95,7 @@ fn room_of_jobs_that_are_gone_is_given_back() {
 fn a_store_of_before_that_can_not_shrink_is_written_anew() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("jobs.sqlite");
-    make_first_schema(&path);
+    make_schema(&path, 1);
     let old = Connection::open(&path).unwrap();
     old.pragma_update(None, "journal_mode", "WAL").unwrap();
     let insert = "INSERT INTO jobs (id, service, operation, owner, fingerprint, directory,
@@ -118,6 +119,25 @@ fn a_store_of_before_that_can_not_shrink_is_written_anew() {
     let mode: i32 =
         lock(&store.reader).query_row("PRAGMA auto_vacuum", [], |row| row.get(0)).unwrap();
     assert_eq!(mode, 2);
+}
+
+#[test]
+fn of_a_store_of_before_only_the_first_claim_tells_the_boot() {
+    // Under a later fence it may have been taken over from another boot.
+    for (fence, boot) in [(1, Boot::Current), (2, Boot::Over)] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("jobs.sqlite");
+        make_schema(&path, 4);
+        let run = "UPDATE jobs SET state = 'running', holder = ?1, fence = ?2";
+        Connection::open(&path).unwrap().execute(run, params![dead(), fence]).unwrap();
+        let mut boots = Vec::new();
+        let claim = &mut |t: &mut dyn Transaction| {
+            boots.extend(t.claim(&request("h"))?.iter().map(|claim| claim.taken_from));
+            Ok(())
+        };
+        SqliteStore::open(&path).unwrap().transact(true, claim).unwrap();
+        assert_eq!(boots, [Some(boot)], "fence {fence}");
+    }
 }
 
 fn make_first_job(store: &SqliteStore) {

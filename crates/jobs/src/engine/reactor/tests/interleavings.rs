@@ -156,22 +156,8 @@ impl World {
             ends: HashMap::new(),
         };
         for n in 0..JOBS {
-            let job = NewJob {
-                id: id(n),
-                service: "s".to_owned(),
-                operation: "call".to_owned(),
-                owner: Principal::anonymous(),
-                key: None,
-                fingerprint: 0,
-                plan: "to be fetched".to_owned(),
-                disk: 0,
-                directory: "/nowhere".into(),
-                max_running: 2,
-                max_queued: 100,
-                fetching: true,
-                submitted: world.clock.now(),
-                boot: None,
-            };
+            let (plan, submitted) = ("to be fetched".to_owned(), world.clock.now());
+            let job = NewJob { plan, submitted, fetching: true, ..job(n, "s") };
             world.write(|t| t.submit(&job));
         }
         world
