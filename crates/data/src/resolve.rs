@@ -45,7 +45,7 @@ struct ResolverInner {
     pool: Pool,
     transports: Transports,
     settings: TransferSettings,
-    places: Admission,
+    admission: Admission,
     flights: Flights,
     batch: Arc<WriteBatch>,
 }
@@ -53,12 +53,12 @@ struct ResolverInner {
 impl Resolver {
     /// A resolver into this pool, over these transports.
     pub fn new(pool: Pool, transports: Transports, settings: TransferSettings) -> Self {
-        let places = Admission::new(&settings);
+        let admission = Admission::new(&settings);
         Self(Arc::new(ResolverInner {
             pool,
             transports,
             settings,
-            places,
+            admission,
             flights: Flights::default(),
             batch: Arc::default(),
         }))
@@ -250,7 +250,7 @@ impl Resolver {
     ) -> Result<DataRef, Fault> {
         let url = address(to)?;
         let transport = Arc::clone(self.0.transports.find_to_deliver(url.scheme())?);
-        let mut place = self.0.places.take(owner, peer(&url)).await;
+        let mut place = self.0.admission.take(owner, peer(&url)).await;
         let mut retry_budget = RetryBudget::new(&self.0.settings);
         pending.progress.enter(TransferState::Running);
         let at = loop {
@@ -264,7 +264,7 @@ impl Resolver {
             let gained = pending.progress.bytes().saturating_sub(before);
             let gained = minimum_rate::suffices(gained, since.elapsed(), self.0.settings.rate);
             retry_budget.endure(error, gained).await.map_err(undelivered)?;
-            place = self.0.places.take(owner, peer(&url)).await;
+            place = self.0.admission.take(owner, peer(&url)).await;
         };
         let (digest, len) = (pending.digest, pending.payload.len());
         Ok(DataRef { url: at.map_or_else(|| to.to_owned(), String::from), len, digest })

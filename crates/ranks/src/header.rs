@@ -257,3 +257,39 @@ impl Header {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn bytes_that_are_a_header_are_it_again(mut bytes in proptest::collection::vec(any::<u8>(), Header::SIZE)) {
+            // What is no mode or kind is refused; most random bytes are.
+            bytes[36] %= 5;
+            bytes[37] %= 9;
+            bytes[38..40].fill(0);
+            let bytes: [u8; Header::SIZE] = bytes.try_into().unwrap();
+            let header = Header::from_bytes(&bytes);
+            prop_assert_eq!(header.is_some(), bytes[36] < 4 && bytes[37] < 8);
+            if let Some(header) = header {
+                prop_assert_eq!(header.to_bytes(), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn contexts_of_different_leaders_and_counters_differ() {
+        let all: std::collections::HashSet<_> = (0..9)
+            .flat_map(|leader| (0..9).map(move |counter| Context::new(leader, counter)))
+            .collect();
+        assert_eq!(all.len(), 81);
+        assert!(
+            all.iter()
+                .all(|context| !context.is_collective() && context.collective().is_collective())
+        );
+        assert_eq!(Context::new(0, 0), Context::WORLD);
+    }
+}

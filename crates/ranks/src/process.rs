@@ -40,6 +40,40 @@ pub(crate) struct State {
     driven: bool,
     /// Threads that wait for it.
     followers: usize,
+    /// How long the next one spins.
+    spin: Spin,
+}
+
+/// Spinning pays when what is waited for comes soon; with more ranks than processors it never does, because it keeps from
+/// running who would send it. So what failed is tried for half as long the next time, and every so often in full again.
+#[derive(Debug, Default)]
+struct Spin {
+    halvings: u32,
+    failures: u32,
+}
+
+impl Spin {
+    const MOST_HALVINGS: u32 = 4;
+    const RETRY: u32 = 64;
+
+    fn bound(&self, most: Duration) -> Duration {
+        if self.halvings < Self::MOST_HALVINGS {
+            most / (1 << self.halvings)
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    fn failed(&mut self) {
+        self.failures += 1;
+        self.halvings =
+            if self.failures.is_multiple_of(Self::RETRY) { 0 } else { self.halvings + 1 };
+        self.halvings = self.halvings.min(Self::MOST_HALVINGS);
+    }
+
+    fn succeeded(&mut self) {
+        self.halvings = self.halvings.saturating_sub(1);
+    }
 }
 
 impl State {
@@ -127,6 +161,7 @@ impl Process {
             collectives: HashMap::new(),
             driven: false,
             followers: 0,
+            spin: Spin::default(),
         };
         let contexts = AtomicU32::new(2);
         let (state, completed) = (Mutex::new(state), Condvar::new());
@@ -164,8 +199,10 @@ impl Process {
         self.with(State::progress);
     }
 
-    /// Leaves the domain in order (`MPI_Finalize`): what was sent is delivered first, for `peer_timeout` at most.
+    /// Leaves the domain in order (`MPI_Finalize`). Buffered sends are received before, or their receivers are gone;
+    /// then whoever is out of reach is waited for no longer than `peer_timeout`.
     pub fn leave(&self) {
+        self.wait_until(|state| state.engine.is_drained().then_some(()));
         self.with(|state| state.engine.announce_leave());
         let until = Instant::now() + self.settings.peer_timeout;
         self.wait_for(Some(until), |state| {
@@ -220,6 +257,7 @@ impl Process {
     ) -> T {
         let mut state = self.lock();
         let mut idle_since = None;
+        let mut slept = false;
         loop {
             if let Some(value) = ready(&mut state) {
                 return value;
@@ -232,7 +270,10 @@ impl Process {
             }
             if state.progress() {
                 self.tell(&state);
-                idle_since = None;
+                if idle_since.take().is_some() && !slept {
+                    state.spin.succeeded();
+                }
+                slept = false;
                 // Others may have something to send.
                 drop(state);
                 state = self.lock();
@@ -242,12 +283,20 @@ impl Process {
                 return value;
             }
             let now = Instant::now();
-            let spinning = now - *idle_since.get_or_insert(now) < self.settings.spin;
+            let spinning =
+                now - *idle_since.get_or_insert(now) < state.spin.bound(self.settings.spin);
             state.driven = true;
+            if !spinning {
+                state.transport.watch();
+                if !slept {
+                    state.spin.failed();
+                }
+                slept = true;
+            }
             let deadline = [state.transport.deadline(), until].into_iter().flatten().min();
             drop(state);
             if spinning {
-                std::thread::yield_now();
+                std::hint::spin_loop();
             } else {
                 self.waiter.wait(deadline.map(|deadline| deadline.saturating_duration_since(now)));
             }

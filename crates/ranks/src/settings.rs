@@ -5,7 +5,7 @@ use std::time::Duration;
 /// What a process may be told when it joins a domain.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Payloads up to this many bytes are sent at once (eager); longer ones when the receive is posted (rendezvous). 64 KiB.
+    /// Payloads up to this many bytes are sent at once (eager); longer ones when the receive is posted (rendezvous). 32 KiB.
     pub eager_limit: usize,
     /// Bytes of eager messages that a process holds for receives to come, all senders together; what
     /// exceeds it waits at its sender. 64 MiB.
@@ -21,7 +21,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            eager_limit: 64 << 10,
+            eager_limit: 32 << 10,
             unexpected_memory: 64 << 20,
             buffer_size: 64 << 20,
             spin: Duration::from_micros(20),

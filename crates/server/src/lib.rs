@@ -11,6 +11,7 @@
 //! - [`stager`]: data by reference, as the engine needs it moved
 //! - [`spool`]: payloads on their way in
 //! - [`memory`]: what all messages together may hold
+//! - `file_version`: whether a file is still the one that was read
 //! - [`http`]: connections, bodies and their limits
 //! - [`status`]: which HTTP status goes with a fault, in each protocol
 //! - [`faces`]: SOAP, pages for people, metrics; each enters at a call and leaves at an outcome
@@ -28,6 +29,7 @@ pub mod cgi;
 pub mod data;
 pub mod dispatch;
 pub mod faces;
+mod file_version;
 pub mod host;
 pub mod http;
 pub mod memory;

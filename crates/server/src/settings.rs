@@ -27,6 +27,8 @@ pub struct Settings {
     pub proxies: Vec<IpNet>,
     /// Users and tokens of the data directory log in; nobody unknown is let in.
     pub login: bool,
+    /// Clients log in with certificates, which the listener has asked for and checked.
+    pub client_certificates: bool,
     /// Names of this server beside those of its listener and its public URL; `*`: any.
     pub allow_hosts: Vec<String>,
     /// Origins whose pages may send to this server beside its own; `*`: any.
@@ -91,6 +93,7 @@ impl Settings {
             user_header: None,
             proxies: Vec::new(),
             login: false,
+            client_certificates: false,
             allow_hosts: Vec::new(),
             allow_origins: Vec::new(),
             wire: WireLimits::default(),

@@ -111,7 +111,7 @@ struct Message {
     limits: WireLimits,
     tokenizer: Option<Tokenizer>,
     builder: EnvelopeBuilder,
-    room: MemoryBudget,
+    budget: MemoryBudget,
     /// Bytes of the XML outside payloads.
     outside: u64,
     /// By the URLs that name them.
@@ -141,7 +141,7 @@ impl Unpacker {
                 limits: limits.clone(),
                 tokenizer: None,
                 builder: EnvelopeBuilder::new(expect, limits),
-                room: MemoryBudget::new(limits),
+                budget: MemoryBudget::new(limits),
                 outside: 0,
                 attachments: HashMap::new(),
                 part: None,
@@ -164,7 +164,7 @@ impl Unpacker {
             return Err(exceeded("message_size", most, "bytes"));
         }
         let message = &mut self.message;
-        message.room.begin_chunk(chunk.len());
+        message.budget.begin_chunk(chunk.len());
         self.reader.feed(chunk, &mut |piece| message.take(piece, sink))
     }
 
@@ -200,7 +200,7 @@ impl Unpacker {
     pub fn ahead(&mut self, stream: impl FnOnce() -> ByteStream) -> Option<UnpackedMessage> {
         let message = &mut self.message;
         let part = message.part.as_ref().filter(|(_, collector)| collector.is_streamed());
-        if message.room.is_given() || part.is_none() && !message.builder.streams_text() {
+        if message.budget.is_given() || part.is_none() && !message.builder.streams_text() {
             return None;
         }
         let payload = Payload::Stream(stream());
@@ -210,7 +210,7 @@ impl Unpacker {
             attachments.extend(names.iter().map(|name| (name.clone(), payload.clone())));
             resolve(children, &attachments).ok()?;
         }
-        message.room.give();
+        message.budget.give();
         let reply_form = self.reply_form();
         Some(UnpackedMessage {
             envelope,
@@ -222,19 +222,19 @@ impl Unpacker {
 
     /// What came of the file that was given [ahead](Unpacker::ahead) since this was asked last.
     pub fn take_streamed(&mut self) -> Vec<Bytes> {
-        self.message.room.take_streamed()
+        self.message.budget.take_streamed()
     }
 
     /// Bytes that it holds in memory: payloads that were not given to the sink, and the XML around
     /// payloads.
     pub fn held(&self) -> u64 {
-        (self.message.room.used() as u64).saturating_add(self.message.outside)
+        (self.message.budget.used() as u64).saturating_add(self.message.outside)
     }
 
     /// Holds no more payloads in memory than it does already: one to which more comes goes to the
     /// sink.
     pub fn spool_from_here(&mut self) {
-        self.message.room.close();
+        self.message.budget.close();
     }
 
     /// How to answer, as far as it is known by now: for faults of `feed` and `finish`.
@@ -263,7 +263,7 @@ impl Message {
                 let awaited =
                     self.builder.streamed_part(|url| find(url, &self.attachments).is_some());
                 let here = |url| names.iter().any(|name| name == url || *name == decoded(url));
-                let collector = match awaited.is_some_and(here) && !self.room.is_given() {
+                let collector = match awaited.is_some_and(here) && !self.budget.is_given() {
                     true => PayloadCollector::streamed(),
                     false => PayloadCollector::default(),
                 };
@@ -272,7 +272,7 @@ impl Message {
             }
             ReadEvent::Part(chunk) => {
                 if let Some((_, collector)) = &mut self.part {
-                    collector.push(chunk, &mut self.room, sink);
+                    collector.push(chunk, &mut self.budget, sink);
                 }
                 Ok(())
             }
@@ -283,13 +283,14 @@ impl Message {
     /// Reads a chunk of the root part, or its end.
     fn root(&mut self, chunk: Option<&Bytes>, sink: &mut dyn SpoolSink) -> Result<(), Fault> {
         let Some(tokenizer) = &mut self.tokenizer else { return Ok(()) };
-        let mut feeding = BuilderInput { builder: &mut self.builder, room: &mut self.room, sink };
+        let mut feeding =
+            BuilderInput { builder: &mut self.builder, budget: &mut self.budget, sink };
         match chunk {
             Some(chunk) => tokenizer.feed(chunk, &mut feeding)?,
             None => tokenizer.finish(&mut feeding)?,
         }
         if self.builder.spools() {
-            self.room.narrow();
+            self.budget.narrow();
         }
         let outside = tokenizer.position().saturating_sub(self.builder.payload_bytes());
         self.outside = outside;
@@ -299,7 +300,7 @@ impl Message {
 
     fn end_part(&mut self, sink: &mut dyn SpoolSink) -> Result<(), Fault> {
         let Some((names, collector)) = self.part.take() else { return Ok(()) };
-        let payload = collector.finish(&mut self.room, sink);
+        let payload = collector.finish(&mut self.budget, sink);
         for name in names {
             let message = format!("two parts have the name {}", shortened(&name));
             if self.attachments.insert(name, payload.clone()).is_some() {

@@ -7,7 +7,7 @@
 //! - [`origin`]: scheme, host and port
 //! - [`known`]: all that a user of this machine has, and which of it goes where
 //! - [`logins`]: the file that `fishplate login` writes
-//! - [`login`]: whether a server takes one
+//! - [`login`](mod@login): whether a server takes one
 
 pub mod credential;
 pub mod known;

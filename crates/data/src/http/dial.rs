@@ -74,8 +74,22 @@ async fn dial_at_leisure(
         let what = "its host's name can't stand in a certificate";
         ClientError::Connect(io::Error::new(io::ErrorKind::InvalidData, what))
     })?;
-    let stream = tls.connect(name, stream).await.map_err(ClientError::Connect)?;
+    let stream =
+        tls.connect(name, stream).await.map_err(|error| ClientError::Connect(told(error)))?;
     Ok(Box::new(stream))
+}
+
+/// What went wrong with TLS, in other words where those of its own would be a riddle.
+fn told(error: io::Error) -> io::Error {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(rustls::Error::InvalidMessage(_)) => {
+            let what =
+                "it does not answer in TLS; if it speaks plain HTTP, write http:// in its address";
+            io::Error::new(io::ErrorKind::InvalidData, what)
+        }
+        _ => error,
+    }
 }
 
 /// A connection to the first address that answers.

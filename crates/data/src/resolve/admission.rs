@@ -162,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    fn places(running: u32, per_owner: u32, per_peer: u32) -> Admission {
+    fn admission(running: u32, per_owner: u32, per_peer: u32) -> Admission {
         Admission::new(&TransferSettings {
             running,
             per_owner,
@@ -180,9 +180,9 @@ mod tests {
 
     #[test]
     fn neither_an_owner_nor_a_peer_takes_all_places() {
-        let places = places(5, 3, 2);
+        let admission = admission(5, 3, 2);
         let [a, b] = ["a", "b"].map(Principal::named);
-        let take = |owner, peer: &str| now(pin!(places.take(owner, peer.to_owned())));
+        let take = |owner, peer: &str| now(pin!(admission.take(owner, peer.to_owned())));
         let slow = [take(&a, "slow"), take(&a, "slow")];
         assert!(slow.iter().all(Option::is_some));
         assert!(take(&a, "slow").is_none(), "the peer has more than its places");
@@ -197,13 +197,13 @@ mod tests {
 
     #[test]
     fn who_waits_is_let_in_as_soon_as_there_is_a_place_and_keeps_nobody_behind_waiting() {
-        let places = places(2, 2, 1);
+        let admission = admission(2, 2, 1);
         let owner = Principal::anonymous();
-        let slow = now(pin!(places.take(&owner, "slow".to_owned()))).unwrap();
-        let other = now(pin!(places.take(&owner, "other".to_owned()))).unwrap();
-        let mut first = pin!(places.take(&owner, "slow".to_owned()));
-        let mut gone = Box::pin(places.take(&owner, "quick".to_owned()));
-        let mut last = pin!(places.take(&owner, "quick".to_owned()));
+        let slow = now(pin!(admission.take(&owner, "slow".to_owned()))).unwrap();
+        let other = now(pin!(admission.take(&owner, "other".to_owned()))).unwrap();
+        let mut first = pin!(admission.take(&owner, "slow".to_owned()));
+        let mut gone = Box::pin(admission.take(&owner, "quick".to_owned()));
+        let mut last = pin!(admission.take(&owner, "quick".to_owned()));
         assert!(now(first.as_mut()).is_none() && now(last.as_mut()).is_none());
         assert!(now(gone.as_mut()).is_none());
         drop(gone);
@@ -213,19 +213,19 @@ mod tests {
         drop(slow);
         let first = now(first).expect("the place of the slow one");
         drop((first, last));
-        assert_eq!(places.0.lock().in_all, 0);
-        assert!(places.0.lock().of_owners.is_empty() && places.0.lock().of_peers.is_empty());
+        assert_eq!(admission.0.lock().in_all, 0);
+        assert!(admission.0.lock().of_owners.is_empty() && admission.0.lock().of_peers.is_empty());
     }
 
     #[test]
     fn a_place_that_nobody_takes_up_any_more_is_free() {
-        let places = places(1, 1, 1);
+        let admission = admission(1, 1, 1);
         let owner = Principal::anonymous();
-        let taken = now(pin!(places.take(&owner, "peer".to_owned()))).unwrap();
-        let mut waiting = Box::pin(places.take(&owner, "peer".to_owned()));
+        let taken = now(pin!(admission.take(&owner, "peer".to_owned()))).unwrap();
+        let mut waiting = Box::pin(admission.take(&owner, "peer".to_owned()));
         assert!(now(waiting.as_mut()).is_none());
         drop(taken); // the waiting one is admitted, and does not look
         drop(waiting);
-        assert!(now(pin!(places.take(&owner, "peer".to_owned()))).is_some());
+        assert!(now(pin!(admission.take(&owner, "peer".to_owned()))).is_some());
     }
 }

@@ -71,7 +71,7 @@ impl From<Fault> for FetchError {
 impl Fetch<'_> {
     pub(super) async fn run(self) -> Result<Lease, Fault> {
         let transport = Arc::clone(self.inner.transports.find(self.url.scheme())?);
-        let mut place = self.place().await;
+        let mut permit = self.permit().await;
         // Another digest than the pool's own is verified while the data comes.
         let passing = matches!(self.reference.digest, Some(Digest::Sha512(_)));
         if !passing && let Some(file) = transport.local(&self.url).await? {
@@ -90,16 +90,16 @@ impl Fetch<'_> {
                 }
                 Err(FetchError::Transfer(error)) => error,
             };
-            drop(place); // others may have it meanwhile
+            drop(permit); // others may have it meanwhile
             let gained = taking.as_ref().map_or(0, Incoming::len).saturating_sub(before);
             let gained = minimum_rate::suffices(gained, since.elapsed(), self.inner.settings.rate);
             retry_budget.endure(error, gained).await?;
-            place = self.place().await;
+            permit = self.permit().await;
         }
     }
 
-    async fn place(&self) -> Permit {
-        self.inner.places.take(self.owner, peer(&self.url)).await
+    async fn permit(&self) -> Permit {
+        self.inner.admission.take(self.owner, peer(&self.url)).await
     }
 
     /// Takes a file of this machine in: its blocks are shared where that is possible.
@@ -264,10 +264,12 @@ impl Fetch<'_> {
                     if let Err(fault) = self.bounded(len) {
                         break Err(fault.into());
                     }
-                    self.progress.add(piece.len() as u64);
+                    let came = piece.len() as u64;
                     if send.send(piece).await.is_err() {
                         break Ok(()); // the writer failed and says why
                     }
+                    // What is told is kept, whoever gives up now.
+                    self.progress.add(came);
                 }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error.into()),

@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context as _;
 use clap::Args;
-use fishplate_server::assembly::{Backends, StoreCheck};
+use fishplate_server::assembly::StoreCheck;
 use fishplate_server::host::PublicAddress;
 use fishplate_server::{assembly, cgi};
 
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
     let runtime = super::hosting::runtime()?;
     runtime.block_on(async {
         let data = assembly::data(&limits)?;
-        let backends = Backends::local(&limits, hosting.cgroup(), StoreCheck::Some)?;
+        let backends = hosting.backends(&limits, StoreCheck::Some)?;
         let engine = assembly::engine(&limits, backends, &data)?;
         let engine = engine.worked_by(move || {
             if let Err(error) = start_engine(&directory, &public_url, &hosting) {

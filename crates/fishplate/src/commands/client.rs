@@ -67,7 +67,13 @@ pub(crate) struct NetworkArgs {
           value_parser = clap::value_parser!(u32).range(1..))]
     attempts: u32,
     /// PEM file of the certificates to trust, instead of the system's (for references: beside them)
-    #[arg(long, value_name = "FILE", env = "FISHPLATE_CA_FILE", help_heading = "Connection")]
+    #[arg(
+        long,
+        visible_alias = "ca",
+        value_name = "FILE",
+        env = "FISHPLATE_CA_FILE",
+        help_heading = "Connection"
+    )]
     cacert: Option<PathBuf>,
 }
 
@@ -169,40 +175,42 @@ impl ConnectionOptions {
 
     /// The service at this address.
     pub(crate) async fn connect(&self, url: &str) -> Result<Service> {
-        let settings = self.settings()?;
-        let connected = Service::connect_with(url, settings.clone()).await;
-        let Err(error @ (Error::Http { status: 404, .. } | Error::NotWsdl { .. })) = connected
-        else {
-            return Ok(connected?);
-        };
-        match listing::list(url, &settings).await {
-            Ok(Some(Listing { server, services: known })) => {
-                Err(Error::NoService { url: url.to_owned(), server, known }.into())
-            }
-            Ok(None) | Err(_) => Err(error.into()),
-        }
+        Ok(connect(url, &self.settings()?).await?)
     }
 
     /// The service at this address, or if it is a server's, those of its services that have jobs.
     pub(crate) async fn services(&self, url: &str) -> Result<Vec<Service>> {
-        let error = match self.connect(url).await {
-            Ok(service) => return Ok(vec![service]),
-            Err(error) => error,
+        let settings = self.settings()?;
+        let (server, known) = match connect(url, &settings).await {
+            Err(Error::NoService { url, server, known })
+                if url.trim_end_matches('/') == server.trim_end_matches('/') =>
+            {
+                (server, known)
+            }
+            connected => return Ok(vec![connected?]),
         };
-        let Some(Error::NoService { url, server, known }) = error.downcast_ref() else {
-            return Err(error);
-        };
-        if url.trim_end_matches('/') != server.trim_end_matches('/') {
-            return Err(error);
-        }
         let mut services = Vec::new();
         for name in known {
-            let service = self.connect(&format!("{}/{name}", server.trim_end_matches('/'))).await?;
+            let url = format!("{}/{name}", server.trim_end_matches('/'));
+            let service = connect(&url, &settings).await?;
             if has_jobs(&service) {
                 services.push(service);
             }
         }
         Ok(services)
+    }
+}
+
+async fn connect(url: &str, settings: &Settings) -> Result<Service, Error> {
+    let connected = Service::connect_with(url, settings.clone()).await;
+    let Err(error @ (Error::Http { status: 404, .. } | Error::NotWsdl { .. })) = connected else {
+        return connected;
+    };
+    match listing::list(url, settings).await {
+        Ok(Some(Listing { server, services: known })) => {
+            Err(Error::NoService { url: url.to_owned(), server, known })
+        }
+        Ok(None) | Err(_) => Err(error),
     }
 }
 

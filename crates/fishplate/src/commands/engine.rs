@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use fishplate_jobs::engine::RunMode;
-use fishplate_server::assembly::{self, Backends, StoreCheck};
+use fishplate_server::assembly::{self, StoreCheck};
 use nix::fcntl::{Flock, FlockArg};
 
 use super::hosting::HostingArgs;
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &EngineArgs) -> anyhow::Result<ExitCode> {
     while let Some(lock) = try_lock(&data)? {
         let left = runtime.block_on(async {
             let data = assembly::data(&limits)?;
-            let backends = Backends::local(&limits, arguments.hosting.cgroup(), StoreCheck::Some)?;
+            let backends = arguments.hosting.backends(&limits, StoreCheck::Some)?;
             let engine = assembly::engine(&limits, backends, &data)?;
             let housekeeping = tokio::spawn(data.housekeeping(engine.clone()));
             engine.run(RunMode::Idle(IDLE)).await;

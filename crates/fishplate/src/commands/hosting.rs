@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 use fishplate_jobs::descriptor::{self, CheckedService, Description, Severity};
 use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_jobs::plan::StagedFile;
+use fishplate_server::assembly::{Backends, StoreCheck};
 use fishplate_server::settings::{DataSettings, Limits};
 
 use crate::output::diagnostics;
@@ -212,13 +213,14 @@ impl HostingArgs {
         Ok(())
     }
 
-    /// Where control groups are made.
-    pub(crate) fn cgroup(&self) -> CgroupUse {
-        match self.cgroup.as_str() {
+    /// Where jobs are kept and what runs them: the one place that chooses.
+    pub(crate) fn backends(&self, limits: &Limits, check: StoreCheck) -> anyhow::Result<Backends> {
+        let cgroup = match self.cgroup.as_str() {
             "auto" => CgroupUse::Auto,
             "off" => CgroupUse::Off,
             path => CgroupUse::At(path.into()),
-        }
+        };
+        Ok(Backends::local(limits, cgroup, check)?)
     }
 
     /// [`data_directory`] of these arguments.

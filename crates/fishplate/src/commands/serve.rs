@@ -11,8 +11,9 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use fishplate_jobs::engine::RunMode;
 use fishplate_jobs::function::builtin;
-use fishplate_server::assembly::{Backends, StoreCheck};
+use fishplate_server::assembly::StoreCheck;
 use fishplate_server::host::PublicAddress;
+use fishplate_server::http::tls::{ServerTls, TlsFiles};
 use fishplate_server::settings::Settings;
 use fishplate_server::{assembly, http};
 use ipnet::IpNet;
@@ -29,7 +30,8 @@ Examples:
       -- ./add.sh '[in val x:int]' '[in val y:int]' '>' '[out file result:int]'
 
   Many services on one port, from files and directories, for users who log in:
-    fishplate serve ccx.toml services/ --listen 0.0.0.0:8080 --login \\
+    fishplate serve ccx.toml services/ --listen 0.0.0.0:443 --login \\
+      --tls-cert fullchain.pem --tls-key privkey.pem \\
       --public-url https://solver.example.org/fishplate
 
   A free port, state in a directory of its own, another limit:
@@ -71,6 +73,16 @@ pub(crate) struct ServeArgs {
     /// Let in everybody who can reach an address that others can reach too
     #[arg(long, conflicts_with = "login")]
     open: bool,
+    /// Speak TLS: PEM file of the certificate, and of those between it and a known authority. It is read again when it
+    /// changes, and on SIGHUP
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// PEM file of the certificate's key
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// PEM file of authorities whose certificates log clients in: the common name is the user's
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
     /// Another name of this server; requests for hosts that it is not are refused. `*`: any; may stand
     /// several times
     #[arg(long, value_name = "HOST")]
@@ -91,6 +103,15 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         !arguments.builtin.is_empty(),
     )?;
     let Some(descriptions) = descriptions else { return Ok(ExitCode::from(super::USAGE)) };
+    let tls = match (&arguments.tls_cert, &arguments.tls_key) {
+        (Some(certificate), Some(key)) => {
+            let (certificate, key) = (certificate.clone(), key.clone());
+            let client_authorities = arguments.tls_client_ca.clone();
+            let files = TlsFiles { certificate, key, client_authorities };
+            Some(Arc::new(ServerTls::open(files)?))
+        }
+        _ => None,
+    };
     let runtime = super::hosting::runtime()?;
     runtime.block_on(async {
         let listening = http::bind(&arguments.listen).await.with_context(|| {
@@ -108,16 +129,17 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
                 ))
                 .into());
             }
-            None => own_url(listening.address()),
+            None => own_url(if tls.is_some() { "https" } else { "http" }, listening.address()),
         };
         let mut limits = arguments.hosting.limits(public_url)?;
         limits.faces.user_header = arguments.user_header;
         limits.faces.proxies = arguments.proxy;
         limits.faces.login = arguments.login;
         limits.faces.allow_hosts = arguments.allow_host;
-        guarded(listening.address().ip(), &limits.faces, arguments.open)?;
+        limits.faces.client_certificates = arguments.tls_client_ca.is_some();
+        guarded(listening.address().ip(), &limits.faces, arguments.open, tls.is_some())?;
         let data = assembly::data(&limits)?;
-        let backends = Backends::local(&limits, arguments.hosting.cgroup(), StoreCheck::All)?;
+        let backends = arguments.hosting.backends(&limits, StoreCheck::All)?;
         let engine = assembly::engine(&limits, backends, &data)?;
         let functions = arguments.builtin.iter().filter_map(|name| builtin::named(name)).collect();
         let housekeeping = Arc::clone(&data).housekeeping(engine.clone());
@@ -138,6 +160,13 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         // In tasks of their own: what runs in this one is woken on the main thread each time.
         tokio::spawn(async move { engine.run(RunMode::Dropped).await });
         tokio::spawn(housekeeping);
+        let listening = match tls {
+            Some(tls) => {
+                tokio::spawn(reloading(Arc::clone(&tls)));
+                listening.with_tls(tls)
+            }
+            None => listening,
+        };
         let serving = tokio::spawn(listening.serve(host));
         tokio::select! {
             _ = serving => {}
@@ -151,10 +180,16 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Whether it is known who calls where strangers can.
-fn guarded(address: IpAddr, settings: &Settings, open: bool) -> anyhow::Result<()> {
-    let is_known = settings.login || settings.user_header.is_some();
-    if settings.login && settings.user_header.is_some() && settings.proxies.is_empty() {
-        let what = "with --login beside --user-header, callers could name themselves in the header: tell where \
+fn guarded(
+    address: IpAddr,
+    settings: &Settings,
+    open: bool,
+    encrypted: bool,
+) -> anyhow::Result<()> {
+    let is_known = settings.login || settings.client_certificates || settings.user_header.is_some();
+    let others = settings.login || settings.client_certificates;
+    if others && settings.user_header.is_some() && settings.proxies.is_empty() {
+        let what = "with --login or --tls-client-ca beside --user-header, callers could name themselves in the header: tell where \
                     the proxy is with --proxy ADDRESS";
         return Err(UsageError(what.to_owned()).into());
     }
@@ -169,9 +204,9 @@ fn guarded(address: IpAddr, settings: &Settings, open: bool) -> anyhow::Result<(
         ))
         .into());
     }
-    if settings.login {
+    if settings.login && !encrypted {
         tracing::warn!(
-            "passwords and tokens cross the network as they are: put a proxy with TLS in front"
+            "passwords and tokens cross the network as they are: use TLS (--tls-cert), or a proxy that does"
         );
     }
     Ok(())
@@ -192,12 +227,24 @@ fn is_base(url: &str) -> bool {
 }
 
 /// The address of a server that was told no other.
-fn own_url(address: SocketAddr) -> String {
+fn own_url(scheme: &str, address: SocketAddr) -> String {
     if !address.ip().is_unspecified() {
-        return format!("http://{address}");
+        return format!("{scheme}://{address}");
     }
     let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
-    format!("http://{}:{}", name.as_deref().unwrap_or("localhost"), address.port())
+    format!("{scheme}://{}:{}", name.as_deref().unwrap_or("localhost"), address.port())
+}
+
+/// Reads certificates again at each SIGHUP.
+async fn reloading(tls: Arc<ServerTls>) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut hangups) = signal(SignalKind::hangup()) else { return };
+    while hangups.recv().await.is_some() {
+        match tls.reload() {
+            Ok(()) => tracing::info!("certificates were read again"),
+            Err(error) => tracing::error!("the certificate from before stays in use: {error}"),
+        }
+    }
 }
 
 async fn stopped() {

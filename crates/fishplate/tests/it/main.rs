@@ -41,6 +41,7 @@ mod soap;
 mod spool;
 mod streams;
 mod survival;
+mod tls;
 mod transfers;
 mod uploads;
 mod values;

@@ -200,7 +200,7 @@ impl Server {
         if let Some(address) = self.listens {
             return address;
         }
-        let rest = self.url().strip_prefix("http://").unwrap();
+        let (_, rest) = self.url().split_once("://").unwrap();
         rest.split('/').next().unwrap().parse().unwrap()
     }
 

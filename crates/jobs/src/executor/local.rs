@@ -170,7 +170,7 @@ impl LocalExecutor {
                 StartError::NotStarted(format!("can't reach the supervisors: {error}"))
             };
             let mut link = self.shared.links.get().await.map_err(not_started)?;
-            let posting = RunnerRequest::Start(StartMessageRef {
+            let start_message = RunnerRequest::Start(StartMessageRef {
                 job: order.job,
                 fence: order.fence,
                 directory: &order.directory,
@@ -178,7 +178,7 @@ impl LocalExecutor {
                 cgroup: self.shared.cgroup.as_deref(),
                 plan: &order.plan,
             });
-            let reply = match link.send(&posting).await {
+            let reply = match link.send(&start_message).await {
                 Ok(()) => self.first_reply(&mut link, order).await,
                 Err(error) => Err(error),
             };

@@ -194,3 +194,33 @@ impl Algorithms {
         if self.ordered { Scan::Serial } else { self.scan.unwrap_or(Scan::RecursiveDoubling) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_algorithm_has_a_name_of_its_own() {
+        fn check<T: Copy + PartialEq + std::fmt::Debug + std::str::FromStr>(
+            all: &[T],
+            name: fn(T) -> &'static str,
+        ) {
+            for &algorithm in all {
+                assert_eq!(name(algorithm).parse().ok(), Some(algorithm));
+            }
+        }
+        check(Broadcast::ALL, Broadcast::name);
+        check(Gather::ALL, Gather::name);
+        check(Barrier::ALL, Barrier::name);
+        check(Allgather::ALL, Allgather::name);
+        check(Alltoall::ALL, Alltoall::name);
+        check(Reduce::ALL, Reduce::name);
+        check(Allreduce::ALL, Allreduce::name);
+        check(Scan::ALL, Scan::name);
+        let error = "bruk".parse::<Allgather>().unwrap_err().to_string();
+        assert_eq!(
+            error,
+            r#"algorithm: there is no "bruk" here, but gather-broadcast, ring, bruck"#
+        );
+    }
+}

@@ -1,12 +1,14 @@
 //! Collective operations (MPI 4.1, chapter 6): each algorithm writes a schedule of sends, receives and local steps, which
 //! blocking and non-blocking calls run alike.
 //!
+//! - [`arguments`]: in place, and blocks of different lengths
 //! - [`calls`]: what a program calls
 //! - [`algorithm`]: algorithms by name, and which is taken when none is named
 //! - `schedule`: steps, and how they are run
 //! - `broadcast` (and barrier), `gather` (and scatter, all-gather), `alltoall`, `reduce` (and all-reduce, reduce-scatter), `scan`
 
 pub mod algorithm;
+pub mod arguments;
 pub mod calls;
 pub(crate) mod schedule;
 
@@ -18,4 +20,5 @@ mod reduce;
 mod scan;
 
 pub use algorithm::Algorithms;
-pub use calls::{Blocks, Collective, Contribution, IN_PLACE};
+pub use arguments::{Blocks, Contribution, IN_PLACE};
+pub use calls::Collective;

@@ -139,6 +139,8 @@ impl Running {
                 Ok(true) => {}
                 Ok(false) => return self.next > before,
                 Err(error) => {
+                    // Others gave up and left because a rank failed: it is to blame, not they.
+                    let error = engine.check_members(self.context).err().unwrap_or(error);
                     self.give_up(engine, detach);
                     engine.complete_compound(self.request, Err(error));
                     return true;
@@ -211,7 +213,7 @@ impl Running {
 
     fn give_up(&mut self, engine: &mut Engine, detach: &mut impl FnMut(RequestId)) {
         for request in self.pending.drain(..) {
-            engine.release(request);
+            engine.abandon(request);
             detach(request);
         }
         self.over = true;

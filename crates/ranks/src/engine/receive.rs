@@ -91,6 +91,14 @@ impl Engine {
         }
     }
 
+    /// The same, of an operation that failed: a send need not arrive any more.
+    pub fn abandon(&mut self, request: RequestId) {
+        self.release(request);
+        if let Some(Record::Send(send)) = self.requests.get_mut(&request) {
+            send.abandoned = true;
+        }
+    }
+
     fn new_receive(&mut self, pattern: Pattern, buffer: ReceiveBuffer) -> RequestId {
         let capacity = buffer.length();
         let record = ReceiveRecord {

@@ -98,6 +98,8 @@ pub(crate) struct SendRecord {
     pub(crate) payload: Option<Payload>,
     /// Its payload is under way.
     pub(crate) in_flight: bool,
+    /// It need not arrive: its operation failed.
+    pub(crate) abandoned: bool,
     /// Nobody asks for its outcome.
     pub(crate) released: bool,
 }

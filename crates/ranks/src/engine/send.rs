@@ -50,6 +50,7 @@ impl Engine {
                 mode,
                 payload: None,
                 in_flight: false,
+                abandoned: false,
                 released: false,
             }));
             header.sender = request;
@@ -67,7 +68,14 @@ impl Engine {
             Payload::Borrowed(buffer)
         };
         let released = mode == Mode::Buffered;
-        let record = SendRecord { to, mode, payload: Some(payload), in_flight: false, released };
+        let record = SendRecord {
+            to,
+            mode,
+            payload: Some(payload),
+            in_flight: false,
+            abandoned: false,
+            released,
+        };
         header.kind = Kind::RequestToSend;
         header.sender = self.new_request(Record::Send(record));
         self.emit(header, Payload::Empty, None);

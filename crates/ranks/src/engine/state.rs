@@ -104,6 +104,14 @@ impl Engine {
         matches!(self.requests.get(&request), None | Some(Record::Complete(_)))
     }
 
+    /// Whether every send is done that has to arrive though nobody waits for it: buffered ones, and those that were released.
+    pub fn is_drained(&self) -> bool {
+        !self
+            .requests
+            .values()
+            .any(|record| matches!(record, Record::Send(send) if send.released && !send.abandoned))
+    }
+
     /// Bytes of messages that wait for their receives.
     pub fn unexpected_bytes(&self) -> usize {
         self.messages.values().map(|message| message.body.as_ref().map_or(0, Vec::len)).sum()

@@ -336,6 +336,21 @@ fn buffered_sends_keep_to_their_memory() {
 }
 
 #[test]
+fn a_send_of_a_failed_operation_keeps_nobody_from_leaving() {
+    let mut world = pair();
+    world.send(0, 1, 0, 500, Mode::Standard);
+    world.send(0, 1, 0, 500, Mode::Standard);
+    world.engines[0].abandon(world.sent[0].request);
+    assert!(world.engines[0].is_drained());
+    world.engines[0].release(world.sent[1].request);
+    assert!(!world.engines[0].is_drained(), "what was only let go has to arrive");
+    world.receive(1, None, None);
+    world.receive(1, None, None);
+    while world.deliver(0, 0, false) {}
+    assert!(world.engines[0].is_drained());
+}
+
+#[test]
 fn frames_that_break_the_protocol_are_told() {
     let mut world = pair();
     let header = world.engines[0].header(1, Kind::Data);

@@ -104,6 +104,8 @@ impl Transport for Local {
         any
     }
 
+    fn watch(&mut self) {}
+
     fn detach(&mut self, _: RequestId) {}
 
     fn disconnect(&mut self, _: Rank) {}

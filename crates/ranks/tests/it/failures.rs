@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use fishplate_ranks::collective::Algorithms;
+use fishplate_ranks::collective::algorithm::Allreduce;
 use fishplate_ranks::process::failure_bound;
 use fishplate_ranks::transport::tcp::Tcp;
 use fishplate_ranks::{ANY_SOURCE, Communicator, Error, Operation, Process, Settings};
@@ -140,11 +142,22 @@ fn quick() -> Settings {
     Settings { peer_timeout: Duration::from_millis(500), ..Settings::default() }
 }
 
+/// Whether this is rank 2, which dies when it has heard from all others.
+fn rank_2_dies(world: &Communicator) -> bool {
+    if world.rank() != 2 {
+        world.send(&[0u8], 2, 9).unwrap();
+        return false;
+    }
+    for _ in 1..world.size() {
+        world.recv(&mut [0u8], ANY_SOURCE, 9).unwrap();
+    }
+    true
+}
+
 /// Rank 2 vanishes in the middle; all others wait for something that can't come.
 fn a_dead_rank_is_named(kind: Kind) {
     run_with(processes(kind, 4, &quick()), |world| {
-        world.barrier().run().unwrap();
-        if world.rank() == 2 {
+        if rank_2_dies(&world) {
             return;
         }
         let begun = Instant::now();
@@ -183,6 +196,54 @@ fn a_dead_rank_is_named_locally() {
 #[test]
 fn a_dead_rank_is_named_over_tcp() {
     a_dead_rank_is_named(Kind::Tcp);
+}
+
+/// A rank dies of which the one that waits has never heard, and to which it has never sent.
+#[test]
+fn a_rank_that_dies_in_silence_is_named() {
+    run_with(processes(Kind::Tcp, 2, &quick()), |world| {
+        if world.rank() == 0 {
+            assert_eq!(world.recv(&mut [0u8], 1, 0), Err(Error::Failed { rank: 1 }));
+        }
+    });
+}
+
+/// One thread sleeps for a message; another one of the same rank sends it, and nothing comes from outside.
+#[test]
+fn a_sleeping_thread_is_woken_by_another_of_its_rank() {
+    let settings = Settings { spin: Duration::ZERO, ..Settings::default() };
+    for kind in [Kind::Local, Kind::Tcp] {
+        run_with(processes(kind, 1, &settings), |world| {
+            std::thread::scope(|threads| {
+                threads.spawn(|| world.recv(&mut [0u8], 0, 0).unwrap());
+                // So that it sleeps; the test is right, if weak, without.
+                std::thread::sleep(Duration::from_millis(50));
+                world.send(&[1u8], 0, 0).unwrap();
+            });
+        });
+    }
+}
+
+/// Long messages of an operation that can't end any more keep nobody from leaving.
+#[test]
+fn a_failed_collective_operation_leaves_nothing_behind() {
+    for kind in [Kind::Local, Kind::Tcp] {
+        for allreduce in Allreduce::ALL {
+            run_with(processes(kind, 4, &quick()), move |mut world| {
+                world.set_algorithms(Algorithms {
+                    allreduce: Some(*allreduce),
+                    ..Algorithms::default()
+                });
+                if rank_2_dies(&world) {
+                    return;
+                }
+                let (values, mut sums) = (vec![1u64; 50_000], vec![0; 50_000]);
+                let outcome = world.allreduce(&values, &mut sums, &Operation::sum::<u64>()).run();
+                assert_eq!(outcome, Err(Error::Failed { rank: 2 }), "{allreduce:?}");
+                world.process().leave();
+            });
+        }
+    }
 }
 
 #[test]
@@ -244,4 +305,45 @@ fn ten_thousand_unexpected_messages_are_no_trouble() {
             world.process().leave();
         });
     }
+}
+
+/// Whoever knows a port but not the domain gets nothing and disturbs nobody.
+#[test]
+fn strangers_are_turned_away() {
+    let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+    let settings = quick();
+    let processes = (0..).zip(listeners).map(|(rank, listener)| {
+        let tcp = Tcp::new(DOMAIN, rank, listener, &addresses, &settings).unwrap();
+        Process::join(DOMAIN, rank, 2, Box::new(tcp), settings.clone()).unwrap()
+    });
+    let greeting = |domain: [u8; 16], from: u32| {
+        let mut bytes = b"fp-rank1".to_vec();
+        bytes.extend(domain);
+        bytes.extend(from.to_le_bytes());
+        bytes.extend([0; 12]);
+        bytes
+    };
+    let hellos = [
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n".to_vec(),
+        greeting([34; 16], 1),
+        greeting(*DOMAIN.as_bytes(), 2),
+        vec![0; 100],
+    ];
+    run_with(processes.collect(), move |world| {
+        if world.rank() == 1 {
+            for hello in &hellos {
+                let mut stranger = TcpStream::connect(addresses[0]).unwrap();
+                stranger.write_all(hello).unwrap();
+                let answered = stranger.read(&mut [0; 16]);
+                assert!(matches!(answered, Ok(0) | Err(_)), "no answer: {answered:?}");
+            }
+            world.send(&[3u8], 0, 0).unwrap();
+        } else {
+            let mut got = [0u8];
+            world.recv(&mut got, 1, 0).unwrap();
+            assert_eq!(got, [3]);
+        }
+        world.process().leave();
+    });
 }

@@ -20,6 +20,7 @@ conformance! {
     sendrecv_goes_round_a_ring;
     wrong_ranks_and_tags_are_refused;
     several_threads_share_a_process;
+    a_scope_that_panics_lets_its_buffers_go;
 }
 
 fn bytes(length: usize, seed: u32) -> Vec<u8> {
@@ -265,4 +266,32 @@ fn several_threads_share_a_process(world: &Communicator) {
             });
         }
     });
+}
+
+fn a_scope_that_panics_lets_its_buffers_go(world: &Communicator) {
+    let (me, size) = (world.rank(), world.size());
+    let (to, from) = ((me + 1) % size, (me + size - 1) % size);
+    let (mut short, mut long, mut wanted) =
+        (bytes(100, me), bytes(100_000, me), vec![0u8; 100_000]);
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        world.scope(|scope| {
+            world.isend_as(scope, Mode::Synchronous, &short, to, 1).unwrap();
+            world.isend(scope, &long, to, 1).unwrap();
+            world.irecv(scope, &mut wanted, from, 2).unwrap();
+            // Not `panic!`: nothing shall be printed.
+            std::panic::resume_unwind(Box::new(()));
+        });
+    }));
+    assert!(outcome.is_err());
+    short.fill(0);
+    long.fill(0);
+    world.bsend(&bytes(50_000, 7), to, 2).unwrap();
+    let mut got = vec![0; 100_000];
+    for length in [100, 100_000] {
+        assert_eq!(world.recv(&mut got, from, 1).unwrap().length, length);
+        assert!(got[..length] == bytes(length, from), "what was to be sent then is sent");
+    }
+    world.recv(&mut got, from, 2).unwrap();
+    assert!(got[..50_000] == bytes(50_000, 7));
+    assert!(wanted == [0; 100_000], "the receive that was given up took nothing");
 }

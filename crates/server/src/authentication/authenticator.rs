@@ -6,12 +6,15 @@ use std::pin::Pin;
 
 use fishplate_contract::{Fault, Principal};
 use hyper::header::HeaderMap;
+use rustls::pki_types::CertificateDer;
 
 /// The other end of a connection.
 #[derive(Clone, Debug)]
 pub struct Peer {
     /// Its address.
     pub address: IpAddr,
+    /// The certificate that it showed, if TLS has found it good.
+    pub certificate: Option<CertificateDer<'static>>,
 }
 
 /// What is known of a request before its body.

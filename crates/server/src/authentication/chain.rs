@@ -10,6 +10,7 @@ use hyper::header::HeaderValue;
 use super::authenticator::{Authentication, Authenticator, Identity, RequestHead};
 use super::basic::Basic;
 use super::bearer::Bearer;
+use super::certificate::ClientCertificate;
 use super::proxy::ProxyHeader;
 use super::records::RecordError;
 use super::tokens::TokenFile;
@@ -42,6 +43,9 @@ impl Authenticators {
         let mut list: Vec<Box<dyn Authenticator>> = Vec::new();
         if let Some(header) = &settings.user_header {
             list.push(Box::new(ProxyHeader::new(header.clone(), settings.proxies.clone())));
+        }
+        if settings.client_certificates {
+            list.push(Box::new(ClientCertificate));
         }
         if settings.login {
             let (users, tokens) = (UserFile::open(data), TokenFile::open(data));

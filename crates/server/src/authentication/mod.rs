@@ -4,7 +4,7 @@
 //!
 //! - [`authenticator`]: the trait, what it is given and what it says
 //! - [`chain`]: several of them, one after the other
-//! - `proxy`, `basic`, `bearer`: one kind each
+//! - `proxy`, `certificate`, `bearer`, `basic`: one kind each
 //! - [`users`], [`tokens`]: the files that hold them
 //! - [`records`]: a file of records that is read again when it has changed
 //! - `password`: whether a password is right, at a bounded cost
@@ -13,6 +13,7 @@
 pub mod authenticator;
 mod basic;
 mod bearer;
+mod certificate;
 pub mod chain;
 mod password;
 mod proxy;

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::file_version::FileVersion;
 
 /// A line of a file.
 pub trait Record: Sized + Clone {
@@ -62,21 +64,6 @@ pub struct RecordFile<R> {
 /// A version of the file, and its records if it could be used.
 type ReadVersion<R> = (FileVersion, Option<Arc<Records<R>>>);
 
-/// Tells a file from what it was before and from what replaced it: device, inode, length, and its two times in
-/// seconds and nanoseconds.
-type FileVersion = (u64, u64, u64, [i64; 4]);
-
-fn version(path: &Path) -> io::Result<Option<FileVersion>> {
-    match fs::metadata(path) {
-        Ok(file) => {
-            let times = [file.mtime(), file.mtime_nsec(), file.ctime(), file.ctime_nsec()];
-            Ok(Some((file.dev(), file.ino(), file.len(), times)))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 impl<R: Record> RecordFile<R> {
     /// That of a data directory; it need not be there.
     pub fn open(data: &Path) -> Self {
@@ -88,8 +75,8 @@ impl<R: Record> RecordFile<R> {
     /// # Errors
     /// If it can't be read, or a line is no record.
     pub fn all(&self) -> Result<Arc<Records<R>>, RecordError> {
-        // Before it is read: what comes in between is read twice rather than never.
-        let Some(version) = version(&self.path).map_err(|source| self.failed(source))? else {
+        let version = FileVersion::of(&self.path).map_err(|source| self.failed(source))?;
+        let Some(version) = version else {
             return Ok(Arc::default());
         };
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,6 +147,8 @@ impl<R: Record> RecordFile<R> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     #[derive(Clone, Debug, PartialEq)]

@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use socket2::SockRef;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -27,6 +27,7 @@ use super::respond;
 use super::route::{is_open, not_for_us, service_of, unidentified};
 use super::timeout::TimeoutStream;
 use super::timer::ConnectionTimer;
+use super::tls::ServerTls;
 use crate::authentication::authenticator::{Peer, RequestHead};
 use crate::host::Host;
 
@@ -57,6 +58,7 @@ pub struct Listener {
     address: SocketAddr,
     /// The host that it was told to bind.
     name: String,
+    tls: Option<Arc<ServerTls>>,
 }
 
 /// Binds an address such as `127.0.0.1:8080` or `localhost:8080`; port 0 picks a free one.
@@ -69,13 +71,19 @@ pub async fn bind(address: &str) -> io::Result<Listener> {
     // Those that are accepted have it from the listener. Where there is no such bound, memory is lost only.
     let _ = SockRef::from(&listener).set_tcp_notsent_lowat(UNSENT);
     let address = listener.local_addr()?;
-    Ok(Listener { listener, address, name })
+    Ok(Listener { listener, address, name, tls: None })
 }
 
 impl Listener {
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The same, speaking TLS only.
+    #[must_use]
+    pub fn with_tls(self, tls: Arc<ServerTls>) -> Self {
+        Self { tls: Some(tls), ..self }
     }
 
     /// Serves until it is dropped.
@@ -109,26 +117,69 @@ impl Listener {
                 continue;
             };
             let (host, boundary) = (Arc::clone(&host), Arc::clone(&boundary));
+            let tls = self.tls.clone();
             tokio::spawn(async move {
                 host.metrics.connected();
-                connection(&host, &boundary, stream, peer.ip(), Arc::new(place)).await;
+                let (address, place) = (peer.ip(), Arc::new(place));
+                match tls {
+                    Some(tls) => encrypted(&host, &boundary, stream, address, place, &tls).await,
+                    None => plain(&host, &boundary, stream, address, place).await,
+                }
                 host.metrics.disconnected();
             });
         }
     }
 }
 
-async fn connection(
+async fn plain(
     host: &Arc<Host>,
     boundary: &RequestFilter,
     stream: TcpStream,
-    peer: IpAddr,
+    address: IpAddr,
     place: Arc<ConnectionSlot>,
 ) {
     // Small answers must not wait for more to come.
     let _ = stream.set_nodelay(true);
-    let (outlet, place, peer) = (&FileQueue::default(), &place, &Peer { address: peer });
+    let outlet = FileQueue::default();
     let stream = SendfileStream::new(stream, outlet.clone());
+    let peer = Peer { address, certificate: None };
+    connection(host, boundary, stream, &peer, &place, Some(&outlet)).await;
+}
+
+async fn encrypted(
+    host: &Arc<Host>,
+    boundary: &RequestFilter,
+    stream: TcpStream,
+    address: IpAddr,
+    place: Arc<ConnectionSlot>,
+    tls: &ServerTls,
+) {
+    let _ = stream.set_nodelay(true);
+    let greeted = tokio::select! {
+        greeted = timeout(host.settings.header_timeout, tls.accept(stream)) => greeted,
+        () = place.told_to_leave() => return,
+    };
+    match greeted {
+        Ok(Ok(Some(stream))) => {
+            let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+            let peer = Peer { address, certificate: shown.map(|it| it.clone().into_owned()) };
+            // What is encrypted can't be sent from files as it is.
+            connection(host, boundary, stream, &peer, &place, None).await;
+        }
+        Ok(Ok(None)) => tracing::debug!(%address, "a connection did not begin with TLS"),
+        Ok(Err(error)) => tracing::debug!(%address, %error, "no TLS came about"),
+        Err(_) => tracing::debug!(%address, "no TLS came about in time (limit header_timeout)"),
+    }
+}
+
+async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
+    host: &Arc<Host>,
+    boundary: &RequestFilter,
+    stream: S,
+    peer: &Peer,
+    place: &Arc<ConnectionSlot>,
+    outlet: Option<&FileQueue>,
+) {
     let (stall, drain) = (host.settings.answer_stall, host.settings.drain_time);
     let stream = TimeoutStream::new(stream, stall, drain, Some(Arc::clone(place)));
     let service = service_fn(|request: Request<HyperBody>| async move {
@@ -137,7 +188,9 @@ async fn connection(
             return std::future::pending().await;
         };
         let mut reply = answer(host, boundary, peer, request).await;
-        reply.body_mut().through(outlet);
+        if let Some(outlet) = outlet {
+            reply.body_mut().through(outlet);
+        }
         reply.body_mut().keep_busy(busy);
         Ok::<_, Infallible>(reply)
     });
@@ -151,7 +204,8 @@ async fn connection(
     tokio::select! {
         biased;
         served = served => if let Err(error) = served {
-            tracing::debug!(%error, "a connection ended early");
+            let hint = if error.is_parse() { " (does it speak https to a port of http?)" } else { "" };
+            tracing::debug!(%error, "a connection ended early{hint}");
         },
         () = place.told_to_leave() => {
             tracing::debug!("an idle connection made room for another");

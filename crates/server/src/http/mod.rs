@@ -11,6 +11,7 @@ mod reply;
 mod route;
 mod timeout;
 mod timer;
+pub mod tls;
 
 pub use file::BodySection;
 pub use listen::{Listener, bind};

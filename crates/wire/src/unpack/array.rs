@@ -179,14 +179,14 @@ impl ArrayBuilder {
     /// The element of the array begun last has ended.
     pub(super) fn end_item(
         &mut self,
-        room: &mut MemoryBudget,
+        budget: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<(), Fault> {
         if self.items.depth == self.of.rank() {
             if !self.of.element.parse(self.items.text.as_bytes(), &mut self.items.bytes) {
                 return Err(self.no_number(&self.items.text));
             }
-            self.items.pass_on(room, sink);
+            self.items.pass_on(budget, sink);
         } else {
             self.end_row(self.items.depth)?;
         }
@@ -240,7 +240,7 @@ impl ArrayBuilder {
     pub(super) fn text(
         &mut self,
         text: &str,
-        room: &mut MemoryBudget,
+        budget: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<(), Fault> {
         if self.items.depth == self.of.rank() {
@@ -251,14 +251,14 @@ impl ArrayBuilder {
             return Ok(());
         }
         if self.form == Some(ArrayForm::Binary) {
-            return self.binary.text(text, room, sink);
+            return self.binary.text(text, budget, sink);
         }
         if text.bytes().all(is_space) {
             return Ok(());
         }
         if self.form.is_none() {
             self.form = Some(ArrayForm::Binary);
-            return self.binary.text(text, room, sink);
+            return self.binary.text(text, budget, sink);
         }
         let told = shortened(lexical::trimmed(text));
         Err(self.invalid(format!("{} holds the text {told:?}, not elements", self.place())))
@@ -274,14 +274,14 @@ impl ArrayBuilder {
         &mut self,
         run: &RunNames<'_>,
         text: &str,
-        room: &mut MemoryBudget,
+        budget: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<usize, Fault> {
         match self.of.element {
-            ElementType::Int => self.run_of::<i32>(run, text, room, sink),
-            ElementType::Long => self.run_of::<i64>(run, text, room, sink),
-            ElementType::Float => self.run_of::<f32>(run, text, room, sink),
-            ElementType::Double => self.run_of::<f64>(run, text, room, sink),
+            ElementType::Int => self.run_of::<i32>(run, text, budget, sink),
+            ElementType::Long => self.run_of::<i64>(run, text, budget, sink),
+            ElementType::Float => self.run_of::<f32>(run, text, budget, sink),
+            ElementType::Double => self.run_of::<f64>(run, text, budget, sink),
         }
     }
 
@@ -289,14 +289,14 @@ impl ArrayBuilder {
         &mut self,
         run: &RunNames<'_>,
         text: &str,
-        room: &mut MemoryBudget,
+        budget: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<usize, Fault> {
         let inner = self.of.rank() - 1;
         let bytes = mem::take(&mut self.items.bytes);
         let column = self.items.counts[inner];
         let mut numbers =
-            RunNumbers::<N> { array: self, column, bytes, room, sink, number: PhantomData };
+            RunNumbers::<N> { array: self, column, bytes, budget, sink, number: PhantomData };
         let read = run.read(text.as_bytes(), inner, &mut numbers);
         let RunNumbers { column, bytes, .. } = numbers;
         self.items.bytes = bytes;
@@ -307,7 +307,7 @@ impl ArrayBuilder {
     /// The array has ended.
     pub(super) fn finish(
         mut self,
-        room: &mut MemoryBudget,
+        budget: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<MessageArray, Fault> {
         let element = self.of.element;
@@ -316,7 +316,7 @@ impl ArrayBuilder {
             None => ArrayForm::Elements,
         });
         if form == ArrayForm::Binary {
-            let data = Box::new(self.binary.finish(room, sink)?);
+            let data = Box::new(self.binary.finish(budget, sink)?);
             return Ok(MessageArray { element, shape: self.stated, data, form, names: Vec::new() });
         }
         self.end_row(0)?;
@@ -337,8 +337,8 @@ impl ArrayBuilder {
         }
         self.check_empty(&shape)?;
         let mut items = self.items;
-        items.flush(room, sink);
-        let data = Box::new(ValueContent::Data(items.collector.finish(room, sink)));
+        items.flush(budget, sink);
+        let data = Box::new(ValueContent::Data(items.collector.finish(budget, sink)));
         Ok(MessageArray { element, shape: Some(shape), data, form, names: Vec::new() })
     }
 }
@@ -354,7 +354,7 @@ struct RunNumbers<'a, N> {
     /// How many numbers the row at hand has so far.
     column: u64,
     bytes: Vec<u8>,
-    room: &'a mut MemoryBudget,
+    budget: &'a mut MemoryBudget,
     sink: &'a mut dyn SpoolSink,
     number: PhantomData<N>,
 }
@@ -373,7 +373,7 @@ impl<N: Number> RunHandler for RunNumbers<'_, N> {
         number.push(&mut self.bytes);
         if self.bytes.len() >= PIECE {
             let bytes = mem::replace(&mut self.bytes, Vec::with_capacity(PIECE));
-            self.array.items.collector.push_own(bytes, self.room, self.sink);
+            self.array.items.collector.push_own(bytes, self.budget, self.sink);
         }
     }
 
@@ -393,15 +393,15 @@ impl<N: Number> RunHandler for RunNumbers<'_, N> {
 
 impl ItemReader {
     /// Passes the bytes on if there are enough.
-    fn pass_on(&mut self, room: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
+    fn pass_on(&mut self, budget: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
         if self.bytes.len() >= PIECE {
-            self.flush(room, sink);
+            self.flush(budget, sink);
             self.bytes.reserve_exact(PIECE);
         }
     }
 
-    fn flush(&mut self, room: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
+    fn flush(&mut self, budget: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
         let bytes = mem::take(&mut self.bytes);
-        self.collector.push_own(bytes, room, sink);
+        self.collector.push_own(bytes, budget, sink);
     }
 }

@@ -6,10 +6,10 @@ use fishplate_contract::lexical::shortened;
 use fishplate_contract::{DataType, Fault, FaultCode, Parameter, Payload};
 
 use super::ExpectedTypes;
-use super::array::{ArrayBuilder, ArrayChild as WithinArray};
+use super::array::{ArrayBuilder, ArrayChild};
 use super::collect::MemoryBudget;
 use super::fragment::{push_content, push_end, push_start};
-use super::reference::{self, ReferenceChild as WithinReference, TextElement};
+use super::reference::{self, ReferenceChild, TextElement};
 use super::value::{BinaryBuilder, BinaryChild};
 use crate::bind;
 use crate::envelope::{
@@ -119,10 +119,10 @@ struct BuiltValues {
     unexpected: bool,
 }
 
-/// A draft with what it needs while a chunk is read.
+/// A builder with what it needs while a chunk is read.
 pub(super) struct BuilderInput<'a> {
     pub(super) builder: &'a mut EnvelopeBuilder,
-    pub(super) room: &'a mut MemoryBudget,
+    pub(super) budget: &'a mut MemoryBudget,
     pub(super) sink: &'a mut dyn SpoolSink,
 }
 
@@ -528,10 +528,10 @@ impl Handler for BuilderInput<'_> {
             Some(OpenElement::Array(_) | OpenElement::Item) => match builder.array.as_mut() {
                 None => OpenElement::Skipped,
                 Some(array) => match array.start(tag)? {
-                    WithinArray::Include => OpenElement::Include,
-                    WithinArray::Value => OpenElement::ValueElement,
-                    WithinArray::EndpointReference => OpenElement::EndpointReference,
-                    WithinArray::Item => {
+                    ArrayChild::Include => OpenElement::Include,
+                    ArrayChild::Value => OpenElement::ValueElement,
+                    ArrayChild::EndpointReference => OpenElement::EndpointReference,
+                    ArrayChild::Item => {
                         builder.payload_bytes += tag.len as u64;
                         OpenElement::Item
                     }
@@ -592,12 +592,12 @@ impl Handler for BuilderInput<'_> {
             }
             Some(OpenElement::Binary(mut child)) => {
                 let binary = std::mem::take(&mut builder.binary);
-                child.content = binary.finish(self.room, self.sink)?;
+                child.content = binary.finish(self.budget, self.sink)?;
                 builder.end_value(child);
             }
             Some(OpenElement::Array(mut child)) => {
                 if let Some(array) = builder.array.take() {
-                    let numbers = array.finish(self.room, self.sink)?;
+                    let numbers = array.finish(self.budget, self.sink)?;
                     if !matches!(*numbers.data, ValueContent::Data(Payload::Reference(_))) {
                         builder.arrays.get_or_insert(numbers.form);
                     }
@@ -608,7 +608,7 @@ impl Handler for BuilderInput<'_> {
             Some(OpenElement::Item) => {
                 builder.payload_bytes += end_tag_len(raw) as u64;
                 if let Some(array) = &mut builder.array {
-                    array.end_item(self.room, self.sink)?;
+                    array.end_item(self.budget, self.sink)?;
                 }
             }
             Some(OpenElement::XmlData { seen: false }) => {
@@ -643,12 +643,12 @@ impl Handler for BuilderInput<'_> {
             Some(OpenElement::Element { .. } | OpenElement::Skipped) => Ok(()),
             Some(OpenElement::Binary(_) | OpenElement::ValueElement) => {
                 builder.payload_bytes += text.len() as u64;
-                builder.binary_at_hand().text(text, self.room, self.sink)
+                builder.binary_at_hand().text(text, self.budget, self.sink)
             }
             Some(OpenElement::Array(_) | OpenElement::Item) => {
                 builder.payload_bytes += text.len() as u64;
                 match &mut builder.array {
-                    Some(array) => array.text(text, self.room, self.sink),
+                    Some(array) => array.text(text, self.budget, self.sink),
                     None => Ok(()),
                 }
             }
@@ -692,7 +692,7 @@ impl Handler for BuilderInput<'_> {
 
     fn run(&mut self, run: &RunNames<'_>, text: &str) -> Result<usize, Fault> {
         let Some(array) = &mut self.builder.array else { return Ok(0) };
-        let read = array.run(run, text, self.room, self.sink)?;
+        let read = array.run(run, text, self.budget, self.sink)?;
         self.builder.payload_bytes += read as u64;
         Ok(read)
     }
@@ -709,7 +709,7 @@ impl BuilderInput<'_> {
         self.builder.payload_bytes += bytes as u64;
         let mut out = Vec::new();
         write(&mut out);
-        self.builder.binary.collector.push_own(out, self.room, self.sink);
+        self.builder.binary.collector.push_own(out, self.budget, self.sink);
     }
 }
 
@@ -723,9 +723,9 @@ fn is_here(child: &Child) -> bool {
 
 fn in_reference(tag: &StartTag<'_>, in_metadata: bool) -> OpenElement {
     match reference::start(tag, in_metadata) {
-        WithinReference::Part(part) => OpenElement::ReferencePart { part, text: String::new() },
-        WithinReference::Metadata => OpenElement::Metadata,
-        WithinReference::Other => OpenElement::Skipped,
+        ReferenceChild::Part(part) => OpenElement::ReferencePart { part, text: String::new() },
+        ReferenceChild::Metadata => OpenElement::Metadata,
+        ReferenceChild::Other => OpenElement::Skipped,
     }
 }
 

@@ -130,17 +130,22 @@ impl PayloadCollector {
 
     /// Appends a slice of the chunk at hand. It is kept or passed on without copying if it is large;
     /// but never a small slice that keeps a much larger chunk in memory.
-    pub(super) fn push(&mut self, piece: Bytes, room: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
+    pub(super) fn push(
+        &mut self,
+        piece: Bytes,
+        budget: &mut MemoryBudget,
+        sink: &mut dyn SpoolSink,
+    ) {
         if self.streamed {
-            room.streamed.push(piece);
+            budget.streamed.push(piece);
             return;
         }
-        self.make_room(piece.len(), room, sink);
+        self.make_room(piece.len(), budget, sink);
         let large = piece.len() >= JOINED;
-        if large && (self.held.is_some() || piece.len() >= room.chunk / 2) {
-            self.keep(piece, room, sink);
+        if large && (self.held.is_some() || piece.len() >= budget.chunk / 2) {
+            self.keep(piece, budget, sink);
         } else {
-            self.join(&piece, room, sink);
+            self.join(&piece, budget, sink);
         }
     }
 
@@ -148,18 +153,18 @@ impl PayloadCollector {
     pub(super) fn push_own(
         &mut self,
         piece: Vec<u8>,
-        room: &mut MemoryBudget,
+        budget: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) {
         if self.streamed {
-            room.streamed.push(piece.into());
+            budget.streamed.push(piece.into());
             return;
         }
-        self.make_room(piece.len(), room, sink);
+        self.make_room(piece.len(), budget, sink);
         if piece.len() >= JOINED {
-            self.keep(piece.into(), room, sink);
+            self.keep(piece.into(), budget, sink);
         } else {
-            self.join(&piece, room, sink);
+            self.join(&piece, budget, sink);
         }
     }
 
@@ -167,25 +172,25 @@ impl PayloadCollector {
     pub(super) fn push_slice(
         &mut self,
         piece: &[u8],
-        room: &mut MemoryBudget,
+        budget: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) {
         if self.streamed {
-            room.streamed.push(Bytes::copy_from_slice(piece));
+            budget.streamed.push(Bytes::copy_from_slice(piece));
             return;
         }
-        self.make_room(piece.len(), room, sink);
-        self.join(piece, room, sink);
+        self.make_room(piece.len(), budget, sink);
+        self.join(piece, budget, sink);
     }
 
     /// Spools what there is if more of it would not stay in memory.
-    fn make_room(&mut self, more: usize, room: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
+    fn make_room(&mut self, more: usize, budget: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
         let here = self.kept + self.joined.len();
-        let stays = more == 0 || (here + more <= room.inline_size && room.has_room(more));
+        let stays = more == 0 || (here + more <= budget.inline_size && budget.has_room(more));
         if self.held.is_some() || stays {
             return;
         }
-        room.give_back(here);
+        budget.give_back(here);
         let held = sink.create();
         for piece in self.pieces.drain(..) {
             sink.write(&held, piece);
@@ -195,22 +200,22 @@ impl PayloadCollector {
         self.flush(sink);
     }
 
-    fn keep(&mut self, piece: Bytes, room: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
+    fn keep(&mut self, piece: Bytes, budget: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
         self.flush(sink);
         match &self.held {
             Some(held) => sink.write(held, piece),
             None => {
-                room.take(piece.len());
+                budget.take(piece.len());
                 self.kept += piece.len();
                 self.pieces.push(piece);
             }
         }
     }
 
-    fn join(&mut self, piece: &[u8], room: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
+    fn join(&mut self, piece: &[u8], budget: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
         self.joined.extend_from_slice(piece);
         if self.held.is_none() {
-            room.take(piece.len());
+            budget.take(piece.len());
         }
         if self.joined.len() >= WRITTEN {
             self.flush(sink);
@@ -232,10 +237,10 @@ impl PayloadCollector {
         }
     }
 
-    pub(super) fn finish(mut self, room: &mut MemoryBudget, sink: &mut dyn SpoolSink) -> Payload {
+    pub(super) fn finish(mut self, budget: &mut MemoryBudget, sink: &mut dyn SpoolSink) -> Payload {
         // It was over before anybody could read it.
-        if self.streamed && !room.given {
-            self.pieces = room.take_streamed();
+        if self.streamed && !budget.given {
+            self.pieces = budget.take_streamed();
         }
         self.flush(sink);
         match self.held {
@@ -260,7 +265,7 @@ mod tests {
         fn write(&mut self, _to: &Arc<dyn FileHandle>, _data: Bytes) {}
     }
 
-    fn room() -> MemoryBudget {
+    fn budget() -> MemoryBudget {
         let most = 1 << 20;
         MemoryBudget::new(&WireLimits {
             inline_size: most,
@@ -271,21 +276,21 @@ mod tests {
 
     #[test]
     fn large_pieces_stay_where_they_are_and_small_ones_are_joined() {
-        let mut room = room();
+        let mut budget = budget();
         let mut collector = PayloadCollector::default();
         let chunk = Bytes::from(vec![7; 20_000]);
-        room.begin_chunk(chunk.len());
-        collector.push(chunk.slice(..4), &mut room, &mut Unused);
-        collector.push_slice(b"ab", &mut room, &mut Unused);
-        collector.push(chunk.slice(4..), &mut room, &mut Unused);
-        collector.push_own(vec![8; JOINED], &mut room, &mut Unused);
-        let payload = collector.finish(&mut room, &mut Unused);
+        budget.begin_chunk(chunk.len());
+        collector.push(chunk.slice(..4), &mut budget, &mut Unused);
+        collector.push_slice(b"ab", &mut budget, &mut Unused);
+        collector.push(chunk.slice(4..), &mut budget, &mut Unused);
+        collector.push_own(vec![8; JOINED], &mut budget, &mut Unused);
+        let payload = collector.finish(&mut budget, &mut Unused);
         let pieces = payload.pieces().unwrap();
         let lengths: Vec<usize> = pieces.iter().map(Bytes::len).collect();
         assert_eq!(lengths, [6, 19_996, JOINED]);
         assert_eq!(pieces[1].as_ptr(), chunk[4..].as_ptr());
-        assert_eq!(room.left, (1 << 20) - 20_002 - JOINED);
-        assert_eq!(room.used(), 20_002 + JOINED);
+        assert_eq!(budget.left, (1 << 20) - 20_002 - JOINED);
+        assert_eq!(budget.used(), 20_002 + JOINED);
     }
 
     #[derive(Default)]
@@ -318,29 +323,29 @@ mod tests {
 
     #[test]
     fn once_it_is_closed_what_grows_is_spooled_and_what_was_read_stays() {
-        let (mut room, mut spool) = (room(), SpoolFile::default());
+        let (mut budget, mut spool) = (budget(), SpoolFile::default());
         let (mut whole, mut growing) = (PayloadCollector::default(), PayloadCollector::default());
-        whole.push_slice(b"whole", &mut room, &mut spool);
-        growing.push_slice(b"gro", &mut room, &mut spool);
-        assert_eq!(room.used(), 8);
-        room.close();
-        growing.push_slice(b"wing", &mut room, &mut spool);
-        assert_eq!(room.used(), 5);
-        assert!(matches!(growing.finish(&mut room, &mut spool), Payload::Spooled(_)));
+        whole.push_slice(b"whole", &mut budget, &mut spool);
+        growing.push_slice(b"gro", &mut budget, &mut spool);
+        assert_eq!(budget.used(), 8);
+        budget.close();
+        growing.push_slice(b"wing", &mut budget, &mut spool);
+        assert_eq!(budget.used(), 5);
+        assert!(matches!(growing.finish(&mut budget, &mut spool), Payload::Spooled(_)));
         assert_eq!(spool.0, b"growing");
         assert!(
-            matches!(whole.finish(&mut room, &mut spool), Payload::Inline(bytes) if bytes == b"whole"[..])
+            matches!(whole.finish(&mut budget, &mut spool), Payload::Inline(bytes) if bytes == b"whole"[..])
         );
     }
 
     #[test]
     fn a_slice_does_not_keep_a_much_larger_chunk() {
-        let mut room = room();
+        let mut budget = budget();
         let mut collector = PayloadCollector::default();
         let chunk = Bytes::from(vec![7; 100_000]);
-        room.begin_chunk(chunk.len());
-        collector.push(chunk.slice(..JOINED), &mut room, &mut Unused);
-        let Payload::Inline(bytes) = collector.finish(&mut room, &mut Unused) else { panic!() };
+        budget.begin_chunk(chunk.len());
+        collector.push(chunk.slice(..JOINED), &mut budget, &mut Unused);
+        let Payload::Inline(bytes) = collector.finish(&mut budget, &mut Unused) else { panic!() };
         assert_ne!(bytes.as_ptr(), chunk.as_ptr());
     }
 }

@@ -97,15 +97,15 @@ impl BinaryBuilder {
     pub(super) fn text(
         &mut self,
         text: &str,
-        room: &mut MemoryBudget,
+        budget: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<(), Fault> {
         match &mut self.form {
             _ if self.value == ValueElement::Closed && text.bytes().all(is_space) => Ok(()),
             _ if self.value == ValueElement::Closed => Err(self.invalid(BESIDE)),
-            Form::Text if self.told => self.decode(text, room, sink),
-            Form::Text => self.tell(text, room, sink),
-            Form::Part(name) => name.append(text, room.name_length()),
+            Form::Text if self.told => self.decode(text, budget, sink),
+            Form::Text => self.tell(text, budget, sink),
+            Form::Part(name) => name.append(text, budget.name_length()),
             Form::Xml | Form::Reference(_) if text.bytes().all(is_space) => Ok(()),
             _ => Err(self.invalid(BESIDE)),
         }
@@ -116,7 +116,7 @@ impl BinaryBuilder {
     fn tell(
         &mut self,
         text: &str,
-        room: &mut MemoryBudget,
+        budget: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<(), Fault> {
         let begun = text.bytes().position(|byte| !is_space(byte)).unwrap_or(text.len());
@@ -128,7 +128,7 @@ impl BinaryBuilder {
         self.lead.push_str(more);
         if self.lead.len() == CID.len() {
             let mut name = PartName { url: String::new(), text: CID.to_owned() };
-            name.append(rest, room.name_length())?;
+            name.append(rest, budget.name_length())?;
             self.form = Form::Part(name);
             return Ok(());
         }
@@ -137,27 +137,27 @@ impl BinaryBuilder {
         }
         self.told = true;
         let lead = mem::take(&mut self.lead);
-        self.decode(&lead, room, sink)?;
-        self.decode(rest, room, sink)
+        self.decode(&lead, budget, sink)?;
+        self.decode(rest, budget, sink)
     }
 
     fn decode(
         &mut self,
         text: &str,
-        room: &mut MemoryBudget,
+        budget: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<(), Fault> {
         let decoded = self.decoder.decode(text.as_bytes(), &mut self.decoded);
         decoded.map_err(|error| self.invalid(error))?;
-        self.pass_on(room, sink);
+        self.pass_on(budget, sink);
         Ok(())
     }
 
-    fn pass_on(&mut self, room: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
+    fn pass_on(&mut self, budget: &mut MemoryBudget, sink: &mut dyn SpoolSink) {
         if self.decoded.len() >= JOINED {
-            self.collector.push_own(mem::take(&mut self.decoded), room, sink);
+            self.collector.push_own(mem::take(&mut self.decoded), budget, sink);
         } else {
-            self.collector.push_slice(&self.decoded, room, sink);
+            self.collector.push_slice(&self.decoded, budget, sink);
             self.decoded.clear();
         }
     }
@@ -235,19 +235,19 @@ impl BinaryBuilder {
 
     pub(super) fn finish(
         mut self,
-        room: &mut MemoryBudget,
+        budget: &mut MemoryBudget,
         sink: &mut dyn SpoolSink,
     ) -> Result<ValueContent, Fault> {
         match mem::take(&mut self.form) {
             Form::Text => {
                 let lead = mem::take(&mut self.lead);
-                self.decode(&lead, room, sink)?;
+                self.decode(&lead, budget, sink)?;
                 let decoded = self.decoder.finish(&mut self.decoded);
                 decoded.map_err(|error| self.invalid(error))?;
-                self.pass_on(room, sink);
-                Ok(ValueContent::Data(self.collector.finish(room, sink)))
+                self.pass_on(budget, sink);
+                Ok(ValueContent::Data(self.collector.finish(budget, sink)))
             }
-            Form::Xml => Ok(ValueContent::Data(self.collector.finish(room, sink))),
+            Form::Xml => Ok(ValueContent::Data(self.collector.finish(budget, sink))),
             Form::Part(PartName { url, text }) => {
                 let text = part_url(&text);
                 match (url.is_empty(), text.is_empty()) {

@@ -112,7 +112,7 @@ impl Runner<'_> {
             while let Some(frame) = self.frames.next()? {
                 let frame = frame.to_vec();
                 match serde_json::from_slice(&frame)? {
-                    RunnerRequest::Start(posting) => self.run(&posting, &frame)?,
+                    RunnerRequest::Start(start_message) => self.run(&start_message, &frame)?,
                     // Its job ended while the request was on its way.
                     RunnerRequest::Cancel => {}
                 }
@@ -160,8 +160,8 @@ impl Runner<'_> {
         Ok(())
     }
 
-    fn run(&mut self, posting: &StartMessage, frame: &[u8]) -> io::Result<()> {
-        match self.begin(posting, frame) {
+    fn run(&mut self, start_message: &StartMessage, frame: &[u8]) -> io::Result<()> {
+        match self.begin(start_message, frame) {
             Ok(job) => self.care(job),
             Err(reply) => {
                 self.slots.clear(self.index);
@@ -171,17 +171,21 @@ impl Runner<'_> {
     }
 
     /// From an order to a program that runs, or the reply that it does not.
-    fn begin(&mut self, posting: &StartMessage, frame: &[u8]) -> Result<StartedJob, RunnerReply> {
+    fn begin(
+        &mut self,
+        start_message: &StartMessage,
+        frame: &[u8],
+    ) -> Result<StartedJob, RunnerReply> {
         if nix::unistd::getppid().as_raw() != self.supervisor.pid {
             return Err(RunnerReply::Retired);
         }
         let refused = |refusal| Err(RunnerReply::Refused(refusal));
-        if boot_millis() - posting.sent > ORDER_TIME {
+        if boot_millis() - start_message.sent > ORDER_TIME {
             return refused(StartRefusal::NotStarted(
                 "the order waited too long; try again".into(),
             ));
         }
-        let order = remembered(posting, frame).ok_or_else(|| {
+        let order = remembered(start_message, frame).ok_or_else(|| {
             RunnerReply::Refused(StartRefusal::NotStarted("the plan is too large".into()))
         })?;
         let cannot = |what: &'static str| {
@@ -189,29 +193,31 @@ impl Runner<'_> {
                 RunnerReply::Refused(refusal_of(&error, format!("can't {what}: {error}")))
             }
         };
-        let directory = &posting.directory;
+        let directory = &start_message.directory;
         workspace::make_directories(directory).map_err(cannot("make the job's directory"))?;
-        let claim = Journal::claim(directory, posting.fence);
+        let claim = Journal::claim(directory, start_message.fence);
         let Some(mut journal) = claim.map_err(cannot("open the job's journal"))? else {
             return Err(RunnerReply::Taken);
         };
         self.slots.occupy(self.index, &order);
-        let group = match &posting.cgroup {
-            Some(parent) => JobGroup::new(parent, posting.job, posting.plan.limits.memory).ok(),
+        let group = match &start_message.cgroup {
+            Some(parent) => {
+                JobGroup::new(parent, start_message.job, start_message.plan.limits.memory).ok()
+            }
             None => None,
         };
         let author = JobOwner {
-            fence: posting.fence,
+            fence: start_message.fence,
             boot: boot().to_owned(),
             runner: self.me,
             supervisor: self.supervisor,
             cgroup: group.as_ref().map(|group| group.path().to_path_buf()),
-            grace: posting.plan.limits.kill_grace,
+            grace: start_message.plan.limits.kill_grace,
         };
-        match self.start(posting, &mut journal, &author, group.as_ref()) {
+        match self.start(start_message, &mut journal, &author, group.as_ref()) {
             Ok((program, started)) => {
                 self.slots.started(self.index, program);
-                let tree = ProcessTree::new(directory, &posting.plan, Some(program), started)
+                let tree = ProcessTree::new(directory, &start_message.plan, Some(program), started)
                     .in_group(group);
                 Ok(StartedJob { journal, tree })
             }
@@ -223,7 +229,7 @@ impl Runner<'_> {
                 if matches!(journal.run(), Ok(None)) {
                     let _ = journal.write(&JournalEntry::Preparing(author));
                 }
-                let fence = posting.fence;
+                let fence = start_message.fence;
                 let record = JournalEntry::Refused { fence, refusal: refusal.clone() };
                 // If this can't be written, the intent stays: it is never tried again.
                 let _ = journal.write_after_death(&record);
@@ -234,12 +240,12 @@ impl Runner<'_> {
 
     fn start(
         &mut self,
-        posting: &StartMessage,
+        start_message: &StartMessage,
         journal: &mut Journal,
         author: &JobOwner,
         group: Option<&JobGroup>,
     ) -> Result<(i32, i64), StartRefusal> {
-        let StartMessage { job, directory, plan, .. } = posting;
+        let StartMessage { job, directory, plan, .. } = start_message;
         let run = Run { job: *job, directory, plan, group, runner: self.index };
         run.start(&mut self.environments, &mut |stage| {
             let record = match stage {
@@ -338,7 +344,7 @@ impl Observer for ProgramWatch<'_, '_> {
 
 /// What the supervisor must know to go on with the job: the order as it came, or without what only the
 /// start needs if it is large.
-fn remembered<'f>(posting: &StartMessage, frame: &'f [u8]) -> Option<Cow<'f, [u8]>> {
+fn remembered<'f>(start_message: &StartMessage, frame: &'f [u8]) -> Option<Cow<'f, [u8]>> {
     if frame.len() <= SLOT_SIZE {
         return Some(Cow::Borrowed(frame));
     }
@@ -350,11 +356,11 @@ fn remembered<'f>(posting: &StartMessage, frame: &'f [u8]) -> Option<Cow<'f, [u8
             staged: Vec::new(),
             dimensions: fishplate_formats::dimension::Dimensions::default(),
             success: SuccessRules::default(),
-            ..(*posting.plan).clone()
+            ..(*start_message.plan).clone()
         }),
-        directory: posting.directory.clone(),
-        cgroup: posting.cgroup.clone(),
-        ..*posting
+        directory: start_message.directory.clone(),
+        cgroup: start_message.cgroup.clone(),
+        ..*start_message
     }));
     order.ok().filter(|order| order.len() <= SLOT_SIZE).map(Cow::Owned)
 }

@@ -72,7 +72,7 @@ fn daemonize(data: &Path) -> io::Result<()> {
         ForkResult::Child => {
             drop(ready);
             nix::unistd::setsid()?;
-            keep(&data, tell)
+            supervise(&data, tell)
         }
     }
 }
@@ -84,7 +84,7 @@ fn close_inherited() {
     unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
 }
 
-fn keep(data: &Path, tell: OwnedFd) -> io::Result<()> {
+fn supervise(data: &Path, tell: OwnedFd) -> io::Result<()> {
     let supervisor = data.join("supervisor");
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&supervisor)?;
     let address = Address::new(data);
@@ -178,7 +178,7 @@ struct RunnerProcess {
 
 /// A job whose runner was killed.
 struct OrphanedJob {
-    posting: StartMessage,
+    start_message: StartMessage,
     /// The dead runner; it is the session of the program.
     session: i32,
     tree: ProcessTree,
@@ -333,12 +333,12 @@ impl Supervisor {
         let Some(AbandonedJob { order, program, status }) = self.slots.take(runner.index) else {
             return;
         };
-        let Ok(RunnerRequest::Start(posting)) =
+        let Ok(RunnerRequest::Start(start_message)) =
             serde_json::from_slice::<RunnerRequest<StartMessage>>(&order)
         else {
             return;
         };
-        let Ok(Some(reading)) = read(&posting.directory) else { return };
+        let Ok(Some(reading)) = read(&start_message.directory) else { return };
         let Some(run) = reading.run else { return };
         let started = match run.phase {
             Phase::Ended(_) | Phase::Refused(_) => return,
@@ -347,15 +347,16 @@ impl Supervisor {
         };
         let group = run.author.cgroup.map(JobGroup::at);
         let mut tree =
-            ProcessTree::new(&posting.directory, &posting.plan, program, started).in_group(group);
+            ProcessTree::new(&start_message.directory, &start_message.plan, program, started)
+                .in_group(group);
         if let (Some(program), Some(status)) = (program, status) {
             // The runner reaped it, or was about to: maybe nobody will tell us again.
             tree.reaped(program, status, &WaitUsage::default());
         }
-        let mut inherited = OrphanedJob { posting, session, tree };
+        let mut inherited = OrphanedJob { start_message, session, tree };
         if run.cancelled {
             inherited.end(self.me, &self.runners, false);
-            self.records.push((inherited.posting.directory.clone(), JournalEntry::Ending));
+            self.records.push((inherited.start_message.directory.clone(), JournalEntry::Ending));
         }
         self.trees.push(inherited);
     }
@@ -384,11 +385,11 @@ impl Supervisor {
         }
         for at in concluded.into_iter().rev() {
             // We inherit every child of a runner, dead or alive: there never was one.
-            let OrphanedJob { posting, .. } = self.trees.remove(at);
+            let OrphanedJob { start_message, .. } = self.trees.remove(at);
             let why = "its supervisor was killed before it started the program".to_owned();
             let refusal = StartRefusal::NotStarted(why);
-            let record = JournalEntry::Refused { fence: posting.fence, refusal };
-            self.records.push((posting.directory, record));
+            let record = JournalEntry::Refused { fence: start_message.fence, refusal };
+            self.records.push((start_message.directory, record));
         }
     }
 
@@ -410,12 +411,13 @@ impl Supervisor {
     fn look_for_requests(&mut self) {
         let only = self.trees.len() == 1;
         for inherited in &mut self.trees {
-            let reading = read(&inherited.posting.directory);
+            let reading = read(&inherited.start_message.directory);
             if let Ok(Some(reading)) = reading
                 && reading.run.is_some_and(|run| run.cancelled)
             {
                 inherited.end(self.me, &self.runners, only);
-                self.records.push((inherited.posting.directory.clone(), JournalEntry::Ending));
+                self.records
+                    .push((inherited.start_message.directory.clone(), JournalEntry::Ending));
             }
         }
     }
@@ -428,16 +430,16 @@ impl Supervisor {
         for mut inherited in self.trees.drain(..) {
             let mine = |inherited: &OrphanedJob| inherited.members(self.me, &self.runners, only);
             if inherited.tree.has_ended() && !mine(&inherited).iter().any(Stat::is_alive) {
-                let OrphanedJob { posting, tree, .. } = inherited;
+                let OrphanedJob { start_message, tree, .. } = inherited;
                 let ending = Box::new(tree.finish());
-                self.records.push((posting.directory, JournalEntry::Ended { ending }));
+                self.records.push((start_message.directory, JournalEntry::Ended { ending }));
                 continue;
             }
             let members = {
                 let (me, runners) = (self.me, &self.runners);
-                let posting = inherited.posting.clone();
+                let start_message = inherited.start_message.clone();
                 let (session, program) = (inherited.session, inherited.tree.living());
-                move || members_of(&posting, session, program, me, runners, only)
+                move || members_of(&start_message, session, program, me, runners, only)
             };
             wait = wait.min(inherited.tree.drive(&members));
             rest.push(inherited);
@@ -455,7 +457,7 @@ impl OrphanedJob {
         runners: &HashMap<i32, RunnerProcess>,
         only: bool,
     ) -> Vec<Stat> {
-        members_of(&self.posting, self.session, self.tree.living(), me, runners, only)
+        members_of(&self.start_message, self.session, self.tree.living(), me, runners, only)
     }
 
     /// Begins to end it, as somebody asked.
@@ -472,7 +474,7 @@ impl OrphanedJob {
 /// the runner's session descends from us, because we inherit a runner's orphans; a stranger does
 /// not, and a living runner's number is that runner's own.
 fn members_of(
-    posting: &StartMessage,
+    start_message: &StartMessage,
     session: i32,
     program: Option<i32>,
     me: ProcessId,
@@ -481,7 +483,7 @@ fn members_of(
 ) -> Vec<Stat> {
     let processes = all();
     let mut seeds: BTreeSet<i32> =
-        carriers(posting.job, &processes).iter().map(|stat| stat.pid).collect();
+        carriers(start_message.job, &processes).iter().map(|stat| stat.pid).collect();
     let descendants: BTreeSet<i32> =
         closure(&processes, BTreeSet::from([me.pid])).iter().map(|stat| stat.pid).collect();
     let reused = runners.contains_key(&session);

@@ -10,7 +10,7 @@ use crate::transport::tcp::greeting::{Greeting, answer};
 use crate::transport::tcp::outgoing::is_transient;
 
 /// What is read ahead of a header, so that small frames come several at a time.
-const BUFFER: usize = 16 << 10;
+const BUFFER: usize = 4 << 10;
 /// Frames and bytes after which the sender is told, though nobody waits for it.
 const UNACKNOWLEDGED_FRAMES: u64 = 32;
 const UNACKNOWLEDGED_BYTES: u64 = 256 << 10;
@@ -61,6 +61,8 @@ pub(super) struct Incoming {
     arriving: Option<Arriving>,
     unacknowledged_frames: u64,
     unacknowledged_bytes: u64,
+    /// The last read got less than it could have: there is no more now.
+    drained: bool,
     /// Acknowledgements that found no room.
     unwritten: Vec<u8>,
 }
@@ -76,6 +78,7 @@ impl Incoming {
             arriving: None,
             unacknowledged_frames: 0,
             unacknowledged_bytes: 0,
+            drained: false,
             unwritten: Vec::new(),
         }
     }
@@ -102,6 +105,7 @@ impl Incoming {
     pub(super) fn read(&mut self, progress: &mut Progress, engine: &mut Engine) -> Result<(), End> {
         let mut urgent = false;
         let mut turn = 0;
+        self.drained = false;
         loop {
             if let Some(arriving) = &mut self.arriving {
                 let buffered = (self.end - self.start).min(arriving.length - arriving.offset);
@@ -112,7 +116,7 @@ impl Incoming {
                 self.start += buffered;
                 arriving.offset += buffered;
                 if arriving.offset < arriving.length {
-                    let count = if turn > TURN { 0 } else { self.read_payload()? };
+                    let count = if turn > TURN || self.drained { 0 } else { self.read_payload()? };
                     if count == 0 {
                         break;
                     }
@@ -123,7 +127,7 @@ impl Incoming {
             } else if self.end - self.start >= Header::SIZE {
                 self.begin(progress, engine)?;
             } else {
-                let count = if turn > TURN { 0 } else { self.fill()? };
+                let count = if turn > TURN || self.drained { 0 } else { self.fill()? };
                 if count == 0 {
                     break;
                 }
@@ -204,6 +208,8 @@ impl Incoming {
             }
         };
         let count = some(read)?;
+        self.drained =
+            arriving.landing.rest(arriving.offset).is_some() && count < wanted + self.buffer.len();
         arriving.offset += count.min(wanted);
         self.end = count.saturating_sub(wanted);
         Ok(count)
@@ -214,6 +220,7 @@ impl Incoming {
         (self.start, self.end) = (0, self.end - self.start);
         let count = some(self.stream.read(&mut self.buffer[self.end..]))?;
         self.end += count;
+        self.drained = self.end < self.buffer.len();
         Ok(count)
     }
 

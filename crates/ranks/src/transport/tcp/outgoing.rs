@@ -109,8 +109,8 @@ impl Outgoing {
         }
     }
 
-    /// Looks whether the other process can be reached.
-    pub(super) fn probe(&mut self, poller: &Poller) {
+    /// Has a connection, though there is nothing to send: when it breaks, the other process may have died.
+    pub(super) fn watch(&mut self, poller: &Poller) {
         if matches!(self.connection, Connection::Idle) {
             self.connect(poller);
         }

@@ -1,10 +1,11 @@
 //! epoll, level-triggered, and an event by which a waiting thread is woken.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
@@ -18,6 +19,8 @@ const EVENTS: usize = 64;
 pub(super) struct Poller {
     epoll: OwnedFd,
     woken: OwnedFd,
+    /// What ended a wait: it need not be asked for again.
+    awaited: Mutex<Vec<u64>>,
 }
 
 impl Poller {
@@ -25,7 +28,7 @@ impl Poller {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let woken = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &woken, EventData::new_u64(WOKEN), EventFlags::IN)?;
-        Ok(Self { epoll, woken })
+        Ok(Self { epoll, woken, awaited: Mutex::default() })
     }
 
     /// Watches a socket until it is closed.
@@ -40,11 +43,16 @@ impl Poller {
 
     /// Tokens of sockets that are ready now, into `ready`.
     pub(super) fn ready(&self, ready: &mut Vec<u64>) {
-        let mut events = Vec::with_capacity(EVENTS);
-        let zero = Timespec { tv_sec: 0, tv_nsec: 0 };
-        if let Err(error) = epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&zero)) {
-            tracing::trace!(%error, "epoll was interrupted");
+        ready.append(&mut self.awaited.lock().unwrap_or_else(PoisonError::into_inner));
+        if ready.is_empty() {
+            self.poll(ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         }
+    }
+
+    fn poll(&self, ready: &mut Vec<u64>, timeout: Option<&Timespec>) {
+        let mut events = [const { MaybeUninit::uninit() }; EVENTS];
+        // An interruption by a signal is as good as an event: whoever waits looks again.
+        let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, timeout) else { return };
         for event in events {
             let token = event.data.u64();
             if token == WOKEN {
@@ -64,9 +72,9 @@ fn interest(writable: bool) -> EventFlags {
 impl Waiter for Poller {
     fn wait(&self, timeout: Option<Duration>) {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let mut event = Vec::with_capacity(1);
-        // An interruption by a signal is as good as an event: whoever waits looks again.
-        let _ = epoll::wait(&self.epoll, spare_capacity(&mut event), timeout.as_ref());
+        let mut ready = Vec::new();
+        self.poll(&mut ready, timeout.as_ref());
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner).append(&mut ready);
     }
 
     fn wake(&self) {

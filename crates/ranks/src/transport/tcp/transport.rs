@@ -119,12 +119,9 @@ impl Tcp {
                 tracing::warn!(%error, rank = peer, "a rank is given up");
                 engine.fail(peer);
             }
+            // If its sender died, our own connection to it breaks too.
             (End::Broken(error), Some(peer)) => {
                 tracing::debug!(%error, rank = peer, "a connection broke");
-                // It may have died: nobody else would notice.
-                if engine.peer_state(peer) == PeerState::Alive {
-                    self.outgoing[peer as usize].probe(&self.poller);
-                }
             }
             (end, None) => tracing::debug!(?end, "a connection without a greeting ended"),
         }
@@ -228,6 +225,14 @@ impl Transport for Tcp {
             }
         }
         any
+    }
+
+    fn watch(&mut self) {
+        for (rank, outgoing) in (0..).zip(&mut self.outgoing) {
+            if rank != self.rank {
+                outgoing.watch(&self.poller);
+            }
+        }
     }
 
     fn detach(&mut self, request: RequestId) {

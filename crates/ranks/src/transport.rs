@@ -22,6 +22,9 @@ pub trait Transport: Send {
     /// long is told with [`Engine::fail`].
     fn progress(&mut self, engine: &mut Engine) -> bool;
 
+    /// A thread is about to sleep: the death of any other process has to wake it.
+    fn watch(&mut self);
+
     /// Stops using the memory of this request.
     fn detach(&mut self, request: RequestId);
 

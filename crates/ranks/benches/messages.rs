@@ -1,0 +1,153 @@
+//! PingPong (paper 001, section 4) between two processes over loopback, beside raw TCP in the same run: the sides take turns, and minima and
+//! medians of one-way times are told in microseconds.
+//!
+//! `cargo bench -p fishplate-ranks --bench messages [-- ROUNDS]`
+
+#![expect(clippy::print_stdout, reason = "a bench tells its figures")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fishplate_ranks::transport::tcp::Tcp;
+use fishplate_ranks::{Communicator, DomainId, Process, Settings};
+
+const SIZES: [usize; 7] = [1, 1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 32 << 20];
+/// How long a cell takes in a round.
+const CELL: Duration = Duration::from_millis(40);
+
+/// One end of a way to send bytes there and back.
+trait Side {
+    fn send(&mut self, data: &[u8]);
+    fn receive(&mut self, data: &mut [u8]);
+}
+
+/// A socket that blocks: one `read` and one `write` a message.
+struct Raw(TcpStream);
+
+impl Side for Raw {
+    fn send(&mut self, data: &[u8]) {
+        self.0.write_all(data).expect("the other process lives");
+    }
+
+    fn receive(&mut self, data: &mut [u8]) {
+        self.0.read_exact(data).expect("the other process lives");
+    }
+}
+
+struct Ranks(Communicator);
+
+impl Side for Ranks {
+    fn send(&mut self, data: &[u8]) {
+        self.0.send(data, 1 - self.0.rank(), 0).expect("the other rank lives");
+    }
+
+    fn receive(&mut self, data: &mut [u8]) {
+        self.0.recv(data, 1 - self.0.rank(), 0).expect("the other rank lives");
+    }
+}
+
+const NAMES: [&str; 2] = ["raw TCP, blocking", "ranks"];
+
+/// Both sides of a process.
+fn sides(
+    rank: u32,
+    listener: TcpListener,
+    other: SocketAddr,
+    raw: TcpStream,
+) -> [Box<dyn Side>; 2] {
+    let settings = Settings::default();
+    let own = listener.local_addr().expect("an address");
+    let addresses = if rank == 0 { [own, other] } else { [other, own] };
+    let domain = DomainId::from_bytes([5; 16]);
+    let tcp = Tcp::new(domain, rank, listener, &addresses, &settings).expect("a transport");
+    let process = Process::join(domain, rank, 2, Box::new(tcp), settings).expect("a process");
+    raw.set_nodelay(true).expect("an option");
+    [Box::new(Raw(raw)), Box::new(Ranks(process.world()))]
+}
+
+/// The other process: sends back what it gets. What comes before each cell says how often.
+fn echo(own: &str) {
+    let address: SocketAddr = own.parse().expect("an address");
+    let raw = TcpStream::connect(address).expect("the first process listens");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    println!("{}", listener.local_addr().expect("an address"));
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).expect("the first process's address");
+    let mut sides = sides(1, listener, line.trim().parse().expect("an address"), raw);
+    let mut data = vec![1u8; SIZES[SIZES.len() - 1]];
+    for line in std::io::stdin().lines() {
+        let line = line.expect("an order");
+        let mut words = line.split(' ').map(|word| word.parse::<usize>().expect("a number"));
+        let (side, size, count) = (words.next(), words.next(), words.next());
+        let (Some(side), Some(size), Some(count)) = (side, size, count) else { return };
+        for _ in 0..count {
+            sides[side].receive(&mut data[..size]);
+            sides[side].send(&data[..size]);
+        }
+    }
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let first = arguments.next();
+    if first.as_deref() == Some("echo") {
+        return echo(&arguments.next().expect("an address"));
+    }
+    let rounds: usize = first.map_or(15, |rounds| rounds.parse().expect("a number of rounds"));
+    let meeting = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = meeting.local_addr().expect("an address").to_string();
+    let mut other = Command::new(std::env::current_exe().expect("this program"))
+        .args(["echo", &address])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("a second process");
+    let raw = meeting.accept().expect("the second process").0;
+    let mut orders = other.stdin.take().expect("its input");
+    let mut line = String::new();
+    BufReader::new(other.stdout.take().expect("its output"))
+        .read_line(&mut line)
+        .expect("its address");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    writeln!(orders, "{}", listener.local_addr().expect("an address")).expect("its input");
+    let mut sides = sides(0, listener, line.trim().parse().expect("an address"), raw);
+
+    let mut data = vec![1u8; SIZES[SIZES.len() - 1]];
+    let mut cell = |side: usize, size: usize, count: usize| {
+        writeln!(orders, "{side} {size} {count}").expect("its input");
+        let begun = Instant::now();
+        for _ in 0..count {
+            sides[side].send(&data[..size]);
+            sides[side].receive(&mut data[..size]);
+        }
+        begun.elapsed().as_secs_f64() * 1e6 / (2.0 * count as f64)
+    };
+    println!(
+        "| bytes | {} | ranks / raw |",
+        NAMES.map(|name| format!("{name}: least | median")).join(" | ")
+    );
+    println!("|{}", "---|".repeat(2 + 2 * NAMES.len()));
+    for size in SIZES {
+        let mut times = [const { Vec::new() }; 2];
+        let once = cell(0, size, 3).max(1.0);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a small positive number"
+        )]
+        let count = ((CELL.as_secs_f64() * 1e6 / (2.0 * once)) as usize).max(2);
+        for _ in 0..rounds {
+            for (side, times) in times.iter_mut().enumerate() {
+                times.push(cell(side, size, count));
+            }
+        }
+        times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
+        let both =
+            times.each_ref().map(|times| format!("{:.1} | {:.1}", times[0], times[rounds / 2]));
+        println!("| {size} | {} | {:.2} |", both.join(" | "), times[1][0] / times[0][0]);
+    }
+    drop(orders);
+    other.wait().expect("its end");
+}
