@@ -4,13 +4,12 @@ pub mod body;
 mod connections;
 mod direct;
 mod file;
-mod linger;
 mod listen;
 mod message;
 pub(crate) mod origin;
 mod reply;
 mod route;
-mod stall;
+mod timeout;
 mod timer;
 pub mod tls;
 
