@@ -1,5 +1,5 @@
 //! Whether a password is right. A hash that is hard to guess is slow, so one that was right is remembered for a
-//! while, as a digest; those that are tried at once are looked at once; and only so many are hashed at a time.
+//! while, as a digest, for the address that it came from; those that are tried at once are looked at once; and only so many are hashed at a time.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ const MOST: usize = 10_000;
 /// Stands for the hash of who is no user: it takes as long, so that the time does not tell who is one.
 static NOBODY: LazyLock<String> = LazyLock::new(|| password_auth::generate_hash("nobody"));
 
-/// Digest of a user, the stored hash and the password, or of who tries.
+/// Digest of an address, a user, the stored hash and the password, or of who tries.
 type Digest = [u8; 32];
 
 /// What was found of a password.
@@ -68,14 +68,16 @@ impl PasswordCheck {
         hash: Option<&str>,
         password: &str,
     ) -> Verdict {
+        let peer = peer.to_string();
         // Another password, and one that was changed, has another digest: nothing ever has to be forgotten.
-        let digest = self.digest(&[user, hash.unwrap_or_default(), password]);
+        // So has one from elsewhere: what is remembered of a user must not tell strangers whether they guessed it.
+        let digest = self.digest(&[&peer, user, hash.unwrap_or_default(), password]);
         if locked(&self.right).get(&digest).is_some_and(|until| Instant::now() < *until) {
             return Verdict::Right;
         }
         let pending = Pending::of(digest, &self.pending);
         let looking = || async {
-            let attempt = self.digest(&[&peer.to_string(), user]);
+            let attempt = self.digest(&[&peer, user]);
             if let Err(wait) = self.throttle.begin(attempt) {
                 return Verdict::TooMany(wait);
             }
@@ -186,6 +188,26 @@ mod tests {
         tokio::time::pause();
         tokio::time::advance(Duration::from_secs(300)).await;
         assert_eq!(look("right").await, Verdict::Wrong, "it would have to be hashed");
+    }
+
+    #[tokio::test]
+    async fn one_that_was_right_is_remembered_for_the_address_that_it_came_from() {
+        let hash = password_auth::generate_hash("right");
+        let checks = check(|settings| {
+            settings.login_failures = 2;
+            settings.login_delay = Duration::from_secs(3600);
+        });
+        let elsewhere = "192.0.2.1".parse().unwrap();
+        let look = async |peer, password| checks.look(peer, "ada", Some(&hash), password).await;
+        assert_eq!(look(HERE, "right").await, Verdict::Right);
+        for wrong in ["a", "b"] {
+            assert_eq!(look(elsewhere, wrong).await, Verdict::Wrong);
+        }
+        for password in ["c", "right"] {
+            let verdict = look(elsewhere, password).await;
+            assert!(matches!(verdict, Verdict::TooMany(_)), "{password}: {verdict:?}");
+        }
+        assert_eq!(look(HERE, "right").await, Verdict::Right);
     }
 
     #[tokio::test]
