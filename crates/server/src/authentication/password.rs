@@ -12,6 +12,7 @@ use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::Instant;
 
 use super::throttle::Throttle;
+use crate::http::connections;
 use crate::settings::Settings;
 
 /// At most so many are remembered; then the one that will be forgotten first goes.
@@ -68,7 +69,7 @@ impl PasswordCheck {
         hash: Option<&str>,
         password: &str,
     ) -> Verdict {
-        let peer = peer.to_string();
+        let peer = connections::peer(peer).to_string();
         // Another password, and one that was changed, has another digest: nothing ever has to be forgotten.
         // So has one from elsewhere: what is remembered of a user must not tell strangers whether they guessed it.
         let digest = self.digest(&[&peer, user, hash.unwrap_or_default(), password]);
@@ -208,6 +209,24 @@ mod tests {
             assert!(matches!(verdict, Verdict::TooMany(_)), "{password}: {verdict:?}");
         }
         assert_eq!(look(HERE, "right").await, Verdict::Right);
+    }
+
+    #[tokio::test]
+    async fn an_address_of_ipv6_is_its_network() {
+        let hash = password_auth::generate_hash("right");
+        let checks = check(|settings| {
+            settings.login_failures = 2;
+            settings.login_delay = Duration::from_secs(3600);
+        });
+        let look = async |peer: &str| {
+            checks.look(peer.parse().unwrap(), "ada", Some(&hash), "wrong").await
+        };
+        for peer in ["2001:db8::1", "2001:db8::2"] {
+            assert_eq!(look(peer).await, Verdict::Wrong);
+        }
+        let verdict = look("2001:db8::ffff:3").await;
+        assert!(matches!(verdict, Verdict::TooMany(_)), "{verdict:?}");
+        assert_eq!(look("2001:db8:0:1::1").await, Verdict::Wrong);
     }
 
     #[tokio::test]
