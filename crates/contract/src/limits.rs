@@ -286,11 +286,17 @@ limits! {
         /// (`Unauthenticated`, with `retryAfter`). They are forgotten 15 minutes after the last one, or
         /// with a right one
         login_failures: u32 = 5, Count > 0;
+        /// the same from one address, for whatever users;
+        /// in IPv6, a network of 64 bits is one. This machine's own addresses are not counted
+        login_failures_per_peer: u32 = 100, Count > 0;
         /// how long the next one waits then: it doubles with each wrong one, up to 64 times as much.
         /// Users whose password is remembered for their address do not wait
         login_delay: Duration = Duration::from_secs(1), Time;
         /// passwords that are hashed at once (20 MiB of memory each); more wait
         login_checks: CoreMultiple = CoreMultiple { per_core: 1, least: 1 }, Count > 0;
+        /// how long one waits to be hashed;
+        /// then `QueueFull`, with `retryAfter`
+        login_wait: Duration = Duration::from_secs(10), Time;
     }
 
     "transfers" {
