@@ -1,7 +1,7 @@
 //! HTTP/1.1: connections, bodies and their limits. What a request means is the faces' affair.
 
 pub mod body;
-mod connections;
+pub(crate) mod connections;
 mod direct;
 mod file;
 mod listen;
