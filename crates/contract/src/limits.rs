@@ -378,7 +378,7 @@ limits! {
         /// (`QuotaExceeded`)
         sessions_open: usize = 100_000, Count;
         /// those of one owner
-        /// (`QuotaExceeded`); without `--user-header` all callers are one
+        /// (`QuotaExceeded`); where nobody is asked who they are, all callers are one
         sessions_per_owner: usize = 10_000, Count;
         /// how long a session lives unused, at the most and if nobody asks for less
         /// (`NoSuchSession`); one with a job that has not ended is in use

@@ -13,8 +13,9 @@ use crate::output::failure::FailureContext;
 
 /// Revoke references: nobody gets their data by them any more
 ///
-/// The server removes the data when it needs the room and nothing else refers to it. Who has the URL of a
-/// reference can revoke it. All are tried, and each that could not be revoked is told.
+/// The server removes the data when it needs the room and nothing else refers to it. Only its owner can
+/// revoke a reference: the user for whom it was made, or anybody where nobody is asked who they are. All are tried,
+/// and each that could not be revoked is told.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   fishplate revoke $MESH

@@ -63,8 +63,8 @@ pub(crate) struct ServeArgs {
     /// Header in which a trusted proxy in front of us names the caller
     #[arg(long, value_name = "HEADER")]
     user_header: Option<String>,
-    /// Where that proxy is, such as 10.1.0.7 or 10.1.0.0/24: the header is taken from nobody else; may stand several
-    /// times
+    /// Where that proxy is, such as 10.1.0.7 or 10.1.0.0/24: the header is taken from nobody else. Needed where others
+    /// can reach the address; may stand several times
     #[arg(long, value_name = "ADDRESS|CIDR", requires = "user_header", value_parser = network)]
     proxy: Vec<IpNet>,
     /// Let in only users and tokens that `fishplate user` and `fishplate token` have made
@@ -187,8 +187,8 @@ fn guarded(
     encrypted: bool,
 ) -> anyhow::Result<()> {
     let is_known = settings.login || settings.client_certificates || settings.user_header.is_some();
-    let others = settings.login || settings.client_certificates;
-    if others && settings.user_header.is_some() && settings.proxies.is_empty() {
+    let from_anywhere = settings.user_header.is_some() && settings.proxies.is_empty();
+    if from_anywhere && (settings.login || settings.client_certificates) {
         let what = "with --login or --tls-client-ca beside --user-header, callers could name themselves in the header: tell where \
                     the proxy is with --proxy ADDRESS";
         return Err(UsageError(what.to_owned()).into());
@@ -199,8 +199,16 @@ fn guarded(
     if !is_known && !open {
         return Err(UsageError(format!(
             "others can reach {address}, and nobody would be asked who they are: let users log in (--login, \
-             `fishplate user add NAME`), have a proxy name them (--user-header), or let everybody in who can \
+             `fishplate user add NAME`), have a proxy name them (--user-header, --proxy), or let everybody in who can \
              reach it (--open)"
+        ))
+        .into());
+    }
+    if from_anywhere && !open {
+        return Err(UsageError(format!(
+            "others can reach {address}, and could name themselves in the header of --user-header: tell where the \
+             proxy is (--proxy ADDRESS), listen where only it can reach (--listen 127.0.0.1:PORT), or let everybody \
+             in under any name (--open)"
         ))
         .into());
     }

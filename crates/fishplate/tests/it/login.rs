@@ -371,8 +371,15 @@ fn a_port_that_others_reach_is_not_opened_by_mistake() {
     }
     let said = serve(&["127.0.0.1:0", "--login", "--user-header", "X-User"]);
     assert!(said.code == 2 && said.stderr.contains("--proxy"), "{said:?}");
+    let said = serve(&["0.0.0.0:0", "--user-header", "X-User"]);
+    assert!(said.code == 2 && said.stderr.contains("--proxy"), "{said:?}");
     assert_eq!(serve(&["127.0.0.1:0", "--login", "--open"]).code, 2);
-    for more in [&["--open"][..], &["--login"], &["--user-header", "X-User"]] {
+    for more in [
+        &["--open"][..],
+        &["--login"],
+        &["--user-header", "X-User", "--proxy", "192.0.2.1"],
+        &["--user-header", "X-User", "--open"],
+    ] {
         let mut child = user.start(&[&words[..], &["0.0.0.0:0"], more].concat());
         let mut line = String::new();
         let stdout = child.stdout.take().unwrap();
