@@ -114,6 +114,11 @@ impl Service {
         &self.inner.wsdl_url
     }
 
+    /// How it is reached.
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
     /// Where calls go.
     pub fn address(&self) -> String {
         self.inner.address.to_string()

@@ -146,11 +146,6 @@ fn packagings() -> PossibleValuesParser {
 }
 
 impl Connection {
-    /// As the client takes it.
-    pub(crate) fn settings(&self) -> Result<Settings> {
-        self.options.settings()
-    }
-
     /// The service.
     pub(crate) async fn connect(&self) -> Result<Service> {
         self.options.connect(&self.url).await
