@@ -2,9 +2,9 @@
 
 use std::io;
 
-use fishplate_client::Error;
 use fishplate_client::arguments::WordError;
 use fishplate_client::deliver::DeliveryError;
+use fishplate_client::{Credentials, Error};
 use fishplate_contract::{Fault, FaultCode, SessionId};
 use fishplate_data::http::UNKNOWN_ISSUER;
 use fishplate_data::transfer::TransferError;
@@ -206,10 +206,18 @@ impl FailureReport {
             self.hints.push(format!("try again in {} s", wait.as_secs().max(1)));
         }
         match fault.code {
-            FaultCode::Unauthenticated => self.hints.push(format!(
-                "`fishplate login {url}` keeps a token or a password for this server; --user NAME, --token-file \
-                 FILE and the variable FISHPLATE_TOKEN tell one for a command"
-            )),
+            FaultCode::Unauthenticated => {
+                self.hints.push(format!(
+                    "`fishplate login {url}` keeps a token or a password for this server; --user NAME, --token-file \
+                     FILE and the variable FISHPLATE_TOKEN tell one for a command"
+                ));
+                if let Some(path) = Credentials::of_user().unusable_netrc() {
+                    self.hints.push(format!(
+                        "{} can't be read as a .netrc: nothing in it is used",
+                        path.display()
+                    ));
+                }
+            }
             FaultCode::NotFinished => {
                 self.hints.push(format!("`fishplate wait {url} {job}` waits for it"));
             }
