@@ -70,6 +70,7 @@ pub use fishplate_contract::{JobFilter, JobPage, KillResult, LogPage, LogStream}
 pub use fishplate_wire::wsdl::Description;
 pub use fishplate_wire::{ArrayForm, Packaging, SoapReply, SoapVersion};
 pub use input::file_input;
+pub use location::is_same_address;
 pub use meter::Meter;
 pub use save::save;
 pub use service::{Service, new_key};

@@ -50,6 +50,16 @@ pub(crate) fn parse(url: &str) -> Result<Uri, Error> {
     Ok(parsed)
 }
 
+/// Whether two addresses are one: `http://` left out, capitals in the host, a slash at the end.
+pub fn is_same_address(one: &str, other: &str) -> bool {
+    let plain = |url: &str| {
+        let url = parse(url).ok()?;
+        let host = authority(&url).to_ascii_lowercase();
+        Some((url.scheme_str()?.to_owned(), host, url.path().trim_end_matches('/').to_owned()))
+    };
+    plain(one).is_some_and(|one| Some(one) == plain(other))
+}
+
 /// Where a redirect leads: an absolute URL, or a path on the same host.
 pub(crate) fn redirected(from: &Uri, to: &str) -> Result<Uri, Error> {
     if to.contains("://") {

@@ -278,18 +278,25 @@ limits! {
         /// bytes of what a request says of who calls
         /// (`Authorization`): more is refused unread (`Unauthenticated`)
         credentials_size: usize = 16 << 10, Bytes;
-        /// how long a password that was right is remembered (as a digest, in memory), so that it need not be hashed for each call;
+        /// how long a password that was right is remembered (as a digest, in memory) for the address that it came from,
+        /// so that it need not be hashed for each call;
         /// a changed or removed one is refused at once all the same. At most 10,000 are
         login_memory: Duration = Duration::from_secs(300), Time;
         /// wrong passwords in a row, for one user from one address, that are looked at at once
         /// (`Unauthenticated`, with `retryAfter`). They are forgotten 15 minutes after the last one, or
         /// with a right one
         login_failures: u32 = 5, Count > 0;
+        /// the same from one address, for whatever users;
+        /// in IPv6, a network of 64 bits is one. This machine's own addresses are not counted
+        login_failures_per_peer: u32 = 100, Count > 0;
         /// how long the next one waits then: it doubles with each wrong one, up to 64 times as much.
-        /// Users whose password is remembered do not wait
+        /// Users whose password is remembered for their address do not wait
         login_delay: Duration = Duration::from_secs(1), Time;
         /// passwords that are hashed at once (20 MiB of memory each); more wait
         login_checks: CoreMultiple = CoreMultiple { per_core: 1, least: 1 }, Count > 0;
+        /// how long one waits to be hashed;
+        /// then `QueueFull`, with `retryAfter`
+        login_wait: Duration = Duration::from_secs(10), Time;
     }
 
     "transfers" {

@@ -71,10 +71,14 @@ pub struct Settings {
     pub login_memory: Duration,
     /// Wrong passwords in a row, for one user from one address, that are looked at at once.
     pub login_failures: u32,
+    /// The same from one address, for whatever users.
+    pub login_failures_per_peer: u32,
     /// How long the next one waits then; it doubles up to 64 times as much.
     pub login_delay: Duration,
     /// Passwords that are hashed at once; more wait.
     pub login_checks: usize,
+    /// How long one waits to be hashed.
+    pub login_wait: Duration,
     /// How much of a refused body is still read so that its sender sees the answer.
     pub drain_size: u64,
     /// How long a refused body is still read.
@@ -114,8 +118,10 @@ impl Settings {
             credentials_size: DEFAULTS.credentials_size,
             login_memory: DEFAULTS.login_memory,
             login_failures: DEFAULTS.login_failures,
+            login_failures_per_peer: DEFAULTS.login_failures_per_peer,
             login_delay: DEFAULTS.login_delay,
             login_checks: DEFAULTS.login_checks.here() as usize,
+            login_wait: DEFAULTS.login_wait,
             drain_size: DEFAULTS.drain_size,
             drain_time: DEFAULTS.drain_time,
         }
@@ -320,8 +326,10 @@ impl Limits {
             "credentials_size" => &mut faces.credentials_size,
             "login_memory" => &mut faces.login_memory,
             "login_failures" => &mut faces.login_failures,
+            "login_failures_per_peer" => &mut faces.login_failures_per_peer,
             "login_delay" => &mut faces.login_delay,
             "login_checks" => &mut faces.login_checks,
+            "login_wait" => &mut faces.login_wait,
             "drain_size" => &mut faces.drain_size,
             "drain_time" => &mut faces.drain_time,
             "message_size" => &mut wire.message_size,

@@ -14,7 +14,7 @@ use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{Builder, Connection as Http1, SendRequest};
 use hyper::ext::on_informational;
 use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, Join, ReadBuf, ReadHalf, WriteHalf, join, split};
 
 use super::dial::DialedStream;
 
@@ -46,9 +46,11 @@ struct InterimCount {
     most: u32,
 }
 
-/// A stream that fails when there were too many interim answers.
-struct LimitedStream {
-    stream: Box<dyn DialedStream>,
+/// A stream whose reading fails when there were too many interim answers.
+type LimitedStream = Join<LimitedReader, WriteHalf<Box<dyn DialedStream>>>;
+
+struct LimitedReader {
+    stream: ReadHalf<Box<dyn DialedStream>>,
     interim: Arc<InterimCount>,
 }
 
@@ -59,7 +61,8 @@ impl<B: RequestBody> Connection<B> {
         most_interim: u32,
     ) -> Result<Self, hyper::Error> {
         let interim = Arc::new(InterimCount { count: AtomicU32::new(0), most: most_interim });
-        let bounded = LimitedStream { stream, interim: Arc::clone(&interim) };
+        let (stream, writer) = split(stream);
+        let bounded = join(LimitedReader { stream, interim: Arc::clone(&interim) }, writer);
         let (send, driver) = Builder::new().handshake(TokioIo::new(bounded)).await?;
         Ok(Self { send, driver, over: false, interim })
     }
@@ -115,7 +118,7 @@ fn drive<B: RequestBody>(
     }
 }
 
-impl AsyncRead for LimitedStream {
+impl AsyncRead for LimitedReader {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -127,35 +130,5 @@ impl AsyncRead for LimitedStream {
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, what)));
         }
         Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for LimitedStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

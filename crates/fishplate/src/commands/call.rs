@@ -12,12 +12,13 @@ use fishplate_client::data::Offer;
 use fishplate_client::deliver::{
     DeliveredValue, FetchSettings, check_directories, check_targets, deliver, spool_dir, streams,
 };
-use fishplate_client::{Error, Meter, Options, Service, new_key};
-use fishplate_contract::{Argument, Parameter, Payload, SessionId, Value};
+use fishplate_client::{Error, JobFilter, Meter, Options, Service, new_key};
+use fishplate_contract::{Argument, JobId, Parameter, Payload, SessionId, Value};
 use serde_json::json;
 use tokio::time::sleep;
 
 use super::client::{Connection, going_on, operation_of, run_interruptible, session};
+use super::target::has_jobs;
 use crate::exit::Exit;
 use crate::output::progress::WatchedJob;
 use crate::output::{Output, json, progress, text};
@@ -25,8 +26,8 @@ use crate::output::{Output, json, progress, text};
 /// How long a call lasts before it is worth asking what it waits for.
 const WORTH_ASKING: Duration = Duration::from_secs(2);
 const BETWEEN_QUESTIONS: Duration = Duration::from_secs(1);
-/// A message of more bytes is not sent again to find the call's job.
-const LARGEST_QUESTION: u64 = 256 << 10;
+/// Jobs among which that of the call is looked for.
+const MOST_NEW: u32 = 20;
 
 /// Run an operation and wait for its results
 ///
@@ -155,8 +156,8 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             timeout: None,
         };
         let seen = WatchedJob::default();
-        let watched = AwaitedCall { service: &service, operation: &name, options: &options };
-        let watching = watched.watch(watched.repeatable(output, &arguments), &seen);
+        let watched = AwaitedCall::before(&service, &name, &options, output).await;
+        let watching = watched.watch(&seen);
         let calling = service.call(&name, arguments, &options);
         let both = async {
             tokio::select! {
@@ -190,42 +191,52 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
 struct AwaitedCall<'w> {
     service: &'w Service,
     operation: &'w str,
-    options: &'w Options,
+    /// The caller's newest job before the call was sent; `None` if nobody looks how it goes on.
+    before: Option<Option<JobId>>,
 }
 
 impl AwaitedCall<'_> {
-    /// The arguments, if the call's job can be asked for with them, and anybody looks how it goes on.
-    fn repeatable(&self, output: Output, arguments: &[Argument]) -> Option<Vec<Argument>> {
-        let once = |argument: &Argument| matches!(&argument.value, Value::Data(Payload::Stream(_)));
-        let asked = self.options.key.is_some()
-            && self.service.description().ours
-            && !arguments.iter().any(once)
-            && progress::is_watched(output);
-        asked.then(|| arguments.to_vec())
+    /// Looks what jobs there are already, if anybody looks how the call goes on.
+    async fn before<'w>(
+        service: &'w Service,
+        operation: &'w str,
+        options: &Options,
+        output: Output,
+    ) -> AwaitedCall<'w> {
+        let mut before = None;
+        // Without a key there is no job that could be asked for.
+        if options.key.is_some() && progress::is_watched(output) && has_jobs(service) {
+            let newest = JobFilter { limit: Some(1), ..JobFilter::default() };
+            // Why nothing can be told is of no interest.
+            let listed = service.jobs(&newest).await.ok();
+            before = listed.map(|page| page.jobs.first().map(|report| report.id));
+        }
+        AwaitedCall { service, operation, before }
     }
 
     /// Tells how the call's job goes on. It does not end, whatever fails: only the call matters.
-    async fn watch(&self, repeatable: Option<Vec<Argument>>, seen: &WatchedJob) -> Infallible {
-        if let Some(arguments) = repeatable {
-            // Why nothing can be told is of no interest.
-            let _ = self.follow(arguments, seen).await;
+    async fn watch(&self, seen: &WatchedJob) -> Infallible {
+        if let Some(before) = self.before {
+            let _ = self.follow(before, seen).await;
         }
         std::future::pending().await
     }
 
-    async fn follow(&self, arguments: Vec<Argument>, seen: &WatchedJob) -> Result<(), Error> {
+    async fn follow(&self, before: Option<JobId>, seen: &WatchedJob) -> Result<(), Error> {
         sleep(WORTH_ASKING).await;
-        let meter = self.options.meter.clone().unwrap_or_default();
-        while meter.to_send() == 0 || meter.sent() < meter.to_send() {
-            sleep(BETWEEN_QUESTIONS).await;
-        }
-        // What is large is not sent again for this.
-        if meter.to_send() > LARGEST_QUESTION {
-            return Ok(());
-        }
-        // With the key of the call this finds its job.
-        let options = Options { meter: None, ..self.options.clone() };
-        let job = self.service.spawn(self.operation, arguments, &options).await?;
+        let job = loop {
+            let newest = JobFilter { limit: Some(MOST_NEW), ..JobFilter::default() };
+            let jobs = self.service.jobs(&newest).await?.jobs;
+            let new = jobs.iter().take_while(|report| Some(report.id) != before);
+            let mut ours = new.filter(|report| report.operation == self.operation);
+            match (ours.next(), ours.next()) {
+                (Some(report), None) => break report.id,
+                // Still sent, or a function, of which no job is made.
+                (None, _) => sleep(BETWEEN_QUESTIONS).await,
+                // Somebody else calls under the same name: which is ours can't be told.
+                (Some(_), Some(_)) => return Ok(()),
+            }
+        };
         loop {
             let report = self.service.status(job).await?;
             let ended = report.state.is_final();

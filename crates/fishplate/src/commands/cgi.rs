@@ -48,7 +48,7 @@ pub(crate) struct CgiArgs {
 pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
     let variables = cgi::CgiVariables::of_process();
     let script_url = variables.script_url()?;
-    arguments.hosting.start_log()?;
+    let _log = arguments.hosting.start_log()?;
     let files: Vec<PathBuf> = arguments.file.into_iter().collect();
     let descriptions = arguments.service.descriptions(&files, &arguments.words, false)?;
     let Some(descriptions) = descriptions else { return Ok(ExitCode::from(super::USAGE)) };

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use fishplate_client::listing::{self, Listing};
 use fishplate_client::{
-    Credential, Credentials, Error, Meter, Retry, Service, Settings, SoapVersion,
+    Credential, Credentials, Error, Meter, Retry, Service, Settings, SoapVersion, is_same_address,
 };
 use fishplate_contract::{JobId, SessionId};
 use fishplate_data::transfer::TransferError;
@@ -177,9 +177,7 @@ impl ConnectionOptions {
     pub(crate) async fn services(&self, url: &str) -> Result<Vec<Service>> {
         let settings = self.settings()?;
         let (server, known) = match connect(url, &settings).await {
-            Err(Error::NoService { url, server, known })
-                if url.trim_end_matches('/') == server.trim_end_matches('/') =>
-            {
+            Err(Error::NoService { url, server, known }) if is_same_address(&url, &server) => {
                 (server, known)
             }
             connected => return Ok(vec![connected?]),

@@ -31,7 +31,7 @@ pub(crate) struct EngineArgs {
 pub(crate) fn run(arguments: &EngineArgs) -> anyhow::Result<ExitCode> {
     // A session of its own: whoever ends the script that started us does not end us.
     let _ = nix::unistd::setsid();
-    arguments.hosting.start_log()?;
+    let _log = arguments.hosting.start_log()?;
     let limits = arguments.hosting.limits(arguments.public_url.clone())?;
     let data = limits.jobs.data.clone();
     let runtime = super::hosting::runtime()?;

@@ -13,6 +13,7 @@ use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_jobs::plan::StagedFile;
 use fishplate_server::assembly::{Backends, StoreCheck};
 use fishplate_server::settings::{DataSettings, Limits};
+use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::output::diagnostics;
 use crate::output::failure::UsageError;
@@ -171,21 +172,23 @@ fn accepted(mut checked: Vec<CheckedService>) -> Option<Vec<Description>> {
 }
 
 impl HostingArgs {
-    /// Starts the log on standard error.
-    pub(crate) fn start_log(&self) -> anyhow::Result<()> {
+    /// Starts the log on standard error, in a thread of its own: a reader that stalls holds no call. While
+    /// it does, up to 128,000 lines wait and more are dropped. What is given writes the rest when it is dropped.
+    pub(crate) fn start_log(&self) -> anyhow::Result<WorkerGuard> {
         use tracing_subscriber::EnvFilter;
         let filter = EnvFilter::try_new(&self.log).with_context(|| {
             format!("--log {:?} is no level (error, warn, info, debug) and no filter", self.log)
         })?;
+        let (writer, rest) = tracing_appender::non_blocking(std::io::stderr());
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
-            .with_writer(std::io::stderr)
+            .with_writer(writer)
             .with_ansi(std::io::stderr().is_terminal());
         match self.log_format {
             LogFormat::Text => log.with_target(false).init(),
             LogFormat::Json => log.json().init(),
         }
-        Ok(())
+        Ok(rest)
     }
 
     /// The limits, as set.

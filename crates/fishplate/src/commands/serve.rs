@@ -96,7 +96,7 @@ pub(crate) struct ServeArgs {
 
 /// Serves until it is stopped.
 pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
-    arguments.hosting.start_log()?;
+    let _log = arguments.hosting.start_log()?;
     let descriptions = arguments.service.descriptions(
         &arguments.files,
         &arguments.words,

@@ -105,12 +105,21 @@ impl JobArgs {
 
     fn wanted(&self) -> Result<Wanted> {
         let job = match (&self.words[..], self.last) {
-            ([] | [_], true) => None,
-            ([job], false) if digits(job).is_some() => Some(job),
-            ([_, job], false) => Some(job),
+            // Of two jobs one would be meant in vain.
+            ([first, second], _) if digits(first).is_some() => {
+                return usage(format!(
+                    "{first:?} is no address: one job at a time, not {second:?} too"
+                ));
+            }
+            ([job], true) if digits(job).is_some() => {
+                return usage(format!("either --last or the job {job:?}: not both"));
+            }
             ([_, job], true) => {
                 return usage(format!("either --last or the job {job:?}: not both"));
             }
+            ([] | [_], true) => None,
+            ([job], false) if digits(job).is_some() => Some(job),
+            ([_, job], false) => Some(job),
             ([], false) | ([_], false) => {
                 return usage(
                     "which job? give its ID, the first digits of it, or --last".to_owned(),
@@ -121,8 +130,8 @@ impl JobArgs {
         let Some(job) = job else { return Ok(Wanted::Last) };
         match digits(job) {
             Some(id) if id.len() == ID_DIGITS => Ok(Wanted::Whole(id.parse()?)),
-            Some(prefix) => Ok(Wanted::Prefix(prefix.to_owned())),
-            None => usage(format!(
+            Some(prefix) if is_prefix(prefix) => Ok(Wanted::Prefix(prefix.to_owned())),
+            _ => usage(format!(
                 "{job:?} is no job: an ID is {ID_DIGITS} lower-case hexadecimal digits, of which the \
                  first {SHORTEST_PREFIX} or more are enough"
             )),
@@ -153,15 +162,14 @@ fn usage<T>(message: String) -> Result<T> {
     Err(UsageError(message).into())
 }
 
-/// The digits of a job's ID, if the word is one (`ID`, the beginning of one, `job=ID`).
+/// The digits of a job's ID, if the word can be nothing else (`ID`, the beginning of one, `job=...`).
 fn digits(word: &str) -> Option<&str> {
-    let (id, named) = match word.strip_prefix("job=") {
-        Some(id) => (id, true),
-        None => (word, false),
-    };
-    let all = id.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
-    let fits = (SHORTEST_PREFIX..=ID_DIGITS).contains(&id.len()) && all;
-    (named || fits).then_some(id)
+    word.strip_prefix("job=").or_else(|| is_prefix(word).then_some(word))
+}
+
+fn is_prefix(id: &str) -> bool {
+    let digit = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    (SHORTEST_PREFIX..=ID_DIGITS).contains(&id.len()) && id.bytes().all(digit)
 }
 
 /// The jobs of a service whose IDs begin so.
@@ -216,6 +224,11 @@ mod tests {
             (&["http://h/s"], "which job?"),
             (&["http://h/s", "7"], "\"7\" is no job"),
             (&["http://h/s", "0001", "--last"], "not both"),
+            (&["0001", "--last"], "not both"),
+            (&["0001", "0002"], "one job at a time"),
+            (&["cafe", "0001"], "one job at a time"),
+            (&["job="], "\"job=\" is no job"),
+            (&["http://h/s", "job=a"], "\"job=a\" is no job"),
         ] {
             let error = wanted(words).unwrap_err();
             assert!(error.contains(said), "{words:?}: {error}");

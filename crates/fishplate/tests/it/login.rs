@@ -284,6 +284,13 @@ fn a_thousand_wrong_passwords_are_slowed_down_and_leave_a_line_in_the_log() {
     }
     assert_eq!(looked_at, 3);
     assert_eq!(site.with_password("ada", "right"), 200, "who is logged in is not concerned");
+    let elsewhere = |password: &str| {
+        let user = format!("ada:{password}");
+        curl(&["--interface", "127.0.0.2", "--user", &user, site.server.url()]).status
+    };
+    let guesses = ["a", "b", "c", "right"].map(elsewhere);
+    assert_eq!(guesses, [401; 4], "what is remembered tells a stranger nothing");
+    until("the log has it", || site.server.log().contains("refused"));
     let log = site.server.log();
     assert!((1..=3).contains(&log.matches("refused").count()), "{log}");
 }
@@ -319,6 +326,7 @@ fn a_file_of_users_that_cannot_be_read_lets_nobody_in_until_it_can() {
         let refused = curl(&["--user", "ada:right", &site.root()]);
         assert_eq!(refused.status, 500, "{refused:?}");
     }
+    until("the log has it", || site.server.log().contains("line 2 of"));
     let log = site.server.log();
     assert_eq!(log.matches("line 2 of").count(), 1, "{log}");
     site.server.stop();

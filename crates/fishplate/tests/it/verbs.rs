@@ -372,12 +372,13 @@ fn each_call_and_each_job_leaves_one_line_in_the_log_that_tells_how_it_ended() {
         log.lines().filter(|line| line.contains(part)).map(str::to_owned).collect::<Vec<_>>()
     };
     user.succeed(&["call", "--no-key", url, "code=0"]);
-    assert_eq!(lines("INFO call ").len(), 1, "{}", server.log());
+    until("the call is told", || lines("INFO call ").len() == 1);
     let job = user.succeed(&["spawn", url, "code=3"]);
     let job = job.trim();
     user.run(&["wait", url, job]);
     user.run(&["status", url, job]);
     user.succeed(&["remove", url, job]);
+    until("the removal is told", || !lines("INFO remove ").is_empty());
     for part in ["INFO spawn ", "INFO job ended ", "INFO remove "] {
         let told = lines(part);
         assert!(matches!(&told[..], [line] if line.contains(job)), "{part}: {}", server.log());
@@ -385,7 +386,8 @@ fn each_call_and_each_job_leaves_one_line_in_the_log_that_tells_how_it_ended() {
     assert!(lines("INFO job ended ")[0].contains("exit code 3"), "{}", server.log());
     assert_eq!(lines("INFO status ").len(), 0, "{}", server.log());
     user.run(&["call", "--no-key", url, "code=1"]);
+    until("the second call is told", || lines("INFO call ").len() == 2);
     assert!(lines("INFO call ")[1].contains("fault=\"ProgramFailed\""), "{}", server.log());
     crate::soap::post_as(&server, "text/xml", "", b"<a/>");
-    assert_eq!(lines("INFO not understood ").len(), 1, "{}", server.log());
+    until("nonsense is told", || lines("INFO not understood ").len() == 1);
 }

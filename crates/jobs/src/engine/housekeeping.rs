@@ -1,5 +1,6 @@
 //! Retention, and what kills left behind: nothing grows without end.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,31 +37,44 @@ pub(super) struct HousekeepingState {
     pub(super) lost: lost::LostState,
 }
 
-/// Directories that are to be removed.
+/// Most threads that remove directories.
+const MOST_REMOVERS: usize = 4;
+
+/// So many directories wait for each thread before there is one more: waking it costs more than removing one.
+const REMOVER_BACKLOG: usize = 64;
+
+/// Directories that are to be removed, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct RemovalQueue {
-    waiting: Vec<PathBuf>,
-    /// A thread takes them.
-    running: bool,
+    waiting: VecDeque<PathBuf>,
+    /// Threads that take them.
+    threads: usize,
 }
 
 impl RemovalQueue {
+    /// One more; whether that takes one more thread.
+    fn push(&mut self, directory: PathBuf) -> bool {
+        self.waiting.push_back(directory);
+        let wanted = (1 + self.waiting.len() / REMOVER_BACKLOG).min(MOST_REMOVERS);
+        let more = self.threads < wanted;
+        self.threads += usize::from(more);
+        more
+    }
+
     /// The next; that there is none is the end of the thread.
     fn next(&mut self) -> Option<PathBuf> {
-        let next = self.waiting.pop();
-        self.running = next.is_some();
+        let next = self.waiting.pop_front();
+        self.threads -= usize::from(next.is_none());
         next
     }
 }
 
 impl EngineInner {
-    /// Frees the files of a job whose record is gone: in one thread, which goes on as long as there are
+    /// Frees the files of a job whose record is gone: in few threads, which go on as long as there are
     /// more.
     pub(super) fn free_later(self: &Arc<Self>, job: JobId) {
         let directory = self.directory(job);
-        let mut removal = lock(&self.removal);
-        removal.waiting.push(directory);
-        if std::mem::replace(&mut removal.running, true) {
+        if !lock(&self.removal).push(directory) {
             return;
         }
         let shared = Arc::clone(self);

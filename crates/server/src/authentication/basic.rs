@@ -18,14 +18,12 @@ pub(super) struct Basic {
     users: UserFile,
     check: PasswordCheck,
     credentials_size: usize,
-    failures: u32,
 }
 
 impl Basic {
     pub(super) fn new(users: UserFile, settings: &Settings) -> Self {
         let check = PasswordCheck::new(settings);
-        let (credentials_size, failures) = (settings.credentials_size, settings.login_failures);
-        Self { users, check, credentials_size, failures }
+        Self { users, check, credentials_size: settings.credentials_size }
     }
 
     async fn look(&self, request: RequestHead<'_>) -> Result<Option<Identity>, Fault> {
@@ -47,10 +45,13 @@ impl Basic {
         match self.check.look(request.peer.address, user, hash, password).await {
             Verdict::Right => Ok(Some(Identity::of(Principal::named(user)))),
             Verdict::Wrong => Err(wrong()),
-            Verdict::TooMany(wait) => {
+            Verdict::TooMany(limit) => {
                 let message = "there were too many wrong passwords; this one was not looked at";
-                let fault = unauthenticated(message).limit("login_failures", self.failures);
-                Err(fault.retry_after(wait))
+                Err(limit.of(unauthenticated(message)))
+            }
+            Verdict::Busy(limit) => {
+                let message = "too many passwords are being looked at; this one was not: try again";
+                Err(limit.of(Fault::new(FaultCode::QueueFull, message)))
             }
         }
     }

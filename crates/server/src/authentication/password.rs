@@ -1,5 +1,5 @@
 //! Whether a password is right. A hash that is hard to guess is slow, so one that was right is remembered for a
-//! while, as a digest; those that are tried at once are looked at once; and only so many are hashed at a time.
+//! while, as a digest, for the address that it came from; those that are tried at once are looked at once; and only so many are hashed at a time.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use ring::hmac::{HMAC_SHA256, Key, Tag, sign};
 use ring::rand::SystemRandom;
-use tokio::sync::{OnceCell, Semaphore};
-use tokio::time::Instant;
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
 
-use super::throttle::Throttle;
+use super::throttle::{Limit, Throttle};
+use crate::http::connections;
 use crate::settings::Settings;
 
 /// At most so many are remembered; then the one that will be forgotten first goes.
@@ -20,7 +21,7 @@ const MOST: usize = 10_000;
 /// Stands for the hash of who is no user: it takes as long, so that the time does not tell who is one.
 static NOBODY: LazyLock<String> = LazyLock::new(|| password_auth::generate_hash("nobody"));
 
-/// Digest of a user, the stored hash and the password, or of who tries.
+/// Digest of an address, a user, the stored hash and the password, or of who tries.
 type Digest = [u8; 32];
 
 /// What was found of a password.
@@ -28,8 +29,10 @@ type Digest = [u8; 32];
 pub(super) enum Verdict {
     Right,
     Wrong,
-    /// There were too many wrong ones: this one was not looked at, and will be after so long.
-    TooMany(Duration),
+    /// There were too many wrong ones: this one was not looked at.
+    TooMany(Limit),
+    /// Too many are being looked at: this one was not.
+    Busy(Limit),
 }
 
 /// Looks at passwords.
@@ -42,8 +45,12 @@ pub(super) struct PasswordCheck {
     right: Mutex<HashMap<Digest, Instant>>,
     /// Those that are being looked at.
     pending: Mutex<HashMap<Digest, Arc<OnceCell<Verdict>>>>,
-    throttle: Throttle,
+    /// Of a user from one address.
+    users: Throttle,
+    /// Of an address.
+    peers: Throttle,
     slots: Arc<Semaphore>,
+    busy: Limit,
 }
 
 impl PasswordCheck {
@@ -55,8 +62,18 @@ impl PasswordCheck {
             memory: settings.login_memory,
             right: Mutex::default(),
             pending: Mutex::default(),
-            throttle: Throttle::new(settings.login_failures, settings.login_delay),
+            users: Throttle::new("login_failures", settings.login_failures, settings.login_delay),
+            peers: Throttle::new(
+                "login_failures_per_peer",
+                settings.login_failures_per_peer,
+                settings.login_delay,
+            ),
             slots: Arc::new(Semaphore::new(settings.login_checks)),
+            busy: Limit {
+                name: "login_checks",
+                most: settings.login_checks,
+                wait: settings.login_wait,
+            },
         }
     }
 
@@ -68,38 +85,43 @@ impl PasswordCheck {
         hash: Option<&str>,
         password: &str,
     ) -> Verdict {
+        let address = connections::peer(peer);
+        let peer = address.to_string();
         // Another password, and one that was changed, has another digest: nothing ever has to be forgotten.
-        let digest = self.digest(&[user, hash.unwrap_or_default(), password]);
+        // So has one from elsewhere: what is remembered of a user must not tell strangers whether they guessed it.
+        let digest = self.digest(&[&peer, user, hash.unwrap_or_default(), password]);
         if locked(&self.right).get(&digest).is_some_and(|until| Instant::now() < *until) {
             return Verdict::Right;
         }
         let pending = Pending::of(digest, &self.pending);
         let looking = || async {
-            let attempt = self.digest(&[&peer.to_string(), user]);
-            if let Err(wait) = self.throttle.begin(attempt) {
-                return Verdict::TooMany(wait);
+            let mut attempts = vec![(&self.users, self.digest(&[&peer, user]))];
+            // All callers of a proxy on this machine have its address.
+            if !address.is_loopback() {
+                attempts.push((&self.peers, self.digest(&[&peer])));
             }
-            if !self.is_right(hash, password).await {
+            let withdraw = |begun: &[(&Throttle, Digest)]| {
+                begun.iter().for_each(|(throttle, attempt)| throttle.withdraw(*attempt));
+            };
+            for (begun, (throttle, attempt)) in attempts.iter().enumerate() {
+                if let Err(limit) = throttle.begin(*attempt) {
+                    withdraw(&attempts[..begun]);
+                    return Verdict::TooMany(limit);
+                }
+            }
+            let slot = Arc::clone(&self.slots).acquire_owned();
+            let Ok(slot) = timeout(self.busy.wait, slot).await else {
+                withdraw(&attempts);
+                return Verdict::Busy(self.busy);
+            };
+            if !is_right(slot.ok(), hash, password).await {
                 return Verdict::Wrong;
             }
-            self.throttle.succeeded(attempt);
+            attempts.iter().for_each(|(throttle, attempt)| throttle.succeeded(*attempt));
             self.remember(digest);
             Verdict::Right
         };
         *pending.cell.get_or_init(looking).await
-    }
-
-    async fn is_right(&self, hash: Option<&str>, password: &str) -> bool {
-        let Ok(slot) = Arc::clone(&self.slots).acquire_owned().await else { return false };
-        let (known, password) = (hash.is_some(), password.to_owned());
-        let hash = hash.map_or_else(|| NOBODY.clone(), str::to_owned);
-        let verified = tokio::task::spawn_blocking(move || {
-            let verified = password_auth::verify_password(password, &hash).is_ok();
-            // Though nobody may wait for it any more.
-            drop(slot);
-            verified
-        });
-        verified.await.unwrap_or(false) && known
     }
 
     fn remember(&self, digest: Digest) {
@@ -128,6 +150,20 @@ impl PasswordCheck {
         digest.copy_from_slice(tag.as_ref());
         digest
     }
+}
+
+/// Hashes a password in a slot; without one, there are none any more.
+async fn is_right(slot: Option<OwnedSemaphorePermit>, hash: Option<&str>, password: &str) -> bool {
+    let Some(slot) = slot else { return false };
+    let (known, password) = (hash.is_some(), password.to_owned());
+    let hash = hash.map_or_else(|| NOBODY.clone(), str::to_owned);
+    let verified = tokio::task::spawn_blocking(move || {
+        let verified = password_auth::verify_password(password, &hash).is_ok();
+        // Though nobody may wait for it any more.
+        drop(slot);
+        verified
+    });
+    verified.await.unwrap_or(false) && known
 }
 
 /// A password that is being looked at, for all who wait for it.
@@ -186,6 +222,86 @@ mod tests {
         tokio::time::pause();
         tokio::time::advance(Duration::from_secs(300)).await;
         assert_eq!(look("right").await, Verdict::Wrong, "it would have to be hashed");
+    }
+
+    #[tokio::test]
+    async fn one_that_was_right_is_remembered_for_the_address_that_it_came_from() {
+        let hash = password_auth::generate_hash("right");
+        let checks = check(|settings| {
+            settings.login_failures = 2;
+            settings.login_delay = Duration::from_secs(3600);
+        });
+        let elsewhere = "192.0.2.1".parse().unwrap();
+        let look = async |peer, password| checks.look(peer, "ada", Some(&hash), password).await;
+        assert_eq!(look(HERE, "right").await, Verdict::Right);
+        for wrong in ["a", "b"] {
+            assert_eq!(look(elsewhere, wrong).await, Verdict::Wrong);
+        }
+        for password in ["c", "right"] {
+            let verdict = look(elsewhere, password).await;
+            assert!(matches!(verdict, Verdict::TooMany(_)), "{password}: {verdict:?}");
+        }
+        assert_eq!(look(HERE, "right").await, Verdict::Right);
+    }
+
+    #[tokio::test]
+    async fn an_address_of_ipv6_is_its_network() {
+        let hash = password_auth::generate_hash("right");
+        let checks = check(|settings| {
+            settings.login_failures = 2;
+            settings.login_delay = Duration::from_secs(3600);
+        });
+        let look = async |peer: &str| {
+            checks.look(peer.parse().unwrap(), "ada", Some(&hash), "wrong").await
+        };
+        for peer in ["2001:db8::1", "2001:db8::2"] {
+            assert_eq!(look(peer).await, Verdict::Wrong);
+        }
+        let verdict = look("2001:db8::ffff:3").await;
+        assert!(matches!(verdict, Verdict::TooMany(_)), "{verdict:?}");
+        assert_eq!(look("2001:db8:0:1::1").await, Verdict::Wrong);
+    }
+
+    #[tokio::test]
+    async fn wrong_ones_for_made_up_users_are_slowed_down_for_an_address() {
+        let hash = password_auth::generate_hash("right");
+        let checks = check(|settings| {
+            settings.login_failures_per_peer = 2;
+            settings.login_delay = Duration::from_secs(3600);
+        });
+        let [stranger, elsewhere] = ["192.0.2.1", "192.0.2.2"].map(|it| it.parse().unwrap());
+        let made_up = async |peer, user| checks.look(peer, user, None, "guess").await;
+        for user in ["a", "b"] {
+            assert_eq!(made_up(stranger, user).await, Verdict::Wrong);
+        }
+        for user in ["c", "d"] {
+            let verdict = made_up(stranger, user).await;
+            let Verdict::TooMany(limit) = verdict else { panic!("{verdict:?}") };
+            assert_eq!((limit.name, limit.most), ("login_failures_per_peer", 2));
+        }
+        assert_eq!(checks.look(elsewhere, "ada", Some(&hash), "right").await, Verdict::Right);
+        // All callers of a proxy on this machine.
+        for user in ["a", "b", "c", "d"] {
+            assert_eq!(made_up(HERE, user).await, Verdict::Wrong);
+        }
+    }
+
+    #[tokio::test]
+    async fn one_that_cannot_be_hashed_soon_is_told_so_and_does_not_count() {
+        let hash = password_auth::generate_hash("right");
+        let checks = check(|settings| {
+            settings.login_checks = 1;
+            settings.login_failures = 1;
+            settings.login_wait = Duration::from_millis(1);
+            settings.login_delay = Duration::from_secs(3600);
+        });
+        let slot = Arc::clone(&checks.slots).acquire_owned().await.unwrap();
+        for _ in 0..3 {
+            let verdict = checks.look(HERE, "ada", Some(&hash), "right").await;
+            assert_eq!(verdict, Verdict::Busy(checks.busy));
+        }
+        drop(slot);
+        assert_eq!(checks.look(HERE, "ada", Some(&hash), "right").await, Verdict::Right);
     }
 
     #[tokio::test]

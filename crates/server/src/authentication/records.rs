@@ -84,7 +84,7 @@ impl<R: Record> RecordFile<R> {
         if let Some((_, Some(records))) = known {
             return Ok(Arc::clone(records));
         }
-        let parsed = self.parse().map(Arc::new);
+        let parsed = self.text().and_then(|text| self.parse(&text)).map(Arc::new);
         if let (Err(error), None) = (&parsed, known) {
             tracing::error!("nobody can log in: {error}");
         }
@@ -92,14 +92,17 @@ impl<R: Record> RecordFile<R> {
         parsed
     }
 
-    fn parse(&self) -> Result<Records<R>, RecordError> {
-        let text = match fs::read_to_string(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            read => read.map_err(|source| self.failed(source))?,
-        };
+    fn text(&self) -> Result<String, RecordError> {
+        match fs::read_to_string(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            read => read.map_err(|source| self.failed(source)),
+        }
+    }
+
+    fn parse(&self, text: &str) -> Result<Records<R>, RecordError> {
         let mut records = Records::new();
         for (index, line) in text.lines().enumerate() {
-            if line.trim().is_empty() || line.starts_with('#') {
+            if is_comment(line) {
                 continue;
             }
             let wrong =
@@ -112,7 +115,8 @@ impl<R: Record> RecordFile<R> {
         Ok(records)
     }
 
-    /// Changes it; others who change it wait, and who reads it sees all of the change or nothing.
+    /// Changes it; others who change it wait, and who reads it sees all of the change or nothing. Comments stay, and
+    /// the order of lines; new ones come last.
     ///
     /// # Errors
     /// If it can't be read or written.
@@ -124,13 +128,23 @@ impl<R: Record> RecordFile<R> {
         let beside = |suffix: &str| self.path.with_file_name(format!(".{}{suffix}", R::FILE));
         let lock = private(&beside(".lock")).map_err(failed)?;
         lock.lock().map_err(failed)?;
-        let mut records = self.parse()?;
+        let text = self.text()?;
+        let mut records = self.parse(&text)?;
         let changed = change(&mut records);
-        let written = || {
+        let mut written = || {
             let new = beside(".new");
             let mut file = private(&new)?;
-            for record in records.values() {
-                writeln!(file, "{}", record.line())?;
+            for line in text.lines() {
+                if is_comment(line) {
+                    writeln!(file, "{line}")?;
+                } else if let Some(kept) =
+                    R::read(line).ok().and_then(|it| records.remove(it.key()))
+                {
+                    writeln!(file, "{}", kept.line())?;
+                }
+            }
+            for new in records.values() {
+                writeln!(file, "{}", new.line())?;
             }
             file.sync_all()?;
             fs::rename(&new, &self.path)?;
@@ -143,6 +157,11 @@ impl<R: Record> RecordFile<R> {
     fn failed(&self, source: io::Error) -> RecordError {
         RecordError::File { path: self.path.clone(), source }
     }
+}
+
+/// A line for readers.
+fn is_comment(line: &str) -> bool {
+    line.trim().is_empty() || line.starts_with('#')
 }
 
 #[cfg(test)]
@@ -204,6 +223,21 @@ mod tests {
             }
         });
         assert_eq!(RecordFile::<Word>::open(data.path()).all().unwrap().len(), 40);
+    }
+
+    #[test]
+    fn a_change_keeps_comments_where_they_are() {
+        let data = tempfile::tempdir().unwrap();
+        let file = RecordFile::<Word>::open(data.path());
+        let path = data.path().join("words");
+        fs::write(&path, "# ours\ntwo\n\n# theirs\nthree\n#four\none\n").unwrap();
+        let change = |words: &mut Records<Word>| {
+            words.remove("three");
+            words.insert("new".to_owned(), Word("new".to_owned()))
+        };
+        file.change(change).unwrap();
+        let kept = "# ours\ntwo\n\n# theirs\n#four\none\nnew\n";
+        assert_eq!(fs::read_to_string(&path).unwrap(), kept);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use fishplate_contract::Fault;
 use tokio::time::Instant;
 
 /// Who fails is remembered for so long after the last time.
@@ -18,9 +19,27 @@ const DOUBLINGS: u32 = 6;
 /// Who tries what, as a digest: nothing that was typed is remembered.
 pub(super) type Attempt = [u8; 32];
 
+/// Why a try is not looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limit {
+    pub(super) name: &'static str,
+    pub(super) most: usize,
+    /// After so long another one will be.
+    pub(super) wait: Duration,
+}
+
+impl Limit {
+    /// The fault that tells it.
+    pub(super) fn of(self, fault: Fault) -> Fault {
+        fault.limit(self.name, self.most).retry_after(self.wait)
+    }
+}
+
 /// Counts failures in a row.
 #[derive(Debug)]
 pub(super) struct Throttle {
+    /// The name of the limit.
+    name: &'static str,
     /// Failures in a row that are not slowed down.
     failures: u32,
     /// The wait after these; it doubles with each further one.
@@ -37,16 +56,16 @@ struct Failures {
 }
 
 impl Throttle {
-    pub(super) fn new(failures: u32, delay: Duration) -> Self {
-        Self { failures, delay, attempts: Mutex::default() }
+    pub(super) fn new(name: &'static str, failures: u32, delay: Duration) -> Self {
+        Self { name, failures, delay, attempts: Mutex::default() }
     }
 
     /// A try begins. It counts as one that failed until [`Self::succeeded`], so that those that come at
     /// once are counted as well.
     ///
     /// # Errors
-    /// How long to wait with it.
-    pub(super) fn begin(&self, attempt: Attempt) -> Result<(), Duration> {
+    /// The limit, and how long to wait.
+    pub(super) fn begin(&self, attempt: Attempt) -> Result<(), Limit> {
         let now = Instant::now();
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         if attempts.len() >= MOST && !attempts.contains_key(&attempt) {
@@ -60,7 +79,8 @@ impl Throttle {
             failed.count = 0;
         }
         if now < failed.next {
-            return Err(failed.next - now);
+            let (name, most) = (self.name, self.failures as usize);
+            return Err(Limit { name, most, wait: failed.next - now });
         }
         failed.count += 1;
         failed.last = now;
@@ -69,6 +89,15 @@ impl Throttle {
             failed.next = now + self.delay.saturating_mul(1 << doublings);
         }
         Ok(())
+    }
+
+    /// What began was not looked at: it does not count.
+    pub(super) fn withdraw(&self, attempt: Attempt) {
+        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(failed) = attempts.get_mut(&attempt) {
+            failed.count = failed.count.saturating_sub(1);
+            failed.next = failed.last;
+        }
     }
 
     /// It did not fail: whoever knows how may go on at once.
@@ -87,14 +116,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn failures_in_a_row_are_slowed_down_more_and_more() {
-        let throttle = Throttle::new(3, SECOND);
+        let throttle = Throttle::new("test", 3, SECOND);
         let ada = [1; 32];
         for _ in 0..3 {
             throttle.begin(ada).unwrap();
         }
         let mut waits = Vec::new();
         for _ in 0..9 {
-            let wait = throttle.begin(ada).unwrap_err();
+            let wait = throttle.begin(ada).unwrap_err().wait;
             assert!(throttle.begin([2; 32]).is_ok(), "others are not concerned");
             throttle.succeeded([2; 32]);
             waits.push(wait.as_secs());
@@ -108,16 +137,29 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_fails_now_and_then_is_not_slowed_down() {
-        let throttle = Throttle::new(3, SECOND);
+        let throttle = Throttle::new("test", 3, SECOND);
         for _ in 0..10 {
             throttle.begin([1; 32]).unwrap();
             advance(REMEMBERED).await;
         }
     }
 
+    #[test]
+    fn what_was_not_looked_at_does_not_count() {
+        let throttle = Throttle::new("test", 2, SECOND);
+        for _ in 0..10 {
+            throttle.begin([1; 32]).unwrap();
+            throttle.withdraw([1; 32]);
+        }
+        for _ in 0..2 {
+            throttle.begin([1; 32]).unwrap();
+        }
+        throttle.begin([1; 32]).unwrap_err();
+    }
+
     #[tokio::test(start_paused = true)]
     async fn what_is_remembered_is_bounded() {
-        let throttle = Throttle::new(1, SECOND);
+        let throttle = Throttle::new("test", 1, SECOND);
         let name = |number: usize| {
             let mut name = [0; 32];
             name[..8].copy_from_slice(&number.to_le_bytes());

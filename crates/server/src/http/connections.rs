@@ -199,7 +199,7 @@ impl Drop for ConnectionSlot {
 }
 
 /// Who is at an address: of IPv6 everybody has a network of 64 bits to choose from.
-fn peer(address: IpAddr) -> IpAddr {
+pub(crate) fn peer(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {
             IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64))

@@ -21,12 +21,11 @@ use tokio::time::timeout;
 
 use super::connections::{ConnectionSlot, Connections};
 use super::direct::{FileQueue, SendfileStream};
-use super::linger::LingeringClose;
 use super::origin::RequestFilter;
 use super::reply::HttpResponse;
 use super::respond;
 use super::route::{is_open, not_for_us, service_of, unidentified};
-use super::stall::WriteTimeout;
+use super::timeout::TimeoutStream;
 use super::timer::ConnectionTimer;
 use super::tls::ServerTls;
 use crate::authentication::authenticator::{Peer, RequestHead};
@@ -181,8 +180,8 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
     place: &Arc<ConnectionSlot>,
     outlet: Option<&FileQueue>,
 ) {
-    let stream = WriteTimeout::new(stream, host.settings.answer_stall, Some(Arc::clone(place)));
-    let stream = LingeringClose::new(stream, host.settings.drain_time);
+    let (stall, drain) = (host.settings.answer_stall, host.settings.drain_time);
+    let stream = TimeoutStream::new(stream, stall, drain, Some(Arc::clone(place)));
     let service = service_fn(|request: Request<HyperBody>| async move {
         let Some(busy) = place.busy() else {
             // It was told to go: what it asks for now is not begun.

@@ -1,16 +1,15 @@
 //! HTTP/1.1: connections, bodies and their limits. What a request means is the faces' affair.
 
 pub mod body;
-mod connections;
+pub(crate) mod connections;
 mod direct;
 mod file;
-mod linger;
 mod listen;
 mod message;
 pub(crate) mod origin;
 mod reply;
 mod route;
-mod stall;
+mod timeout;
 mod timer;
 pub mod tls;
 

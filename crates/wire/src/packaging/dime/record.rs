@@ -40,8 +40,10 @@ impl RecordEncoder {
         let (now, later) = bytes.split_at(data - self.waiting.len());
         let waiting = std::mem::replace(&mut self.waiting, later.to_vec());
         to.reserve(data + 128);
-        for now in [&waiting[..], now].concat().chunks(LARGEST) {
-            self.record(now, true, to);
+        let (first, rest) = now.split_at(now.len().min(LARGEST - waiting.len()));
+        self.record(&waiting, first, true, to);
+        for chunk in rest.chunks(LARGEST) {
+            self.record(&[], chunk, true, to);
         }
     }
 
@@ -49,11 +51,12 @@ impl RecordEncoder {
     pub(crate) fn finish(&mut self, to: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.ended, true) {
             let last = std::mem::take(&mut self.waiting);
-            self.record(&last, false, to);
+            self.record(&last, &[], false, to);
         }
     }
 
-    fn record(&mut self, data: &[u8], more: bool, to: &mut Vec<u8>) {
+    /// Appends a record of the bytes that waited and those that came.
+    fn record(&mut self, waiting: &[u8], came: &[u8], more: bool, to: &mut Vec<u8>) {
         let FirstRecord { header, id, kind } = &*self.first;
         let begun = std::mem::replace(&mut self.begun, true);
         let (id, kind) = if begun { ("", "") } else { (id.as_str(), kind.as_str()) };
@@ -62,14 +65,15 @@ impl RecordEncoder {
             ends: header.ends && !more,
             chunked: more,
             type_format: if begun { UNCHANGED } else { header.type_format },
-            data: u32::try_from(data.len()).unwrap_or_default(),
+            data: u32::try_from(waiting.len() + came.len()).unwrap_or_default(),
             ..*header
         };
         header.write_with(id, kind, to);
-        to.extend_from_slice(data);
+        to.extend_from_slice(waiting);
+        to.extend_from_slice(came);
         to.resize(to.len() + padding(header.data), 0);
     }
 }
 
 /// Most data of a record.
-const LARGEST: usize = 1 << 20;
+pub(super) const LARGEST: usize = 1 << 20;

@@ -405,3 +405,34 @@ fn files_above_four_gibibytes_are_written_and_read() {
         assert_eq!(packed.len, packed.segments.iter().map(Segment::len).sum());
     }
 }
+
+#[test]
+fn a_stream_is_records_of_its_chunks_whose_last_is_not_empty() {
+    const LARGEST: usize = record::LARGEST;
+    let content: Vec<u8> = (0..=250).cycle().take(3 * LARGEST + 18).collect();
+    let header =
+        RecordHeader { version: VERSION, ends: true, type_format: MEDIA_TYPE, ..<_>::default() };
+    let first = FirstRecord { header, id: "a".to_owned(), kind: RECORD.kind.to_owned() };
+    let mut encoder = RecordEncoder::new(first.into());
+    let (mut bytes, mut rest) = (message(&[ROOT]), &content[..]);
+    for len in [0, 3, 4, LARGEST + 6, 2 * LARGEST + 5] {
+        let now;
+        (now, rest) = rest.split_at(len);
+        encoder.encode(now, &mut bytes);
+    }
+    encoder.finish(&mut bytes);
+    assert!(rest.is_empty());
+    let mut ends = [4, LARGEST, 8, LARGEST, LARGEST, 4, 2].into_iter();
+    let mut from = 0;
+    let records = std::iter::from_fn(|| {
+        let at = from;
+        from += ends.next()?;
+        Some(&content[at..from])
+    });
+    let mut records: Vec<_> = records.map(|data| Record { flags: CF, data, ..CHUNK }).collect();
+    records[0] = Record { id: "a", type_format: MEDIA_TYPE, kind: RECORD.kind, ..records[0] };
+    records.last_mut().unwrap().flags = ME;
+    records.insert(0, ROOT);
+    assert!(bytes == message(&records));
+    assert_eq!(read_within(&bytes, usize::MAX, &WireLimits::default()).unwrap()[1].1, content);
+}

@@ -1,10 +1,16 @@
-//! A connection whose peer must take what it is sent: one that reads nothing would hold its job's
-//! results for ever. One that still sends its own file may read the answer when it has sent all of it.
+//! A connection whose peer can't hold it for ever, neither while it is sent something nor at the end.
+//!
+//! It must take what it is sent: one that reads nothing would hold its job's results for ever. One that
+//! still sends its own file may read the answer when it has sent all of it.
+//!
+//! At the end it is waited for, so long (RFC 9112, section 9.6). Closed with bytes unread, or before its
+//! sender has sent the last of them, the connection would be reset, and the sender's system may then throw
+//! away the answer before anybody has read it.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -12,20 +18,30 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use super::connections::ConnectionSlot;
 
-/// A stream on which writing may not stall longer than a limit. Costs a timer only while the peer
-/// takes nothing.
+/// What is read at once and forgotten.
+const FORGOTTEN: usize = 16 << 10;
+
+/// A stream on which writing may not stall longer than a limit, which costs a timer only while the peer
+/// takes nothing; and which is read to its end once it is shut down, but no longer than another limit.
 #[derive(Debug)]
-pub(super) struct WriteTimeout<S> {
+pub(super) struct TimeoutStream<S> {
     stream: S,
-    limit: Duration,
-    waiting: Option<Pin<Box<Sleep>>>,
+    answer_stall: Duration,
+    stalled: Option<Pin<Box<Sleep>>>,
+    drain_time: Duration,
+    draining: Option<Pin<Box<Sleep>>>,
     /// Told when all was taken.
     place: Option<Arc<ConnectionSlot>>,
 }
 
-impl<S> WriteTimeout<S> {
-    pub(super) fn new(stream: S, limit: Duration, place: Option<Arc<ConnectionSlot>>) -> Self {
-        Self { stream, limit, waiting: None, place }
+impl<S> TimeoutStream<S> {
+    pub(super) fn new(
+        stream: S,
+        answer_stall: Duration,
+        drain_time: Duration,
+        place: Option<Arc<ConnectionSlot>>,
+    ) -> Self {
+        Self { stream, answer_stall, stalled: None, drain_time, draining: None, place }
     }
 
     /// What a write came to: an error once the peer has taken nothing for too long.
@@ -35,18 +51,18 @@ impl<S> WriteTimeout<S> {
         wrote: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if wrote.is_ready() {
-            self.waiting = None;
+            self.stalled = None;
             return wrote;
         }
-        let limit = self.limit;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(limit)));
-        std::task::ready!(waiting.as_mut().poll(context));
+        let limit = self.answer_stall;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(limit)));
+        ready!(stalled.as_mut().poll(context));
         let what = format!("the peer took nothing for {} s (limit answer_stall)", limit.as_secs());
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, what)))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -54,17 +70,17 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        let limit = self.limit;
+        let limit = self.answer_stall;
         if buffer.filled().len() > before
-            && let Some(waiting) = &mut self.waiting
+            && let Some(stalled) = &mut self.stalled
         {
-            waiting.as_mut().reset(Instant::now() + limit);
+            stalled.as_mut().reset(Instant::now() + limit);
         }
         read
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -96,7 +112,24 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        let this = &mut *self;
+        if this.draining.is_none() {
+            ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
+        }
+        let limit = this.drain_time;
+        let draining = this.draining.get_or_insert_with(|| Box::pin(sleep(limit)));
+        let mut space = [0; FORGOTTEN];
+        loop {
+            if draining.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            let mut buffer = ReadBuf::new(&mut space);
+            match ready!(Pin::new(&mut this.stream).poll_read(context, &mut buffer)) {
+                Ok(()) if !buffer.filled().is_empty() => {}
+                // All has come, or the sender has gone: there is nobody to wait for.
+                Ok(()) | Err(_) => return Poll::Ready(Ok(())),
+            }
+        }
     }
 }
 
@@ -106,10 +139,16 @@ mod tests {
 
     use super::*;
 
+    const DRAIN: Duration = Duration::from_secs(10);
+
+    fn limited<S>(stream: S) -> TimeoutStream<S> {
+        TimeoutStream::new(stream, Duration::from_secs(60), DRAIN, None)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_takes_nothing_is_given_up_by_name() {
         let (ours, _theirs) = duplex(16);
-        let mut ours = WriteTimeout::new(ours, Duration::from_secs(60), None);
+        let mut ours = limited(ours);
         ours.write_all(&[0; 16]).await.unwrap();
         let error = ours.write_all(&[0; 1]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -119,7 +158,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_peer_that_takes_something_is_served() {
         let (ours, mut theirs) = duplex(16);
-        let mut ours = WriteTimeout::new(ours, Duration::from_secs(60), None);
+        let mut ours = limited(ours);
         let taking = tokio::spawn(async move {
             let mut taken = 0;
             while taken < 160 {
@@ -134,8 +173,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_sends_may_take_nothing_until_it_has_sent() {
         let (ours, mut theirs) = duplex(16);
-        let (mut reader, mut writer) =
-            tokio::io::split(WriteTimeout::new(ours, Duration::from_secs(60), None));
+        let (mut reader, mut writer) = tokio::io::split(limited(ours));
         let reading = tokio::spawn(async move { while reader.read_u8().await.is_ok() {} });
         let sending = tokio::spawn(async move {
             for _ in 0..5 {
@@ -153,5 +191,34 @@ mod tests {
         assert_eq!(started.elapsed().as_secs(), 60);
         drop(theirs);
         reading.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sender_who_is_answered_early_can_send_all_and_read_the_answer() {
+        let (ours, mut theirs) = duplex(16);
+        let mut ours = limited(ours);
+        let sending = tokio::spawn(async move {
+            theirs.write_all(&[0; 100_000]).await.unwrap();
+            theirs.shutdown().await.unwrap();
+            let mut answer = Vec::new();
+            theirs.read_to_end(&mut answer).await.unwrap();
+            answer
+        });
+        ours.write_all(b"refused").await.unwrap();
+        ours.shutdown().await.unwrap();
+        drop(ours);
+        assert_eq!(sending.await.unwrap(), b"refused");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_waited_for_who_has_gone_or_for_ever() {
+        let (ours, theirs) = duplex(16);
+        let begun = Instant::now();
+        drop(theirs);
+        limited(ours).shutdown().await.unwrap();
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        let (ours, _theirs) = duplex(16);
+        limited(ours).shutdown().await.unwrap();
+        assert_eq!(begun.elapsed().as_secs(), DRAIN.as_secs());
     }
 }
