@@ -87,7 +87,7 @@ def test_the_environment_counts_at_each_use(
     token = operate(asking, "token", "create", "--user", "robot")
     monkeypatch.setenv("FISHPLATE_TOKEN", token)
     assert fishplate.put(tmp_path / "file", asking.url).bytes() == b"contents"
-    assert list(fishplate.Server(asking.url)) == ["arithmetic-test"]
+    assert "arithmetic-test" in list(fishplate.Server(asking.url))
     monkeypatch.setenv("FISHPLATE_URL", "http://127.0.0.1:1")
     with pytest.raises(errors.Unauthenticated):
         fishplate.put(tmp_path / "file", asking.url)
