@@ -14,10 +14,8 @@ use crate::payload::Payload;
 use crate::service::{Auth, Service};
 use crate::task::Task;
 
-/// How a server is reached if no service tells.
-static PLAIN: LazyLock<Reach> = LazyLock::new(|| {
-    Reach::of(Settings { credentials: Credentials::of_user(), ..Settings::default() })
-});
+/// How data is reached if no service tells: nobody in particular asks.
+static PLAIN: LazyLock<Reach> = LazyLock::new(|| Reach::of(Settings::default()));
 
 /// How a server is reached, and the connections that are kept for it.
 pub(crate) struct Reach {
@@ -37,10 +35,6 @@ impl Reach {
         let made = Arc::new(Sources::new(&self.settings)?);
         Ok(Arc::clone(self.sources.get_or_init(|| made)))
     }
-}
-
-fn reach<'s>(via: Option<&'s Bound<'_, Service>>) -> &'s Reach {
-    via.map_or(&*PLAIN, |service| &service.get().reach)
 }
 
 /// Bytes of values that this process has sent and received.
@@ -100,7 +94,7 @@ pub(crate) fn get(
     let contract::Payload::Reference(from) = reference.get().0.clone() else {
         return Err(PyValueError::new_err("this is no reference"));
     };
-    let sources = reach(via).sources();
+    let sources = via.map_or(&*PLAIN, |service| &service.get().reach).sources();
     let meter = meter.map(|meter| Arc::clone(&meter.get().0)).unwrap_or_default();
     let counter = Arc::clone(&meter);
     let getting = async move { sources?.get(&from, &DownloadTarget::File(path), &meter).await };
@@ -112,16 +106,15 @@ pub(crate) fn get(
 
 /// Brings a file to a server: the reference to it.
 #[pyfunction]
-#[pyo3(signature = (path, url, *, meter=None, via=None, auth=None))]
+#[pyo3(signature = (path, url, *, meter=None, auth=None))]
 pub(crate) fn put(
     path: PathBuf,
     url: String,
     meter: Option<&Bound<'_, Meter>>,
-    via: Option<&Bound<'_, Service>>,
     auth: Option<Auth>,
 ) -> Task {
-    let mut settings = reach(via).settings.clone();
-    settings.credentials = settings.credentials.with(auth.map(Auth::credential));
+    let credentials = Credentials::of_user().with(auth.map(Auth::credential));
+    let settings = Settings { credentials, ..Settings::default() };
     let meter = meter.map(|meter| Arc::clone(&meter.get().0)).unwrap_or_default();
     let counter = Arc::clone(&meter);
     let putting = async move { UploadTarget::find(&url, settings).await?.put(&path, &meter).await };

@@ -33,7 +33,7 @@ def nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What this machine's user has kept is none of the tests' business."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("FISHPLATE_TOKEN", "NETRC"):
+    for name in ("FISHPLATE_TOKEN", "FISHPLATE_URL", "NETRC"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -71,6 +71,23 @@ def test_what_is_kept_logs_in(asking: Hosted, monkeypatch: pytest.MonkeyPatch) -
     login = [str(BINARY), "login", asking.url, "--user", "ada", "--password-stdin"]
     subprocess.run(login, input="lovelace", text=True, check=True, capture_output=True)
     assert fishplate.Service(url)(x=1, y=2).result == 3
+    # The login goes before it.
     monkeypatch.setenv("FISHPLATE_TOKEN", "fishplate_wrong")
+    assert fishplate.Service(url)(x=1, y=2).result == 3
+
+
+def test_the_environment_counts_at_each_use(
+    asking: Hosted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("contents")
     with pytest.raises(errors.Unauthenticated):
-        fishplate.Service(url)
+        fishplate.put(tmp_path / "file", asking.url)
+    with pytest.raises(errors.Unauthenticated):
+        list(fishplate.Server(asking.url))
+    token = operate(asking, "token", "create", "--user", "robot")
+    monkeypatch.setenv("FISHPLATE_TOKEN", token)
+    assert fishplate.put(tmp_path / "file", asking.url).bytes() == b"contents"
+    assert "arithmetic-test" in list(fishplate.Server(asking.url))
+    monkeypatch.setenv("FISHPLATE_URL", "http://127.0.0.1:1")
+    with pytest.raises(errors.Unauthenticated):
+        fishplate.put(tmp_path / "file", asking.url)

@@ -1,6 +1,6 @@
 //! The services of a server, as its index lists them.
 
-use http::{Request, Uri, header};
+use http::{Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt as _, Limited};
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::body::SegmentBody;
 use crate::error::Error;
 use crate::location;
 use crate::settings::Settings;
-use crate::transport::Transport;
+use crate::transport::{Transport, no_soap};
 
 /// Largest index that is read.
 const INDEX_SIZE: usize = 4 << 20;
@@ -26,16 +26,25 @@ pub struct Listing {
 /// there lists any.
 ///
 /// # Errors
-/// See [`Error`]: the URL, the transport.
+/// See [`Error`]: the URL, the transport, an answer that is neither a success nor 404.
 pub async fn list(url: &str, settings: &Settings) -> Result<Option<Listing>, Error> {
     let url = location::parse(url)?;
     let transport = Transport::new(settings, &url);
+    let mut refused = None;
     for server in location::beside(&url, "")? {
-        if let Some(services) = listed_at(&transport, &server).await? {
-            return Ok(Some(Listing { server: server.to_string(), services }));
+        match listed_at(&transport, &server).await {
+            Ok(Some(services)) => {
+                return Ok(Some(Listing { server: server.to_string(), services }));
+            }
+            Ok(None) => {}
+            // Perhaps only there.
+            Err(error @ (Error::Http { .. } | Error::Fault(_))) => {
+                refused.get_or_insert(error);
+            }
+            Err(error) => return Err(error),
         }
     }
-    Ok(None)
+    refused.map_or(Ok(None), Err)
 }
 
 async fn listed_at(transport: &Transport, server: &Uri) -> Result<Option<Vec<String>>, Error> {
@@ -44,8 +53,10 @@ async fn listed_at(transport: &Transport, server: &Uri) -> Result<Option<Vec<Str
     let accept = header::HeaderValue::from_static("application/json");
     request.headers_mut().insert(header::ACCEPT, accept);
     let answer = transport.send(request).await?;
-    if !answer.status().is_success() {
-        return Ok(None);
+    match answer.status() {
+        StatusCode::NOT_FOUND => return Ok(None),
+        status if status.is_success() => {}
+        _ => return Err(no_soap(server, answer).await),
     }
     let body = Limited::new(answer.into_body(), INDEX_SIZE).collect().await;
     let body = body.map(http_body_util::Collected::to_bytes).unwrap_or_default();

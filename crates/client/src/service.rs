@@ -17,6 +17,7 @@ use fishplate_wire::{
 };
 use http::Uri;
 
+use crate::credentials::Origin;
 use crate::error::Error;
 use crate::exchange::Exchange;
 use crate::location;
@@ -74,7 +75,7 @@ impl Service {
         let (wsdl, url) = limited(settings.timeout, &url, fetching).await?;
         let description =
             wsdl::read(&wsdl).map_err(|source| Error::NotWsdl { url: url.to_string(), source })?;
-        let address = address(&description, &settings)?;
+        let address = address(&description, &settings, &url)?;
         let wsdl_url = url.to_string();
         Ok(Self {
             inner: Arc::new(ServiceInner {
@@ -112,6 +113,11 @@ impl Service {
     /// Where the description stands.
     pub fn wsdl_url(&self) -> &str {
         &self.inner.wsdl_url
+    }
+
+    /// How it is reached.
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
     }
 
     /// Where calls go.
@@ -519,8 +525,10 @@ fn about(job: JobId) -> Argument {
     Argument::text("job", job.to_string())
 }
 
-/// Where calls go: the address of the wanted SOAP version, or the one that was asked for.
-fn address(description: &Description, settings: &Settings) -> Result<Uri, Error> {
+/// Where calls go: the address of the wanted SOAP version, or the one that was asked for. A server of
+/// ours is called where its description was `found`: it need not know by which name users reach it,
+/// and what logs them in is for that name.
+fn address(description: &Description, settings: &Settings, found: &Uri) -> Result<Uri, Error> {
     let address = match &settings.address {
         Some(address) => Some(address.as_str()),
         None => description.address(settings.soap),
@@ -532,7 +540,31 @@ fn address(description: &Description, settings: &Settings) -> Result<Uri, Error>
             SoapVersion::V12 => "1.2",
         },
     })?;
-    location::parse(address)
+    let address = location::parse(address)?;
+    let is_its_own = description.ours && settings.address.is_none() && same_name(&address, found);
+    if is_its_own && !leads_out_of_tls(&address, found) {
+        let (scheme, authority) = (found.scheme_str(), found.authority());
+        return location::parse(&format!(
+            "{}://{}{}",
+            scheme.unwrap_or("http"),
+            authority.map_or("", http::uri::Authority::as_str),
+            found.path()
+        ));
+    }
+    Ok(address)
+}
+
+/// Both end with the same name: the one is the other's page, and no copy in a file.
+fn same_name(address: &Uri, found: &Uri) -> bool {
+    let name = |uri: &Uri| uri.path().rsplit('/').next().map(str::to_owned);
+    name(address) == name(found)
+}
+
+/// The description says https, and was found, on another machine, without.
+fn leads_out_of_tls(address: &Uri, found: &Uri) -> bool {
+    let is_secure = |uri: &Uri| Origin::of(uri).is_some_and(|origin| origin.is_secure());
+    let here = Origin::of(found).is_some_and(|origin| origin.is_loopback());
+    is_secure(address) && !is_secure(found) && !here
 }
 
 fn expected(description: &Description) -> HashMap<QName, Arc<ExpectedTable>> {

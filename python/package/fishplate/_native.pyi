@@ -261,7 +261,6 @@ def put(
     url: str,
     *,
     meter: Meter | None = None,
-    via: Service | None = None,
     auth: str | tuple[str, str] | None = None,
 ) -> Task[Payload]: ...
 def services(

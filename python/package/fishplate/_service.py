@@ -39,8 +39,8 @@ class Settings(TypedDict, total=False):
     packaging: str | None
     """`xml`, `base64`, `mtom`, `swa`, `dime`; what fits by default."""
     auth: str | tuple[str, str] | None
-    """Who calls: a token, or a user and a password. By default the token in `FISHPLATE_TOKEN`, what `fishplate login`
-    has kept for the server, or `.netrc`. It goes to this server only, wherever its addresses lead."""
+    """Who calls: a token, or a user and a password. By default what `fishplate login` has kept for the server, the
+    token in `FISHPLATE_TOKEN`, or `.netrc`. It goes to this server only, wherever its addresses lead."""
 
 
 class SessionLike(Protocol):

@@ -1,7 +1,7 @@
 //! All that a user of this machine has, and which of it goes where.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use http::{HeaderValue, Uri};
@@ -13,6 +13,8 @@ use crate::error::Error;
 
 /// The variable of the environment that holds a token.
 pub const TOKEN_VARIABLE: &str = "FISHPLATE_TOKEN";
+/// The variable of the environment that names the server it is for.
+const URL_VARIABLE: &str = "FISHPLATE_URL";
 
 /// Where credentials are looked for, in this order.
 #[derive(Clone, Debug, Default)]
@@ -21,21 +23,34 @@ pub struct Credentials {
     pub given: Option<Credential>,
     /// The file that `fishplate login` writes: each for its own scheme, host and port.
     pub logins: Option<Logins>,
+    /// A token for the server that the user names, whichever it is.
+    pub token: Option<Credential>,
+    /// The one server that the token is for, if that is known.
+    pub token_for: Option<Origin>,
     /// `.netrc`, as curl reads it: each for a host; over http only if the user names an `http:` address.
     pub netrc: Option<PathBuf>,
+    /// A `.netrc` that can't be read is an error, not one that holds nothing.
+    pub netrc_required: bool,
 }
 
 impl Credentials {
-    /// Those of the user that this process runs as: the environment's token, what `fishplate login` has noted, and
-    /// `.netrc`, or the file that `NETRC` names.
+    /// Those of the user that this process runs as: what `fishplate login` has noted, the environment's token (for the
+    /// server that `FISHPLATE_URL` names, if it names one), and `.netrc`, or the file that `NETRC` names.
     pub fn of_user() -> Self {
         let token = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.trim().is_empty());
-        let netrc = std::env::var_os("NETRC").map(PathBuf::from);
-        let netrc = netrc.or_else(|| Some(std::env::home_dir()?.join(".netrc")));
+        let server = std::env::var(URL_VARIABLE).ok().map(|url| Origin::named(&url));
+        // For a server that nobody understands it is for nobody.
+        let token = token.filter(|_| !matches!(server, Some(Err(_))));
+        let told = std::env::var_os("NETRC").map(PathBuf::from);
+        let netrc_required = told.is_some();
+        let netrc = told.or_else(|| Some(std::env::home_dir()?.join(".netrc")));
         Self {
-            given: token.map(|token| Credential::Token(token.trim().to_owned())),
+            given: None,
             logins: Logins::of_user(),
+            token: token.map(|token| Credential::Token(token.trim().to_owned())),
+            token_for: server.and_then(Result::ok),
             netrc: netrc.filter(|path| path.is_file()),
+            netrc_required,
         }
     }
 
@@ -45,9 +60,17 @@ impl Credentials {
         Self { given: given.or(self.given), ..self }
     }
 
+    /// The `.netrc` that is not used, because it can't be read as one.
+    pub fn unusable_netrc(&self) -> Option<&Path> {
+        self.netrc.as_deref().filter(|path| netrc::Netrc::from_file(path).is_err())
+    }
+
     /// Nothing is known.
     fn is_empty(&self) -> bool {
-        self.given.is_none() && self.logins.is_none() && self.netrc.is_none()
+        self.given.is_none()
+            && self.logins.is_none()
+            && self.token.is_none()
+            && self.netrc.is_none()
     }
 }
 
@@ -98,21 +121,34 @@ impl CredentialLookup {
         {
             return Ok(Some(noted));
         }
+        let is_for = |server: &Origin| server == origin;
+        if let Some(token) = &self.known.token
+            && is_named
+            && self.known.token_for.as_ref().is_none_or(is_for)
+        {
+            return Ok(Some(token.clone()));
+        }
         // A redirect must not lead a password out of TLS.
         let plainly = self.named.iter().any(|named| !named.is_secure());
         let netrc = self.known.netrc.as_ref().filter(|_| origin.is_secure() || plainly);
         let Some(path) = netrc else { return Ok(None) };
-        let read = netrc::Netrc::from_file(path).map_err(|_| {
+        let read = match netrc::Netrc::from_file(path) {
+            Ok(read) => read,
+            Err(_) if !self.known.netrc_required => return Ok(None),
             // What it says of a mistake holds words of the file.
-            Error::Credentials { path: path.clone(), reason: "it is no .netrc".to_owned() }
-        })?;
+            Err(_) => {
+                let reason = "it is no .netrc".to_owned();
+                return Err(Error::Credentials { path: path.clone(), reason });
+            }
+        };
         let host = origin.host().trim_matches(['[', ']']);
-        // Its `default` would go to anybody.
-        let found = read.hosts.get(host).map(|found| Credential::Password {
+        let mut hosts = read.hosts.iter();
+        // Its `default` would go to anybody, and stands there like a host of that name.
+        let found = hosts.find(|(name, _)| *name != "default" && name.eq_ignore_ascii_case(host));
+        Ok(found.map(|(_, found)| Credential::Password {
             user: found.login.clone(),
             password: found.password.clone(),
-        });
-        Ok(found)
+        }))
     }
 }
 
@@ -160,11 +196,12 @@ mod tests {
         let netrc = directory.path().join("netrc");
         std::fs::write(
             &netrc,
-            "machine a.example login x password y\nmachine b.example login ada password secret\n\
+            "machine a.example login x password y\nmachine B.example login ada password secret\n\
              default login anybody password anything\n",
         )
         .unwrap();
-        let known = Credentials { given: None, logins: Some(logins), netrc: Some(netrc) };
+        let netrc = Some(netrc);
+        let known = Credentials { logins: Some(logins), netrc, ..Credentials::default() };
         let of = |named: &str, url: &str| {
             let known = CredentialLookup::new(&known, [uri(named)]);
             known.header(&uri(url)).unwrap().map(|value| value.to_str().unwrap().to_owned())
@@ -175,10 +212,47 @@ mod tests {
         assert_eq!(of(home, "https://b.example:8443/").as_deref(), Some(&*ada));
         assert_eq!(of(home, "http://b.example/"), None, "not out of TLS");
         assert_eq!(of("http://b.example/", "http://b.example/x").as_deref(), Some(&*ada));
-        assert_eq!(of(home, "https://c.example/"), None, "default is for nobody");
+        for nobody in ["https://c.example/", "https://default/"] {
+            assert_eq!(of(nobody, nobody), None, "default is for nobody");
+        }
         let given = Credentials { given: Some(token("given")), ..known.clone() };
         let lookup = CredentialLookup::new(&given, [uri(home)]);
         assert_eq!(lookup.header(&uri(home)).unwrap().unwrap(), "Bearer given");
+    }
+
+    #[test]
+    fn a_token_of_the_environment_goes_to_the_server_it_is_for_and_not_before_a_login() {
+        let directory = tempfile::tempdir().unwrap();
+        let logins = Logins::at(directory.path().join("logins.json"));
+        let origin = |text: &str| Origin::of(&uri(text)).unwrap();
+        logins.note(&origin("https://a.example"), Some(&token("kept"))).unwrap();
+        let mut known =
+            Credentials { logins: Some(logins), token: Some(token("t")), ..Credentials::default() };
+        let of = |known: &Credentials, url: &str| {
+            let lookup = CredentialLookup::new(known, [uri(url)]);
+            lookup.header(&uri(url)).unwrap().map(|value| value.to_str().unwrap().to_owned())
+        };
+        assert_eq!(of(&known, "https://a.example").as_deref(), Some("Bearer kept"));
+        assert_eq!(of(&known, "https://b.example").as_deref(), Some("Bearer t"));
+        known.token_for = Some(origin("https://c.example"));
+        assert_eq!(of(&known, "https://b.example"), None);
+        assert_eq!(of(&known, "https://c.example/x").as_deref(), Some("Bearer t"));
+    }
+
+    #[test]
+    fn an_unusable_netrc_is_an_error_only_if_it_was_asked_for() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "machine h login ada password secret protocol ftp\n").unwrap();
+        let netrc = Some(file.path().to_owned());
+        let mut known = Credentials { netrc, ..Credentials::default() };
+        let of = |known: &Credentials| {
+            CredentialLookup::new(known, [uri("http://h")]).header(&uri("http://h"))
+        };
+        assert_eq!(of(&known).unwrap(), None);
+        assert_eq!(known.unusable_netrc(), Some(file.path()));
+        known.netrc_required = true;
+        let error = of(&known).unwrap_err().to_string();
+        assert!(!error.contains("secret"), "{error}");
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub enum LoginAnswer {
 /// Asks the server of a URL whether this logs in there.
 ///
 /// # Errors
-/// See [`Error`]: a fault `Unauthenticated` if it does not.
+/// See [`Error`]: a fault `Unauthenticated` if it does not; any answer from which that can't be known.
 pub async fn login(
     url: &str,
     credential: &Credential,
@@ -36,14 +36,17 @@ pub async fn login(
         *request.uri_mut() = Uri::clone(&url);
         Transport::new(&settings, &url).send(request).await
     };
-    if ask(None).await?.status() != StatusCode::UNAUTHORIZED {
-        return Ok(LoginAnswer::NotAsked);
+    let answer = ask(None).await?;
+    match answer.status() {
+        StatusCode::UNAUTHORIZED => {}
+        status if status.is_success() => return Ok(LoginAnswer::NotAsked),
+        _ => return Err(no_soap(&url, answer).await),
     }
     let answer = ask(Some(credential)).await?;
     // Another service than the token is for, or a page that is not there: it is known who asked.
     match answer.status() {
-        StatusCode::UNAUTHORIZED => Err(no_soap(&url, answer).await),
-        status if status.is_server_error() => Err(no_soap(&url, answer).await),
-        _ => Ok(LoginAnswer::Accepted),
+        status if status.is_success() => Ok(LoginAnswer::Accepted),
+        StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Ok(LoginAnswer::Accepted),
+        _ => Err(no_soap(&url, answer).await),
     }
 }

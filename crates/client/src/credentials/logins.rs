@@ -1,9 +1,9 @@
 //! The file that `fishplate login` writes: a JSON object of credentials by scheme, host and port, which only its user
 //! can read.
 
-use std::fs::{self, DirBuilder};
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -55,6 +55,7 @@ impl Logins {
     /// # Errors
     /// [`Error::Credentials`].
     pub fn note(&self, origin: &Origin, credential: Option<&Credential>) -> Result<bool, Error> {
+        let _alone = self.lock().map_err(|error| self.unusable(error.to_string()))?;
         let mut noted = self.read()?;
         let before = match credential {
             None => noted.remove(&origin.to_string()),
@@ -66,16 +67,29 @@ impl Logins {
             }
         };
         let written = || {
-            let directory = self.0.parent().unwrap_or(Path::new("."));
-            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
             // Made so that only its user can read it.
-            let mut file = tempfile::NamedTempFile::new_in(directory)?;
+            let mut file = tempfile::NamedTempFile::new_in(self.directory())?;
             writeln!(file, "{:#}", Value::Object(noted))?;
             file.as_file().sync_all()?;
             file.persist(&self.0).map_err(|error| error.error)
         };
         written().map_err(|error| self.unusable(error.to_string()))?;
         Ok(before.is_some())
+    }
+
+    fn directory(&self) -> &Path {
+        self.0.parent().unwrap_or(Path::new("."))
+    }
+
+    /// Until this is dropped nobody else changes the file. Its own name can't be locked: it goes from one file to the
+    /// next.
+    fn lock(&self) -> io::Result<File> {
+        DirBuilder::new().recursive(true).mode(0o700).create(self.directory())?;
+        let mut options = OpenOptions::new();
+        let path = self.0.with_extension("lock");
+        let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        file.lock()?;
+        Ok(file)
     }
 
     fn read(&self) -> Result<Map<String, Value>, Error> {
@@ -126,5 +140,22 @@ mod tests {
         fs::write(logins.path(), "{ \"secret\"").unwrap();
         let error = logins.get(&there).unwrap_err().to_string();
         assert!(!error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn logins_at_once_are_all_kept() {
+        let directory = tempfile::tempdir().unwrap();
+        let logins = &Logins::at(directory.path().join("logins.json"));
+        let origin =
+            |port: usize| Origin::of(&format!("http://h:{port}").parse().unwrap()).unwrap();
+        let token = &Credential::Token("t".into());
+        std::thread::scope(|scope| {
+            for port in 1..=16 {
+                scope.spawn(move || logins.note(&origin(port), Some(token)).unwrap());
+            }
+        });
+        for port in 1..=16 {
+            assert_eq!(logins.get(&origin(port)).unwrap().as_ref(), Some(token), "{port}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use http::Uri;
+use rustls::CertificateError;
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -79,17 +80,30 @@ async fn dial_at_leisure(
     Ok(Box::new(stream))
 }
 
+/// What is said of a certificate that nobody who is trusted has issued.
+pub const UNKNOWN_ISSUER: &str = "its certificate was issued by no authority that is trusted here";
+
 /// What went wrong with TLS, in other words where those of its own would be a riddle.
 fn told(error: io::Error) -> io::Error {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match tls {
+    let what = match tls {
         Some(rustls::Error::InvalidMessage(_)) => {
-            let what =
-                "it does not answer in TLS; if it speaks plain HTTP, write http:// in its address";
-            io::Error::new(io::ErrorKind::InvalidData, what)
+            "it does not answer in TLS; if it speaks plain HTTP, write http:// in its address"
         }
-        _ => error,
-    }
+        // The signature is bad where one of the same name is trusted: that from before it was made anew, say.
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        )) => UNKNOWN_ISSUER,
+        // Its type is in a crate that only this would need.
+        Some(rustls::Error::InvalidCertificate(CertificateError::Other(other)))
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
+            "its certificate is one of an authority (CA:TRUE), which no server may show; it needs another, made by \
+             `openssl req -x509` with `-addext basicConstraints=critical,CA:FALSE`"
+        }
+        _ => return error,
+    };
+    io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 /// A connection to the first address that answers.

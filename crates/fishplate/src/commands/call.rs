@@ -173,7 +173,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             Some(job) => format!("`fishplate results {url} {job}`"),
             None => "an argument".to_owned(),
         };
-        let fetch = FetchSettings { settings: args.connection.settings()?, meter: Arc::default() };
+        let fetch = FetchSettings { settings: service.settings().clone(), meter: Arc::default() };
         let shown = OutputDisplay { outputs, wanted: &wanted, command: &command, fetch };
         let delivered = shown.deliver(reply.outputs, output).await?;
         if output.json {

@@ -85,7 +85,7 @@ pub(crate) struct ConnectionArgs {
     /// Log in as this user. The password is in FISHPLATE_PASSWORD, or is asked for
     #[arg(long, value_name = "NAME", help_heading = "Connection")]
     user: Option<String>,
-    /// Log in with the token in this file [default: FISHPLATE_TOKEN, what `fishplate login` has kept for the server,
+    /// Log in with the token in this file [default: what `fishplate login` has kept for the server, FISHPLATE_TOKEN,
     /// or .netrc]
     #[arg(long, value_name = "FILE", conflicts_with = "user", help_heading = "Connection")]
     token_file: Option<PathBuf>,
@@ -146,11 +146,6 @@ fn packagings() -> PossibleValuesParser {
 }
 
 impl Connection {
-    /// As the client takes it.
-    pub(crate) fn settings(&self) -> Result<Settings> {
-        self.options.settings()
-    }
-
     /// The service.
     pub(crate) async fn connect(&self) -> Result<Service> {
         self.options.connect(&self.url).await

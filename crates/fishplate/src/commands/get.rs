@@ -10,7 +10,7 @@ use fishplate_contract::{DataRef, Digest};
 use fishplate_data::settings::TransportSettings;
 use serde_json::json;
 
-use super::client::{ConnectionArgs, going_on, run_interruptible};
+use super::client::{NetworkArgs, going_on, run_interruptible};
 use crate::exit::Exit;
 use crate::output::failure::UsageError;
 use crate::output::{Output, progress};
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     transfers: Option<PathBuf>,
     #[command(flatten)]
-    reach: ConnectionArgs,
+    network: NetworkArgs,
 }
 
 /// Runs the command.
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             Some(file) => TransportSettings::read(file)?,
             None => TransportSettings::default(),
         };
-        let sources = Sources::with(&args.reach.settings()?, &accounts)?;
+        let sources = Sources::with(&args.network.settings(), &accounts)?;
         let from = DataRef { digest: args.sha256, ..DataRef::new(&*args.reference) };
         let meter = Arc::new(Meter::default());
         let getting = sources.get(&from, &to, &meter);

@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             outputs,
             wanted: &wanted,
             command: "the same command with the argument",
-            fetch: FetchSettings { settings: args.options.settings()?, meter: Arc::default() },
+            fetch: FetchSettings { settings: service.settings().clone(), meter: Arc::default() },
         };
         let delivered = shown.deliver(reply.outputs, output).await?;
         if output.json {

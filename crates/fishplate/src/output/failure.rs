@@ -2,10 +2,11 @@
 
 use std::io;
 
-use fishplate_client::Error;
 use fishplate_client::arguments::WordError;
 use fishplate_client::deliver::DeliveryError;
+use fishplate_client::{Credentials, Error};
 use fishplate_contract::{Fault, FaultCode, SessionId};
+use fishplate_data::http::UNKNOWN_ISSUER;
 use fishplate_data::transfer::TransferError;
 use fishplate_jobs::descriptor;
 use serde_json::{Value, json};
@@ -146,6 +147,9 @@ impl FailureReport {
             Error::MissingParameter { name, .. } => self.hints.push(format!(
                 "add {name}=VALUE or {name}:FILE; `fishplate usage {url}` lists the inputs"
             )),
+            Error::Unreachable { reason, .. } if reason.contains("certificate") => {
+                self.hints.extend(about_certificate(reason).map(str::to_owned));
+            }
             Error::Unreachable { url: at, .. } if !same_host(at, url) => self.hints.push(format!(
                 "this address stands in the description of the service; --address calls another, \
                  such as {url}"
@@ -202,10 +206,18 @@ impl FailureReport {
             self.hints.push(format!("try again in {} s", wait.as_secs().max(1)));
         }
         match fault.code {
-            FaultCode::Unauthenticated => self.hints.push(format!(
-                "`fishplate login {url}` keeps a token or a password for this server; --user NAME, --token-file \
-                 FILE and the variable FISHPLATE_TOKEN tell one for a command"
-            )),
+            FaultCode::Unauthenticated => {
+                self.hints.push(format!(
+                    "`fishplate login {url}` keeps a token or a password for this server; --user NAME, --token-file \
+                     FILE and the variable FISHPLATE_TOKEN tell one for a command"
+                ));
+                if let Some(path) = Credentials::of_user().unusable_netrc() {
+                    self.hints.push(format!(
+                        "{} can't be read as a .netrc: nothing in it is used",
+                        path.display()
+                    ));
+                }
+            }
             FaultCode::NotFinished => {
                 self.hints.push(format!("`fishplate wait {url} {job}` waits for it"));
             }
@@ -365,6 +377,18 @@ fn way_around(rule: &str) -> &'static str {
              out:NAME brings an output here"
         }
     }
+}
+
+/// What to do about a certificate of a server that is not taken, if its reason has not told that.
+fn about_certificate(reason: &str) -> Option<&'static str> {
+    if reason.contains(UNKNOWN_ISSUER) {
+        return Some(
+            "--ca FILE (FISHPLATE_CA_FILE) trusts the authority whose certificate is in FILE, or the \
+             server's own certificate if it has issued that itself",
+        );
+    }
+    let named = reason.contains("not valid for name");
+    named.then_some("write the address with a name that is in the certificate")
 }
 
 fn same_host(a: &str, b: &str) -> bool {

@@ -4,12 +4,13 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 
 use crate::curl::curl;
 use crate::run::{Said, User, ended};
-use crate::server::{Server, until};
+use crate::server::{FISHPLATE, Server, until};
 use crate::soap::{Answer, Version, answer, connect, wrapper};
 
 /// Whoever operates the server, and a server of one service that lets in who logs in.
@@ -487,6 +488,55 @@ fn a_login_is_kept_for_its_server_where_only_its_user_can_read_it() {
     assert_eq!(user.run(&["logout", &root]).code, 2);
     let said = login(&["http://127.0.0.1:1", "--token-stdin"], "x");
     assert_eq!(said.code, 6, "{said:?}");
+    // Nothing is known of who is let in there.
+    for status in ["302 Found\r\nLocation: /home", "403 Forbidden", "503 Service Unavailable"] {
+        let (other, asked) = answering(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"));
+        let said = login(&[&other, "--token-stdin"], "x");
+        asked.join().unwrap();
+        assert!(said.code != 0 && !said.stderr.contains("logged in at"), "{status}: {said:?}");
+    }
+}
+
+#[test]
+fn who_logged_in_at_the_address_they_know_is_let_in_whatever_the_server_calls_itself() {
+    let mut server = Server::prepare();
+    server.script("program", "echo $(($1 + 1))");
+    let slots = ["-n", "test", "--", "./program", "[in val x:int]", ">", "[out file y:int]"];
+    server.serve_behind("http://localhost:1/", &[&["--login"], &slots[..]].concat());
+    let site =
+        Site { data: server.data().to_str().unwrap().to_owned(), server, operator: User::new() };
+    let token = site.token(&["--user", "ada"]);
+    let (user, url) = (User::new(), format!("{}/test", site.root()));
+    let (child, mut input) = user.start_with_input(&["login", &site.root(), "--token-stdin"]);
+    input.write_all(token.as_bytes()).unwrap();
+    drop(input);
+    assert_eq!(ended(child).code, 0);
+    assert_eq!(user.succeed(&["call", &url, "x=1"]), "y: 2\n");
+    let job = user.succeed(&["spawn", &url, "x=2"]);
+    user.succeed(&["wait", &url, job.trim()]);
+    user.succeed(&["results", &url, job.trim()]);
+}
+
+#[test]
+fn a_password_is_asked_for_once() {
+    let site = Site::new(&[]);
+    site.add("ada", "lovelace");
+    let user = User::new();
+    let command = format!("{FISHPLATE} call {} x=1 --user ada", site.server.url());
+    let mut child = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .env("HOME", user.path(""))
+        .env("XDG_CONFIG_HOME", user.path(""))
+        .env_remove("FISHPLATE_PASSWORD")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(b"lovelace\nlovelace\n").unwrap();
+    let said = ended(child);
+    assert_eq!(said.stdout.matches("Password of ada").count(), 1, "{said:?}");
+    assert!(said.stdout.contains("y: 2"), "{said:?}");
 }
 
 #[test]

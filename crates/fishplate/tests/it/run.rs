@@ -60,7 +60,10 @@ impl User {
         command.env("XDG_STATE_HOME", self.state.path());
         command.env("XDG_CONFIG_HOME", self.state.path().join("config"));
         command.env("HOME", self.state.path()).env_remove("FISHPLATE_TOKEN").env_remove("NETRC");
-        command.env_remove("FISHPLATE_CA_FILE").env_remove("GATEWAY_INTERFACE");
+        command
+            .env_remove("FISHPLATE_URL")
+            .env_remove("FISHPLATE_CA_FILE")
+            .env_remove("GATEWAY_INTERFACE");
         command
     }
 

@@ -127,17 +127,25 @@ fn a_certificate_that_is_not_good_is_told_and_nothing_is_sent() {
     let key = KeyPair::generate().unwrap();
     let own = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
     let own = (own.self_signed(&key).unwrap().pem(), key.serialize_pem());
+    let mut params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let of_authority = (params.self_signed(&key).unwrap().pem(), key.serialize_pem());
+    // Whoever trusts it is told all the same.
+    user.write("ca.pem", authority.pem.clone() + &of_authority.0);
     for (made, told) in [
+        (of_authority, "basicconstraints=critical,ca:false"),
         (expired, "expired"),
         (elsewhere, "other.example"),
-        (foreign, "certificate"),
-        (own, "certificate"),
+        (foreign, "--ca file"),
+        (own, "--ca file"),
     ] {
         let server = serving(&made, &[]);
         let words = ["call", server.url(), "x=1", "--ca", &ca];
         let said = user.run_in(&[("FISHPLATE_TOKEN", "secret-token")], &words);
         assert!(said.code == 6 && said.stderr.to_lowercase().contains(told), "{told}: {said:?}");
         assert!(!said.stderr.contains("secret"), "{said:?}");
+        assert!(!said.stderr.contains("address and port"), "{said:?}");
     }
 }
 
