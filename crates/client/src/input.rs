@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 
 use bytes::Bytes;
+use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{ByteStream, Fault, FaultCode, FileHandle, Payload, Value, lexical};
 use fishplate_data::stream::pipe;
 use tempfile::{NamedTempFile, TempPath};
@@ -17,7 +18,7 @@ use crate::error::Error;
 const INLINE: u64 = 16 << 10;
 
 /// Most bytes of a file whose text is the value of a scalar input: 16 MiB, as servers take.
-pub const TEXT_INPUT_SIZE: u64 = 16 << 20;
+pub const TEXT_INPUT_SIZE: u64 = DEFAULTS.text_size as u64;
 
 /// The bytes of a file as the value of an input. It must not change until it was sent. What is no
 /// regular file (a pipe) is a stream, sent as it comes: such a call can't be tried again by itself.

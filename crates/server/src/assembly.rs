@@ -87,7 +87,7 @@ pub enum AssemblyError {
     Login(#[from] RecordError),
     /// A service has a name that the server needs.
     #[error(
-        "no service may be called {0}: data of the server is at that address; rename it{hint}",
+        "no service may be called {0}: the server itself is at that address; rename it{hint}",
         hint = if *.0 == session::NAME { ", or leave sessions out (--no-sessions)" } else { "" }
     )]
     Taken(&'static str),
@@ -250,7 +250,7 @@ pub fn host(
         providers.push(Box::new(FunctionProvider::new(functions)));
     }
     let sessions = data.sessions.is_some();
-    for taken in sessions.then_some(session::NAME).into_iter().chain(["data"]) {
+    for taken in sessions.then_some(session::NAME).into_iter().chain(["data", "metrics"]) {
         if providers.iter().any(|provider| provider.service().name == taken) {
             return Err(AssemblyError::Taken(taken));
         }
