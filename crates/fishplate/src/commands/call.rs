@@ -70,10 +70,7 @@ const MOST_NEW: u32 = 20;
 
   The mesh goes from one server to the other, and not through this machine:
   MESH=$(fishplate call http://here.com/mesher size=0.5 ref:mesh --json | jq -r .outputs.mesh.url)
-  fishplate call http://there.com/solver mesh@$MESH ref:flow=mailto:me@example.com
-
-A call is sent again when its connection breaks, unless its input is a pipe (NAME:-): that can be
-read once only, so keep it in a file if the call is long."
+  fishplate call http://there.com/solver mesh@$MESH ref:flow=mailto:me@example.com"
 )]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use fishplate_client::{Error, JobFilter, Service};
+use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{Fault, FaultCode, JobId, JobReport, Verb};
 
 use super::client::ConnectionOptions;
@@ -19,9 +20,6 @@ const SHORTEST_PREFIX: usize = 4;
 
 /// Digits of a job's ID.
 const ID_DIGITS: usize = 32;
-
-/// Most jobs of one page.
-const PAGE: u32 = 1000;
 
 /// The server that is meant if none is named.
 pub(crate) fn default_server() -> String {
@@ -174,7 +172,8 @@ fn is_prefix(id: &str) -> bool {
 
 /// The jobs of a service whose IDs begin so.
 async fn jobs(service: &Service, prefix: &str) -> Result<Vec<JobReport>, Error> {
-    let mut filter = JobFilter { limit: Some(PAGE), ..JobFilter::default() };
+    let mut filter =
+        JobFilter { limit: u32::try_from(DEFAULTS.jobs_page).ok(), ..JobFilter::default() };
     let mut found = Vec::new();
     loop {
         let page = service.jobs(&filter).await?;

@@ -391,3 +391,30 @@ fn each_call_and_each_job_leaves_one_line_in_the_log_that_tells_how_it_ended() {
     crate::soap::post_as(&server, "text/xml", "", b"<a/>");
     until("nonsense is told", || lines("INFO not understood ").len() == 1);
 }
+
+/// Starts a call whose standard error is a terminal.
+fn on_a_terminal(user: &User, words: &[&str]) -> std::process::Child {
+    let line = shell_words::join([&[crate::server::FISHPLATE], words].concat());
+    std::process::Command::new("script")
+        .args(["-qfec", &line, "screen"])
+        .current_dir(user.path(""))
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn who_looks_at_a_terminal_sees_how_far_the_program_of_a_call_is() {
+    let server = Server::of_file(
+        "echo increment 1 of 4; until [ -e DIR/go ]; do sleep 0.02; done",
+        "name = \"test\"\ncommand = [\"./program\"]\n\
+         [progress]\npattern = 'increment (\\d+) of (\\d+)'\n",
+    );
+    let user = User::new();
+    let mut call = on_a_terminal(&user, &["call", server.url()]);
+    let screen = || fs::read(user.path("screen")).unwrap_or_default();
+    until("the share is shown", || String::from_utf8_lossy(&screen()).contains("25 %"));
+    fs::write(server.path("go"), "").unwrap();
+    assert!(call.wait().unwrap().success());
+}

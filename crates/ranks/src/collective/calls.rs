@@ -57,14 +57,14 @@ impl<'a> Collective<'a> {
 }
 
 /// A schedule that is being written, with what every call needs.
-struct Draft<'a> {
+struct ScheduleBuilder<'a> {
     communicator: &'a Communicator,
     s: Schedule,
     me: Rank,
     size: u32,
 }
 
-impl<'a> Draft<'a> {
+impl<'a> ScheduleBuilder<'a> {
     fn new(communicator: &'a Communicator) -> Self {
         Self {
             communicator,
@@ -157,29 +157,38 @@ fn whole_elements<T>(operation: &Operation) -> Result<()> {
 impl Communicator {
     fn collective<'a>(
         &'a self,
-        draft: Draft<'a>,
-        write: impl FnOnce(&mut Draft<'a>) -> Result<()>,
+        builder: ScheduleBuilder<'a>,
+        write: impl FnOnce(&mut ScheduleBuilder<'a>) -> Result<()>,
     ) -> Collective<'a> {
-        let mut draft = draft;
-        let written = write(&mut draft);
-        Collective { communicator: self, schedule: written.map(|()| draft.s), buffers: PhantomData }
+        let mut builder = builder;
+        let written = write(&mut builder);
+        Collective {
+            communicator: self,
+            schedule: written.map(|()| builder.s),
+            buffers: PhantomData,
+        }
     }
 
     /// Until all ranks have come here (`MPI_Barrier`).
     pub fn barrier(&self) -> Collective<'_> {
-        self.collective(Draft::new(self), |draft| {
-            broadcast::barrier(&mut draft.s, self.algorithms().barrier(), draft.me, draft.size);
+        self.collective(ScheduleBuilder::new(self), |builder| {
+            broadcast::barrier(
+                &mut builder.s,
+                self.algorithms().barrier(),
+                builder.me,
+                builder.size,
+            );
             Ok(())
         })
     }
 
     /// The root's `data` to all (`MPI_Bcast`).
     pub fn broadcast<'a, T: Pod>(&'a self, data: &'a mut [T], root: Rank) -> Collective<'a> {
-        self.collective(Draft::new(self), |draft| {
-            draft.root(root)?;
-            let data = draft.target(data);
-            let algorithm = self.algorithms().broadcast(data.length(), draft.size);
-            broadcast::broadcast(&mut draft.s, algorithm, draft.me, draft.size, root, &data);
+        self.collective(ScheduleBuilder::new(self), |builder| {
+            builder.root(root)?;
+            let data = builder.target(data);
+            let algorithm = self.algorithms().broadcast(data.length(), builder.size);
+            broadcast::broadcast(&mut builder.s, algorithm, builder.me, builder.size, root, &data);
             Ok(())
         })
     }
@@ -192,18 +201,18 @@ impl Communicator {
         root: Rank,
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(Draft::new(self), |draft| {
-            draft.root(root)?;
-            let (me, size) = (draft.me, draft.size);
+        self.collective(ScheduleBuilder::new(self), |builder| {
+            builder.root(root)?;
+            let (me, size) = (builder.me, builder.size);
             let (mine, blocks) = if me == root {
-                let all = draft.target(receive);
-                let blocks = draft.blocks("receive", &all, size_of::<T>())?;
-                (draft.value(send, Some(&blocks[root as usize]))?, blocks)
+                let all = builder.target(receive);
+                let blocks = builder.blocks("receive", &all, size_of::<T>())?;
+                (builder.value(send, Some(&blocks[root as usize]))?, blocks)
             } else {
-                (draft.value(send, None)?, Vec::new())
+                (builder.value(send, None)?, Vec::new())
             };
             let algorithm = self.algorithms().gather(mine.length());
-            gather::gather(&mut draft.s, algorithm, me, root, &mine, &blocks, size);
+            gather::gather(&mut builder.s, algorithm, me, root, &mine, &blocks, size);
             Ok(())
         })
     }
@@ -217,16 +226,16 @@ impl Communicator {
         root: Rank,
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(Draft::new(self), |draft| {
-            draft.root(root)?;
-            let (mine, blocks) = if draft.me == root {
-                let all = draft.target(receive);
-                let blocks = blocks.spans::<T>("blocks", draft.size, &all)?;
-                (draft.value(send, Some(&blocks[root as usize]))?, blocks)
+        self.collective(ScheduleBuilder::new(self), |builder| {
+            builder.root(root)?;
+            let (mine, blocks) = if builder.me == root {
+                let all = builder.target(receive);
+                let blocks = blocks.spans::<T>("blocks", builder.size, &all)?;
+                (builder.value(send, Some(&blocks[root as usize]))?, blocks)
             } else {
-                (draft.value(send, None)?, Vec::new())
+                (builder.value(send, None)?, Vec::new())
             };
-            gather::serial_gather(&mut draft.s, draft.me, root, &mine, &blocks);
+            gather::serial_gather(&mut builder.s, builder.me, root, &mine, &blocks);
             Ok(())
         })
     }
@@ -239,21 +248,21 @@ impl Communicator {
         receive: &'a mut [T],
         root: Rank,
     ) -> Collective<'a> {
-        self.collective(Draft::new(self), |draft| {
-            draft.root(root)?;
-            let (me, size) = (draft.me, draft.size);
-            let mut mine = draft.target(receive);
+        self.collective(ScheduleBuilder::new(self), |builder| {
+            builder.root(root)?;
+            let (me, size) = (builder.me, builder.size);
+            let mut mine = builder.target(receive);
             let blocks = if me == root {
-                let all = draft.data(send);
-                draft.blocks("send", &all, size_of::<T>())?
+                let all = builder.data(send);
+                builder.blocks("send", &all, size_of::<T>())?
             } else {
                 Vec::new()
             };
             if me == root {
-                mine = keep_own(draft, &blocks[root as usize], mine, size_of::<T>())?;
+                mine = keep_own(builder, &blocks[root as usize], mine, size_of::<T>())?;
             }
             let algorithm = self.algorithms().gather(mine.length());
-            gather::scatter(&mut draft.s, algorithm, me, root, &mine, &blocks, size);
+            gather::scatter(&mut builder.s, algorithm, me, root, &mine, &blocks, size);
             Ok(())
         })
     }
@@ -266,16 +275,16 @@ impl Communicator {
         receive: &'a mut [T],
         root: Rank,
     ) -> Collective<'a> {
-        self.collective(Draft::new(self), |draft| {
-            draft.root(root)?;
-            let mut mine = draft.target(receive);
+        self.collective(ScheduleBuilder::new(self), |builder| {
+            builder.root(root)?;
+            let mut mine = builder.target(receive);
             let mut parts = Vec::new();
-            if draft.me == root {
-                let all = draft.data(send);
-                parts = blocks.spans::<T>("blocks", draft.size, &all)?;
-                mine = keep_own(draft, &parts[root as usize], mine, size_of::<T>())?;
+            if builder.me == root {
+                let all = builder.data(send);
+                parts = blocks.spans::<T>("blocks", builder.size, &all)?;
+                mine = keep_own(builder, &parts[root as usize], mine, size_of::<T>())?;
             }
-            gather::serial_scatter(&mut draft.s, draft.me, root, &mine, &parts);
+            gather::serial_scatter(&mut builder.s, builder.me, root, &mine, &parts);
             Ok(())
         })
     }
@@ -287,12 +296,12 @@ impl Communicator {
         receive: &'a mut [T],
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(Draft::new(self), |draft| {
-            let all = draft.target(receive);
-            let blocks = draft.blocks("receive", &all, size_of::<T>())?;
-            draft.value(send, Some(&blocks[draft.me as usize]))?;
+        self.collective(ScheduleBuilder::new(self), |builder| {
+            let all = builder.target(receive);
+            let blocks = builder.blocks("receive", &all, size_of::<T>())?;
+            builder.value(send, Some(&blocks[builder.me as usize]))?;
             let algorithm = self.algorithms().allgather(all.length());
-            gather::allgather(&mut draft.s, algorithm, draft.me, &all, &blocks, draft.size);
+            gather::allgather(&mut builder.s, algorithm, builder.me, &all, &blocks, builder.size);
             Ok(())
         })
     }
@@ -305,11 +314,18 @@ impl Communicator {
         blocks: &Blocks,
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(Draft::new(self), |draft| {
-            let all = draft.target(receive);
-            let blocks = blocks.spans::<T>("blocks", draft.size, &all)?;
-            draft.value(send, Some(&blocks[draft.me as usize]))?;
-            gather::allgather(&mut draft.s, Allgather::Ring, draft.me, &all, &blocks, draft.size);
+        self.collective(ScheduleBuilder::new(self), |builder| {
+            let all = builder.target(receive);
+            let blocks = blocks.spans::<T>("blocks", builder.size, &all)?;
+            builder.value(send, Some(&blocks[builder.me as usize]))?;
+            gather::allgather(
+                &mut builder.s,
+                Allgather::Ring,
+                builder.me,
+                &all,
+                &blocks,
+                builder.size,
+            );
             Ok(())
         })
     }
@@ -321,14 +337,14 @@ impl Communicator {
         receive: &'a mut [T],
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(Draft::new(self), |draft| {
-            let all = draft.target(receive);
-            let to = draft.blocks("receive", &all, size_of::<T>())?;
-            let data = sent_to_all(draft, send, &all);
+        self.collective(ScheduleBuilder::new(self), |builder| {
+            let all = builder.target(receive);
+            let to = builder.blocks("receive", &all, size_of::<T>())?;
+            let data = sent_to_all(builder, send, &all);
             same_length("send", &data, &all, size_of::<T>())?;
-            let from = draft.blocks("send", &data, size_of::<T>())?;
-            let algorithm = self.algorithms().alltoall(to[0].length(), draft.size);
-            alltoall::alltoall(&mut draft.s, algorithm, draft.me, &from, &to, draft.size);
+            let from = builder.blocks("send", &data, size_of::<T>())?;
+            let algorithm = self.algorithms().alltoall(to[0].length(), builder.size);
+            alltoall::alltoall(&mut builder.s, algorithm, builder.me, &from, &to, builder.size);
             Ok(())
         })
     }
@@ -343,15 +359,22 @@ impl Communicator {
         received: &Blocks,
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(Draft::new(self), |draft| {
-            let all = draft.target(receive);
-            let to = received.spans::<T>("received", draft.size, &all)?;
+        self.collective(ScheduleBuilder::new(self), |builder| {
+            let all = builder.target(receive);
+            let to = received.spans::<T>("received", builder.size, &all)?;
             let sent = if matches!(send, Contribution::InPlace) { received } else { sent };
-            let data = sent_to_all(draft, send, &all);
-            let from = sent.spans::<T>("sent", draft.size, &data)?;
-            let me = draft.me as usize;
+            let data = sent_to_all(builder, send, &all);
+            let from = sent.spans::<T>("sent", builder.size, &data)?;
+            let me = builder.me as usize;
             same_length("sent", &from[me], &to[me], size_of::<T>())?;
-            alltoall::alltoall(&mut draft.s, Alltoall::Scattered, draft.me, &from, &to, draft.size);
+            alltoall::alltoall(
+                &mut builder.s,
+                Alltoall::Scattered,
+                builder.me,
+                &from,
+                &to,
+                builder.size,
+            );
             Ok(())
         })
     }
@@ -365,14 +388,14 @@ impl Communicator {
         root: Rank,
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(Draft::reducing(self, operation), |draft| {
-            draft.root(root)?;
+        self.collective(ScheduleBuilder::reducing(self, operation), |builder| {
+            builder.root(root)?;
             whole_elements::<T>(operation)?;
-            let into = (draft.me == root).then(|| draft.target(receive));
-            let value = draft.value(send, into.as_ref())?;
-            let (me, size, commutative) = (draft.me, draft.size, operation.is_commutative());
+            let into = (builder.me == root).then(|| builder.target(receive));
+            let value = builder.value(send, into.as_ref())?;
+            let (me, size, commutative) = (builder.me, builder.size, operation.is_commutative());
             reduce::reduce(
-                &mut draft.s,
+                &mut builder.s,
                 self.algorithms().reduce(),
                 me,
                 root,
@@ -392,14 +415,14 @@ impl Communicator {
         operation: &Operation,
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(Draft::reducing(self, operation), |draft| {
+        self.collective(ScheduleBuilder::reducing(self, operation), |builder| {
             whole_elements::<T>(operation)?;
-            let into = draft.target(receive);
-            let value = draft.value(send, Some(&into))?;
-            let (me, size, algorithms) = (draft.me, draft.size, self.algorithms());
+            let into = builder.target(receive);
+            let value = builder.value(send, Some(&into))?;
+            let (me, size, algorithms) = (builder.me, builder.size, self.algorithms());
             let algorithm = algorithms.allreduce(value.length(), size, operation.is_commutative());
             allreduce::allreduce(
-                &mut draft.s,
+                &mut builder.s,
                 algorithm,
                 algorithms.reduce(),
                 operation,
@@ -421,13 +444,13 @@ impl Communicator {
         operation: &Operation,
     ) -> Collective<'a> {
         let send = send.into();
-        self.collective(Draft::reducing(self, operation), |draft| {
+        self.collective(ScheduleBuilder::reducing(self, operation), |builder| {
             whole_elements::<T>(operation)?;
-            let into = draft.target(receive);
-            let (me, size) = (draft.me, draft.size);
+            let into = builder.target(receive);
+            let (me, size) = (builder.me, builder.size);
             let value = match send {
-                Contribution::Data(_) => draft.value(send, None)?,
-                Contribution::InPlace => sent_to_all(draft, send, &into),
+                Contribution::Data(_) => builder.value(send, None)?,
+                Contribution::InPlace => sent_to_all(builder, send, &into),
             };
             let blocks = Blocks::packed(counts).spans::<T>("counts", size, &value)?;
             let mine = &blocks[me as usize];
@@ -435,13 +458,13 @@ impl Communicator {
                 if into.length() >= mine.length() { into.part(0..mine.length()) } else { into };
             same_length("receive", &result, mine, size_of::<T>())?;
             if operation.is_commutative() && !self.algorithms().ordered {
-                draft.s.copy(mine, &result);
-                reduce::pairwise_reduce_scatter(&mut draft.s, me, &blocks, &result, size);
+                builder.s.copy(mine, &result);
+                reduce::pairwise_reduce_scatter(&mut builder.s, me, &blocks, &result, size);
             } else {
                 let algorithm =
                     if self.algorithms().ordered { Reduce::Serial } else { Reduce::Binomial };
                 reduce::reduce(
-                    &mut draft.s,
+                    &mut builder.s,
                     algorithm,
                     me,
                     0,
@@ -450,9 +473,9 @@ impl Communicator {
                     operation.is_commutative(),
                 );
                 if me == 0 {
-                    draft.s.copy(mine, &result);
+                    builder.s.copy(mine, &result);
                 }
-                gather::serial_scatter(&mut draft.s, me, 0, &result, &blocks);
+                gather::serial_scatter(&mut builder.s, me, 0, &result, &blocks);
             }
             Ok(())
         })
@@ -485,39 +508,56 @@ impl Communicator {
         operation: &Operation,
         exclusive: bool,
     ) -> Collective<'a> {
-        self.collective(Draft::reducing(self, operation), |draft| {
+        self.collective(ScheduleBuilder::reducing(self, operation), |builder| {
             whole_elements::<T>(operation)?;
-            let into = draft.target(receive);
+            let into = builder.target(receive);
             let value = match send {
-                Contribution::Data(_) => draft.value(send, None)?,
-                Contribution::InPlace => sent_to_all(draft, send, &into),
+                Contribution::Data(_) => builder.value(send, None)?,
+                Contribution::InPlace => sent_to_all(builder, send, &into),
             };
             same_length("send", &value, &into, size_of::<T>())?;
             let algorithm = self.algorithms().scan();
-            scan::scan(&mut draft.s, algorithm, exclusive, draft.me, &value, &into, draft.size);
+            scan::scan(
+                &mut builder.s,
+                algorithm,
+                exclusive,
+                builder.me,
+                &value,
+                &into,
+                builder.size,
+            );
             Ok(())
         })
     }
 }
 
 /// A contribution that stays as it is while `all` is written.
-fn sent_to_all<'a, T: Pod>(draft: &mut Draft<'a>, send: Contribution<'a, T>, all: &Span) -> Span {
+fn sent_to_all<'a, T: Pod>(
+    builder: &mut ScheduleBuilder<'a>,
+    send: Contribution<'a, T>,
+    all: &Span,
+) -> Span {
     match send {
-        Contribution::Data(data) => draft.data(data),
+        Contribution::Data(data) => builder.data(data),
         Contribution::InPlace => {
-            let copy = draft.s.scratch(all.length());
-            draft.s.copy(all, &copy);
+            let copy = builder.s.scratch(all.length());
+            builder.s.copy(all, &copy);
             copy
         }
     }
 }
 
 /// The root's own block of a scatter: copied, unless it stays in place.
-fn keep_own(draft: &mut Draft<'_>, own: &Span, mine: Span, element: usize) -> Result<Span> {
+fn keep_own(
+    builder: &mut ScheduleBuilder<'_>,
+    own: &Span,
+    mine: Span,
+    element: usize,
+) -> Result<Span> {
     if mine.length() == 0 {
         return Ok(own.clone());
     }
     same_length("receive", &mine, own, element)?;
-    draft.s.copy(own, &mine);
+    builder.s.copy(own, &mine);
     Ok(mine)
 }

@@ -1,6 +1,6 @@
 //! Frames from a transport: each pair's in order, once.
 
-use crate::engine::frame::{Landing, Payload, Place};
+use crate::engine::frame::{Payload, Place, ReceiveTarget};
 use crate::engine::peer::PeerState;
 use crate::engine::record::{Message, Purpose, Record, bytes};
 use crate::engine::state::{Engine, MESSAGE_COST};
@@ -9,15 +9,15 @@ use crate::header::{Header, Kind, Rank};
 
 impl Engine {
     /// A header has arrived: says where its payload goes, if it has one, and does what it asks for. The
-    /// landing is given back with [`Engine::finish`] when it is filled. A frame that came before is read and dropped; one that comes
+    /// target is given back with [`Engine::finish`] when it is filled. A frame that came before is read and dropped; one that comes
     /// too early is kept for its turn.
-    pub fn begin(&mut self, header: Header) -> Result<Landing> {
+    pub fn begin(&mut self, header: Header) -> Result<ReceiveTarget> {
         self.check(&header)?;
         let wanted = header.kind != Kind::Data || self.wants(&header);
         let peer = &mut self.peers[header.from as usize];
         let known = header.sequence <= peer.begun || peer.early.contains_key(&header.sequence);
         if peer.state != PeerState::Alive || known {
-            return Ok(Landing { header, place: Place::Nowhere, purpose: Purpose::Nothing });
+            return Ok(ReceiveTarget { header, place: Place::Nowhere, purpose: Purpose::Nothing });
         }
         if !wanted {
             return Err(Error::Protocol {
@@ -37,16 +37,16 @@ impl Engine {
         if header.sequence > peer.begun + 1 {
             peer.early.insert(header.sequence, None);
             let place = Place::Fresh(vec![0; bytes(header.payload_length())]);
-            return Ok(Landing { header, place, purpose: Purpose::Early });
+            return Ok(ReceiveTarget { header, place, purpose: Purpose::Early });
         }
-        let landing = self.turn(header)?;
+        let target = self.turn(header)?;
         self.take_early(header.from)?;
-        Ok(landing)
+        Ok(target)
     }
 
-    /// A landing's payload is all here.
-    pub fn finish(&mut self, landing: Landing) -> Result<()> {
-        let Landing { header, place, purpose } = landing;
+    /// A target's payload is all here.
+    pub fn finish(&mut self, target: ReceiveTarget) -> Result<()> {
+        let ReceiveTarget { header, place, purpose } = target;
         match (purpose, place) {
             (Purpose::Receive(request), Place::Fresh(body)) => self.store(request, &body),
             (Purpose::Receive(request), _) => self.received(request),
@@ -62,10 +62,10 @@ impl Engine {
                 return Ok(());
             }
             (Purpose::Early, place) => {
-                let landing = Landing { header, place, purpose };
+                let target = ReceiveTarget { header, place, purpose };
                 if let Some(slot) = self.peers[header.from as usize].early.get_mut(&header.sequence)
                 {
-                    *slot = Some(landing);
+                    *slot = Some(target);
                 }
                 return self.take_early(header.from);
             }
@@ -79,8 +79,8 @@ impl Engine {
 
     /// A frame that is here with all of its payload.
     pub fn deliver(&mut self, header: Header, body: &[u8]) -> Result<()> {
-        let mut landing = self.begin(header)?;
-        if let Some(rest) = landing.rest(0) {
+        let mut target = self.begin(header)?;
+        if let Some(rest) = target.rest(0) {
             if rest.len() != body.len() {
                 return Err(Error::Protocol {
                     from: header.from,
@@ -89,7 +89,7 @@ impl Engine {
             }
             rest.copy_from_slice(body);
         }
-        self.finish(landing)
+        self.finish(target)
     }
 
     /// The first sequence number that has not come yet, less one: what can be acknowledged when all payloads begun are finished.
@@ -116,19 +116,19 @@ impl Engine {
                 return Ok(());
             }
             let Some(Some(mut early)) = peer.early.remove(&next) else { return Ok(()) };
-            let mut landing = self.turn(early.header)?;
-            if let (Some(to), Some(body)) = (landing.rest(0), early.rest(0)) {
+            let mut target = self.turn(early.header)?;
+            if let (Some(to), Some(body)) = (target.rest(0), early.rest(0)) {
                 to.copy_from_slice(body);
             }
-            self.finish(landing)?;
+            self.finish(target)?;
         }
     }
 
     /// The turn of a frame has come.
-    fn turn(&mut self, header: Header) -> Result<Landing> {
+    fn turn(&mut self, header: Header) -> Result<ReceiveTarget> {
         let from = header.from;
         self.peers[from as usize].begun += 1;
-        let nothing = Landing { header, place: Place::Nowhere, purpose: Purpose::Nothing };
+        let nothing = ReceiveTarget { header, place: Place::Nowhere, purpose: Purpose::Nothing };
         let sound = match header.kind {
             Kind::Eager => return Ok(self.eager(header)),
             Kind::Data => return Ok(self.data(header)),
@@ -176,7 +176,7 @@ impl Engine {
         }
     }
 
-    fn eager(&mut self, header: Header) -> Landing {
+    fn eager(&mut self, header: Header) -> ReceiveTarget {
         let length = bytes(header.length);
         if let Some(request) = self.matching.take_posted(header.context, header.from, header.tag) {
             self.assign(request, &header);
@@ -189,11 +189,15 @@ impl Engine {
                 }
                 _ => Place::Fresh(vec![0; length]),
             };
-            return Landing { header, place, purpose: Purpose::Receive(request) };
+            return ReceiveTarget { header, place, purpose: Purpose::Receive(request) };
         }
         let id = self.new_message(Message { header, body: None, claimed: None });
         self.matching.add_unexpected(header.context, header.from, header.tag, id);
-        Landing { header, place: Place::Fresh(vec![0; length]), purpose: Purpose::Message(id) }
+        ReceiveTarget {
+            header,
+            place: Place::Fresh(vec![0; length]),
+            purpose: Purpose::Message(id),
+        }
     }
 
     /// Whether data is what a receive waits for.
@@ -203,7 +207,7 @@ impl Engine {
                 && bytes(header.length) == envelope.length.min(receive.capacity)))
     }
 
-    fn data(&mut self, header: Header) -> Landing {
+    fn data(&mut self, header: Header) -> ReceiveTarget {
         let buffer = match self.requests.get_mut(&header.receiver) {
             Some(Record::Receive(receive)) => receive.buffer.take(),
             _ => None,
@@ -212,7 +216,7 @@ impl Engine {
             Some(buffer) => Place::Posted(buffer.first(bytes(header.length))),
             None => Place::Nowhere,
         };
-        Landing { header, place, purpose: Purpose::Receive(header.receiver) }
+        ReceiveTarget { header, place, purpose: Purpose::Receive(header.receiver) }
     }
 
     /// Tells every other process that this one leaves the domain.

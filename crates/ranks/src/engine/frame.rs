@@ -57,14 +57,14 @@ pub(crate) enum Place {
 
 /// A frame whose payload is arriving: it is filled by a transport and given back to the engine.
 #[derive(Debug)]
-#[must_use = "a landing that is not finished is a lost message"]
-pub struct Landing {
+#[must_use = "a target that is not finished is a lost message"]
+pub struct ReceiveTarget {
     pub(crate) header: Header,
     pub(crate) place: Place,
     pub(crate) purpose: Purpose,
 }
 
-impl Landing {
+impl ReceiveTarget {
     /// Its header.
     pub fn header(&self) -> &Header {
         &self.header

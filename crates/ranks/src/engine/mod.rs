@@ -20,7 +20,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub use frame::{Frame, Landing, Payload};
+pub use frame::{Frame, Payload, ReceiveTarget};
 pub use record::{Envelope, Status};
 pub use send::SendArguments;
 pub use state::Engine;

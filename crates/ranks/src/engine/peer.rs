@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::frame::Landing;
+use crate::engine::frame::ReceiveTarget;
 
 /// Whether another process can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) struct Peer {
     /// The last sequence number from it whose turn has come.
     pub(crate) begun: u64,
     /// Frames from it that came before their turn; `None` while their payload is arriving.
-    pub(crate) early: BTreeMap<u64, Option<Landing>>,
+    pub(crate) early: BTreeMap<u64, Option<ReceiveTarget>>,
     /// Credit used of what it grants us, in bytes since the beginning.
     pub(crate) credit_used: u64,
     /// Credit that it has given back, in bytes since the beginning.

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
 use std::net::TcpStream;
 
-use crate::engine::{Engine, Landing};
+use crate::engine::{Engine, ReceiveTarget};
 use crate::error::Error;
 use crate::header::{Header, Kind, Rank};
 use crate::transport::tcp::greeting::{Greeting, answer};
@@ -23,7 +23,7 @@ pub(super) struct Progress {
     /// The last sequence number received entirely.
     pub(super) received: u64,
     /// A payload that was arriving when its connection broke: the frame comes again.
-    pub(super) interrupted: Option<Landing>,
+    pub(super) interrupted: Option<ReceiveTarget>,
     /// The process's instance, once it has greeted.
     pub(super) instance: Option<u64>,
 }
@@ -45,7 +45,7 @@ impl From<io::Error> for End {
 
 #[derive(Debug)]
 struct Arriving {
-    landing: Landing,
+    target: ReceiveTarget,
     offset: usize,
     length: usize,
 }
@@ -109,7 +109,7 @@ impl Incoming {
         loop {
             if let Some(arriving) = &mut self.arriving {
                 let buffered = (self.end - self.start).min(arriving.length - arriving.offset);
-                if let Some(rest) = arriving.landing.rest(arriving.offset) {
+                if let Some(rest) = arriving.target.rest(arriving.offset) {
                     rest[..buffered]
                         .copy_from_slice(&self.buffer[self.start..self.start + buffered]);
                 }
@@ -153,13 +153,13 @@ impl Incoming {
     }
 
     /// What was arriving when the connection ended.
-    pub(super) fn into_interrupted(self) -> Option<Landing> {
-        self.arriving.map(|arriving| arriving.landing)
+    pub(super) fn into_interrupted(self) -> Option<ReceiveTarget> {
+        self.arriving.map(|arriving| arriving.target)
     }
 
     /// The payload that is arriving.
-    pub(super) fn landing(&mut self) -> Option<&mut Landing> {
-        self.arriving.as_mut().map(|arriving| &mut arriving.landing)
+    pub(super) fn target(&mut self) -> Option<&mut ReceiveTarget> {
+        self.arriving.as_mut().map(|arriving| &mut arriving.target)
     }
 
     fn begin(&mut self, progress: &mut Progress, engine: &mut Engine) -> Result<(), End> {
@@ -172,21 +172,21 @@ impl Incoming {
             return Err(wrong("it sent another's message, or left one out"));
         }
         self.start += Header::SIZE;
-        let landing = match progress.interrupted.take() {
-            Some(landing) if *landing.header() == header => landing,
+        let target = match progress.interrupted.take() {
+            Some(target) if *target.header() == header => target,
             _ => engine.begin(header).map_err(End::Protocol)?,
         };
         let length = usize::try_from(header.payload_length())
             .map_err(|_| wrong("it sent too much at once"))?;
-        self.arriving = Some(Arriving { landing, offset: 0, length });
+        self.arriving = Some(Arriving { target, offset: 0, length });
         Ok(())
     }
 
     /// The payload that was arriving is here; whether its sender waits for the acknowledgement.
     fn finish(&mut self, progress: &mut Progress, engine: &mut Engine) -> Result<bool, End> {
-        let Some(Arriving { landing, length, .. }) = self.arriving.take() else { return Ok(false) };
-        let header = *landing.header();
-        engine.finish(landing).map_err(End::Protocol)?;
+        let Some(Arriving { target, length, .. }) = self.arriving.take() else { return Ok(false) };
+        let header = *target.header();
+        engine.finish(target).map_err(End::Protocol)?;
         progress.received = progress.received.max(header.sequence);
         self.unacknowledged_frames += 1;
         self.unacknowledged_bytes += length as u64;
@@ -198,7 +198,7 @@ impl Incoming {
         let Some(arriving) = &mut self.arriving else { return Ok(0) };
         (self.start, self.end) = (0, 0);
         let wanted = arriving.length - arriving.offset;
-        let read = match arriving.landing.rest(arriving.offset) {
+        let read = match arriving.target.rest(arriving.offset) {
             Some(rest) => self
                 .stream
                 .read_vectored(&mut [IoSliceMut::new(rest), IoSliceMut::new(&mut self.buffer)]),
@@ -209,7 +209,7 @@ impl Incoming {
         };
         let count = some(read)?;
         self.drained =
-            arriving.landing.rest(arriving.offset).is_some() && count < wanted + self.buffer.len();
+            arriving.target.rest(arriving.offset).is_some() && count < wanted + self.buffer.len();
         arriving.offset += count.min(wanted);
         self.end = count.saturating_sub(wanted);
         Ok(count)

@@ -171,8 +171,8 @@ impl Tcp {
 
     /// What was arriving over a connection that ended comes again over the next.
     fn keep_interrupted(&mut self, peer: Rank, incoming: Incoming) {
-        if let Some(landing) = incoming.into_interrupted() {
-            self.progress[peer as usize].interrupted = Some(landing);
+        if let Some(target) = incoming.into_interrupted() {
+            self.progress[peer as usize].interrupted = Some(target);
         }
     }
 }
@@ -237,10 +237,10 @@ impl Transport for Tcp {
 
     fn detach(&mut self, request: RequestId) {
         self.outgoing.iter_mut().for_each(|outgoing| outgoing.detach(request));
-        let arriving = self.incoming.iter_mut().flatten().filter_map(Incoming::landing);
+        let arriving = self.incoming.iter_mut().flatten().filter_map(Incoming::target);
         let interrupted =
             self.progress.iter_mut().filter_map(|progress| progress.interrupted.as_mut());
-        arriving.chain(interrupted).for_each(|landing| landing.detach(request));
+        arriving.chain(interrupted).for_each(|target| target.detach(request));
     }
 
     fn disconnect(&mut self, rank: Rank) {
