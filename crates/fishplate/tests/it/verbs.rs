@@ -398,6 +398,8 @@ fn on_a_terminal(user: &User, words: &[&str]) -> std::process::Child {
     std::process::Command::new("script")
         .args(["-qfec", &line, "screen"])
         .current_dir(user.path(""))
+        // A `dumb` one, as that of CI, cannot be drawn on.
+        .env("TERM", "xterm")
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::null())
         .spawn()
