@@ -28,6 +28,7 @@ use crate::authentication::chain::Authenticators;
 use crate::authentication::records::RecordError;
 use crate::data::Data;
 use crate::dispatch::provider::Provider;
+use crate::faces;
 use crate::faces::data::Uploads;
 use crate::faces::metrics::DataFigures;
 use crate::host::{Host, PublicAddress};
@@ -250,7 +251,7 @@ pub fn host(
         providers.push(Box::new(FunctionProvider::new(functions)));
     }
     let sessions = data.sessions.is_some();
-    for taken in sessions.then_some(session::NAME).into_iter().chain(["data", "metrics"]) {
+    for taken in sessions.then_some(session::NAME).into_iter().chain(faces::NAMES) {
         if providers.iter().any(|provider| provider.service().name == taken) {
             return Err(AssemblyError::Taken(taken));
         }

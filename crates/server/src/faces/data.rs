@@ -47,6 +47,9 @@ const FIRST_LOOK: Duration = Duration::from_millis(5);
 const LAST_LOOK: Duration = Duration::from_millis(500);
 
 /// First segment of an upload's path, which no token is.
+/// First segment of its addresses.
+pub(super) const NAME: &str = "data";
+
 const UPLOADS: &str = "uploads";
 
 /// What a path below the public URL means to this face.
@@ -65,8 +68,8 @@ impl<'p> DataResource<'p> {
     pub fn of(path: &'p str) -> Option<Self> {
         let (first, rest) = path.split_once('/').unwrap_or((path, ""));
         match (first, rest.split_once('/')) {
-            ("data", Some((UPLOADS, id))) => Some(Self::Upload(id)),
-            ("data", _) => Some(Self::Data(rest)),
+            (NAME, Some((UPLOADS, id))) => Some(Self::Upload(id)),
+            (NAME, _) => Some(Self::Data(rest)),
             ("session", Some((token, name))) => Some(Self::Session(token, name)),
             _ => None,
         }

@@ -14,6 +14,9 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::host::{Host, ServiceEntry};
 
+/// Its address.
+pub(crate) const NAME: &str = "metrics";
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct CallLabels {
     service: String,

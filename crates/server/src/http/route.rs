@@ -18,7 +18,7 @@ use serde_json::json;
 use super::body::Incoming;
 use super::origin::Refusal;
 use super::reply::{HttpBody, HttpResponse};
-use crate::faces::{data, html, soap};
+use crate::faces::{data, html, metrics, soap};
 use crate::host::{Host, ServiceEntry};
 use crate::status::{Protocol, retry_after, status};
 
@@ -38,7 +38,7 @@ where
     }
     match (name, host.service(name)) {
         ("", _) if read => index(host, &parts.headers),
-        ("metrics", None) if read => text(
+        (metrics::NAME, None) if read => text(
             200,
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
             host.metrics().await,
@@ -48,7 +48,7 @@ where
             let body = Incoming::new(body, &host.settings);
             post(host, entry, &parts, body, principal).await
         }
-        ("" | "metrics", _) | (_, Some(_)) => {
+        ("" | metrics::NAME, _) | (_, Some(_)) => {
             let mut reply = text(405, PLAIN, "use GET to read and POST to call\n".to_owned());
             let allow = HeaderValue::from_static("GET, HEAD, POST");
             reply.headers_mut().insert(header::ALLOW, allow);
