@@ -4,6 +4,7 @@
 //!
 //! - [`settings`]: what an administrator may set
 //! - [`authentication`]: who calls
+//! - [`policy`]: who may do what
 //! - [`host`]: the services of one server, joined with their jobs
 //! - [`dispatch`]: what every face asks for, done in one place
 //! - [`providers`]: what runs the operations of services: programs, functions, the service `session`
@@ -33,6 +34,7 @@ mod file_version;
 pub mod host;
 pub mod http;
 pub mod memory;
+pub mod policy;
 pub mod providers;
 pub mod settings;
 pub mod spool;

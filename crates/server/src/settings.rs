@@ -29,6 +29,8 @@ pub struct Settings {
     pub login: bool,
     /// Clients log in with certificates, which the listener has asked for and checked.
     pub client_certificates: bool,
+    /// The file that says who may do what; `None`: everybody who is let in may do everything.
+    pub policy: Option<PathBuf>,
     /// Names of this server beside those of its listener and its public URL; `*`: any.
     pub allow_hosts: Vec<String>,
     /// Origins whose pages may send to this server beside its own; `*`: any.
@@ -98,6 +100,7 @@ impl Settings {
             proxies: Vec::new(),
             login: false,
             client_certificates: false,
+            policy: None,
             allow_hosts: Vec::new(),
             allow_origins: Vec::new(),
             wire: WireLimits::default(),

@@ -24,7 +24,7 @@ use super::direct::{FileQueue, SendfileStream};
 use super::origin::RequestFilter;
 use super::reply::HttpResponse;
 use super::respond;
-use super::route::{is_open, not_for_us, service_of, unidentified};
+use super::route::{denied, is_open, not_for_us, service_of};
 use super::timeout::TimeoutStream;
 use super::timer::ConnectionTimer;
 use super::tls::ServerTls;
@@ -229,7 +229,10 @@ async fn answer(
     let head = RequestHead { headers: request.headers(), peer };
     match host.authenticators.identify(head, service_of(host, &request)).await {
         Ok(identity) => respond(host, request, identity.principal).await,
-        Err(fault) => unidentified(host, request, &fault),
+        Err(fault) => {
+            let (asked, body) = request.into_parts();
+            denied(host, &asked, &body, &fault)
+        }
     }
 }
 
