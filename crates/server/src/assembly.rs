@@ -274,11 +274,11 @@ pub fn host(
     let spool = SpoolDirectory::open(directory, limits.jobs.disk_reserve)
         .map_err(|source| AssemblyError::Data { path: directory.join("spool"), source })?;
     let authenticators = Authenticators::open(&limits.faces, directory)?;
-    let policy = limits.faces.policy.as_deref().map(PolicyFile::open).transpose()?;
     let host = Host::new(limits.faces, place, engine, data, spool, worker, providers);
     let host = host.authenticated_by(authenticators);
-    Ok(Arc::new(match policy {
-        Some(file) => {
+    Ok(Arc::new(match host.settings.policy.clone() {
+        Some(path) => {
+            let file = PolicyFile::open(&path, Arc::clone(&host.audit))?;
             let policy = file.policy();
             let addresses = [DATA, METRICS, session::NAME];
             let unknown = |name: &&str| !names.contains(*name) && !addresses.contains(name);

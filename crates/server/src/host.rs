@@ -10,6 +10,7 @@ use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_wire::wsdl::{self, View};
 use fishplate_wire::{ExpectedTable, WireLimits};
 
+use crate::audit::AuditLog;
 use crate::authentication::chain::Authenticators;
 use crate::data::Data;
 use crate::dispatch::authorise::{Access, Action, AllowAll, Authoriser};
@@ -45,6 +46,8 @@ pub struct Host {
     pub authenticators: Authenticators,
     /// Decides who may do what.
     pub authoriser: Arc<dyn Authoriser>,
+    /// Who logged in, and what was refused.
+    pub audit: Arc<AuditLog>,
     /// What it counts.
     pub metrics: Metrics,
     services: BTreeMap<String, Arc<ServiceEntry>>,
@@ -116,6 +119,7 @@ impl Host {
         let memory = MessageMemory::new(settings.message_memory);
         Self {
             metrics: Metrics::new(&data.figures),
+            audit: Arc::new(AuditLog::open(&engine.settings().data, &settings)),
             engine,
             data,
             scratch: spool.scratch(),
@@ -150,7 +154,9 @@ impl Host {
     /// # Errors
     /// The fault that the caller gets.
     pub fn authorise(&self, access: &Access<'_>) -> Result<(), Fault> {
-        self.authoriser.authorise(access)
+        self.authoriser.authorise(access).inspect_err(|fault| {
+            self.audit.refusal(Some(access.principal.as_str()), None, fault);
+        })
     }
 
     /// The services of which somebody may know, by name.
@@ -158,7 +164,7 @@ impl Host {
         self.services().filter(move |entry| {
             let service = &entry.service().name;
             let access = Access { principal, service, operation: "", action: Action::Describe };
-            self.authorise(&access).is_ok()
+            self.authoriser.authorise(&access).is_ok()
         })
     }
 

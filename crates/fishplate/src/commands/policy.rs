@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use fishplate_contract::Principal;
 use fishplate_contract::interface::SOLE_OPERATION;
 use fishplate_server::dispatch::authorise::{Access, Action};
-use fishplate_server::policy::file::PolicyFile;
+use fishplate_server::policy::file::read;
 use fishplate_server::policy::rules::{AccessPolicy, Decision, Rule};
 use serde_json::json;
 
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
 }
 
 fn explain(args: &ExplainArgs, output: Output) -> Result<Exit> {
-    let policy = PolicyFile::open(&args.policy)?.policy();
+    let policy = read(&args.policy)?;
     let action = Action::from_name(&args.verb)
         .ok_or_else(|| UsageError(format!("{} is nothing one can do", args.verb)))?;
     let sole = matches!(action, Action::Verb(verb) if verb.is_of_operation());

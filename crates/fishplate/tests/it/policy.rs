@@ -328,6 +328,11 @@ fn a_change_of_the_policy_holds_for_the_next_request_and_half_of_one_changes_not
     site.write("[[allow]]\nwho = 'bob'\n");
     assert_eq!(may(&site), [false, true]);
     site.server.stop();
+    let audit = fs::read_to_string(site.server.data().join("audit.log")).unwrap();
+    for told in ["policy.toml in force", "policy.toml not in force", "a right to use heat for bob"]
+    {
+        assert!(audit.contains(told), "{told}: {audit}");
+    }
     site.server.restart();
     assert_eq!(may(&site), [false, true]);
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Debug};
 
+use fishplate_contract::interface::SOLE_OPERATION;
 use fishplate_contract::{Fault, FaultCode, Principal, Verb, lexical};
 
 use crate::providers::session;
@@ -91,24 +92,34 @@ impl Access<'_> {
 
     /// The fault of whom this is refused. It says what would be needed, and nothing of what there is.
     pub fn forbidden(&self) -> Fault {
+        // Any right to a service brings its description.
+        let needed = match self.action {
+            Action::Describe => self.told("a right to use"),
+            action => self.told(&format!("{} of", action.name())),
+        };
         let message =
-            format!("this needs {self}, which the operator of this server has not allowed");
+            format!("this needs {needed}, which the operator of this server has not allowed");
         Fault::new(FaultCode::Forbidden, message)
+    }
+
+    fn told(&self, what: &str) -> String {
+        let Self { principal, service, operation, .. } = *self;
+        let operation = match operation {
+            "" | SOLE_OPERATION => String::new(),
+            operation => format!(" (operation {operation})"),
+        };
+        let who = match principal.as_str() {
+            "" => "callers without a name".to_owned(),
+            name => lexical::shortened(name).to_string(),
+        };
+        format!("{what} {}{operation} for {who}", lexical::shortened(service))
     }
 }
 
 /// `call of heat (operation solve) for ada`.
 impl fmt::Display for Access<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { principal, service, operation, action } = *self;
-        write!(f, "{} of {}", action.name(), lexical::shortened(service))?;
-        if !matches!(operation, "" | fishplate_contract::interface::SOLE_OPERATION) {
-            write!(f, " (operation {operation})")?;
-        }
-        match principal.as_str() {
-            "" => write!(f, " for callers without a name"),
-            name => write!(f, " for {}", lexical::shortened(name)),
-        }
+        f.write_str(&self.told(&format!("{} of", self.action.name())))
     }
 }
 

@@ -32,7 +32,7 @@ pub fn index(host: &Host, caller: &Principal) -> String {
     }
     body.push_str("</dl>\n");
     let upload = Access { principal: caller, service: DATA, operation: "", action: Action::Upload };
-    if host.authorise(&upload).is_ok() {
+    if host.authoriser.authorise(&upload).is_ok() {
         data(&mut body, host);
     }
     framed("Services", &body)

@@ -124,11 +124,13 @@ pub(super) fn denied<B: Body>(host: &Host, asked: &Parts, body: &B, fault: &Faul
     if !body.is_end_stream() {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
+    host.metrics.refused(reply.status().as_u16());
     reply
 }
 
 /// The answer to a request that was meant for somebody else, unread.
-pub(crate) fn not_for_us(refusal: &Refusal) -> HttpResponse {
+pub(crate) fn not_for_us(host: &Host, refusal: &Refusal) -> HttpResponse {
+    host.metrics.refused(refusal.status.as_u16());
     tracing::debug!(status = refusal.status.as_u16(), what = refusal.what, "refused");
     let mut reply = text(refusal.status.as_u16(), PLAIN, format!("{}\n", refusal.what));
     reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -9,6 +9,7 @@ use fishplate_jobs::descriptor::{Diagnostic, Severity, SourceText};
 
 use super::read::{CheckedPolicy, check};
 use super::rules::AccessPolicy;
+use crate::audit::AuditLog;
 use crate::dispatch::authorise::{Access, Authoriser};
 use crate::file_version::FileVersion;
 
@@ -32,6 +33,7 @@ pub enum PolicyError {
 #[derive(Debug)]
 pub struct PolicyFile {
     path: PathBuf,
+    audit: Arc<AuditLog>,
     current: Mutex<Current>,
 }
 
@@ -47,10 +49,12 @@ impl PolicyFile {
     ///
     /// # Errors
     /// If it can't be read, or is wrong.
-    pub fn open(path: &Path) -> Result<Self, PolicyError> {
+    pub fn open(path: &Path, audit: Arc<AuditLog>) -> Result<Self, PolicyError> {
         let version = version(path)?;
         let current = Mutex::new(Current { version, policy: Arc::new(read(path)?) });
-        Ok(Self { path: path.to_owned(), current })
+        let file = Self { path: path.to_owned(), audit, current };
+        file.note("in force");
+        Ok(file)
     }
 
     /// What is in force.
@@ -79,11 +83,17 @@ impl PolicyFile {
             Ok(policy) => current.policy = Arc::new(policy),
             Err(error) => {
                 tracing::error!("the policy from before stays in force: {error}");
+                self.note(&format!("not in force: {error}"));
                 return Err(error);
             }
         }
         tracing::info!(policy = %self.path.display(), "the policy was read again");
+        self.note("in force");
         Ok(())
+    }
+
+    fn note(&self, what: &str) {
+        self.audit.change(format!("policy {} {what}", self.path.display()));
     }
 
     fn locked(&self) -> MutexGuard<'_, Current> {
@@ -113,7 +123,11 @@ fn version(path: &Path) -> Result<Option<FileVersion>, PolicyError> {
     FileVersion::of(path).map_err(unreadable)
 }
 
-fn read(path: &Path) -> Result<AccessPolicy, PolicyError> {
+/// The rules of a file.
+///
+/// # Errors
+/// If it can't be read, or is wrong.
+pub fn read(path: &Path) -> Result<AccessPolicy, PolicyError> {
     let CheckedPolicy { source, policy, diagnostics } = check_file(path)?;
     let error = |it: &&Diagnostic| it.severity == Severity::Error;
     let first = || diagnostics.iter().find(error).map(|it| it.line(&source)).unwrap_or_default();

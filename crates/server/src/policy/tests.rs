@@ -1,10 +1,14 @@
+use std::sync::Arc;
+
 use fishplate_contract::Principal;
 use fishplate_jobs::descriptor::SourceText;
 
 use super::file::PolicyFile;
 use super::read::{CheckedPolicy, check, is_policy};
 use super::rules::{AccessPolicy, Decision};
+use crate::audit::AuditLog;
 use crate::dispatch::authorise::{Access, Action, Authoriser as _};
+use crate::settings::Settings;
 
 fn checked(text: &str) -> CheckedPolicy {
     check(SourceText { name: "policy.toml".to_owned(), text: text.to_owned() })
@@ -192,11 +196,13 @@ fn a_policy_is_told_from_a_service() {
 fn a_change_holds_at_once_and_half_a_file_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("policy.toml");
-    assert!(PolicyFile::open(&path).is_err(), "there is none");
+    let audit = Arc::new(AuditLog::open(directory.path(), &Settings::new("http://localhost")));
+    let open = || PolicyFile::open(&path, Arc::clone(&audit));
+    assert!(open().is_err(), "there is none");
     std::fs::write(&path, "[[allow]]\nwho = 'ad").unwrap();
-    assert!(PolicyFile::open(&path).unwrap_err().to_string().contains(":2:10: error"));
+    assert!(open().unwrap_err().to_string().contains(":2:10: error"));
     std::fs::write(&path, "[[allow]]\nwho = 'ada'\n").unwrap();
-    let file = PolicyFile::open(&path).unwrap();
+    let file = open().unwrap();
     let users = ["ada", "bob"].map(Principal::named);
     let allowed = || {
         let action = Action::from_name("call").unwrap();
