@@ -5,7 +5,7 @@
 //!
 //! - [`rules`]: groups and rules, and what they decide
 //! - [`read`]: from a file's text to rules, and everything there is to say about it
-//! - [`file`]: the file of a server, read again when it has changed
+//! - [`mod@file`]: the file of a server, read again when it has changed
 
 pub mod file;
 pub mod read;
