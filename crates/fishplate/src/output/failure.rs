@@ -9,6 +9,8 @@ use fishplate_contract::{Fault, FaultCode, SessionId};
 use fishplate_data::http::UNKNOWN_ISSUER;
 use fishplate_data::transfer::TransferError;
 use fishplate_jobs::descriptor;
+use fishplate_server::assembly::AssemblyError;
+use fishplate_server::policy::file::PolicyError;
 use serde_json::{Value, json};
 
 use crate::commands::Interruption;
@@ -75,6 +77,8 @@ impl FailureReport {
                 || cause.is::<DeliveryError>()
                 || cause.is::<UsageError>()
                 || cause.is::<descriptor::ReadError>()
+                || cause.is::<PolicyError>()
+                || matches!(cause.downcast_ref(), Some(AssemblyError::Policy(_)))
             {
                 failure.exit = Exit::Usage;
             } else {

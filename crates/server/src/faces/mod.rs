@@ -5,5 +5,7 @@ pub mod html;
 pub mod metrics;
 pub mod soap;
 
+use crate::dispatch::authorise::{DATA, METRICS};
+
 /// First segments of the addresses of faces that are no service's: no service may be called so.
-pub(crate) const NAMES: [&str; 2] = [data::NAME, metrics::NAME];
+pub(crate) const NAMES: [&str; 2] = [DATA, METRICS];
