@@ -8,6 +8,7 @@
 //! - [`request`]: non-blocking operations, waiting and testing
 //! - [`process`]: an MPI process: the lock, and who drives progress
 //! - [`engine`]: eager and rendezvous protocol, credit, failures; no IO; [`matching`]: the two queues
+//! - [`launch`]: how a process that was started as a rank joins; [`credential`]: what proves that it may
 //! - [`header`]: what every message carries; [`buffer`]: memory that a request uses
 //! - [`transport`]: what carries frames: in this process, over TCP
 //! - [`settings`], [`error`](mod@error)
@@ -17,10 +18,12 @@
 pub mod buffer;
 pub mod collective;
 pub mod communicator;
+pub mod credential;
 pub mod engine;
 pub mod error;
 pub mod group;
 pub mod header;
+pub mod launch;
 pub mod matching;
 pub mod operation;
 pub mod process;
@@ -29,6 +32,7 @@ pub mod settings;
 pub mod transport;
 
 pub use communicator::{Communicator, Message};
+pub use credential::Credential;
 pub use engine::Status;
 pub use error::{Error, Result};
 pub use group::Group;
