@@ -28,6 +28,7 @@ mod names;
 mod papers;
 mod processes;
 mod proxy;
+mod ranks;
 mod readers;
 mod references;
 mod restart;
