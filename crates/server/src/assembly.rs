@@ -280,7 +280,7 @@ pub fn host(
         Some(path) => {
             let file = PolicyFile::open(&path, Arc::clone(&host.audit))?;
             let policy = file.policy();
-            let addresses = [DATA, METRICS, session::NAME];
+            let addresses = faces::NAMES.into_iter().chain([session::NAME]).collect::<Vec<_>>();
             let unknown = |name: &&str| !names.contains(*name) && !addresses.contains(name);
             for service in policy.services().into_iter().filter(unknown) {
                 tracing::warn!(service, "the policy has rules for a service that is not here");
