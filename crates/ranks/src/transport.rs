@@ -3,8 +3,10 @@
 //!
 //! - [`local`]: between threads of this process
 //! - [`tcp`]: direct connections
+//! - [`shared_memory`]: rings in memory that processes of one host share
 
 pub mod local;
+pub mod shared_memory;
 pub mod tcp;
 
 use std::sync::Arc;
@@ -42,7 +44,7 @@ pub trait Transport: Send {
 }
 
 /// Where a thread sleeps until something happens.
-pub trait Waiter: Send + Sync {
+pub trait Waiter: Send + Sync + std::fmt::Debug {
     /// Until [`Transport::progress`] has something to do, until [`Waiter::wake`], or for so long.
     fn wait(&self, timeout: Option<Duration>);
 
