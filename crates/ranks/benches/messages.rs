@@ -56,38 +56,50 @@ impl Side for Ranks {
 
 const NAMES: [&str; 3] = ["raw TCP, blocking", "ranks, TCP", "ranks, shared memory"];
 
-/// Both sides of a process.
+/// Where ranks over TCP, and those that share memory, listen.
+fn listeners() -> [TcpListener; 2] {
+    [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"))
+}
+
+/// Their addresses, as a line.
+fn addresses(listeners: &[TcpListener; 2]) -> String {
+    let addresses =
+        listeners.each_ref().map(|one| one.local_addr().expect("an address").to_string());
+    addresses.join(" ")
+}
+
+/// All sides of a process.
 fn sides(
     rank: u32,
-    listener: TcpListener,
-    other: SocketAddr,
+    listeners: [TcpListener; 2],
+    others: &str,
     raw: TcpStream,
     memory: Vec<OwnedFd>,
 ) -> [Box<dyn Side>; 3] {
-    let own = listener.local_addr().expect("an address");
-    let addresses = if rank == 0 { [own, other] } else { [other, own] };
-    let domain = DomainId::from_bytes([5; 16]);
-    let segment = Arc::new(Segment::open(memory, 2).expect("memory"));
-    let event = SharedMemory::event(&segment, rank).expect("an event");
-    // Beside shared memory connections only tell of deaths; these two live.
-    let nowhere = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let tcp = |listener, event| {
-        let credential = Credential::from_bytes([6; 32]);
+    let join = |domain: u8, listener: TcpListener, other: &str, segment: Option<Arc<Segment>>| {
         let settings = Settings::default();
-        Tcp::with_event(domain, credential, rank, listener, &addresses, &settings, event)
-            .expect("a transport")
-    };
-    let join = |transport: Box<dyn Transport>| {
-        let settings = Settings { peer_timeout: Duration::from_secs(3600), ..Settings::default() };
+        let mut addresses = [listener.local_addr().expect("an address"); 2];
+        addresses[1 - rank as usize] = other.parse().expect("an address");
+        let domain = DomainId::from_bytes([domain; 16]);
+        let credential = Credential::from_bytes([6; 32]);
+        let event = segment.as_ref().map(|one| SharedMemory::event(one, rank).expect("an event"));
+        let tcp = Tcp::with_event(domain, credential, rank, listener, &addresses, &settings, event)
+            .expect("a transport");
+        let transport: Box<dyn Transport> = match segment {
+            Some(segment) => Box::new(SharedMemory::new(segment, rank, tcp)),
+            None => Box::new(tcp),
+        };
         let process = Process::join(domain, rank, 2, transport, settings).expect("a process");
-        Ranks(process.world())
+        Box::new(Ranks(process.world()))
     };
     raw.set_nodelay(true).expect("an option");
-    let shared = SharedMemory::new(segment, rank, tcp(nowhere, Some(event)));
+    let [over_tcp, beside_memory] = listeners;
+    let (other_tcp, other_memory) = others.split_once(' ').expect("two addresses");
+    let segment = Arc::new(Segment::open(memory, 2).expect("memory"));
     [
         Box::new(Raw(raw)),
-        Box::new(join(Box::new(tcp(listener, None)))),
-        Box::new(join(Box::new(shared))),
+        join(1, over_tcp, other_tcp, None),
+        join(2, beside_memory, other_memory, Some(segment)),
     ]
 }
 
@@ -98,11 +110,11 @@ fn echo(own: &str, path: &str) {
     descriptors::receive(&unix, &mut [0], &mut memory).expect("memory");
     let address: SocketAddr = own.parse().expect("an address");
     let raw = TcpStream::connect(address).expect("the first process listens");
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    println!("{}", listener.local_addr().expect("an address"));
+    let listeners = listeners();
+    println!("{}", addresses(&listeners));
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).expect("the first process's address");
-    let mut sides = sides(1, listener, line.trim().parse().expect("an address"), raw, memory);
+    let mut sides = sides(1, listeners, line.trim(), raw, memory);
     let mut data = vec![1u8; SIZES[SIZES.len() - 1]];
     for line in std::io::stdin().lines() {
         let line = line.expect("an order");
@@ -144,9 +156,9 @@ fn main() {
     BufReader::new(other.stdout.take().expect("its output"))
         .read_line(&mut line)
         .expect("its address");
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    writeln!(orders, "{}", listener.local_addr().expect("an address")).expect("its input");
-    let mut sides = sides(0, listener, line.trim().parse().expect("an address"), raw, memory);
+    let listeners = listeners();
+    writeln!(orders, "{}", addresses(&listeners)).expect("its input");
+    let mut sides = sides(0, listeners, line.trim(), raw, memory);
 
     let mut data = vec![1u8; SIZES[SIZES.len() - 1]];
     let mut cell = |side: usize, size: usize, count: usize| {

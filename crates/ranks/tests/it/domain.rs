@@ -68,8 +68,12 @@ pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<P
 /// Runs `body` as every rank of a domain, each of which leaves in order.
 pub(crate) fn run(kind: Kind, size: u32, body: fn(&Communicator)) {
     // Small enough for every protocol to be needed.
-    let settings =
-        Settings { eager_limit: 2000, unexpected_memory: 64 << 10, ..Settings::default() };
+    let settings = Settings {
+        eager_limit: 2000,
+        shared_memory_eager_limit: 2000,
+        unexpected_memory: 64 << 10,
+        ..Settings::default()
+    };
     run_with(processes(kind, size, &settings), move |world| {
         body(&world);
         world.process().leave();

@@ -10,6 +10,7 @@ use crate::engine::peer::PeerState;
 use crate::engine::{Engine, Frame, ReceiveTarget};
 use crate::error::{Error, Result};
 use crate::header::{Header, Rank, RequestId};
+use crate::settings::Settings;
 use crate::transport::shared_memory::ring::{Reader, Writer};
 use crate::transport::shared_memory::segment::Segment;
 use crate::transport::tcp::Tcp;
@@ -203,10 +204,9 @@ impl Transport for SharedMemory {
             self.flush(to as usize, engine);
         }
         // What did not fit and has no request is the caller's no longer.
-        for frame in self.outgoing[to as usize].queue.iter_mut().rev().take(1) {
-            if frame.request.is_none() {
-                frame.payload.detach();
-            }
+        let last = self.outgoing[to as usize].queue.back_mut();
+        if let Some(frame) = last.filter(|frame| frame.request.is_none()) {
+            frame.payload.detach();
         }
     }
 
@@ -240,6 +240,10 @@ impl Transport for SharedMemory {
             moved |= self.tcp.progress(engine);
         }
         moved
+    }
+
+    fn eager_limit(&self, settings: &Settings) -> usize {
+        settings.shared_memory_eager_limit
     }
 
     fn watch(&mut self) {
