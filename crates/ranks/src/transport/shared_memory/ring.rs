@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{Ordering, fence};
 
+use crate::engine::record::bytes as bytes_of;
 use crate::transport::shared_memory::segment::Segment;
 
 /// A ring, and how far this process has come in it.
@@ -38,7 +39,7 @@ impl Writer {
     pub(super) fn write(&mut self, segment: &Segment, bytes: &[u8]) -> usize {
         let position = &mut self.0;
         let capacity = segment.capacity();
-        let used = |position: &Position| position.own.wrapping_sub(position.other) as usize;
+        let used = |position: &Position| bytes_of(position.own.wrapping_sub(position.other));
         if capacity.saturating_sub(used(position)) < bytes.len() {
             position.other = segment.read(position.from, position.to).load(Ordering::Acquire);
         }
@@ -69,7 +70,7 @@ impl Writer {
 
     fn has_room(&self, segment: &Segment) -> bool {
         let read = segment.read(self.0.from, self.0.to).load(Ordering::Acquire);
-        (self.0.own.wrapping_sub(read) as usize) < segment.capacity()
+        bytes_of(self.0.own.wrapping_sub(read)) < segment.capacity()
     }
 }
 
@@ -110,7 +111,7 @@ impl Reader {
 
     /// Bytes that the writer does not know to be free.
     pub(super) fn untold(&self) -> usize {
-        self.position.own.wrapping_sub(self.told) as usize
+        bytes_of(self.position.own.wrapping_sub(self.told))
     }
 
     /// Tells the writer what was read; whether it waits for that.
