@@ -18,6 +18,8 @@ use crate::header::{Context, DomainId, Rank, RequestId, Tag};
 use crate::settings::Settings;
 use crate::transport::{Transport, Waiter};
 
+mod requests;
+
 /// See [the module](self).
 pub struct Process {
     state: Mutex<State>,
@@ -240,8 +242,9 @@ impl Process {
         }
     }
 
-    /// Waits until a request is complete.
-    pub(crate) fn wait(&self, request: RequestId) -> Result<Status> {
+    /// Waits until a request is complete, and takes its outcome (`MPI_Wait`). Ranks are the domain's
+    /// ([`Status::within`]).
+    pub fn wait(&self, request: RequestId) -> Result<Status> {
         self.wait_until(|state| state.engine.take_outcome(request))
     }
 

@@ -43,6 +43,15 @@ impl<'a> Collective<'a> {
         Ok(scope.request(self.begin()?, group))
     }
 
+    /// Starts it without a scope; the MPI ABI's way in.
+    ///
+    /// # Safety
+    ///
+    /// Its buffers must be left alone until the request is complete or released.
+    pub unsafe fn start_raw(self) -> Result<RequestId> {
+        self.begin()
+    }
+
     fn begin(self) -> Result<RequestId> {
         let (communicator, schedule) = (self.communicator, self.schedule?);
         Ok(communicator.process().with(|state| {
@@ -142,8 +151,9 @@ fn same_length(argument: &'static str, is: &Span, should: &Span, element: usize)
     Err(Error::Argument { argument, problem })
 }
 
+/// Buffers of bytes may hold elements of any size.
 fn whole_elements<T>(operation: &Operation) -> Result<()> {
-    if size_of::<T>() == operation.element() {
+    if size_of::<T>() == operation.element() || size_of::<T>() == 1 {
         return Ok(());
     }
     let problem = format!(

@@ -2,13 +2,15 @@
 //!
 //! - [`handle`]: what a communicator is
 //! - `point_to_point`: sends, receives, probes; [`message`]: what a matched probe takes
-//! - `create`: dup, split, create from a group
+//! - `create`: dup, split, create from a group; [`duplicate`]: dup without waiting
 
+pub mod duplicate;
 pub mod handle;
 pub mod message;
 
 mod create;
 mod point_to_point;
 
+pub use duplicate::Duplicate;
 pub use handle::Communicator;
 pub use message::Message;
