@@ -375,7 +375,7 @@ impl Partitioned {
             Side::Receive(plan) => plan.begin(),
             Side::Send(plan) => {
                 let process = plan.comm.process();
-                let ready = process.new_request();
+                let ready = process.start_generalized();
                 self.missing.store(self.partitions, Ordering::SeqCst);
                 *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
                 Ok(Pending::new(process, ready))
@@ -408,7 +408,7 @@ fn make_ready(request: Request, partitions: impl IntoIterator<Item = c_int>) -> 
             object.add(send, bytes);
             let ready = parts.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(ready) = ready {
-                plan.comm.process().complete(ready);
+                plan.comm.process().complete_generalized(ready);
             }
         }
     }

@@ -552,7 +552,7 @@ entries! {
         let object = place.get()?.get()?;
         if let Kind::Generalized(generalized) = &object.kind {
             if let Some(cancel) = generalized.cancel {
-                let complete = crate::environment::process()?.is_complete(generalized.request)
+                let complete = crate::environment::process()?.peek(generalized.request).is_some()
                     || object.lock().outcome.is_some();
                 // SAFETY: the program gave us the function and its argument.
                 returned(unsafe { cancel(generalized.extra.0, c_int::from(complete)) })?;
@@ -579,7 +579,7 @@ entries! {
         extra: crate::arguments::Opaque, place: Out<Request>,
     ) on () => {
         let process = crate::environment::process()?;
-        let request = process.new_request();
+        let request = process.start_generalized();
         let generalized = Generalized { request, query, free, cancel, extra };
         let pending = Pending::new(&process, request).then(move |result| {
             result?;
@@ -596,7 +596,7 @@ entries! {
     fn Grequest_complete(request: Request) on () => {
         match &request.get()?.kind {
             Kind::Generalized(generalized) => {
-                crate::environment::process()?.complete(generalized.request);
+                crate::environment::process()?.complete_generalized(generalized.request);
                 Ok(())
             }
             _ => Err(error(MPI_ERR_REQUEST, "the request is not generalized")),

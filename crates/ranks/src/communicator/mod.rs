@@ -3,9 +3,11 @@
 //! - [`handle`]: what a communicator is
 //! - `point_to_point`: sends, receives, probes; [`message`]: what a matched probe takes
 //! - `create`: dup, split, create from a group; [`duplicate`]: dup without waiting
+//! - [`inter`]: two groups that talk to each other
 
 pub mod duplicate;
 pub mod handle;
+pub mod inter;
 pub mod message;
 
 mod create;
@@ -13,4 +15,5 @@ mod point_to_point;
 
 pub use duplicate::Duplicate;
 pub use handle::Communicator;
+pub use inter::InterCommunicator;
 pub use message::Message;
