@@ -91,6 +91,11 @@ impl<T: Copy> Out<T> {
         (0..).zip(values).try_for_each(|(at, value)| self.at(at).set(value))
     }
 
+    /// Where it is.
+    pub(crate) fn address(self) -> usize {
+        self.0.addr()
+    }
+
     /// The elements of a list, which are only read.
     pub(crate) fn of_list(list: List<T>) -> Self {
         Self(list.0.cast_mut())
@@ -138,6 +143,13 @@ impl<T: Copy> List<T> {
         }
         // SAFETY: see the module's contract.
         Ok((0..length).map(|at| unsafe { self.0.add(at).read_unaligned() }).collect())
+    }
+}
+
+impl<T> List<T> {
+    /// Where it is.
+    pub(crate) fn address(self) -> usize {
+        self.0.addr()
     }
 }
 

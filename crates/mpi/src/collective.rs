@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
+use fishplate_ranks::collective::inter::Root;
 use fishplate_ranks::collective::{Blocks, Collective, Contribution};
 use fishplate_ranks::{Communicator, Operation, Rank};
 
 use crate::arguments::{Buffer, Integer, List};
 use crate::buffer::{Bytes, Data, Landing, Parts, not_in_place};
-use crate::communicator::CommObject;
+use crate::communicator::{CommObject, Ranks};
 use crate::constants::*;
 use crate::entry::operations;
 use crate::error::{Result, error};
@@ -21,17 +22,13 @@ fn begin(
     comm: &Arc<CommObject>,
     sent: Option<Bytes>,
     received: Option<Landing>,
-    operation: impl for<'a> FnOnce(
-        &'a Communicator,
-        Contribution<'a, u8>,
-        &'a mut [u8],
-    ) -> Collective<'a>,
+    operation: impl for<'a> FnOnce(&'a Ranks, Contribution<'a, u8>, &'a mut [u8]) -> Collective<'a>,
 ) -> Result<Pending> {
     let contribution =
         sent.as_ref().map_or(Contribution::InPlace, |bytes| Contribution::Data(bytes.lend()));
     let target = received.as_ref().map_or(&mut [][..], |landing| landing.bytes.lend_mut());
     // SAFETY: the program leaves its buffers alone until the operation is over, and what is ours the pending operation keeps.
-    let request = unsafe { operation(comm, contribution, target).start_raw() }?;
+    let request = unsafe { operation(comm.ranks(), contribution, target).start_raw() }?;
     let (comm, process) = (comm.clone(), comm.process().clone());
     Ok(Pending::new(&process, request).then(move |result| {
         result?;
@@ -43,10 +40,43 @@ fn begin(
     }))
 }
 
-fn root_of(root: i32, comm: &CommObject) -> Result<Rank> {
-    u32::try_from(root).ok().filter(|root| *root < comm.size()).ok_or_else(|| {
-        error(MPI_ERR_ROOT, format!("root {root} is not from 0 to {}", i64::from(comm.size()) - 1))
-    })
+/// The root of an operation, and what this rank has to do with it.
+#[derive(Clone, Copy)]
+struct Rooted {
+    /// In one group.
+    intra: Rank,
+    /// Between two.
+    inter: Root,
+    /// This rank is the root.
+    here: bool,
+    /// This rank gives to the root, or gets from it; the root does so itself in one group only.
+    other: bool,
+}
+
+impl Rooted {
+    fn new(root: i32, comm: &CommObject) -> Result<Self> {
+        let member = |comm: &Communicator| {
+            let size = comm.size();
+            u32::try_from(root).ok().filter(|root| *root < size).ok_or_else(|| {
+                error(MPI_ERR_ROOT, format!("root {root} is not from 0 to {}", i64::from(size) - 1))
+            })
+        };
+        let inter = |inter: Root| Self {
+            intra: 0,
+            inter,
+            here: inter == Root::This,
+            other: matches!(inter, Root::Remote(_)),
+        };
+        Ok(match (comm.ranks(), root) {
+            (Ranks::Intra(comm), _) => {
+                let intra = member(comm)?;
+                Self { intra, inter: Root::Null, here: comm.rank() == intra, other: true }
+            }
+            (Ranks::Inter(_), MPI_ROOT) => inter(Root::This),
+            (Ranks::Inter(_), MPI_PROC_NULL) => inter(Root::Null),
+            (Ranks::Inter(_), _) => inter(Root::Remote(member(comm)?)),
+        })
+    }
 }
 
 /// What a rank contributes; `None` in place.
@@ -100,8 +130,9 @@ fn exchange(comm: &Arc<CommObject>, sent: Option<&Parts>, received: &Parts) -> R
         None => (None, Blocks { counts: Vec::new(), displacements: Vec::new() }),
     };
     let (landing, blocks) = received.clone().incoming(sent.is_none());
-    begin(comm, sent, Some(landing), move |comm, send, receive| {
-        comm.alltoallv(send, &sent_blocks, receive, &blocks)
+    begin(comm, sent, Some(landing), move |ranks, send, receive| match ranks {
+        Ranks::Intra(comm) => comm.alltoallv(send, &sent_blocks, receive, &blocks),
+        Ranks::Inter(comm) => comm.alltoallv(given(send), &sent_blocks, receive, &blocks),
     })
 }
 
@@ -137,15 +168,15 @@ impl Reduction {
     fn begin(
         &self,
         call: impl for<'a> FnOnce(
-            &'a Communicator,
+            &'a Ranks,
             Contribution<'a, u8>,
             &'a mut [u8],
             &Operation,
         ) -> Collective<'a>,
     ) -> Result<Pending> {
         let landing = self.received.clone().map(|data| data.incoming(true));
-        begin(&self.comm, bytes(&self.sent), landing, |comm, send, receive| {
-            call(comm, send, receive, &self.operation)
+        begin(&self.comm, bytes(&self.sent), landing, |ranks, send, receive| {
+            call(ranks, send, receive, &self.operation)
         })
     }
 }
@@ -153,15 +184,19 @@ impl Reduction {
 operations! {
     fn "Barrier", "Ibarrier", "Barrier_init" [info] (; comm) => {
         let comm = comm.get()?;
-        Ok(move || begin(&comm, None, None, |comm, _, _| comm.barrier()))
+        Ok(move || begin(&comm, None, None, |ranks, _, _| match ranks {
+            Ranks::Intra(comm) => comm.barrier(),
+            Ranks::Inter(comm) => comm.barrier(),
+        }))
     }
     fn "Bcast", "Ibcast", "Bcast_init" [info] <C>(buffer: Buffer, count: C, datatype: Datatype, root: i32; comm) => {
         let comm = comm.get()?;
-        let root = root_of(root, &comm)?;
+        let root = Rooted::new(root, &comm)?;
         not_in_place(buffer)?;
-        let data = Data::new(buffer, count, datatype)?;
-        Ok(move || begin(&comm, None, Some(data.clone().incoming(comm.rank() == root)), |comm, _, all| {
-            comm.broadcast(all, root)
+        let data = if root.here || root.other { Data::new(buffer, count, datatype)? } else { Data::none() };
+        Ok(move || begin(&comm, None, Some(data.clone().incoming(root.here)), |ranks, _, all| match ranks {
+            Ranks::Intra(comm) => comm.broadcast(all, root.intra),
+            Ranks::Inter(comm) => comm.broadcast(all, root.inter),
         }))
     }
     fn "Gather", "Igather", "Gather_init" [info] <C>(
@@ -169,9 +204,9 @@ operations! {
         root: i32; comm
     ) => {
         let comm = comm.get()?;
-        let root = root_of(root, &comm)?;
-        let sent = contribution(send, send_count, send_type, 1)?;
-        let received = if comm.rank() == root {
+        let root = Rooted::new(root, &comm)?;
+        let sent = if root.other { contribution(send, send_count, send_type, 1)? } else { Some(Data::none()) };
+        let received = if root.here {
             not_in_place(receive)?;
             Some(Data::repeated(receive, receive_count, receive_type, comm.size() as usize)?)
         } else {
@@ -179,7 +214,10 @@ operations! {
         };
         Ok(move || {
             let landing = received.clone().map(|data| data.incoming(sent.is_none()));
-            begin(&comm, bytes(&sent), landing, |comm, send, receive| comm.gather(send, receive, root))
+            begin(&comm, bytes(&sent), landing, |ranks, send, receive| match ranks {
+                Ranks::Intra(comm) => comm.gather(send, receive, root.intra),
+                Ranks::Inter(comm) => comm.gather(given(send), receive, root.inter),
+            })
         })
     }
     fn "Gatherv", "Igatherv", "Gatherv_init" [info] <C>(
@@ -187,16 +225,19 @@ operations! {
         receive_type: Datatype, root: i32; comm
     ) => {
         let comm = comm.get()?;
-        let root = root_of(root, &comm)?;
-        let sent = contribution(send, send_count, send_type, 1)?;
-        let received = if comm.rank() == root {
+        let root = Rooted::new(root, &comm)?;
+        let sent = if root.other { contribution(send, send_count, send_type, 1)? } else { Some(Data::none()) };
+        let received = if root.here {
             parts(receive, counts, displacements, receive_type, comm.size())?
         } else {
             Parts::none()
         };
         Ok(move || {
             let (landing, blocks) = received.clone().incoming(sent.is_none());
-            begin(&comm, bytes(&sent), Some(landing), |comm, send, receive| comm.gatherv(send, receive, &blocks, root))
+            begin(&comm, bytes(&sent), Some(landing), |ranks, send, receive| match ranks {
+                Ranks::Intra(comm) => comm.gatherv(send, receive, &blocks, root.intra),
+                Ranks::Inter(comm) => comm.gatherv(given(send), receive, &blocks, root.inter),
+            })
         })
     }
     fn "Scatter", "Iscatter", "Scatter_init" [info] <C>(
@@ -204,17 +245,19 @@ operations! {
         root: i32; comm
     ) => {
         let comm = comm.get()?;
-        let root = root_of(root, &comm)?;
-        let sent = if comm.rank() == root {
+        let root = Rooted::new(root, &comm)?;
+        let sent = if root.here {
             Data::repeated(send, send_count, send_type, comm.size() as usize)?
         } else {
             Data::none()
         };
-        let received = contribution(receive, receive_count, receive_type, 1)?;
+        let received =
+            if root.other { contribution(receive, receive_count, receive_type, 1)? } else { Some(Data::none()) };
         Ok(move || {
             let landing = received.clone().map(|data| data.incoming(false));
-            begin(&comm, Some(sent.outgoing()), landing, |comm, send, receive| {
-                comm.scatter(given(send), receive, root)
+            begin(&comm, Some(sent.outgoing()), landing, |ranks, send, receive| match ranks {
+                Ranks::Intra(comm) => comm.scatter(given(send), receive, root.intra),
+                Ranks::Inter(comm) => comm.scatter(given(send), receive, root.inter),
             })
         })
     }
@@ -223,18 +266,20 @@ operations! {
         receive_type: Datatype, root: i32; comm
     ) => {
         let comm = comm.get()?;
-        let root = root_of(root, &comm)?;
-        let sent = if comm.rank() == root {
+        let root = Rooted::new(root, &comm)?;
+        let sent = if root.here {
             parts(send, counts, displacements, send_type, comm.size())?
         } else {
             Parts::none()
         };
-        let received = contribution(receive, receive_count, receive_type, 1)?;
+        let received =
+            if root.other { contribution(receive, receive_count, receive_type, 1)? } else { Some(Data::none()) };
         Ok(move || {
             let (sent, blocks) = sent.outgoing();
             let landing = received.clone().map(|data| data.incoming(false));
-            begin(&comm, Some(sent), landing, |comm, send, receive| {
-                comm.scatterv(given(send), &blocks, receive, root)
+            begin(&comm, Some(sent), landing, |ranks, send, receive| match ranks {
+                Ranks::Intra(comm) => comm.scatterv(given(send), &blocks, receive, root.intra),
+                Ranks::Inter(comm) => comm.scatterv(given(send), &blocks, receive, root.inter),
             })
         })
     }
@@ -247,7 +292,10 @@ operations! {
         let received = Data::repeated(receive, receive_count, receive_type, comm.size() as usize)?;
         Ok(move || {
             let landing = received.clone().incoming(sent.is_none());
-            begin(&comm, bytes(&sent), Some(landing), |comm, send, receive| comm.allgather(send, receive))
+            begin(&comm, bytes(&sent), Some(landing), |ranks, send, receive| match ranks {
+                Ranks::Intra(comm) => comm.allgather(send, receive),
+                Ranks::Inter(comm) => comm.allgather(given(send), receive),
+            })
         })
     }
     fn "Allgatherv", "Iallgatherv", "Allgatherv_init" [info] <C>(
@@ -260,7 +308,10 @@ operations! {
         let received = parts(receive, counts, displacements, receive_type, comm.size())?;
         Ok(move || {
             let (landing, blocks) = received.clone().incoming(sent.is_none());
-            begin(&comm, bytes(&sent), Some(landing), |comm, send, receive| comm.allgatherv(send, receive, &blocks))
+            begin(&comm, bytes(&sent), Some(landing), |ranks, send, receive| match ranks {
+                Ranks::Intra(comm) => comm.allgatherv(send, receive, &blocks),
+                Ranks::Inter(comm) => comm.allgatherv(given(send), receive, &blocks),
+            })
         })
     }
     fn "Alltoall", "Ialltoall", "Alltoall_init" [info] <C>(
@@ -272,7 +323,10 @@ operations! {
         let received = Data::repeated(receive, receive_count, receive_type, comm.size() as usize)?;
         Ok(move || {
             let landing = received.clone().incoming(sent.is_none());
-            begin(&comm, bytes(&sent), Some(landing), |comm, send, receive| comm.alltoall(send, receive))
+            begin(&comm, bytes(&sent), Some(landing), |ranks, send, receive| match ranks {
+                Ranks::Intra(comm) => comm.alltoall(send, receive),
+                Ranks::Inter(comm) => comm.alltoall(given(send), receive),
+            })
         })
     }
     fn "Alltoallv", "Ialltoallv", "Alltoallv_init" [info] <C>(
@@ -307,42 +361,145 @@ operations! {
         send: Buffer, receive: Buffer, count: C, datatype: Datatype, op: Op, root: i32; comm
     ) => {
         let object = comm.get()?;
-        let root = root_of(root, &object)?;
-        let receive = (object.rank() == root).then_some(receive);
-        let reduction = Reduction::new(send, receive, count, datatype, op, comm)?;
-        Ok(move || reduction.begin(|comm, send, receive, op| comm.reduce(send, receive, op, root)))
+        let root = Rooted::new(root, &object)?;
+        let receive = root.here.then_some(receive);
+        let send = if root.other { send } else { Buffer::of(&[]) };
+        let mut reduction = Reduction::new(send, receive, count, datatype, op, comm)?;
+        if !root.other {
+            reduction.sent = Some(Data::none());
+        }
+        Ok(move || reduction.begin(|ranks, send, receive, op| match ranks {
+            Ranks::Intra(comm) => comm.reduce(send, receive, op, root.intra),
+            Ranks::Inter(comm) => comm.reduce(given(send), receive, op, root.inter),
+        }))
     }
     fn "Allreduce", "Iallreduce", "Allreduce_init" [info] <C>(
         send: Buffer, receive: Buffer, count: C, datatype: Datatype, op: Op; comm
     ) => {
         let reduction = Reduction::new(send, Some(receive), count, datatype, op, comm)?;
-        Ok(move || reduction.begin(|comm, send, receive, op| comm.allreduce(send, receive, op)))
+        Ok(move || reduction.begin(|ranks, send, receive, op| match ranks {
+            Ranks::Intra(comm) => comm.allreduce(send, receive, op),
+            Ranks::Inter(comm) => comm.allreduce(given(send), receive, op),
+        }))
     }
     fn "Scan", "Iscan", "Scan_init" [info] <C>(
         send: Buffer, receive: Buffer, count: C, datatype: Datatype, op: Op; comm
     ) => {
+        let object = comm.get()?;
+        object.intra()?;
         let reduction = Reduction::new(send, Some(receive), count, datatype, op, comm)?;
-        Ok(move || reduction.begin(|comm, send, receive, op| comm.scan(send, receive, op)))
+        Ok(move || reduction.begin(|ranks, send, receive, op| ranks.local().scan(send, receive, op)))
     }
     fn "Exscan", "Iexscan", "Exscan_init" [info] <C>(
         send: Buffer, receive: Buffer, count: C, datatype: Datatype, op: Op; comm
     ) => {
+        let object = comm.get()?;
+        object.intra()?;
         let reduction = Reduction::new(send, Some(receive), count, datatype, op, comm)?;
-        Ok(move || reduction.begin(|comm, send, receive, op| comm.exscan(send, receive, op)))
+        Ok(move || reduction.begin(|ranks, send, receive, op| ranks.local().exscan(send, receive, op)))
     }
     fn "Reduce_scatter", "Ireduce_scatter", "Reduce_scatter_init" [info] <C>(
         send: Buffer, receive: Buffer, counts: List<C>, datatype: Datatype, op: Op; comm
     ) => {
-        let counts = counts.counts(comm.get()?.size() as usize)?;
+        let counts = counts.counts(comm.get()?.local().size() as usize)?;
         let scatter = ReduceScatter::new(send, receive, counts, datatype, op, comm)?;
         Ok(move || scatter.begin())
     }
     fn "Reduce_scatter_block", "Ireduce_scatter_block", "Reduce_scatter_block_init" [info] <C>(
         send: Buffer, receive: Buffer, count: C, datatype: Datatype, op: Op; comm
     ) => {
-        let counts = vec![count.count()?; comm.get()?.size() as usize];
+        let counts = vec![count.count()?; comm.get()?.local().size() as usize];
         let scatter = ReduceScatter::new(send, receive, counts, datatype, op, comm)?;
         Ok(move || scatter.begin())
+    }
+}
+
+/// How many sources and destinations a rank has, in a communicator with a topology.
+fn degrees(comm: &CommObject) -> Result<[u32; 2]> {
+    let comm = comm.intra()?;
+    let topology = comm
+        .topology()
+        .ok_or_else(|| error(MPI_ERR_TOPOLOGY, "the communicator has no topology"))?;
+    let count = |ranks: Vec<Option<Rank>>| u32::try_from(ranks.len()).unwrap_or(u32::MAX);
+    Ok([count(topology.sources(comm.rank())), count(topology.destinations(comm.rank()))])
+}
+
+/// Parts to destinations, and from sources.
+fn exchange_with_neighbors(
+    comm: &Arc<CommObject>,
+    sent: &Parts,
+    received: &Parts,
+) -> Result<Pending> {
+    let (bytes, sent_blocks) = sent.outgoing();
+    let (landing, blocks) = received.clone().incoming(false);
+    begin(comm, Some(bytes), Some(landing), |ranks, send, receive| {
+        ranks.local().neighbor_alltoallv(given(send), &sent_blocks, receive, &blocks)
+    })
+}
+
+operations! {
+    fn "Neighbor_allgather", "Ineighbor_allgather", "Neighbor_allgather_init" [info] <C>(
+        send: Buffer, send_count: C, send_type: Datatype, receive: Buffer, receive_count: C, receive_type: Datatype; comm
+    ) => {
+        let comm = comm.get()?;
+        let [sources, _] = degrees(&comm)?;
+        let sent = Data::new(send, send_count, send_type)?;
+        let received = Data::repeated(receive, receive_count, receive_type, sources as usize)?;
+        Ok(move || {
+            let landing = received.clone().incoming(false);
+            begin(&comm, Some(sent.outgoing()), Some(landing), |ranks, send, receive| {
+                ranks.local().neighbor_allgather(given(send), receive)
+            })
+        })
+    }
+    fn "Neighbor_allgatherv", "Ineighbor_allgatherv", "Neighbor_allgatherv_init" [info] <C>(
+        send: Buffer, send_count: C, send_type: Datatype, receive: Buffer, counts: List<C>, displacements: List<C>,
+        receive_type: Datatype; comm
+    ) => {
+        let comm = comm.get()?;
+        let [sources, _] = degrees(&comm)?;
+        let sent = Data::new(send, send_count, send_type)?;
+        let received = parts(receive, counts, displacements, receive_type, sources)?;
+        Ok(move || {
+            let (landing, blocks) = received.clone().incoming(false);
+            begin(&comm, Some(sent.outgoing()), Some(landing), |ranks, send, receive| {
+                ranks.local().neighbor_allgatherv(given(send), receive, &blocks)
+            })
+        })
+    }
+    fn "Neighbor_alltoall", "Ineighbor_alltoall", "Neighbor_alltoall_init" [info] <C>(
+        send: Buffer, send_count: C, send_type: Datatype, receive: Buffer, receive_count: C, receive_type: Datatype; comm
+    ) => {
+        let comm = comm.get()?;
+        let [sources, destinations] = degrees(&comm)?;
+        let sent = Data::repeated(send, send_count, send_type, destinations as usize)?;
+        let received = Data::repeated(receive, receive_count, receive_type, sources as usize)?;
+        Ok(move || {
+            let landing = received.clone().incoming(false);
+            begin(&comm, Some(sent.outgoing()), Some(landing), |ranks, send, receive| {
+                ranks.local().neighbor_alltoall(given(send), receive)
+            })
+        })
+    }
+    fn "Neighbor_alltoallv", "Ineighbor_alltoallv", "Neighbor_alltoallv_init" [info] <C>(
+        send: Buffer, send_counts: List<C>, send_displacements: List<C>, send_type: Datatype, receive: Buffer,
+        counts: List<C>, displacements: List<C>, receive_type: Datatype; comm
+    ) => {
+        let comm = comm.get()?;
+        let [sources, destinations] = degrees(&comm)?;
+        let sent = parts(send, send_counts, send_displacements, send_type, destinations)?;
+        let received = parts(receive, counts, displacements, receive_type, sources)?;
+        Ok(move || exchange_with_neighbors(&comm, &sent, &received))
+    }
+    fn "Neighbor_alltoallw", "Ineighbor_alltoallw", "Neighbor_alltoallw_init" [info] <C>(
+        send: Buffer, send_counts: List<C>, send_displacements: List<i64>, send_types: List<Datatype>, receive: Buffer,
+        counts: List<C>, displacements: List<i64>, receive_types: List<Datatype>; comm
+    ) => {
+        let comm = comm.get()?;
+        let [sources, destinations] = degrees(&comm)?;
+        let sent = parts_with_types(send, send_counts, send_displacements, send_types, destinations)?;
+        let received = parts_with_types(receive, counts, displacements, receive_types, sources)?;
+        Ok(move || exchange_with_neighbors(&comm, &sent, &received))
     }
 }
 
@@ -375,7 +532,7 @@ impl ReduceScatter {
         let mut reduction =
             Reduction::new(send, Some(receive), total(&counts), datatype, op, comm)?;
         if reduction.sent.is_some() {
-            let own = total(&counts[object.rank() as usize..][..1]);
+            let own = total(&counts[object.local().rank() as usize..][..1]);
             reduction.received = Some(Data::new(receive, own, datatype)?);
         }
         let counts = counts.into_iter().map(|count| count * size).collect();
@@ -383,7 +540,9 @@ impl ReduceScatter {
     }
 
     fn begin(&self) -> Result<Pending> {
-        self.reduction
-            .begin(|comm, send, receive, op| comm.reduce_scatter(send, receive, &self.counts, op))
+        self.reduction.begin(|ranks, send, receive, op| match ranks {
+            Ranks::Intra(comm) => comm.reduce_scatter(send, receive, &self.counts, op),
+            Ranks::Inter(comm) => comm.reduce_scatter(given(send), receive, &self.counts, op),
+        })
     }
 }

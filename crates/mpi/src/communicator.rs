@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fishplate_ranks as ranks;
 use ranks::Communicator;
+use ranks::communicator::InterCommunicator;
 use ranks::group::Comparison;
 
 use crate::arguments::{Out, Text, TextOut};
@@ -18,13 +19,14 @@ use crate::error::{Result, error};
 use crate::error_handler::{Slot, default_slot};
 use crate::handle::{COMM_SELF, COMM_WORLD, Comm, Errhandler, Group, Info, Request};
 use crate::info::InfoObject;
+use crate::point_to_point::RESERVED;
 use crate::request::{Pending, RequestObject};
 use crate::status::Status;
 
 /// What a communicator's handle stands for.
 #[derive(Debug)]
 pub(crate) struct CommObject {
-    communicator: Communicator,
+    ranks: Ranks,
     pub(crate) attributes: Attributes,
     pub(crate) error_handler: Slot,
     pub(crate) buffer: Buffered,
@@ -32,23 +34,46 @@ pub(crate) struct CommObject {
     info: InfoObject,
 }
 
+/// Whose ranks they are.
+#[derive(Debug)]
+pub(crate) enum Ranks {
+    /// Of one group.
+    Intra(Communicator),
+    /// Of two.
+    Inter(InterCommunicator),
+}
+
+impl Ranks {
+    /// The local group's communicator.
+    pub(crate) fn local(&self) -> &Communicator {
+        match self {
+            Self::Intra(communicator) => communicator,
+            Self::Inter(inter) => inter.local(),
+        }
+    }
+}
+
+/// That by which messages are sent and received: of an inter-communicator the remote group's.
 impl Deref for CommObject {
     type Target = Communicator;
 
     fn deref(&self) -> &Communicator {
-        &self.communicator
+        match &self.ranks {
+            Ranks::Intra(communicator) => communicator,
+            Ranks::Inter(inter) => inter.remote(),
+        }
     }
 }
 
 impl CommObject {
     /// `MPI_COMM_WORLD` or `MPI_COMM_SELF`.
-    pub(crate) fn predefined(communicator: Communicator, name: &str) -> Result<Self> {
-        Ok(Self::new(communicator, default_slot()?, name))
+    fn predefined(communicator: Communicator, name: &str) -> Result<Self> {
+        Ok(Self::new(Ranks::Intra(communicator), default_slot()?, name))
     }
 
-    fn new(communicator: Communicator, error_handler: Slot, name: &str) -> Self {
+    fn new(ranks: Ranks, error_handler: Slot, name: &str) -> Self {
         Self {
-            communicator,
+            ranks,
             attributes: Attributes::default(),
             error_handler,
             buffer: Buffered::default(),
@@ -58,23 +83,53 @@ impl CommObject {
     }
 
     /// One that was made from this one.
-    fn made(&self, communicator: Communicator) -> Self {
-        Self::new(communicator, self.error_handler.inherited(), "")
+    fn made(&self, ranks: Ranks) -> Self {
+        Self::new(ranks, self.error_handler.inherited(), "")
     }
 
     /// A duplicate, with attributes and hints.
-    fn duplicate(&self, communicator: Communicator, attributes: Attributes) -> Self {
-        Self { attributes, info: self.info.copied(), ..self.made(communicator) }
+    fn duplicate(&self, ranks: Ranks, attributes: Attributes) -> Self {
+        Self { attributes, info: self.info.copied(), ..self.made(ranks) }
     }
 
-    /// How many ranks messages can be sent to.
-    pub(crate) fn remote_size(&self) -> u32 {
-        self.communicator.size()
+    /// Whose ranks they are.
+    pub(crate) fn ranks(&self) -> &Ranks {
+        &self.ranks
     }
 
-    /// Those ranks.
-    pub(crate) fn remote_group(&self) -> &ranks::Group {
-        self.communicator.group()
+    /// The local group's communicator.
+    pub(crate) fn local(&self) -> &Communicator {
+        self.ranks.local()
+    }
+
+    /// The communicator, if it has one group only.
+    pub(crate) fn intra(&self) -> Result<&Communicator> {
+        match &self.ranks {
+            Ranks::Intra(communicator) => Ok(communicator),
+            Ranks::Inter(_) => Err(error(MPI_ERR_COMM, "this is not for inter-communicators")),
+        }
+    }
+
+    /// The inter-communicator, if it is one.
+    fn inter(&self) -> Result<&InterCommunicator> {
+        match &self.ranks {
+            Ranks::Inter(inter) => Ok(inter),
+            Ranks::Intra(_) => Err(error(MPI_ERR_COMM, "this is for inter-communicators only")),
+        }
+    }
+
+    fn dup(&self) -> Result<Ranks> {
+        Ok(match &self.ranks {
+            Ranks::Intra(communicator) => Ranks::Intra(communicator.dup()?),
+            Ranks::Inter(inter) => Ranks::Inter(inter.dup()?),
+        })
+    }
+
+    fn split(&self, color: Option<u32>, key: c_int) -> Result<Option<Ranks>> {
+        Ok(match &self.ranks {
+            Ranks::Intra(communicator) => communicator.split(color, key)?.map(Ranks::Intra),
+            Ranks::Inter(inter) => inter.split(color, key)?.map(Ranks::Inter),
+        })
     }
 }
 
@@ -83,8 +138,12 @@ fn signed(value: u32) -> c_int {
 }
 
 /// Puts a new communicator's handle there, or the null handle.
-fn set(place: Out<Comm>, parent: &CommObject, made: Option<Communicator>) -> Result<()> {
+pub(crate) fn set(place: Out<Comm>, parent: &CommObject, made: Option<Ranks>) -> Result<()> {
     place.set(made.map_or(Comm::NULL, |made| Comm::new(parent.made(made))))
+}
+
+fn rank_of(rank: c_int) -> Result<u32> {
+    u32::try_from(rank).map_err(|_| error(MPI_ERR_RANK, format!("rank {rank} is negative")))
 }
 
 fn color_of(color: c_int) -> Result<Option<u32>> {
@@ -129,11 +188,19 @@ fn start_duplicate(comm: Comm, info: Info, place: Out<Comm>, request: Out<Reques
     let attributes = object.attributes.copied(comm.to_address())?;
     let hints = InfoObject::default();
     hints.update(info)?;
-    let (started, duplicate) = object.idup()?;
     let process = object.process().clone();
+    let Ranks::Intra(communicator) = object.ranks() else {
+        // Two groups agree by messages both ways, so it is made at once.
+        let made = object.duplicate(object.dup()?, attributes);
+        made.info.merge(&hints);
+        place.set(Comm::new(made))?;
+        return request.set(RequestObject::start(comm, Pending::done(&process)));
+    };
+    let (started, duplicate) = communicator.idup()?;
     let pending = Pending::new(&process, started).then(move |result| {
         result?;
-        let made = object.duplicate(duplicate.finish(&object), attributes);
+        let made = Ranks::Intra(duplicate.finish(object.local()));
+        let made = object.duplicate(made, attributes);
         made.info.merge(&hints);
         place.set(Comm::new(made))?;
         Ok(Status::EMPTY)
@@ -162,16 +229,21 @@ fn comparison(comparison: Comparison) -> c_int {
 
 entries! {
     fn Comm_rank(comm: Comm, rank: Out<c_int>) on comm => {
-        rank.set(signed(comm.get()?.rank()))
+        rank.set(signed(comm.get()?.local().rank()))
     }
     fn Comm_size(comm: Comm, size: Out<c_int>) on comm => {
-        size.set(signed(comm.get()?.size()))
+        size.set(signed(comm.get()?.local().size()))
     }
     fn Comm_group(comm: Comm, group: Out<Group>) on comm => {
-        group.set(Group::new(comm.get()?.group().clone()))
+        group.set(Group::new(comm.get()?.local().group().clone()))
     }
     fn Comm_compare(left: Comm, right: Comm, result: Out<c_int>) on left => {
-        result.set(comparison(left.get()?.compare(&*right.get()?)))
+        let (left, right) = (left.get()?, right.get()?);
+        result.set(comparison(match (left.ranks(), right.ranks()) {
+            (Ranks::Intra(left), Ranks::Intra(right)) => left.compare(right),
+            (Ranks::Inter(left), Ranks::Inter(right)) => left.compare(right),
+            _ => Comparison::Unequal,
+        }))
     }
     fn Comm_dup(comm: Comm, place: Out<Comm>) on comm => {
         duplicate(comm, Info::NULL, place)
@@ -187,12 +259,16 @@ entries! {
     }
     fn Comm_create(comm: Comm, group: Group, place: Out<Comm>) on comm => {
         let (object, group) = (comm.get()?, group.get()?);
-        if group.difference(object.group()).size() > 0 {
+        if group.difference(object.local().group()).size() > 0 {
             return Err(error(MPI_ERR_GROUP, "the group has ranks that the communicator has not"));
         }
         // Ranks may give disjoint groups; each is named by its first member.
         let mine = group.rank_of(object.process().rank());
-        let color = mine.and_then(|_| group.ranks().first().copied());
+        let first = match object.ranks() {
+            Ranks::Intra(_) => group.ranks().first().copied(),
+            Ranks::Inter(_) => Some(0),
+        };
+        let color = mine.and(first);
         let made = object.split(color, mine.map_or(0, signed))?;
         set(place, &object, made)
     }
@@ -201,8 +277,8 @@ entries! {
         if group.rank_of(object.process().rank()).is_none() {
             return place.set(Comm::NULL);
         }
-        let made = object.create_group(&group, tag)?;
-        set(place, &object, Some(made))
+        let made = object.intra()?.create_group(&group, tag)?;
+        set(place, &object, Some(Ranks::Intra(made)))
     }
     fn Comm_create_from_group(
         group: Group, tag: Text, info: Info, handler: Errhandler, place: Out<Comm>,
@@ -212,7 +288,7 @@ entries! {
             return place.set(Comm::NULL);
         }
         let made = process.world().create_group(&group, tag_of(&tag.get()?))?;
-        let object = CommObject::new(made, Slot::new(handler)?, "");
+        let object = CommObject::new(Ranks::Intra(made), Slot::new(handler)?, "");
         object.info.update(info)?;
         place.set(Comm::new(object))
     }
@@ -233,7 +309,7 @@ entries! {
             MPI_COMM_TYPE_HW_UNGUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED | MPI_UNDEFINED => false,
             _ => return Err(error(MPI_ERR_ARG, format!("{kind} is no MPI_COMM_TYPE_..."))),
         };
-        let first = first_on_host(&object)?;
+        let first = first_on_host(object.local())?;
         let made = object.split(shared.then_some(first), key)?;
         set(place, &object, made)
     }
@@ -264,8 +340,46 @@ entries! {
         object.info.update(info)
     }
     fn Comm_test_inter(comm: Comm, flag: Out<c_int>) on comm => {
-        comm.get()?;
-        flag.set_flag(false)
+        flag.set_flag(comm.get()?.inter().is_ok())
+    }
+    fn Comm_remote_size(comm: Comm, size: Out<c_int>) on comm => {
+        size.set(signed(comm.get()?.inter()?.remote_size()))
+    }
+    fn Comm_remote_group(comm: Comm, group: Out<Group>) on comm => {
+        group.set(Group::new(comm.get()?.inter()?.remote().group().clone()))
+    }
+    fn Intercomm_create(
+        comm: Comm, leader: c_int, peer: Comm, remote_leader: c_int, tag: c_int, place: Out<Comm>,
+    ) on comm => {
+        let object = comm.get()?;
+        let local = object.intra()?;
+        let leader = rank_of(leader)?;
+        let peer = if local.rank() == leader { Some(peer.get()?) } else { None };
+        let reached = match &peer {
+            Some(peer) => Some((peer.intra()?, rank_of(remote_leader)?)),
+            None => None,
+        };
+        let made = local.create_inter(leader, reached, tag)?;
+        set(place, &object, Some(Ranks::Inter(made)))
+    }
+    fn Intercomm_create_from_groups(
+        group: Group, leader: c_int, remote: Group, remote_leader: c_int, tag: Text, info: Info, handler: Errhandler,
+        place: Out<Comm>,
+    ) on () => {
+        let (group, remote) = (group.get()?, remote.get()?);
+        let (world, tag, leader) = (crate::environment::process()?.world(), tag_of(&tag.get()?), rank_of(leader)?);
+        let local = world.create_group(&group, tag)?;
+        let remote_leader = remote.ranks().get(rank_of(remote_leader)? as usize).copied();
+        let peer = remote_leader.map(|rank| (&world, rank));
+        let made = local.create_inter(leader, peer, tag | RESERVED)?;
+        let object = CommObject::new(Ranks::Inter(made), Slot::new(handler)?, "");
+        object.info.update(info)?;
+        place.set(Comm::new(object))
+    }
+    fn Intercomm_merge(comm: Comm, high: c_int, place: Out<Comm>) on comm => {
+        let object = comm.get()?;
+        let made = object.inter()?.merge(high != 0)?;
+        set(place, &object, Some(Ranks::Intra(made)))
     }
     fn Comm_get_parent(parent: Out<Comm>) on () => {
         parent.set(Comm::NULL)

@@ -20,8 +20,8 @@ use crate::status::Status;
 
 /// `MPI_TAG_UB`. Tags above it are ours.
 pub(crate) const TAG_UB: c_int = (1 << 30) - 1;
-/// What the tags of partitioned messages have besides, because they never meet others.
-const PARTITIONED: c_int = 1 << 30;
+/// What the tags of partitioned messages and the like have besides, because they never meet a program's.
+pub(crate) const RESERVED: c_int = 1 << 30;
 
 /// An error, if a message does not fit the buffers that were attached.
 fn buffered(comm: &CommObject, length: usize) -> Result<()> {
@@ -40,7 +40,7 @@ fn tag_of(tag: c_int) -> Result<c_int> {
 }
 
 fn rank_of(rank: c_int, comm: &CommObject) -> Result<u32> {
-    let size = comm.remote_size();
+    let size = comm.size();
     u32::try_from(rank).ok().filter(|rank| *rank < size).ok_or_else(|| {
         error(MPI_ERR_RANK, format!("rank {rank} is not from 0 to {}", i64::from(size) - 1))
     })
@@ -159,7 +159,7 @@ fn received(comm: &CommObject, request: RequestId, landing: Landing, from_nobody
         return pending.then(|result| result.map(|_| Status::PROC_NULL).map_err(Into::into));
     }
     let landing = landing.bytes.is_owned().then_some(landing);
-    pending.receive(comm.remote_group().clone(), landing)
+    pending.receive(comm.group().clone(), landing)
 }
 
 /// A send and a receive at once.
@@ -437,7 +437,7 @@ entries! {
         request: Out<Request>,
     ) on comm => {
         let object = comm.get()?;
-        let (to, tag) = (destination(to, &object)?, tag_of(tag)? | PARTITIONED);
+        let (to, tag) = (destination(to, &object)?, tag_of(tag)? | RESERVED);
         partitioned(buffer, partitions, count, datatype, comm, request, |data| {
             Ok(Side::Send(SendPlan { comm: object, mode: Mode::Standard, data, to, tag }))
         })
@@ -447,7 +447,7 @@ entries! {
         request: Out<Request>,
     ) on comm => {
         let object = comm.get()?;
-        let (from, tag) = (source(from, &object)?, TagSelector::Tag(tag_of(tag)? | PARTITIONED));
+        let (from, tag) = (source(from, &object)?, TagSelector::Tag(tag_of(tag)? | RESERVED));
         partitioned(buffer, partitions, count, datatype, comm, request, |data| {
             Ok(Side::Receive(ReceivePlan { comm: object, data, from, tag }))
         })

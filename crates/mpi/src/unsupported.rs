@@ -31,11 +31,6 @@ macro_rules! unsupported {
 }
 
 unsupported! {
-    (comm):
-        Cart_coords Cart_create Cart_get Cart_map Cart_rank Cart_shift Cart_sub Cartdim_get Comm_remote_group
-        Comm_remote_size Dist_graph_create Dist_graph_create_adjacent Dist_graph_neighbors
-        Dist_graph_neighbors_count Graph_create Graph_get Graph_map Graph_neighbors Graph_neighbors_count
-        Graphdims_get Intercomm_create Intercomm_merge Topo_test;
     (comm a):
         Win_create_dynamic;
     (comm a b c):
@@ -65,14 +60,8 @@ unsupported! {
         File_write_shared File_write_shared_c;
     none:
         Accumulate Accumulate_c Close_port Comm_join Compare_and_swap Fetch_and_op Get Get_accumulate
-        Get_accumulate_c Get_c Ineighbor_allgather Ineighbor_allgather_c Ineighbor_allgatherv
-        Ineighbor_allgatherv_c Ineighbor_alltoall Ineighbor_alltoall_c Ineighbor_alltoallv Ineighbor_alltoallv_c
-        Ineighbor_alltoallw Ineighbor_alltoallw_c Intercomm_create_from_groups Neighbor_allgather
-        Neighbor_allgather_c Neighbor_allgather_init Neighbor_allgather_init_c Neighbor_allgatherv
-        Neighbor_allgatherv_c Neighbor_allgatherv_init Neighbor_allgatherv_init_c Neighbor_alltoall
-        Neighbor_alltoall_c Neighbor_alltoall_init Neighbor_alltoall_init_c Neighbor_alltoallv
-        Neighbor_alltoallv_c Neighbor_alltoallv_init Neighbor_alltoallv_init_c Neighbor_alltoallw
-        Neighbor_alltoallw_c Neighbor_alltoallw_init Neighbor_alltoallw_init_c Publish_name Lookup_name Open_port Put Put_c
+        Get_accumulate_c Get_c
+           Publish_name Lookup_name Open_port Put Put_c
         Raccumulate Raccumulate_c Register_datarep Register_datarep_c Rget Rget_accumulate Rget_accumulate_c
         Rget_c Rput Rput_c Unpublish_name Win_attach Win_complete Win_detach Win_fence Win_flush Win_flush_all
         Win_flush_local Win_flush_local_all Win_free Win_get_group Win_get_info Win_get_name Win_lock

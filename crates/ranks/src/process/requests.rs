@@ -6,9 +6,7 @@ use crate::process::Process;
 impl Process {
     /// Waits until `ready`, which is asked again whenever something has come; it can ask which requests are complete.
     pub fn wait_for_requests(&self, ready: impl Fn(&dyn Fn(RequestId) -> bool) -> bool) {
-        self.wait_until(|state| {
-            ready(&|request| state.engine.is_complete(request)).then_some(())
-        });
+        self.wait_until(|state| ready(&|request| state.engine.is_complete(request)).then_some(()));
     }
 
     /// Whether it is so, after what can be done now.
