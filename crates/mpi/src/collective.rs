@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fishplate_ranks::collective::inter::Root;
 use fishplate_ranks::collective::{Blocks, Collective, Contribution};
+use fishplate_ranks::process::Turn;
 use fishplate_ranks::{Communicator, Operation, Rank};
 
 use crate::arguments::{Buffer, Integer, List};
@@ -19,6 +20,7 @@ use crate::status::Status;
 
 /// Begins a collective operation on bytes that are kept until it is over, and then put where they belong.
 fn begin(
+    turn: Turn,
     comm: &Arc<CommObject>,
     sent: Option<Bytes>,
     received: Option<Landing>,
@@ -28,7 +30,7 @@ fn begin(
         sent.as_ref().map_or(Contribution::InPlace, |bytes| Contribution::Data(bytes.lend()));
     let target = received.as_ref().map_or(&mut [][..], |landing| landing.bytes.lend_mut());
     // SAFETY: the program leaves its buffers alone until the operation is over, and what is ours the pending operation keeps.
-    let request = unsafe { operation(comm.ranks(), contribution, target).start_raw() }?;
+    let request = unsafe { operation(comm.ranks(), contribution, target).start_raw(turn) }?;
     let (comm, process) = (comm.clone(), comm.process().clone());
     Ok(Pending::new(&process, request).then(move |result| {
         result?;
@@ -121,7 +123,12 @@ fn parts_with_types<C: Integer, D: Integer>(
 }
 
 /// An all-to-all of parts; `None` is sent in place.
-fn exchange(comm: &Arc<CommObject>, sent: Option<&Parts>, received: &Parts) -> Result<Pending> {
+fn exchange(
+    turn: Turn,
+    comm: &Arc<CommObject>,
+    sent: Option<&Parts>,
+    received: &Parts,
+) -> Result<Pending> {
     let (sent, sent_blocks) = match sent {
         Some(parts) => {
             let (bytes, blocks) = parts.outgoing();
@@ -130,7 +137,7 @@ fn exchange(comm: &Arc<CommObject>, sent: Option<&Parts>, received: &Parts) -> R
         None => (None, Blocks { counts: Vec::new(), displacements: Vec::new() }),
     };
     let (landing, blocks) = received.clone().incoming(sent.is_none());
-    begin(comm, sent, Some(landing), move |ranks, send, receive| match ranks {
+    begin(turn, comm, sent, Some(landing), move |ranks, send, receive| match ranks {
         Ranks::Intra(comm) => comm.alltoallv(send, &sent_blocks, receive, &blocks),
         Ranks::Inter(comm) => comm.alltoallv(given(send), &sent_blocks, receive, &blocks),
     })
@@ -146,7 +153,7 @@ struct Reduction {
 
 impl Reduction {
     fn new(
-        send: Buffer,
+        send: Option<Buffer>,
         receive: Option<Buffer>,
         count: impl Integer,
         datatype: Datatype,
@@ -154,7 +161,10 @@ impl Reduction {
         comm: Comm,
     ) -> Result<Self> {
         let comm = comm.get()?;
-        let sent = contribution(send, count, datatype, 1)?;
+        let sent = match send {
+            Some(send) => contribution(send, count, datatype, 1)?,
+            None => Some(Data::none()),
+        };
         let received = match receive {
             Some(receive) => {
                 not_in_place(receive)?;
@@ -165,8 +175,15 @@ impl Reduction {
         Ok(Self { comm, sent, received, operation: crate::operation::on(op, datatype)? })
     }
 
+    /// That of a rank that has no part in it; its arguments mean nothing.
+    fn of_nothing(comm: Arc<CommObject>) -> Self {
+        let operation = Operation::of_bytes(1, true, |_, _| {});
+        Self { comm, sent: Some(Data::none()), received: None, operation }
+    }
+
     fn begin(
         &self,
+        turn: Turn,
         call: impl for<'a> FnOnce(
             &'a Ranks,
             Contribution<'a, u8>,
@@ -175,7 +192,7 @@ impl Reduction {
         ) -> Collective<'a>,
     ) -> Result<Pending> {
         let landing = self.received.clone().map(|data| data.incoming(true));
-        begin(&self.comm, bytes(&self.sent), landing, |ranks, send, receive| {
+        begin(turn, &self.comm, bytes(&self.sent), landing, |ranks, send, receive| {
             call(ranks, send, receive, &self.operation)
         })
     }
@@ -184,7 +201,7 @@ impl Reduction {
 operations! {
     fn "Barrier", "Ibarrier", "Barrier_init" [info] (; comm) => {
         let comm = comm.get()?;
-        Ok(move || begin(&comm, None, None, |ranks, _, _| match ranks {
+        Ok(move |turn| begin(turn, &comm, None, None, |ranks, _, _| match ranks {
             Ranks::Intra(comm) => comm.barrier(),
             Ranks::Inter(comm) => comm.barrier(),
         }))
@@ -194,7 +211,7 @@ operations! {
         let root = Rooted::new(root, &comm)?;
         not_in_place(buffer)?;
         let data = if root.here || root.other { Data::new(buffer, count, datatype)? } else { Data::none() };
-        Ok(move || begin(&comm, None, Some(data.clone().incoming(root.here)), |ranks, _, all| match ranks {
+        Ok(move |turn| begin(turn, &comm, None, Some(data.clone().incoming(root.here)), |ranks, _, all| match ranks {
             Ranks::Intra(comm) => comm.broadcast(all, root.intra),
             Ranks::Inter(comm) => comm.broadcast(all, root.inter),
         }))
@@ -212,9 +229,9 @@ operations! {
         } else {
             None
         };
-        Ok(move || {
+        Ok(move |turn| {
             let landing = received.clone().map(|data| data.incoming(sent.is_none()));
-            begin(&comm, bytes(&sent), landing, |ranks, send, receive| match ranks {
+            begin(turn, &comm, bytes(&sent), landing, |ranks, send, receive| match ranks {
                 Ranks::Intra(comm) => comm.gather(send, receive, root.intra),
                 Ranks::Inter(comm) => comm.gather(given(send), receive, root.inter),
             })
@@ -232,9 +249,9 @@ operations! {
         } else {
             Parts::none()
         };
-        Ok(move || {
+        Ok(move |turn| {
             let (landing, blocks) = received.clone().incoming(sent.is_none());
-            begin(&comm, bytes(&sent), Some(landing), |ranks, send, receive| match ranks {
+            begin(turn, &comm, bytes(&sent), Some(landing), |ranks, send, receive| match ranks {
                 Ranks::Intra(comm) => comm.gatherv(send, receive, &blocks, root.intra),
                 Ranks::Inter(comm) => comm.gatherv(given(send), receive, &blocks, root.inter),
             })
@@ -253,9 +270,9 @@ operations! {
         };
         let received =
             if root.other { contribution(receive, receive_count, receive_type, 1)? } else { Some(Data::none()) };
-        Ok(move || {
+        Ok(move |turn| {
             let landing = received.clone().map(|data| data.incoming(false));
-            begin(&comm, Some(sent.outgoing()), landing, |ranks, send, receive| match ranks {
+            begin(turn, &comm, Some(sent.outgoing()), landing, |ranks, send, receive| match ranks {
                 Ranks::Intra(comm) => comm.scatter(given(send), receive, root.intra),
                 Ranks::Inter(comm) => comm.scatter(given(send), receive, root.inter),
             })
@@ -274,10 +291,10 @@ operations! {
         };
         let received =
             if root.other { contribution(receive, receive_count, receive_type, 1)? } else { Some(Data::none()) };
-        Ok(move || {
+        Ok(move |turn| {
             let (sent, blocks) = sent.outgoing();
             let landing = received.clone().map(|data| data.incoming(false));
-            begin(&comm, Some(sent), landing, |ranks, send, receive| match ranks {
+            begin(turn, &comm, Some(sent), landing, |ranks, send, receive| match ranks {
                 Ranks::Intra(comm) => comm.scatterv(given(send), &blocks, receive, root.intra),
                 Ranks::Inter(comm) => comm.scatterv(given(send), &blocks, receive, root.inter),
             })
@@ -290,9 +307,9 @@ operations! {
         not_in_place(receive)?;
         let sent = contribution(send, send_count, send_type, 1)?;
         let received = Data::repeated(receive, receive_count, receive_type, comm.size() as usize)?;
-        Ok(move || {
+        Ok(move |turn| {
             let landing = received.clone().incoming(sent.is_none());
-            begin(&comm, bytes(&sent), Some(landing), |ranks, send, receive| match ranks {
+            begin(turn, &comm, bytes(&sent), Some(landing), |ranks, send, receive| match ranks {
                 Ranks::Intra(comm) => comm.allgather(send, receive),
                 Ranks::Inter(comm) => comm.allgather(given(send), receive),
             })
@@ -306,9 +323,9 @@ operations! {
         not_in_place(receive)?;
         let sent = contribution(send, send_count, send_type, 1)?;
         let received = parts(receive, counts, displacements, receive_type, comm.size())?;
-        Ok(move || {
+        Ok(move |turn| {
             let (landing, blocks) = received.clone().incoming(sent.is_none());
-            begin(&comm, bytes(&sent), Some(landing), |ranks, send, receive| match ranks {
+            begin(turn, &comm, bytes(&sent), Some(landing), |ranks, send, receive| match ranks {
                 Ranks::Intra(comm) => comm.allgatherv(send, receive, &blocks),
                 Ranks::Inter(comm) => comm.allgatherv(given(send), receive, &blocks),
             })
@@ -321,9 +338,9 @@ operations! {
         not_in_place(receive)?;
         let sent = contribution(send, send_count, send_type, comm.size())?;
         let received = Data::repeated(receive, receive_count, receive_type, comm.size() as usize)?;
-        Ok(move || {
+        Ok(move |turn| {
             let landing = received.clone().incoming(sent.is_none());
-            begin(&comm, bytes(&sent), Some(landing), |ranks, send, receive| match ranks {
+            begin(turn, &comm, bytes(&sent), Some(landing), |ranks, send, receive| match ranks {
                 Ranks::Intra(comm) => comm.alltoall(send, receive),
                 Ranks::Inter(comm) => comm.alltoall(given(send), receive),
             })
@@ -341,7 +358,7 @@ operations! {
             Some(parts(send, send_counts, send_displacements, send_type, comm.size())?)
         };
         let received = parts(receive, counts, displacements, receive_type, comm.size())?;
-        Ok(move || exchange(&comm, sent.as_ref(), &received))
+        Ok(move |turn| exchange(turn, &comm, sent.as_ref(), &received))
     }
     fn "Alltoallw", "Ialltoallw", "Alltoallw_init" [info] <C>(
         send: Buffer, send_counts: List<C>, send_displacements: List<C>, send_types: List<Datatype>, receive: Buffer,
@@ -355,20 +372,20 @@ operations! {
             Some(parts_with_types(send, send_counts, send_displacements, send_types, comm.size())?)
         };
         let received = parts_with_types(receive, counts, displacements, receive_types, comm.size())?;
-        Ok(move || exchange(&comm, sent.as_ref(), &received))
+        Ok(move |turn| exchange(turn, &comm, sent.as_ref(), &received))
     }
     fn "Reduce", "Ireduce", "Reduce_init" [info] <C>(
         send: Buffer, receive: Buffer, count: C, datatype: Datatype, op: Op, root: i32; comm
     ) => {
         let object = comm.get()?;
         let root = Rooted::new(root, &object)?;
-        let receive = root.here.then_some(receive);
-        let send = if root.other { send } else { Buffer::of(&[]) };
-        let mut reduction = Reduction::new(send, receive, count, datatype, op, comm)?;
-        if !root.other {
-            reduction.sent = Some(Data::none());
-        }
-        Ok(move || reduction.begin(|ranks, send, receive, op| match ranks {
+        let (send, receive) = (root.other.then_some(send), root.here.then_some(receive));
+        let reduction = if send.is_some() || receive.is_some() {
+            Reduction::new(send, receive, count, datatype, op, comm)?
+        } else {
+            Reduction::of_nothing(object)
+        };
+        Ok(move |turn| reduction.begin(turn, |ranks, send, receive, op| match ranks {
             Ranks::Intra(comm) => comm.reduce(send, receive, op, root.intra),
             Ranks::Inter(comm) => comm.reduce(given(send), receive, op, root.inter),
         }))
@@ -376,8 +393,8 @@ operations! {
     fn "Allreduce", "Iallreduce", "Allreduce_init" [info] <C>(
         send: Buffer, receive: Buffer, count: C, datatype: Datatype, op: Op; comm
     ) => {
-        let reduction = Reduction::new(send, Some(receive), count, datatype, op, comm)?;
-        Ok(move || reduction.begin(|ranks, send, receive, op| match ranks {
+        let reduction = Reduction::new(Some(send), Some(receive), count, datatype, op, comm)?;
+        Ok(move |turn| reduction.begin(turn, |ranks, send, receive, op| match ranks {
             Ranks::Intra(comm) => comm.allreduce(send, receive, op),
             Ranks::Inter(comm) => comm.allreduce(given(send), receive, op),
         }))
@@ -387,30 +404,30 @@ operations! {
     ) => {
         let object = comm.get()?;
         object.intra()?;
-        let reduction = Reduction::new(send, Some(receive), count, datatype, op, comm)?;
-        Ok(move || reduction.begin(|ranks, send, receive, op| ranks.local().scan(send, receive, op)))
+        let reduction = Reduction::new(Some(send), Some(receive), count, datatype, op, comm)?;
+        Ok(move |turn| reduction.begin(turn, |ranks, send, receive, op| ranks.local().scan(send, receive, op)))
     }
     fn "Exscan", "Iexscan", "Exscan_init" [info] <C>(
         send: Buffer, receive: Buffer, count: C, datatype: Datatype, op: Op; comm
     ) => {
         let object = comm.get()?;
         object.intra()?;
-        let reduction = Reduction::new(send, Some(receive), count, datatype, op, comm)?;
-        Ok(move || reduction.begin(|ranks, send, receive, op| ranks.local().exscan(send, receive, op)))
+        let reduction = Reduction::new(Some(send), Some(receive), count, datatype, op, comm)?;
+        Ok(move |turn| reduction.begin(turn, |ranks, send, receive, op| ranks.local().exscan(send, receive, op)))
     }
     fn "Reduce_scatter", "Ireduce_scatter", "Reduce_scatter_init" [info] <C>(
         send: Buffer, receive: Buffer, counts: List<C>, datatype: Datatype, op: Op; comm
     ) => {
         let counts = counts.counts(comm.get()?.local().size() as usize)?;
         let scatter = ReduceScatter::new(send, receive, counts, datatype, op, comm)?;
-        Ok(move || scatter.begin())
+        Ok(move |turn| scatter.begin(turn))
     }
     fn "Reduce_scatter_block", "Ireduce_scatter_block", "Reduce_scatter_block_init" [info] <C>(
         send: Buffer, receive: Buffer, count: C, datatype: Datatype, op: Op; comm
     ) => {
         let counts = vec![count.count()?; comm.get()?.local().size() as usize];
         let scatter = ReduceScatter::new(send, receive, counts, datatype, op, comm)?;
-        Ok(move || scatter.begin())
+        Ok(move |turn| scatter.begin(turn))
     }
 }
 
@@ -426,13 +443,14 @@ fn degrees(comm: &CommObject) -> Result<[u32; 2]> {
 
 /// Parts to destinations, and from sources.
 fn exchange_with_neighbors(
+    turn: Turn,
     comm: &Arc<CommObject>,
     sent: &Parts,
     received: &Parts,
 ) -> Result<Pending> {
     let (bytes, sent_blocks) = sent.outgoing();
     let (landing, blocks) = received.clone().incoming(false);
-    begin(comm, Some(bytes), Some(landing), |ranks, send, receive| {
+    begin(turn, comm, Some(bytes), Some(landing), |ranks, send, receive| {
         ranks.local().neighbor_alltoallv(given(send), &sent_blocks, receive, &blocks)
     })
 }
@@ -445,9 +463,9 @@ operations! {
         let [sources, _] = degrees(&comm)?;
         let sent = Data::new(send, send_count, send_type)?;
         let received = Data::repeated(receive, receive_count, receive_type, sources as usize)?;
-        Ok(move || {
+        Ok(move |turn| {
             let landing = received.clone().incoming(false);
-            begin(&comm, Some(sent.outgoing()), Some(landing), |ranks, send, receive| {
+            begin(turn, &comm, Some(sent.outgoing()), Some(landing), |ranks, send, receive| {
                 ranks.local().neighbor_allgather(given(send), receive)
             })
         })
@@ -460,9 +478,9 @@ operations! {
         let [sources, _] = degrees(&comm)?;
         let sent = Data::new(send, send_count, send_type)?;
         let received = parts(receive, counts, displacements, receive_type, sources)?;
-        Ok(move || {
+        Ok(move |turn| {
             let (landing, blocks) = received.clone().incoming(false);
-            begin(&comm, Some(sent.outgoing()), Some(landing), |ranks, send, receive| {
+            begin(turn, &comm, Some(sent.outgoing()), Some(landing), |ranks, send, receive| {
                 ranks.local().neighbor_allgatherv(given(send), receive, &blocks)
             })
         })
@@ -474,9 +492,9 @@ operations! {
         let [sources, destinations] = degrees(&comm)?;
         let sent = Data::repeated(send, send_count, send_type, destinations as usize)?;
         let received = Data::repeated(receive, receive_count, receive_type, sources as usize)?;
-        Ok(move || {
+        Ok(move |turn| {
             let landing = received.clone().incoming(false);
-            begin(&comm, Some(sent.outgoing()), Some(landing), |ranks, send, receive| {
+            begin(turn, &comm, Some(sent.outgoing()), Some(landing), |ranks, send, receive| {
                 ranks.local().neighbor_alltoall(given(send), receive)
             })
         })
@@ -489,7 +507,7 @@ operations! {
         let [sources, destinations] = degrees(&comm)?;
         let sent = parts(send, send_counts, send_displacements, send_type, destinations)?;
         let received = parts(receive, counts, displacements, receive_type, sources)?;
-        Ok(move || exchange_with_neighbors(&comm, &sent, &received))
+        Ok(move |turn| exchange_with_neighbors(turn, &comm, &sent, &received))
     }
     fn "Neighbor_alltoallw", "Ineighbor_alltoallw", "Neighbor_alltoallw_init" [info] <C>(
         send: Buffer, send_counts: List<C>, send_displacements: List<i64>, send_types: List<Datatype>, receive: Buffer,
@@ -499,7 +517,7 @@ operations! {
         let [sources, destinations] = degrees(&comm)?;
         let sent = parts_with_types(send, send_counts, send_displacements, send_types, destinations)?;
         let received = parts_with_types(receive, counts, displacements, receive_types, sources)?;
-        Ok(move || exchange_with_neighbors(&comm, &sent, &received))
+        Ok(move |turn| exchange_with_neighbors(turn, &comm, &sent, &received))
     }
 }
 
@@ -530,7 +548,7 @@ impl ReduceScatter {
             |counts: &[usize]| i64::try_from(counts.iter().sum::<usize>()).unwrap_or(i64::MAX);
         let (object, size) = (comm.get()?, datatype.get()?.layout.size);
         let mut reduction =
-            Reduction::new(send, Some(receive), total(&counts), datatype, op, comm)?;
+            Reduction::new(Some(send), Some(receive), total(&counts), datatype, op, comm)?;
         if reduction.sent.is_some() {
             let own = total(&counts[object.local().rank() as usize..][..1]);
             reduction.received = Some(Data::new(receive, own, datatype)?);
@@ -539,8 +557,8 @@ impl ReduceScatter {
         Ok(Self { reduction, counts })
     }
 
-    fn begin(&self) -> Result<Pending> {
-        self.reduction.begin(|ranks, send, receive, op| match ranks {
+    fn begin(&self, turn: Turn) -> Result<Pending> {
+        self.reduction.begin(turn, |ranks, send, receive, op| match ranks {
             Ranks::Intra(comm) => comm.reduce_scatter(send, receive, &self.counts, op),
             Ranks::Inter(comm) => comm.reduce_scatter(given(send), receive, &self.counts, op),
         })

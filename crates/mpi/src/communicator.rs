@@ -303,10 +303,10 @@ entries! {
         hints.update(info)?;
         let shared = match kind {
             MPI_COMM_TYPE_SHARED => true,
-            MPI_COMM_TYPE_HW_GUIDED => {
+            MPI_COMM_TYPE_HW_GUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED => {
                 hints.value("mpi_hw_resource_type").as_deref() == Some("mpi_shared_memory")
             },
-            MPI_COMM_TYPE_HW_UNGUIDED | MPI_COMM_TYPE_RESOURCE_GUIDED | MPI_UNDEFINED => false,
+            MPI_COMM_TYPE_HW_UNGUIDED | MPI_UNDEFINED => false,
             _ => return Err(error(MPI_ERR_ARG, format!("{kind} is no MPI_COMM_TYPE_..."))),
         };
         let first = first_on_host(object.local())?;

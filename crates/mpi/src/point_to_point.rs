@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fishplate_ranks as ranks;
 use ranks::buffer::{ReceiveBuffer, SendBuffer};
 use ranks::header::{Destination, Mode, RequestId, Source, TagSelector};
+use ranks::process::Turn;
 
 use crate::arguments::{Buffer, Integer, List, Out};
 use crate::buffer::{Bytes, Data, Landing};
@@ -164,7 +165,7 @@ fn received(comm: &CommObject, request: RequestId, landing: Landing, from_nobody
 
 /// A send and a receive at once.
 fn exchange(send: SendPlan, receive: ReceivePlan) -> impl Plan {
-    move || {
+    move |_| {
         let pending = receive.begin()?;
         let (request, bytes) = send.start()?;
         Ok(pending.and(request).keeping(bytes))
@@ -172,7 +173,7 @@ fn exchange(send: SendPlan, receive: ReceivePlan) -> impl Plan {
 }
 
 fn exchange_replacing(send: SendPlan, receive: ReceivePlan) -> impl Plan {
-    move || {
+    move |_| {
         // What is sent is out of the buffer before something comes into it.
         let bytes = send.data.outgoing().copied();
         let pending = receive.begin()?;
@@ -188,7 +189,7 @@ macro_rules! sends {
                 buffer: Buffer, count: C, datatype: Datatype, to: c_int, tag: c_int; comm
             ) => {
                 let plan = SendPlan::new(Mode::$mode, buffer, count, datatype, to, tag, comm)?;
-                Ok(move || plan.begin())
+                Ok(move |_| plan.begin())
             }
         )+ }
     };
@@ -259,13 +260,13 @@ entries! {
         buffer: Buffer, count: C, datatype: Datatype, from: c_int, tag: c_int, comm: Comm, request: Out<Request>,
     ) on comm => {
         let plan = ReceivePlan::new(buffer, count, datatype, from, tag, comm)?;
-        crate::request::start(comm, move || plan.begin(), request)
+        crate::request::start(comm, move |_| plan.begin(), request)
     }
     fn Recv_init<C>(
         buffer: Buffer, count: C, datatype: Datatype, from: c_int, tag: c_int, comm: Comm, request: Out<Request>,
     ) on comm => {
         let plan = ReceivePlan::new(buffer, count, datatype, from, tag, comm)?;
-        crate::request::prepare(comm, move || plan.begin(), request)
+        crate::request::prepare(comm, move |_| plan.begin(), request)
     }
     fn Sendrecv<C>(
         send: Buffer, send_count: C, send_type: Datatype, to: c_int, send_tag: c_int, receive: Buffer, receive_count: C,
@@ -273,7 +274,7 @@ entries! {
     ) on comm => {
         let send = SendPlan::new(Mode::Standard, send, send_count, send_type, to, send_tag, comm)?;
         let receive = ReceivePlan::new(receive, receive_count, receive_type, from, receive_tag, comm)?;
-        status.put(&exchange(send, receive)()?.wait()?);
+        status.put(&exchange(send, receive)(Turn::Blocking)?.wait()?);
         Ok(())
     }
     fn Isendrecv<C>(
@@ -290,7 +291,7 @@ entries! {
     ) on comm => {
         let send = SendPlan::new(Mode::Standard, buffer, count, datatype, to, send_tag, comm)?;
         let receive = ReceivePlan::new(buffer, count, datatype, from, receive_tag, comm)?;
-        status.put(&exchange_replacing(send, receive)()?.wait()?);
+        status.put(&exchange_replacing(send, receive)(Turn::Blocking)?.wait()?);
         Ok(())
     }
     fn Isendrecv_replace<C>(

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fishplate_ranks as ranks;
 use ranks::Process;
 use ranks::header::RequestId;
+use ranks::process::Turn;
 
 use crate::arguments::{Integer, List, Out};
 use crate::buffer::{Bytes, Landing};
@@ -16,9 +17,9 @@ use crate::handle::{COMM_SELF, Comm, Request};
 use crate::status::Status;
 
 /// What begins an operation, as often as it is called.
-pub(crate) trait Plan: Fn() -> Result<Pending> + Send + Sync + 'static {}
+pub(crate) trait Plan: Fn(Turn) -> Result<Pending> + Send + Sync + 'static {}
 
-impl<F: Fn() -> Result<Pending> + Send + Sync + 'static> Plan for F {}
+impl<F: Fn(Turn) -> Result<Pending> + Send + Sync + 'static> Plan for F {}
 
 /// What is done when an operation is over, and gives its status.
 pub(crate) type Finish = Box<dyn FnOnce(ranks::Result<ranks::Status>) -> Result<Status> + Send>;
@@ -268,7 +269,7 @@ impl RequestObject {
             )));
         }
         let pending = match &self.kind {
-            Kind::Persistent(plan) => plan(),
+            Kind::Persistent(plan) => plan(Turn::NonBlocking),
             Kind::Partitioned(partitioned) => partitioned.begin(),
             _ => return Err(self.blamed(error(MPI_ERR_REQUEST, "the request is not persistent"))),
         };
@@ -284,12 +285,12 @@ impl RequestObject {
 
 /// Runs an operation to its end.
 pub(crate) fn run(plan: impl Plan) -> Result<()> {
-    plan()?.wait().map(|_| ())
+    plan(Turn::Blocking)?.wait().map(|_| ())
 }
 
 /// Begins one.
 pub(crate) fn start(comm: Comm, plan: impl Plan, request: Out<Request>) -> Result<()> {
-    request.set(RequestObject::start(comm, plan()?))
+    request.set(RequestObject::start(comm, plan(Turn::NonBlocking)?))
 }
 
 /// Keeps one, to be begun as often as the program likes.

@@ -62,10 +62,11 @@ impl Status {
 }
 
 impl Out<Status> {
-    /// Puts all of it but `MPI_ERROR` there, if the caller wants it (MPI 5.0, 3.2.5).
+    /// Puts it there, if the caller wants it: of a message all but `MPI_ERROR` (MPI 5.0, 3.2.5).
     pub(crate) fn put(self, status: &Status) {
+        let empty = status.source == MPI_ANY_SOURCE;
         if let Ok(old) = self.get() {
-            self.set_if(Status { error: old.error, ..*status });
+            self.set_if(if empty { *status } else { Status { error: old.error, ..*status } });
         }
     }
 }

@@ -183,22 +183,11 @@ entries! {
         datatype.set(handle(row.ok_or_else(|| error(MPI_ERR_ARG, format!("there is no {name}")))?.1))
     }
     fn Type_get_value_index(value: Datatype, index: Datatype, datatype: Out<Datatype>) on () => {
-        let (value_object, index_object) = (value.get()?, index.get()?);
+        (value.get()?, index.get()?);
         let is = |handle: Datatype, name: &str| handle == self::handle(basic(name).0);
         if let Some(row) = PAIRS.iter().find(|row| is(value, row.2) && is(index, row.3)) {
             return datatype.set(handle(row.1));
         }
-        let basics = value_object.basic().zip(index_object.basic()).filter(|(value, index)| {
-            let number = |basic: &Basic| matches!(basic.class, Signed | Unsigned | Floating | LongDouble);
-            number(value) && number(index)
-        });
-        let Some((value_basic, index_basic)) = basics else { return datatype.set(Datatype::NULL) };
-        let key = [MPI_COMBINER_VALUE_INDEX, value.to_int(), index.to_int()];
-        datatype.set(on_demand(key, || {
-            let mut object = pair(value_basic, index_basic);
-            object.envelope.combiner = MPI_COMBINER_VALUE_INDEX;
-            object.envelope.datatypes = vec![value_object, index_object];
-            Ok(object)
-        })?)
+        datatype.set(Datatype::NULL)
     }
 }

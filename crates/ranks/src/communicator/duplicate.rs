@@ -5,6 +5,7 @@
 use crate::communicator::Communicator;
 use crate::error::Result;
 use crate::header::{Context, RequestId};
+use crate::process::Turn;
 
 /// A communicator that is being made; it has to live until its request is complete.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ impl Communicator {
             counter[0] = self.process().next_context();
         }
         // SAFETY: `Duplicate` keeps the memory, and does not touch it before it is finished.
-        let request = unsafe { self.broadcast(&mut counter[..], 0).start_raw() }?;
+        let request = unsafe { self.broadcast(&mut counter[..], 0).start_raw(Turn::NonBlocking) }?;
         Ok((request, Duplicate { counter }))
     }
 }
