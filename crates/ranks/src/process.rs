@@ -168,6 +168,7 @@ impl Process {
             return Err(Error::InvalidRank { rank, size });
         }
         let mut engine = Engine::new(domain, rank, size, &settings);
+        engine.eager_limit = transport.eager_limit(&settings);
         engine.add_context(Context::WORLD, (0..size).collect());
         engine.add_context(Context::new(rank, 1), [rank].into());
         let waiter = transport.waiter();
@@ -307,18 +308,17 @@ impl Process {
             let spinning =
                 now - *idle_since.get_or_insert(now) < state.spin.bound(self.settings.spin);
             state.driven = true;
-            if !spinning {
+            if spinning {
+                drop(state);
+                std::hint::spin_loop();
+            } else {
                 state.transport.watch();
                 if !slept {
                     state.spin.failed();
                 }
                 slept = true;
-            }
-            let deadline = [state.transport.deadline(), until].into_iter().flatten().min();
-            drop(state);
-            if spinning {
-                std::hint::spin_loop();
-            } else {
+                let deadline = [state.transport.deadline(), until].into_iter().flatten().min();
+                drop(state);
                 self.waiter.wait(deadline.map(|deadline| deadline.saturating_duration_since(now)));
             }
             state = self.lock();

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub struct Settings {
     /// Payloads up to this many bytes are sent at once (eager); longer ones when the receive is posted (rendezvous). 32 KiB.
     pub eager_limit: usize,
+    /// The same between ranks that share memory, where a longer payload is still copied only once more. 64 KiB.
+    pub shared_memory_eager_limit: usize,
     /// Bytes of eager messages that a process holds for receives to come, all senders together; what
     /// exceeds it waits at its sender. 64 MiB.
     pub unexpected_memory: usize,
@@ -22,6 +24,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             eager_limit: 32 << 10,
+            shared_memory_eager_limit: 64 << 10,
             unexpected_memory: 64 << 20,
             buffer_size: 64 << 20,
             spin: Duration::from_micros(20),

@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::builder::PossibleValuesParser;
 use clap::{Args as _, Parser};
 use fishplate_formats::units;
-use fishplate_launch::{Cause, Launch, Program, Report, library};
+use fishplate_launch::{Cause, Launch, Program, Report, Transport, library};
 
 use crate::output::failure::UsageError;
 use crate::output::{Output, json, text};
@@ -39,6 +40,10 @@ pub(crate) struct Args {
     /// Let the others go on when a rank fails
     #[arg(long)]
     keep_going: bool,
+    /// What carries messages between ranks of this machine
+    #[arg(long, value_name = "NAME", default_value = Transport::default().name(),
+          value_parser = PossibleValuesParser::new(Transport::ALL.map(Transport::name)))]
+    transport: String,
     #[command(flatten)]
     first: Section,
 }
@@ -84,6 +89,10 @@ pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
         kill_grace: args.kill_grace,
         library: mpi_library()?,
         to_stderr: output.json,
+        transport: Transport::ALL
+            .into_iter()
+            .find(|transport| transport.name() == args.transport)
+            .unwrap_or_default(),
     };
     let report = fishplate_launch::run(&launch)?;
     if output.json {
