@@ -7,6 +7,7 @@ mod cgi;
 mod check;
 mod client;
 mod completions;
+mod config;
 mod engine;
 mod function;
 mod get;
@@ -52,8 +53,10 @@ use fishplate_contract::SessionId;
 
 pub(crate) use client::Interruption;
 
+use crate::configuration::{Resolution, with_values};
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::output::diagnostics::Mistakes;
 use crate::output::failure::{FailureContext, FailureReport, UsageError};
 
 /// Exit code of wrong usage.
@@ -67,7 +70,8 @@ const USAGE: u8 = Exit::Usage.code();
     disable_help_subcommand = true,
     after_help = "`fishplate help COMMAND` tells more of a command, with examples; \
                   `fishplate help exit-codes` lists the exit codes, \
-                  `fishplate help limits` the limits."
+                  `fishplate help limits` the limits, \
+                  `fishplate help configuration` the keys of fishplate.toml."
 )]
 pub(crate) struct Cli {
     /// Give data as JSON on standard output, and errors as JSON on standard error
@@ -82,6 +86,7 @@ enum Command {
     Serve(serve::ServeArgs),
     Cgi(cgi::CgiArgs),
     Check(check::CheckArgs),
+    Config(config::Args),
     #[command(hide = true)]
     Supervise(supervise::SuperviseArgs),
     #[command(hide = true)]
@@ -119,11 +124,13 @@ enum Command {
 }
 
 impl Command {
-    fn run(self, output: Output) -> Result<ExitCode> {
+    /// Runs it; these are the words that it was read from.
+    fn run(self, words: &[OsString], output: Output) -> Result<ExitCode> {
         let ended = match self {
-            Self::Serve(args) => return serve::run(args),
+            Self::Serve(_) => return serve::run(words),
             Self::Cgi(args) => return cgi::run(args),
             Self::Check(args) => return check::run(&args),
+            Self::Config(_) => config::run(&Resolution::of(&grammar(), words)?, output),
             Self::Supervise(args) => supervise::run(&args),
             Self::Engine(args) => return engine::run(&args),
             Self::Function(args) => return Ok(function::run(&args)),
@@ -180,6 +187,7 @@ impl Command {
             Self::Serve(_)
             | Self::Cgi(_)
             | Self::Check(_)
+            | Self::Config(_)
             | Self::Revoke(_)
             | Self::Pool(_)
             | Self::Logout(_)
@@ -205,7 +213,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
     let words = names::rewritten(arguments, under_cgi);
     let in_json = words.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let in_stdout = words.iter().any(|word| word.to_str().is_some_and(asks_for_stdout));
-    let parsed = grammar().try_get_matches_from(words).and_then(|matches| {
+    let parsed = grammar().try_get_matches_from(&words).and_then(|matches| {
         let session = session_among(&matches);
         Cli::from_arg_matches(&matches).map(|cli| (cli, session))
     });
@@ -230,9 +238,13 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
         );
     }
     let url = cli.command.url();
-    let ended = catch_unwind(AssertUnwindSafe(|| cli.command.run(output)));
+    let ended = catch_unwind(AssertUnwindSafe(|| cli.command.run(&words, output)));
     match ended {
         Ok(Ok(code)) => code,
+        Ok(Err(error)) if !output.json && error.is::<Mistakes>() => {
+            error.downcast_ref::<Mistakes>().iter().for_each(|mistakes| mistakes.show());
+            Exit::Usage.into()
+        }
         Ok(Err(error)) => tell(
             &FailureReport::of(&error, FailureContext { url: url.as_deref(), session }),
             output,
@@ -258,8 +270,10 @@ fn tell(failure: &FailureReport, output: Output) -> ExitCode {
 }
 
 /// The whole command line as clap sees it.
-fn grammar() -> clap::Command {
-    Cli::command()
+pub(crate) fn grammar() -> clap::Command {
+    ["serve", "config"]
+        .into_iter()
+        .fold(Cli::command(), |grammar, configured| grammar.mut_subcommand(configured, with_values))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! `fishplate serve`: programs as services.
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -7,8 +8,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use clap::Args;
 use clap::builder::PossibleValuesParser;
+use clap::{Args, FromArgMatches as _};
 use fishplate_jobs::engine::RunMode;
 use fishplate_jobs::function::builtin;
 use fishplate_server::assembly::StoreCheck;
@@ -19,6 +20,7 @@ use fishplate_server::{assembly, http};
 use ipnet::IpNet;
 
 use super::hosting::{HostingArgs, ServiceArgs};
+use crate::configuration::Resolution;
 use crate::output::failure::UsageError;
 
 /// Offers programs as web services.
@@ -37,6 +39,9 @@ Examples:
   A free port, state in a directory of its own, another limit:
     fishplate serve ccx.toml --listen 127.0.0.1:0 --data ./state --limit max_running=8
 
+  All that flags say, and the services, from a configuration file:
+    fishplate serve --config /etc/fishplate/fishplate.toml
+
   Functions of Fishplate itself, to measure calls with:
     fishplate serve --builtin matrix
 
@@ -44,6 +49,10 @@ When it is ready it prints a line NAME URL for each service on standard output.
 Running jobs outlive the server: start it again with the same --data to find them.
 Ctrl-C stops the server, not the jobs.")]
 pub(crate) struct ServeArgs {
+    /// File that says what flags would, which come before it [default: if no service is named, ./fishplate.toml or
+    /// /etc/fishplate/fishplate.toml]
+    #[arg(long, value_name = "FILE", env = "FISHPLATE_CONFIG")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     service: ServiceArgs,
     /// Service files, and directories of them
@@ -54,34 +63,34 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(builtin::NAMES))]
     builtin: Vec<String>,
     /// Where to listen; port 0 picks a free one
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080", value_parser = address)]
     listen: String,
     /// The address that callers use, if it is not the one we listen at: it decides every address
     /// we publish
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = base)]
     public_url: Option<String>,
     /// Header in which a trusted proxy in front of us names the caller
     #[arg(long, value_name = "HEADER")]
     user_header: Option<String>,
     /// Where that proxy is, such as 10.1.0.7 or 10.1.0.0/24: the header is taken from nobody else. Needed where others
     /// can reach the address; may stand several times
-    #[arg(long, value_name = "ADDRESS|CIDR", requires = "user_header", value_parser = network)]
+    #[arg(long, value_name = "ADDRESS|CIDR", value_parser = network)]
     proxy: Vec<IpNet>,
     /// Let in only users and tokens that `fishplate user` and `fishplate token` have made
     #[arg(long)]
     login: bool,
     /// Let in everybody who can reach an address that others can reach too
-    #[arg(long, conflicts_with = "login")]
+    #[arg(long)]
     open: bool,
     /// Speak TLS: PEM file of the certificate, and of those between it and a known authority. It is read again when it
     /// changes, and on SIGHUP
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// PEM file of the certificate's key
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
     /// PEM file of authorities whose certificates log clients in: the common name is the user's
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
     /// Another name of this server; requests for hosts that it is not are refused. `*`: any; may stand
     /// several times
@@ -94,24 +103,39 @@ pub(crate) struct ServeArgs {
     words: Vec<String>,
 }
 
-/// Serves until it is stopped.
-pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
+impl ServeArgs {
+    /// Needs of flags among each other are looked at here, because any of them may be in the file.
+    fn tls(&self) -> Result<Option<TlsFiles>, UsageError> {
+        let needs = |what: &str, needed: &str| Err(UsageError(format!("{what} needs {needed}")));
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                let (certificate, key) = (certificate.clone(), key.clone());
+                let client_authorities = self.tls_client_ca.clone();
+                Ok(Some(TlsFiles { certificate, key, client_authorities }))
+            }
+            (Some(_), None) => needs("--tls-cert", "--tls-key"),
+            (None, Some(_)) => needs("--tls-key", "--tls-cert"),
+            (None, None) if self.tls_client_ca.is_some() => needs("--tls-client-ca", "--tls-cert"),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// Serves as these words and the configuration say, until it is stopped.
+pub(crate) fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
+    let resolution = Resolution::of(&super::grammar(), words)?;
+    let arguments = ServeArgs::from_arg_matches(&resolution.matches)?;
     let _log = arguments.hosting.start_log()?;
-    let descriptions = arguments.service.descriptions(
+    if let Some(file) = &resolution.file {
+        tracing::info!("configured by {}", file.source.name);
+    }
+    let (descriptions, warnings) = arguments.service.descriptions(
         &arguments.files,
         &arguments.words,
-        !arguments.builtin.is_empty(),
+        resolution.names_services() || !arguments.builtin.is_empty(),
     )?;
-    let Some(descriptions) = descriptions else { return Ok(ExitCode::from(super::USAGE)) };
-    let tls = match (&arguments.tls_cert, &arguments.tls_key) {
-        (Some(certificate), Some(key)) => {
-            let (certificate, key) = (certificate.clone(), key.clone());
-            let client_authorities = arguments.tls_client_ca.clone();
-            let files = TlsFiles { certificate, key, client_authorities };
-            Some(Arc::new(ServerTls::open(files)?))
-        }
-        _ => None,
-    };
+    warnings.show();
+    let tls = arguments.tls()?.map(ServerTls::open).transpose()?.map(Arc::new);
     let runtime = super::hosting::runtime()?;
     runtime.block_on(async {
         let listening = http::bind(&arguments.listen).await.with_context(|| {
@@ -120,17 +144,9 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
                 arguments.listen
             )
         })?;
-        let public_url = match arguments.public_url {
-            Some(url) if is_base(&url) => url,
-            Some(url) => {
-                return Err(UsageError(format!(
-                    "--public-url {url:?} must begin with http:// or https://, and have no query \
-                     (?) and no fragment (#)"
-                ))
-                .into());
-            }
-            None => own_url(if tls.is_some() { "https" } else { "http" }, listening.address()),
-        };
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let public_url =
+            arguments.public_url.unwrap_or_else(|| own_url(scheme, listening.address()));
         let mut limits = arguments.hosting.limits(public_url)?;
         limits.faces.user_header = arguments.user_header;
         limits.faces.proxies = arguments.proxy;
@@ -186,6 +202,14 @@ fn guarded(
     open: bool,
     encrypted: bool,
 ) -> anyhow::Result<()> {
+    if settings.login && open {
+        let what =
+            "--login lets in only those who are known, and --open everybody: leave one of them out";
+        return Err(UsageError(what.to_owned()).into());
+    }
+    if !settings.proxies.is_empty() && settings.user_header.is_none() {
+        return Err(UsageError("--proxy needs --user-header".to_owned()).into());
+    }
     let is_known = settings.login || settings.client_certificates || settings.user_header.is_some();
     let from_anywhere = settings.user_header.is_some() && settings.proxies.is_empty();
     if from_anywhere && (settings.login || settings.client_certificates) {
@@ -228,10 +252,25 @@ fn network(text: &str) -> Result<IpNet, String> {
     })
 }
 
+/// An address to listen at; whether it is ours, the system knows.
+fn address(text: &str) -> Result<String, String> {
+    let port = text.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    let what = "write an address and a port, such as 127.0.0.1:8080; port 0 picks one";
+    port.map(|_| text.to_owned()).ok_or_else(|| what.to_owned())
+}
+
 /// A URL below which services can be.
-fn is_base(url: &str) -> bool {
-    let absolute = url.starts_with("http://") || url.starts_with("https://");
-    absolute && !url.contains(['?', '#', ' '])
+fn base(url: &str) -> Result<String, String> {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let host = rest.and_then(|rest| rest.split('/').next());
+    if url.contains(['?', '#', ' '])
+        || host.is_none_or(|host| host.is_empty() || host.contains('@'))
+    {
+        let what = "it must begin with http:// or https:// and a host, and have no user (@), no query (?) and no \
+                    fragment (#)";
+        return Err(what.to_owned());
+    }
+    Ok(url.to_owned())
 }
 
 /// The address of a server that was told no other.

@@ -1,20 +1,75 @@
 //! Diagnostics of service files as a compiler shows them: the line, what is wrong with it and
 //! what would be right.
 
+use std::fmt;
 use std::io::{IsTerminal as _, Write as _};
 
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use fishplate_jobs::descriptor::{CheckedService, Diagnostic, Severity, SourceText};
 
+/// What is to be said about sources: by source, and in its order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mistakes(Vec<(SourceText, Vec<Diagnostic>)>);
+
+impl Mistakes {
+    /// Nothing, if no diagnostic of a source is an error.
+    ///
+    /// # Errors
+    /// These, if one is.
+    pub(crate) fn rejected(source: SourceText, diagnostics: Vec<Diagnostic>) -> Result<(), Self> {
+        let mistakes = Self(vec![(source, diagnostics)]);
+        if mistakes.has_errors() { Err(mistakes) } else { Ok(()) }
+    }
+
+    /// Those of services, but for notes, which are for `fishplate check`.
+    pub(crate) fn of(checked: &[CheckedService]) -> Self {
+        let told = |checked: &CheckedService| {
+            let told = checked.diagnostics.iter().filter(|it| it.severity != Severity::Note);
+            (checked.source.clone(), told.cloned().collect())
+        };
+        Self(checked.iter().map(told).collect())
+    }
+
+    /// Something must be put right first.
+    pub(crate) fn has_errors(&self) -> bool {
+        self.0.iter().flat_map(|(_, diagnostics)| diagnostics).any(is_error)
+    }
+
+    /// Shows all of them on standard error.
+    pub(crate) fn show(&self) {
+        self.0.iter().for_each(|(source, diagnostics)| show(source, diagnostics));
+    }
+
+    /// Each in a line, for a log.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        let of = |(source, diagnostics): &(SourceText, Vec<Diagnostic>)| {
+            diagnostics.iter().map(|diagnostic| diagnostic.line(source)).collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(of)
+    }
+}
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.lines().collect::<Vec<_>>().join("; "))
+    }
+}
+
+impl std::error::Error for Mistakes {}
+
+fn is_error(diagnostic: &Diagnostic) -> bool {
+    diagnostic.severity == Severity::Error
+}
+
 /// Renders all that was said about a source, a blank line between diagnostics; empty if nothing
 /// was. With `colour`, for a terminal.
-pub(crate) fn render(checked: &CheckedService, colour: bool) -> String {
+pub(crate) fn render(source: &SourceText, diagnostics: &[Diagnostic], colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.decor_style(DecorStyle::Ascii);
     let mut rendered = String::new();
-    for diagnostic in &checked.diagnostics {
-        rendered.push_str(&renderer.render(&[group(&checked.source, diagnostic)]));
+    for diagnostic in diagnostics {
+        rendered.push_str(&renderer.render(&[group(source, diagnostic)]));
         rendered.push_str("\n\n");
     }
     rendered
@@ -22,17 +77,17 @@ pub(crate) fn render(checked: &CheckedService, colour: bool) -> String {
 
 /// Shows all that was said about a source on standard error.
 #[expect(clippy::print_stderr, reason = "what is not data goes to standard error")]
-pub(crate) fn show(checked: &CheckedService) {
-    eprint!("{}", render(checked, std::io::stderr().is_terminal()));
+pub(crate) fn show(source: &SourceText, diagnostics: &[Diagnostic]) {
+    eprint!("{}", render(source, diagnostics, std::io::stderr().is_terminal()));
 }
 
 /// Writes a JSON object a diagnostic to standard output.
-pub(crate) fn show_json(checked: &CheckedService) -> std::io::Result<()> {
+pub(crate) fn show_json(source: &SourceText, diagnostics: &[Diagnostic]) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    for diagnostic in &checked.diagnostics {
-        let (line, column) = checked.source.position(diagnostic.span.start);
+    for diagnostic in diagnostics {
+        let (line, column) = source.position(diagnostic.span.start);
         let object = serde_json::json!({
-            "file": checked.source.name,
+            "file": source.name,
             "line": line,
             "column": column,
             "severity": diagnostic.severity.name(),
@@ -45,11 +100,8 @@ pub(crate) fn show_json(checked: &CheckedService) -> std::io::Result<()> {
 }
 
 /// The last line: how many errors and warnings there are; `None` if there are none.
-pub(crate) fn summary(checked: &[CheckedService]) -> Option<String> {
-    let count = |severity| {
-        let all = checked.iter().flat_map(|checked| &checked.diagnostics);
-        all.filter(|diagnostic| diagnostic.severity == severity).count()
-    };
+pub(crate) fn summary<'d>(all: &(impl Iterator<Item = &'d Diagnostic> + Clone)) -> Option<String> {
+    let count = |severity| all.clone().filter(|diagnostic| diagnostic.severity == severity).count();
     let told = |number: usize, what: &str| match number {
         0 => None,
         1 => Some(format!("1 {what}")),
@@ -87,9 +139,13 @@ mod tests {
 
     use super::*;
 
+    fn rendered_check(checked: &CheckedService, colour: bool) -> String {
+        render(&checked.source, &checked.diagnostics, colour)
+    }
+
     fn rendered(text: &str) -> String {
         let source = SourceText { name: "ccx.toml".to_owned(), text: text.to_owned() };
-        render(&check_text(&source, Path::new("/owner")), false)
+        rendered_check(&check_text(&source, Path::new("/owner")), false)
     }
 
     #[test]
@@ -124,7 +180,7 @@ mod tests {
         let words = ["./add.sh", "[in val x:itn]", ">", "[in file r:int]"].map(str::to_owned);
         let directory = tempfile::tempdir().unwrap();
         let checked = check_command_line("add", Some("urn:test"), None, &words, directory.path());
-        let rendered = render(&checked, false);
+        let rendered = rendered_check(&checked, false);
         insta::assert_snapshot!(rendered.replace(directory.path().to_str().unwrap(), "/owner"));
     }
 
@@ -132,8 +188,8 @@ mod tests {
     fn colours_are_for_terminals_only() {
         let source = SourceText { name: "x.toml".to_owned(), text: "x = 1".to_owned() };
         let checked = check_text(&source, Path::new("/"));
-        assert!(render(&checked, true).contains('\u{1b}'));
-        assert!(!render(&checked, false).contains('\u{1b}'));
+        assert!(rendered_check(&checked, true).contains('\u{1b}'));
+        assert!(!rendered_check(&checked, false).contains('\u{1b}'));
     }
 
     #[test]
@@ -142,8 +198,12 @@ mod tests {
             let source = SourceText { name: "x.toml".to_owned(), text: text.to_owned() };
             check_text(&source, Path::new("/"))
         };
-        assert_eq!(summary(&[check("command = 'p'")]), None);
-        let bad = check("command = 'p | q'\nx = 1\ny = 1");
-        assert_eq!(summary(&[bad, check("z = 1")]).unwrap(), "4 errors, 1 warning");
+        let summary_of = |texts: &[&str]| {
+            let checked: Vec<_> = texts.iter().map(|text| check(text)).collect();
+            summary(&checked.iter().flat_map(|checked| &checked.diagnostics))
+        };
+        assert_eq!(summary_of(&["command = 'p'"]), None);
+        let bad = "command = 'p | q'\nx = 1\ny = 1";
+        assert_eq!(summary_of(&[bad, "z = 1"]).unwrap(), "4 errors, 1 warning");
     }
 }

@@ -12,6 +12,7 @@ mod bad_input;
 mod callers;
 mod cgi;
 mod client;
+mod configuration;
 mod curl;
 mod data;
 mod disk;

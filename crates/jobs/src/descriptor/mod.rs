@@ -19,6 +19,7 @@ mod operation;
 mod parameter;
 mod service;
 mod shape;
+mod syntax;
 mod table;
 mod text;
 mod verify;
@@ -26,8 +27,11 @@ mod workspace;
 
 pub use check::{CheckedService, check_command_line, check_file, check_text};
 pub use description::{Container, Description, Input, Invocation, Output};
-pub use diagnostic::{Diagnostic, Severity, SourceText};
-pub use files::{ReadError, read};
+pub use diagnostic::{Diagnostic, DiagnosticReport, Severity, SourceText};
+pub use files::{CONFIGURATION, ReadError, read};
+pub use syntax::parse;
+pub use table::{as_lexical, wrong_type};
+pub use text::SpannedText;
 
 #[cfg(test)]
 mod tests;

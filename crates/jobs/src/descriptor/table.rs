@@ -231,7 +231,7 @@ pub(super) fn as_text(value: &Spanned<DeValue<'_>>) -> Option<SpannedText> {
 }
 
 /// A string, number or boolean as the text that a caller would send for it.
-pub(super) fn as_lexical(value: &Spanned<DeValue<'_>>) -> Option<SpannedText> {
+pub fn as_lexical(value: &Spanned<DeValue<'_>>) -> Option<SpannedText> {
     let text = match value.get_ref() {
         DeValue::String(text) => text.to_string(),
         DeValue::Boolean(boolean) => boolean.to_string(),
@@ -249,7 +249,8 @@ pub(super) fn as_lexical(value: &Spanned<DeValue<'_>>) -> Option<SpannedText> {
     Some(SpannedText { value: text, span: value.span() })
 }
 
-pub(super) fn wrong_type(
+/// Reports a value of another type than the right one.
+pub fn wrong_type(
     report: &mut DiagnosticReport<'_>,
     what: &str,
     right: &str,
