@@ -19,6 +19,7 @@ mod log;
 mod login;
 mod logout;
 mod lost;
+mod manuals;
 mod names;
 mod pool;
 mod put;
@@ -94,6 +95,8 @@ enum Command {
     #[command(hide = true)]
     Function(function::FunctionArgs),
     #[command(hide = true)]
+    Manuals(manuals::ManualsArgs),
+    #[command(hide = true)]
     RunPlan(run_plan::RunPlanArgs),
     Usage(usage::Args),
     Call(call::Args),
@@ -134,6 +137,7 @@ impl Command {
             Self::Supervise(args) => supervise::run(&args),
             Self::Engine(args) => return engine::run(&args),
             Self::Function(args) => return Ok(function::run(&args)),
+            Self::Manuals(args) => return manuals::run(&args),
             Self::RunPlan(args) => return run_plan::run(&args),
             Self::Usage(args) => usage::run(&args, output),
             Self::Call(args) => call::run(&args, output),
@@ -199,6 +203,7 @@ impl Command {
             | Self::Supervise(_)
             | Self::Engine(_)
             | Self::Function(_)
+            | Self::Manuals(_)
             | Self::RunPlan(_)
             | Self::Completions(_)
             | Self::Help(_) => return None,

@@ -31,6 +31,7 @@ use crate::dispatch::provider::Provider;
 use crate::faces::data::Uploads;
 use crate::faces::metrics::DataFigures;
 use crate::host::{Host, PublicAddress};
+use crate::http::{HEALTH, READINESS};
 use crate::providers::functions::FunctionProvider;
 use crate::providers::session::{self, SessionProvider};
 use crate::settings::{DataSettings, Limits};
@@ -234,11 +235,57 @@ pub fn host(
     functions: Vec<Functions>,
 ) -> Result<Arc<Host>, AssemblyError> {
     let directory = &limits.jobs.data;
+    let providers = providers(&limits, &data, descriptions, functions)?;
+    let worker = worker(directory, &data.secrets)?;
+    let spool = SpoolDirectory::open(directory, limits.jobs.disk_reserve)
+        .map_err(|source| AssemblyError::Data { path: directory.join("spool"), source })?;
+    let host = Host::new(limits.faces, place, engine, data, spool, worker, providers);
+    guarded(host, directory, None)
+}
+
+/// A host of these services in the place of one that is in use: with its jobs and data, and other settings of the
+/// faces. Users, tokens and whatever else says who may do what are read again.
+///
+/// # Errors
+/// If a service cannot be loaded, or what says who may do what cannot be used.
+pub fn successor(
+    running: &Host,
+    limits: Limits,
+    descriptions: Vec<Description>,
+    functions: Vec<Functions>,
+) -> Result<Arc<Host>, AssemblyError> {
+    let providers = providers(&limits, &running.data, descriptions, functions)?;
+    let host = running.successor(limits.faces, providers);
+    guarded(host, &limits.jobs.data, Some(running))
+}
+
+/// The host with all that knows who calls, and who may do what: read when a server starts, and again at each reload.
+fn guarded(
+    host: Host,
+    directory: &Path,
+    running: Option<&Host>,
+) -> Result<Arc<Host>, AssemblyError> {
+    // Those in use know whose password was right, and who failed too often.
+    let kept = running.filter(|running| running.settings == host.settings);
+    let authenticators = match kept {
+        Some(running) => Arc::clone(&running.authenticators),
+        None => Arc::new(Authenticators::open(&host.settings, directory)?),
+    };
+    Ok(Arc::new(host.authenticated_by(authenticators)))
+}
+
+fn providers(
+    limits: &Limits,
+    data: &Data,
+    descriptions: Vec<Description>,
+    functions: Vec<Functions>,
+) -> Result<Vec<Box<dyn Provider>>, AssemblyError> {
+    let environments = limits.jobs.data.join("environments");
     let mut providers: Vec<Box<dyn Provider>> = Vec::new();
     for mut description in descriptions {
         let name = description.service.name.clone();
         description.limits.disk_reserve = limits.jobs.disk_reserve;
-        let program = Program::load(description, &directory.join("environments"), &data.secrets)
+        let program = Program::load(description, &environments, &data.secrets)
             .map_err(|source| AssemblyError::Service { name, source })?;
         for (operation, missing) in program.missing() {
             let service = &program.service().name;
@@ -250,7 +297,8 @@ pub fn host(
         providers.push(Box::new(FunctionProvider::new(functions)));
     }
     let sessions = data.sessions.is_some();
-    for taken in sessions.then_some(session::NAME).into_iter().chain(["data", "metrics"]) {
+    let of_ours = ["data", "metrics", HEALTH, READINESS];
+    for taken in sessions.then_some(session::NAME).into_iter().chain(of_ours) {
         if providers.iter().any(|provider| provider.service().name == taken) {
             return Err(AssemblyError::Taken(taken));
         }
@@ -265,12 +313,7 @@ pub fn host(
             return Err(AssemblyError::Twice(name.clone()));
         }
     }
-    let worker = worker(directory, &data.secrets)?;
-    let spool = SpoolDirectory::open(directory, limits.jobs.disk_reserve)
-        .map_err(|source| AssemblyError::Data { path: directory.join("spool"), source })?;
-    let authenticators = Authenticators::open(&limits.faces, directory)?;
-    let host = Host::new(limits.faces, place, engine, data, spool, worker, providers);
-    Ok(Arc::new(host.authenticated_by(authenticators)))
+    Ok(providers)
 }
 
 /// How jobs of functions are started: by this binary, in this process's environment, because they are

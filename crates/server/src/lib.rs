@@ -5,6 +5,7 @@
 //! - [`settings`]: what an administrator may set
 //! - [`authentication`]: who calls
 //! - [`host`]: the services of one server, joined with their jobs
+//! - [`current`]: the host in use, which a reload replaces
 //! - [`dispatch`]: what every face asks for, done in one place
 //! - [`providers`]: what runs the operations of services: programs, functions, the service `session`
 //! - [`data`]: data by reference: pool, uploads, sessions
@@ -26,6 +27,7 @@ pub mod authentication;
 pub mod backup;
 pub mod caller;
 pub mod cgi;
+pub mod current;
 pub mod data;
 pub mod dispatch;
 pub mod faces;

@@ -326,6 +326,7 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 /// Has the C library keep what was freed up to a bound: else each transaction of the job store,
 /// which takes and frees some pages, is two calls of the system more.
+#[cfg(target_env = "gnu")]
 fn keep_small_memory() {
     const KEPT: i32 = 8 << 20;
     #[expect(unsafe_code, reason = "the C library has no other way to be told")]
@@ -335,3 +336,7 @@ fn keep_small_memory() {
         libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT / 8);
     }
 }
+
+/// musl's gives back nothing in between.
+#[cfg(not(target_env = "gnu"))]
+fn keep_small_memory() {}

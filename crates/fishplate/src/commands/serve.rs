@@ -1,5 +1,7 @@
 //! `fishplate serve`: programs as services.
 
+mod running;
+
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
@@ -10,17 +12,22 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, FromArgMatches as _};
+use fishplate_jobs::descriptor::Description;
 use fishplate_jobs::engine::RunMode;
+use fishplate_jobs::function::Functions;
 use fishplate_jobs::function::builtin;
 use fishplate_server::assembly::StoreCheck;
+use fishplate_server::current::CurrentHost;
 use fishplate_server::host::PublicAddress;
 use fishplate_server::http::tls::{ServerTls, TlsFiles};
-use fishplate_server::settings::Settings;
+use fishplate_server::settings::{Limits, Settings};
 use fishplate_server::{assembly, http};
 use ipnet::IpNet;
 
+use self::running::{RunningServer, Signals};
 use super::hosting::{HostingArgs, ServiceArgs};
 use crate::configuration::Resolution;
+use crate::output::diagnostics::Mistakes;
 use crate::output::failure::UsageError;
 
 /// Offers programs as web services.
@@ -47,7 +54,8 @@ Examples:
 
 When it is ready it prints a line NAME URL for each service on standard output.
 Running jobs outlive the server: start it again with the same --data to find them.
-Ctrl-C stops the server, not the jobs.")]
+Ctrl-C and SIGTERM stop the server, not the jobs: calls that are being answered may go on for a time (stop_time); a second
+signal ends it at once. SIGHUP has it read configuration, services and certificates again, and loses no call.")]
 pub(crate) struct ServeArgs {
     /// File that says what flags would, which come before it [default: if no service is named, ./fishplate.toml or
     /// /etc/fishplate/fishplate.toml]
@@ -104,6 +112,31 @@ pub(crate) struct ServeArgs {
 }
 
 impl ServeArgs {
+    /// The services that are described, and warnings about them.
+    fn descriptions(
+        &self,
+        resolution: &Resolution,
+    ) -> anyhow::Result<(Vec<Description>, Mistakes)> {
+        let others = resolution.names_services() || !self.builtin.is_empty();
+        self.service.descriptions(&self.files, &self.words, others)
+    }
+
+    /// Those of our own.
+    fn functions(&self) -> Vec<Functions> {
+        self.builtin.iter().filter_map(|name| builtin::named(name)).collect()
+    }
+
+    /// The settings that these make.
+    fn limits(&self, public_url: String) -> anyhow::Result<Limits> {
+        let mut limits = self.hosting.limits(public_url)?;
+        limits.faces.user_header.clone_from(&self.user_header);
+        limits.faces.proxies.clone_from(&self.proxy);
+        limits.faces.login = self.login;
+        limits.faces.allow_hosts.clone_from(&self.allow_host);
+        limits.faces.client_certificates = self.tls_client_ca.is_some();
+        Ok(limits)
+    }
+
     /// Needs of flags among each other are looked at here, because any of them may be in the file.
     fn tls(&self) -> Result<Option<TlsFiles>, UsageError> {
         let needs = |what: &str, needed: &str| Err(UsageError(format!("{what} needs {needed}")));
@@ -129,43 +162,34 @@ pub(crate) fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
     if let Some(file) = &resolution.file {
         tracing::info!("configured by {}", file.source.name);
     }
-    let (descriptions, warnings) = arguments.service.descriptions(
-        &arguments.files,
-        &arguments.words,
-        resolution.names_services() || !arguments.builtin.is_empty(),
-    )?;
+    let (descriptions, warnings) = arguments.descriptions(&resolution)?;
     warnings.show();
     let tls = arguments.tls()?.map(ServerTls::open).transpose()?.map(Arc::new);
     let runtime = super::hosting::runtime()?;
     runtime.block_on(async {
+        let signals = Signals::take()?;
         let listening = http::bind(&arguments.listen).await.with_context(|| {
             format!(
                 "cannot listen at {} (--listen ADDRESS:PORT; port 0 picks one)",
                 arguments.listen
             )
         })?;
+        let address = listening.address();
         let scheme = if tls.is_some() { "https" } else { "http" };
-        let public_url =
-            arguments.public_url.unwrap_or_else(|| own_url(scheme, listening.address()));
-        let mut limits = arguments.hosting.limits(public_url)?;
-        limits.faces.user_header = arguments.user_header;
-        limits.faces.proxies = arguments.proxy;
-        limits.faces.login = arguments.login;
-        limits.faces.allow_hosts = arguments.allow_host;
-        limits.faces.client_certificates = arguments.tls_client_ca.is_some();
-        guarded(listening.address().ip(), &limits.faces, arguments.open, tls.is_some())?;
+        let public_url = arguments.public_url.clone().unwrap_or_else(|| own_url(scheme, address));
+        let limits = arguments.limits(public_url)?;
+        guarded(address.ip(), &limits.faces, arguments.open, tls.is_some())?;
         let data = assembly::data(&limits)?;
         let backends = arguments.hosting.backends(&limits, StoreCheck::All)?;
         let engine = assembly::engine(&limits, backends, &data)?;
-        let functions = arguments.builtin.iter().filter_map(|name| builtin::named(name)).collect();
         let housekeeping = Arc::clone(&data).housekeeping(engine.clone());
         let host = assembly::host(
-            limits,
+            limits.clone(),
             PublicAddress::Below,
             engine.clone(),
             data,
             descriptions,
-            functions,
+            arguments.functions(),
         )?;
         let mut stdout = std::io::stdout().lock();
         for entry in host.services().filter(|entry| !entry.is_built_in()) {
@@ -176,18 +200,17 @@ pub(crate) fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         // In tasks of their own: what runs in this one is woken on the main thread each time.
         tokio::spawn(async move { engine.run(RunMode::Dropped).await });
         tokio::spawn(housekeeping);
-        let listening = match tls {
-            Some(tls) => {
-                tokio::spawn(reloading(Arc::clone(&tls)));
-                listening.with_tls(tls)
-            }
+        let listening = match &tls {
+            Some(tls) => listening.with_tls(Arc::clone(tls)),
             None => listening,
         };
-        let serving = tokio::spawn(listening.serve(host));
-        tokio::select! {
-            _ = serving => {}
-            () = stopped() => tracing::info!("stopped; running jobs go on"),
-        }
+        let current = CurrentHost::new(host);
+        let serving = tokio::spawn(listening.serve(Arc::clone(&current)));
+        let (words, settings) = (words.to_vec(), resolution.settings());
+        let address = address.ip();
+        RunningServer { words, settings, limits, address, tls, current }
+            .lead(serving, signals)
+            .await;
         anyhow::Ok(())
     })?;
     // Whatever still waits beside the runtime must not keep a stopped server alive.
@@ -280,27 +303,4 @@ fn own_url(scheme: &str, address: SocketAddr) -> String {
     }
     let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
     format!("{scheme}://{}:{}", name.as_deref().unwrap_or("localhost"), address.port())
-}
-
-/// Reads certificates again at each SIGHUP.
-async fn reloading(tls: Arc<ServerTls>) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut hangups) = signal(SignalKind::hangup()) else { return };
-    while hangups.recv().await.is_some() {
-        match tls.reload() {
-            Ok(()) => tracing::info!("certificates were read again"),
-            Err(error) => tracing::error!("the certificate from before stays in use: {error}"),
-        }
-    }
-}
-
-async fn stopped() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminated) = signal(SignalKind::terminate()) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated.recv() => {}
-    }
 }

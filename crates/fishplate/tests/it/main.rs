@@ -34,6 +34,7 @@ mod references;
 mod restart;
 mod run;
 mod run_plan;
+mod running;
 mod server;
 mod sessions;
 #[path = "../../../../tests/skipped.rs"]
