@@ -28,12 +28,14 @@ mount --rbind /dev "$root/dev"
 mkdir "$root/tmp/packages"
 cp "$system/packages"/*.deb "$root/tmp/packages/"
 
-inside() { chroot "$root" env -u FISHPLATE_CONFIG PATH=/usr/sbin:/usr/bin:/sbin:/bin "$@"; }
-of_server() { inside setpriv --reuid fishplate --regid fishplate --init-groups "$@"; }
+enter=(chroot "$root" env -u FISHPLATE_CONFIG PATH=/usr/sbin:/usr/bin:/sbin:/bin)
+inside() { "${enter[@]}" "$@"; }
 
 # Starts the server as its unit does, on a port that is free, and says where.
 start() {
-    of_server fishplate serve --config /etc/fishplate/fishplate.toml --listen 127.0.0.1:0 \
+    # Each is executed by the one before it, so that the number is the server's.
+    "${enter[@]}" setpriv --reuid fishplate --regid fishplate --init-groups \
+        fishplate serve --config /etc/fishplate/fishplate.toml --listen 127.0.0.1:0 \
         > "$system/told" 2>> "$system/log" &
     server=$!
     for _ in $(seq 600); do
@@ -46,7 +48,6 @@ start() {
 }
 
 stop() {
-    # The server itself, not what changed the user for it.
     kill -TERM "$server"
     wait "$server" || fail "the server ended badly: $(cat "$system/log")"
 }
