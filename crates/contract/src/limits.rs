@@ -301,6 +301,11 @@ limits! {
         /// how long one waits to be hashed;
         /// then `QueueFull`, with `retryAfter`
         login_wait: Duration = Duration::from_secs(10), Time;
+        /// bytes of `DATA/audit.log`; then it becomes `audit.log.1`, and the one before that is removed
+        audit_size: u64 = 16 << 20, Bytes > 0;
+        /// refusals that are told apart in the audit log, a minute;
+        /// those beyond are counted together
+        audit_lines: usize = 100, Count > 0;
     }
 
     "transfers" {

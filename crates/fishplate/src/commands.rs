@@ -21,12 +21,14 @@ mod logout;
 mod lost;
 mod manuals;
 mod names;
+mod policy;
 mod pool;
 mod put;
 mod remove;
 mod restore;
 mod results;
 mod revoke;
+mod run;
 mod run_plan;
 mod running;
 mod secret;
@@ -98,6 +100,7 @@ enum Command {
     Manuals(manuals::ManualsArgs),
     #[command(hide = true)]
     RunPlan(run_plan::RunPlanArgs),
+    Run(run::Args),
     Usage(usage::Args),
     Call(call::Args),
     Spawn(spawn::Args),
@@ -109,6 +112,7 @@ enum Command {
     Revoke(revoke::Args),
     Session(session::Args),
     Pool(pool::Args),
+    Policy(policy::Args),
     Login(login::Args),
     Logout(logout::Args),
     Lost(lost::Args),
@@ -139,6 +143,7 @@ impl Command {
             Self::Function(args) => return Ok(function::run(&args)),
             Self::Manuals(args) => return manuals::run(&args),
             Self::RunPlan(args) => return run_plan::run(&args),
+            Self::Run(args) => return run::run(args, output),
             Self::Usage(args) => usage::run(&args, output),
             Self::Call(args) => call::run(&args, output),
             Self::Spawn(args) => spawn::run(&args, output),
@@ -150,6 +155,7 @@ impl Command {
             Self::Revoke(args) => revoke::run(&args, output),
             Self::Session(args) => session::run(&args, output),
             Self::Pool(args) => pool::run(&args, output),
+            Self::Policy(args) => policy::run(&args, output),
             Self::Login(args) => login::run(&args, output),
             Self::Logout(args) => logout::run(&args, output),
             Self::Lost(args) => lost::run(&args, output),
@@ -194,6 +200,7 @@ impl Command {
             | Self::Config(_)
             | Self::Revoke(_)
             | Self::Pool(_)
+            | Self::Policy(_)
             | Self::Logout(_)
             | Self::Lost(_)
             | Self::User(_)
@@ -205,6 +212,7 @@ impl Command {
             | Self::Function(_)
             | Self::Manuals(_)
             | Self::RunPlan(_)
+            | Self::Run(_)
             | Self::Completions(_)
             | Self::Help(_) => return None,
         };
@@ -215,7 +223,7 @@ impl Command {
 /// Runs what the command line asks for and tells how it ended.
 pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
     let under_cgi = std::env::var_os("GATEWAY_INTERFACE").is_some();
-    let words = names::rewritten(arguments, under_cgi);
+    let words = run::rewritten(names::rewritten(arguments, under_cgi));
     let in_json = words.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let in_stdout = words.iter().any(|word| word.to_str().is_some_and(asks_for_stdout));
     let parsed = grammar().try_get_matches_from(&words).and_then(|matches| {

@@ -28,10 +28,11 @@ use crate::authentication::chain::Authenticators;
 use crate::authentication::records::RecordError;
 use crate::data::Data;
 use crate::dispatch::provider::Provider;
+use crate::faces;
 use crate::faces::data::Uploads;
 use crate::faces::metrics::DataFigures;
 use crate::host::{Host, PublicAddress};
-use crate::http::{HEALTH, READINESS};
+use crate::policy::file::{PolicyError, PolicyFile};
 use crate::providers::functions::FunctionProvider;
 use crate::providers::session::{self, SessionProvider};
 use crate::settings::{DataSettings, Limits};
@@ -86,6 +87,9 @@ pub enum AssemblyError {
     /// Users or tokens can't be read.
     #[error(transparent)]
     Login(#[from] RecordError),
+    /// The policy can't be used.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
     /// A service has a name that the server needs.
     #[error(
         "no service may be called {0}: the server itself is at that address; rename it{hint}",
@@ -271,7 +275,22 @@ fn guarded(
         Some(running) => Arc::clone(&running.authenticators),
         None => Arc::new(Authenticators::open(&host.settings, directory)?),
     };
-    Ok(Arc::new(host.authenticated_by(authenticators)))
+    let host = host.authenticated_by(authenticators);
+    Ok(Arc::new(match host.settings.policy.clone() {
+        Some(path) => {
+            let file = PolicyFile::open(&path, Arc::clone(&host.audit))?;
+            let known = |name: &str| {
+                host.service(name).is_some()
+                    || name == session::NAME
+                    || faces::NAMES.contains(&name)
+            };
+            for service in file.policy().services().into_iter().filter(|name| !known(name)) {
+                tracing::warn!(service, "the policy has rules for a service that is not here");
+            }
+            host.authorised_by(Arc::new(file))
+        }
+        None => host,
+    }))
 }
 
 fn providers(
@@ -297,8 +316,7 @@ fn providers(
         providers.push(Box::new(FunctionProvider::new(functions)));
     }
     let sessions = data.sessions.is_some();
-    let of_ours = ["data", "metrics", HEALTH, READINESS];
-    for taken in sessions.then_some(session::NAME).into_iter().chain(of_ours) {
+    for taken in sessions.then_some(session::NAME).into_iter().chain(faces::NAMES) {
         if providers.iter().any(|provider| provider.service().name == taken) {
             return Err(AssemblyError::Taken(taken));
         }

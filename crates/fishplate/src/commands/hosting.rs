@@ -50,6 +50,9 @@ pub(crate) struct HostingArgs {
     /// Settings of transfers: credentials for FTP and S3, the mail server
     #[arg(long, value_name = "FILE")]
     transfers: Option<PathBuf>,
+    /// File that says who may do what (TOML); a change holds at once [default: who is let in may do everything]
+    #[arg(long, value_name = "FILE", env = "FISHPLATE_POLICY")]
+    policy: Option<PathBuf>,
     /// Let pages of this origin, such as https://portal.example.org, send to this server; may stand
     /// several times
     #[arg(long, value_name = "ORIGIN")]
@@ -191,6 +194,8 @@ impl HostingArgs {
             limits.set(setting).map_err(|error| UsageError(format!("--limit: {error}")))?;
         }
         limits.faces.allow_origins.clone_from(&self.allow_origin);
+        let policy = self.policy.as_ref().map(std::path::absolute).transpose();
+        limits.faces.policy = policy.context("--policy")?;
         self.set_data(&mut limits.data)?;
         Ok(limits)
     }

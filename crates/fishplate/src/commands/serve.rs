@@ -80,8 +80,8 @@ pub(crate) struct ServeArgs {
     /// Header in which a trusted proxy in front of us names the caller
     #[arg(long, value_name = "HEADER")]
     user_header: Option<String>,
-    /// Where that proxy is, such as 10.1.0.7 or 10.1.0.0/24: the header is taken from nobody else. Needed where others
-    /// can reach the address; may stand several times
+    /// Where a proxy in front of us is, such as 10.1.0.7 or 10.1.0.0/24: it alone may name callers (--user-header), and tells
+    /// where they are (X-Forwarded-For or Forwarded), which it must set itself; may stand several times
     #[arg(long, value_name = "ADDRESS|CIDR", value_parser = network)]
     proxy: Vec<IpNet>,
     /// Let in only users and tokens that `fishplate user` and `fishplate token` have made
@@ -229,9 +229,6 @@ fn guarded(
         let what =
             "--login lets in only those who are known, and --open everybody: leave one of them out";
         return Err(UsageError(what.to_owned()).into());
-    }
-    if !settings.proxies.is_empty() && settings.user_header.is_none() {
-        return Err(UsageError("--proxy needs --user-header".to_owned()).into());
     }
     let is_known = settings.login || settings.client_certificates || settings.user_header.is_some();
     let from_anywhere = settings.user_header.is_some() && settings.proxies.is_empty();

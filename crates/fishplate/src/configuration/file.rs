@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use fishplate_contract::lexical::closest;
-use fishplate_jobs::descriptor::{
-    Diagnostic, DiagnosticReport, SourceText, SpannedText, as_lexical, parse, wrong_type,
-};
+use fishplate_jobs::descriptor::table::{as_lexical, parse, wrong_type};
+use fishplate_jobs::descriptor::text::SpannedText;
+use fishplate_jobs::descriptor::{Diagnostic, DiagnosticReport, SourceText};
 use fishplate_server::settings::Limits;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -67,9 +67,18 @@ impl ConfigurationFile {
     }
 
     /// The service files and directories that it names.
-    pub(crate) fn services(&self) -> Vec<PathBuf> {
-        let services = self.entries.iter().filter(|entry| entry.id == "files");
-        services.flat_map(|entry| entry.values.iter().map(PathBuf::from)).collect()
+    pub(crate) fn services(&self) -> impl Iterator<Item = PathBuf> {
+        self.paths("files")
+    }
+
+    /// The policy that it names.
+    pub(crate) fn policy(&self) -> impl Iterator<Item = PathBuf> {
+        self.paths("policy")
+    }
+
+    fn paths(&self, id: &str) -> impl Iterator<Item = PathBuf> {
+        let entries = self.entries.iter().filter(move |entry| entry.id == id);
+        entries.flat_map(|entry| entry.values.iter().map(PathBuf::from))
     }
 }
 

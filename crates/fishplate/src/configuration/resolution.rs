@@ -94,7 +94,7 @@ impl Resolution {
     /// The file names services, though there may be none in its directories yet.
     pub(crate) fn names_services(&self) -> bool {
         !names_services(&self.given)
-            && self.file.as_ref().is_some_and(|file| !file.services().is_empty())
+            && self.file.as_ref().is_some_and(|file| file.services().next().is_some())
     }
 
     /// Every setting, in the order of the flags, and then the limits.

@@ -1,4 +1,4 @@
-//! Diagnostics of service files as a compiler shows them: the line, what is wrong with it and
+//! Diagnostics of service files and policies as a compiler shows them: the line, what is wrong with it and
 //! what would be right.
 
 use std::fmt;
@@ -100,8 +100,9 @@ pub(crate) fn show_json(source: &SourceText, diagnostics: &[Diagnostic]) -> std:
 }
 
 /// The last line: how many errors and warnings there are; `None` if there are none.
-pub(crate) fn summary<'d>(all: &(impl Iterator<Item = &'d Diagnostic> + Clone)) -> Option<String> {
-    let count = |severity| all.clone().filter(|diagnostic| diagnostic.severity == severity).count();
+pub(crate) fn summary<'d>(diagnostics: impl IntoIterator<Item = &'d Diagnostic>) -> Option<String> {
+    let severities: Vec<_> = diagnostics.into_iter().map(|it| it.severity).collect();
+    let count = |severity| severities.iter().filter(|it| **it == severity).count();
     let told = |number: usize, what: &str| match number {
         0 => None,
         1 => Some(format!("1 {what}")),
@@ -139,13 +140,9 @@ mod tests {
 
     use super::*;
 
-    fn rendered_check(checked: &CheckedService, colour: bool) -> String {
-        render(&checked.source, &checked.diagnostics, colour)
-    }
-
     fn rendered(text: &str) -> String {
         let source = SourceText { name: "ccx.toml".to_owned(), text: text.to_owned() };
-        rendered_check(&check_text(&source, Path::new("/owner")), false)
+        render(&source, &check_text(&source, Path::new("/owner")).diagnostics, false)
     }
 
     #[test]
@@ -180,7 +177,7 @@ mod tests {
         let words = ["./add.sh", "[in val x:itn]", ">", "[in file r:int]"].map(str::to_owned);
         let directory = tempfile::tempdir().unwrap();
         let checked = check_command_line("add", Some("urn:test"), None, &words, directory.path());
-        let rendered = rendered_check(&checked, false);
+        let rendered = render(&checked.source, &checked.diagnostics, false);
         insta::assert_snapshot!(rendered.replace(directory.path().to_str().unwrap(), "/owner"));
     }
 
@@ -188,22 +185,18 @@ mod tests {
     fn colours_are_for_terminals_only() {
         let source = SourceText { name: "x.toml".to_owned(), text: "x = 1".to_owned() };
         let checked = check_text(&source, Path::new("/"));
-        assert!(rendered_check(&checked, true).contains('\u{1b}'));
-        assert!(!rendered_check(&checked, false).contains('\u{1b}'));
+        let render = |colour| render(&source, &checked.diagnostics, colour);
+        assert!(render(true).contains('\u{1b}') && !render(false).contains('\u{1b}'));
     }
 
     #[test]
     fn the_summary_counts() {
         let check = |text: &str| {
             let source = SourceText { name: "x.toml".to_owned(), text: text.to_owned() };
-            check_text(&source, Path::new("/"))
+            check_text(&source, Path::new("/")).diagnostics
         };
-        let summary_of = |texts: &[&str]| {
-            let checked: Vec<_> = texts.iter().map(|text| check(text)).collect();
-            summary(&checked.iter().flat_map(|checked| &checked.diagnostics))
-        };
-        assert_eq!(summary_of(&["command = 'p'"]), None);
-        let bad = "command = 'p | q'\nx = 1\ny = 1";
-        assert_eq!(summary_of(&[bad, "z = 1"]).unwrap(), "4 errors, 1 warning");
+        assert_eq!(summary(&check("command = 'p'")), None);
+        let bad = check("command = 'p | q'\nx = 1\ny = 1");
+        assert_eq!(summary(&[bad, check("z = 1")].concat()).unwrap(), "4 errors, 1 warning");
     }
 }

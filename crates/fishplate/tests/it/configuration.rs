@@ -113,11 +113,6 @@ fn mistakes_stop_the_server_and_are_shown_in_their_lines() {
             &["serve", "--open", "s.toml", "--config", "fishplate.toml"],
             "leave one of them out",
         ),
-        (
-            "proxy = ['10.0.0.1']\n",
-            &["serve", "--builtin", "matrix", "--config", "fishplate.toml"],
-            "--user-header",
-        ),
         ("log = 'info'\n", &["serve"], "nothing to serve"),
     ] {
         user.write("s.toml", HEAT);

@@ -9,8 +9,7 @@ use super::description::Description;
 use super::diagnostic::{Diagnostic, DiagnosticReport, Severity, SourceText};
 use super::operation;
 use super::service::{self, Identity};
-use super::syntax::parse;
-use super::table::Table;
+use super::table::{self, Table};
 use super::text::SpannedText;
 use super::verify::{self, SourceSpans};
 use crate::template::words;
@@ -122,8 +121,8 @@ fn read(
     directory: &Path,
     report: &mut DiagnosticReport<'_>,
 ) -> Option<(Description, SourceSpans)> {
-    let root = parse(source, report)?;
+    let root = table::parse(source, report)?;
     let stem = Path::new(&source.name).file_stem().and_then(|stem| stem.to_str());
     let default_name = stem.unwrap_or("service");
-    Some(service::read(Table::root(root.get_ref()), default_name, directory, report))
+    Some(service::read(Table::of_service(root.get_ref()), default_name, directory, report))
 }

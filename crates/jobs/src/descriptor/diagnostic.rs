@@ -69,7 +69,7 @@ pub struct DiagnosticReport<'s> {
 }
 
 impl<'s> DiagnosticReport<'s> {
-    /// None yet, of a source with this text.
+    /// Nothing is said yet of this text.
     pub fn new(text: &'s str) -> Self {
         Self { text, diagnostics: Vec::new() }
     }
@@ -88,12 +88,12 @@ impl<'s> DiagnosticReport<'s> {
         LastDiagnostic(&mut self.diagnostics[last])
     }
 
-    /// Reports what must be put right.
+    /// Something must be put right.
     pub fn error(&mut self, span: Range<usize>, message: impl Into<String>) -> LastDiagnostic<'_> {
         self.push(Severity::Error, span, message.into())
     }
 
-    /// Reports what is probably not meant.
+    /// Something is odd.
     pub fn warning(
         &mut self,
         span: Range<usize>,
@@ -108,7 +108,7 @@ impl<'s> DiagnosticReport<'s> {
         self.diagnostics
     }
 
-    /// Something must be put right first.
+    /// Something must be put right.
     pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
@@ -119,19 +119,19 @@ impl<'s> DiagnosticReport<'s> {
 pub struct LastDiagnostic<'d>(&'d mut Diagnostic);
 
 impl LastDiagnostic<'_> {
-    /// With what stands at the place.
+    /// What stands at the place, in few words.
     pub fn label(self, label: impl Into<String>) -> Self {
         self.0.label = label.into();
         self
     }
 
-    /// With what would be right.
+    /// What would be right.
     pub fn hint(self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// With what would be right, if that is known.
+    /// What would be right, if that is known.
     pub fn maybe_hint(self, hint: Option<String>) -> Self {
         self.0.hint = hint;
         self

@@ -6,6 +6,7 @@
 //! - [`diagnostic`]: what is wrong, where, and what would be right, as data
 //! - [`description`]: what a service file says, once nothing is wrong with it
 //! - [`check`]: from text to a description and everything there is to say about it
+//! - [`table`], [`text`]: typed access to a file in TOML, for the policy of a server too
 //! - [`files`]: many services from files and directories
 //!
 //! A file is checked as a whole: every mistake is reported at once, at its line and column.
@@ -19,9 +20,8 @@ mod operation;
 mod parameter;
 mod service;
 mod shape;
-mod syntax;
-mod table;
-mod text;
+pub mod table;
+pub mod text;
 mod verify;
 mod workspace;
 
@@ -29,9 +29,6 @@ pub use check::{CheckedService, check_command_line, check_file, check_text};
 pub use description::{Container, Description, Input, Invocation, Output};
 pub use diagnostic::{Diagnostic, DiagnosticReport, Severity, SourceText};
 pub use files::{CONFIGURATION, ReadError, read};
-pub use syntax::parse;
-pub use table::{as_lexical, wrong_type};
-pub use text::SpannedText;
 
 #[cfg(test)]
 mod tests;

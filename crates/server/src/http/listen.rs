@@ -25,11 +25,12 @@ use super::direct::{FileQueue, SendfileStream};
 use super::origin::RequestFilter;
 use super::reply::HttpResponse;
 use super::respond;
-use super::route::{is_open, not_for_us, probe, service_of, unread};
+use super::route::{denied, is_open, not_for_us, probe, service_of};
 use super::timeout::TimeoutStream;
 use super::timer::ConnectionTimer;
 use super::tls::ServerTls;
-use crate::authentication::authenticator::{Peer, RequestHead};
+use crate::authentication::authenticator::{Peer, Refusal, RequestHead};
+use crate::authentication::client_address::client_address;
 use crate::current::CurrentHost;
 
 /// How long to rest when the system has no descriptor left to give.
@@ -119,6 +120,7 @@ impl Listener {
             };
             let Some(slot) = connections.admit(peer.ip()).await else {
                 tracing::debug!(%peer, "refused: it has too many connections");
+                current.get().metrics.refused(503);
                 if let Ok(turn) = Arc::clone(&telling).try_acquire_owned() {
                     let most = current.get().settings.connections_per_peer;
                     tokio::spawn(async move {
@@ -246,10 +248,11 @@ async fn answer(served: &Served, peer: &Peer, request: Request<HyperBody>) -> Ht
         RequestFilter::of_listener(listener.address, &listener.name, &host.settings)
     });
     if let Err(refusal) = filter.check(&request) {
-        return not_for_us(&refusal);
+        return not_for_us(host, &refusal);
     }
     if let Err(fault) = admitted {
-        let mut told = unread(host, request, &fault);
+        let (asked, body) = request.into_parts();
+        let mut told = denied(host, &asked, &body, &fault);
         told.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         return told;
     }
@@ -257,10 +260,21 @@ async fn answer(served: &Served, peer: &Peer, request: Request<HyperBody>) -> Ht
     if is_open(host, &request) {
         return respond(host, request, Principal::anonymous()).await;
     }
-    let head = RequestHead { headers: request.headers(), peer };
+    let headers = request.headers();
+    let client = client_address(headers, peer.address, &host.settings.proxies);
+    let head = RequestHead { headers, peer, client };
     match host.authenticators.identify(head, service_of(host, &request)).await {
-        Ok(identity) => respond(host, request, identity.principal).await,
-        Err(fault) => unread(host, request, &fault),
+        Ok(identity) => {
+            if !identity.credential.is_empty() {
+                host.audit.login(identity.principal.as_str(), identity.credential, client);
+            }
+            respond(host, request, identity.principal).await
+        }
+        Err(Refusal { fault, user }) => {
+            host.audit.refusal(user.as_deref(), Some(client), &fault);
+            let (asked, body) = request.into_parts();
+            denied(host, &asked, &body, &fault)
+        }
     }
 }
 

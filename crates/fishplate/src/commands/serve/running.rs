@@ -23,8 +23,17 @@ use crate::configuration::{Resolution, Setting};
 use crate::output::diagnostics::Mistakes;
 
 /// Keys that a reload reads again; those of the others take a restart.
-const RELOADED: [&str; 8] =
-    ["services", "builtin", "user_header", "proxy", "login", "open", "allow_host", "allow_origin"];
+const RELOADED: [&str; 9] = [
+    "services",
+    "builtin",
+    "user_header",
+    "proxy",
+    "login",
+    "open",
+    "policy",
+    "allow_host",
+    "allow_origin",
+];
 
 /// Groups of limits that hold for each request by itself.
 const RELOADED_GROUPS: [&str; 5] = ["messages", "calls", "functions", "connections", "logins"];
@@ -122,7 +131,9 @@ impl RunningServer {
             }
         }
         match block_in_place(|| self.successor()) {
-            Ok(services) => tracing::info!(services, "configuration and services were read again"),
+            Ok(services) => {
+                tracing::info!(services, "configuration, policy and services were read again")
+            }
             Err(error) => {
                 let mistakes = error.downcast_ref::<Mistakes>();
                 for line in mistakes.into_iter().flat_map(Mistakes::lines) {
