@@ -132,7 +132,7 @@ impl RunningServer {
         }
         match block_in_place(|| self.successor()) {
             Ok(services) => {
-                tracing::info!(services, "configuration, policy and services were read again")
+                tracing::info!(services, "configuration, policy and services were read again");
             }
             Err(error) => {
                 let mistakes = error.downcast_ref::<Mistakes>();
