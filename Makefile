@@ -32,6 +32,8 @@ help:
 	@echo 'make check   the fast ones: formatting, lints, dependencies, unit tests'
 	@echo 'make fuzz    every reader for an hour'
 	@echo 'make bench   the measurements of benches/BENCHMARKING.md'
+	@echo 'make package a static binary, a Debian package and a wheel, in target/package'
+	@echo 'make package-test  installs, starts, upgrades, removes them (as root; nothing stays)'
 	@echo 'make deny    licences and known vulnerabilities of what we depend on'
 
 # --- demo -----------------------------------------------------------------------------------------
@@ -41,6 +43,12 @@ demo: tools
 	$(CARGO) build --release --package fishplate
 	examples/pipe/install.sh
 	$(VENV) examples/pipe/demo.py --fishplate $(RELEASE_BINARY)
+	@echo
+	@echo 'What to try next, with the program that was just built:'
+	@echo '  export PATH="$(CURDIR)/target/release:$$PATH"'
+	@echo '  fishplate serve examples/arithmetic     # and open http://127.0.0.1:8080/ in a browser'
+	@echo '  fishplate usage http://127.0.0.1:8080/arithmetic-test'
+	@echo '  less docs/guides/first-service.md       # a service of your own, step by step'
 
 # --- test -----------------------------------------------------------------------------------------
 
@@ -92,6 +100,7 @@ examples: tools
 .PHONY: python
 python: tools .venv/python-tools
 	$(CARGO) build --quiet --package fishplate --package fishplate-example-functions
+	mkdir -p python/command/scripts
 	cd python && ../.venv/bin/maturin develop --quiet
 	cd python && ../.venv/bin/mypy && ../.venv/bin/stubtest fishplate._native
 	cd python && ../$(VENV) -m pytest -q
@@ -141,6 +150,38 @@ deny: tools
 	@$(CARGO) deny --version >/dev/null 2>&1 || { \
 	  echo 'installing cargo-deny (cargo), for make deny'; $(CARGO) install --locked cargo-deny; }
 	$(CARGO) deny check
+
+# --- package --------------------------------------------------------------------------------------
+
+# The static binary (musl), and what is made of it. VERSION is the workspace's; a test gives another.
+PACKAGES := target/package
+MUSL := x86_64-unknown-linux-musl
+VERSION = $$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+
+.PHONY: static
+static: tools
+	$(call need,musl-gcc,musl-tools,the static binary)
+	@rustup target list --installed | grep -qx $(MUSL) || { \
+	  echo 'installing $(MUSL) (rustup), for the static binary'; rustup target add $(MUSL); }
+	$(CARGO) build --release --package fishplate --target $(MUSL)
+	@mkdir -p $(PACKAGES)
+	strip -o $(PACKAGES)/fishplate target/$(MUSL)/release/fishplate
+	@ldd $(PACKAGES)/fishplate 2>&1 | grep -Eq 'statically linked|not a dynamic' || { echo 'it is not static'; exit 1; }
+	@echo "$(PACKAGES)/fishplate: $$(stat -c %s $(PACKAGES)/fishplate) bytes"
+
+.PHONY: package
+package: static
+	packaging/debian/build.sh $(PACKAGES)/fishplate "$(VERSION)" $(PACKAGES)
+	FISHPLATE_COMMAND=$(CURDIR)/$(PACKAGES)/fishplate $(PYTHON) -m pip wheel --quiet --no-deps \
+	  --wheel-dir $(PACKAGES) ./python
+	@ls -l $(PACKAGES)
+
+# Not in `make test`: the static binary takes minutes to build.
+.PHONY: package-test
+package-test: package
+	packaging/debian/build.sh $(PACKAGES)/fishplate "$(VERSION)+next" $(PACKAGES)
+	$(SUDO) packaging/debian/test.sh $(PACKAGES)/fishplate_"$(VERSION)"_*.deb $(PACKAGES)/fishplate_"$(VERSION)"+next_*.deb
+	packaging/wheel-test.sh $(PACKAGES)/fishplate-*.whl
 
 # --- what is missing ------------------------------------------------------------------------------
 

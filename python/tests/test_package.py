@@ -7,17 +7,20 @@ import sys
 import tomllib
 from pathlib import Path
 
-from server import ENVIRONMENT, ROOT
+from server import BINARY, ENVIRONMENT, ROOT
 
 import fishplate
 
 
-def test_pip_installs_a_typed_package(tmp_path: Path) -> None:
+def test_pip_installs_a_typed_package_and_the_command(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    # Without a network, and built as `maturin develop` did.
+    # Without a network, built as `maturin develop` did, and with the command that is there.
+    environment = ENVIRONMENT | {"FISHPLATE_COMMAND": str(BINARY)}
     quick = ["--no-deps", "--no-build-isolation", "--config-settings=build-args=--profile=dev"]
     command = [*pip, *quick, "--target", str(tmp_path), str(ROOT)]
-    subprocess.run(command, env=ENVIRONMENT, check=True, timeout=600)
+    subprocess.run(command, env=environment, check=True, timeout=600)
+    command = str(tmp_path / "bin/fishplate")
+    said = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
     installed = {path.name for path in (tmp_path / "fishplate").iterdir()}
     assert {"py.typed", "_native.pyi", "_native.abi3.so", "__init__.py"} <= installed
     show = "import fishplate; print(fishplate.__file__, fishplate.__version__)"
@@ -31,3 +34,4 @@ def test_pip_installs_a_typed_package(tmp_path: Path) -> None:
     version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
     assert told.stdout.split() == [str(tmp_path / "fishplate/__init__.py"), version]
     assert fishplate.__version__ == version
+    assert said.stdout.split() == ["fishplate", version]

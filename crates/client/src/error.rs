@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fishplate_contract::Fault;
+use fishplate_contract::FaultCode;
 use fishplate_data::settings::SettingsError;
 use fishplate_data::transfer::TransferError;
 use fishplate_wire::wsdl::WsdlError;
@@ -221,6 +222,7 @@ impl Error {
         match self {
             Self::Unreachable { .. } | Self::ConnectionLost { .. } => true,
             Self::Http { status, .. } => matches!(status, 502..=504),
+            Self::Fault(fault) => fault.code == FaultCode::Unavailable,
             Self::Transfer(
                 TransferError::Broken { .. }
                 | TransferError::Unreachable { .. }

@@ -275,6 +275,10 @@ limits! {
         /// how long a refused body is still read,
         /// and once more as long a connection that ends, until its other end closes it
         drain_time: Duration = Duration::from_secs(10), Time;
+        /// how long calls that are being answered may go on once the server is told to stop;
+        /// what has not been answered then is broken off. Jobs go on in any case, and a second signal
+        /// ends the server at once
+        stop_time: Duration = Duration::from_secs(30), Time;
     }
 
     "logins" {

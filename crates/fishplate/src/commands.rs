@@ -7,6 +7,7 @@ mod cgi;
 mod check;
 mod client;
 mod completions;
+mod config;
 mod engine;
 mod function;
 mod get;
@@ -18,6 +19,7 @@ mod log;
 mod login;
 mod logout;
 mod lost;
+mod manuals;
 mod names;
 mod policy;
 mod pool;
@@ -54,8 +56,10 @@ use fishplate_contract::SessionId;
 
 pub(crate) use client::Interruption;
 
+use crate::configuration::{Resolution, with_values};
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::output::diagnostics::Mistakes;
 use crate::output::failure::{FailureContext, FailureReport, UsageError};
 
 /// Exit code of wrong usage.
@@ -69,7 +73,8 @@ const USAGE: u8 = Exit::Usage.code();
     disable_help_subcommand = true,
     after_help = "`fishplate help COMMAND` tells more of a command, with examples; \
                   `fishplate help exit-codes` lists the exit codes, \
-                  `fishplate help limits` the limits."
+                  `fishplate help limits` the limits, \
+                  `fishplate help configuration` the keys of fishplate.toml."
 )]
 pub(crate) struct Cli {
     /// Give data as JSON on standard output, and errors as JSON on standard error
@@ -84,12 +89,15 @@ enum Command {
     Serve(serve::ServeArgs),
     Cgi(cgi::CgiArgs),
     Check(check::CheckArgs),
+    Config(config::Args),
     #[command(hide = true)]
     Supervise(supervise::SuperviseArgs),
     #[command(hide = true)]
     Engine(engine::EngineArgs),
     #[command(hide = true)]
     Function(function::FunctionArgs),
+    #[command(hide = true)]
+    Manuals(manuals::ManualsArgs),
     #[command(hide = true)]
     RunPlan(run_plan::RunPlanArgs),
     Run(run::Args),
@@ -123,14 +131,17 @@ enum Command {
 }
 
 impl Command {
-    fn run(self, output: Output) -> Result<ExitCode> {
+    /// Runs it; these are the words that it was read from.
+    fn run(self, words: &[OsString], output: Output) -> Result<ExitCode> {
         let ended = match self {
-            Self::Serve(args) => return serve::run(args),
+            Self::Serve(_) => return serve::run(words),
             Self::Cgi(args) => return cgi::run(args),
             Self::Check(args) => return check::run(&args),
+            Self::Config(_) => config::run(&Resolution::of(&grammar(), words)?, output),
             Self::Supervise(args) => supervise::run(&args),
             Self::Engine(args) => return engine::run(&args),
             Self::Function(args) => return Ok(function::run(&args)),
+            Self::Manuals(args) => return manuals::run(&args),
             Self::RunPlan(args) => return run_plan::run(&args),
             Self::Run(args) => return run::run(args, output),
             Self::Usage(args) => usage::run(&args, output),
@@ -186,6 +197,7 @@ impl Command {
             Self::Serve(_)
             | Self::Cgi(_)
             | Self::Check(_)
+            | Self::Config(_)
             | Self::Revoke(_)
             | Self::Pool(_)
             | Self::Policy(_)
@@ -198,6 +210,7 @@ impl Command {
             | Self::Supervise(_)
             | Self::Engine(_)
             | Self::Function(_)
+            | Self::Manuals(_)
             | Self::RunPlan(_)
             | Self::Run(_)
             | Self::Completions(_)
@@ -213,7 +226,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
     let words = run::rewritten(names::rewritten(arguments, under_cgi));
     let in_json = words.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let in_stdout = words.iter().any(|word| word.to_str().is_some_and(asks_for_stdout));
-    let parsed = grammar().try_get_matches_from(words).and_then(|matches| {
+    let parsed = grammar().try_get_matches_from(&words).and_then(|matches| {
         let session = session_among(&matches);
         Cli::from_arg_matches(&matches).map(|cli| (cli, session))
     });
@@ -238,9 +251,13 @@ pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
         );
     }
     let url = cli.command.url();
-    let ended = catch_unwind(AssertUnwindSafe(|| cli.command.run(output)));
+    let ended = catch_unwind(AssertUnwindSafe(|| cli.command.run(&words, output)));
     match ended {
         Ok(Ok(code)) => code,
+        Ok(Err(error)) if !output.json && error.is::<Mistakes>() => {
+            error.downcast_ref::<Mistakes>().iter().for_each(|mistakes| mistakes.show());
+            Exit::Usage.into()
+        }
         Ok(Err(error)) => tell(
             &FailureReport::of(&error, FailureContext { url: url.as_deref(), session }),
             output,
@@ -266,8 +283,10 @@ fn tell(failure: &FailureReport, output: Output) -> ExitCode {
 }
 
 /// The whole command line as clap sees it.
-fn grammar() -> clap::Command {
-    Cli::command()
+pub(crate) fn grammar() -> clap::Command {
+    ["serve", "config"]
+        .into_iter()
+        .fold(Cli::command(), |grammar, configured| grammar.mut_subcommand(configured, with_values))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Programs as web services, unchanged: the binary.
 
 mod commands;
+mod configuration;
 mod exit;
 mod output;
 

@@ -238,11 +238,72 @@ pub fn host(
     functions: Vec<Functions>,
 ) -> Result<Arc<Host>, AssemblyError> {
     let directory = &limits.jobs.data;
+    let providers = providers(&limits, &data, descriptions, functions)?;
+    let worker = worker(directory, &data.secrets)?;
+    let spool = SpoolDirectory::open(directory, limits.jobs.disk_reserve)
+        .map_err(|source| AssemblyError::Data { path: directory.join("spool"), source })?;
+    let host = Host::new(limits.faces, place, engine, data, spool, worker, providers);
+    guarded(host, directory, None)
+}
+
+/// A host of these services in the place of one that is in use: with its jobs and data, and other settings of the
+/// faces. Users, tokens and whatever else says who may do what are read again.
+///
+/// # Errors
+/// If a service cannot be loaded, or what says who may do what cannot be used.
+pub fn successor(
+    running: &Host,
+    limits: Limits,
+    descriptions: Vec<Description>,
+    functions: Vec<Functions>,
+) -> Result<Arc<Host>, AssemblyError> {
+    let providers = providers(&limits, &running.data, descriptions, functions)?;
+    let host = running.successor(limits.faces, providers);
+    guarded(host, &limits.jobs.data, Some(running))
+}
+
+/// The host with all that knows who calls, and who may do what: read when a server starts, and again at each reload.
+fn guarded(
+    host: Host,
+    directory: &Path,
+    running: Option<&Host>,
+) -> Result<Arc<Host>, AssemblyError> {
+    // Those in use know whose password was right, and who failed too often.
+    let kept = running.filter(|running| running.settings == host.settings);
+    let authenticators = match kept {
+        Some(running) => Arc::clone(&running.authenticators),
+        None => Arc::new(Authenticators::open(&host.settings, directory)?),
+    };
+    let host = host.authenticated_by(authenticators);
+    Ok(Arc::new(match host.settings.policy.clone() {
+        Some(path) => {
+            let file = PolicyFile::open(&path, Arc::clone(&host.audit))?;
+            let known = |name: &str| {
+                host.service(name).is_some()
+                    || name == session::NAME
+                    || faces::NAMES.contains(&name)
+            };
+            for service in file.policy().services().into_iter().filter(|name| !known(name)) {
+                tracing::warn!(service, "the policy has rules for a service that is not here");
+            }
+            host.authorised_by(Arc::new(file))
+        }
+        None => host,
+    }))
+}
+
+fn providers(
+    limits: &Limits,
+    data: &Data,
+    descriptions: Vec<Description>,
+    functions: Vec<Functions>,
+) -> Result<Vec<Box<dyn Provider>>, AssemblyError> {
+    let environments = limits.jobs.data.join("environments");
     let mut providers: Vec<Box<dyn Provider>> = Vec::new();
     for mut description in descriptions {
         let name = description.service.name.clone();
         description.limits.disk_reserve = limits.jobs.disk_reserve;
-        let program = Program::load(description, &directory.join("environments"), &data.secrets)
+        let program = Program::load(description, &environments, &data.secrets)
             .map_err(|source| AssemblyError::Service { name, source })?;
         for (operation, missing) in program.missing() {
             let service = &program.service().name;
@@ -269,25 +330,7 @@ pub fn host(
             return Err(AssemblyError::Twice(name.clone()));
         }
     }
-    let worker = worker(directory, &data.secrets)?;
-    let spool = SpoolDirectory::open(directory, limits.jobs.disk_reserve)
-        .map_err(|source| AssemblyError::Data { path: directory.join("spool"), source })?;
-    let authenticators = Authenticators::open(&limits.faces, directory)?;
-    let host = Host::new(limits.faces, place, engine, data, spool, worker, providers);
-    let host = host.authenticated_by(authenticators);
-    Ok(Arc::new(match host.settings.policy.clone() {
-        Some(path) => {
-            let file = PolicyFile::open(&path, Arc::clone(&host.audit))?;
-            let policy = file.policy();
-            let addresses = faces::NAMES.into_iter().chain([session::NAME]).collect::<Vec<_>>();
-            let unknown = |name: &&str| !names.contains(*name) && !addresses.contains(name);
-            for service in policy.services().into_iter().filter(unknown) {
-                tracing::warn!(service, "the policy has rules for a service that is not here");
-            }
-            host.authorised_by(Arc::new(file))
-        }
-        None => host,
-    }))
+    Ok(providers)
 }
 
 /// How jobs of functions are started: by this binary, in this process's environment, because they are

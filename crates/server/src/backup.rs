@@ -24,8 +24,8 @@ use fishplate_formats::disk;
 use fishplate_jobs::backup as jobs;
 use fishplate_jobs::store::sqlite::SqliteStore;
 use fishplate_jobs::store::{Store as _, StoreError, Totals};
-use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::authentication::records::Record as _;
@@ -315,10 +315,10 @@ fn place(new: &Path, directory: &Path, placed: &mut Vec<PathBuf>) -> Result<(), 
         if !new.exists() {
             continue;
         }
-        match renameat2(AT_FDCWD, &new, AT_FDCWD, &path, RenameFlags::RENAME_NOREPLACE) {
-            Err(Errno::EEXIST) => return Err(BackupError::Occupied(directory.to_owned())),
+        match renameat_with(CWD, &new, CWD, &path, RenameFlags::NOREPLACE) {
+            Err(Errno::EXIST) => return Err(BackupError::Occupied(directory.to_owned())),
             // A file system that does not know the flag.
-            Err(Errno::EINVAL | Errno::ENOSYS) if !path.exists() => fs::rename(&new, &path),
+            Err(Errno::INVAL | Errno::NOSYS) if !path.exists() => fs::rename(&new, &path),
             renamed => renamed.map_err(io::Error::from),
         }
         .map_err(failed("make", &path))?;

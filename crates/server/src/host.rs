@@ -16,6 +16,7 @@ use crate::data::Data;
 use crate::dispatch::authorise::{Access, Action, AllowAll, Authoriser};
 use crate::dispatch::provider::Provider;
 use crate::faces::metrics::{Counters, Metrics};
+use crate::http::origin::RequestFilter;
 use crate::memory::MessageMemory;
 use crate::providers::functions::FunctionSlots;
 use crate::settings::Settings;
@@ -35,21 +36,25 @@ pub struct Host {
     /// Where functions put large outputs.
     pub scratch: Arc<Scratch>,
     /// Bounds the functions that run at once.
-    pub gate: FunctionSlots,
+    pub gate: Arc<FunctionSlots>,
     /// Bounds those that wait for a sender or a reader meanwhile.
-    pub streams: FunctionSlots,
+    pub streams: Arc<FunctionSlots>,
     /// Starts jobs of functions.
     pub worker: WorkerProgram,
     /// Memory for messages that take more than a little.
-    pub memory: MessageMemory,
+    pub memory: Arc<MessageMemory>,
     /// Know who calls.
-    pub authenticators: Authenticators,
+    pub authenticators: Arc<Authenticators>,
     /// Decides who may do what.
     pub authoriser: Arc<dyn Authoriser>,
     /// Who logged in, and what was refused.
     pub audit: Arc<AuditLog>,
     /// What it counts.
-    pub metrics: Metrics,
+    pub metrics: Arc<Metrics>,
+    /// Where its services are.
+    place: PublicAddress,
+    /// Which requests are for us, once the listener has said where it is.
+    pub(crate) filter: OnceLock<RequestFilter>,
     services: BTreeMap<String, Arc<ServiceEntry>>,
 }
 
@@ -91,53 +96,56 @@ impl Host {
         worker: WorkerProgram,
         providers: Vec<Box<dyn Provider>>,
     ) -> Self {
-        let entry = providers.into_iter().map(|provider| {
-            let service = provider.service();
-            let interface = provider.interface();
-            let entry = ServiceEntry {
-                expected: Arc::new(ExpectedTable::requests(&service.namespace, &interface)),
-                url: if place == PublicAddress::Below || provider.is_built_in() {
-                    format!("{}/{}", settings.public_url, service.name)
-                } else {
-                    settings.public_url.clone()
-                },
-                counters: interface.verbs.iter().map(|_| OnceLock::new()).collect(),
-                limits: {
-                    let (memory, wire) = (provider.memory(&settings), settings.wire.clone());
-                    WireLimits {
-                        inline_size: wire.inline_size.max(memory),
-                        inline_total: wire.inline_total.max(memory),
-                        ..wire
-                    }
-                },
-                interface,
-                provider,
-            };
-            (entry.service().name.clone(), Arc::new(entry))
-        });
-        let services = entry.collect();
-        let memory = MessageMemory::new(settings.message_memory);
+        let memory = Arc::new(MessageMemory::new(settings.message_memory));
+        let services = entries(&settings, place, providers);
+        let slots = |running| Arc::new(FunctionSlots::new(running, settings.functions_queued));
         Self {
-            metrics: Metrics::new(&data.figures),
+            metrics: Arc::new(Metrics::new(&data.figures)),
             audit: Arc::new(AuditLog::open(&engine.settings().data, &settings)),
             engine,
             data,
             scratch: spool.scratch(),
-            gate: FunctionSlots::new(settings.functions_running, settings.functions_queued),
-            streams: FunctionSlots::new(settings.streams_running, settings.functions_queued),
+            gate: slots(settings.functions_running),
+            streams: slots(settings.streams_running),
             worker,
             settings,
             spool,
             memory,
-            authenticators: Authenticators::default(),
+            authenticators: Arc::default(),
             authoriser: Arc::new(AllowAll),
+            place,
+            filter: OnceLock::new(),
             services,
+        }
+    }
+
+    /// One in its place with other settings and services: the same jobs, data and counts, and the same bounds on
+    /// what goes on at once. Who calls and who may do what is to be said anew.
+    #[must_use]
+    pub fn successor(&self, settings: Settings, providers: Vec<Box<dyn Provider>>) -> Self {
+        Self {
+            services: entries(&settings, self.place, providers),
+            settings,
+            engine: self.engine.clone(),
+            data: Arc::clone(&self.data),
+            spool: Arc::clone(&self.spool),
+            scratch: Arc::clone(&self.scratch),
+            gate: Arc::clone(&self.gate),
+            streams: Arc::clone(&self.streams),
+            worker: self.worker.clone(),
+            memory: Arc::clone(&self.memory),
+            authenticators: Arc::default(),
+            authoriser: Arc::new(AllowAll),
+            audit: Arc::clone(&self.audit),
+            metrics: Arc::clone(&self.metrics),
+            place: self.place,
+            filter: OnceLock::new(),
         }
     }
 
     /// One in which these know who calls.
     #[must_use]
-    pub fn authenticated_by(mut self, authenticators: Authenticators) -> Self {
+    pub fn authenticated_by(mut self, authenticators: Arc<Authenticators>) -> Self {
         self.authenticators = authenticators;
         self
     }
@@ -184,6 +192,39 @@ impl Host {
         let after_scheme = self.settings.public_url.split_once("://").map_or("", |(_, rest)| rest);
         after_scheme.find('/').map_or("", |slash| &after_scheme[slash..])
     }
+}
+
+/// The services, by name.
+fn entries(
+    settings: &Settings,
+    place: PublicAddress,
+    providers: Vec<Box<dyn Provider>>,
+) -> BTreeMap<String, Arc<ServiceEntry>> {
+    let entry = |provider: Box<dyn Provider>| {
+        let service = provider.service();
+        let interface = provider.interface();
+        let entry = ServiceEntry {
+            expected: Arc::new(ExpectedTable::requests(&service.namespace, &interface)),
+            url: if place == PublicAddress::Below || provider.is_built_in() {
+                format!("{}/{}", settings.public_url, service.name)
+            } else {
+                settings.public_url.clone()
+            },
+            counters: interface.verbs.iter().map(|_| OnceLock::new()).collect(),
+            limits: {
+                let (memory, wire) = (provider.memory(settings), settings.wire.clone());
+                WireLimits {
+                    inline_size: wire.inline_size.max(memory),
+                    inline_total: wire.inline_total.max(memory),
+                    ..wire
+                }
+            },
+            interface,
+            provider,
+        };
+        (entry.service().name.clone(), Arc::new(entry))
+    };
+    providers.into_iter().map(entry).collect()
 }
 
 impl ServiceEntry {

@@ -7,6 +7,7 @@
 //! - [`policy`]: who may do what
 //! - [`audit`]: who logged in, what was refused, what was changed
 //! - [`host`]: the services of one server, joined with their jobs
+//! - [`current`]: the host in use, which a reload replaces
 //! - [`dispatch`]: what every face asks for, done in one place
 //! - [`providers`]: what runs the operations of services: programs, functions, the service `session`
 //! - [`data`]: data by reference: pool, uploads, sessions
@@ -29,6 +30,7 @@ pub mod authentication;
 pub mod backup;
 pub mod caller;
 pub mod cgi;
+pub mod current;
 pub mod data;
 pub mod dispatch;
 pub mod faces;

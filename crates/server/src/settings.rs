@@ -17,7 +17,7 @@ use crate::authentication::jwt::JwtSettings;
 use ipnet::IpNet;
 
 /// Settings of the faces; those of jobs are [`fishplate_jobs::engine::Settings`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Decides every address we publish: scheme, host and path in front of the services' names.
     /// No slash at its end.
@@ -95,6 +95,8 @@ pub struct Settings {
     pub drain_size: u64,
     /// How long a refused body is still read.
     pub drain_time: Duration,
+    /// How long calls that are being answered may go on once the server is told to stop.
+    pub stop_time: Duration,
 }
 
 impl Settings {
@@ -141,6 +143,7 @@ impl Settings {
             audit_lines: DEFAULTS.audit_lines,
             drain_size: DEFAULTS.drain_size,
             drain_time: DEFAULTS.drain_time,
+            stop_time: DEFAULTS.stop_time,
         }
     }
 }
@@ -352,6 +355,7 @@ impl Limits {
             "audit_lines" => &mut faces.audit_lines,
             "drain_size" => &mut faces.drain_size,
             "drain_time" => &mut faces.drain_time,
+            "stop_time" => &mut faces.stop_time,
             "message_size" => &mut wire.message_size,
             "envelope_size" => &mut wire.envelope_size,
             "text_size" => &mut wire.text_size,

@@ -8,7 +8,8 @@ use hyper::header::HeaderValue;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// SOAP 1.1 knows 500 only (section 6.2), but a media type that cannot be read is 415 (WS-I Basic
-    /// Profile 1.1, R1115), and who calls is HTTP's affair in both versions.
+    /// Profile 1.1, R1115), and who calls is HTTP's affair in both versions, as is a server that takes no
+    /// calls: proxies go by that.
     Soap11,
     /// SOAP 1.2 says 400 where the sender is to blame, but for the faults that it names itself (part 2,
     /// table 20).
@@ -67,6 +68,7 @@ fn row(code: FaultCode) -> [u16; 3] {
         FaultCode::NoSuchSession => [500, 400, 404],
         FaultCode::TransferFailed => [500, 500, 502],
         FaultCode::QueueFull => [500, 500, 503],
+        FaultCode::Unavailable => [503, 503, 503],
         FaultCode::QuotaExceeded => [500, 500, 413],
         FaultCode::StorageFull => [500, 500, 507],
         FaultCode::ProgramMissing => [500, 500, 500],
@@ -99,6 +101,7 @@ mod tests {
                 FaultCode::Unauthenticated => Some(401),
                 FaultCode::Forbidden => Some(403),
                 FaultCode::UnsupportedMediaType => Some(415),
+                FaultCode::Unavailable => Some(503),
                 _ => None,
             };
             assert_eq!(status(Protocol::Soap11, code), of_http.unwrap_or(500), "{code:?}");

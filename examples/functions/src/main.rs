@@ -17,6 +17,7 @@ use fishplate_jobs::engine::RunMode;
 use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_jobs::function::{Context, FunctionEntry, Functions, Matrix, PayloadReader};
 use fishplate_server::assembly::{self, Backends, StoreCheck};
+use fishplate_server::current::CurrentHost;
 use fishplate_server::host::PublicAddress;
 use fishplate_server::settings::Limits;
 use fishplate_server::{http, worker};
@@ -111,7 +112,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("{} {}", hosted.service().name, hosted.url);
         }
         tokio::spawn(async move { engine.run(RunMode::Dropped).await });
-        listening.serve(host).await;
+        listening.serve(CurrentHost::new(host)).await;
         Ok(())
     })
 }

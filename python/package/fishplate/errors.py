@@ -223,6 +223,10 @@ class QueueFull(ReceiverFault):
     """The queue is full; retryAfter says when to try again."""
 
 
+class Unavailable(ReceiverFault):
+    """The server is being stopped, and nothing was begun; retryAfter says when to try again."""
+
+
 class QuotaExceeded(ReceiverFault):
     """A quota is used up; the detail names it."""
 

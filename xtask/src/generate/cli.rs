@@ -14,6 +14,13 @@ const HEAD: &str = "\
 Written by `cargo xtask generate` from the program's own help.
 ";
 
+const CONFIGURATION_HEAD: &str = "\
+# The configuration file
+
+Written by `cargo xtask generate` from the flags of `fishplate serve`, of which each has its key. How the file is
+found and checked: [configuration](../guides/configuration.md).
+";
+
 pub(super) fn page(binary: &Path) -> anyhow::Result<Generated> {
     let mut text = HEAD.to_owned();
     let top = help(binary, &[])?;
@@ -28,22 +35,32 @@ pub(super) fn page(binary: &Path) -> anyhow::Result<Generated> {
     Ok(Generated { path: "docs/reference/cli.md".into(), text })
 }
 
+/// The keys of the configuration file, as the program itself tells them.
+pub(super) fn configuration(binary: &Path) -> anyhow::Result<Generated> {
+    let keys = output(binary, &["help", "configuration"])?;
+    let text = format!("{CONFIGURATION_HEAD}\n```text\n{}\n```\n", keys.trim_end());
+    Ok(Generated { path: "docs/reference/configuration.md".into(), text })
+}
+
 fn section(text: &mut String, title: &str, help: &str) -> std::fmt::Result {
     let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
     write!(text, "\n## {title}\n\n```text\n{}\n```\n", lines.join("\n"))
 }
 
 fn help(binary: &Path, command: &[&str]) -> anyhow::Result<String> {
+    output(binary, &[command, &["--help"]].concat())
+}
+
+fn output(binary: &Path, words: &[&str]) -> anyhow::Result<String> {
     // The width of nobody's terminal.
     let output = Command::new(binary)
-        .args(command)
-        .arg("--help")
+        .args(words)
         .env("COLUMNS", "100")
         .env_remove("CLICOLOR_FORCE")
         .output()
         .with_context(|| format!("{} does not start", binary.display()))?;
     if !output.status.success() {
-        bail!("fishplate {} --help failed", command.join(" "));
+        bail!("fishplate {} failed", words.join(" "));
     }
     Ok(String::from_utf8(output.stdout)?)
 }

@@ -1,5 +1,5 @@
 //! The committed files that the program or its source writes, so that they never lag behind it:
-//! `specs/*.wsdl`, `docs/reference/cli.md`, the tables in `docs/reference/faults.md` and `limits.md`.
+//! `specs/*.wsdl`, `docs/reference/cli.md` and `configuration.md`, the tables in `docs/reference/faults.md` and `limits.md`.
 
 mod cli;
 mod faults;
@@ -32,7 +32,12 @@ pub(crate) fn run(options: &[&str]) -> anyhow::Result<()> {
     let binary = binary
         .canonicalize()
         .with_context(|| format!("{} is not there: cargo build -p fishplate", binary.display()))?;
-    let mut all = vec![limits::page(&root)?, faults::page(&root)?, cli::page(&binary)?];
+    let mut all = vec![
+        limits::page(&root)?,
+        faults::page(&root)?,
+        cli::page(&binary)?,
+        cli::configuration(&binary)?,
+    ];
     all.extend(specs::pages(&root, &binary)?);
     let stale = specs::without_a_service(&root, &all)?;
     if check { compare(&root, &all, &stale) } else { write(&root, &all, &stale) }

@@ -62,7 +62,10 @@ pub enum PoolError {
     #[error("the pool's catalogue: {0}")]
     Catalogue(#[source] Arc<rusqlite::Error>),
     /// The catalogue was written by another version.
-    #[error("the pool has schema {found}; this fishplate knows {known}")]
+    #[error(
+        "a newer fishplate has written it (schema {found}, and this one knows {known}): start that one, or restore a \
+         backup from before the upgrade"
+    )]
     Schema {
         /// Version of the pool's schema.
         found: i32,

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fishplate_contract::{Digest, FileHandle as _, Principal, Timestamp};
-use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 use rusqlite::{Connection, OptionalExtension as _, params};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use super::{Pool, PoolError, PoolInner, lock, remove_file, signed, small, unsigned};
 use crate::lease::{Lease, LeaseTarget, open_leased};
@@ -556,9 +557,9 @@ pub(super) fn owner_bytes(sql: &Connection, owner: &str) -> rusqlite::Result<u64
 
 /// Renames a file to a name that must not be there yet.
 fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat2(AT_FDCWD, from, AT_FDCWD, to, RenameFlags::RENAME_NOREPLACE) {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // A file system that does not know the flag.
-        Err(nix::Error::EINVAL | nix::Error::ENOSYS) => {
+        Err(Errno::INVAL | Errno::NOSYS) => {
             fs::hard_link(from, to)?;
             fs::remove_file(from)
         }

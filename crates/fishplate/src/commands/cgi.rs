@@ -50,8 +50,9 @@ pub(crate) fn run(arguments: CgiArgs) -> anyhow::Result<ExitCode> {
     let script_url = variables.script_url()?;
     let _log = arguments.hosting.start_log()?;
     let files: Vec<PathBuf> = arguments.file.into_iter().collect();
-    let descriptions = arguments.service.descriptions(&files, &arguments.words, false)?;
-    let Some(descriptions) = descriptions else { return Ok(ExitCode::from(super::USAGE)) };
+    let (descriptions, warnings) =
+        arguments.service.descriptions(&files, &arguments.words, false)?;
+    warnings.show();
     let [description] = &descriptions[..] else {
         let what = format!("a CGI script is one service; {} are described", descriptions.len());
         return Err(UsageError(what).into());

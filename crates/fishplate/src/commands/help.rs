@@ -1,4 +1,5 @@
-//! `fishplate help [TOPIC]`: help on a command, on exit codes, or on limits.
+//! `fishplate help [TOPIC]`: help on a command, on exit codes, on limits, or on the
+//! configuration file.
 
 use std::fmt::Write as _;
 
@@ -6,18 +7,20 @@ use anyhow::Result;
 use fishplate_contract::limits::{GROUPS, LimitSetting};
 use fishplate_formats::units;
 
+use crate::configuration::reference;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::output::failure::UsageError;
 
-/// Show help on a command, on exit codes, or on limits
+/// Show help on a command, on exit codes, on limits, or on the configuration file
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   fishplate help call
   fishplate help exit-codes
-  fishplate help limits")]
+  fishplate help limits
+  fishplate help configuration")]
 pub(crate) struct Args {
-    /// A command, exit-codes, or limits
+    /// A command, exit-codes, limits, or configuration
     topic: Option<String>,
 }
 
@@ -35,6 +38,13 @@ fn text(topic: Option<&str>) -> Result<String> {
         None => Ok(grammar.render_long_help().to_string()),
         Some("exit-codes") => Ok(format!("Exit codes:\n{}", Exit::table())),
         Some("limits") => Ok(limits()),
+        Some("configuration") => {
+            let keys = grammar.find_subcommand("serve").map(reference).unwrap_or_default();
+            Ok(format!(
+                "Keys of fishplate.toml, with their defaults: the flags of `fishplate serve`.\n\n{keys}\n\
+                 [limits]\n    Those that `fishplate help limits` lists, such as max_running = 8 or retention = \"2d\"\n"
+            ))
+        }
         Some(name) => match grammar.find_subcommand_mut(name) {
             Some(command) => Ok(command.render_long_help().to_string()),
             None => Err(UsageError(format!("there is no help on {name}")).into()),

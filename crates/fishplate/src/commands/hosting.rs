@@ -8,14 +8,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use fishplate_jobs::descriptor::{self, CheckedService, Description, Severity};
+use fishplate_data::Network;
+use fishplate_jobs::descriptor::{self, CheckedService, Description};
 use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_jobs::plan::StagedFile;
 use fishplate_server::assembly::{Backends, StoreCheck};
 use fishplate_server::settings::{DataSettings, Limits};
 use tracing_appender::non_blocking::WorkerGuard;
+use tracing_subscriber::EnvFilter;
 
-use crate::output::diagnostics;
+use crate::output::diagnostics::Mistakes;
 use crate::output::failure::UsageError;
 
 /// Where state is kept and how much of anything is allowed.
@@ -40,7 +42,7 @@ pub(crate) struct HostingArgs {
     #[arg(long)]
     allow_private: bool,
     /// Fetch data from this private network too, such as lab=10.1.0.0/16; may stand several times
-    #[arg(long, value_name = "NAME=CIDR")]
+    #[arg(long, value_name = "NAME=CIDR", value_parser = network)]
     allow_network: Vec<String>,
     /// Take file: references to what is below this directory; may stand several times
     #[arg(long, value_name = "DIR")]
@@ -59,7 +61,7 @@ pub(crate) struct HostingArgs {
     #[arg(long, value_name = "WHERE", default_value = "auto")]
     cgroup: String,
     /// What to log: error, warn, info, debug, or a filter such as fishplate_jobs=debug
-    #[arg(long, value_name = "LEVEL", default_value = "info", env = "FISHPLATE_LOG")]
+    #[arg(long, value_name = "LEVEL", default_value = "info", env = "FISHPLATE_LOG", value_parser = filter)]
     log: String,
     /// How to log
     #[arg(long, value_name = "FORMAT", default_value = "text")]
@@ -105,27 +107,36 @@ pub(crate) struct ServiceArgs {
 }
 
 impl ServiceArgs {
-    /// The services described by files and by a command line. Mistakes are shown on standard
-    /// error; `None` if there were any. Nothing need be described if there are `others` to serve.
+    /// The services described by files and by a command line, and warnings about them. Nothing need be
+    /// described if there are `others` to serve.
+    ///
+    /// # Errors
+    /// [`Mistakes`] in any of them; what can't be read.
     pub(crate) fn descriptions(
         &self,
         files: &[PathBuf],
         words: &[String],
         others: bool,
-    ) -> anyhow::Result<Option<Vec<Description>>> {
-        let mut checked = descriptor::read(files)?;
+    ) -> anyhow::Result<(Vec<Description>, Mistakes)> {
+        let mut checked = descriptor::read(files, others)?;
         match (&self.name, words) {
             (Some(name), [_, ..]) => checked.push(self.one_liner(name, words)?),
             (None, [_, ..]) => return usage("a command line after -- needs a name (-n NAME)"),
             (Some(_), []) => return usage("-n NAME needs a command line after --"),
             (None, []) if files.is_empty() && !others => {
                 return usage(
-                    "nothing to serve: name service files, or give a command line after --",
+                    "nothing to serve: name service files, give a command line after --, or write a \
+                     fishplate.toml",
                 );
             }
             (None, []) => {}
         }
-        Ok(accepted(checked))
+        let mistakes = Mistakes::of(&checked);
+        if mistakes.has_errors() {
+            return Err(mistakes.into());
+        }
+        let descriptions = checked.into_iter().filter_map(|checked| checked.description);
+        Ok((descriptions.collect(), mistakes))
     }
 
     fn one_liner(&self, name: &str, words: &[String]) -> anyhow::Result<CheckedService> {
@@ -159,29 +170,11 @@ fn usage<T>(message: &str) -> anyhow::Result<T> {
     Err(UsageError(message.to_owned()).into())
 }
 
-/// Shows what there is to say; gives the descriptions if nothing is wrong with any.
-fn accepted(mut checked: Vec<CheckedService>) -> Option<Vec<Description>> {
-    let mut wrong = false;
-    for checked in &mut checked {
-        // Notes are for `fishplate check`.
-        checked.diagnostics.retain(|diagnostic| diagnostic.severity != Severity::Note);
-        diagnostics::show(&checked.source, &checked.diagnostics);
-        wrong |= checked.has_errors();
-    }
-    if wrong {
-        return None;
-    }
-    Some(checked.into_iter().filter_map(|checked| checked.description).collect())
-}
-
 impl HostingArgs {
     /// Starts the log on standard error, in a thread of its own: a reader that stalls holds no call. While
     /// it does, up to 128,000 lines wait and more are dropped. What is given writes the rest when it is dropped.
     pub(crate) fn start_log(&self) -> anyhow::Result<WorkerGuard> {
-        use tracing_subscriber::EnvFilter;
-        let filter = EnvFilter::try_new(&self.log).with_context(|| {
-            format!("--log {:?} is no level (error, warn, info, debug) and no filter", self.log)
-        })?;
+        let filter = EnvFilter::try_new(&self.log)?;
         let (writer, rest) = tracing_appender::non_blocking(std::io::stderr());
         let log = tracing_subscriber::fmt()
             .with_env_filter(filter)
@@ -312,6 +305,17 @@ pub(crate) fn own_data_directory(told: Option<&Path>) -> anyhow::Result<PathBuf>
     Ok(data)
 }
 
+/// What to log, checked.
+fn filter(text: &str) -> Result<String, String> {
+    let what = "it is no level (error, warn, info, debug) and no filter";
+    EnvFilter::try_new(text).map(|_| text.to_owned()).map_err(|_| what.to_owned())
+}
+
+/// A private network under a name, checked.
+fn network(text: &str) -> Result<String, String> {
+    text.parse::<Network>().map(|_| text.to_owned()).map_err(|error| error.to_string())
+}
+
 fn is_owned_by(home: &Path, uid: u32) -> bool {
     fs::metadata(home).is_ok_and(|home| home.is_dir() && home.uid() == uid)
 }
@@ -327,6 +331,7 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 
 /// Has the C library keep what was freed up to a bound: else each transaction of the job store,
 /// which takes and frees some pages, is two calls of the system more.
+#[cfg(target_env = "gnu")]
 fn keep_small_memory() {
     const KEPT: i32 = 8 << 20;
     #[expect(unsafe_code, reason = "the C library has no other way to be told")]
@@ -336,3 +341,7 @@ fn keep_small_memory() {
         libc::mallopt(libc::M_MMAP_THRESHOLD, KEPT / 8);
     }
 }
+
+/// musl's gives back nothing in between.
+#[cfg(not(target_env = "gnu"))]
+fn keep_small_memory() {}

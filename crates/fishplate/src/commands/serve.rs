@@ -1,5 +1,8 @@
 //! `fishplate serve`: programs as services.
 
+mod running;
+
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -7,20 +10,26 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use clap::Args;
 use clap::builder::PossibleValuesParser;
+use clap::{Args, FromArgMatches as _};
+use fishplate_jobs::descriptor::Description;
 use fishplate_jobs::engine::RunMode;
+use fishplate_jobs::function::Functions;
 use fishplate_jobs::function::builtin;
 use fishplate_server::assembly::StoreCheck;
 use fishplate_server::authentication::jwt::JwtSettings;
 use fishplate_server::authentication::jwt_keys::KeySource;
+use fishplate_server::current::CurrentHost;
 use fishplate_server::host::PublicAddress;
 use fishplate_server::http::tls::{ServerTls, TlsFiles};
-use fishplate_server::settings::Settings;
+use fishplate_server::settings::{Limits, Settings};
 use fishplate_server::{assembly, http};
 use ipnet::IpNet;
 
+use self::running::{RunningServer, Signals};
 use super::hosting::{HostingArgs, ServiceArgs};
+use crate::configuration::Resolution;
+use crate::output::diagnostics::Mistakes;
 use crate::output::failure::UsageError;
 
 /// Offers programs as web services.
@@ -39,13 +48,21 @@ Examples:
   A free port, state in a directory of its own, another limit:
     fishplate serve ccx.toml --listen 127.0.0.1:0 --data ./state --limit max_running=8
 
+  All that flags say, and the services, from a configuration file:
+    fishplate serve --config /etc/fishplate/fishplate.toml
+
   Functions of Fishplate itself, to measure calls with:
     fishplate serve --builtin matrix
 
 When it is ready it prints a line NAME URL for each service on standard output.
 Running jobs outlive the server: start it again with the same --data to find them.
-Ctrl-C stops the server, not the jobs.")]
+Ctrl-C and SIGTERM stop the server, not the jobs: calls that are being answered may go on for a time (stop_time); a second
+signal ends it at once. SIGHUP has it read configuration, services and certificates again, and loses no call.")]
 pub(crate) struct ServeArgs {
+    /// File that says what flags would, which come before it [default: if no service is named, ./fishplate.toml or
+    /// /etc/fishplate/fishplate.toml]
+    #[arg(long, value_name = "FILE", env = "FISHPLATE_CONFIG")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     service: ServiceArgs,
     /// Service files, and directories of them
@@ -56,11 +73,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(builtin::NAMES))]
     builtin: Vec<String>,
     /// Where to listen; port 0 picks a free one
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8080", value_parser = address)]
     listen: String,
     /// The address that callers use, if it is not the one we listen at: it decides every address
     /// we publish
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = base)]
     public_url: Option<String>,
     /// Header in which a trusted proxy in front of us names the caller
     #[arg(long, value_name = "HEADER")]
@@ -75,17 +92,17 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     jwt: JwtArgs,
     /// Let in everybody who can reach an address that others can reach too
-    #[arg(long, conflicts_with = "login")]
+    #[arg(long)]
     open: bool,
     /// Speak TLS: PEM file of the certificate, and of those between it and a known authority. It is read again when it
     /// changes, and on SIGHUP
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// PEM file of the certificate's key
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
     /// PEM file of authorities whose certificates log clients in: the common name is the user's
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
     /// Another name of this server; requests for hosts that it is not are refused. `*`: any; may stand
     /// several times
@@ -102,14 +119,14 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, clap::Args)]
 struct JwtArgs {
     /// Let in whoever has a JSON Web Token of this issuer (an OpenID Connect provider), as its tokens name it
-    #[arg(long, value_name = "URL", requires = "jwt_audience")]
+    #[arg(long, value_name = "URL")]
     jwt_issuer: Option<String>,
     /// What this server is called at the issuer: tokens that are for others are refused
-    #[arg(long, value_name = "NAME", requires = "jwt_issuer")]
+    #[arg(long, value_name = "NAME")]
     jwt_audience: Option<String>,
     /// The issuer's keys, a JWK Set: a file, or where it publishes them
     /// [default: as told in ISSUER/.well-known/openid-configuration]
-    #[arg(long, value_name = "FILE|URL", requires = "jwt_issuer")]
+    #[arg(long, value_name = "FILE|URL")]
     jwt_keys: Option<KeySource>,
     /// The claim of a token that is the user's name here
     #[arg(long, value_name = "CLAIM", default_value = "sub")]
@@ -117,73 +134,101 @@ struct JwtArgs {
 }
 
 impl JwtArgs {
-    fn settings(self) -> Option<JwtSettings> {
-        Some(JwtSettings {
-            issuer: self.jwt_issuer?,
-            audience: self.jwt_audience?,
-            keys: self.jwt_keys.unwrap_or(KeySource::Discovered),
-            user_claim: self.jwt_user,
-        })
+    fn settings(&self) -> Result<Option<JwtSettings>, UsageError> {
+        match (self.jwt_issuer.clone(), self.jwt_audience.clone()) {
+            (Some(issuer), Some(audience)) => Ok(Some(JwtSettings {
+                issuer,
+                audience,
+                keys: self.jwt_keys.clone().unwrap_or(KeySource::Discovered),
+                user_claim: self.jwt_user.clone(),
+            })),
+            (Some(_), None) => Err(UsageError("--jwt-issuer needs --jwt-audience".to_owned())),
+            (None, None) if self.jwt_keys.is_none() => Ok(None),
+            _ => Err(UsageError("--jwt-audience and --jwt-keys need --jwt-issuer".to_owned())),
+        }
     }
 }
 
-/// Serves until it is stopped.
-pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
-    let _log = arguments.hosting.start_log()?;
-    let descriptions = arguments.service.descriptions(
-        &arguments.files,
-        &arguments.words,
-        !arguments.builtin.is_empty(),
-    )?;
-    let Some(descriptions) = descriptions else { return Ok(ExitCode::from(super::USAGE)) };
-    let tls = match (&arguments.tls_cert, &arguments.tls_key) {
-        (Some(certificate), Some(key)) => {
-            let (certificate, key) = (certificate.clone(), key.clone());
-            let client_authorities = arguments.tls_client_ca.clone();
-            let files = TlsFiles { certificate, key, client_authorities };
-            Some(Arc::new(ServerTls::open(files)?))
+impl ServeArgs {
+    /// The services that are described, and warnings about them.
+    fn descriptions(
+        &self,
+        resolution: &Resolution,
+    ) -> anyhow::Result<(Vec<Description>, Mistakes)> {
+        let others = resolution.names_services() || !self.builtin.is_empty();
+        self.service.descriptions(&self.files, &self.words, others)
+    }
+
+    /// Those of our own.
+    fn functions(&self) -> Vec<Functions> {
+        self.builtin.iter().filter_map(|name| builtin::named(name)).collect()
+    }
+
+    /// The settings that these make.
+    fn limits(&self, public_url: String) -> anyhow::Result<Limits> {
+        let mut limits = self.hosting.limits(public_url)?;
+        limits.faces.user_header.clone_from(&self.user_header);
+        limits.faces.proxies.clone_from(&self.proxy);
+        limits.faces.login = self.login;
+        limits.faces.jwt = self.jwt.settings()?;
+        limits.faces.allow_hosts.clone_from(&self.allow_host);
+        limits.faces.client_certificates = self.tls_client_ca.is_some();
+        Ok(limits)
+    }
+
+    /// Needs of flags among each other are looked at here, because any of them may be in the file.
+    fn tls(&self) -> Result<Option<TlsFiles>, UsageError> {
+        let needs = |what: &str, needed: &str| Err(UsageError(format!("{what} needs {needed}")));
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                let (certificate, key) = (certificate.clone(), key.clone());
+                let client_authorities = self.tls_client_ca.clone();
+                Ok(Some(TlsFiles { certificate, key, client_authorities }))
+            }
+            (Some(_), None) => needs("--tls-cert", "--tls-key"),
+            (None, Some(_)) => needs("--tls-key", "--tls-cert"),
+            (None, None) if self.tls_client_ca.is_some() => needs("--tls-client-ca", "--tls-cert"),
+            (None, None) => Ok(None),
         }
-        _ => None,
-    };
+    }
+}
+
+/// Serves as these words and the configuration say, until it is stopped.
+pub(crate) fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
+    let resolution = Resolution::of(&super::grammar(), words)?;
+    let arguments = ServeArgs::from_arg_matches(&resolution.matches)?;
+    let _log = arguments.hosting.start_log()?;
+    if let Some(file) = &resolution.file {
+        tracing::info!("configured by {}", file.source.name);
+    }
+    let (descriptions, warnings) = arguments.descriptions(&resolution)?;
+    warnings.show();
+    let tls = arguments.tls()?.map(ServerTls::open).transpose()?.map(Arc::new);
     let runtime = super::hosting::runtime()?;
     runtime.block_on(async {
+        let signals = Signals::take()?;
         let listening = http::bind(&arguments.listen).await.with_context(|| {
             format!(
                 "cannot listen at {} (--listen ADDRESS:PORT; port 0 picks one)",
                 arguments.listen
             )
         })?;
-        let public_url = match arguments.public_url {
-            Some(url) if is_base(&url) => url,
-            Some(url) => {
-                return Err(UsageError(format!(
-                    "--public-url {url:?} must begin with http:// or https://, and have no query \
-                     (?) and no fragment (#)"
-                ))
-                .into());
-            }
-            None => own_url(if tls.is_some() { "https" } else { "http" }, listening.address()),
-        };
-        let mut limits = arguments.hosting.limits(public_url)?;
-        limits.faces.user_header = arguments.user_header;
-        limits.faces.proxies = arguments.proxy;
-        limits.faces.login = arguments.login;
-        limits.faces.jwt = arguments.jwt.settings();
-        limits.faces.allow_hosts = arguments.allow_host;
-        limits.faces.client_certificates = arguments.tls_client_ca.is_some();
-        guarded(listening.address().ip(), &limits.faces, arguments.open, tls.is_some())?;
+        let address = listening.address();
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let public_url = arguments.public_url.clone().unwrap_or_else(|| own_url(scheme, address));
+        let limits = arguments.limits(public_url)?;
+        guarded(address.ip(), &limits.faces, arguments.open, tls.is_some())?;
         let data = assembly::data(&limits)?;
         let backends = arguments.hosting.backends(&limits, StoreCheck::All)?;
         let engine = assembly::engine(&limits, backends, &data)?;
-        let functions = arguments.builtin.iter().filter_map(|name| builtin::named(name)).collect();
         let housekeeping = Arc::clone(&data).housekeeping(engine.clone());
         let host = assembly::host(
-            limits,
+            limits.clone(),
             PublicAddress::Below,
             engine.clone(),
             data,
             descriptions,
-            functions,
+            arguments.functions(),
         )?;
         let mut stdout = std::io::stdout().lock();
         for entry in host.services().filter(|entry| !entry.is_built_in()) {
@@ -194,18 +239,17 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         // In tasks of their own: what runs in this one is woken on the main thread each time.
         tokio::spawn(async move { engine.run(RunMode::Dropped).await });
         tokio::spawn(housekeeping);
-        let listening = match tls {
-            Some(tls) => {
-                tokio::spawn(reloading(Arc::clone(&tls)));
-                listening.with_tls(tls)
-            }
+        let listening = match &tls {
+            Some(tls) => listening.with_tls(Arc::clone(tls)),
             None => listening,
         };
-        let serving = tokio::spawn(listening.serve(host));
-        tokio::select! {
-            _ = serving => {}
-            () = stopped() => tracing::info!("stopped; running jobs go on"),
-        }
+        let current = CurrentHost::new(host);
+        let serving = tokio::spawn(listening.serve(Arc::clone(&current)));
+        let (words, settings) = (words.to_vec(), resolution.settings());
+        let address = address.ip();
+        RunningServer { words, settings, limits, address, tls, current }
+            .lead(serving, signals)
+            .await;
         anyhow::Ok(())
     })?;
     // Whatever still waits beside the runtime must not keep a stopped server alive.
@@ -221,6 +265,10 @@ fn guarded(
     encrypted: bool,
 ) -> anyhow::Result<()> {
     let logs_in = settings.login || settings.jwt.is_some();
+    if logs_in && open {
+        let what = "--login and --jwt-issuer let in only those who are known, and --open everybody: leave one of them out";
+        return Err(UsageError(what.to_owned()).into());
+    }
     let is_known = logs_in || settings.client_certificates || settings.user_header.is_some();
     let from_anywhere = settings.user_header.is_some() && settings.proxies.is_empty();
     if from_anywhere && (logs_in || settings.client_certificates) {
@@ -263,10 +311,25 @@ fn network(text: &str) -> Result<IpNet, String> {
     })
 }
 
+/// An address to listen at; whether it is ours, the system knows.
+fn address(text: &str) -> Result<String, String> {
+    let port = text.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    let what = "write an address and a port, such as 127.0.0.1:8080; port 0 picks one";
+    port.map(|_| text.to_owned()).ok_or_else(|| what.to_owned())
+}
+
 /// A URL below which services can be.
-fn is_base(url: &str) -> bool {
-    let absolute = url.starts_with("http://") || url.starts_with("https://");
-    absolute && !url.contains(['?', '#', ' '])
+fn base(url: &str) -> Result<String, String> {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    let host = rest.and_then(|rest| rest.split('/').next());
+    if url.contains(['?', '#', ' '])
+        || host.is_none_or(|host| host.is_empty() || host.contains('@'))
+    {
+        let what = "it must begin with http:// or https:// and a host, and have no user (@), no query (?) and no \
+                    fragment (#)";
+        return Err(what.to_owned());
+    }
+    Ok(url.to_owned())
 }
 
 /// The address of a server that was told no other.
@@ -276,27 +339,4 @@ fn own_url(scheme: &str, address: SocketAddr) -> String {
     }
     let name = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
     format!("{scheme}://{}:{}", name.as_deref().unwrap_or("localhost"), address.port())
-}
-
-/// Reads certificates again at each SIGHUP.
-async fn reloading(tls: Arc<ServerTls>) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut hangups) = signal(SignalKind::hangup()) else { return };
-    while hangups.recv().await.is_some() {
-        match tls.reload() {
-            Ok(()) => tracing::info!("certificates were read again"),
-            Err(error) => tracing::error!("the certificate from before stays in use: {error}"),
-        }
-    }
-}
-
-async fn stopped() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminated) = signal(SignalKind::terminate()) else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminated.recv() => {}
-    }
 }

@@ -1,11 +1,66 @@
 //! Diagnostics of service files and policies as a compiler shows them: the line, what is wrong with it and
 //! what would be right.
 
+use std::fmt;
 use std::io::{IsTerminal as _, Write as _};
 
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use fishplate_jobs::descriptor::{Diagnostic, Severity, SourceText};
+use fishplate_jobs::descriptor::{CheckedService, Diagnostic, Severity, SourceText};
+
+/// What is to be said about sources: by source, and in its order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Mistakes(Vec<(SourceText, Vec<Diagnostic>)>);
+
+impl Mistakes {
+    /// Nothing, if no diagnostic of a source is an error.
+    ///
+    /// # Errors
+    /// These, if one is.
+    pub(crate) fn rejected(source: SourceText, diagnostics: Vec<Diagnostic>) -> Result<(), Self> {
+        let mistakes = Self(vec![(source, diagnostics)]);
+        if mistakes.has_errors() { Err(mistakes) } else { Ok(()) }
+    }
+
+    /// Those of services, but for notes, which are for `fishplate check`.
+    pub(crate) fn of(checked: &[CheckedService]) -> Self {
+        let told = |checked: &CheckedService| {
+            let told = checked.diagnostics.iter().filter(|it| it.severity != Severity::Note);
+            (checked.source.clone(), told.cloned().collect())
+        };
+        Self(checked.iter().map(told).collect())
+    }
+
+    /// Something must be put right first.
+    pub(crate) fn has_errors(&self) -> bool {
+        self.0.iter().flat_map(|(_, diagnostics)| diagnostics).any(is_error)
+    }
+
+    /// Shows all of them on standard error.
+    pub(crate) fn show(&self) {
+        self.0.iter().for_each(|(source, diagnostics)| show(source, diagnostics));
+    }
+
+    /// Each in a line, for a log.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        let of = |(source, diagnostics): &(SourceText, Vec<Diagnostic>)| {
+            diagnostics.iter().map(|diagnostic| diagnostic.line(source)).collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(of)
+    }
+}
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.lines().collect::<Vec<_>>().join("; "))
+    }
+}
+
+impl std::error::Error for Mistakes {}
+
+fn is_error(diagnostic: &Diagnostic) -> bool {
+    diagnostic.severity == Severity::Error
+}
 
 /// Renders all that was said about a source, a blank line between diagnostics; empty if nothing
 /// was. With `colour`, for a terminal.

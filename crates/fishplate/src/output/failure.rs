@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::commands::Interruption;
 use crate::exit::Exit;
+use crate::output::diagnostics::Mistakes;
 use crate::output::text::harmless;
 
 /// What a command is about, for hints.
@@ -77,10 +78,13 @@ impl FailureReport {
                 || cause.is::<DeliveryError>()
                 || cause.is::<UsageError>()
                 || cause.is::<descriptor::ReadError>()
+                || cause.is::<Mistakes>()
                 || cause.is::<PolicyError>()
                 || matches!(cause.downcast_ref(), Some(AssemblyError::Policy(_)))
             {
                 failure.exit = Exit::Usage;
+            } else if let Some(error) = cause.downcast_ref::<clap::Error>() {
+                return Self::of_words(error);
             } else {
                 continue;
             }

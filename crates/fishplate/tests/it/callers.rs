@@ -14,6 +14,7 @@ use fishplate_jobs::engine::RunMode;
 use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_server::assembly::{self, Backends, StoreCheck};
 use fishplate_server::caller::LocalCaller;
+use fishplate_server::current::CurrentHost;
 use fishplate_server::host::PublicAddress;
 use fishplate_server::http;
 use fishplate_server::settings::Limits;
@@ -64,7 +65,7 @@ impl Bed {
         let host = host.unwrap();
         tokio::spawn(async move { engine.run(RunMode::Dropped).await });
         let near = LocalCaller::new(&host, "work", Principal::anonymous()).unwrap();
-        tokio::spawn(listening.serve(host));
+        tokio::spawn(listening.serve(CurrentHost::new(host)));
         let far = Service::connect(&format!("{url}/work")).await.unwrap().with(Options::default());
         let callers: Vec<(_, Box<dyn Caller>)> =
             vec![("in process", Box::new(near)), ("over HTTP", Box::new(far))];

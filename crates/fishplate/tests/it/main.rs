@@ -12,6 +12,7 @@ mod bad_input;
 mod callers;
 mod cgi;
 mod client;
+mod configuration;
 mod curl;
 mod data;
 mod disk;
@@ -35,6 +36,7 @@ mod references;
 mod restart;
 mod run;
 mod run_plan;
+mod running;
 mod server;
 mod sessions;
 #[path = "../../../../tests/skipped.rs"]

@@ -234,6 +234,11 @@ impl Server {
         self.end(Signal::SIGKILL);
     }
 
+    /// Waits until it has ended, as it was told to.
+    pub(crate) fn ended(&mut self) -> std::process::ExitStatus {
+        self.child.take().expect("the server runs").wait().unwrap()
+    }
+
     fn end(&mut self, signal: Signal) {
         let mut child = self.child.take().expect("the server runs");
         kill(pid(&child), signal).unwrap();

@@ -77,6 +77,7 @@ impl Answer {
         let blames_sender = is_senders(code);
         let status = match (version, code, blames_sender) {
             (_, "UnsupportedMediaType", _) => 415,
+            (_, "Unavailable", _) => 503,
             (Version::V12, "MustUnderstand" | "VersionMismatch" | "DataEncodingUnknown", _) => 500,
             (Version::V12, _, true) => 400,
             _ => 500,

@@ -32,12 +32,15 @@ pub enum ReadError {
     },
 }
 
+/// The name of a server's configuration file, which is no service file of the directory that it is in.
+pub const CONFIGURATION: &str = "fishplate.toml";
+
 /// Checks service files, and for a directory every `*.toml` in it by name. Two services of one
 /// name are an error of the second.
 ///
 /// # Errors
-/// If a file or directory cannot be read, or a directory has no service files.
-pub fn read(paths: &[PathBuf]) -> Result<Vec<CheckedService>, ReadError> {
+/// If a file or directory cannot be read, or a directory has no service files and may not be empty.
+pub fn read(paths: &[PathBuf], may_be_empty: bool) -> Result<Vec<CheckedService>, ReadError> {
     let unreadable = |path: &Path| {
         let path = path.to_owned();
         move |source| ReadError::Unreadable { path, source }
@@ -48,7 +51,9 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<CheckedService>, ReadError> {
             for file in files_in(path).map_err(unreadable(path))? {
                 services.push(check_file(&file).map_err(unreadable(&file))?);
             }
-            if !services.iter().any(|checked| Path::new(&checked.source.name).starts_with(path)) {
+            if !may_be_empty
+                && !services.iter().any(|checked| Path::new(&checked.source.name).starts_with(path))
+            {
                 return Err(ReadError::Empty { path: path.clone() });
             }
         } else {
@@ -71,7 +76,9 @@ fn files_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "toml") && path.is_file() {
+        let is_toml = path.extension().is_some_and(|extension| extension == "toml");
+        let is_service = is_toml && path.file_name().is_none_or(|name| name != CONFIGURATION);
+        if is_service && path.is_file() {
             files.push(path);
         }
     }

@@ -27,8 +27,8 @@ mod workspace;
 
 pub use check::{CheckedService, check_command_line, check_file, check_text};
 pub use description::{Container, Description, Input, Invocation, Output};
-pub use diagnostic::{Diagnostic, Severity, SourceText};
-pub use files::{ReadError, read};
+pub use diagnostic::{Diagnostic, DiagnosticReport, Severity, SourceText};
+pub use files::{CONFIGURATION, ReadError, read};
 
 #[cfg(test)]
 mod tests;

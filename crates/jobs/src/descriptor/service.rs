@@ -22,7 +22,7 @@ use crate::plan::{JobLimits, StagedFile};
 use crate::template::is_name;
 
 /// Names of a service that the server has for itself.
-const RESERVED: [&str; 1] = ["metrics"];
+const RESERVED: [&str; 3] = ["metrics", "healthz", "readyz"];
 
 /// Reads the top table. The description is of use only if nothing was reported as an error.
 pub(super) fn read(

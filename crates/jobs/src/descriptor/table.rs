@@ -268,7 +268,7 @@ pub fn as_text(value: &Spanned<DeValue<'_>>) -> Option<SpannedText> {
 }
 
 /// A string, number or boolean as the text that a caller would send for it.
-pub(super) fn as_lexical(value: &Spanned<DeValue<'_>>) -> Option<SpannedText> {
+pub fn as_lexical(value: &Spanned<DeValue<'_>>) -> Option<SpannedText> {
     let text = match value.get_ref() {
         DeValue::String(text) => text.to_string(),
         DeValue::Boolean(boolean) => boolean.to_string(),

@@ -259,7 +259,7 @@ fn a_directory_stands_for_its_service_files_by_name() {
     write(directory.path(), "many/a.toml", "command = 'cat'");
     write(directory.path(), "many/notes.txt", "no service");
     let single = write(directory.path(), "c.toml", "name = 'b'\ncommand = 'cat'");
-    let services = read(&[directory.path().join("many"), single]).unwrap();
+    let services = read(&[directory.path().join("many"), single], false).unwrap();
     let names: Vec<Option<&str>> = services
         .iter()
         .map(|checked| Some(checked.description.as_ref()?.service.name.as_str()))
@@ -274,11 +274,13 @@ fn a_directory_stands_for_its_service_files_by_name() {
 fn what_cannot_be_read_says_so() {
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("no.toml");
-    let error = read(std::slice::from_ref(&missing)).unwrap_err();
+    let error = read(std::slice::from_ref(&missing), false).unwrap_err();
     assert_eq!(error.to_string(), format!("cannot read {}", missing.display()));
-    let error = read(&[directory.path().to_owned()]).unwrap_err();
+    let error = read(&[directory.path().to_owned()], false).unwrap_err();
     let expected = format!("{} has no service files (*.toml)", directory.path().display());
     assert_eq!(error.to_string(), expected);
+    write(directory.path(), CONFIGURATION, "");
+    assert_eq!(read(&[directory.path().to_owned()], true).unwrap().len(), 0);
 }
 
 #[test]

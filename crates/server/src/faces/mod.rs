@@ -6,6 +6,7 @@ pub mod metrics;
 pub mod soap;
 
 use crate::dispatch::authorise::{DATA, METRICS};
+use crate::http::{HEALTH, READINESS};
 
 /// First segments of the addresses of faces that are no service's: no service may be called so.
-pub(crate) const NAMES: [&str; 2] = [DATA, METRICS];
+pub(crate) const NAMES: [&str; 4] = [DATA, METRICS, HEALTH, READINESS];

@@ -9,9 +9,13 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+
+/// How often a server that stops looks whether all is answered.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Stands where others have the time since when they idle: a request is being answered.
 const BUSY: u64 = u64::MAX;
@@ -99,6 +103,20 @@ impl Connections {
                 return Some(self.enter(peer));
             }
             changed.await;
+        }
+    }
+
+    /// Waits until no request is being answered. Nobody is told to go: who asks for more is told that it is too late.
+    pub(super) async fn answered(&self) {
+        loop {
+            let is_idle = |activity: &Activity| {
+                !matches!(activity.idle_since.load(Ordering::SeqCst), BUSY | ANSWERED)
+            };
+            if self.open().connections.values().all(|(_, activity)| is_idle(activity)) {
+                return;
+            }
+            // Once in a server's life: no reason for those who answer to tell anybody.
+            sleep(LOOK_AGAIN).await;
         }
     }
 
@@ -210,10 +228,6 @@ pub(crate) fn peer(address: IpAddr) -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use tokio::time::sleep;
-
     use super::*;
 
     fn at(last: u8) -> IpAddr {

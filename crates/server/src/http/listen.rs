@@ -9,6 +9,7 @@ use std::time::Duration;
 use fishplate_contract::Principal;
 use hyper::Request;
 use hyper::body::Incoming as HyperBody;
+use hyper::header::{self, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -24,13 +25,13 @@ use super::direct::{FileQueue, SendfileStream};
 use super::origin::RequestFilter;
 use super::reply::HttpResponse;
 use super::respond;
-use super::route::{denied, is_open, not_for_us, service_of};
+use super::route::{denied, is_open, not_for_us, probe, service_of};
 use super::timeout::TimeoutStream;
 use super::timer::ConnectionTimer;
 use super::tls::ServerTls;
 use crate::authentication::authenticator::{Peer, Refusal, RequestHead};
 use crate::authentication::client_address::client_address;
-use crate::host::Host;
+use crate::current::CurrentHost;
 
 /// How long to rest when the system has no descriptor left to give.
 const NO_DESCRIPTOR: Duration = Duration::from_millis(100);
@@ -87,14 +88,25 @@ impl Listener {
         Self { tls: Some(tls), ..self }
     }
 
-    /// Serves until it is dropped.
-    pub async fn serve(self, host: Arc<Host>) {
-        let settings = &host.settings;
+    /// Serves until it is told to stop and all that was being answered is with its callers, or until it is
+    /// dropped.
+    pub async fn serve(self, host: Arc<CurrentHost>) {
+        let settings = &host.get().settings;
         let most = allowed_connections(settings.max_connections);
         let connections = Connections::new(most, settings.connections_per_peer);
+        let all_answered = async {
+            host.stopped().await;
+            connections.answered().await;
+        };
+        tokio::select! {
+            () = self.accept(&host, &connections) => {}
+            () = all_answered => {}
+        }
+    }
+
+    async fn accept(&self, current: &Arc<CurrentHost>, connections: &Arc<Connections>) {
         let telling = Arc::new(Semaphore::new(TOLD_AT_ONCE));
-        let boundary = RequestFilter::of_listener(self.address.ip(), &self.name, settings);
-        let boundary = Arc::new(boundary);
+        let place = Arc::new(ListenerName { address: self.address.ip(), name: self.name.clone() });
         loop {
             let (stream, peer) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
@@ -106,11 +118,11 @@ impl Listener {
                     continue;
                 }
             };
-            let Some(place) = connections.admit(peer.ip()).await else {
+            let Some(slot) = connections.admit(peer.ip()).await else {
                 tracing::debug!(%peer, "refused: it has too many connections");
-                host.metrics.refused(503);
+                current.get().metrics.refused(503);
                 if let Ok(turn) = Arc::clone(&telling).try_acquire_owned() {
-                    let most = host.settings.connections_per_peer;
+                    let most = current.get().settings.connections_per_peer;
                     tokio::spawn(async move {
                         let _ = timeout(TELLING, tell_too_many(stream, most)).await;
                         drop(turn);
@@ -118,47 +130,55 @@ impl Listener {
                 }
                 continue;
             };
-            let (host, boundary) = (Arc::clone(&host), Arc::clone(&boundary));
+            let served = Served { current: Arc::clone(current), listener: Arc::clone(&place) };
             let tls = self.tls.clone();
             tokio::spawn(async move {
-                host.metrics.connected();
-                let (address, place) = (peer.ip(), Arc::new(place));
+                let metrics = Arc::clone(&served.current.get().metrics);
+                metrics.connected();
+                let (address, slot) = (peer.ip(), Arc::new(slot));
                 match tls {
-                    Some(tls) => encrypted(&host, &boundary, stream, address, place, &tls).await,
-                    None => plain(&host, &boundary, stream, address, place).await,
+                    Some(tls) => encrypted(&served, stream, address, slot, &tls).await,
+                    None => plain(&served, stream, address, slot).await,
                 }
-                host.metrics.disconnected();
+                metrics.disconnected();
             });
         }
     }
 }
 
-async fn plain(
-    host: &Arc<Host>,
-    boundary: &RequestFilter,
-    stream: TcpStream,
+/// What a listener was told to bind, by which it knows its own names.
+#[derive(Debug)]
+struct ListenerName {
     address: IpAddr,
-    place: Arc<ConnectionSlot>,
-) {
+    name: String,
+}
+
+/// What a connection is answered by.
+struct Served {
+    current: Arc<CurrentHost>,
+    listener: Arc<ListenerName>,
+}
+
+async fn plain(served: &Served, stream: TcpStream, address: IpAddr, place: Arc<ConnectionSlot>) {
     // Small answers must not wait for more to come.
     let _ = stream.set_nodelay(true);
     let outlet = FileQueue::default();
     let stream = SendfileStream::new(stream, outlet.clone());
     let peer = Peer { address, certificate: None };
-    connection(host, boundary, stream, &peer, &place, Some(&outlet)).await;
+    connection(served, stream, &peer, &place, Some(&outlet)).await;
 }
 
 async fn encrypted(
-    host: &Arc<Host>,
-    boundary: &RequestFilter,
+    served: &Served,
     stream: TcpStream,
     address: IpAddr,
     place: Arc<ConnectionSlot>,
     tls: &ServerTls,
 ) {
     let _ = stream.set_nodelay(true);
+    let header_timeout = served.current.get().settings.header_timeout;
     let greeted = tokio::select! {
-        greeted = timeout(host.settings.header_timeout, tls.accept(stream)) => greeted,
+        greeted = timeout(header_timeout, tls.accept(stream)) => greeted,
         () = place.told_to_leave() => return,
     };
     match greeted {
@@ -166,7 +186,7 @@ async fn encrypted(
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
             let peer = Peer { address, certificate: shown.map(|it| it.clone().into_owned()) };
             // What is encrypted can't be sent from files as it is.
-            connection(host, boundary, stream, &peer, &place, None).await;
+            connection(served, stream, &peer, &place, None).await;
         }
         Ok(Ok(None)) => tracing::debug!(%address, "a connection did not begin with TLS"),
         Ok(Err(error)) => tracing::debug!(%address, %error, "no TLS came about"),
@@ -175,37 +195,39 @@ async fn encrypted(
 }
 
 async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
-    host: &Arc<Host>,
-    boundary: &RequestFilter,
+    served: &Served,
     stream: S,
     peer: &Peer,
     place: &Arc<ConnectionSlot>,
     outlet: Option<&FileQueue>,
 ) {
+    let host = served.current.get();
     let (stall, drain) = (host.settings.answer_stall, host.settings.drain_time);
+    let header_timeout = host.settings.header_timeout;
+    drop(host);
     let stream = TimeoutStream::new(stream, stall, drain, Some(Arc::clone(place)));
     let service = service_fn(|request: Request<HyperBody>| async move {
         let Some(busy) = place.busy() else {
             // It was told to go: what it asks for now is not begun.
             return std::future::pending().await;
         };
-        let mut reply = answer(host, boundary, peer, request).await;
+        let mut reply = answer(served, peer, request).await;
         if let Some(outlet) = outlet {
             reply.body_mut().through(outlet);
         }
         reply.body_mut().keep_busy(busy);
         Ok::<_, Infallible>(reply)
     });
-    let served = http1::Builder::new()
+    let serving = http1::Builder::new()
         .timer(ConnectionTimer::default())
-        .header_read_timeout(host.settings.header_timeout)
+        .header_read_timeout(header_timeout)
         .max_buf_size(BUFFER)
         // Some readers look for names of fields as the specifications write them.
         .title_case_headers(true)
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {
         biased;
-        served = served => if let Err(error) = served {
+        ended = serving => if let Err(error) = ended {
             let hint = if error.is_parse() { " (does it speak https to a port of http?)" } else { "" };
             tracing::debug!(%error, "a connection ended early{hint}");
         },
@@ -215,14 +237,24 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-async fn answer(
-    host: &Arc<Host>,
-    boundary: &RequestFilter,
-    peer: &Peer,
-    request: Request<HyperBody>,
-) -> HttpResponse {
-    if let Err(refusal) = boundary.check(&request) {
+async fn answer(served: &Served, peer: &Peer, request: Request<HyperBody>) -> HttpResponse {
+    let host = &served.current.get();
+    let admitted = served.current.admit();
+    if let Some(told) = probe(host, &request, &admitted) {
+        return told;
+    }
+    let listener = &served.listener;
+    let filter = host.filter.get_or_init(|| {
+        RequestFilter::of_listener(listener.address, &listener.name, &host.settings)
+    });
+    if let Err(refusal) = filter.check(&request) {
         return not_for_us(host, &refusal);
+    }
+    if let Err(fault) = admitted {
+        let (asked, body) = request.into_parts();
+        let mut told = denied(host, &asked, &body, &fault);
+        told.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        return told;
     }
     // Other servers fetch data here, and nobody knows them.
     if is_open(host, &request) {

@@ -74,6 +74,31 @@ where
     }
 }
 
+/// The path that tells whether the process works.
+pub(crate) const HEALTH: &str = "healthz";
+
+/// The path that tells whether it takes calls.
+pub(crate) const READINESS: &str = "readyz";
+
+/// The answer to who asks how the server is, whoever that is and whatever name he has for it.
+pub(super) fn probe<B>(
+    host: &Host,
+    request: &Request<B>,
+    admitted: &Result<(), Fault>,
+) -> Option<HttpResponse> {
+    let path = below(host, request.uri().path());
+    match (path, admitted) {
+        (HEALTH, _) => Some(text(200, PLAIN, "the server works\n".to_owned())),
+        (READINESS, Ok(())) => Some(text(200, PLAIN, "calls are taken\n".to_owned())),
+        (READINESS, Err(fault)) => {
+            let mut reply = text(status(Protocol::Http, fault.code), PLAIN, format!("{fault}\n"));
+            set_retry_after(&mut reply, fault);
+            Some(reply)
+        }
+        _ => None,
+    }
+}
+
 /// A path below the public URL, without slashes at its ends.
 fn below<'p>(host: &Host, path: &'p str) -> &'p str {
     let below = path.strip_prefix(host.public_path());
@@ -103,8 +128,8 @@ pub(super) fn service_of<'r, B>(host: &Host, request: &'r Request<B>) -> &'r str
     below(host, request.uri().path()).split('/').next().unwrap_or_default()
 }
 
-/// The answer to a request of which it is not known who sent it, or who may not send it: in the form of what was
-/// asked for, unread.
+/// The answer to a request of which it is not known who sent it, or who may not send it, or that is not taken any more:
+/// in the form of what was asked for, unread.
 pub(super) fn denied<B: Body>(host: &Host, asked: &Parts, body: &B, fault: &Fault) -> HttpResponse {
     let data = data::DataResource::of(below(host, asked.uri.path())).is_some();
     let mut reply = if data {

@@ -14,6 +14,7 @@ use fishplate_jobs::engine::{Engine, RunMode};
 use fishplate_jobs::executor::local::CgroupUse;
 use fishplate_jobs::function::{Functions, builtin};
 use fishplate_server::assembly::{self, AssemblyError, Backends, StoreCheck};
+use fishplate_server::current::CurrentHost;
 use fishplate_server::host::{Host, PublicAddress};
 use fishplate_server::http;
 use fishplate_server::settings::Limits;
@@ -99,7 +100,7 @@ impl Setup {
         drop(inside);
         let working = engine.clone();
         runtime.spawn(async move { working.run(RunMode::Dropped).await });
-        runtime.spawn(listening.serve(host));
+        runtime.spawn(listening.serve(CurrentHost::new(host)));
         Server { runtime: Some(runtime), directory, address }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use fishplate_server::current::CurrentHost;
 use fishplate_server::http;
 use fishplate_server::settings::Limits;
 use tempfile::TempDir;
@@ -31,7 +32,7 @@ impl Server {
         setup.limits.faces.public_url = format!("http://{address}");
         change(&mut setup.limits);
         let (directory, _, host) = setup.assemble().unwrap();
-        let serving = tokio::spawn(listening.serve(host));
+        let serving = tokio::spawn(listening.serve(CurrentHost::new(host)));
         Self { address, serving, _directory: directory }
     }
 

@@ -7,12 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use nix::sys::socket::{Backlog, listen};
-
 use super::message::VERSION;
-
-/// How many connections may wait for a runner.
-const BACKLOG: i32 = 1024;
 
 /// Longest path that a Unix socket's address holds.
 const LONGEST: usize = 107;
@@ -63,8 +58,8 @@ impl Address {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
+        // As many connections wait as the system allows (net.core.somaxconn).
         let listener = UnixListener::bind(&reach.path)?;
-        listen(&listener, Backlog::new(BACKLOG)?)?;
         // Several runners may see the same connection coming.
         listener.set_nonblocking(true)?;
         Ok(listener)

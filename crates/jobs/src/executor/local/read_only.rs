@@ -22,7 +22,7 @@ use nix::fcntl::{OFlag, open};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::Mode;
-use nix::sys::statvfs::{FsFlags, statvfs};
+use rustix::fs::{StatVfsMountFlags, statvfs};
 
 use super::capability::{self, Capability};
 use crate::workspace;
@@ -161,15 +161,15 @@ fn bind(place: &CStr) -> nix::Result<()> {
 
 /// Keeps what else its file system forbids, as the kernel demands of who is not root.
 fn make_read_only(place: &CStr) -> nix::Result<()> {
-    let own = statvfs(place)?.flags();
+    let own = statvfs(place).map_err(|error| Errno::from_raw(error.raw_os_error()))?.f_flag;
     let mut flags = MsFlags::MS_BIND | MsFlags::MS_REMOUNT | MsFlags::MS_RDONLY;
     for (has, keep) in [
-        (FsFlags::ST_NOSUID, MsFlags::MS_NOSUID),
-        (FsFlags::ST_NODEV, MsFlags::MS_NODEV),
-        (FsFlags::ST_NOEXEC, MsFlags::MS_NOEXEC),
-        (FsFlags::ST_NOATIME, MsFlags::MS_NOATIME),
-        (FsFlags::ST_NODIRATIME, MsFlags::MS_NODIRATIME),
-        (FsFlags::ST_RELATIME, MsFlags::MS_RELATIME),
+        (StatVfsMountFlags::NOSUID, MsFlags::MS_NOSUID),
+        (StatVfsMountFlags::NODEV, MsFlags::MS_NODEV),
+        (StatVfsMountFlags::NOEXEC, MsFlags::MS_NOEXEC),
+        (StatVfsMountFlags::NOATIME, MsFlags::MS_NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MsFlags::MS_NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MsFlags::MS_RELATIME),
     ] {
         if own.contains(has) {
             flags |= keep;

@@ -78,10 +78,10 @@ fn daemonize(data: &Path) -> io::Result<()> {
 }
 
 /// Closes what the process that started us had open: a web server's sockets, for a CGI script.
-#[expect(unsafe_code, reason = "neither std nor nix closes a range of descriptors")]
+#[expect(unsafe_code, reason = "neither std nor nix closes a range of descriptors, nor does musl")]
 fn close_inherited() {
     // SAFETY: nothing in this process owns a descriptor above standard error yet.
-    unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
+    unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
 }
 
 fn supervise(data: &Path, tell: OwnedFd) -> io::Result<()> {

@@ -54,16 +54,29 @@ const MIGRATIONS: &[&str] = &[
        WHERE state = 'running' AND fence = 1;",
 ];
 
+/// The version of a store; 0 of one that was just made.
+///
+/// # Errors
+/// If a newer program has written it.
+pub(super) fn version(connection: &Connection) -> Result<i32, StoreError> {
+    let version: i32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version > SCHEMA_VERSION {
+        return Err(StoreError::Storage(
+            format!(
+                "a newer fishplate has written it (schema {version}, and this one knows {SCHEMA_VERSION}): start that \
+                 one, or restore a backup from before the upgrade"
+            )
+            .into(),
+        ));
+    }
+    Ok(version)
+}
+
+/// Makes the tables, or those of an earlier version what they are now: all of it or, killed in the middle, nothing.
 pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {
     let transaction =
         rusqlite::Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if version > SCHEMA_VERSION {
-        return Err(StoreError::Storage(
-            format!("the job store has schema {version}; this fishplate knows {SCHEMA_VERSION}")
-                .into(),
-        ));
-    }
+    let version = version(&transaction)?;
     if version == 0 {
         transaction.execute_batch(SCHEMA)?;
     }

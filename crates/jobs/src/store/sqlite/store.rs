@@ -9,7 +9,7 @@ use fishplate_data::sqlite;
 use rusqlite::Connection;
 
 use super::room;
-use super::schema::migrate;
+use super::schema::{migrate, version};
 use super::sql::Sql;
 use crate::store::{Store, StoreError, Transaction};
 
@@ -54,6 +54,8 @@ impl SqliteStore {
     /// If the file cannot be opened, is no such store, or was written by a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let writer = sqlite::open(path, LOG_SIZE)?;
+        // Before anything is changed.
+        version(&writer)?;
         sqlite::make_shrinkable(&writer, path)?;
         migrate(&writer)?;
         let reader = sqlite::open(path, LOG_SIZE)?;

@@ -145,3 +145,86 @@ fn make_first_job(store: &SqliteStore) {
                     max_running, submitted, plan) VALUES (?1, 's', 'c', '', 0, '/d', 1, 1, '')";
     lock(&store.writer).connection.execute(insert, [[9u8; 16]]).unwrap();
 }
+
+/// What the process of `a_migration_that_is_killed_loses_nothing` is to migrate.
+const MIGRATED: &str = "FISHPLATE_TEST_MIGRATED";
+
+#[test]
+#[ignore = "a process of a_migration_that_is_killed_loses_nothing"]
+fn migrate_in_a_process_of_its_own() {
+    SqliteStore::open(Path::new(&std::env::var_os(MIGRATED).unwrap())).unwrap();
+}
+
+#[test]
+fn a_migration_that_is_killed_loses_nothing() {
+    const JOBS: i64 = 100_000;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("jobs.sqlite");
+    make_schema(&path, 1);
+    let sql = Connection::open(&path).unwrap();
+    // So that it need not be written anew before.
+    sql.execute_batch("PRAGMA auto_vacuum = 2; VACUUM").unwrap();
+    // Running jobs, each of which the migration writes, and more than stay in memory meanwhile.
+    sql.execute(
+        "INSERT INTO jobs (id, service, operation, owner, fingerprint, directory, max_running,
+             submitted, plan, state, fence, holder)
+         WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?1)
+         SELECT randomblob(16), 'old', 'call', '', 0, '/d', 1, 1, printf('%0100d', n), 'running', 1, 'boot/1' FROM n",
+        [JOBS],
+    )
+    .unwrap();
+    let found = |sql: &Connection| {
+        let version = sql.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0)).unwrap();
+        let count = "SELECT count(*) FROM jobs WHERE state = 'running' AND fence = 1";
+        let sound: String = sql.query_row("PRAGMA quick_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(sound, "ok");
+        (version, sql.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap())
+    };
+    drop(sql);
+    let log = directory.path().join("jobs.sqlite-wal");
+    let process = || {
+        std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "store::sqlite::tests::migrate_in_a_process_of_its_own"])
+            .env(MIGRATED, &path)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut interrupted = 0;
+    for least in [1 << 16, 1 << 20, 4 << 20] {
+        let mut migrating = process();
+        // It has written so much of the migration.
+        let is_written = || std::fs::metadata(&log).is_ok_and(|log| log.len() > least);
+        while !is_written() && migrating.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        migrating.kill().unwrap();
+        migrating.wait().unwrap();
+        let (version, jobs) = found(&Connection::open(&path).unwrap());
+        assert_eq!(jobs, JOBS);
+        assert!(version == 1 || version == 5, "{version}");
+        interrupted += usize::from(version == 1);
+    }
+    assert!(interrupted > 0, "no migration was killed before its end");
+    assert!(process().wait().unwrap().success());
+    let sql = Connection::open(&path).unwrap();
+    assert_eq!(found(&sql), (5, JOBS));
+    let of_boot = "SELECT count(*) FROM jobs WHERE claimed_boot = 'boot'";
+    assert_eq!(sql.query_row(of_boot, [], |row| row.get::<_, i64>(0)).unwrap(), JOBS);
+}
+
+#[test]
+fn a_store_of_a_newer_fishplate_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("jobs.sqlite");
+    make_schema(&path, 5);
+    let sql = Connection::open(&path).unwrap();
+    sql.pragma_update(None, "user_version", 99).unwrap();
+    drop(sql);
+    let error = SqliteStore::open(&path).err().unwrap();
+    let error = std::error::Error::source(&error).unwrap().to_string();
+    assert!(error.contains("schema 99") && error.contains("newer fishplate"), "{error}");
+    // A store of ours would have been written anew for that.
+    let sql = Connection::open(&path).unwrap();
+    assert_eq!(sql.query_row("PRAGMA auto_vacuum", [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+}

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Installs the wheel into an environment of its own: wheel-test.sh WHEEL. The command and the module work together.
+set -eu
+
+directory=$(mktemp -d)
+server=
+trap '[ -z "$server" ] || kill "$server"; rm -rf "$directory"' EXIT
+python3 -m venv "$directory/venv"
+"$directory/venv/bin/pip" install --quiet "$1"
+cd "$directory"
+cat > scale.toml <<'SERVICE'
+command = "cp [in file of:double[n]] [out file scaled:double[n]]"
+SERVICE
+venv/bin/fishplate check scale.toml || { venv/bin/fishplate help check >&2; exit 1; }
+venv/bin/fishplate serve scale.toml --listen 127.0.0.1:0 --data data > told 2> log &
+server=$!
+until grep -q '^scale ' told; do
+    kill -0 "$server" || { cat log >&2; exit 1; }
+    sleep 0.1
+done
+venv/bin/python - "$(sed -n 's/^scale //p' told)" <<'PYTHON'
+import sys
+
+import fishplate
+import numpy
+
+given = numpy.arange(5.0)
+got = fishplate.Service(sys.argv[1])(of=given).scaled
+assert isinstance(got, numpy.ndarray) and (got == given).all(), got
+PYTHON
+echo "wheel-test.sh: command and module are installed together, and arrays are NumPy's"
