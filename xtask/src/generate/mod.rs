@@ -1,9 +1,11 @@
 //! The committed files that the program or its source writes, so that they never lag behind it:
-//! `specs/*.wsdl`, `docs/reference/cli.md`, the tables in `docs/reference/faults.md` and `limits.md`.
+//! `specs/*.wsdl`, `docs/reference/cli.md`, the tables in `docs/reference/faults.md` and
+//! `limits.md`, the lists of `docs/reference/mpi.md`.
 
 mod cli;
 mod faults;
 mod limits;
+mod mpi;
 mod specs;
 
 use std::path::{Path, PathBuf};
@@ -32,7 +34,8 @@ pub(crate) fn run(options: &[&str]) -> anyhow::Result<()> {
     let binary = binary
         .canonicalize()
         .with_context(|| format!("{} is not there: cargo build -p fishplate", binary.display()))?;
-    let mut all = vec![limits::page(&root)?, faults::page(&root)?, cli::page(&binary)?];
+    let mut all =
+        vec![limits::page(&root)?, faults::page(&root)?, cli::page(&binary)?, mpi::page(&root)?];
     all.extend(specs::pages(&root, &binary)?);
     let stale = specs::without_a_service(&root, &all)?;
     if check { compare(&root, &all, &stale) } else { write(&root, &all, &stale) }
