@@ -19,6 +19,7 @@ mod login;
 mod logout;
 mod lost;
 mod names;
+mod policy;
 mod pool;
 mod put;
 mod remove;
@@ -103,6 +104,7 @@ enum Command {
     Revoke(revoke::Args),
     Session(session::Args),
     Pool(pool::Args),
+    Policy(policy::Args),
     Login(login::Args),
     Logout(logout::Args),
     Lost(lost::Args),
@@ -142,6 +144,7 @@ impl Command {
             Self::Revoke(args) => revoke::run(&args, output),
             Self::Session(args) => session::run(&args, output),
             Self::Pool(args) => pool::run(&args, output),
+            Self::Policy(args) => policy::run(&args, output),
             Self::Login(args) => login::run(&args, output),
             Self::Logout(args) => logout::run(&args, output),
             Self::Lost(args) => lost::run(&args, output),
@@ -185,6 +188,7 @@ impl Command {
             | Self::Check(_)
             | Self::Revoke(_)
             | Self::Pool(_)
+            | Self::Policy(_)
             | Self::Logout(_)
             | Self::Lost(_)
             | Self::User(_)

@@ -28,9 +28,11 @@ use crate::authentication::chain::Authenticators;
 use crate::authentication::records::RecordError;
 use crate::data::Data;
 use crate::dispatch::provider::Provider;
+use crate::faces;
 use crate::faces::data::Uploads;
 use crate::faces::metrics::DataFigures;
 use crate::host::{Host, PublicAddress};
+use crate::policy::file::{PolicyError, PolicyFile};
 use crate::providers::functions::FunctionProvider;
 use crate::providers::session::{self, SessionProvider};
 use crate::settings::{DataSettings, Limits};
@@ -85,6 +87,9 @@ pub enum AssemblyError {
     /// Users or tokens can't be read.
     #[error(transparent)]
     Login(#[from] RecordError),
+    /// The policy can't be used.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
     /// A service has a name that the server needs.
     #[error(
         "no service may be called {0}: the server itself is at that address; rename it{hint}",
@@ -250,7 +255,7 @@ pub fn host(
         providers.push(Box::new(FunctionProvider::new(functions)));
     }
     let sessions = data.sessions.is_some();
-    for taken in sessions.then_some(session::NAME).into_iter().chain(["data", "metrics"]) {
+    for taken in sessions.then_some(session::NAME).into_iter().chain(faces::NAMES) {
         if providers.iter().any(|provider| provider.service().name == taken) {
             return Err(AssemblyError::Taken(taken));
         }
@@ -270,7 +275,20 @@ pub fn host(
         .map_err(|source| AssemblyError::Data { path: directory.join("spool"), source })?;
     let authenticators = Authenticators::open(&limits.faces, directory)?;
     let host = Host::new(limits.faces, place, engine, data, spool, worker, providers);
-    Ok(Arc::new(host.authenticated_by(authenticators)))
+    let host = host.authenticated_by(authenticators);
+    Ok(Arc::new(match host.settings.policy.clone() {
+        Some(path) => {
+            let file = PolicyFile::open(&path, Arc::clone(&host.audit))?;
+            let policy = file.policy();
+            let addresses = faces::NAMES.into_iter().chain([session::NAME]).collect::<Vec<_>>();
+            let unknown = |name: &&str| !names.contains(*name) && !addresses.contains(name);
+            for service in policy.services().into_iter().filter(unknown) {
+                tracing::warn!(service, "the policy has rules for a service that is not here");
+            }
+            host.authorised_by(Arc::new(file))
+        }
+        None => host,
+    }))
 }
 
 /// How jobs of functions are started: by this binary, in this process's environment, because they are

@@ -152,7 +152,7 @@ pub async fn answer(
     let head_only = request.method() == hyper::Method::HEAD;
     let reply = match RequestFilter::of_script(&host.settings).check(&request) {
         Ok(()) => respond(host, request, variables.principal()?).await,
-        Err(refusal) => not_for_us(&refusal),
+        Err(refusal) => not_for_us(host, &refusal),
     };
     let (parts, mut body) = reply.into_parts();
     let mut write = |bytes: &[u8]| output.write_all(bytes).map_err(CgiError::Write);

@@ -3,16 +3,17 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use fishplate_contract::{Interface, Service};
+use fishplate_contract::{Fault, Interface, Principal, Service};
 use fishplate_jobs::engine::Engine;
 use fishplate_jobs::function::context::Scratch;
 use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_wire::wsdl::{self, View};
 use fishplate_wire::{ExpectedTable, WireLimits};
 
+use crate::audit::AuditLog;
 use crate::authentication::chain::Authenticators;
 use crate::data::Data;
-use crate::dispatch::authorise::{AllowAll, Authoriser};
+use crate::dispatch::authorise::{Access, Action, AllowAll, Authoriser};
 use crate::dispatch::provider::Provider;
 use crate::faces::metrics::{Counters, Metrics};
 use crate::memory::MessageMemory;
@@ -44,7 +45,9 @@ pub struct Host {
     /// Know who calls.
     pub authenticators: Authenticators,
     /// Decides who may do what.
-    pub authoriser: Box<dyn Authoriser>,
+    pub authoriser: Arc<dyn Authoriser>,
+    /// Who logged in, and what was refused.
+    pub audit: Arc<AuditLog>,
     /// What it counts.
     pub metrics: Metrics,
     services: BTreeMap<String, Arc<ServiceEntry>>,
@@ -116,6 +119,7 @@ impl Host {
         let memory = MessageMemory::new(settings.message_memory);
         Self {
             metrics: Metrics::new(&data.figures),
+            audit: Arc::new(AuditLog::open(&engine.settings().data, &settings)),
             engine,
             data,
             scratch: spool.scratch(),
@@ -126,7 +130,7 @@ impl Host {
             spool,
             memory,
             authenticators: Authenticators::default(),
-            authoriser: Box::new(AllowAll),
+            authoriser: Arc::new(AllowAll),
             services,
         }
     }
@@ -140,9 +144,28 @@ impl Host {
 
     /// One in which this decides who may do what.
     #[must_use]
-    pub fn authorised_by(mut self, authoriser: Box<dyn Authoriser>) -> Self {
+    pub fn authorised_by(mut self, authoriser: Arc<dyn Authoriser>) -> Self {
         self.authoriser = authoriser;
         self
+    }
+
+    /// Whether this may be done.
+    ///
+    /// # Errors
+    /// The fault that the caller gets.
+    pub fn authorise(&self, access: &Access<'_>) -> Result<(), Fault> {
+        self.authoriser.authorise(access).inspect_err(|fault| {
+            self.audit.refusal(Some(access.principal.as_str()), None, fault);
+        })
+    }
+
+    /// The services of which somebody may know, by name.
+    pub fn services_for(&self, principal: &Principal) -> impl Iterator<Item = &Arc<ServiceEntry>> {
+        self.services().filter(move |entry| {
+            let service = &entry.service().name;
+            let access = Access { principal, service, operation: "", action: Action::Describe };
+            self.authoriser.authorise(&access).is_ok()
+        })
     }
 
     /// The service of that name.

@@ -4,6 +4,8 @@
 //!
 //! - [`settings`]: what an administrator may set
 //! - [`authentication`]: who calls
+//! - [`policy`]: who may do what
+//! - [`audit`]: who logged in, what was refused, what was changed
 //! - [`host`]: the services of one server, joined with their jobs
 //! - [`dispatch`]: what every face asks for, done in one place
 //! - [`providers`]: what runs the operations of services: programs, functions, the service `session`
@@ -22,6 +24,7 @@
 //! - [`cgi`]: one request of a web server's CGI interface (RFC 3875)
 
 pub mod assembly;
+pub mod audit;
 pub mod authentication;
 pub mod backup;
 pub mod caller;
@@ -33,6 +36,7 @@ mod file_version;
 pub mod host;
 pub mod http;
 pub mod memory;
+pub mod policy;
 pub mod providers;
 pub mod settings;
 pub mod spool;

@@ -29,6 +29,8 @@ pub struct Settings {
     pub login: bool,
     /// Clients log in with certificates, which the listener has asked for and checked.
     pub client_certificates: bool,
+    /// The file that says who may do what; `None`: everybody who is let in may do everything.
+    pub policy: Option<PathBuf>,
     /// Names of this server beside those of its listener and its public URL; `*`: any.
     pub allow_hosts: Vec<String>,
     /// Origins whose pages may send to this server beside its own; `*`: any.
@@ -79,6 +81,10 @@ pub struct Settings {
     pub login_checks: usize,
     /// How long one waits to be hashed.
     pub login_wait: Duration,
+    /// Bytes of the audit log; what is more is put into another file, the one before is removed.
+    pub audit_size: u64,
+    /// Refusals that are told apart in the audit log, a minute.
+    pub audit_lines: usize,
     /// How much of a refused body is still read so that its sender sees the answer.
     pub drain_size: u64,
     /// How long a refused body is still read.
@@ -98,6 +104,7 @@ impl Settings {
             proxies: Vec::new(),
             login: false,
             client_certificates: false,
+            policy: None,
             allow_hosts: Vec::new(),
             allow_origins: Vec::new(),
             wire: WireLimits::default(),
@@ -122,6 +129,8 @@ impl Settings {
             login_delay: DEFAULTS.login_delay,
             login_checks: DEFAULTS.login_checks.here() as usize,
             login_wait: DEFAULTS.login_wait,
+            audit_size: DEFAULTS.audit_size,
+            audit_lines: DEFAULTS.audit_lines,
             drain_size: DEFAULTS.drain_size,
             drain_time: DEFAULTS.drain_time,
         }
@@ -330,6 +339,8 @@ impl Limits {
             "login_delay" => &mut faces.login_delay,
             "login_checks" => &mut faces.login_checks,
             "login_wait" => &mut faces.login_wait,
+            "audit_size" => &mut faces.audit_size,
+            "audit_lines" => &mut faces.audit_lines,
             "drain_size" => &mut faces.drain_size,
             "drain_time" => &mut faces.drain_time,
             "message_size" => &mut wire.message_size,

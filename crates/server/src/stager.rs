@@ -24,7 +24,7 @@ use crate::data::{Data, blocking};
 use crate::faces::data::no_such_data;
 
 /// The scheme of a file of the call's own session.
-const SESSION: &str = "session:";
+pub(crate) const SESSION: &str = "session:";
 
 /// What is read at once to be hashed.
 const CHUNK: usize = 1 << 20;

@@ -48,6 +48,9 @@ pub(crate) struct HostingArgs {
     /// Settings of transfers: credentials for FTP and S3, the mail server
     #[arg(long, value_name = "FILE")]
     transfers: Option<PathBuf>,
+    /// File that says who may do what (TOML); a change holds at once [default: who is let in may do everything]
+    #[arg(long, value_name = "FILE", env = "FISHPLATE_POLICY")]
+    policy: Option<PathBuf>,
     /// Let pages of this origin, such as https://portal.example.org, send to this server; may stand
     /// several times
     #[arg(long, value_name = "ORIGIN")]
@@ -162,7 +165,7 @@ fn accepted(mut checked: Vec<CheckedService>) -> Option<Vec<Description>> {
     for checked in &mut checked {
         // Notes are for `fishplate check`.
         checked.diagnostics.retain(|diagnostic| diagnostic.severity != Severity::Note);
-        diagnostics::show(checked);
+        diagnostics::show(&checked.source, &checked.diagnostics);
         wrong |= checked.has_errors();
     }
     if wrong {
@@ -198,6 +201,8 @@ impl HostingArgs {
             limits.set(setting).map_err(|error| UsageError(format!("--limit: {error}")))?;
         }
         limits.faces.allow_origins.clone_from(&self.allow_origin);
+        let policy = self.policy.as_ref().map(std::path::absolute).transpose();
+        limits.faces.policy = policy.context("--policy")?;
         self.set_data(&mut limits.data)?;
         Ok(limits)
     }

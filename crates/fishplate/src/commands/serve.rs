@@ -63,9 +63,9 @@ pub(crate) struct ServeArgs {
     /// Header in which a trusted proxy in front of us names the caller
     #[arg(long, value_name = "HEADER")]
     user_header: Option<String>,
-    /// Where that proxy is, such as 10.1.0.7 or 10.1.0.0/24: the header is taken from nobody else. Needed where others
-    /// can reach the address; may stand several times
-    #[arg(long, value_name = "ADDRESS|CIDR", requires = "user_header", value_parser = network)]
+    /// Where a proxy in front of us is, such as 10.1.0.7 or 10.1.0.0/24: it alone may name callers (--user-header), and tells
+    /// where they are (X-Forwarded-For or Forwarded), which it must set itself; may stand several times
+    #[arg(long, value_name = "ADDRESS|CIDR", value_parser = network)]
     proxy: Vec<IpNet>,
     /// Let in only users and tokens that `fishplate user` and `fishplate token` have made
     #[arg(long)]

@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::Subcommand;
 use fishplate_contract::{Clock as _, SystemClock};
 use fishplate_server::assembly;
+use fishplate_server::audit::note_change;
 use fishplate_server::authentication::tokens::{Token, TokenFile};
 use serde_json::json;
 
@@ -83,6 +84,7 @@ fn create(args: &CreateArgs, output: Output) -> Result<Exit> {
     let (secret, token) = made;
     let id = token.id().to_owned();
     TokenFile::open(&data).change(|tokens| tokens.insert(token.digest().to_owned(), token))?;
+    note_change(&data, format!("token {id} of {} was made", args.user))?;
     if output.json {
         let expires = expires.map(moment);
         output.value(&json!({ "token": secret, "id": id, "expires": expires }))?;
@@ -128,12 +130,15 @@ fn list(which: &StateArgs, output: Output) -> Result<Exit> {
 
 fn revoke(args: &RevokeArgs) -> Result<Exit> {
     let data = own_data_directory(args.which.data.as_deref())?;
-    let unknown = TokenFile::open(&data).change(|tokens| {
+    let (known, unknown) = TokenFile::open(&data).change(|tokens| {
         let is_there = |id: &&String| tokens.values().any(|token| token.id() == *id);
-        let unknown: Vec<&String> = args.ids.iter().filter(|id| !is_there(id)).collect();
+        let (known, unknown): (Vec<&String>, Vec<&String>) = args.ids.iter().partition(is_there);
         tokens.retain(|_, token| !args.ids.iter().any(|id| id == token.id()));
-        unknown
+        (known, unknown)
     })?;
+    for id in known {
+        note_change(&data, format!("token {id} was revoked"))?;
+    }
     if unknown.is_empty() {
         return Ok(Exit::Success);
     }

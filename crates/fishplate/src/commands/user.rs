@@ -3,6 +3,7 @@
 use anyhow::Result;
 use clap::Subcommand;
 use fishplate_server::assembly;
+use fishplate_server::audit::note_change;
 use fishplate_server::authentication::tokens::TokenFile;
 use fishplate_server::authentication::users::{User, UserFile};
 use serde_json::json;
@@ -89,6 +90,8 @@ fn set(args: &PasswordArgs, known: bool) -> Result<Exit> {
         users.insert(name.clone(), user);
         Ok::<_, UsageError>(())
     })??;
+    let what = if known { "got another password" } else { "was added" };
+    note_change(&data, format!("user {name} {what}"))?;
     Ok(Exit::Success)
 }
 
@@ -104,6 +107,7 @@ fn remove(args: &UserArgs) -> Result<Exit> {
     if !removed && tokens == 0 {
         return Err(UsageError(format!("there is no user {}", args.name)).into());
     }
+    note_change(&data, format!("user {} was removed, and {tokens} tokens", args.name))?;
     Ok(Exit::Success)
 }
 

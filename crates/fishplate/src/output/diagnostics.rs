@@ -1,20 +1,20 @@
-//! Diagnostics of service files as a compiler shows them: the line, what is wrong with it and
+//! Diagnostics of service files and policies as a compiler shows them: the line, what is wrong with it and
 //! what would be right.
 
 use std::io::{IsTerminal as _, Write as _};
 
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use fishplate_jobs::descriptor::{CheckedService, Diagnostic, Severity, SourceText};
+use fishplate_jobs::descriptor::{Diagnostic, Severity, SourceText};
 
 /// Renders all that was said about a source, a blank line between diagnostics; empty if nothing
 /// was. With `colour`, for a terminal.
-pub(crate) fn render(checked: &CheckedService, colour: bool) -> String {
+pub(crate) fn render(source: &SourceText, diagnostics: &[Diagnostic], colour: bool) -> String {
     let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
     let renderer = renderer.decor_style(DecorStyle::Ascii);
     let mut rendered = String::new();
-    for diagnostic in &checked.diagnostics {
-        rendered.push_str(&renderer.render(&[group(&checked.source, diagnostic)]));
+    for diagnostic in diagnostics {
+        rendered.push_str(&renderer.render(&[group(source, diagnostic)]));
         rendered.push_str("\n\n");
     }
     rendered
@@ -22,17 +22,17 @@ pub(crate) fn render(checked: &CheckedService, colour: bool) -> String {
 
 /// Shows all that was said about a source on standard error.
 #[expect(clippy::print_stderr, reason = "what is not data goes to standard error")]
-pub(crate) fn show(checked: &CheckedService) {
-    eprint!("{}", render(checked, std::io::stderr().is_terminal()));
+pub(crate) fn show(source: &SourceText, diagnostics: &[Diagnostic]) {
+    eprint!("{}", render(source, diagnostics, std::io::stderr().is_terminal()));
 }
 
 /// Writes a JSON object a diagnostic to standard output.
-pub(crate) fn show_json(checked: &CheckedService) -> std::io::Result<()> {
+pub(crate) fn show_json(source: &SourceText, diagnostics: &[Diagnostic]) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    for diagnostic in &checked.diagnostics {
-        let (line, column) = checked.source.position(diagnostic.span.start);
+    for diagnostic in diagnostics {
+        let (line, column) = source.position(diagnostic.span.start);
         let object = serde_json::json!({
-            "file": checked.source.name,
+            "file": source.name,
             "line": line,
             "column": column,
             "severity": diagnostic.severity.name(),
@@ -45,11 +45,9 @@ pub(crate) fn show_json(checked: &CheckedService) -> std::io::Result<()> {
 }
 
 /// The last line: how many errors and warnings there are; `None` if there are none.
-pub(crate) fn summary(checked: &[CheckedService]) -> Option<String> {
-    let count = |severity| {
-        let all = checked.iter().flat_map(|checked| &checked.diagnostics);
-        all.filter(|diagnostic| diagnostic.severity == severity).count()
-    };
+pub(crate) fn summary<'d>(diagnostics: impl IntoIterator<Item = &'d Diagnostic>) -> Option<String> {
+    let severities: Vec<_> = diagnostics.into_iter().map(|it| it.severity).collect();
+    let count = |severity| severities.iter().filter(|it| **it == severity).count();
     let told = |number: usize, what: &str| match number {
         0 => None,
         1 => Some(format!("1 {what}")),
@@ -89,7 +87,7 @@ mod tests {
 
     fn rendered(text: &str) -> String {
         let source = SourceText { name: "ccx.toml".to_owned(), text: text.to_owned() };
-        render(&check_text(&source, Path::new("/owner")), false)
+        render(&source, &check_text(&source, Path::new("/owner")).diagnostics, false)
     }
 
     #[test]
@@ -124,7 +122,7 @@ mod tests {
         let words = ["./add.sh", "[in val x:itn]", ">", "[in file r:int]"].map(str::to_owned);
         let directory = tempfile::tempdir().unwrap();
         let checked = check_command_line("add", Some("urn:test"), None, &words, directory.path());
-        let rendered = render(&checked, false);
+        let rendered = render(&checked.source, &checked.diagnostics, false);
         insta::assert_snapshot!(rendered.replace(directory.path().to_str().unwrap(), "/owner"));
     }
 
@@ -132,18 +130,18 @@ mod tests {
     fn colours_are_for_terminals_only() {
         let source = SourceText { name: "x.toml".to_owned(), text: "x = 1".to_owned() };
         let checked = check_text(&source, Path::new("/"));
-        assert!(render(&checked, true).contains('\u{1b}'));
-        assert!(!render(&checked, false).contains('\u{1b}'));
+        let render = |colour| render(&source, &checked.diagnostics, colour);
+        assert!(render(true).contains('\u{1b}') && !render(false).contains('\u{1b}'));
     }
 
     #[test]
     fn the_summary_counts() {
         let check = |text: &str| {
             let source = SourceText { name: "x.toml".to_owned(), text: text.to_owned() };
-            check_text(&source, Path::new("/"))
+            check_text(&source, Path::new("/")).diagnostics
         };
-        assert_eq!(summary(&[check("command = 'p'")]), None);
+        assert_eq!(summary(&check("command = 'p'")), None);
         let bad = check("command = 'p | q'\nx = 1\ny = 1");
-        assert_eq!(summary(&[bad, check("z = 1")]).unwrap(), "4 errors, 1 warning");
+        assert_eq!(summary(&[bad, check("z = 1")].concat()).unwrap(), "4 errors, 1 warning");
     }
 }

@@ -9,6 +9,8 @@ use fishplate_contract::{Fault, FaultCode, SessionId};
 use fishplate_data::http::UNKNOWN_ISSUER;
 use fishplate_data::transfer::TransferError;
 use fishplate_jobs::descriptor;
+use fishplate_server::assembly::AssemblyError;
+use fishplate_server::policy::file::PolicyError;
 use serde_json::{Value, json};
 
 use crate::commands::Interruption;
@@ -75,6 +77,8 @@ impl FailureReport {
                 || cause.is::<DeliveryError>()
                 || cause.is::<UsageError>()
                 || cause.is::<descriptor::ReadError>()
+                || cause.is::<PolicyError>()
+                || matches!(cause.downcast_ref(), Some(AssemblyError::Policy(_)))
             {
                 failure.exit = Exit::Usage;
             } else {
@@ -366,10 +370,10 @@ fn way_around(rule: &str) -> &'static str {
         "transfer.mail" => {
             "only the server's operator can set up mail; out:NAME brings the output here"
         }
-        "mail_to" | "transfer.s3.write" | "transfer.ftp.write" => {
+        rule if rule == "mail_to" || rule.ends_with(".write") => {
             "only the server's operator can allow that address; out:NAME brings the output here"
         }
-        "transfer.s3.read" | "transfer.ftp.read" => {
+        rule if rule.ends_with(".read") => {
             "only the server's operator can allow that address; NAME:FILE sends a file by value"
         }
         _ => {

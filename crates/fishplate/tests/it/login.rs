@@ -271,7 +271,7 @@ fn users_have_jobs_of_their_own_and_a_grant_is_for_whoever_has_it() {
 
 #[test]
 fn a_thousand_wrong_passwords_are_slowed_down_and_leave_a_line_in_the_log() {
-    let site = Site::new(&["--limit", "login_failures=3", "--limit", "login_delay=1h"]);
+    let mut site = Site::new(&["--limit", "login_failures=3", "--limit", "login_delay=1h"]);
     site.add("ada", "right");
     assert_eq!(site.with_password("ada", "right"), 200);
     let mut looked_at = 0;
@@ -293,6 +293,92 @@ fn a_thousand_wrong_passwords_are_slowed_down_and_leave_a_line_in_the_log() {
     until("the log has it", || site.server.log().contains("refused"));
     let log = site.server.log();
     assert!((1..=3).contains(&log.matches("refused").count()), "{log}");
+
+    // /metrics counts them, and the audit log once it is written out.
+    let metrics = curl(&["--user", "ada:right", &format!("{}/metrics", site.root())]);
+    let counted = "fishplate_requests_refused_total{status=\"401\"} 1004";
+    assert!(metrics.text().contains(counted), "{}", metrics.text());
+    site.server.stop();
+    let refused = audit(&site.server, "refusal");
+    assert!(refused.len() <= 8, "{refused:#?}");
+    let times = refused.iter().map(|line| line["times"].as_u64().unwrap_or(1));
+    assert_eq!(times.sum::<u64>(), 1004, "{refused:#?}");
+    assert!(refused.iter().all(|line| line["user"] == "ada"), "{refused:#?}");
+    assert!(refused.iter().any(|line| line["address"] == "127.0.0.2"), "{refused:#?}");
+}
+
+/// The events of a kind in the audit log.
+fn audit(server: &Server, event: &str) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(server.data().join("audit.log")).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    lines.filter(|line| line["event"] == event).collect()
+}
+
+#[test]
+fn who_logged_in_and_what_was_changed_is_noted_and_no_secret() {
+    let mut site = Site::new(&[]);
+    site.add("ada", "lovelace");
+    assert_eq!(site.user("password", "ada", "countess").code, 0);
+    let token = site.token(&["--user", "bob"]);
+    for _ in 0..3 {
+        assert_eq!(site.with_password("ada", "countess"), 200);
+        assert_eq!(site.with_token("/", &token), 200);
+    }
+    // A password in place of a name is nobody's name.
+    assert_eq!(site.with_password("lovelace", "ada"), 401);
+    let listed = site.operate(&["token", "list", "--json"]).stdout;
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let id = listed["tokens"][0]["id"].as_str().unwrap();
+    assert_eq!(site.operate(&["token", "revoke", id]).code, 0);
+    assert_eq!(site.with_token("/", &token), 401);
+    assert_eq!(site.operate(&["user", "remove", "ada"]).code, 0);
+    site.server.stop();
+    let logins: Vec<_> = audit(&site.server, "login")
+        .iter()
+        .map(|line| (line["user"].clone(), line["what"].clone(), line["times"].clone()))
+        .collect();
+    for (user, what) in [("ada", "password"), ("bob", "token")] {
+        for times in [json!(null), json!(2)] {
+            assert!(logins.contains(&(json!(user), json!(what), times)), "{logins:?}");
+        }
+    }
+    assert_eq!(logins.len(), 4);
+    assert_eq!(audit(&site.server, "refusal").len(), 2);
+    let changes = audit(&site.server, "change");
+    let whats: Vec<_> = changes.iter().map(|line| line["what"].as_str().unwrap()).collect();
+    let wanted = [
+        "user ada was added".to_owned(),
+        "user ada got another password".to_owned(),
+        format!("token {id} of bob was made"),
+        format!("token {id} was revoked"),
+        "user ada was removed, and 0 tokens".to_owned(),
+    ];
+    assert_eq!(whats, wanted);
+    let file = site.server.data().join("audit.log");
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = std::fs::read_to_string(&file).unwrap();
+    for secret in ["lovelace", "countess", &token] {
+        assert!(!text.contains(secret), "{text}");
+    }
+}
+
+#[test]
+fn wrong_passwords_count_for_where_a_proxy_of_ours_says_that_they_come_from() {
+    for (proxy, told) in [("127.0.0.1", true), ("192.0.2.1", false)] {
+        let limits = ["--limit", "login_failures=2", "--limit", "login_delay=1h"];
+        let site = Site::new(&[&limits[..], &["--proxy", proxy]].concat());
+        site.add("ada", "right");
+        let try_from = |address: &str, password: &str| {
+            let basic = base64_simd::STANDARD.encode_to_string(format!("ada:{password}"));
+            let fields = format!("Authorization: Basic {basic}\r\nX-Forwarded-For: {address}\r\n");
+            site.ask("GET", "/", &fields, "").status
+        };
+        for password in ["a", "b", "right"] {
+            assert_eq!(try_from("198.51.100.1", password), 401);
+        }
+        let elsewhere = if told { 200 } else { 401 };
+        assert_eq!(try_from("198.51.100.2", "right"), elsewhere, "{proxy}");
+    }
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod login;
 mod lost;
 mod names;
 mod papers;
+mod policy;
 mod processes;
 mod proxy;
 mod ranks;

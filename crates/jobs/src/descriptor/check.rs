@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use fishplate_contract::interface::SOLE_OPERATION;
-use toml::de::DeTable;
 
 use super::command::Command;
 use super::description::Description;
 use super::diagnostic::{Diagnostic, DiagnosticReport, Severity, SourceText};
 use super::operation;
 use super::service::{self, Identity};
-use super::table::Table;
+use super::table::{self, Table};
 use super::text::SpannedText;
 use super::verify::{self, SourceSpans};
 use crate::template::words;
@@ -122,31 +121,8 @@ fn read(
     directory: &Path,
     report: &mut DiagnosticReport<'_>,
 ) -> Option<(Description, SourceSpans)> {
-    let (root, errors) = DeTable::parse_recoverable(&source.text);
-    let mut line_before = 0;
-    let mut errors: Vec<_> = errors
-        .into_iter()
-        .map(|error| (error.span().unwrap_or(0..0), error.message().to_owned()))
-        .collect();
-    errors.sort_by_key(|(span, _)| span.start);
-    for (span, message) in errors {
-        // What else the parser says of the same line follows from the first.
-        let (line, _) = source.position(span.start);
-        if line != line_before {
-            let hint = message.contains("escape").then(|| {
-                "between double quotes a backslash begins an escape: write \\\\, or put the text \
-                 between single quotes"
-                    .to_owned()
-            });
-            report.error(span, message).maybe_hint(hint);
-        }
-        line_before = line;
-    }
-    if report.has_errors() {
-        // What follows from a syntax error would hide it.
-        return None;
-    }
+    let root = table::parse(source, report)?;
     let stem = Path::new(&source.name).file_stem().and_then(|stem| stem.to_str());
     let default_name = stem.unwrap_or("service");
-    Some(service::read(Table::root(root.get_ref()), default_name, directory, report))
+    Some(service::read(Table::of_service(root.get_ref()), default_name, directory, report))
 }

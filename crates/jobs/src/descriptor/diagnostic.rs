@@ -62,13 +62,15 @@ impl Severity {
 }
 
 /// The diagnostics of one source while it is being read.
-pub(super) struct DiagnosticReport<'s> {
+#[derive(Debug)]
+pub struct DiagnosticReport<'s> {
     pub(super) text: &'s str,
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
 impl<'s> DiagnosticReport<'s> {
-    pub(super) fn new(text: &'s str) -> Self {
+    /// Nothing is said yet of this text.
+    pub fn new(text: &'s str) -> Self {
         Self { text, diagnostics: Vec::new() }
     }
 
@@ -86,15 +88,13 @@ impl<'s> DiagnosticReport<'s> {
         LastDiagnostic(&mut self.diagnostics[last])
     }
 
-    pub(super) fn error(
-        &mut self,
-        span: Range<usize>,
-        message: impl Into<String>,
-    ) -> LastDiagnostic<'_> {
+    /// Something must be put right.
+    pub fn error(&mut self, span: Range<usize>, message: impl Into<String>) -> LastDiagnostic<'_> {
         self.push(Severity::Error, span, message.into())
     }
 
-    pub(super) fn warning(
+    /// Something is odd.
+    pub fn warning(
         &mut self,
         span: Range<usize>,
         message: impl Into<String>,
@@ -103,31 +103,36 @@ impl<'s> DiagnosticReport<'s> {
     }
 
     /// What was reported, errors or not, in the order of the source.
-    pub(super) fn finish(mut self) -> Vec<Diagnostic> {
+    pub fn finish(mut self) -> Vec<Diagnostic> {
         self.diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
         self.diagnostics
     }
 
-    pub(super) fn has_errors(&self) -> bool {
+    /// Something must be put right.
+    pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
     }
 }
 
 /// The diagnostic just reported, to say more about it.
-pub(super) struct LastDiagnostic<'d>(&'d mut Diagnostic);
+#[derive(Debug)]
+pub struct LastDiagnostic<'d>(&'d mut Diagnostic);
 
 impl LastDiagnostic<'_> {
-    pub(super) fn label(self, label: impl Into<String>) -> Self {
+    /// What stands at the place, in few words.
+    pub fn label(self, label: impl Into<String>) -> Self {
         self.0.label = label.into();
         self
     }
 
-    pub(super) fn hint(self, hint: impl Into<String>) -> Self {
+    /// What would be right.
+    pub fn hint(self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    pub(super) fn maybe_hint(self, hint: Option<String>) -> Self {
+    /// What would be right, if that is known.
+    pub fn maybe_hint(self, hint: Option<String>) -> Self {
         self.0.hint = hint;
         self
     }

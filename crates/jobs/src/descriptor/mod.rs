@@ -6,6 +6,7 @@
 //! - [`diagnostic`]: what is wrong, where, and what would be right, as data
 //! - [`description`]: what a service file says, once nothing is wrong with it
 //! - [`check`]: from text to a description and everything there is to say about it
+//! - [`table`], [`text`]: typed access to a file in TOML, for the policy of a server too
 //! - [`files`]: many services from files and directories
 //!
 //! A file is checked as a whole: every mistake is reported at once, at its line and column.
@@ -19,8 +20,8 @@ mod operation;
 mod parameter;
 mod service;
 mod shape;
-mod table;
-mod text;
+pub mod table;
+pub mod text;
 mod verify;
 mod workspace;
 

@@ -1,4 +1,4 @@
-//! Tables of the file: typed access that reports what is of another type, and afterwards the
+//! Tables of a file in TOML: typed access that reports what is of another type, and afterwards the
 //! keys that nobody asked for.
 
 use std::ops::Range;
@@ -8,20 +8,51 @@ use toml::de::{DeTable, DeValue};
 
 use fishplate_contract::lexical::closest;
 
-use super::diagnostic::DiagnosticReport;
+use super::diagnostic::{DiagnosticReport, SourceText};
 use super::text::SpannedText;
 
 /// A table being read.
-pub(super) struct Table<'t> {
+#[derive(Debug)]
+pub struct Table<'t> {
     /// As messages name it: `[limits]`, `the service file`.
-    pub(super) name: String,
+    pub name: String,
     /// Where it is named, for what is missing in it.
-    pub(super) span: Range<usize>,
+    pub span: Range<usize>,
     entries: &'t DeTable<'t>,
     asked: Vec<&'static str>,
+    homes: &'static [(&'static str, &'static [&'static str])],
 }
 
-/// Keys that people put into the wrong table, and the table that has them; empty: the top.
+/// The tables of a file; every mistake of syntax is reported, and gives `None`.
+pub fn parse<'s>(
+    source: &'s SourceText,
+    report: &mut DiagnosticReport<'_>,
+) -> Option<Spanned<DeTable<'s>>> {
+    let (root, errors) = DeTable::parse_recoverable(&source.text);
+    let mut line_before = 0;
+    let mut errors: Vec<_> = errors
+        .into_iter()
+        .map(|error| (error.span().unwrap_or(0..0), error.message().to_owned()))
+        .collect();
+    errors.sort_by_key(|(span, _)| span.start);
+    for (span, message) in errors {
+        // What else the parser says of the same line follows from the first.
+        let (line, _) = source.position(span.start);
+        if line != line_before {
+            let hint = message.contains("escape").then(|| {
+                "between double quotes a backslash begins an escape: write \\\\, or put the text \
+                 between single quotes"
+                    .to_owned()
+            });
+            report.error(span, message).maybe_hint(hint);
+        }
+        line_before = line;
+    }
+    // What follows from a syntax error would hide it.
+    (!report.has_errors()).then_some(root)
+}
+
+/// Keys of a service file that people put into the wrong table, and the table that has them; empty: the top.
 const HOMES: [(&str, &[&str]); 5] = [
     (
         "",
@@ -48,22 +79,29 @@ const HOMES: [(&str, &[&str]); 5] = [
 ];
 
 impl<'t> Table<'t> {
-    pub(super) fn root(entries: &'t DeTable<'t>) -> Self {
-        Self { name: "the service file".to_owned(), span: 0..0, entries, asked: Vec::new() }
+    /// All of a file, under a name for messages.
+    pub fn root(entries: &'t DeTable<'t>, name: &str) -> Self {
+        Self { name: name.to_owned(), span: 0..0, entries, asked: Vec::new(), homes: &[] }
+    }
+
+    /// All of a service file.
+    pub(super) fn of_service(entries: &'t DeTable<'t>) -> Self {
+        Self { homes: &HOMES, ..Self::root(entries, "the service file") }
     }
 
     /// The value of a key.
-    pub(super) fn get(&mut self, key: &'static str) -> Option<&'t Spanned<DeValue<'t>>> {
+    pub fn get(&mut self, key: &'static str) -> Option<&'t Spanned<DeValue<'t>>> {
         self.asked.push(key);
         self.entries.get(key)
     }
 
     /// Where a key stands.
-    pub(super) fn key_span(&self, key: &str) -> Option<Range<usize>> {
+    pub fn key_span(&self, key: &str) -> Option<Range<usize>> {
         self.entries.get_key_value(key).map(|(key, _)| key.span())
     }
 
-    pub(super) fn string(
+    /// A string.
+    pub fn string(
         &mut self,
         key: &'static str,
         report: &mut DiagnosticReport<'_>,
@@ -111,7 +149,8 @@ impl<'t> Table<'t> {
         Some((number?, value.span()))
     }
 
-    pub(super) fn strings(
+    /// A list of strings.
+    pub fn strings(
         &mut self,
         key: &'static str,
         report: &mut DiagnosticReport<'_>,
@@ -126,7 +165,8 @@ impl<'t> Table<'t> {
         texts
     }
 
-    pub(super) fn list(
+    /// A list; `right` says what it should be.
+    pub fn list(
         &mut self,
         key: &'static str,
         right: &str,
@@ -143,11 +183,7 @@ impl<'t> Table<'t> {
     }
 
     /// A table within this one.
-    pub(super) fn table(
-        &mut self,
-        key: &'static str,
-        report: &mut DiagnosticReport<'_>,
-    ) -> Option<Self> {
+    pub fn table(&mut self, key: &'static str, report: &mut DiagnosticReport<'_>) -> Option<Self> {
         let value = self.get(key)?;
         let span = self.key_span(key).unwrap_or(0..0);
         let table = as_table(value, span, self.nested(key));
@@ -158,7 +194,7 @@ impl<'t> Table<'t> {
     }
 
     /// The entries of a table whose keys are names, in the order of the file.
-    pub(super) fn named(
+    pub fn named(
         &mut self,
         key: &'static str,
         report: &mut DiagnosticReport<'_>,
@@ -168,7 +204,7 @@ impl<'t> Table<'t> {
     }
 
     /// All entries, in the order of the file.
-    pub(super) fn all(&mut self) -> Vec<(SpannedText, &'t Spanned<DeValue<'t>>)> {
+    pub fn all(&mut self) -> Vec<(SpannedText, &'t Spanned<DeValue<'t>>)> {
         let mut entries: Vec<_> = self
             .entries
             .iter()
@@ -189,7 +225,7 @@ impl<'t> Table<'t> {
     }
 
     /// Reports the keys that nobody asked for.
-    pub(super) fn finish(mut self, report: &mut DiagnosticReport<'_>) {
+    pub fn finish(mut self, report: &mut DiagnosticReport<'_>) {
         for (key, _) in self.all() {
             if self.asked.contains(&key.value.as_str()) {
                 continue;
@@ -205,7 +241,7 @@ impl<'t> Table<'t> {
         if let Some(near) = closest(key, self.asked.iter().copied()) {
             return Some(format!("`{near}` is one"));
         }
-        let home = HOMES.iter().find(|(_, keys)| keys.contains(&key)).map(|(home, _)| *home);
+        let home = self.homes.iter().find(|(_, keys)| keys.contains(&key)).map(|(home, _)| *home);
         match home {
             Some("") => Some(format!("`{key}` stands at the top, before the first [table]")),
             Some(home) => Some(format!("`{key}` stands in [{home}]")),
@@ -222,10 +258,11 @@ pub(super) fn as_table<'t>(
     name: String,
 ) -> Option<Table<'t>> {
     let entries = value.get_ref().as_table()?;
-    Some(Table { name, span, entries, asked: Vec::new() })
+    Some(Table { name, span, entries, asked: Vec::new(), homes: &HOMES })
 }
 
-pub(super) fn as_text(value: &Spanned<DeValue<'_>>) -> Option<SpannedText> {
+/// A value as a string.
+pub fn as_text(value: &Spanned<DeValue<'_>>) -> Option<SpannedText> {
     let text = value.get_ref().as_str()?;
     Some(SpannedText { value: text.to_owned(), span: value.span() })
 }
@@ -249,7 +286,8 @@ pub(super) fn as_lexical(value: &Spanned<DeValue<'_>>) -> Option<SpannedText> {
     Some(SpannedText { value: text, span: value.span() })
 }
 
-pub(super) fn wrong_type(
+/// Reports a value that is of another type.
+pub fn wrong_type(
     report: &mut DiagnosticReport<'_>,
     what: &str,
     right: &str,

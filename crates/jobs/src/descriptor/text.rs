@@ -7,10 +7,11 @@ use crate::template::words::LocatedWord;
 
 /// A string of the file.
 #[derive(Clone, Debug)]
-pub(super) struct SpannedText {
-    pub(super) value: String,
-    /// Quotes included.
-    pub(super) span: Range<usize>,
+pub struct SpannedText {
+    /// What it says.
+    pub value: String,
+    /// Where it stands, quotes included.
+    pub span: Range<usize>,
 }
 
 impl SpannedText {

@@ -27,8 +27,9 @@ pub struct Client {
 
 impl Client {
     /// Joins the domain that the environment names; waits until all of its ranks do (`MPI_Init`). Without such an
-    /// environment, begins a domain of this process alone.
+    /// environment, begins a domain of this process alone. Limits that the environment sets come before those of `settings`.
     pub fn join(settings: Settings) -> Result<Self> {
+        let settings = settings.with_environment()?;
         match LaunchEnvironment::of_this_process()? {
             Some(environment) => Self::join_as(&environment, settings),
             None => {

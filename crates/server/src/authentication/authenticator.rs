@@ -24,6 +24,8 @@ pub struct RequestHead<'r> {
     pub headers: &'r HeaderMap,
     /// Who sent it.
     pub peer: &'r Peer,
+    /// Where the caller is: the peer's address, or what a proxy of ours has told.
+    pub client: IpAddr,
 }
 
 /// Who calls.
@@ -34,12 +36,19 @@ pub struct Identity {
     /// The services that may be asked in this name, or rather the first segments of paths (`data`, `metrics`); all,
     /// if there are none.
     pub services: Vec<String>,
+    /// By what it is known: `password`, `token`; empty: it is not.
+    pub credential: &'static str,
 }
 
 impl Identity {
+    /// Nobody in particular: nobody is asked.
+    pub fn anonymous() -> Self {
+        Self { principal: Principal::anonymous(), services: Vec::new(), credential: "" }
+    }
+
     /// Somebody for whom all services are.
-    pub fn of(principal: Principal) -> Self {
-        Self { principal, services: Vec::new() }
+    pub fn named(name: &str, credential: &'static str) -> Self {
+        Self { principal: Principal::named(name), services: Vec::new(), credential }
     }
 
     /// Whether it is good for a service.
@@ -56,7 +65,29 @@ pub enum Authentication {
     /// The request has nothing for it; another one may know.
     NotRequested,
     /// What the request has for it is wrong.
-    Refused(Fault),
+    Refused(Refusal),
+}
+
+/// Why somebody is not let in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    /// What they are told.
+    pub fault: Fault,
+    /// In whose name they came, if there is such a user. (What else was typed for a name may be a password.)
+    pub user: Option<String>,
+}
+
+impl Refusal {
+    /// That of somebody who came in this user's name.
+    pub(super) fn of(user: &str, fault: Fault) -> Self {
+        Self { fault, user: Some(user.to_owned()) }
+    }
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Self { fault, user: None }
+    }
 }
 
 /// The answer of an authenticator, once it has it.

@@ -1,10 +1,10 @@
 //! A user and a password: HTTP Basic (RFC 7617).
 
-use fishplate_contract::{Fault, FaultCode, Principal};
+use fishplate_contract::{Fault, FaultCode};
 use hyper::header;
 
 use super::authenticator::{
-    Authentication, AuthenticationFuture, Authenticator, Identity, RequestHead,
+    Authentication, AuthenticationFuture, Authenticator, Identity, Refusal, RequestHead,
 };
 use super::bearer::credentials;
 use super::password::{PasswordCheck, Verdict};
@@ -26,7 +26,7 @@ impl Basic {
         Self { users, check, credentials_size: settings.credentials_size }
     }
 
-    async fn look(&self, request: RequestHead<'_>) -> Result<Option<Identity>, Fault> {
+    async fn look(&self, request: RequestHead<'_>) -> Result<Option<Identity>, Refusal> {
         let Some(told) = credentials(request, "basic", self.credentials_size)? else {
             return Ok(None);
         };
@@ -38,20 +38,24 @@ impl Basic {
         let told = String::from_utf8(decoded).map_err(|_| unreadable())?;
         let (user, password) = told.split_once(':').ok_or_else(unreadable)?;
         if user.len().max(password.len()) > LONGEST {
-            return Err(wrong());
+            return Err(wrong().into());
         }
         let users = self.users.all().map_err(unusable)?;
         let hash = users.get(user).map(User::hash);
-        match self.check.look(request.peer.address, user, hash, password).await {
-            Verdict::Right => Ok(Some(Identity::of(Principal::named(user)))),
-            Verdict::Wrong => Err(wrong()),
+        let refusal = |fault| match hash {
+            Some(_) => Refusal::of(user, fault),
+            None => Refusal::from(fault),
+        };
+        match self.check.look(request.client, user, hash, password).await {
+            Verdict::Right => Ok(Some(Identity::named(user, "password"))),
+            Verdict::Wrong => Err(refusal(wrong())),
             Verdict::TooMany(limit) => {
                 let message = "there were too many wrong passwords; this one was not looked at";
-                Err(limit.of(unauthenticated(message)))
+                Err(refusal(limit.of(unauthenticated(message))))
             }
             Verdict::Busy(limit) => {
                 let message = "too many passwords are being looked at; this one was not: try again";
-                Err(limit.of(Fault::new(FaultCode::QueueFull, message)))
+                Err(refusal(limit.of(Fault::new(FaultCode::QueueFull, message))))
             }
         }
     }
@@ -84,12 +88,12 @@ impl Authenticator for Basic {
     }
 }
 
-impl From<Result<Option<Identity>, Fault>> for Authentication {
-    fn from(looked: Result<Option<Identity>, Fault>) -> Self {
+impl From<Result<Option<Identity>, Refusal>> for Authentication {
+    fn from(looked: Result<Option<Identity>, Refusal>) -> Self {
         match looked {
             Ok(Some(identity)) => Self::Authenticated(identity),
             Ok(None) => Self::NotRequested,
-            Err(fault) => Self::Refused(fault),
+            Err(refusal) => Self::Refused(refusal),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! A token (RFC 6750).
 
-use fishplate_contract::{Clock as _, Fault, Principal, SystemClock};
+use fishplate_contract::{Clock as _, Fault, SystemClock};
 use hyper::header;
 
-use super::authenticator::{AuthenticationFuture, Authenticator, Identity, RequestHead};
+use super::authenticator::{AuthenticationFuture, Authenticator, Identity, Refusal, RequestHead};
 use super::basic::{unauthenticated, unusable};
 use super::tokens::{PREFIX, TokenFile, digest_of};
 use crate::settings::Settings;
@@ -20,7 +20,7 @@ impl Bearer {
         Self { tokens, credentials_size: settings.credentials_size }
     }
 
-    fn look(&self, request: RequestHead<'_>) -> Result<Option<Identity>, Fault> {
+    fn look(&self, request: RequestHead<'_>) -> Result<Option<Identity>, Refusal> {
         let Some(secret) = credentials(request, "bearer", self.credentials_size)? else {
             return Ok(None);
         };
@@ -31,15 +31,15 @@ impl Bearer {
                 if secret.starts_with(PREFIX) { "" } else { " (they begin with fishplate_)" };
             return Err(unauthenticated(format!(
                 "this server knows no such token{hint}; it may have been revoked"
-            )));
+            ))
+            .into());
         };
         if token.has_expired(SystemClock.now()) {
-            return Err(unauthenticated(
-                "the token has expired; ask the server's operator for another one",
-            ));
+            let what = "the token has expired; ask the server's operator for another one";
+            return Err(Refusal::of(&token.user, unauthenticated(what)));
         }
-        let principal = Principal::named(&token.user);
-        Ok(Some(Identity { principal, services: token.services.clone() }))
+        let services = token.services.clone();
+        Ok(Some(Identity { services, ..Identity::named(&token.user, "token") }))
     }
 }
 

@@ -1,25 +1,24 @@
 //! A certificate that a client showed, and that an authority of ours vouches for: TLS has checked that.
 
-use fishplate_contract::{Fault, Principal};
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer as _, X509Certificate};
 
-use super::authenticator::{AuthenticationFuture, Authenticator, Identity, RequestHead};
+use super::authenticator::{AuthenticationFuture, Authenticator, Identity, Refusal, RequestHead};
 use super::basic::unauthenticated;
 
 /// Certificates of clients: the common name of the subject is the user's.
 #[derive(Debug)]
 pub(super) struct ClientCertificate;
 
-fn look(request: RequestHead<'_>) -> Result<Option<Identity>, Fault> {
+fn look(request: RequestHead<'_>) -> Result<Option<Identity>, Refusal> {
     let Some(certificate) = &request.peer.certificate else { return Ok(None) };
     let unusable = || unauthenticated("the client's certificate has not one common name (CN)");
     let (_, parsed) = X509Certificate::from_der(certificate).map_err(|_| unusable())?;
     let mut names = parsed.subject().iter_common_name().map(AttributeTypeAndValue::as_str);
     match (names.next(), names.next()) {
         (Some(Ok(name)), None) if !name.is_empty() && !name.contains(char::is_control) => {
-            Ok(Some(Identity::of(Principal::named(name))))
+            Ok(Some(Identity::named(name, "certificate")))
         }
-        _ => Err(unusable()),
+        _ => Err(unusable().into()),
     }
 }
 

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use fishplate_contract::{Fault, FaultCode, Principal};
+use fishplate_contract::{Fault, FaultCode};
 use hyper::header::HeaderValue;
 
-use super::authenticator::{Authentication, Authenticator, Identity, RequestHead};
+use super::authenticator::{Authentication, Authenticator, Identity, Refusal, RequestHead};
 use super::basic::Basic;
 use super::bearer::Bearer;
 use super::certificate::ClientCertificate;
@@ -73,7 +73,7 @@ impl Authenticators {
         &self,
         request: RequestHead<'_>,
         service: &str,
-    ) -> Result<Identity, Fault> {
+    ) -> Result<Identity, Refusal> {
         let identified = self.first(request).await.and_then(|identity| {
             if identity.is_for(service) {
                 return Ok(identity);
@@ -82,22 +82,22 @@ impl Authenticators {
                 "this token is good for {} only (`fishplate token create --service`)",
                 identity.services.join(", ")
             );
-            Err(Fault::new(FaultCode::Forbidden, message))
+            Err(Refusal::of(identity.principal.as_str(), Fault::new(FaultCode::Forbidden, message)))
         });
-        if let Err(fault) = &identified {
-            self.log(fault, request);
+        if let Err(refusal) = &identified {
+            self.log(&refusal.fault, request);
         }
         identified
     }
 
-    async fn first(&self, request: RequestHead<'_>) -> Result<Identity, Fault> {
+    async fn first(&self, request: RequestHead<'_>) -> Result<Identity, Refusal> {
         if self.list.is_empty() {
-            return Ok(Identity::of(Principal::anonymous()));
+            return Ok(Identity::anonymous());
         }
         for authenticator in &self.list {
             match authenticator.authenticate(request).await {
                 Authentication::Authenticated(identity) => return Ok(identity),
-                Authentication::Refused(fault) => return Err(fault),
+                Authentication::Refused(refusal) => return Err(refusal),
                 Authentication::NotRequested => {}
             }
         }
@@ -106,7 +106,7 @@ impl Authenticators {
             "this server wants to know who calls, and the request does not say: send {}",
             expected.join(", or ")
         );
-        Err(Fault::new(FaultCode::Unauthenticated, message))
+        Err(Fault::new(FaultCode::Unauthenticated, message).into())
     }
 
     /// What tells a client how to say who calls (`WWW-Authenticate`).
@@ -124,7 +124,7 @@ impl Authenticators {
         // Nobody's name: people type passwords where a name is asked for.
         tracing::warn!(
             fault = fault.code.name(),
-            peer = %request.peer.address,
+            peer = %request.client,
             refused = refusals.since,
             "requests were refused, the last of them: {}",
             fault.message

@@ -7,6 +7,7 @@
 //! - `proxy`, `certificate`, `bearer`, `basic`: one kind each
 //! - [`users`], [`tokens`]: the files that hold them
 //! - [`records`]: a file of records that is read again when it has changed
+//! - `client_address`: where a caller is who comes through proxies
 //! - `password`: whether a password is right, at a bounded cost
 //! - `throttle`: how often it may be tried
 
@@ -15,6 +16,7 @@ mod basic;
 mod bearer;
 mod certificate;
 pub mod chain;
+pub(crate) mod client_address;
 mod password;
 mod proxy;
 pub mod records;

@@ -1,6 +1,6 @@
 //! The name that a trusted proxy in front of us gives the caller, in a header.
 
-use fishplate_contract::{Fault, FaultCode, Principal};
+use fishplate_contract::{Fault, FaultCode};
 use hyper::header::HeaderValue;
 use ipnet::IpNet;
 
@@ -35,11 +35,12 @@ impl ProxyHeader {
         // What HTTP calls blanks (RFC 9110, 5.6.3); others are a part of the name.
         let name = name.map(|name| name.trim_matches([' ', '\t']));
         match name.filter(|name| !name.is_empty()) {
-            Some(name) => Authentication::Authenticated(Identity::of(Principal::named(name))),
-            None => Authentication::Refused(Fault::new(
-                FaultCode::Unauthenticated,
-                format!("the proxy in front of this server must send {}", self.expects()),
-            )),
+            Some(name) => Authentication::Authenticated(Identity::named(name, "proxy")),
+            None => {
+                let what =
+                    format!("the proxy in front of this server must send {}", self.expects());
+                Authentication::Refused(Fault::new(FaultCode::Unauthenticated, what).into())
+            }
         }
     }
 }

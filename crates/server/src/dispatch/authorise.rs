@@ -1,20 +1,126 @@
 //! Whether whoever asks may: the one check that everything that is done for a caller passes.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 
-use fishplate_contract::{Fault, Principal, Verb};
+use fishplate_contract::interface::SOLE_OPERATION;
+use fishplate_contract::{Fault, FaultCode, Principal, Verb, lexical};
+
+use crate::providers::session;
+
+/// The service name under which uploads, and data at its address, are asked for.
+pub const DATA: &str = "data";
+
+/// The service name under which counters are read.
+pub const METRICS: &str = "metrics";
+
+/// What can be done with a service, or at an address of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// A verb of a service.
+    Verb(Verb),
+    /// Read the description of a service: its page, its WSDL, its line in the list of services.
+    Describe,
+    /// Have the server fetch an argument of a call from elsewhere.
+    Fetch,
+    /// Have the server deliver an output to another place.
+    Deliver,
+    /// Put data into the pool.
+    Upload,
+    /// Take back what was granted of the pool.
+    Revoke,
+    /// Read what is at an address: data, a session's file, counters.
+    Read,
+}
+
+impl Action {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::Verb(Verb::Call),
+        Self::Verb(Verb::Spawn),
+        Self::Verb(Verb::Results),
+        Self::Verb(Verb::Running),
+        Self::Verb(Verb::Kill),
+        Self::Verb(Verb::Status),
+        Self::Verb(Verb::Log),
+        Self::Verb(Verb::Jobs),
+        Self::Verb(Verb::Remove),
+        Self::Describe,
+        Self::Fetch,
+        Self::Deliver,
+        Self::Upload,
+        Self::Revoke,
+        Self::Read,
+    ];
+
+    /// Its name in a policy.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Verb(verb) => verb.name(),
+            Self::Describe => "describe",
+            Self::Fetch => "fetch",
+            Self::Deliver => "deliver",
+            Self::Upload => "upload",
+            Self::Revoke => "revoke",
+            Self::Read => "read",
+        }
+    }
+
+    /// The action of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.name() == name)
+    }
+}
 
 /// Who wants to do what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access<'a> {
     /// Who wants it.
     pub principal: &'a Principal,
-    /// Of which service.
+    /// Of which service; [`DATA`] and [`METRICS`] stand for addresses of the server.
     pub service: &'a str,
-    /// Of which operation; empty for what is about jobs whatever their operation.
+    /// Of which operation; empty for what is about jobs whatever their operation, and at addresses.
     pub operation: &'a str,
     /// What is to be done.
-    pub verb: Verb,
+    pub action: Action,
+}
+
+impl Access<'_> {
+    /// Whether the address is the permission: grants, and files of sessions. Only what refuses them by name does.
+    pub fn is_by_address(&self) -> bool {
+        self.action == Action::Read && matches!(self.service, DATA | session::NAME)
+    }
+
+    /// The fault of whom this is refused. It says what would be needed, and nothing of what there is.
+    pub fn forbidden(&self) -> Fault {
+        // Any right to a service brings its description.
+        let needed = match self.action {
+            Action::Describe => self.told("a right to use"),
+            action => self.told(&format!("{} of", action.name())),
+        };
+        let message =
+            format!("this needs {needed}, which the operator of this server has not allowed");
+        Fault::new(FaultCode::Forbidden, message)
+    }
+
+    fn told(&self, what: &str) -> String {
+        let Self { principal, service, operation, .. } = *self;
+        let operation = match operation {
+            "" | SOLE_OPERATION => String::new(),
+            operation => format!(" (operation {operation})"),
+        };
+        let who = match principal.as_str() {
+            "" => "callers without a name".to_owned(),
+            name => lexical::shortened(name).to_string(),
+        };
+        format!("{what} {}{operation} for {who}", lexical::shortened(service))
+    }
+}
+
+/// `call of heat (operation solve) for ada`.
+impl fmt::Display for Access<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.told(&format!("{} of", self.action.name())))
+    }
 }
 
 /// Decides who may do what.

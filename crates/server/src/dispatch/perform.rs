@@ -4,21 +4,22 @@ use std::str::FromStr;
 
 use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{
-    Argument, Call, CallOptions, Fault, FaultCode, JobId, JobPage, JobState, KillResult, Principal,
-    Results, SessionId, Verb, lexical,
+    Argument, Call, CallOptions, Fault, FaultCode, JobId, JobPage, JobState, KillResult, Payload,
+    Principal, Results, SessionId, Verb, lexical,
 };
 use fishplate_jobs::completion::Completion;
 use fishplate_jobs::engine::{AcceptedJob, Engine, JobRequest, SessionJob, fingerprint};
 use fishplate_jobs::store::Filter;
 use fishplate_jobs::workspace::OutputStream;
 
-use super::authorise::Access;
+use super::authorise::{Access, Action};
 use super::event::Event;
 use super::request::{Reply, Request};
 use super::scalars::Scalars;
 use crate::data::blocking;
 use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
+use crate::stager::SESSION;
 
 /// The most jobs that one `jobs` answers.
 const JOBS_PAGE: usize = DEFAULTS.jobs_page;
@@ -45,12 +46,19 @@ async fn answer(
 ) -> Result<Reply, Fault> {
     let Request { service, definition, arguments, options, principal } = request;
     let name = service.service().name.as_str();
-    host.authoriser.authorise(&Access {
+    let access = Access {
         principal: &principal,
         service: name,
         operation: &definition.operation,
-        verb: definition.verb,
-    })?;
+        action: Action::Verb(definition.verb),
+    };
+    host.authorise(&access)?;
+    if options.outputs.iter().any(|choice| choice.to.is_some()) {
+        host.authorise(&Access { action: Action::Deliver, ..access })?;
+    }
+    if arguments.iter().any(|argument| is_elsewhere(host, argument)) {
+        host.authorise(&Access { action: Action::Fetch, ..access })?;
+    }
     let (Verb::Call | Verb::Spawn) = definition.verb else {
         let given = Scalars::accept(&definition.signature, arguments)?;
         if definition.verb == Verb::Results {
@@ -74,6 +82,14 @@ async fn answer(
         return service.provider.answer(host, call, memory).await.map(Reply::from);
     }
     call_and_wait(host, service, call, memory).await
+}
+
+/// Whether an argument is to be fetched from another place than this server.
+fn is_elsewhere(host: &Host, argument: &Argument) -> bool {
+    let Some(Payload::Reference(reference)) = argument.value.payload() else { return false };
+    let url = reference.url.trim();
+    let below = url.strip_prefix(host.data.origin.as_str());
+    !(url.starts_with(SESSION) || below.is_some_and(|rest| rest.starts_with('/')))
 }
 
 /// `call`: accepted as a job like any other, and waited for without a thread. If the caller hangs

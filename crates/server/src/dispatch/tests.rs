@@ -1,42 +1,56 @@
-//! Nothing is done for a caller whom the authoriser refuses, whatever the verb and the service.
+//! Nothing is done for a caller whom the authoriser refuses, whatever the verb, the service and the address.
 
 use std::sync::{Arc, Mutex};
 
-use fishplate_contract::{Argument, CallOptions, Fault, FaultCode, Principal, SystemClock, Verb};
+use bytes::Bytes;
+use fishplate_contract::{
+    Argument, CallOptions, DataRef, Fault, FaultCode, OutputChoice, OutputForm, Payload, Principal,
+    SystemClock, Value, Verb,
+};
 use fishplate_jobs::descriptor::{self, SourceText};
 use fishplate_jobs::engine::{self, Engine};
 use fishplate_jobs::executor::fake::FakeExecutor;
 use fishplate_jobs::function::builtin;
 use fishplate_jobs::store::memory::MemoryStore;
+use http_body_util::{BodyExt as _, Full};
+use hyper::Request as HttpRequest;
 
-use super::authorise::{Access, Authoriser};
+use super::authorise::{Access, Action, Authoriser};
 use super::perform::perform;
 use super::request::Request;
 use crate::assembly;
+use crate::cgi::{self, CgiVariables};
 use crate::host::{Host, PublicAddress};
+use crate::http::respond;
 use crate::memory::MemoryReservation;
 use crate::settings::Limits;
 
 /// Who, of which service and operation, wanted what.
-type Asked = (Principal, String, String, Verb);
+type Asked = (Principal, String, String, Action);
 
-/// Refuses everybody and notes what they wanted.
+/// Refuses all but some actions, and notes what was wanted.
 #[derive(Debug, Default)]
-struct Nobody(Arc<Mutex<Vec<Asked>>>);
+struct Refusing {
+    asked: Arc<Mutex<Vec<Asked>>>,
+    but: Vec<Action>,
+}
 
 const REFUSAL: &str = "nobody may";
 
-impl Authoriser for Nobody {
+impl Authoriser for Refusing {
     fn authorise(&self, access: &Access<'_>) -> Result<(), Fault> {
-        let Access { principal, service, operation, verb } = *access;
-        let asked = (principal.clone(), service.to_owned(), operation.to_owned(), verb);
-        self.0.lock().unwrap().push(asked);
-        Err(Fault::new(FaultCode::NotSupported, REFUSAL))
+        let Access { principal, service, operation, action } = *access;
+        let asked = (principal.clone(), service.to_owned(), operation.to_owned(), action);
+        self.asked.lock().unwrap().push(asked);
+        if self.but.contains(&action) {
+            return Ok(());
+        }
+        Err(Fault::new(FaultCode::Forbidden, REFUSAL))
     }
 }
 
 /// A host with a provider of every kind.
-fn host(data: &std::path::Path, authoriser: Nobody) -> Host {
+fn host(data: &std::path::Path, authoriser: Refusing) -> Host {
     let limits = Limits::new(data.to_owned(), "http://localhost");
     let engine = Engine::new(
         engine::Settings::new(data.to_owned()),
@@ -54,14 +68,14 @@ fn host(data: &std::path::Path, authoriser: Nobody) -> Host {
         vec![checked.description.unwrap()],
         vec![builtin::named("matrix").unwrap()],
     );
-    Arc::into_inner(host.unwrap()).unwrap().authorised_by(Box::new(authoriser))
+    Arc::into_inner(host.unwrap()).unwrap().authorised_by(Arc::new(authoriser))
 }
 
 #[tokio::test]
 async fn every_verb_of_every_service_passes_the_authoriser_first() {
     let data = tempfile::tempdir().unwrap();
-    let authoriser = Nobody::default();
-    let noted = Arc::clone(&authoriser.0);
+    let authoriser = Refusing::default();
+    let noted = Arc::clone(&authoriser.asked);
     let host = host(data.path(), authoriser);
     let names: Vec<&str> = host.services().map(|entry| entry.service().name.as_str()).collect();
     assert_eq!(names, ["matrix", "program", "session"]);
@@ -83,10 +97,124 @@ async fn every_verb_of_every_service_passes_the_authoriser_first() {
             let asked = noted.lock().unwrap().pop().unwrap();
             let (service, operation) =
                 (service.service().name.clone(), definition.operation.clone());
-            assert_eq!(asked, (ada.clone(), service, operation, definition.verb), "{name:?}");
+            let action = Action::Verb(definition.verb);
+            assert_eq!(asked, (ada.clone(), service, operation, action), "{name:?}");
             count += 1;
         }
     }
     assert!(count > 30, "{count}");
     assert_eq!(std::fs::read_dir(data.path().join("jobs")).map_or(0, Iterator::count), 0);
+}
+
+#[tokio::test]
+async fn what_a_call_fetches_and_delivers_passes_the_authoriser_too() {
+    let reference = |url: &str| Value::Data(Payload::Reference(DataRef::new(url)));
+    let elsewhere = Argument::new("n", reference("http://elsewhere.example/n"));
+    let to = OutputChoice {
+        name: OutputChoice::ALL.to_owned(),
+        form: OutputForm::Reference,
+        to: Some("mailto:ada@example.org".to_owned()),
+    };
+    for (argument, outputs, wanted) in [
+        (elsewhere, vec![], Some(Action::Fetch)),
+        (Argument::text("n", "1"), vec![to], Some(Action::Deliver)),
+        (Argument::new("n", reference("session:n")), vec![], None),
+        (Argument::new("n", reference("http://localhost/data/token/n")), vec![], None),
+        (Argument::new("n", reference("http://localhost.example/n")), vec![], Some(Action::Fetch)),
+    ] {
+        let data = tempfile::tempdir().unwrap();
+        let authoriser = Refusing { but: vec![Action::Verb(Verb::Spawn)], ..Refusing::default() };
+        let noted = Arc::clone(&authoriser.asked);
+        let host = host(data.path(), authoriser);
+        let service = host.service("program").unwrap();
+        let mut verbs = service.interface.verbs.iter();
+        let request = Request {
+            service,
+            definition: verbs.find(|definition| definition.verb == Verb::Spawn).unwrap(),
+            arguments: vec![argument],
+            options: CallOptions { outputs, ..CallOptions::default() },
+            principal: Principal::named("ada"),
+        };
+        let answer = perform(&host, request, &mut MemoryReservation::default()).await;
+        let refused = answer.err().is_some_and(|fault| fault.message == REFUSAL);
+        let asked = noted.lock().unwrap().iter().skip(1).map(|it| it.3).next();
+        assert_eq!((refused, asked), (wanted.is_some(), wanted));
+    }
+}
+
+/// A method, a path, and what that is to the authoriser.
+type Address = (&'static str, &'static str, Option<(&'static str, Action)>);
+
+/// Every address, with each method that means something there.
+const ADDRESSES: [Address; 26] = [
+    // It has no rule of its own, and lists what the caller may know of.
+    ("GET", "/", None),
+    ("GET", "/metrics", Some(("metrics", Action::Read))),
+    ("POST", "/metrics", Some(("metrics", Action::Read))),
+    ("GET", "/program", Some(("program", Action::Describe))),
+    ("HEAD", "/program", Some(("program", Action::Describe))),
+    ("GET", "/program?wsdl", Some(("program", Action::Describe))),
+    ("GET", "/program/", Some(("program", Action::Describe))),
+    ("POST", "/program", Some(("program", Action::Describe))),
+    ("DELETE", "/program", Some(("program", Action::Describe))),
+    ("GET", "/matrix", Some(("matrix", Action::Describe))),
+    ("POST", "/matrix", Some(("matrix", Action::Describe))),
+    ("GET", "/session", Some(("session", Action::Describe))),
+    ("POST", "/session", Some(("session", Action::Describe))),
+    ("GET", "/nothing", Some(("nothing", Action::Describe))),
+    ("POST", "/nothing", Some(("nothing", Action::Describe))),
+    ("PUT", "/nothing", Some(("nothing", Action::Describe))),
+    ("PUT", "/data/file", Some(("data", Action::Upload))),
+    ("POST", "/data/", Some(("data", Action::Upload))),
+    ("GET", "/data/", Some(("data", Action::Upload))),
+    ("OPTIONS", "/data/", Some(("data", Action::Upload))),
+    ("PATCH", "/data/uploads/00", Some(("data", Action::Upload))),
+    ("HEAD", "/data/uploads/00", Some(("data", Action::Upload))),
+    ("GET", "/data/token/file", Some(("data", Action::Read))),
+    ("DELETE", "/data/token/file", Some(("data", Action::Revoke))),
+    ("GET", "/session/token/file", Some(("session", Action::Read))),
+    ("PUT", "/session/token/file", Some(("session", Action::Describe))),
+];
+
+#[tokio::test]
+async fn every_address_passes_the_authoriser_first_and_tells_nothing_of_what_is_there() {
+    let data = tempfile::tempdir().unwrap();
+    let authoriser = Refusing::default();
+    let noted = Arc::clone(&authoriser.asked);
+    let host = Arc::new(host(data.path(), authoriser));
+    let ada = Principal::named("ada");
+    for (method, path, access) in ADDRESSES {
+        let request = HttpRequest::builder().method(method).uri(path);
+        let request = request.header("accept", "application/json").body(Full::new(Bytes::new()));
+        let reply = respond(&host, request.unwrap(), ada.clone()).await;
+        let status = reply.status().as_u16();
+        let body = reply.into_body().collect().await.unwrap().to_bytes();
+        let text = String::from_utf8_lossy(&body);
+        let asked = std::mem::take(&mut *noted.lock().unwrap());
+        let Some((service, action)) = access else {
+            assert_eq!((status, text.as_ref()), (200, "{\"services\":[]}"));
+            assert_eq!(asked.len(), host.services().count());
+            continue;
+        };
+        let told = (ada.clone(), service.to_owned(), String::new(), action);
+        assert_eq!(asked, [told], "{method} {path}");
+        assert_eq!(status, 403, "{method} {path}: {text}");
+        for service in host.services() {
+            assert!(!text.contains(&service.service().namespace), "{method} {path}: {text}");
+        }
+        // A script's requests come the same way.
+        let variables = [
+            ("GATEWAY_INTERFACE", "CGI/1.1"),
+            ("REQUEST_METHOD", method),
+            ("SERVER_NAME", "localhost"),
+            ("SCRIPT_NAME", ""),
+            ("PATH_INFO", path.split('?').next().unwrap()),
+        ];
+        let variables = variables.map(|(name, value)| (name.into(), value.into()));
+        let mut output = Vec::new();
+        let variables = CgiVariables::new(variables);
+        cgi::answer(&host, "program", &variables, std::io::empty(), &mut output).await.unwrap();
+        assert!(output.starts_with(b"Status: 403 "), "{method} {path}");
+        noted.lock().unwrap().clear();
+    }
 }

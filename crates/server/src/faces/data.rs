@@ -32,9 +32,11 @@ use fishplate_data::session::SessionError;
 use fishplate_data::{GrantedData, Lease, Pool, PoolError};
 
 use crate::data::{Data, blocking};
+use crate::dispatch::authorise::{Action, DATA};
 use crate::host::Host;
 use crate::http::body::Incoming;
 use crate::http::{HttpBody, HttpResponse};
+use crate::providers::session;
 use send::{Representation, put, send};
 
 pub use uploads::Uploads;
@@ -65,8 +67,8 @@ impl<'p> DataResource<'p> {
     pub fn of(path: &'p str) -> Option<Self> {
         let (first, rest) = path.split_once('/').unwrap_or((path, ""));
         match (first, rest.split_once('/')) {
-            ("data", Some((UPLOADS, id))) => Some(Self::Upload(id)),
-            ("data", _) => Some(Self::Data(rest)),
+            (DATA, Some((UPLOADS, id))) => Some(Self::Upload(id)),
+            (DATA, _) => Some(Self::Data(rest)),
             ("session", Some((token, name))) => Some(Self::Session(token, name)),
             _ => None,
         }
@@ -74,9 +76,21 @@ impl<'p> DataResource<'p> {
 
     /// Whether the address itself is all the permission that this takes.
     pub fn is_open(&self, method: &Method) -> bool {
-        let is_granted = matches!(self, Self::Data(grant) if !grant.is_empty());
-        let is_granted = is_granted || matches!(self, Self::Session(..));
-        matches!(*method, Method::GET | Method::HEAD) && is_granted
+        self.access(method).1 == Action::Read
+    }
+
+    /// What a request with this method is, of which service.
+    pub fn access(&self, method: &Method) -> (&'static str, Action) {
+        let read = matches!(*method, Method::GET | Method::HEAD);
+        match self {
+            Self::Session(..) if read => (session::NAME, Action::Read),
+            Self::Session(..) => (session::NAME, Action::Describe),
+            Self::Data(grant) if read && !grant.is_empty() => (DATA, Action::Read),
+            Self::Data(grant) if *method == Method::DELETE && !grant.is_empty() => {
+                (DATA, Action::Revoke)
+            }
+            Self::Data(_) | Self::Upload(_) => (DATA, Action::Upload),
+        }
     }
 }
 

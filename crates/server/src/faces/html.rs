@@ -5,20 +5,21 @@ mod example;
 
 use std::fmt::Write as _;
 
-use fishplate_contract::{Operation, Parameter, Verb};
+use fishplate_contract::{Operation, Parameter, Principal, Verb};
 
+use crate::dispatch::authorise::{Access, Action, DATA};
 use crate::host::{Host, ServiceEntry};
 
 const STYLE: &str = include_str!("html/style.css");
 
-/// The list of services.
-pub fn index(host: &Host) -> String {
+/// The list of the services that a caller may know of.
+pub fn index(host: &Host, caller: &Principal) -> String {
     let mut body = String::from("<h1>Services</h1>\n");
-    if host.services().next().is_none() {
+    if host.services_for(caller).next().is_none() {
         body.push_str("<p>There are none yet.</p>\n");
     }
     body.push_str("<dl class=\"services\">\n");
-    for entry in host.services() {
+    for entry in host.services_for(caller) {
         let service = entry.service();
         let _ = writeln!(
             body,
@@ -30,7 +31,10 @@ pub fn index(host: &Host) -> String {
         );
     }
     body.push_str("</dl>\n");
-    data(&mut body, host);
+    let upload = Access { principal: caller, service: DATA, operation: "", action: Action::Upload };
+    if host.authoriser.authorise(&upload).is_ok() {
+        data(&mut body, host);
+    }
     framed("Services", &body)
 }
 

@@ -35,6 +35,12 @@ pub struct Counters {
     durations: Histogram,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RefusalLabels {
+    /// Of the answer.
+    status: u16,
+}
+
 type Durations = Family<VerbLabels, Histogram, fn() -> Histogram>;
 
 /// The counters of a server.
@@ -42,6 +48,7 @@ pub struct Metrics {
     registry: Registry,
     calls: Family<CallLabels, Counter<u64, AtomicU64>>,
     durations: Durations,
+    refused: Family<RefusalLabels, Counter<u64, AtomicU64>>,
     connections: Gauge<i64, AtomicI64>,
     queued: Gauge<i64, AtomicI64>,
     running: Gauge<i64, AtomicI64>,
@@ -129,6 +136,9 @@ impl Metrics {
             Unit::Seconds,
             durations.clone(),
         );
+        let refused = Family::default();
+        let help = "Requests answered unread: who sent them is not known, or may not; another host; too many connections";
+        registry.register("requests_refused", help, refused.clone());
         let connections = Gauge::default();
         registry.register("connections", "Open connections", connections.clone());
         let queued = Gauge::default();
@@ -148,7 +158,7 @@ impl Metrics {
         data.register(&mut registry);
         let pool = Gauge::default();
         registry.register_with_unit("pool_size", "Data in the pool", Unit::Bytes, pool.clone());
-        Self { pool, registry, calls, durations, connections, queued, running, disk, lost }
+        Self { pool, registry, calls, durations, refused, connections, queued, running, disk, lost }
     }
 }
 
@@ -183,6 +193,11 @@ impl Metrics {
         let durations = self.durations.get_or_create(&labels).clone();
         let labels = CallLabels { service, verb, outcome: outcome.to_owned() };
         Counters { done: self.calls.get_or_create(&labels).clone(), durations }
+    }
+
+    /// A request was answered unread, with this status.
+    pub fn refused(&self, status: u16) {
+        self.refused.get_or_create(&RefusalLabels { status }).inc();
     }
 
     /// A connection was accepted.

@@ -24,11 +24,12 @@ use super::direct::{FileQueue, SendfileStream};
 use super::origin::RequestFilter;
 use super::reply::HttpResponse;
 use super::respond;
-use super::route::{is_open, not_for_us, service_of, unidentified};
+use super::route::{denied, is_open, not_for_us, service_of};
 use super::timeout::TimeoutStream;
 use super::timer::ConnectionTimer;
 use super::tls::ServerTls;
-use crate::authentication::authenticator::{Peer, RequestHead};
+use crate::authentication::authenticator::{Peer, Refusal, RequestHead};
+use crate::authentication::client_address::client_address;
 use crate::host::Host;
 
 /// How long to rest when the system has no descriptor left to give.
@@ -107,6 +108,7 @@ impl Listener {
             };
             let Some(place) = connections.admit(peer.ip()).await else {
                 tracing::debug!(%peer, "refused: it has too many connections");
+                host.metrics.refused(503);
                 if let Ok(turn) = Arc::clone(&telling).try_acquire_owned() {
                     let most = host.settings.connections_per_peer;
                     tokio::spawn(async move {
@@ -220,16 +222,27 @@ async fn answer(
     request: Request<HyperBody>,
 ) -> HttpResponse {
     if let Err(refusal) = boundary.check(&request) {
-        return not_for_us(&refusal);
+        return not_for_us(host, &refusal);
     }
     // Other servers fetch data here, and nobody knows them.
     if is_open(host, &request) {
         return respond(host, request, Principal::anonymous()).await;
     }
-    let head = RequestHead { headers: request.headers(), peer };
+    let headers = request.headers();
+    let client = client_address(headers, peer.address, &host.settings.proxies);
+    let head = RequestHead { headers, peer, client };
     match host.authenticators.identify(head, service_of(host, &request)).await {
-        Ok(identity) => respond(host, request, identity.principal).await,
-        Err(fault) => unidentified(host, request, &fault),
+        Ok(identity) => {
+            if !identity.credential.is_empty() {
+                host.audit.login(identity.principal.as_str(), identity.credential, client);
+            }
+            respond(host, request, identity.principal).await
+        }
+        Err(Refusal { fault, user }) => {
+            host.audit.refusal(user.as_deref(), Some(client), &fault);
+            let (asked, body) = request.into_parts();
+            denied(host, &asked, &body, &fault)
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use serde_json::json;
 use super::body::Incoming;
 use super::origin::Refusal;
 use super::reply::{HttpBody, HttpResponse};
+use crate::dispatch::authorise::{Access, Action, METRICS};
 use crate::faces::{data, html, soap};
 use crate::host::{Host, ServiceEntry};
 use crate::status::{Protocol, retry_after, status};
@@ -32,13 +33,19 @@ where
     let name = below(host, parts.uri.path());
     let query = parts.uri.query().unwrap_or("");
     let read = matches!(parts.method, Method::GET | Method::HEAD);
+    // The list of services has those that the caller may know of.
+    if !name.is_empty()
+        && let Err(fault) = host.authorise(&access(host, name, &parts.method, &principal))
+    {
+        return denied(host, &parts, &body, &fault);
+    }
     if let Some(place) = data::DataResource::of(name) {
         let mut body = Incoming::new(body, &host.settings);
         return Box::pin(data::answer(host, place, &parts, &mut body, &principal)).await;
     }
     match (name, host.service(name)) {
-        ("", _) if read => index(host, &parts.headers),
-        ("metrics", None) if read => text(
+        ("", _) if read => index(host, &parts.headers, &principal),
+        (METRICS, None) if read => text(
             200,
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
             host.metrics().await,
@@ -48,13 +55,15 @@ where
             let body = Incoming::new(body, &host.settings);
             post(host, entry, &parts, body, principal).await
         }
-        ("" | "metrics", _) | (_, Some(_)) => {
+        ("" | METRICS, _) | (_, Some(_)) => {
             let mut reply = text(405, PLAIN, "use GET to read and POST to call\n".to_owned());
             let allow = HeaderValue::from_static("GET, HEAD, POST");
             reply.headers_mut().insert(header::ALLOW, allow);
             reply
         }
-        (name, None) if parts.method == Method::POST => unknown_service(host, name, &parts),
+        (name, None) if parts.method == Method::POST => {
+            unknown_service(host, name, &parts, &principal)
+        }
         (name, None) if read => {
             page(status(Protocol::Http, FaultCode::UnknownService), html::not_found(host, name))
         }
@@ -72,6 +81,17 @@ fn below<'p>(host: &Host, path: &'p str) -> &'p str {
     path.trim_matches('/')
 }
 
+/// What a request to this address is, before it is read. Who may not know of a service is told the same whether it is
+/// there or not; which verb is asked for, dispatch knows.
+fn access<'a>(host: &Host, name: &'a str, method: &Method, principal: &'a Principal) -> Access<'a> {
+    let (service, action) = match data::DataResource::of(name) {
+        Some(place) => place.access(method),
+        None if name == METRICS && host.service(name).is_none() => (METRICS, Action::Read),
+        None => (name, Action::Describe),
+    };
+    Access { principal, service, operation: "", action }
+}
+
 /// Whether a request needs nobody's name: its address is the permission.
 pub(super) fn is_open<B>(host: &Host, request: &Request<B>) -> bool {
     let place = data::DataResource::of(below(host, request.uri().path()));
@@ -85,17 +105,12 @@ pub(super) fn service_of<'r, B>(host: &Host, request: &'r Request<B>) -> &'r str
 
 /// The answer to a request of which it is not known who sent it, or who may not send it: in the form of what was
 /// asked for, unread.
-pub(super) fn unidentified<B: Body>(
-    host: &Host,
-    request: Request<B>,
-    fault: &Fault,
-) -> HttpResponse {
-    let (asked, body) = request.into_parts();
+pub(super) fn denied<B: Body>(host: &Host, asked: &Parts, body: &B, fault: &Fault) -> HttpResponse {
     let data = data::DataResource::of(below(host, asked.uri.path())).is_some();
     let mut reply = if data {
         data::problem::reply(fault, &asked.headers)
     } else if asked.method == Method::POST {
-        refused(&asked, None, fault)
+        refused(asked, None, fault)
     } else {
         let mut reply = text(status(Protocol::Http, fault.code), PLAIN, format!("{fault}\n"));
         set_retry_after(&mut reply, fault);
@@ -109,11 +124,13 @@ pub(super) fn unidentified<B: Body>(
     if !body.is_end_stream() {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
+    host.metrics.refused(reply.status().as_u16());
     reply
 }
 
 /// The answer to a request that was meant for somebody else, unread.
-pub(crate) fn not_for_us(refusal: &Refusal) -> HttpResponse {
+pub(crate) fn not_for_us(host: &Host, refusal: &Refusal) -> HttpResponse {
+    host.metrics.refused(refusal.status.as_u16());
     tracing::debug!(status = refusal.status.as_u16(), what = refusal.what, "refused");
     let mut reply = text(refusal.status.as_u16(), PLAIN, format!("{}\n", refusal.what));
     reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -183,8 +200,9 @@ where
     reply
 }
 
-fn unknown_service(host: &Host, name: &str, asked: &Parts) -> HttpResponse {
-    let names: Vec<&str> = host.services().map(|entry| entry.service().name.as_str()).collect();
+fn unknown_service(host: &Host, name: &str, asked: &Parts, caller: &Principal) -> HttpResponse {
+    let known = host.services_for(caller);
+    let names: Vec<&str> = known.map(|entry| entry.service().name.as_str()).collect();
     let shown = fishplate_contract::lexical::shortened(name);
     let message = format!("there is no service {shown:?} here; there is {}", names.join(", "));
     refused(asked, None, &Fault::new(FaultCode::UnknownService, message))
@@ -241,17 +259,17 @@ fn set_retry_after(reply: &mut HttpResponse, fault: &Fault) {
 }
 
 /// The services there are: a page, or JSON for who asks for it.
-fn index(host: &Host, asked: &HeaderMap) -> HttpResponse {
+fn index(host: &Host, asked: &HeaderMap, caller: &Principal) -> HttpResponse {
     let mut reply = if joined(asked, &header::ACCEPT).is_some_and(|accept| accept.contains("json"))
     {
         let service = |entry: &Arc<ServiceEntry>| {
             let service = entry.service();
             json!({ "name": service.name, "title": service.title, "url": entry.url })
         };
-        let services: Vec<_> = host.services().map(service).collect();
+        let services: Vec<_> = host.services_for(caller).map(service).collect();
         text(200, "application/json", json!({ "services": services }).to_string())
     } else {
-        page(200, html::index(host))
+        page(200, html::index(host, caller))
     };
     reply.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     reply

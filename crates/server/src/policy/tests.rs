@@ -1,0 +1,241 @@
+use std::sync::Arc;
+
+use fishplate_contract::Principal;
+use fishplate_jobs::descriptor::SourceText;
+
+use super::file::PolicyFile;
+use super::read::{CheckedPolicy, check, is_policy};
+use super::rules::{AccessPolicy, Decision};
+use crate::audit::AuditLog;
+use crate::dispatch::authorise::{Access, Action, Authoriser as _};
+use crate::settings::Settings;
+
+fn checked(text: &str) -> CheckedPolicy {
+    check(SourceText { name: "policy.toml".to_owned(), text: text.to_owned() })
+}
+
+#[track_caller]
+fn policy(text: &str) -> AccessPolicy {
+    let checked = checked(text);
+    let told: Vec<_> = checked.diagnostics.iter().map(|it| it.line(&checked.source)).collect();
+    checked.policy.unwrap_or_else(|| panic!("{told:#?}"))
+}
+
+/// What somebody (empty: without a name) may do with a service, and an operation of it behind a point.
+#[track_caller]
+fn may(policy: &AccessPolicy, user: &str, service: &str, action: &str) -> bool {
+    let (service, operation) = service.split_once('.').unwrap_or((service, ""));
+    let principal = Principal::named(user);
+    let action = Action::from_name(action).unwrap();
+    policy.decide(&Access { principal: &principal, service, operation, action }).is_allowed()
+}
+
+#[test]
+fn three_lines_give_somebody_all_of_a_service_and_nobody_anything_else() {
+    let policy = policy("[[allow]]\nwho = ['ada', 'bob']\nservice = 'heat'\n");
+    for action in Action::ALL.map(Action::name) {
+        assert!(may(&policy, "ada", "heat", action) && may(&policy, "bob", "heat", action));
+        for (user, service) in [("carl", "heat"), ("", "heat"), ("ada", "mesh"), ("Ada", "heat")] {
+            assert!(!may(&policy, user, service, action), "{user} {service} {action}");
+        }
+    }
+}
+
+#[test]
+fn groups_everybody_and_nobody_in_particular() {
+    let policy = policy(
+        "[groups]\nchemists = ['ada', 'bob']\n\
+         [[allow]]\nwho = '@chemists'\nservice = 'heat'\n\
+         [[allow]]\nwho = '@authenticated'\nservice = 'mesh'\n\
+         [[allow]]\nwho = '@anybody'\nservice = 'metrics'\n",
+    );
+    for (service, users) in [
+        ("heat", &["ada", "bob"][..]),
+        ("mesh", &["ada", "bob", "carl"]),
+        ("metrics", &["ada", "bob", "carl", ""]),
+        ("flow", &[]),
+    ] {
+        for user in ["ada", "bob", "carl", ""] {
+            assert_eq!(
+                may(&policy, user, service, "call"),
+                users.contains(&user),
+                "{user} {service}"
+            );
+        }
+    }
+    // A group's name is no user's.
+    assert!(!may(&policy, "@chemists", "heat", "call"));
+}
+
+#[test]
+fn what_a_rule_denies_no_other_allows() {
+    let policy = policy(
+        "[[deny]]\nwho = 'mallory'\n\
+         [[deny]]\nwho = '@anybody'\nservice = 'heat'\nmay = 'kill'\n\
+         [[deny]]\nwho = '@anybody'\nservice = 'heat'\noperation = 'melt'\n\
+         [[allow]]\nwho = '@authenticated'\n\
+         [[allow]]\nwho = 'mallory'\n",
+    );
+    assert!(!may(&policy, "mallory", "mesh", "call") && !may(&policy, "ada", "heat", "kill"));
+    assert!(may(&policy, "ada", "heat.warm", "call") && may(&policy, "ada", "mesh", "kill"));
+    assert!(!may(&policy, "ada", "heat.melt", "spawn"));
+    assert!(may(&policy, "ada", "heat", "status"), "what is about jobs is of no operation");
+}
+
+#[test]
+fn who_may_do_anything_may_read_how_and_look_at_jobs_of_an_operation() {
+    let policy = policy(
+        "[[allow]]\nwho = 'ada'\nservice = 'heat'\noperation = 'warm'\nmay = ['spawn', 'see']\n",
+    );
+    for (service, action, allowed) in [
+        ("heat", "describe", true),
+        ("heat.warm", "spawn", true),
+        ("heat.warm", "results", true),
+        ("heat", "status", true),
+        ("heat.melt", "spawn", false),
+        ("heat.warm", "call", false),
+        ("heat", "kill", false),
+        ("mesh", "describe", false),
+    ] {
+        assert_eq!(may(&policy, "ada", service, action), allowed, "{service} {action}");
+    }
+}
+
+#[test]
+fn an_address_is_a_permission_until_a_rule_denies_it() {
+    let policy = policy("[[allow]]\nwho = 'ada'\nservice = 'heat'\n");
+    assert!(may(&policy, "", "data", "read") && may(&policy, "", "session", "read"));
+    assert!(!may(&policy, "ada", "data", "upload") && !may(&policy, "ada", "metrics", "read"));
+    let closed =
+        self::policy("[[deny]]\nwho = '@anybody'\nservice = 'data'\n[[allow]]\nwho = '@anybody'\n");
+    assert!(!may(&closed, "", "data", "read") && may(&closed, "", "session", "read"));
+}
+
+#[test]
+fn a_decision_names_the_rule() {
+    let policy = policy(
+        "# ours\n[[allow]]\nwho = '@authenticated'\n\n[[deny]]\nwho = 'bob'\nmay = 'kill'\n",
+    );
+    let decide = |user: &str| {
+        let principal = Principal::named(user);
+        let action = Action::from_name("kill").unwrap();
+        let access = Access { principal: &principal, service: "heat", operation: "", action };
+        match policy.decide(&access) {
+            Decision::Allowed(rule) => Some((true, rule.line)),
+            Decision::Denied(rule) => Some((false, rule.line)),
+            _ => None,
+        }
+    };
+    assert_eq!(
+        [decide("ada"), decide("bob"), decide("")],
+        [Some((true, 2)), Some((false, 5)), None]
+    );
+}
+
+#[test]
+fn what_is_wrong_is_told_with_its_place_and_what_would_be_right() {
+    for (text, told) in [
+        (
+            "[[allow]]\nwho = 'ada'\nservces = 'heat'\n",
+            "3:1: error: [[allow]] has no key `servces` (`service` is one)",
+        ),
+        (
+            "[[allow]]\nservice = 'heat'\n",
+            "1:1: error: [[allow]] does not say `who` (a user, a group as @NAME, @authenticated or @anybody)",
+        ),
+        (
+            "[[allow]]\nwho = '@chemist'\n[groups]\nchemists = ['ada']\n",
+            "2:7: error: there is no group `@chemist` (`@chemists` is one)",
+        ),
+        (
+            "[[allow]]\nwho = 'ada'\nmay = ['call', 'kil']\n",
+            "3:16: error: `kil` is nothing one can do (`kill` is something)",
+        ),
+        (
+            "[[allow]]\nwho = []\n",
+            "2:7: error: `who` names nothing (leave `who` out to mean all, or name some)",
+        ),
+        ("[[allow]]\nwho = 7\n", "2:7: error: `who` is a name or a list of names, not an integer"),
+        (
+            "[[allow]]\nwho = 'ada'\noperation = 'melt'\n",
+            "3:1: error: `operation` needs a `service` whose operations these are",
+        ),
+        (
+            "[groups]\nanybody = []\n",
+            "2:1: error: `@anybody` is there in every policy (give this group another name)",
+        ),
+        (
+            "[groups]\na = ['@b']\n",
+            "2:6: error: groups have users as members, no groups (name both groups in `who`)",
+        ),
+        ("[alow]\nwho = 'ada'\n", "1:2: error: a policy has no key `alow` (`allow` is one)"),
+        ("allow = 'ada'\n", "1:9: error: `allow` is a list of tables, not a string"),
+        ("[[allow]]\nwho = 'ada", "2:11: error: invalid literal string"),
+        (
+            "[groups]\nchemists = ['ada']\n[[allow]]\nwho = 'chemists'\n",
+            "4:7: warning: this is the user `chemists` (the group is `@chemists`)",
+        ),
+        ("# nothing\n", "1:1: warning: nobody may do anything"),
+    ] {
+        let checked = checked(text);
+        let lines: Vec<_> = checked.diagnostics.iter().map(|it| it.line(&checked.source)).collect();
+        let wanted = format!("policy.toml:{told}");
+        assert!(lines.iter().any(|line| line.starts_with(&wanted)), "{wanted}\n{lines:#?}");
+        assert_eq!(checked.policy.is_none(), told.contains("error"), "{text}");
+    }
+}
+
+#[test]
+fn a_policy_is_told_from_a_service() {
+    assert!(is_policy("# ours\n [[allow]] # all\nwho = 'ada'\n") && is_policy("[groups]\n"));
+    assert!(is_policy("[[deny]]\nwho = \n") && is_policy("[groups\na = ["));
+    assert!(!is_policy("name = 'allow'\ncommand = 'p'\n[input.groups]\nmin = 1\n"));
+}
+
+#[test]
+fn a_change_holds_at_once_and_half_a_file_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("policy.toml");
+    let audit = Arc::new(AuditLog::open(directory.path(), &Settings::new("http://localhost")));
+    let open = || PolicyFile::open(&path, Arc::clone(&audit));
+    assert!(open().is_err(), "there is none");
+    std::fs::write(&path, "[[allow]]\nwho = 'ad").unwrap();
+    assert!(open().unwrap_err().to_string().contains(":2:10: error"));
+    std::fs::write(&path, "[[allow]]\nwho = 'ada'\n").unwrap();
+    let file = open().unwrap();
+    let users = ["ada", "bob"].map(Principal::named);
+    let allowed = || {
+        let action = Action::from_name("call").unwrap();
+        let access = |principal| Access { principal, service: "heat", operation: "", action };
+        users.each_ref().map(|user| file.authorise(&access(user)).is_ok())
+    };
+    assert_eq!(allowed(), [true, false]);
+    std::fs::write(&path, "[[allow]]\nwho = 'bob").unwrap();
+    assert_eq!(allowed(), [true, false]);
+    file.reload().unwrap_err();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(allowed(), [true, false]);
+    std::fs::write(&path, "[[allow]]\nwho = 'bob'\n").unwrap();
+    assert_eq!(allowed(), [false, true]);
+    file.reload().unwrap();
+    assert_eq!(allowed(), [false, true]);
+}
+
+#[test]
+fn a_refusal_says_what_is_needed_and_not_what_there_is() {
+    let ada = Principal::named("ada");
+    let action = Action::from_name("call").unwrap();
+    let access = Access { principal: &ada, service: "heat", operation: "warm", action };
+    let fault = access.forbidden();
+    let told = "Forbidden: this needs call of heat (operation warm) for ada, which the operator of this server has \
+                not allowed";
+    assert_eq!(fault.to_string(), told);
+}
+
+#[test]
+fn the_reference_tells_all_that_can_be_done() {
+    let reference = include_str!("../../../../docs/reference/policy.md");
+    for action in Action::ALL.map(Action::name) {
+        assert!(reference.contains(&format!("`{action}`")), "{action}");
+    }
+}
