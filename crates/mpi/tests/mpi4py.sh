@@ -18,7 +18,7 @@ if [ ! -e "$cache/built-$version" ]; then
   "$python" -m pip install -q "mpich==$mpich" numpy
   PATH=$cache/venv/bin:$PATH MPICC=mpicc_abi MPI4PY_BUILD_MPIABI=1 \
     "$python" -m pip install -q --no-binary mpi4py "mpi4py==$version"
-  "$python" -m pip download -q --no-deps --no-binary :all: --no-build-isolation -d "$cache" "mpi4py==$version"
+  "$python" -m pip download -q --no-deps --no-binary :all: -d "$cache" "mpi4py==$version"
   tar -C "$cache" -xzf "$cache/mpi4py-$version.tar.gz"
   touch "$cache/built-$version"
 fi

@@ -109,11 +109,23 @@ static void others(void) {
     MPI_Request_free(&again);
 }
 
+/* Blocking and non-blocking ones in another order at each rank: wrong by the standard, but other implementations take it. */
+static void mixed(void) {
+    int one = 1, sum = 0;
+    MPI_Request request;
+    if (rank > 0) MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    if (rank == 0) MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    CHECK(sum == size);
+}
+
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     reductions();
     moves();
     others();
+    mixed();
     MPI_Finalize();
     return 0;
 }
