@@ -30,6 +30,7 @@ help:
 	@echo 'make demo    host real programs as services and solve a pipe under pressure with them'
 	@echo 'make test    every check there is'
 	@echo 'make check   the fast ones: formatting, lints, dependencies, unit tests'
+	@echo 'make mpi4py  the tests of mpi4py on our MPI library, about 15 minutes'
 	@echo 'make fuzz    every reader for an hour'
 	@echo 'make bench   the measurements of benches/BENCHMARKING.md'
 	@echo 'make package a static binary, a Debian package and a wheel, in target/package'
@@ -111,6 +112,12 @@ python: tools .venv/python-tools
 	@echo "installing into .venv: $$(grep -v '^#' $< | tr '\n' ' ')"
 	$(VENV) -m pip install -q -r $<
 	@touch $@
+
+# mpi4py's own tests on our library, at 1 to 5 ranks; the first time it compiles mpi4py (2 to 5 minutes).
+.PHONY: mpi4py
+mpi4py: tools
+	$(CARGO) build --quiet --package fishplate --package fishplate-mpi
+	crates/mpi/tests/mpi4py.sh target/debug 1 2 3 4 5
 
 .PHONY: interop
 interop: binary

@@ -19,7 +19,6 @@ use crate::error::{Result, error};
 use crate::error_handler::{Slot, default_slot};
 use crate::handle::{COMM_SELF, COMM_WORLD, Comm, Errhandler, Group, Info, Request};
 use crate::info::InfoObject;
-use crate::point_to_point::RESERVED;
 use crate::request::{Pending, RequestObject};
 use crate::status::Status;
 
@@ -367,11 +366,17 @@ entries! {
         place: Out<Comm>,
     ) on () => {
         let (group, remote) = (group.get()?, remote.get()?);
-        let (world, tag, leader) = (crate::environment::process()?.world(), tag_of(&tag.get()?), rank_of(leader)?);
+        let (world, tag) = (crate::environment::process()?.world(), tag_of(&tag.get()?));
+        let member = |group: &ranks::Group, rank: c_int| {
+            let found = group.ranks().get(rank_of(rank)? as usize).copied();
+            found.ok_or_else(|| error(MPI_ERR_RANK, format!("leader {rank} is not in its group")))
+        };
+        let (ours, theirs) = (member(&group, leader)?, member(&remote, remote_leader)?);
+        let all = if ours < theirs { group.union(&remote) } else { remote.union(&group) };
         let local = world.create_group(&group, tag)?;
-        let remote_leader = remote.ranks().get(rank_of(remote_leader)? as usize).copied();
-        let peer = remote_leader.map(|rank| (&world, rank));
-        let made = local.create_inter(leader, peer, tag | RESERVED)?;
+        let both = world.create_group(&all, tag)?;
+        let peer = all.rank_of(theirs).map(|rank| (&both, rank));
+        let made = local.create_inter(rank_of(leader)?, peer, tag)?;
         let object = CommObject::new(Ranks::Inter(made), Slot::new(handler)?, "");
         object.info.update(info)?;
         place.set(Comm::new(object))

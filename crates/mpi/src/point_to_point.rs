@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fishplate_ranks as ranks;
 use ranks::buffer::{ReceiveBuffer, SendBuffer};
+use ranks::communicator::partitioned;
 use ranks::header::{Destination, Mode, RequestId, Source, TagSelector};
 use ranks::process::Turn;
 
@@ -19,10 +20,8 @@ use crate::handle::{Comm, Datatype, Info, MESSAGE_NO_PROC, Message, Request};
 use crate::request::{Pending, Plan, RequestObject};
 use crate::status::Status;
 
-/// `MPI_TAG_UB`. Tags above it are ours.
-pub(crate) const TAG_UB: c_int = (1 << 30) - 1;
-/// What the tags of partitioned messages and the like have besides, because they never meet a program's.
-pub(crate) const RESERVED: c_int = 1 << 30;
+/// `MPI_TAG_UB`.
+pub(crate) const TAG_UB: c_int = partitioned::TAG_BOUND - 1;
 
 /// An error, if a message does not fit the buffers that were attached.
 fn buffered(comm: &CommObject, length: usize) -> Result<()> {
@@ -366,14 +365,27 @@ pub(crate) struct Partitioned {
 
 enum Side {
     Send(SendPlan),
-    Receive(ReceivePlan),
+    Receive(PartsFrom),
+}
+
+/// Where a message of parts comes from.
+struct PartsFrom {
+    comm: Arc<CommObject>,
+    data: Data,
+    from: Source,
+    tag: c_int,
 }
 
 impl Partitioned {
     /// Begins it.
     pub(crate) fn begin(&self) -> Result<Pending> {
         match &self.side {
-            Side::Receive(plan) => plan.begin(),
+            Side::Receive(plan) => {
+                let landing = plan.data.clone().incoming(false);
+                let (buffer, tag) = (lent_mut(&landing), plan.tag);
+                let request = plan.comm.start_partitioned_receive(buffer, plan.from, tag)?;
+                Ok(received(&plan.comm, request, landing, plan.from == Source::Null))
+            }
             Side::Send(plan) => {
                 let process = plan.comm.process();
                 let ready = process.start_generalized();
@@ -405,7 +417,8 @@ fn make_ready(request: Request, partitions: impl IntoIterator<Item = c_int>) -> 
     for partition in partitions {
         parts.check(partition)?;
         if parts.missing.fetch_sub(1, Ordering::SeqCst) == 1 {
-            let (send, bytes) = plan.start()?;
+            let bytes = plan.data.outgoing();
+            let send = plan.comm.start_partitioned_send(lent(&bytes), plan.to, plan.tag)?;
             object.add(send, bytes);
             let ready = parts.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(ready) = ready {
@@ -438,7 +451,7 @@ entries! {
         request: Out<Request>,
     ) on comm => {
         let object = comm.get()?;
-        let (to, tag) = (destination(to, &object)?, tag_of(tag)? | RESERVED);
+        let (to, tag) = (destination(to, &object)?, tag_of(tag)?);
         partitioned(buffer, partitions, count, datatype, comm, request, |data| {
             Ok(Side::Send(SendPlan { comm: object, mode: Mode::Standard, data, to, tag }))
         })
@@ -448,9 +461,9 @@ entries! {
         request: Out<Request>,
     ) on comm => {
         let object = comm.get()?;
-        let (from, tag) = (source(from, &object)?, TagSelector::Tag(tag_of(tag)? | RESERVED));
+        let (from, tag) = (source(from, &object)?, tag_of(tag)?);
         partitioned(buffer, partitions, count, datatype, comm, request, |data| {
-            Ok(Side::Receive(ReceivePlan { comm: object, data, from, tag }))
+            Ok(Side::Receive(PartsFrom { comm: object, data, from, tag }))
         })
     }
     fn Pready(partition: c_int, request: Request) on () => {

@@ -1,9 +1,11 @@
 //! The committed files that the program or its source writes, so that they never lag behind it:
-//! `specs/*.wsdl`, `docs/reference/cli.md` and `configuration.md`, the tables in `docs/reference/faults.md` and `limits.md`.
+//! `specs/*.wsdl`, `docs/reference/cli.md` and `configuration.md`, the tables in `docs/reference/faults.md` and `limits.md`,
+//! the lists of `docs/reference/mpi.md`.
 
 mod cli;
 mod faults;
 mod limits;
+mod mpi;
 mod specs;
 
 use std::path::{Path, PathBuf};
@@ -37,6 +39,7 @@ pub(crate) fn run(options: &[&str]) -> anyhow::Result<()> {
         faults::page(&root)?,
         cli::page(&binary)?,
         cli::configuration(&binary)?,
+        mpi::page(&root)?,
     ];
     all.extend(specs::pages(&root, &binary)?);
     let stale = specs::without_a_service(&root, &all)?;

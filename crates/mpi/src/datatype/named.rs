@@ -183,7 +183,8 @@ entries! {
         datatype.set(handle(row.ok_or_else(|| error(MPI_ERR_ARG, format!("there is no {name}")))?.1))
     }
     fn Type_get_value_index(value: Datatype, index: Datatype, datatype: Out<Datatype>) on () => {
-        (value.get()?, index.get()?);
+        value.get()?;
+        index.get()?;
         let is = |handle: Datatype, name: &str| handle == self::handle(basic(name).0);
         if let Some(row) = PAIRS.iter().find(|row| is(value, row.2) && is(index, row.3)) {
             return datatype.set(handle(row.1));

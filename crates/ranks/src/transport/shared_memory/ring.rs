@@ -35,15 +35,16 @@ impl Writer {
         Self(Position { from, to, own: 0, other: 0 })
     }
 
-    /// Copies what there is room for; how many bytes that was. [`Writer::publish`] shows them.
-    pub(super) fn write(&mut self, segment: &Segment, bytes: &[u8]) -> usize {
-        let position = &mut self.0;
-        let capacity = segment.capacity();
-        let used = |position: &Position| bytes_of(position.own.wrapping_sub(position.other));
-        if capacity.saturating_sub(used(position)) < bytes.len() {
-            position.other = segment.read(position.from, position.to).load(Ordering::Acquire);
+    /// Copies what there is room for, if that is `least` bytes; how many that was. [`Writer::publish`] shows them.
+    pub(super) fn write(&mut self, segment: &Segment, bytes: &[u8], least: usize) -> usize {
+        if self.room(segment) < bytes.len() {
+            self.0.other = segment.read(self.0.from, self.0.to).load(Ordering::Acquire);
         }
-        let count = capacity.saturating_sub(used(position)).min(bytes.len());
+        let count = self.room(segment).min(bytes.len());
+        if count < least {
+            return 0;
+        }
+        let position = &mut self.0;
         let mut copied = 0;
         while copied < count {
             let (place, room) = segment.bytes(position.from, position.to, position.own);
@@ -61,16 +62,17 @@ impl Writer {
         segment.written(self.0.from, self.0.to).store(self.0.own, Ordering::Release);
     }
 
-    /// The reader is to say when it has made room; whether there is some already.
-    pub(super) fn starve(&self, segment: &Segment) -> bool {
+    /// The reader is to say when it has made room; whether there are `least` bytes already.
+    pub(super) fn starve(&mut self, segment: &Segment, least: usize) -> bool {
         segment.starved(self.0.from, self.0.to).store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        self.has_room(segment)
+        self.0.other = segment.read(self.0.from, self.0.to).load(Ordering::Acquire);
+        self.room(segment) >= least
     }
 
-    fn has_room(&self, segment: &Segment) -> bool {
-        let read = segment.read(self.0.from, self.0.to).load(Ordering::Acquire);
-        bytes_of(self.0.own.wrapping_sub(read)) < segment.capacity()
+    /// What it knows to be free.
+    fn room(&self, segment: &Segment) -> usize {
+        segment.capacity().saturating_sub(bytes_of(self.0.own.wrapping_sub(self.0.other)))
     }
 }
 
@@ -125,5 +127,39 @@ impl Reader {
         fence(Ordering::SeqCst);
         let starved = segment.starved(from, to);
         starved.load(Ordering::Relaxed) != 0 && starved.swap(0, Ordering::Relaxed) != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_come_out_as_they_went_in_round_and_round() {
+        let segment = Segment::open(Segment::create(2).unwrap(), 2).unwrap();
+        let (mut writer, mut reader) = (Writer::new(0, 1), Reader::new(0, 1));
+        let capacity = segment.capacity();
+        let data: Vec<u8> = (0..=250).cycle().take(capacity).collect();
+        for round in 1..200 {
+            let length = 1 + round * 7919 % capacity;
+            assert_eq!(writer.write(&segment, &data[..length], 1), length);
+            assert_eq!(reader.available(&segment, 1), Some(0), "it is not shown yet");
+            writer.publish(&segment);
+            // What is behind has room as far as there is some, or not at all.
+            let rest = capacity - length;
+            assert_eq!(writer.write(&segment, &data[..rest + 1], rest + 1), 0);
+            assert!(rest == 0 || writer.starve(&segment, rest));
+            assert!(!writer.starve(&segment, rest + 1));
+            assert_eq!(reader.available(&segment, length), Some(length));
+            let mut got = vec![0; length];
+            reader.read(&segment, &mut got);
+            assert_eq!(got, data[..length]);
+            assert_eq!(reader.untold(), length);
+            assert!(reader.release(&segment), "the writer waits");
+            assert!(!reader.release(&segment), "it knows");
+        }
+        // A writer that counts what cannot be.
+        segment.written(0, 1).fetch_add(capacity as u64 + 1, Ordering::Relaxed);
+        assert_eq!(reader.available(&segment, 1), None);
     }
 }

@@ -107,14 +107,12 @@ impl SharedMemory {
             let payload = frame.payload.bytes();
             let all = Header::SIZE + payload.len();
             while *offset < all {
-                let part = match header.get(*offset..) {
-                    Some(rest) if !rest.is_empty() => rest,
-                    _ => {
-                        let rest = &payload[*offset - Header::SIZE..];
-                        &rest[..rest.len().min(PIECE)]
-                    }
+                // A header is written whole, so that its reader never waits awake for the rest of it.
+                let (part, least) = match offset.checked_sub(Header::SIZE) {
+                    None => (&header[..], Header::SIZE),
+                    Some(from) => (&payload[from..payload.len().min(from + PIECE)], 1),
                 };
-                let count = writer.write(&self.segment, part);
+                let count = writer.write(&self.segment, part, least);
                 *offset += count;
                 moved |= count > 0;
                 // A short frame is shown at once, a long one by pieces.
@@ -122,7 +120,7 @@ impl SharedMemory {
                     writer.publish(&self.segment);
                     self.segment.wake(to);
                 }
-                if count < part.len() && !writer.starve(&self.segment) {
+                if count < part.len() && !writer.starve(&self.segment, least) {
                     self.sleeper.waits[to].store(true, Ordering::Relaxed);
                     return moved;
                 }

@@ -1,0 +1,131 @@
+#include "check.h"
+
+/* Left-to-right composition of x -> a x + b: associative, not commutative. */
+static void compose(void *left, void *right, int *count, MPI_Datatype *type) {
+    (void)type;
+    long *l = left, *r = right;
+    for (int i = 0; i < *count; i++) {
+        long a = l[2 * i] * r[2 * i], b = l[2 * i + 1] * r[2 * i] + r[2 * i + 1];
+        r[2 * i] = a, r[2 * i + 1] = b;
+    }
+}
+
+static void reductions(void) {
+    double number = rank + 1, sum, most;
+    MPI_Allreduce(&number, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    CHECK(sum == size * (size + 1) / 2.0);
+    MPI_Reduce(&number, &most, 1, MPI_DOUBLE, MPI_MAX, size - 1, MPI_COMM_WORLD);
+    if (rank == size - 1) CHECK(most == size);
+    struct { double value; int index; } mine = {-rank, rank}, least;
+    MPI_Allreduce(&mine, &least, 1, MPI_DOUBLE_INT, MPI_MINLOC, MPI_COMM_WORLD);
+    CHECK(least.value == 1 - size && least.index == size - 1);
+    long double wide = 0.5L + rank, wides;
+    MPI_Allreduce(&wide, &wides, 1, MPI_LONG_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    CHECK(wides == 0.5L * size + size * (size - 1) / 2);
+    unsigned char bit = 1 << rank, bits;
+    MPI_Allreduce(&bit, &bits, 1, MPI_BYTE, MPI_BOR, MPI_COMM_WORLD);
+    CHECK(bits == (1 << size) - 1);
+    MPI_Op op;
+    MPI_Datatype pair;
+    int commutes;
+    MPI_Op_create(compose, 0, &op);
+    MPI_Op_commutative(op, &commutes);
+    CHECK(!commutes);
+    MPI_Type_contiguous(2, MPI_LONG, &pair);
+    MPI_Type_commit(&pair);
+    long map[2] = {2, rank}, all[2], expected[2] = {1, 0}, prefix[2];
+    MPI_Allreduce(map, all, 1, pair, op, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++) expected[0] *= 2, expected[1] = 2 * expected[1] + i;
+    CHECK(all[0] == expected[0] && all[1] == expected[1]);
+    MPI_Scan(map, prefix, 1, pair, op, MPI_COMM_WORLD);
+    long at[2] = {1, 0};
+    for (int i = 0; i <= rank; i++) at[0] *= 2, at[1] = 2 * at[1] + i;
+    CHECK(prefix[0] == at[0] && prefix[1] == at[1]);
+    MPI_Op_free(&op);
+    MPI_Type_free(&pair);
+    int parts[16], own = 0, counts[16];
+    for (int i = 0; i < size; i++) parts[i] = i, counts[i] = 1;
+    MPI_Reduce_scatter(parts, &own, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    CHECK(own == rank * size);
+}
+
+/* A matrix of columns: a datatype with gaps, in place and not. */
+static void moves(void) {
+    int all[16 * 3], mine[3] = {rank, 10 * rank, 100 * rank};
+    MPI_Allgather(mine, 3, MPI_INT, all, 3, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++) CHECK(all[3 * i + 2] == 100 * i);
+    MPI_Datatype column, narrow;
+    MPI_Type_vector(3, 1, size, MPI_INT, &column);
+    MPI_Type_create_resized(column, 0, sizeof(int), &narrow);
+    MPI_Type_commit(&narrow);
+    int matrix[3 * 16] = {0};
+    MPI_Gather(mine, 3, MPI_INT, matrix, 1, narrow, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        for (int i = 0; i < size; i++) CHECK(matrix[i] == i && matrix[2 * size + i] == 100 * i);
+    int back[3] = {-1};
+    MPI_Scatter(matrix, 1, narrow, back, 3, MPI_INT, 0, MPI_COMM_WORLD);
+    CHECK(!memcmp(back, mine, sizeof mine));
+    MPI_Type_free(&narrow);
+    MPI_Type_free(&column);
+    int counts[16], at[16], lengths[16], total = 0;
+    for (int i = 0; i < size; i++) counts[i] = i + 1, at[i] = total + i, total += i + 1, lengths[i] = 1;
+    int block[16], gathered[512];
+    memset(gathered, -1, sizeof gathered);
+    for (int i = 0; i <= rank; i++) block[i] = rank;
+    MPI_Allgatherv(block, rank + 1, MPI_INT, gathered, counts, at, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++) CHECK(gathered[at[i]] == i && gathered[at[i] + i] == i && gathered[at[i] + i + 1] == -1);
+    int sent[16], got[16];
+    for (int i = 0; i < size; i++) sent[i] = 100 * rank + i;
+    MPI_Alltoall(sent, 1, MPI_INT, got, 1, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++) CHECK(got[i] == 100 * i + rank);
+    MPI_Datatype types[16];
+    int bytes[16];
+    for (int i = 0; i < size; i++) types[i] = MPI_INT, bytes[i] = 4 * i;
+    memset(got, 0, sizeof got);
+    MPI_Alltoallw(sent, lengths, bytes, types, got, lengths, bytes, types, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++) CHECK(got[i] == 100 * i + rank);
+    MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, sent, 1, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++) CHECK(sent[i] == 100 * i + rank);
+}
+
+/* Non-blocking ones under way side by side, persistent ones again and again. */
+static void others(void) {
+    int a = rank, b = 2 * rank, sums[2], root = rank == 0 ? 42 : 0;
+    MPI_Request requests[4];
+    MPI_Iallreduce(&a, &sums[0], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[0]);
+    MPI_Ibarrier(MPI_COMM_WORLD, &requests[1]);
+    MPI_Iallreduce_c(&b, &sums[1], 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &requests[2]);
+    MPI_Ibcast(&root, 1, MPI_INT, 0, MPI_COMM_WORLD, &requests[3]);
+    MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+    CHECK(sums[0] == size * (size - 1) / 2 && sums[1] == 2 * sums[0] && root == 42);
+    MPI_Request again;
+    MPI_Allreduce_init(&a, &b, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, MPI_INFO_NULL, &again);
+    for (int round = 0; round < 3; round++) {
+        a = rank + round;
+        MPI_Start(&again);
+        MPI_Wait(&again, MPI_STATUS_IGNORE);
+        CHECK(b == size - 1 + round);
+    }
+    MPI_Request_free(&again);
+}
+
+/* Blocking and non-blocking ones in another order at each rank: wrong by the standard, but other implementations take it. */
+static void mixed(void) {
+    int one = 1, sum = 0;
+    MPI_Request request;
+    if (rank > 0) MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Iallreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+    if (rank == 0) MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    CHECK(sum == size);
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    reductions();
+    moves();
+    others();
+    mixed();
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,71 @@
+#include "check.h"
+
+static int called, seen;
+
+static void handler(MPI_Comm *comm, int *code, ...) {
+    (void)comm;
+    called++;
+    seen = class_of(*code);
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    char text[MPI_MAX_ERROR_STRING];
+    int length, code, value = 1;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    code = MPI_Send(&value, 1, MPI_INT, size, 0, MPI_COMM_WORLD);
+    CHECK(class_of(code) == MPI_ERR_RANK);
+    MPI_Error_string(code, text, &length);
+    CHECK(strstr(text, "MPI_ERR_RANK") && strstr(text, "MPI_Send"));
+    CHECK(class_of(MPI_Send(&value, 1, MPI_INT, 0, -5, MPI_COMM_WORLD)) == MPI_ERR_TAG);
+    CHECK(class_of(MPI_Send(&value, -1, MPI_INT, 0, 0, MPI_COMM_WORLD)) == MPI_ERR_COUNT);
+    CHECK(class_of(MPI_Send(&value, 1, MPI_DATATYPE_NULL, 0, 0, MPI_COMM_WORLD)) == MPI_ERR_TYPE);
+    CHECK(class_of(MPI_Send(NULL, 1, MPI_INT, 0, 0, MPI_COMM_WORLD)) == MPI_ERR_BUFFER);
+    CHECK(class_of(MPI_Bcast(&value, 1, MPI_INT, size, MPI_COMM_WORLD)) == MPI_ERR_ROOT);
+    CHECK(class_of(MPI_Allreduce(&value, &code, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD)) == MPI_ERR_OP);
+    CHECK(class_of(MPI_Comm_size(MPI_COMM_NULL, &code)) == MPI_ERR_COMM);
+
+    /* A message that is too long, alone and among others. */
+    int list[4] = {1, 2, 3, 4}, got[2];
+    MPI_Request requests[2];
+    MPI_Status statuses[2];
+    MPI_Irecv(got, 1, MPI_INT, 0, 1, MPI_COMM_SELF, &requests[0]);
+    MPI_Irecv(&got[1], 1, MPI_INT, 0, 2, MPI_COMM_SELF, &requests[1]);
+    MPI_Send(list, 4, MPI_INT, 0, 1, MPI_COMM_SELF);
+    MPI_Send(list, 1, MPI_INT, 0, 2, MPI_COMM_SELF);
+    CHECK(class_of(MPI_Waitall(2, requests, statuses)) == MPI_ERR_IN_STATUS);
+    CHECK(class_of(statuses[0].MPI_ERROR) == MPI_ERR_TRUNCATE && statuses[1].MPI_ERROR == MPI_SUCCESS);
+
+    /* What is not there says so, by both names. */
+    MPI_Win win;
+    code = MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    CHECK(class_of(code) == MPI_ERR_UNSUPPORTED_OPERATION);
+    MPI_Error_string(code, text, &length);
+    CHECK(strstr(text, "MPI_Win_create_dynamic"));
+    MPI_File file;
+    CHECK(class_of(PMPI_File_open(MPI_COMM_WORLD, "x", MPI_MODE_RDONLY, MPI_INFO_NULL, &file)) == MPI_ERR_UNSUPPORTED_OPERATION);
+
+    /* A handler of the program's, which duplicates inherit. */
+    MPI_Errhandler ours;
+    MPI_Comm other;
+    MPI_Comm_create_errhandler(handler, &ours);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, ours);
+    MPI_Errhandler_free(&ours);
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    MPI_Send(&value, 1, MPI_INT, -9, 0, other);
+    MPI_Win_create_dynamic(MPI_INFO_NULL, other, &win);
+    CHECK(called == 2 && seen == MPI_ERR_UNSUPPORTED_OPERATION);
+    MPI_Comm_free(&other);
+
+    /* Classes and codes of the program's. */
+    int class, *last, flag;
+    MPI_Add_error_class(&class);
+    MPI_Add_error_code(class, &code);
+    MPI_Add_error_string(code, "out of cheese");
+    MPI_Error_string(code, text, &length);
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_LASTUSEDCODE, &last, &flag);
+    CHECK(!strcmp(text, "out of cheese") && length == 13 && class_of(code) == class && *last == code);
+    MPI_Finalize();
+    return 0;
+}
