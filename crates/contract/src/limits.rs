@@ -285,6 +285,8 @@ limits! {
         /// so that it need not be hashed for each call;
         /// a changed or removed one is refused at once all the same. At most 10,000 are
         login_memory: Duration = Duration::from_secs(300), Time;
+        /// how far the clock of an issuer of JSON Web Tokens may be from this server's
+        login_clock_skew: Duration = Duration::from_secs(60), Time;
         /// wrong passwords in a row, for one user from one address, that are looked at at once
         /// (`Unauthenticated`, with `retryAfter`). They are forgotten 15 minutes after the last one, or
         /// with a right one
