@@ -56,3 +56,14 @@ fn the_first_service_is_made_served_and_called_word_for_word() {
     shell(&here, &call);
     assert!(here.join("big.mesh").exists());
 }
+
+#[test]
+fn ranks_are_started_as_the_guide_says() {
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/message-passing.md");
+    let text = std::fs::read_to_string(guide).unwrap();
+    let line = text.split('`').find(|code| code.starts_with("fishplate run -n 4 sh")).unwrap();
+    let said = shell(Path::new("."), line);
+    let mut lines: Vec<&str> = said.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]);
+}
