@@ -424,6 +424,11 @@ limits! {
         /// ended jobs that are kept;
         /// the oldest go first
         keep_jobs: u64 = 100_000, Count;
+        /// how long it is known what jobs and transfers have used (`fishplate accounts`)
+        usage_retention: Duration = Duration::from_secs(400 * 24 * 3600), Time;
+        /// records of jobs and transfers that are kept one by one;
+        /// of the oldest beyond there are sums of each day, owner, service, operation and state
+        usage_records: u64 = 100_000, Count;
         /// bytes that jobs may occupy
         /// with what they were sent, what they wrote and their records, whether they wait, run or have ended;
         /// then new ones are refused (`QuotaExceeded`)

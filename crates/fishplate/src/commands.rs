@@ -1,5 +1,6 @@
 //! The commands, one a file.
 
+mod accounts;
 mod attempts;
 mod backup;
 mod call;
@@ -108,6 +109,7 @@ enum Command {
     Lost(lost::Args),
     User(user::Args),
     Token(token::Args),
+    Accounts(accounts::Args),
     Backup(backup::Args),
     Restore(restore::Args),
     Kill(kill::Args),
@@ -147,6 +149,7 @@ impl Command {
             Self::Lost(args) => lost::run(&args, output),
             Self::User(args) => user::run(&args, output),
             Self::Token(args) => token::run(&args, output),
+            Self::Accounts(args) => accounts::run(&args, output),
             Self::Backup(args) => backup::run(&args, output),
             Self::Restore(args) => restore::run(&args, output),
             Self::Kill(args) => kill::run(&args, output),
@@ -190,6 +193,7 @@ impl Command {
             | Self::Lost(_)
             | Self::User(_)
             | Self::Token(_)
+            | Self::Accounts(_)
             | Self::Backup(_)
             | Self::Restore(_)
             | Self::Supervise(_)

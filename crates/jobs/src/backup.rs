@@ -173,6 +173,7 @@ mod tests {
             fingerprint: 0,
             plan: "{}".to_owned(),
             disk: 0,
+            bytes_in: 0,
             directory: data.join("jobs").join(id.to_string()),
             max_running: 9,
             max_queued: 9,

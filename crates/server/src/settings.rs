@@ -312,6 +312,8 @@ impl Limits {
             "plan_memory" => &mut jobs.plan_memory,
             "retention" => &mut jobs.retention,
             "keep_jobs" => &mut jobs.keep_jobs,
+            "usage_retention" => &mut jobs.usage_retention,
+            "usage_records" => &mut jobs.usage_records,
             "disk_quota" => &mut jobs.disk_quota,
             "disk_reserve" => &mut jobs.disk_reserve,
             "lease" => &mut jobs.lease,

@@ -167,11 +167,12 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
             }
             None => listening,
         };
-        let serving = tokio::spawn(listening.serve(host));
+        let serving = tokio::spawn(listening.serve(Arc::clone(&host)));
         tokio::select! {
             _ = serving => {}
             () = stopped() => tracing::info!("stopped; running jobs go on"),
         }
+        host.write_usage().await;
         anyhow::Ok(())
     })?;
     // Whatever still waits beside the runtime must not keep a stopped server alive.

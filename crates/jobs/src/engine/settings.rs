@@ -20,6 +20,10 @@ pub struct Settings {
     pub retention: Duration,
     /// How many ended jobs are kept.
     pub keep_jobs: u64,
+    /// How long it is known what was used.
+    pub usage_retention: Duration,
+    /// Records of what was used that are kept one by one.
+    pub usage_records: u64,
     /// Bytes that jobs may occupy, ended or not, before new ones are refused.
     pub disk_quota: Option<u64>,
     /// Bytes that must stay free on the file system of the data directory.
@@ -51,6 +55,8 @@ impl Settings {
             plan_memory: DEFAULTS.plan_memory,
             retention: DEFAULTS.retention,
             keep_jobs: DEFAULTS.keep_jobs,
+            usage_retention: DEFAULTS.usage_retention,
+            usage_records: DEFAULTS.usage_records,
             disk_quota: DEFAULTS.disk_quota,
             disk_reserve: DEFAULTS.disk_reserve,
             lease: DEFAULTS.lease,

@@ -52,6 +52,8 @@ pub struct JobRequest {
     pub fingerprint: u64,
     /// How to run it.
     pub plan: Plan,
+    /// Bytes that came with it.
+    pub bytes_in: u64,
     /// Its inputs that are put into the workspace when it is accepted.
     pub placements: Vec<InputPlacement>,
     /// How many jobs of its service may run at once.
@@ -224,6 +226,7 @@ impl EngineInner {
             fingerprint: work.fingerprint,
             plan: record,
             disk,
+            bytes_in: work.bytes_in,
             directory: directory.clone(),
             max_running: work.max_running,
             max_queued: shared.settings.max_queued,

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use fishplate_contract::{Clock, FaultCode, JobId, JobState, SystemClock, Timestamp};
 
+use super::usage::DAY;
 use super::{
     Boot, Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord,
     KillRequest, NewJob, PendingJobs, Store, StoreError, Submission, Totals, Transaction,
+    UsageRecord,
 };
 use crate::completion::Completion;
 use crate::executor::Handle;
@@ -25,6 +27,8 @@ pub struct MemoryStore {
 #[derive(Clone, Default)]
 struct Jobs {
     by_number: BTreeMap<u64, StoredJob>,
+    usage: Vec<UsageRecord>,
+    sums: Vec<UsageRecord>,
     last: u64,
     now: Timestamp,
 }
@@ -258,6 +262,7 @@ impl Transaction for Jobs {
         fence: u64,
         plan: &str,
         disk: u64,
+        bytes: u64,
     ) -> Result<FencedWrite, StoreError> {
         let held = self.held_under(job, fence).filter(|job| job.state == JobState::Fetching);
         let Some(job) = held else { return Ok(FencedWrite::Stale) };
@@ -265,6 +270,7 @@ impl Transaction for Jobs {
         job.holder.clear();
         plan.clone_into(&mut job.new.plan);
         job.new.disk = disk;
+        job.new.bytes_in += bytes;
         Ok(FencedWrite::Accepted)
     }
 
@@ -320,13 +326,20 @@ impl Transaction for Jobs {
         job.state = completion.state();
         job.completion = Some(completion.clone());
         job.new.disk = completion.disk().unwrap_or(job.new.disk);
+        let used = UsageRecord::of_job(&job.new, job.started, completion);
+        self.usage.push(used);
         Ok(FencedWrite::Accepted)
     }
 
-    fn discard(&mut self, job: JobId, fence: u64) -> Result<FencedWrite, StoreError> {
-        if self.held_under(job, fence).is_none() {
-            return Ok(FencedWrite::Stale);
-        }
+    fn discard(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        completion: &Completion,
+    ) -> Result<FencedWrite, StoreError> {
+        let Some(held) = self.held_under(job, fence) else { return Ok(FencedWrite::Stale) };
+        let used = UsageRecord::of_job(&held.new, held.started, completion);
+        self.usage.push(used);
         self.by_number.retain(|_, kept| kept.new.id != job);
         Ok(FencedWrite::Accepted)
     }
@@ -336,7 +349,10 @@ impl Transaction for Jobs {
         Ok(match job.state {
             state @ (JobState::Queued | JobState::Fetching) => {
                 job.state = JobState::Killed;
-                job.completion = Some(dequeued(state, at));
+                let end = dequeued(state, at);
+                let used = UsageRecord::of_job(&job.new, None, &end);
+                job.completion = Some(end);
+                self.usage.push(used);
                 KillRequest::Dequeued
             }
             JobState::Running => {
@@ -418,6 +434,34 @@ impl Transaction for Jobs {
 
     fn newest(&mut self) -> Result<Option<Timestamp>, StoreError> {
         Ok(self.by_number.values().next_back().map(|job| job.new.submitted))
+    }
+
+    fn account(&mut self, record: &UsageRecord) -> Result<(), StoreError> {
+        self.usage.push(record.clone());
+        Ok(())
+    }
+
+    fn usage(
+        &mut self,
+        since: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<UsageRecord>, StoreError> {
+        let all = self.sums.iter().chain(&self.usage);
+        Ok(all.filter(|it| (since..until).contains(&it.ended)).cloned().collect())
+    }
+
+    fn fold_usage(&mut self, before: Timestamp, keep: u64) -> Result<bool, StoreError> {
+        self.usage.retain(|it| it.ended >= before);
+        self.sums.retain(|it| it.ended.0 >= before.0 - DAY);
+        let keep = usize::try_from(keep).unwrap_or(usize::MAX);
+        let surplus = self.usage.len().saturating_sub(keep);
+        for used in self.usage.drain(..surplus) {
+            match self.sums.iter_mut().find(|sum| sum.is_alike(&used)) {
+                Some(sum) => sum.add(&used),
+                None => self.sums.push(used.summed()),
+            }
+        }
+        Ok(false)
     }
 
     fn totals(&mut self) -> Result<Totals, StoreError> {

@@ -29,6 +29,8 @@ pub struct NewJob {
     pub plan: String,
     /// Bytes that it occupies on the disk, its record not counted.
     pub disk: u64,
+    /// Bytes that came with it.
+    pub bytes_in: u64,
     /// Its directory.
     pub directory: PathBuf,
     /// How many jobs of its service may run at once.

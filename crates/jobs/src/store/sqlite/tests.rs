@@ -47,6 +47,7 @@ fn new_job(n: u8, plan: &str) -> NewJob {
         fingerprint: 0,
         plan: plan.to_owned(),
         disk: 0,
+        bytes_in: 0,
         directory: "/d".into(),
         max_running: 1,
         max_queued: 1000,
