@@ -20,6 +20,7 @@ mod session;
 mod task;
 mod value;
 
+use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{Blame, FaultCode, JobState};
 use pyo3::prelude::*;
 
@@ -45,6 +46,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("JOBS_PAGE", DEFAULTS.jobs_page)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

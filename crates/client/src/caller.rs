@@ -24,8 +24,8 @@ struct WithOptions {
 }
 
 impl WithOptions {
-    fn options(&self, CallOptions { key, session, outputs }: CallOptions) -> Options {
-        Options { key, session, outputs, ..self.options.clone() }
+    fn options(&self, call: CallOptions) -> Options {
+        Options { call, ..self.options.clone() }
     }
 }
 

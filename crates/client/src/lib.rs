@@ -66,7 +66,7 @@ mod transport;
 
 pub use credentials::{Credential, Credentials};
 pub use error::Error;
-pub use fishplate_contract::{JobFilter, JobPage, KillResult, LogPage, LogStream};
+pub use fishplate_contract::{CallOptions, JobFilter, JobPage, KillResult, LogPage, LogStream};
 pub use fishplate_wire::wsdl::Description;
 pub use fishplate_wire::{ArrayForm, Packaging, SoapReply, SoapVersion};
 pub use input::file_input;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use fishplate_contract::lexical::closest;
 use fishplate_contract::{
-    Argument, Array, CallOptions, JobFilter, JobId, JobPage, JobReport, JobState, KillResult,
-    LogPage, LogStream, Parameter, Payload, Value, Verb,
+    Argument, Array, JobFilter, JobId, JobPage, JobReport, JobState, KillResult, LogPage,
+    LogStream, Parameter, Payload, Value, Verb,
 };
 use fishplate_wire::wsdl::{self, DescribedOperation, Description};
 use fishplate_wire::{
@@ -153,7 +153,7 @@ impl Service {
         options: &Options,
     ) -> Result<SoapReply, Error> {
         let described = self.verb_of(operation, Verb::Call)?;
-        self.ask(described, arguments, options, options.key.is_some()).await
+        self.ask(described, arguments, options, options.call.key.is_some()).await
     }
 
     /// Starts an operation as a job.
@@ -167,7 +167,7 @@ impl Service {
         options: &Options,
     ) -> Result<JobId, Error> {
         let described = self.verb_of(operation, Verb::Spawn)?;
-        let reply = self.ask(described, arguments, options, options.key.is_some()).await?;
+        let reply = self.ask(described, arguments, options, options.call.key.is_some()).await?;
         Fields(&reply.outputs).job("job").map_err(|reason| self.bad_answer(reason))
     }
 
@@ -355,11 +355,7 @@ impl Service {
             wrapper: described.request.clone(),
             qualified: described.qualified,
             version: self.inner.settings.soap,
-            options: CallOptions {
-                key: options.key.clone(),
-                session: options.session,
-                outputs: options.outputs.clone(),
-            },
+            options: options.call.clone(),
             arrays: self.arrays(described),
             items: described.items.clone(),
         };

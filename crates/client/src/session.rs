@@ -2,13 +2,13 @@
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), fishplate_client::Error> {
-//! use fishplate_client::{Options, Service, Sessions, Settings};
+//! use fishplate_client::{CallOptions, Service, Sessions, Settings};
 //!
 //! let mesher = Service::connect("http://somewhere.example/mesher").await?;
 //! let sessions = Sessions::find("http://somewhere.example", Settings::default()).await?;
 //! let session = sessions.open(None).await?;
-//! let options = Options { session: Some(session.id), ..Options::default() };
-//! mesher.call("call", vec![], &options).await?;
+//! let options = CallOptions { session: Some(session.id), ..CallOptions::default() };
+//! mesher.call("call", vec![], &options.into()).await?;
 //! for file in session.files().await? {
 //!     println!("{} {}", file.name, file.reference.url);
 //! }

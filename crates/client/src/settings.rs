@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fishplate_contract::{OutputChoice, SessionId};
+use fishplate_contract::CallOptions;
 use fishplate_wire::{ArrayForm, Packaging, SoapVersion, WireLimits};
 
 use crate::credentials::Credentials;
@@ -148,13 +148,9 @@ impl Retry {
 /// Options of one exchange.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Idempotency key of a `call` or `spawn` ([`crate::new_key`] draws one): the program runs once
-    /// however often the call is sent, and a broken connection is no loss.
-    pub key: Option<String>,
-    /// The session that the program runs in.
-    pub session: Option<SessionId>,
-    /// How outputs are wanted; those not named come by value, in a session by reference.
-    pub outputs: Vec<OutputChoice>,
+    /// What the server is asked for beside the arguments. With an idempotency key ([`crate::new_key`] draws
+    /// one) the program runs once however often the call is sent, and a broken connection is no loss.
+    pub call: CallOptions,
     /// Files among the outputs that are wanted while they arrive, as [`Payload::Stream`]s. A call then returns
     /// before its answer has ended, if that is in the way of nothing else in it; what goes wrong later is
     /// an item of the stream.
@@ -171,6 +167,12 @@ pub struct Options {
     pub meter: Option<Arc<Meter>>,
     /// Instead of [`Settings::timeout`].
     pub timeout: Option<Duration>,
+}
+
+impl From<CallOptions> for Options {
+    fn from(call: CallOptions) -> Self {
+        Self { call, ..Self::default() }
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 //!
 //! This is the one table behind the WSDL, the dispatch, the page for people and the client.
 
+use crate::job::JobState;
+use crate::limits::DEFAULTS;
 use crate::service::{DataType, Operation, Parameter, Service, Signature};
 
 /// What a caller can ask of a service.
@@ -235,7 +237,7 @@ fn verbs_on_jobs() -> Vec<VerbDefinition> {
                 state_filter(),
                 Parameter::new("limit", DataType::Int)
                     .default("100")
-                    .help("How many at the most, 1 to 1000."),
+                    .help(format!("How many at the most, 1 to {}.", DEFAULTS.jobs_page)),
                 Parameter::new("after", DataType::String)
                     .optional()
                     .help("The last job of the page before."),
@@ -264,7 +266,7 @@ fn stream_parameter() -> Parameter {
 fn state_filter() -> Parameter {
     let mut state =
         Parameter::new("state", DataType::String).optional().help("Only jobs in this state.");
-    state.choices = crate::job::JobState::ALL.iter().map(|state| state.name().to_owned()).collect();
+    state.choices = JobState::ALL.iter().map(|state| state.name().to_owned()).collect();
     state
 }
 
@@ -275,7 +277,7 @@ fn status_fields() -> Vec<Parameter> {
         Parameter::new("id", Text).help("ID of the job."),
         Parameter::new("operation", Text).help("The operation it runs."),
         Parameter::new("state", Text)
-            .help("fetching, queued, running, done, failed, killed or unknown."),
+            .help(format!("One of {}.", JobState::ALL.map(JobState::name).join(", "))),
         Parameter::new("message", Text).help("What it waits for, why it failed, how it was ended."),
         Parameter::new("progress", Double).optional().help("Share done, 0 to 1."),
         Parameter::new("submitted", DateTime).help("When it was accepted."),

@@ -27,6 +27,7 @@ mod remove;
 mod restore;
 mod results;
 mod revoke;
+mod run;
 mod run_plan;
 mod running;
 mod secret;
@@ -92,6 +93,7 @@ enum Command {
     Function(function::FunctionArgs),
     #[command(hide = true)]
     RunPlan(run_plan::RunPlanArgs),
+    Run(run::Args),
     Usage(usage::Args),
     Call(call::Args),
     Spawn(spawn::Args),
@@ -132,6 +134,7 @@ impl Command {
             Self::Engine(args) => return engine::run(&args),
             Self::Function(args) => return Ok(function::run(&args)),
             Self::RunPlan(args) => return run_plan::run(&args),
+            Self::Run(args) => return run::run(args, output),
             Self::Usage(args) => usage::run(&args, output),
             Self::Call(args) => call::run(&args, output),
             Self::Spawn(args) => spawn::run(&args, output),
@@ -200,6 +203,7 @@ impl Command {
             | Self::Engine(_)
             | Self::Function(_)
             | Self::RunPlan(_)
+            | Self::Run(_)
             | Self::Completions(_)
             | Self::Help(_) => return None,
         };
@@ -210,7 +214,7 @@ impl Command {
 /// Runs what the command line asks for and tells how it ended.
 pub(crate) fn run(arguments: Vec<OsString>) -> ExitCode {
     let under_cgi = std::env::var_os("GATEWAY_INTERFACE").is_some();
-    let words = names::rewritten(arguments, under_cgi);
+    let words = run::rewritten(names::rewritten(arguments, under_cgi));
     let in_json = words.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let in_stdout = words.iter().any(|word| word.to_str().is_some_and(asks_for_stdout));
     let parsed = grammar().try_get_matches_from(words).and_then(|matches| {

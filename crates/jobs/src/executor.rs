@@ -11,7 +11,8 @@ pub mod fake;
 pub mod local;
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 
 use fishplate_contract::{JobId, LimitHit, Timestamp, Usage};
@@ -41,6 +42,13 @@ pub trait Executor: Send + Sync {
     /// Whether a program that is started here can't write to inputs that are linked into its
     /// workspace ([`fishplate_contract::PlacementMethod::Link`]).
     fn guards_inputs(&self) -> bool;
+
+    /// What is known of a job whose record was lost, by its directory: how it stands, and the fence under
+    /// which it was last worked on (0: none is known). Blocks.
+    ///
+    /// # Errors
+    /// If that can't be read.
+    fn recovered(&self, directory: &Path) -> io::Result<(RecoveredRun, u64)>;
 
     /// Returns when something may have changed, so that observing is worth while. An executor that
     /// cannot tell never returns; engines observe from time to time all the same. For one waiter:
@@ -119,6 +127,19 @@ pub enum Observation {
     Died(String),
     /// It is gone and left no proof of its end; why.
     Lost(String),
+}
+
+/// How a job stands whose record was lost.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RecoveredRun {
+    /// It was certainly not started.
+    NotStarted,
+    /// It runs, or is about to.
+    Running,
+    /// It has ended, and this was seen of it.
+    Ended(Box<ProgramExit>),
+    /// It was started, or may have been, and nobody saw its end.
+    Unknown,
 }
 
 /// How a program ended.

@@ -11,7 +11,7 @@ use std::str::FromStr as _;
 use fishplate_contract::{JobId, Timestamp};
 
 use crate::engine::record;
-use crate::executor::local::{RecoveredRun, recovered};
+use crate::executor::{Executor, RecoveredRun};
 use crate::store::{NewJob, Store, StoreError, Submission};
 use crate::workspace::{self, Manifest, Unrecorded};
 
@@ -94,10 +94,10 @@ pub(crate) struct MeasuredSize {
 }
 
 impl MeasuredSize {
-    fn of(directory: &Path) -> Self {
+    fn of(directory: &Path, executor: &dyn Executor) -> Self {
         Self {
             changed: changed(directory),
-            runs: matches!(recovered(directory), Ok((RecoveredRun::Running, _))),
+            runs: matches!(executor.recovered(directory), Ok((RecoveredRun::Running, _))),
             submitted: submitted(directory),
             size: workspace::disk_use(directory),
         }
@@ -117,6 +117,7 @@ pub(crate) struct SweepReport {
 pub(crate) fn sweep(
     data: &Path,
     store: &dyn Store,
+    executor: &dyn Executor,
     measures: &mut SizeCache,
 ) -> Result<SweepReport, LostError> {
     let mut swept = SweepReport::default();
@@ -135,7 +136,7 @@ pub(crate) fn sweep(
                 let known = before.remove(&job);
                 let measure = known
                     .filter(|it| !it.runs && it.changed == changed(&directory))
-                    .unwrap_or_else(|| MeasuredSize::of(&directory));
+                    .unwrap_or_else(|| MeasuredSize::of(&directory, executor));
                 measures.insert(job, measure);
                 swept.lost.count += 1;
                 swept.lost.bytes += measure.size;
@@ -162,7 +163,11 @@ pub(crate) fn sweep(
 ///
 /// # Errors
 /// If the directories or the store can't be read.
-pub fn list(data: &Path, store: Option<&dyn Store>) -> Result<Vec<LostJob>, LostError> {
+pub fn list(
+    data: &Path,
+    store: Option<&dyn Store>,
+    executor: &dyn Executor,
+) -> Result<Vec<LostJob>, LostError> {
     let unrecorded = match store {
         Some(store) => unrecorded(data, store)?,
         None => directories(data)?.0,
@@ -178,7 +183,7 @@ pub fn list(data: &Path, store: Option<&dyn Store>) -> Result<Vec<LostJob>, Lost
         {
             continue;
         }
-        lost.push(describe(id, directory)?);
+        lost.push(describe(id, directory, executor)?);
     }
     lost.sort_by_key(|job| std::cmp::Reverse((job.changed, job.id)));
     Ok(lost)
@@ -190,13 +195,19 @@ pub fn list(data: &Path, store: Option<&dyn Store>) -> Result<Vec<LostJob>, Lost
 ///
 /// # Errors
 /// If there is no such job, it has a record, or nothing tells what it was.
-pub fn adopt(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, LostError> {
-    let lost = find(data, store, job)?;
+pub fn adopt(
+    data: &Path,
+    store: &dyn Store,
+    executor: &dyn Executor,
+    job: JobId,
+) -> Result<LostJob, LostError> {
+    let lost = find(data, store, executor, job)?;
     let unknown = || LostError::Unknown(job, lost.directory.clone());
     let manifest = lost.manifest.clone().ok_or_else(unknown)?;
     let plan = record::read(&manifest.plan, &lost.directory).map_err(|_| unknown())?;
-    let (recovered, fence) =
-        recovered(&lost.directory).map_err(failed("read the journal in", &lost.directory))?;
+    let (recovered, fence) = executor
+        .recovered(&lost.directory)
+        .map_err(failed("read what is known of the run in", &lost.directory))?;
     let started = fence > 0 && recovered != RecoveredRun::NotStarted;
     let mut new = NewJob {
         id: job,
@@ -247,8 +258,13 @@ pub fn adopt(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, Lost
 ///
 /// # Errors
 /// If there is no such job, it has a record, or its program runs.
-pub fn discard(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, LostError> {
-    let lost = find(data, store, job)?;
+pub fn discard(
+    data: &Path,
+    store: &dyn Store,
+    executor: &dyn Executor,
+    job: JobId,
+) -> Result<LostJob, LostError> {
+    let lost = find(data, store, executor, job)?;
     if lost.recovered == RecoveredRun::Running {
         return Err(LostError::Running(job));
     }
@@ -267,7 +283,12 @@ pub fn discard(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, Lo
     }
 }
 
-fn find(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, LostError> {
+fn find(
+    data: &Path,
+    store: &dyn Store,
+    executor: &dyn Executor,
+    job: JobId,
+) -> Result<LostJob, LostError> {
     if is_recorded(store, job)? {
         return Err(LostError::Recorded(job));
     }
@@ -275,12 +296,13 @@ fn find(data: &Path, store: &dyn Store, job: JobId) -> Result<LostJob, LostError
     if !directory.is_dir() {
         return Err(LostError::NotThere(job));
     }
-    describe(job, directory)
+    describe(job, directory, executor)
 }
 
-fn describe(id: JobId, directory: PathBuf) -> Result<LostJob, LostError> {
-    let (recovered, _) =
-        recovered(&directory).map_err(failed("read the journal in", &directory))?;
+fn describe(id: JobId, directory: PathBuf, executor: &dyn Executor) -> Result<LostJob, LostError> {
+    let (recovered, _) = executor
+        .recovered(&directory)
+        .map_err(failed("read what is known of the run in", &directory))?;
     Ok(LostJob {
         id,
         manifest: Manifest::read(&directory),
@@ -367,6 +389,8 @@ mod tests {
 
     use super::*;
     use crate::executor::conformance;
+    use crate::executor::fake::FakeExecutor;
+    use crate::executor::local::{LocalExecutor, LocalSettings};
     use crate::store::Transaction;
     use crate::store::memory::MemoryStore;
 
@@ -419,16 +443,17 @@ mod tests {
 
     #[test]
     fn a_job_is_adopted_or_discarded_and_never_both() {
-        type Deed = fn(&Path, &dyn Store, JobId) -> Result<LostJob, LostError>;
+        type Deed = fn(&Path, &dyn Store, &dyn Executor, JobId) -> Result<LostJob, LostError>;
         for (first, second, stays) in
             [(adopt as Deed, discard as Deed, true), (discard, adopt, false)]
         {
             let (data, job) = with_lost();
             let store = MemoryStore::default();
+            let executor = &FakeExecutor::new(1);
             let (path, inner) = (data.path(), &store);
-            let by = move || drop(first(path, inner, job.id).unwrap());
+            let by = move || drop(first(path, inner, executor, job.id).unwrap());
             let store_of_second = Interrupted { store: &store, by: Mutex::new(Some(Box::new(by))) };
-            let refused = second(path, &store_of_second, job.id).unwrap_err();
+            let refused = second(path, &store_of_second, executor, job.id).unwrap_err();
             let there = (is_recorded(&store, job.id).unwrap(), job.directory.exists());
             assert_eq!(there, (stays, stays), "{refused}");
             match refused {
@@ -443,8 +468,9 @@ mod tests {
     fn what_is_set_aside_is_measured_when_it_was_changed() {
         let (data, job) = with_lost();
         let (store, mut measures) = (MemoryStore::default(), SizeCache::new());
+        let executor = LocalExecutor::new(LocalSettings::new(data.path())).unwrap();
         let mut bytes = || {
-            let lost = sweep(data.path(), &store, &mut measures).unwrap().lost;
+            let lost = sweep(data.path(), &store, &executor, &mut measures).unwrap().lost;
             (lost.count, lost.bytes, measures.len())
         };
         let write = |file: &str| fs::write(job.directory.join(file), [1; 100]).unwrap();
@@ -466,7 +492,7 @@ mod tests {
         assert_eq!(bytes(), (1, 300, 1));
         drop(journal);
         // What has its record is forgotten, and what is gone.
-        adopt(data.path(), &store, job.id).unwrap();
+        adopt(data.path(), &store, &executor, job.id).unwrap();
         assert_eq!(bytes(), (0, 0, 0));
     }
 }

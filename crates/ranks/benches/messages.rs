@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use fishplate_ranks::transport::tcp::Tcp;
-use fishplate_ranks::{Communicator, DomainId, Process, Settings};
+use fishplate_ranks::{Communicator, Credential, DomainId, Process, Settings};
 
 const SIZES: [usize; 7] = [1, 1 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 32 << 20];
 /// How long a cell takes in a round.
@@ -61,7 +61,9 @@ fn sides(
     let own = listener.local_addr().expect("an address");
     let addresses = if rank == 0 { [own, other] } else { [other, own] };
     let domain = DomainId::from_bytes([5; 16]);
-    let tcp = Tcp::new(domain, rank, listener, &addresses, &settings).expect("a transport");
+    let tcp =
+        Tcp::new(domain, Credential::from_bytes([6; 32]), rank, listener, &addresses, &settings)
+            .expect("a transport");
     let process = Process::join(domain, rank, 2, Box::new(tcp), settings).expect("a process");
     raw.set_nodelay(true).expect("an option");
     [Box::new(Raw(raw)), Box::new(Ranks(process.world()))]

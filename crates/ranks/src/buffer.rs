@@ -62,6 +62,11 @@ impl ReceiveBuffer {
         Self { start, length }
     }
 
+    /// The same memory for another request, when this one's is over: `from_raw`'s caller has promised it for both.
+    pub(crate) fn again(&self) -> Self {
+        Self { start: self.start, length: self.length }
+    }
+
     /// How many bytes.
     pub fn length(&self) -> usize {
         self.length
@@ -108,6 +113,15 @@ impl Memory {
             Self::Send(buffer) => buffer.start.cast_mut(),
             Self::Receive(buffer) => buffer.start,
             Self::Scratch(bytes) => bytes.as_mut_ptr(),
+        }
+    }
+
+    /// The same buffer of the caller's, or scratch of its own, for a schedule that runs when this one does not.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::Send(buffer) => Self::Send(*buffer),
+            Self::Receive(buffer) => Self::Receive(buffer.again()),
+            Self::Scratch(bytes) => Self::Scratch(vec![0; bytes.len()].into()),
         }
     }
 

@@ -3,11 +3,13 @@
 //!
 //! Reading order, from the caller to the wire:
 //!
-//! - [`communicator`]: point-to-point communication, making communicators; [`group`]: ordered sets of ranks
+//! - [`communicator`]: point-to-point communication, making communicators, inter-communicators; [`group`]: ordered sets of ranks
+//! - [`topology`]: who is whose neighbour
 //! - [`collective`]: collective operations, each algorithm a schedule of steps; [`operation`]: what reductions do
-//! - [`request`]: non-blocking operations, waiting and testing
+//! - [`request`]: non-blocking and persistent operations, waiting and testing
 //! - [`process`]: an MPI process: the lock, and who drives progress
 //! - [`engine`]: eager and rendezvous protocol, credit, failures; no IO; [`matching`]: the two queues
+//! - [`launch`]: how a process that was started as a rank joins; [`credential`]: what proves that it may
 //! - [`header`]: what every message carries; [`buffer`]: memory that a request uses
 //! - [`transport`]: what carries frames: in this process, over TCP
 //! - [`settings`], [`error`](mod@error)
@@ -17,18 +19,22 @@
 pub mod buffer;
 pub mod collective;
 pub mod communicator;
+pub mod credential;
 pub mod engine;
 pub mod error;
 pub mod group;
 pub mod header;
+pub mod launch;
 pub mod matching;
 pub mod operation;
 pub mod process;
 pub mod request;
 pub mod settings;
+pub mod topology;
 pub mod transport;
 
-pub use communicator::{Communicator, Message};
+pub use communicator::{Communicator, InterCommunicator, Message};
+pub use credential::Credential;
 pub use engine::Status;
 pub use error::{Error, Result};
 pub use group::Group;

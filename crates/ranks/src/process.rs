@@ -222,13 +222,16 @@ impl Process {
     pub(crate) fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
         let before = state.engine.completions();
+        let deadline = state.driven.then(|| state.transport.deadline());
         let value = act(&mut state);
         state.pump();
-        if state.engine.completions() != before {
+        let completed = state.engine.completions() != before;
+        if completed {
             self.tell(&state);
-            if state.driven {
-                self.waiter.wake();
-            }
+        }
+        // Who sleeps may have to be up sooner now: a connection broke that only we noticed.
+        if state.driven && (completed || deadline != Some(state.transport.deadline())) {
+            self.waiter.wake();
         }
         value
     }
@@ -240,8 +243,9 @@ impl Process {
         }
     }
 
-    /// Waits until a request is complete.
-    pub(crate) fn wait(&self, request: RequestId) -> Result<Status> {
+    /// Waits until a request is complete, and takes its outcome (`MPI_Wait`). Ranks are the domain's
+    /// ([`Status::within`]).
+    pub fn wait(&self, request: RequestId) -> Result<Status> {
         self.wait_until(|state| state.engine.take_outcome(request))
     }
 

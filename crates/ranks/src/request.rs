@@ -1,5 +1,8 @@
 //! Non-blocking operations: requests, and the scopes that keep their buffers borrowed.
 
+pub mod completion;
+pub mod persistent;
+
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::sync::Arc;

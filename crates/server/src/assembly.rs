@@ -27,8 +27,8 @@ use fishplate_jobs::store::{Store, StoreError};
 use crate::authentication::chain::Authenticators;
 use crate::authentication::records::RecordError;
 use crate::data::Data;
-use crate::dispatch::authorise::{DATA, METRICS};
 use crate::dispatch::provider::Provider;
+use crate::faces;
 use crate::faces::data::Uploads;
 use crate::faces::metrics::DataFigures;
 use crate::host::{Host, PublicAddress};
@@ -256,7 +256,7 @@ pub fn host(
         providers.push(Box::new(FunctionProvider::new(functions)));
     }
     let sessions = data.sessions.is_some();
-    for taken in sessions.then_some(session::NAME).into_iter().chain([DATA, METRICS]) {
+    for taken in sessions.then_some(session::NAME).into_iter().chain(faces::NAMES) {
         if providers.iter().any(|provider| provider.service().name == taken) {
             return Err(AssemblyError::Taken(taken));
         }
@@ -281,7 +281,7 @@ pub fn host(
         Some(path) => {
             let file = PolicyFile::open(&path, Arc::clone(&host.audit))?;
             let policy = file.policy();
-            let addresses = [DATA, METRICS, session::NAME];
+            let addresses = faces::NAMES.into_iter().chain([session::NAME]).collect::<Vec<_>>();
             let unknown = |name: &&str| !names.contains(*name) && !addresses.contains(name);
             for service in policy.services().into_iter().filter(unknown) {
                 tracing::warn!(service, "the policy has rules for a service that is not here");

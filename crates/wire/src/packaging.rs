@@ -1,6 +1,5 @@
 //! How a root part and its attachments travel together: one trait a direction, one module a
-//! packaging. A new packaging is a module here, a variant, and a line in each `match` of this file
-//! and of `accept`.
+//! packaging. A new packaging is a module here, a variant, and a line in each `match` of this file.
 
 mod accept;
 mod dime;

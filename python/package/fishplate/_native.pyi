@@ -27,10 +27,13 @@ __all__ = [
     "fault_codes",
     "job_states",
     "new_key",
+    "JOBS_PAGE",
     "__version__",
 ]
 
 __version__: str
+
+JOBS_PAGE: int
 
 _Values = list[tuple[str, str | None, Any]]
 _Choices = list[tuple[str, str, str | None]]

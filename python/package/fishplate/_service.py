@@ -290,7 +290,7 @@ class BaseService:
         found = Jobs()
         after = None
         while True:
-            wanted = None if limit is None else min(limit - len(found), 1000)
+            wanted = None if limit is None else min(limit - len(found), _native.JOBS_PAGE)
             page, more = yield self._remote.jobs(state=state, limit=wanted, after=after)
             found += map(status_of, page)
             if not more or not page or (limit is not None and len(found) >= limit):

@@ -28,13 +28,21 @@ fn statuses(source: &str, code: &str) -> anyhow::Result<String> {
     row.with_context(|| format!("{STATUSES} has no row of statuses for {code}"))
 }
 
+/// The protocols of the columns, which the table names in its first line.
+fn protocols(source: &str) -> anyhow::Result<String> {
+    let (_, after) = source
+        .split_once("match code {\n        // ")
+        .with_context(|| format!("{STATUSES} no longer names the protocols of its columns"))?;
+    Ok(after.lines().next().unwrap_or_default().replace(", ", " | "))
+}
+
 fn table(source: &str, of_statuses: &str) -> anyhow::Result<String> {
     let (_, after) = source
         .split_once("\nfault_codes! {\n")
         .with_context(|| format!("{SOURCE} no longer lists its codes in fault_codes!"))?;
     let (list, _) = after.split_once("\n}").context("the list of codes has no end")?;
     let mut rows = vec![
-        "| code | to blame | SOAP 1.1 | SOAP 1.2 | HTTP | meaning |".to_owned(),
+        format!("| code | to blame | {} | meaning |", protocols(of_statuses)?),
         "|---|---|---|---|---|---|".to_owned(),
     ];
     let mut meaning = Vec::new();

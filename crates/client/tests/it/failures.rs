@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use fishplate_client::{Error, Options, Retry, Service, Settings, new_key};
-use fishplate_contract::{Argument, Fault, FaultCode, Payload, Value};
+use fishplate_contract::{Argument, CallOptions, Fault, FaultCode, Payload, Value};
 use fishplate_data::stream::Reader;
 
 use crate::server::{JOB, Reaction, Seen, Server, data, echo};
@@ -27,7 +27,7 @@ fn large() -> Vec<Argument> {
 }
 
 fn keyed() -> Options {
-    Options { key: Some(new_key()), ..Options::default() }
+    CallOptions { key: Some(new_key()), ..CallOptions::default() }.into()
 }
 
 /// The error of a call to a server that always reacts like this.
@@ -74,7 +74,7 @@ async fn a_lost_connection_is_tried_again_with_the_same_key_and_only_with_one() 
     {
         let seen = server.seen.lock().unwrap();
         assert_eq!(seen.len(), 3);
-        assert!(seen.iter().all(|seen| seen.key == options.key), "{seen:?}");
+        assert!(seen.iter().all(|seen| seen.key == options.call.key), "{seen:?}");
     }
     let (error, tries) = error_of(|_, _| Reaction::Cut, &Options::default()).await;
     assert!(matches!(error, Error::ConnectionLost { .. }), "{error:?}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fishplate_contract::{Digest, Principal};
 use fishplate_formats::disk::FreeSpace;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, ToSql, params};
 
 use super::catalogue::LARGEST_LOG;
 use super::object::{OWNER_QUOTA, QUOTA, Row, owner_bytes, total_bytes};
@@ -210,15 +210,24 @@ impl PoolInner {
     }
 
     fn evictable(&self, since: i64, at: &mut LruCursor) -> Result<Vec<Row>, PoolError> {
-        let now = self.now();
-        let columns = Row::COLUMNS;
+        self.next_to_go(&format!("objects AS o WHERE o.used < ?4 AND {EVICTABLE}"), &since, at)
+    }
+
+    /// The next of what a rule lets go, the least recently used first. The rule may use `?1`, the time now,
+    /// and `?4`, what is `given`.
+    fn next_to_go(
+        &self,
+        rule: &str,
+        given: &dyn ToSql,
+        at: &mut LruCursor,
+    ) -> Result<Vec<Row>, PoolError> {
+        let (now, columns) = (self.now(), Row::COLUMNS);
         let found = self.catalogue.read(|sql| {
             sql.prepare_cached(&format!(
-                "SELECT {columns}, o.used FROM objects AS o
-                 WHERE (o.used, o.number) > (?2, ?3) AND o.used < ?4 AND {EVICTABLE}
+                "SELECT {columns}, o.used FROM {rule} AND (o.used, o.number) > (?2, ?3)
                  ORDER BY o.used, o.number LIMIT {BATCH}"
             ))?
-            .query_map(params![now, at.0, at.1, since], |row| {
+            .query_map(params![now, at.0, at.1, given], |row| {
                 Ok((Row::read(row)?, row.get::<_, i64>(6)?))
             })?
             .collect::<rusqlite::Result<Vec<_>>>()
@@ -372,7 +381,7 @@ impl PoolInner {
         let mut freed = 0;
         let mut at: LruCursor = (i64::MIN, 0);
         while freed < bytes {
-            let batch = self.unneeded_by(owner, now, &mut at)?;
+            let batch = self.unneeded_by(owner, &mut at)?;
             if batch.is_empty() {
                 break;
             }
@@ -386,31 +395,12 @@ impl PoolInner {
         Ok(())
     }
 
-    fn unneeded_by(
-        &self,
-        owner: &Principal,
-        now: i64,
-        at: &mut LruCursor,
-    ) -> Result<Vec<Row>, PoolError> {
-        let columns = Row::COLUMNS;
-        let found = self.catalogue.read(|sql| {
-            sql.prepare_cached(&format!(
-                "SELECT {columns}, o.used FROM holdings AS h JOIN objects AS o ON o.number = h.object
-                 WHERE h.owner = ?2 AND (o.used, o.number) > (?3, ?4)
-                   AND o.digest IS NOT NULL AND o.pinned = 0
-                   AND NOT EXISTS (SELECT 1 FROM grants AS g WHERE g.object = o.number
-                                   AND g.owner = ?2 AND g.expires > ?1)
-                 ORDER BY o.used, o.number LIMIT {BATCH}"
-            ))?
-            .query_map(params![now, owner.as_str(), at.0, at.1], |row| {
-                Ok((Row::read(row)?, row.get::<_, i64>(6)?))
-            })?
-            .collect::<rusqlite::Result<Vec<_>>>()
-        })?;
-        if let Some((row, used)) = found.last() {
-            *at = (*used, row.number);
-        }
-        Ok(found.into_iter().map(|(row, _)| row).collect())
+    fn unneeded_by(&self, owner: &Principal, at: &mut LruCursor) -> Result<Vec<Row>, PoolError> {
+        let rule = "holdings AS h JOIN objects AS o ON o.number = h.object
+             WHERE h.owner = ?4 AND o.digest IS NOT NULL AND o.pinned = 0
+               AND NOT EXISTS (SELECT 1 FROM grants AS g
+                               WHERE g.object = o.number AND g.owner = ?4 AND g.expires > ?1)";
+        self.next_to_go(rule, &owner.as_str(), at)
     }
 
     /// Ends one holding, and the object with the last. Gives how many bytes the owner is no longer

@@ -13,7 +13,7 @@ use fishplate_client::deliver::{
     DeliveredValue, FetchSettings, check_directories, check_targets, deliver, spool_dir, streams,
 };
 use fishplate_client::{Error, JobFilter, Meter, Options, Service, new_key};
-use fishplate_contract::{Argument, JobId, Parameter, Payload, SessionId, Value};
+use fishplate_contract::{Argument, CallOptions, JobId, Parameter, Payload, SessionId, Value};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -104,6 +104,12 @@ pub(crate) struct CallSettings {
 }
 
 impl CallSettings {
+    /// What the server is asked for beside the arguments, with this key.
+    pub(crate) fn options(&self, key: Option<String>, wanted: &[RequestedOutput]) -> CallOptions {
+        let outputs = choices(wanted, self.session.is_some());
+        CallOptions { key, session: self.session, outputs }
+    }
+
     /// The key as told, or a new one.
     pub(crate) fn key(&self) -> Option<String> {
         self.key.clone().or_else(|| (!self.no_key).then(new_key))
@@ -143,9 +149,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         let arguments = load(operation, inputs, offer.as_ref()).await?;
         let meter = Arc::new(Meter::default());
         let options = Options {
-            key: key.clone(),
-            session: args.sending.session,
-            outputs: choices(&wanted, args.sending.session.is_some()),
+            call: args.sending.options(key.clone(), &wanted),
             streams: streams(&wanted, outputs),
             stored_whole: true,
             spool_dir: spool_dir(&wanted, outputs),
@@ -202,7 +206,7 @@ impl AwaitedCall<'_> {
     ) -> AwaitedCall<'w> {
         let mut before = None;
         // Without a key there is no job that could be asked for.
-        if options.key.is_some() && progress::is_watched(output) && has_jobs(service) {
+        if options.call.key.is_some() && progress::is_watched(output) && has_jobs(service) {
             let newest = JobFilter { limit: Some(1), ..JobFilter::default() };
             // Why nothing can be told is of no interest.
             let listed = service.jobs(&newest).await.ok();

@@ -1,7 +1,9 @@
 //! `fishplate jobs URL`: the caller's jobs.
 
 use anyhow::Result;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use fishplate_client::{Error, JobFilter, JobPage, Service};
+use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{JobId, JobState};
 use serde_json::json;
 
@@ -25,12 +27,12 @@ pub(crate) struct Args {
     url: Option<String>,
     #[command(flatten)]
     options: ConnectionOptions,
-    /// Only jobs in this state: queued, running, done, failed, killed, unknown
-    #[arg(long, value_parser = state)]
+    /// Only jobs in this state
+    #[arg(long, value_parser = state())]
     state: Option<JobState>,
     /// How many at the most
     #[arg(long, value_name = "N", default_value_t = 100,
-          value_parser = clap::value_parser!(u32).range(1..=1000))]
+          value_parser = clap::value_parser!(u32).range(1..=DEFAULTS.jobs_page.cast_signed() as i64))]
     limit: u32,
     /// Only jobs after this one in the list
     #[arg(long, value_name = "JOB", value_parser = job)]
@@ -40,11 +42,9 @@ pub(crate) struct Args {
     all: bool,
 }
 
-fn state(name: &str) -> Result<JobState, String> {
-    JobState::from_name(name).ok_or_else(|| {
-        let names: Vec<_> = JobState::ALL.iter().map(|state| state.name()).collect();
-        format!("use one of {}", names.join(", "))
-    })
+fn state() -> impl TypedValueParser<Value = JobState> {
+    let names = PossibleValuesParser::new(JobState::ALL.map(JobState::name));
+    names.try_map(|name| JobState::from_name(&name).ok_or("no state"))
 }
 
 impl Args {

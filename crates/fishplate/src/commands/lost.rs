@@ -6,7 +6,8 @@ use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use fishplate_contract::{JobId, Timestamp};
 use fishplate_formats::units::rounded;
-use fishplate_jobs::executor::local::RecoveredRun;
+use fishplate_jobs::executor::local::{LocalExecutor, LocalSettings};
+use fishplate_jobs::executor::{Executor, RecoveredRun};
 use fishplate_jobs::lost::{self, LostJob};
 use fishplate_jobs::store::Store;
 use fishplate_jobs::store::sqlite::SqliteStore;
@@ -86,7 +87,8 @@ fn list(which: &StateArgs, output: Output) -> Result<Exit> {
     let data = own_data_directory(which.data.as_deref())?;
     // To look makes none.
     let store = SqliteStore::is_in(&data).then(|| open(&data)).transpose()?;
-    let lost = lost::list(&data, store.as_ref().map(|store| store as &dyn Store))?;
+    let store = store.as_ref().map(|store| store as &dyn Store);
+    let lost = lost::list(&data, store, &executor(&data)?)?;
     let size = lost.iter().map(|job| job.size).sum::<u64>();
     if output.json {
         let jobs: Vec<Value> = lost.iter().map(told).collect();
@@ -110,7 +112,13 @@ fn open(data: &Path) -> Result<SqliteStore> {
         .with_context(|| format!("cannot open the store of {}", data.display()))
 }
 
-type LostAction = fn(&Path, &dyn Store, JobId) -> Result<LostJob, lost::LostError>;
+/// Who knows how its jobs stand.
+fn executor(data: &Path) -> Result<LocalExecutor> {
+    LocalExecutor::new(LocalSettings::new(data))
+        .with_context(|| format!("cannot look at the jobs of {}", data.display()))
+}
+
+type LostAction = fn(&Path, &dyn Store, &dyn Executor, JobId) -> Result<LostJob, lost::LostError>;
 
 /// Does the same to several jobs and tells of each.
 fn each(
@@ -121,18 +129,18 @@ fn each(
     action: LostAction,
 ) -> Result<Exit> {
     let data = own_data_directory(some.which.data.as_deref())?;
-    let store = open(&data)?;
+    let (store, executor) = (open(&data)?, executor(&data)?);
     let mut left = 0;
     let jobs = if some.all {
         let (these, others): (Vec<_>, Vec<_>) =
-            lost::list(&data, Some(&store))?.into_iter().partition(possible);
+            lost::list(&data, Some(&store), &executor)?.into_iter().partition(possible);
         left = others.len();
         these.into_iter().map(|job| job.id).collect()
     } else {
         some.jobs.clone()
     };
     for job in jobs {
-        action(&data, &store, job).map_err(|error| match error {
+        action(&data, &store, &executor, job).map_err(|error| match error {
             lost::LostError::Store(_) | lost::LostError::Io { .. } => anyhow::Error::from(error),
             mistaken => UsageError(mistaken.to_string()).into(),
         })?;

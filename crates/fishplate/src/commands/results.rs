@@ -8,7 +8,7 @@ use fishplate_client::deliver::{
     FetchSettings, check_directories, check_targets, spool_dir, streams,
 };
 use fishplate_client::{Meter, Options, Service};
-use fishplate_contract::{JobId, SessionId};
+use fishplate_contract::{CallOptions, JobId, SessionId};
 use serde_json::json;
 
 use super::call::OutputDisplay;
@@ -72,8 +72,11 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         check_directories(&wanted, outputs)?;
         let meter = Arc::new(Meter::default());
         let options = Options {
-            session: args.session,
-            outputs: choices_again(&wanted),
+            call: CallOptions {
+                session: args.session,
+                outputs: choices_again(&wanted),
+                ..CallOptions::default()
+            },
             streams: streams(&wanted, outputs),
             stored_whole: true,
             spool_dir: spool_dir(&wanted, outputs),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use fishplate_client::arguments::{check_outputs, choices, load, without_files};
+use fishplate_client::arguments::{check_outputs, load, without_files};
 use fishplate_client::{Meter, Options};
 use fishplate_contract::JobState;
 use serde_json::json;
@@ -50,9 +50,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         let arguments = load(operation, inputs, offer.as_ref()).await?;
         let meter = Arc::new(Meter::default());
         let options = Options {
-            key: key.clone(),
-            session: args.sending.session,
-            outputs: choices(&wanted, args.sending.session.is_some()),
+            call: args.sending.options(key.clone(), &wanted),
             meter: Some(Arc::clone(&meter)),
             ..Options::default()
         };

@@ -6,6 +6,8 @@ use fishplate_client::deliver::{DeliveredValue, ValueFate};
 use fishplate_contract::{
     DataRef, DataType, JobReport, Parameter, PlacementMethod, Signature, Transfer, lexical,
 };
+use fishplate_launch::Report;
+use fishplate_launch::launch::RankExit;
 use serde_json::{Map, Value, json};
 
 use crate::output::text::moment;
@@ -34,6 +36,33 @@ pub(crate) fn usage(service: &Service) -> Value {
         "documentation": description.documentation,
         "address": service.address(),
         "operations": operations,
+    })
+}
+
+/// How the ranks of a domain ended.
+pub(crate) fn launch(report: &Report) -> Value {
+    let ranks = report.ranks.iter().zip(0..).map(|(rank, number)| {
+        let (code, signal) = match rank.exit {
+            RankExit::Code(code) => (Some(code), None),
+            RankExit::Signal(signal) => (None, Some(signal.as_str())),
+        };
+        json!({
+            "rank": number,
+            "program": rank.program.to_string_lossy(),
+            "pid": rank.pid,
+            "exitCode": code,
+            "signal": signal,
+            "joined": rank.joined,
+            "left": rank.left,
+        })
+    });
+    json!({
+        "domain": report.domain.to_string(),
+        "exitCode": report.exit_code(),
+        "cause": report.cause.map(|cause| cause.to_string()),
+        "failedRank": report.cause.and_then(fishplate_launch::Cause::rank),
+        "leftRunning": report.swept,
+        "ranks": ranks.collect::<Vec<_>>(),
     })
 }
 

@@ -10,6 +10,7 @@ use fishplate_contract::{
     ArrayType, DataType, Dimension, JobReport, Parameter, Timestamp, Transfer, TransferState, Verb,
 };
 use fishplate_formats::units::rounded;
+use fishplate_launch::{Cause, Report};
 use fishplate_wire::wsdl::DescribedOperation;
 
 /// What a service takes and gives, as in Figure 5 of paper 000, with more after each type. The verbs
@@ -25,6 +26,28 @@ pub(crate) fn usage(description: &Description, all: bool) -> String {
         parts.push(format!("and, for jobs: {} (--all shows them)\n", names.join(", ")));
     }
     parts.join("\n")
+}
+
+/// What went wrong with ranks, and what became of the others.
+pub(crate) fn launch(report: &Report) -> Option<String> {
+    let mut text = String::new();
+    if let Some(cause) = report.cause {
+        text = cause.to_string();
+        if let Some(rank) = cause.rank().and_then(|rank| report.ranks.get(rank as usize)) {
+            text.push_str(&format!(": {}, process {}", rank.program.display(), rank.pid));
+        }
+    }
+    if report.swept > 0 {
+        let separator = if text.is_empty() { "" } else { "\n" };
+        let what = if report.swept == 1 { "a process" } else { "processes" };
+        text.push_str(&format!(
+            "{separator}{what} that ranks had left running ended: {}",
+            report.swept
+        ));
+    }
+    // Whoever closed the output or ended the command knows.
+    let known = matches!(report.cause, Some(Cause::OutputClosed | Cause::Interrupted { .. }));
+    (!text.is_empty() && !known).then_some(text)
 }
 
 fn operation(described: &DescribedOperation) -> String {

@@ -95,7 +95,7 @@ fn a_lost_store_costs_no_result() {
         until("they are counted", || metric(&server, "fishplate_jobs_lost") == lost);
         assert!(metric(&server, "fishplate_jobs_disk_bytes") > 0);
         let why = if lost == 6 { "new or empty" } else { "older than they are" };
-        assert!(server.log().contains(why), "{loss:?}: {}", server.log());
+        until(&format!("the log tells why ({loss:?})"), || server.log().contains(why));
         let path = data.to_str().unwrap();
         let user = User::new();
         let listed = user.json(&["lost", "list", "--data", path]);

@@ -30,6 +30,7 @@ mod papers;
 mod policy;
 mod processes;
 mod proxy;
+mod ranks;
 mod readers;
 mod references;
 mod restart;

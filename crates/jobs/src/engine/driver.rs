@@ -540,16 +540,26 @@ impl EngineInner {
             }
         };
         let what = "the end of a job was not written";
-        let (fenced, claims) = self.write_for(job, what, false, work).await;
+        let ended = CompletedJob { completion: Arc::clone(&completion), kept: !deliver };
+        // A caller who has all of it waits for no disk: the removal is on its way, and what they call next
+        // comes after it.
+        let tell_caller = async {
+            if deliver {
+                self.announce(job, &ended);
+            }
+        };
+        let ((fenced, claims), ()) =
+            tokio::join!(self.write_for(job, what, false, work), tell_caller);
         self.tell(Event::Closed(job, fence));
         if fenced == FencedWrite::Accepted {
-            let ended = CompletedJob { completion: Arc::clone(&completion), kept: !deliver };
-            self.announce(job, &ended);
             if deliver {
                 lock(&self.occupied).forget(job);
                 self.free_later(job);
-            } else if let Some(disk) = completion.disk() {
-                lock(&self.occupied).add(job, disk);
+            } else {
+                self.announce(job, &ended);
+                if let Some(disk) = completion.disk() {
+                    lock(&self.occupied).add(job, disk);
+                }
             }
         }
         self.work_on(claims, false);

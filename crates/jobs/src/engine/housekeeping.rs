@@ -197,7 +197,12 @@ impl EngineInner {
         let shared = Arc::clone(self);
         tokio::task::spawn_blocking(move || {
             let begun = std::time::Instant::now();
-            let swept = lost::sweep(&shared.settings.data, shared.store.blocking(), &mut measures);
+            let swept = lost::sweep(
+                &shared.settings.data,
+                shared.store.blocking(),
+                &*shared.executor,
+                &mut measures,
+            );
             let pause = pause_after(begun.elapsed());
             let mut housekeeping = lock(&shared.housekeeping);
             (housekeeping.sweeping, housekeeping.sweep_at) = (false, Some(Instant::now() + pause));

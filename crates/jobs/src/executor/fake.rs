@@ -2,13 +2,15 @@
 //! drives the engine in tests as a real one would, only faster and the same way each time.
 
 use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fishplate_contract::{Clock as _, JobId, SystemClock, Timestamp};
 
 use super::{
-    BoxFuture, Collected, Executor, Handle, Observation, ProgramExit, StartError, StartOrder,
-    StartTrace,
+    BoxFuture, Collected, Executor, Handle, Observation, ProgramExit, RecoveredRun, StartError,
+    StartOrder, StartTrace,
 };
 
 /// The fake. Each look at a job moves it on by one step of its script.
@@ -194,6 +196,20 @@ impl Executor for FakeExecutor {
         true
     }
 
+    fn recovered(&self, directory: &Path) -> io::Result<(RecoveredRun, u64)> {
+        let named = directory.file_name().and_then(|name| name.to_str()?.parse().ok());
+        let state = self.state();
+        let started = state.starts.iter().rev().find(|(job, _)| Some(*job) == named);
+        let Some((job, fence)) = started else { return Ok((RecoveredRun::NotStarted, 0)) };
+        let last = state.find(*job).and_then(|handle| Some(&state.jobs.get(&handle)?.last));
+        let run = match last {
+            Some(Observation::Ended(ending)) => RecoveredRun::Ended(ending.clone()),
+            Some(Observation::Died(_) | Observation::Lost(_)) => RecoveredRun::Unknown,
+            _ => RecoveredRun::Running,
+        };
+        Ok((run, *fence))
+    }
+
     /// Never: a batch system does not call back.
     fn changed(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::pending())
@@ -216,7 +232,7 @@ mod tests {
     #[tokio::test]
     async fn a_script_is_shown_step_by_step() {
         let fake = FakeExecutor::new(1);
-        let order = conformance::order(std::path::Path::new("/nowhere"), "");
+        let order = conformance::order(Path::new("/nowhere"), "");
         fake.refuse(order.job, StartError::NotStarted("busy".to_owned()));
         let waiting = Observation::Waiting("Priority".to_owned());
         let lost = Observation::Lost("forgotten".to_owned());

@@ -44,10 +44,10 @@ use self::message::{RunnerReply, RunnerRequest, StartMessageRef};
 use self::orphan_exit::OrphanWatch;
 use self::recovery::StartEvidence;
 use super::{
-    BoxFuture, Executor, Handle, Observation, ProgramExit, StartError, StartOrder, StartTrace,
+    BoxFuture, Executor, Handle, Observation, ProgramExit, RecoveredRun, StartError, StartOrder,
+    StartTrace,
 };
 
-pub use self::recovery::{RecoveredRun, recovered};
 pub use self::run::run_plan;
 pub use self::supervisor::supervisor_main;
 
@@ -357,6 +357,10 @@ impl Executor for LocalExecutor {
 
     fn guards_inputs(&self) -> bool {
         *self.shared.guards.get_or_init(|| read_only::works(&self.shared.data))
+    }
+
+    fn recovered(&self, directory: &Path) -> std::io::Result<(RecoveredRun, u64)> {
+        recovery::recovered(directory)
     }
 
     fn changed(&self) -> BoxFuture<'_, ()> {

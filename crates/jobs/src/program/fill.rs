@@ -139,7 +139,7 @@ pub(super) fn output_rules(invocation: &Invocation) -> Vec<OutputRule> {
 /// The value of a parameter, taken out of the arguments, which were checked.
 fn accepted(parameter: &Parameter, arguments: &mut Vec<Argument>) -> AcceptedValue {
     let at = arguments.iter().position(|argument| argument.name == parameter.name);
-    match at.map(|at| arguments.swap_remove(at).value) {
+    match at.map(|at| arguments.remove(at).value) {
         Some(Value::Text(text)) => AcceptedValue::Text(normal(parameter, text)),
         Some(Value::Data(Payload::Reference(reference))) => AcceptedValue::Refers(reference, None),
         Some(Value::Array(Array { data: Payload::Reference(reference), shape, .. })) => {

@@ -1,27 +1,33 @@
 //! The calls of a communicator. Each gives a [`Collective`], which is run at once or started in a scope; every rank of the
 //! communicator has to make the same calls in the same order. Lengths are in elements.
 
-#![expect(unsafe_code, reason = "a schedule holds the caller's buffers without their lifetime")]
+#![expect(unsafe_code, reason = "who starts an operation without a scope keeps its buffers")]
 
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
 
-use crate::buffer::{ReceiveBuffer, SendBuffer, Span};
 use crate::collective::algorithm::{Allgather, Alltoall, Reduce};
 use crate::collective::arguments::{Blocks, Contribution};
+use crate::collective::builder::{
+    ScheduleBuilder, keep_own, same_length, sent_to_all, whole_elements,
+};
 use crate::collective::schedule::{Running, Schedule};
 use crate::collective::{allreduce, alltoall, broadcast, gather, reduce, scan};
 use crate::communicator::Communicator;
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::group::Group;
 use crate::header::{Rank, RequestId};
 use crate::operation::Operation;
+use crate::request::persistent::{CollectiveTemplate, Persistent};
 use crate::request::{Request, Scope};
 
 /// A collective operation that is ready to go.
 #[must_use = "a collective operation does nothing until it is run or started"]
 pub struct Collective<'a> {
     communicator: &'a Communicator,
+    /// Whom the schedule's ranks are.
+    group: Group,
     schedule: Result<Schedule>,
     buffers: PhantomData<&'a mut [u8]>,
 }
@@ -43,130 +49,57 @@ impl<'a> Collective<'a> {
         Ok(scope.request(self.begin()?, group))
     }
 
+    /// Starts it without a scope; the MPI ABI's way in.
+    ///
+    /// # Safety
+    ///
+    /// Its buffers must be left alone until the request is complete or released.
+    pub unsafe fn start_raw(self) -> Result<RequestId> {
+        self.begin()
+    }
+
+    /// Makes it ready to be started again and again (`MPI_Allreduce_init` and its like).
+    ///
+    /// # Safety
+    ///
+    /// Its buffers must live as long as what this gives, and be left alone while that is active.
+    pub unsafe fn persistent(self) -> Result<Persistent> {
+        let (context, process) = (self.communicator.context(), self.communicator.process());
+        let tag = process.with(|state| state.next_collective(context));
+        let template =
+            CollectiveTemplate { schedule: self.schedule?, context, tag, group: self.group };
+        Ok(Persistent::of_collective(process.clone(), template))
+    }
+
     fn begin(self) -> Result<RequestId> {
-        let (communicator, schedule) = (self.communicator, self.schedule?);
+        let (communicator, schedule, group) = (self.communicator, self.schedule?, self.group);
         Ok(communicator.process().with(|state| {
             let request = state.engine.new_compound();
             let context = communicator.context();
             let tag = state.next_collective(context);
-            let group = communicator.group().clone();
             state.run(Running::new(request, schedule, context.collective(), tag, group));
             request
         }))
     }
-}
 
-/// A schedule that is being written, with what every call needs.
-struct ScheduleBuilder<'a> {
-    communicator: &'a Communicator,
-    s: Schedule,
-    me: Rank,
-    size: u32,
-}
-
-impl<'a> ScheduleBuilder<'a> {
-    fn new(communicator: &'a Communicator) -> Self {
-        Self {
-            communicator,
-            s: Schedule::new(),
-            me: communicator.rank(),
-            size: communicator.size(),
-        }
+    pub(super) fn of(
+        communicator: &'a Communicator,
+        group: Group,
+        schedule: Result<Schedule>,
+    ) -> Self {
+        Self { communicator, group, schedule, buffers: PhantomData }
     }
-
-    fn reducing(communicator: &'a Communicator, operation: &Operation) -> Self {
-        Self { s: Schedule::reducing(operation), ..Self::new(communicator) }
-    }
-
-    fn data<T: Pod>(&mut self, data: &'a [T]) -> Span {
-        let bytes: &[u8] = bytemuck::cast_slice(data);
-        // SAFETY: the `Collective` borrows it for `'a`, waits when it is run, and its scope waits when it is started.
-        self.s.send_buffer(unsafe { SendBuffer::from_raw(bytes.as_ptr(), bytes.len()) })
-    }
-
-    fn target<T: Pod>(&mut self, data: &'a mut [T]) -> Span {
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(data);
-        // SAFETY: as above, and exclusively.
-        self.s.receive_buffer(unsafe { ReceiveBuffer::from_raw(bytes.as_mut_ptr(), bytes.len()) })
-    }
-
-    /// So many equal blocks of a buffer.
-    fn blocks(&self, argument: &'static str, whole: &Span, element: usize) -> Result<Vec<Span>> {
-        let (length, size) = (whole.length(), self.size as usize);
-        if !length.is_multiple_of(size * element) {
-            let problem =
-                format!("its {} elements are not a multiple of {size} ranks", length / element);
-            return Err(Error::Argument { argument, problem });
-        }
-        let block = length / size;
-        Ok((0..size).map(|at| whole.part(at * block..(at + 1) * block)).collect())
-    }
-
-    fn root(&self, root: Rank) -> Result<()> {
-        self.communicator.group().member(root).map(|_| ())
-    }
-
-    /// The contribution in memory that may be written and is lost: `into`, if it is there already.
-    fn value<T: Pod>(&mut self, send: Contribution<'a, T>, into: Option<&Span>) -> Result<Span> {
-        match (send, into) {
-            (Contribution::Data(data), into) => {
-                let data = self.data(data);
-                let value = match into {
-                    Some(into) => {
-                        same_length("send", &data, into, size_of::<T>())?;
-                        into.clone()
-                    }
-                    None => self.s.scratch(data.length()),
-                };
-                self.s.copy(&data, &value);
-                Ok(value)
-            }
-            (Contribution::InPlace, Some(into)) => Ok(into.clone()),
-            (Contribution::InPlace, None) => {
-                let problem = "only the root has its contribution in place".to_owned();
-                Err(Error::Argument { argument: "send", problem })
-            }
-        }
-    }
-}
-
-fn same_length(argument: &'static str, is: &Span, should: &Span, element: usize) -> Result<()> {
-    if is.length() == should.length() {
-        return Ok(());
-    }
-    let problem = format!(
-        "it has {} elements, and should have {}",
-        is.length() / element,
-        should.length() / element
-    );
-    Err(Error::Argument { argument, problem })
-}
-
-fn whole_elements<T>(operation: &Operation) -> Result<()> {
-    if size_of::<T>() == operation.element() {
-        return Ok(());
-    }
-    let problem = format!(
-        "it is for elements of {} bytes, and these have {}",
-        operation.element(),
-        size_of::<T>()
-    );
-    Err(Error::Argument { argument: "operation", problem })
 }
 
 impl Communicator {
-    fn collective<'a>(
+    pub(super) fn collective<'a>(
         &'a self,
         builder: ScheduleBuilder<'a>,
         write: impl FnOnce(&mut ScheduleBuilder<'a>) -> Result<()>,
     ) -> Collective<'a> {
         let mut builder = builder;
         let written = write(&mut builder);
-        Collective {
-            communicator: self,
-            schedule: written.map(|()| builder.s),
-            buffers: PhantomData,
-        }
+        Collective::of(self, self.group().clone(), written.map(|()| builder.s))
     }
 
     /// Until all ranks have come here (`MPI_Barrier`).
@@ -185,7 +118,7 @@ impl Communicator {
     /// The root's `data` to all (`MPI_Bcast`).
     pub fn broadcast<'a, T: Pod>(&'a self, data: &'a mut [T], root: Rank) -> Collective<'a> {
         self.collective(ScheduleBuilder::new(self), |builder| {
-            builder.root(root)?;
+            self.group().member(root)?;
             let data = builder.target(data);
             let algorithm = self.algorithms().broadcast(data.length(), builder.size);
             broadcast::broadcast(&mut builder.s, algorithm, builder.me, builder.size, root, &data);
@@ -202,7 +135,7 @@ impl Communicator {
     ) -> Collective<'a> {
         let send = send.into();
         self.collective(ScheduleBuilder::new(self), |builder| {
-            builder.root(root)?;
+            self.group().member(root)?;
             let (me, size) = (builder.me, builder.size);
             let (mine, blocks) = if me == root {
                 let all = builder.target(receive);
@@ -227,7 +160,7 @@ impl Communicator {
     ) -> Collective<'a> {
         let send = send.into();
         self.collective(ScheduleBuilder::new(self), |builder| {
-            builder.root(root)?;
+            self.group().member(root)?;
             let (mine, blocks) = if builder.me == root {
                 let all = builder.target(receive);
                 let blocks = blocks.spans::<T>("blocks", builder.size, &all)?;
@@ -249,7 +182,7 @@ impl Communicator {
         root: Rank,
     ) -> Collective<'a> {
         self.collective(ScheduleBuilder::new(self), |builder| {
-            builder.root(root)?;
+            self.group().member(root)?;
             let (me, size) = (builder.me, builder.size);
             let mut mine = builder.target(receive);
             let blocks = if me == root {
@@ -276,7 +209,7 @@ impl Communicator {
         root: Rank,
     ) -> Collective<'a> {
         self.collective(ScheduleBuilder::new(self), |builder| {
-            builder.root(root)?;
+            self.group().member(root)?;
             let mut mine = builder.target(receive);
             let mut parts = Vec::new();
             if builder.me == root {
@@ -389,7 +322,7 @@ impl Communicator {
     ) -> Collective<'a> {
         let send = send.into();
         self.collective(ScheduleBuilder::reducing(self, operation), |builder| {
-            builder.root(root)?;
+            self.group().member(root)?;
             whole_elements::<T>(operation)?;
             let into = (builder.me == root).then(|| builder.target(receive));
             let value = builder.value(send, into.as_ref())?;
@@ -529,35 +462,4 @@ impl Communicator {
             Ok(())
         })
     }
-}
-
-/// A contribution that stays as it is while `all` is written.
-fn sent_to_all<'a, T: Pod>(
-    builder: &mut ScheduleBuilder<'a>,
-    send: Contribution<'a, T>,
-    all: &Span,
-) -> Span {
-    match send {
-        Contribution::Data(data) => builder.data(data),
-        Contribution::InPlace => {
-            let copy = builder.s.scratch(all.length());
-            builder.s.copy(all, &copy);
-            copy
-        }
-    }
-}
-
-/// The root's own block of a scatter: copied, unless it stays in place.
-fn keep_own(
-    builder: &mut ScheduleBuilder<'_>,
-    own: &Span,
-    mine: Span,
-    element: usize,
-) -> Result<Span> {
-    if mine.length() == 0 {
-        return Ok(own.clone());
-    }
-    same_length("receive", &mine, own, element)?;
-    builder.s.copy(own, &mine);
-    Ok(mine)
 }

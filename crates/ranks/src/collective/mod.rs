@@ -4,17 +4,22 @@
 //! - [`arguments`]: in place, and blocks of different lengths
 //! - [`calls`]: what a program calls
 //! - [`algorithm`]: algorithms by name, and which is taken when none is named
-//! - `schedule`: steps, and how they are run
+//! - [`inter`]: what a program calls between two groups
+//! - [`neighborhood`]: what it calls among neighbours of a topology
+//! - `builder`: what calls need while they write a schedule; `schedule`: steps, and how they are run
 //! - `broadcast` (and barrier), `gather` (and scatter, all-gather), `alltoall`, `reduce` (and all-reduce, reduce-scatter), `scan`
 
 pub mod algorithm;
 pub mod arguments;
 pub mod calls;
+pub mod inter;
+pub mod neighborhood;
 pub(crate) mod schedule;
 
 mod allreduce;
 mod alltoall;
 mod broadcast;
+mod builder;
 mod gather;
 mod reduce;
 mod scan;
@@ -22,3 +27,4 @@ mod scan;
 pub use algorithm::Algorithms;
 pub use arguments::{Blocks, Contribution, IN_PLACE};
 pub use calls::Collective;
+pub use inter::Root;

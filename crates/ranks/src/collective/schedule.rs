@@ -9,7 +9,7 @@ use crate::matching::Pattern;
 use crate::operation::Operation;
 
 /// A step. Sends and receives are begun; what they use is left alone until the next [`Step::Wait`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Step {
     Send(Rank, Span),
     Receive(Rank, Span),
@@ -49,6 +49,15 @@ impl Schedule {
 
     pub(crate) fn scratch(&mut self, length: usize) -> Span {
         self.add(Memory::Scratch(vec![0; length].into()), length)
+    }
+
+    /// The same steps on the same buffers, of which only one may be under way.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            memory: self.memory.iter().map(Memory::again).collect(),
+            steps: self.steps.clone(),
+            operation: self.operation.clone(),
+        }
     }
 
     fn add(&mut self, memory: Memory, length: usize) -> Span {

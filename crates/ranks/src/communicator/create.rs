@@ -11,18 +11,19 @@ use crate::header::{Context, Mode, Rank, Tag};
 use crate::matching::Pattern;
 
 impl Communicator {
-    /// The same ranks in a context of their own (`MPI_Comm_dup`). Collective.
+    /// The same ranks and topology in a context of their own (`MPI_Comm_dup`). Collective.
     pub fn dup(&self) -> Result<Self> {
         let mut counter = [0; 1];
         if self.rank() == 0 {
             counter[0] = self.process().next_context();
         }
         self.broadcast(&mut counter, 0).run()?;
-        Ok(Self::made(
-            self,
-            Context::new(self.group().member(0)?, counter[0]),
-            self.group().clone(),
-        ))
+        let context = Context::new(self.group().member(0)?, counter[0]);
+        let mut made = Self::made(self, context, self.group().clone());
+        if let Some(topology) = self.topology() {
+            made.set_topology(topology.clone());
+        }
+        Ok(made)
     }
 
     /// A communicator of those who give the same colour, in the order of their keys, then of their ranks; `None` for

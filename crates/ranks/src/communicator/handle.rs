@@ -7,6 +7,7 @@ use crate::group::{Comparison, Group};
 use crate::header::{Context, Rank};
 use crate::process::Process;
 use crate::request::Scope;
+use crate::topology::Topology;
 
 /// A group of processes with a context of their own (MPI 4.1, 7.2.4). Dropping it frees it; messages in it that nobody
 /// received are lost.
@@ -17,6 +18,7 @@ pub struct Communicator {
     group: Group,
     rank: Rank,
     algorithms: Algorithms,
+    topology: Option<Topology>,
     made: bool,
 }
 
@@ -24,7 +26,8 @@ impl Communicator {
     /// One that the domain begins with: it is never freed.
     pub(crate) fn new(process: Arc<Process>, context: Context, group: Group) -> Self {
         let rank = group.rank_of(process.rank()).unwrap_or_default();
-        Self { process, context, group, rank, algorithms: Algorithms::default(), made: false }
+        let algorithms = Algorithms::default();
+        Self { process, context, group, rank, algorithms, topology: None, made: false }
     }
 
     /// One that is made from another.
@@ -35,6 +38,15 @@ impl Communicator {
         made.algorithms = parent.algorithms;
         made.made = true;
         made
+    }
+
+    /// One by which the ranks of a group, this one among them, reach those of another.
+    pub(crate) fn towards(local: &Self, context: Context, remote: Group) -> Self {
+        let process = local.process.clone();
+        let all = local.group.ranks().iter().chain(remote.ranks().iter()).copied().collect();
+        process.with(|state| state.engine.add_context(context, all));
+        let (rank, algorithms) = (local.rank, local.algorithms);
+        Self { process, context, group: remote, rank, algorithms, topology: None, made: true }
     }
 
     /// This process's rank.
@@ -70,6 +82,15 @@ impl Communicator {
     /// Names algorithms for its collective operations, and for communicators made from it. Every rank has to name the same.
     pub fn set_algorithms(&mut self, algorithms: Algorithms) {
         self.algorithms = algorithms;
+    }
+
+    /// Who is whose neighbour, if somebody is.
+    pub fn topology(&self) -> Option<&Topology> {
+        self.topology.as_ref()
+    }
+
+    pub(crate) fn set_topology(&mut self, topology: Topology) {
+        self.topology = Some(topology);
     }
 
     /// How two compare (`MPI_Comm_compare`).

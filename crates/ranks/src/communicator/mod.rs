@@ -3,12 +3,15 @@
 //! - [`handle`]: what a communicator is
 //! - `point_to_point`: sends, receives, probes; [`message`]: what a matched probe takes
 //! - `create`: dup, split, create from a group
+//! - [`inter`]: two groups that talk to each other
 
 pub mod handle;
+pub mod inter;
 pub mod message;
 
 mod create;
 mod point_to_point;
 
 pub use handle::Communicator;
+pub use inter::InterCommunicator;
 pub use message::Message;

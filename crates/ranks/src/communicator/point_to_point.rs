@@ -186,17 +186,9 @@ impl Communicator {
         to: Destination,
         tag: Tag,
     ) -> Result<RequestId> {
-        if tag < 0 {
-            return Err(Error::InvalidTag { tag });
-        }
-        let to = match to {
-            Destination::Rank(to) => Some(self.group().member(to)?),
-            Destination::Null => None,
-        };
-        Ok(self.process().with(|state| match to {
-            Some(to) => {
-                state.engine.send(SendArguments { to, context: self.context(), tag, mode }, buffer)
-            }
+        let arguments = self.send_arguments(mode, to, tag)?;
+        Ok(self.process().with(|state| match arguments {
+            Some(arguments) => state.engine.send(arguments, buffer),
             None => state.engine.completed(Ok(Status::EMPTY)),
         }))
     }
@@ -220,7 +212,23 @@ impl Communicator {
         self.process().wait(request).map(|status| status.within(self.group()))
     }
 
-    fn pattern(&self, from: Source, tag: TagSelector) -> Result<Option<Pattern>> {
+    /// `None` to nobody.
+    pub(crate) fn send_arguments(
+        &self,
+        mode: Mode,
+        to: Destination,
+        tag: Tag,
+    ) -> Result<Option<SendArguments>> {
+        if tag < 0 {
+            return Err(Error::InvalidTag { tag });
+        }
+        let Destination::Rank(to) = to else { return Ok(None) };
+        let to = self.group().member(to)?;
+        Ok(Some(SendArguments { to, context: self.context(), tag, mode }))
+    }
+
+    /// `None` from nobody.
+    pub(crate) fn pattern(&self, from: Source, tag: TagSelector) -> Result<Option<Pattern>> {
         let tag = match tag {
             TagSelector::Tag(tag) if tag < 0 => return Err(Error::InvalidTag { tag }),
             TagSelector::Tag(tag) => Some(tag),

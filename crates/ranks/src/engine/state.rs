@@ -94,6 +94,14 @@ impl Engine {
         }
     }
 
+    /// The outcome of a request that is complete, which is kept.
+    pub fn outcome(&self, request: RequestId) -> Option<&Result<Status>> {
+        match self.requests.get(&request) {
+            Some(Record::Complete(outcome)) => Some(outcome),
+            _ => None,
+        }
+    }
+
     /// Whether a request is complete.
     pub fn is_complete(&self, request: RequestId) -> bool {
         matches!(self.requests.get(&request), Some(Record::Complete(_)))

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use fishplate_ranks::transport::local::Local;
 use fishplate_ranks::transport::tcp::Tcp;
-use fishplate_ranks::{Communicator, DomainId, Process, Settings};
+use fishplate_ranks::{Communicator, Credential, DomainId, Process, Settings};
 
 pub(crate) const DOMAIN: DomainId = DomainId::from_bytes([33; 16]);
+pub(crate) const CREDENTIAL: Credential = Credential::from_bytes([35; 32]);
 /// What is not done by then hangs.
 const HANG: Duration = Duration::from_secs(120);
 
@@ -34,10 +35,8 @@ pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<P
             (0..)
                 .zip(listeners)
                 .map(|(rank, listener)| {
-                    join(
-                        rank,
-                        Box::new(Tcp::new(DOMAIN, rank, listener, &addresses, settings).unwrap()),
-                    )
+                    let tcp = Tcp::new(DOMAIN, CREDENTIAL, rank, listener, &addresses, settings);
+                    join(rank, Box::new(tcp.unwrap()))
                 })
                 .collect()
         }

@@ -10,9 +10,9 @@ use fishplate_ranks::collective::Algorithms;
 use fishplate_ranks::collective::algorithm::Allreduce;
 use fishplate_ranks::process::failure_bound;
 use fishplate_ranks::transport::tcp::Tcp;
-use fishplate_ranks::{ANY_SOURCE, Communicator, Error, Operation, Process, Settings};
+use fishplate_ranks::{ANY_SOURCE, Communicator, Credential, Error, Operation, Process, Settings};
 
-use crate::domain::{DOMAIN, Kind, processes, run_with};
+use crate::domain::{CREDENTIAL, DOMAIN, Kind, processes, run_with};
 
 /// Repeatable numbers that look random.
 struct Random(u64);
@@ -126,7 +126,7 @@ fn nothing_is_lost_doubled_or_reordered_when_connections_are_cut() {
         })
         .collect();
     let processes = (0..).zip(listeners).map(|(rank, listener)| {
-        let tcp = Tcp::new(DOMAIN, rank, listener, &addresses, &settings).unwrap();
+        let tcp = Tcp::new(DOMAIN, CREDENTIAL, rank, listener, &addresses, &settings).unwrap();
         Process::join(DOMAIN, rank, size, Box::new(tcp), settings.clone()).unwrap()
     });
     run_with(processes.collect(), |world| {
@@ -307,37 +307,39 @@ fn ten_thousand_unexpected_messages_are_no_trouble() {
     }
 }
 
-/// Whoever knows a port but not the domain gets nothing and disturbs nobody.
+/// Whoever knows a port and the domain but not its credential gets nothing and disturbs nobody.
 #[test]
 fn strangers_are_turned_away() {
     let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
     let addresses = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
     let settings = quick();
     let processes = (0..).zip(listeners).map(|(rank, listener)| {
-        let tcp = Tcp::new(DOMAIN, rank, listener, &addresses, &settings).unwrap();
+        let tcp = Tcp::new(DOMAIN, CREDENTIAL, rank, listener, &addresses, &settings).unwrap();
         Process::join(DOMAIN, rank, 2, Box::new(tcp), settings.clone()).unwrap()
     });
-    let greeting = |domain: [u8; 16], from: u32| {
-        let mut bytes = b"fp-rank1".to_vec();
-        bytes.extend(domain);
-        bytes.extend(from.to_le_bytes());
-        bytes.extend([0; 12]);
-        bytes
-    };
     let hellos = [
-        b"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n".to_vec(),
-        greeting([34; 16], 1),
-        greeting(*DOMAIN.as_bytes(), 2),
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n".repeat(3),
+        greeting(*DOMAIN.as_bytes(), 1),
         vec![0; 100],
     ];
     run_with(processes.collect(), move |world| {
         if world.rank() == 1 {
             for hello in &hellos {
                 let mut stranger = TcpStream::connect(addresses[0]).unwrap();
+                stranger.read_exact(&mut [0; 24]).unwrap();
                 stranger.write_all(hello).unwrap();
                 let answered = stranger.read(&mut [0; 16]);
                 assert!(matches!(answered, Ok(0) | Err(_)), "no answer: {answered:?}");
             }
+            // One with another domain's credential, in our own code.
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let of = [addresses[0], listener.local_addr().unwrap()];
+            let other = Credential::from_bytes([36; 32]);
+            let settings = quick();
+            let tcp = Tcp::new(DOMAIN, other, 1, listener, &of, &settings).unwrap();
+            let process = Process::join(DOMAIN, 1, 2, Box::new(tcp), settings).unwrap();
+            let refused = process.world().ssend(&[9u8], 0, 0);
+            assert_eq!(refused, Err(Error::Failed { rank: 0 }));
             world.send(&[3u8], 0, 0).unwrap();
         } else {
             let mut got = [0u8];
@@ -346,4 +348,13 @@ fn strangers_are_turned_away() {
         }
         world.process().leave();
     });
+}
+
+/// A greeting with a proof of nothing.
+fn greeting(domain: [u8; 16], from: u32) -> Vec<u8> {
+    let mut bytes = b"fp-rank2".to_vec();
+    bytes.extend(domain);
+    bytes.extend(from.to_le_bytes());
+    bytes.extend([0; 60]);
+    bytes
 }

@@ -6,7 +6,10 @@ mod collectives;
 mod communicators;
 mod domain;
 mod failures;
+mod inter;
+mod persistent;
 mod point_to_point;
+mod topologies;
 
 /// A test of the suite, at every number of ranks, on every transport.
 macro_rules! conformance {

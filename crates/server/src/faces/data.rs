@@ -67,8 +67,8 @@ impl<'p> DataResource<'p> {
     pub fn of(path: &'p str) -> Option<Self> {
         let (first, rest) = path.split_once('/').unwrap_or((path, ""));
         match (first, rest.split_once('/')) {
-            ("data", Some((UPLOADS, id))) => Some(Self::Upload(id)),
-            ("data", _) => Some(Self::Data(rest)),
+            (DATA, Some((UPLOADS, id))) => Some(Self::Upload(id)),
+            (DATA, _) => Some(Self::Data(rest)),
             ("session", Some((token, name))) => Some(Self::Session(token, name)),
             _ => None,
         }

@@ -2,14 +2,16 @@
 //! and `outputs` with a call; `job` and, if the call chose any, `outputs` with its answer.
 
 use fishplate_contract::lexical::{shortened, trimmed};
-use fishplate_contract::{CallOptions, Fault, FaultCode, JobId, SessionId};
+use fishplate_contract::{
+    CallOptions, Fault, FaultCode, JobId, OutputChoice, OutputForm, SessionId,
+};
 
 use super::outputs;
 use super::table::{HeaderKind, HeaderReply};
 use crate::envelope::{ArrayForm, HeaderBlock, XmlElement};
-use crate::name::{OPTIONS, QName};
+use crate::name::{OPTIONS, QName, XSD};
 use crate::write::{ReplyForm, RequestForm};
-use crate::wsdl::DataView;
+use crate::wsdl::{DataView, Markup, annotate};
 
 /// Headers of ours that a server understands.
 const UNDERSTOOD: [&str; 4] = [KEY, ARRAYS, SESSION, OUTPUTS];
@@ -51,7 +53,7 @@ impl HeaderKind for Options {
     }
 
     fn request(&self, form: &RequestForm) -> Vec<HeaderBlock> {
-        let CallOptions { key, session, outputs } = &form.options;
+        let CallOptions { key, session, outputs, .. } = &form.options;
         let mut headers = Vec::new();
         headers.extend(key.iter().map(|key| block(KEY, key.clone())));
         headers.extend(form.arrays.map(|arrays| block(ARRAYS, arrays.name().to_owned())));
@@ -67,6 +69,51 @@ impl HeaderKind for Options {
         let tells = form.data == DataView::Xdescr || chosen();
         let job = job.map(|job| block(JOB, job.to_string()));
         job.into_iter().chain(tells.then(|| outputs::write_answer(outputs)).flatten()).collect()
+    }
+
+    fn published(&self) -> &'static [&'static str] {
+        &[KEY, SESSION, OUTPUTS]
+    }
+
+    fn write_schema(&self, to: &mut Markup) {
+        let attributes =
+            [("targetNamespace", OPTIONS), ("elementFormDefault", "qualified"), ("xmlns:xs", XSD)];
+        to.open("xs:schema", &attributes);
+        for (name, text) in [
+            (KEY, "Idempotency key: the same key never runs twice."),
+            (SESSION, "ID of the session that the job runs in: 32 hexadecimal digits."),
+            (ARRAYS, "How arrays stand in the answer: elements or binary."),
+            (JOB, "In an answer: ID of the job."),
+        ] {
+            to.open("xs:element", &[("name", name), ("type", "xs:string")]);
+            annotate(to, text, &[], &[]);
+            to.close();
+        }
+        to.open("xs:element", &[("name", OUTPUTS)]);
+        to.open("xs:complexType", &[]);
+        annotate(to, "How outputs are wanted; in an answer, how they came.", &[], &[]);
+        to.open("xs:sequence", &[]);
+        let many = [("name", "output"), ("minOccurs", "0"), ("maxOccurs", "unbounded")];
+        to.open("xs:element", &many);
+        to.open("xs:complexType", &[]);
+        let name =
+            format!("Name of the output; {} for all that are files or arrays.", OutputChoice::ALL);
+        let forms = OutputForm::ALL.map(OutputForm::name).join(", ");
+        for (attribute, of, text) in [
+            ("name", "xs:string", name.as_str()),
+            ("as", "xs:string", &format!("One of {forms} (a reference if it is large).")),
+            ("to", "xs:anyURI", "Where the server delivers it; that is the reference then."),
+        ] {
+            to.open("xs:attribute", &[("name", attribute), ("type", of)]);
+            annotate(to, text, &[], &[]);
+            to.close();
+        }
+        to.close();
+        to.close();
+        to.close();
+        to.close();
+        to.close();
+        to.close();
     }
 }
 

@@ -5,8 +5,9 @@ use fishplate_contract::{CallOptions, Fault, FaultCode};
 
 use super::table::{HeaderKind, HeaderReply};
 use crate::envelope::{HeaderBlock, XmlElement};
-use crate::name::QName;
+use crate::name::{QName, XSD};
 use crate::write::ReplyForm;
+use crate::wsdl::Markup;
 
 const NAMESPACE: &str = "urn:sample";
 
@@ -45,6 +46,16 @@ impl HeaderKind for Sample {
         stamped.into_iter().map(HeaderBlock::optional).collect()
     }
 
+    fn published(&self) -> &'static [&'static str] {
+        &["ticket"]
+    }
+
+    fn write_schema(&self, to: &mut Markup) {
+        to.open("xs:schema", &[("targetNamespace", NAMESPACE), ("xmlns:xs", XSD)]);
+        to.empty("xs:element", &[("name", "ticket"), ("type", "xs:string")]);
+        to.close();
+    }
+
     fn fault_codes(&self, headers: &[HeaderBlock], code: FaultCode) -> Vec<QName> {
         match (ticket(headers), code) {
             (Some(""), FaultCode::InvalidValue) => vec![QName::new(NAMESPACE, "BadTicket")],
@@ -59,6 +70,7 @@ mod tests {
     use super::*;
     use crate::envelope::SoapVersion;
     use crate::unpack::tests::{NS, Sink, call_with, interface};
+    use crate::wsdl::{self, DataView, View};
     use crate::{Envelope, UnpackedMessage, pack_reply, read, write_fault, write_reply};
 
     /// A request with such a block, which must be understood.
@@ -91,6 +103,27 @@ mod tests {
                 assert_eq!(stamped.and_then(|node| node.text()), Some("7, stamped"), "{text}");
             }
         }
+    }
+
+    #[test]
+    fn a_header_in_the_table_is_published_under_a_prefix_of_its_own() {
+        let service = fishplate_contract::Service {
+            name: "s".to_owned(),
+            namespace: NS.to_owned(),
+            title: String::new(),
+            documentation: String::new(),
+            operations: Vec::new(),
+        };
+        let view = View { data: DataView::Xdescr, ..View::default() };
+        let text = wsdl::write(&service, &interface(), view, "http://localhost/s");
+        let document = roxmltree::Document::parse(&text).unwrap();
+        let mut parts = document.descendants().filter(|node| node.tag_name().name() == "part");
+        let part = parts.find(|node| node.attribute("name") == Some("ticket"));
+        let (prefix, local) = part.unwrap().attribute("element").unwrap().split_once(':').unwrap();
+        let namespace = document.root_element().lookup_namespace_uri(Some(prefix));
+        assert_eq!((namespace, local), (Some(NAMESPACE), "ticket"));
+        let uses = document.descendants().filter(|node| node.attribute("part") == Some("ticket"));
+        assert!(uses.count() > 0, "no message has it");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::options::Options;
 use crate::envelope::{HeaderBlock, SoapVersion, XmlElement};
 use crate::name::QName;
 use crate::write::{ReplyForm, RequestForm};
+use crate::wsdl::Markup;
 
 /// A kind of header blocks, told apart by their namespaces.
 pub(crate) trait HeaderKind: Sync {
@@ -35,6 +36,15 @@ pub(crate) trait HeaderKind: Sync {
     fn answer(&self, _: &ReplyForm, _: &HeaderReply<'_>) -> Vec<HeaderBlock> {
         Vec::new()
     }
+
+    /// Its blocks that a call may have, by their names in the first of its namespaces: the view
+    /// `data=xdescr` of a WSDL publishes them.
+    fn published(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Writes the schema of the namespace of what is published.
+    fn write_schema(&self, _: &mut Markup) {}
 
     /// The codes, outermost first, of a fault that is about the blocks of a request; none if it is not
     /// about those of this kind.
@@ -126,6 +136,34 @@ pub(crate) fn request(form: &RequestForm) -> Vec<HeaderBlock> {
 /// The blocks of an answer.
 pub(crate) fn answer(form: &ReplyForm, answer: &HeaderReply<'_>) -> Vec<HeaderBlock> {
     TABLE.iter().flat_map(|header| header.answer(form, answer)).collect()
+}
+
+/// A block that a call may have, as a WSDL publishes it.
+pub(crate) struct PublishedHeader {
+    /// Prefix of its namespace.
+    pub(crate) prefix: String,
+    pub(crate) namespace: &'static str,
+    pub(crate) name: &'static str,
+}
+
+/// All blocks that a call may have.
+pub(crate) fn published() -> Vec<PublishedHeader> {
+    let kinds = TABLE.iter().filter(|kind| !kind.published().is_empty()).enumerate();
+    let blocks = kinds.flat_map(|(number, kind)| {
+        let prefix = if number == 0 { "o".to_owned() } else { format!("o{}", number + 1) };
+        let namespace = kind.namespaces()[0];
+        kind.published().iter().map(move |name| PublishedHeader {
+            prefix: prefix.clone(),
+            namespace,
+            name,
+        })
+    });
+    blocks.collect()
+}
+
+/// Writes the schemas of all that is published.
+pub(crate) fn write_schemas(to: &mut Markup) {
+    TABLE.iter().for_each(|kind| kind.write_schema(to));
 }
 
 /// The codes, outermost first, of a fault that is about the blocks of a request; empty if it is not.

@@ -3,45 +3,45 @@
 use crate::xml::{push_attribute, push_text};
 
 /// A document as it is written.
-pub(super) struct Markup {
+pub(crate) struct Markup {
     out: Vec<u8>,
     open: Vec<&'static str>,
 }
 
 impl Markup {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { out: b"<?xml version=\"1.0\" encoding=\"utf-8\"?>\n".to_vec(), open: Vec::new() }
     }
 
     /// A start tag on a line of its own.
-    pub(super) fn open(&mut self, name: &'static str, attributes: &[(&str, &str)]) {
+    pub(crate) fn open(&mut self, name: &'static str, attributes: &[(&str, &str)]) {
         self.tag(name, attributes);
         self.out.extend_from_slice(b">\n");
         self.open.push(name);
     }
 
     /// The end tag of the element opened last.
-    pub(super) fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         let Some(name) = self.open.pop() else { return };
         self.indent();
         self.end(name);
     }
 
     /// An empty element.
-    pub(super) fn empty(&mut self, name: &str, attributes: &[(&str, &str)]) {
+    pub(crate) fn empty(&mut self, name: &str, attributes: &[(&str, &str)]) {
         self.tag(name, attributes);
         self.out.extend_from_slice(b"/>\n");
     }
 
     /// An element that holds text alone, so that its white space stays.
-    pub(super) fn text(&mut self, name: &str, attributes: &[(&str, &str)], text: &str) {
+    pub(crate) fn text(&mut self, name: &str, attributes: &[(&str, &str)], text: &str) {
         self.tag(name, attributes);
         self.out.push(b'>');
         push_text(text, &mut self.out);
         self.end(name);
     }
 
-    pub(super) fn finish(mut self) -> String {
+    pub(crate) fn finish(mut self) -> String {
         while !self.open.is_empty() {
             self.close();
         }

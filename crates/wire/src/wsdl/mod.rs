@@ -14,5 +14,8 @@ pub use read::{DescribedOperation, Description, WsdlError, read};
 pub use view::{DataView, PackagingBinding, UnknownView, View};
 pub use write::{action, write};
 
+pub(crate) use markup::Markup;
+pub(crate) use schema::annotate;
+
 #[cfg(test)]
 mod tests;

@@ -307,7 +307,7 @@ fn labelled_name(data_type: &DataType) -> String {
 }
 
 /// Documentation, and in `xs:appinfo` what our client reads again.
-pub(super) fn annotate(to: &mut Markup, text: &str, info: &[(&str, &str)], choices: &[String]) {
+pub(crate) fn annotate(to: &mut Markup, text: &str, info: &[(&str, &str)], choices: &[String]) {
     if text.is_empty() && info.is_empty() {
         return;
     }

@@ -15,7 +15,9 @@ use super::schema;
 use super::view::{DataView, View};
 use super::xdescr;
 use crate::detail::FAULT_ELEMENT;
-use crate::name::{OPTIONS, WSDL, WSDL_SOAP_11, WSDL_SOAP_12};
+use crate::headers;
+use crate::headers::table::PublishedHeader;
+use crate::name::{WSDL, WSDL_SOAP_11, WSDL_SOAP_12};
 
 /// Transport of a binding (WSDL 1.1 section 3.3).
 const HTTP: &str = "http://schemas.xmlsoap.org/soap/http";
@@ -39,13 +41,15 @@ pub fn write(service: &Service, interface: &Interface, view: View, address: &str
         ("xmlns:tns", &service.namespace),
     ];
     attributes.extend(bindings.iter().filter_map(|bound| bound.declaration()));
-    let headers: &[&str] = match view.data {
-        DataView::Plain => &[],
-        DataView::Xdescr => &xdescr::HEADERS,
+    let published = match view.data {
+        DataView::Plain => Vec::new(),
+        DataView::Xdescr => headers::table::published(),
     };
-    if !headers.is_empty() {
-        attributes.push(("xmlns:o", OPTIONS));
-    }
+    let mut prefixes: Vec<(String, &str)> =
+        published.iter().map(|it| (format!("xmlns:{}", it.prefix), it.namespace)).collect();
+    prefixes.dedup();
+    attributes.extend(prefixes.iter().map(|(prefix, namespace)| (prefix.as_str(), *namespace)));
+    let headers: Vec<&str> = published.iter().map(|it| it.name).collect();
     to.open("wsdl:definitions", &attributes);
     to.text("wsdl:documentation", &[], &title_and_documentation(service));
     to.open("wsdl:types", &[]);
@@ -55,12 +59,12 @@ pub fn write(service: &Service, interface: &Interface, view: View, address: &str
         write_messages(&mut to, &definition.name);
     }
     write_message(&mut to, FAULT_MESSAGE, FAULT, FAULT_ELEMENT);
-    if !headers.is_empty() {
-        write_headers(&mut to, headers);
+    if !published.is_empty() {
+        write_headers(&mut to, &published);
     }
     write_port_type(&mut to, service, interface);
     for bound in bindings {
-        write_binding(&mut to, *bound, headers, service, interface);
+        write_binding(&mut to, *bound, &headers, service, interface);
     }
     write_service(&mut to, service, bindings, &view.address(address));
     to.finish()
@@ -87,11 +91,11 @@ fn write_message(to: &mut Markup, message: &str, part: &str, element: &str) {
     to.close();
 }
 
-/// Our options, which may stand beside the arguments of a call.
-fn write_headers(to: &mut Markup, headers: &[&str]) {
+/// What may stand beside the arguments of a call.
+fn write_headers(to: &mut Markup, headers: &[PublishedHeader]) {
     to.open("wsdl:message", &[("name", xdescr::HEADERS_MESSAGE)]);
-    for header in headers {
-        to.empty("wsdl:part", &[("name", header), ("element", &format!("o:{header}"))]);
+    for PublishedHeader { prefix, name, .. } in headers {
+        to.empty("wsdl:part", &[("name", name), ("element", &format!("{prefix}:{name}"))]);
     }
     to.close();
 }

@@ -1,28 +1,25 @@
 //! The schemas of the view `data=xdescr`, whole in the WSDL: toolkits have nothing to fetch. A file is
 //! a choice of elements there, because toolkits can't tell text from elements.
 
-use fishplate_contract::{OutputChoice, OutputForm};
-
 use super::markup::Markup;
 use super::schema::{FileType, annotate};
-use crate::name::{OPTIONS, WSA, XDESCR, XMIME, XSD};
+use crate::headers::table;
+use crate::name::{WSA, XDESCR, XMIME, XSD};
 
 /// Named type of a file.
 pub(super) const DATA: &str = "Data";
 
-/// Headers that a call may have, each a part of this message.
-pub(super) const HEADERS: [&str; 3] = ["key", "session", "outputs"];
-/// The message that they are parts of.
+/// The message whose parts are the headers that a call may have.
 pub(super) const HEADERS_MESSAGE: &str = "Options";
 
 /// The namespaces that the service's own schema imports.
 pub(super) const IMPORTS: [(&str, &str); 2] = [("xmlns:wsa", WSA), ("xmlns:x", XDESCR)];
 
-/// The schemas of WS-Addressing, of what stands for a file, and of our headers.
+/// The schemas of WS-Addressing, of what stands for a file, and of the headers of a call.
 pub(super) fn write_schemas(to: &mut Markup, file: FileType) {
     write_addressing(to);
     write_values(to, file);
-    write_options(to);
+    table::write_schemas(to);
 }
 
 /// What is used of the schema of WS-Addressing 1.0 (2006-03), as it is there.
@@ -105,48 +102,6 @@ fn write_values(to: &mut Markup, file: FileType) {
     annotate(to, "An XML file: its root element.", &[], &[]);
     to.open("xs:sequence", &[]);
     to.empty("xs:any", &[("namespace", "##any"), ("processContents", "lax")]);
-    to.close();
-    to.close();
-    to.close();
-    to.close();
-}
-
-/// Our headers.
-fn write_options(to: &mut Markup) {
-    let attributes =
-        [("targetNamespace", OPTIONS), ("elementFormDefault", "qualified"), ("xmlns:xs", XSD)];
-    to.open("xs:schema", &attributes);
-    for (name, text) in [
-        ("key", "Idempotency key: the same key never runs twice."),
-        ("session", "ID of the session that the job runs in: 32 hexadecimal digits."),
-        ("arrays", "How arrays stand in the answer: elements or binary."),
-        ("job", "In an answer: ID of the job."),
-    ] {
-        to.open("xs:element", &[("name", name), ("type", "xs:string")]);
-        annotate(to, text, &[], &[]);
-        to.close();
-    }
-    to.open("xs:element", &[("name", "outputs")]);
-    to.open("xs:complexType", &[]);
-    annotate(to, "How outputs are wanted; in an answer, how they came.", &[], &[]);
-    to.open("xs:sequence", &[]);
-    let many = [("name", "output"), ("minOccurs", "0"), ("maxOccurs", "unbounded")];
-    to.open("xs:element", &many);
-    to.open("xs:complexType", &[]);
-    let name =
-        format!("Name of the output; {} for all that are files or arrays.", OutputChoice::ALL);
-    let forms = OutputForm::ALL.map(OutputForm::name).join(", ");
-    for (attribute, of, text) in [
-        ("name", "xs:string", name.as_str()),
-        ("as", "xs:string", &format!("One of {forms} (a reference if it is large).")),
-        ("to", "xs:anyURI", "Where the server delivers it; that is the reference then."),
-    ] {
-        to.open("xs:attribute", &[("name", attribute), ("type", of)]);
-        annotate(to, text, &[], &[]);
-        to.close();
-    }
-    to.close();
-    to.close();
     to.close();
     to.close();
     to.close();

@@ -4,6 +4,7 @@ use fishplate_contract::{DataRef, PlacementMethod, TransferState};
 use fishplate_formats::array_file::Format;
 
 use super::*;
+use crate::executor::local::{LocalExecutor, LocalSettings};
 use crate::plan::{FetchedForm, InputContent, InputFile, ReferencedInput};
 use crate::stager::fake::FakeStager;
 
@@ -403,7 +404,9 @@ async fn data_is_fetched_again_for_an_adopted_job_that_was_not_started() {
             });
             std::fs::write(&journal, format!("{line}\n")).unwrap();
             empty = MemoryStore::default();
-            crate::lost::adopt(fixture.directory.path(), &empty, job).unwrap();
+            let data = fixture.directory.path();
+            let local = LocalExecutor::new(LocalSettings::new(data)).unwrap();
+            crate::lost::adopt(data, &empty, &local, job).unwrap();
             let mut record = None;
             empty.read(&mut |t| t.find(job).map(|found| record = found)).unwrap();
             assert_eq!(record.unwrap().state, recorded, "{at}");

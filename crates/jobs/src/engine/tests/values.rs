@@ -170,7 +170,7 @@ async fn a_long_plan_is_found_again_when_the_record_of_its_job_was_lost() {
             engine.submit(JobRequest { plan: long.clone(), ..work(None, 0) }).await.unwrap().job;
         drop(engine);
         let empty = MemoryStore::default();
-        crate::lost::adopt(fixture.directory.path(), &empty, job).unwrap();
+        crate::lost::adopt(fixture.directory.path(), &empty, &*fixture.executor, job).unwrap();
         let again = Fixture { store: Arc::new(empty), ..fixture };
         assert_eq!(recorded(&again, job), "@plan");
         assert_eq!(again.engine().plan(job).await.unwrap(), long);

@@ -17,7 +17,7 @@ use super::procfs::{
     ProcessId, Stat, all, carriers, closure, now_millis, signal_all, start_millis,
 };
 use super::wait::CANCEL;
-use crate::executor::{Observation, ProgramExit};
+use crate::executor::{Observation, ProgramExit, RecoveredRun};
 
 /// How a job stands.
 pub(super) fn look(directory: &Path, job: JobId, orphan_watch: &OrphanWatch) -> Observation {
@@ -160,24 +160,11 @@ fn running(started: i64) -> Observation {
     Observation::Running { started: Timestamp(started) }
 }
 
-/// What a job's directory tells of its program, without anybody being asked or ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RecoveredRun {
-    /// It was certainly not started.
-    NotStarted,
-    /// It runs, or is about to.
-    Running,
-    /// It has ended, and this was seen of it.
-    Ended(Box<ProgramExit>),
-    /// It was started, or may have been, and nobody saw its end.
-    Unknown,
-}
-
 /// Reads what the journal of a job tells, and the fence under which it was last worked on.
 ///
 /// # Errors
 /// If its journal can't be read.
-pub fn recovered(directory: &Path) -> std::io::Result<(RecoveredRun, u64)> {
+pub(super) fn recovered(directory: &Path) -> std::io::Result<(RecoveredRun, u64)> {
     let Some(JournalReading { run, held }) = journal::read(directory)? else {
         return Ok((RecoveredRun::NotStarted, 0));
     };

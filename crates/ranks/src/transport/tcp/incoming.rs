@@ -3,10 +3,11 @@
 use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
 use std::net::TcpStream;
 
+use crate::credential::{Credential, Nonce};
 use crate::engine::{Engine, ReceiveTarget};
 use crate::error::Error;
 use crate::header::{Header, Kind, Rank};
-use crate::transport::tcp::greeting::{Greeting, answer};
+use crate::transport::tcp::greeting::{Greeting, answer, challenge};
 use crate::transport::tcp::outgoing::is_transient;
 
 /// What is read ahead of a header, so that small frames come several at a time.
@@ -53,6 +54,7 @@ struct Arriving {
 #[derive(Debug)]
 pub(super) struct Incoming {
     stream: TcpStream,
+    challenge: Nonce,
     /// Who sends; unknown until it has greeted.
     pub(super) peer: Option<Rank>,
     buffer: Box<[u8]>,
@@ -68,9 +70,12 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    pub(super) fn new(stream: TcpStream) -> Self {
-        Self {
+    /// Challenges who dialled.
+    pub(super) fn new(mut stream: TcpStream, nonce: Nonce) -> io::Result<Self> {
+        stream.write_all(&challenge(nonce))?;
+        Ok(Self {
             stream,
+            challenge: nonce,
             peer: None,
             buffer: vec![0; BUFFER].into(),
             start: 0,
@@ -80,25 +85,31 @@ impl Incoming {
             unacknowledged_bytes: 0,
             drained: false,
             unwritten: Vec::new(),
-        }
+        })
     }
 
     /// The greeting, if it is here and not yet taken.
-    pub(super) fn greeting(&mut self) -> Result<Option<Greeting>, End> {
+    pub(super) fn greeting(&mut self, credential: &Credential) -> Result<Option<Greeting>, End> {
         while self.end - self.start < Greeting::SIZE {
             if self.fill()? == 0 {
                 return Ok(None);
             }
         }
-        let greeting = Greeting::from_bytes(&self.buffer[self.start..self.start + Greeting::SIZE]);
+        let bytes = &self.buffer[self.start..self.start + Greeting::SIZE];
+        let greeting = Greeting::from_bytes(bytes, self.challenge, credential);
         self.start += Greeting::SIZE;
-        greeting.map(Some).ok_or_else(|| End::Broken(io::Error::other("it is no process of ours")))
+        greeting.map(Some).ok_or_else(|| End::Broken(io::Error::other("it has no credential")))
     }
 
     /// Goes on where another connection broke.
-    pub(super) fn welcome(&mut self, peer: Rank, received: u64) -> io::Result<()> {
-        self.peer = Some(peer);
-        self.stream.write_all(&answer(received))
+    pub(super) fn welcome(
+        &mut self,
+        greeting: &Greeting,
+        received: u64,
+        credential: &Credential,
+    ) -> io::Result<()> {
+        self.peer = Some(greeting.from);
+        self.stream.write_all(&answer(received, greeting.nonce, credential))
     }
 
     /// Reads what is there, and gives it to the engine.

@@ -1,7 +1,7 @@
 //! Direct TCP connections between the processes of a domain, one a direction, dialled by its sender.
 //!
-//! A connection begins with a greeting of the sender (magic, domain ID, from-rank, to-rank, instance) and the answer (magic, last
-//! sequence number received). Then frames go one way, cumulative sequence numbers (8 bytes each) the other.
+//! A connection begins with a challenge of the receiver (magic, nonce), the sender's greeting (magic, domain ID, from-rank, to-rank,
+//! instance, nonce, proof) and the answer (magic, last sequence number received, proof). Then frames go one way, cumulative sequence numbers (8 bytes each) the other.
 //! After a break the sender dials again and repeats what was not acknowledged.
 //!
 //! - `outgoing`: what is sent, kept and repeated

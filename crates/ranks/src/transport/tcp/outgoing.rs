@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, TcpKeepalive, Type};
 
+use crate::credential::{Credential, random};
 use crate::engine::Frame;
 use crate::header::{Header, RequestId};
-use crate::transport::tcp::greeting::{ANSWER_SIZE, Greeting, read_answer};
+use crate::transport::tcp::greeting::{
+    ANSWER_SIZE, CHALLENGE_SIZE, Greeting, read_answer, read_challenge,
+};
 use crate::transport::tcp::poller::Poller;
 
 /// Buffers in one `writev`.
@@ -25,7 +28,7 @@ enum Connection {
     /// None; one is tried for at this time.
     Broken(Instant),
     Connecting(TcpStream),
-    /// Connected, since then; the answer to the greeting is awaited. Its system has accepted, so the process lives, though it
+    /// Connected, since then; the challenge, or the answer to the greeting, is awaited. Its system has accepted, so the process lives, though it
     /// may be stopped or compute.
     Greeting(TcpStream, Instant),
     Ready(TcpStream),
@@ -49,6 +52,9 @@ impl Kept {
 pub(super) struct Outgoing {
     address: SocketAddr,
     greeting: Greeting,
+    credential: Credential,
+    /// The challenge of this connection was answered with the greeting.
+    greeted: bool,
     connection: Connection,
     /// Not acknowledged, in order.
     kept: VecDeque<Kept>,
@@ -67,10 +73,17 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    pub(super) fn new(address: SocketAddr, greeting: Greeting, timeout: Duration) -> Self {
+    pub(super) fn new(
+        address: SocketAddr,
+        greeting: Greeting,
+        credential: Credential,
+        timeout: Duration,
+    ) -> Self {
         Self {
             address,
             greeting,
+            credential,
+            greeted: false,
             connection: Connection::Idle,
             kept: VecDeque::new(),
             written: 0,
@@ -120,8 +133,7 @@ impl Outgoing {
     pub(super) fn ready(&mut self, poller: &Poller, sent: &mut Vec<RequestId>) {
         if let Connection::Connecting(stream) = &mut self.connection {
             let connected = stream.take_error().and_then(|error| error.map_or(Ok(()), Err));
-            let greeted = connected.and_then(|()| stream.write_all(&self.greeting.to_bytes()));
-            match (greeted, std::mem::replace(&mut self.connection, Connection::Idle)) {
+            match (connected, std::mem::replace(&mut self.connection, Connection::Idle)) {
                 (Ok(()), Connection::Connecting(stream)) => {
                     if let Err(error) = poller.modify(&stream, self.token(), false) {
                         return self.fall(&error);
@@ -201,6 +213,7 @@ impl Outgoing {
         }
         (self.written, self.offset, self.waits_for_room) = (0, 0, false);
         self.partial.clear();
+        self.greeted = false;
     }
 
     fn read(&mut self, sent: &mut Vec<RequestId>) -> io::Result<()> {
@@ -217,10 +230,7 @@ impl Outgoing {
         };
         self.partial.extend_from_slice(&bytes[..count]);
         if matches!(self.connection, Connection::Greeting(..)) {
-            let Some(&answer) = self.partial.first_chunk::<ANSWER_SIZE>() else { return Ok(()) };
-            let received = read_answer(answer).filter(|received| *received >= self.acknowledged);
-            let received = received.ok_or_else(|| io::Error::other("it is not that process"))?;
-            self.partial.drain(..ANSWER_SIZE);
+            let Some(received) = self.greet()? else { return Ok(()) };
             self.acknowledge(received, sent);
             if let Connection::Greeting(stream, _) =
                 std::mem::replace(&mut self.connection, Connection::Idle)
@@ -237,6 +247,26 @@ impl Outgoing {
             self.acknowledge(received, sent);
         }
         Ok(())
+    }
+
+    /// Answers the challenge; the last sequence number that the other process has, once it says it.
+    fn greet(&mut self) -> io::Result<Option<u64>> {
+        let stranger = || io::Error::other("it is not that process");
+        let Connection::Greeting(stream, _) = &mut self.connection else { return Ok(None) };
+        if !self.greeted {
+            let Some(&challenge) = self.partial.first_chunk::<CHALLENGE_SIZE>() else {
+                return Ok(None);
+            };
+            let challenge = read_challenge(challenge).ok_or_else(stranger)?;
+            self.partial.drain(..CHALLENGE_SIZE);
+            self.greeting.nonce = random().map_err(io::Error::other)?;
+            stream.write_all(&self.greeting.to_bytes(challenge, &self.credential))?;
+            self.greeted = true;
+        }
+        let Some(&answer) = self.partial.first_chunk::<ANSWER_SIZE>() else { return Ok(None) };
+        self.partial.drain(..ANSWER_SIZE);
+        let received = read_answer(answer, self.greeting.nonce, &self.credential);
+        received.filter(|received| *received >= self.acknowledged).ok_or_else(stranger).map(Some)
     }
 
     fn acknowledge(&mut self, received: u64, sent: &mut Vec<RequestId>) {

@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use socket2::SockRef;
 
+use crate::credential::{Credential, random};
 use crate::engine::peer::PeerState;
 use crate::engine::{Engine, Frame};
 use crate::error::{Error, Result};
@@ -25,6 +26,7 @@ const LISTENER: u64 = u64::MAX - 1;
 #[derive(Debug)]
 pub struct Tcp {
     domain: DomainId,
+    credential: Credential,
     rank: Rank,
     poller: Arc<Poller>,
     listener: TcpListener,
@@ -37,9 +39,11 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// For `rank`, which others reach at `listener`, of a domain whose ranks listen at `addresses`.
+    /// For `rank`, which others reach at `listener`, of a domain whose ranks listen at `addresses`. Nobody gets a connection
+    /// without `credential`, which is the same at all of them.
     pub fn new(
         domain: DomainId,
+        credential: Credential,
         rank: Rank,
         listener: TcpListener,
         addresses: &[SocketAddr],
@@ -51,16 +55,18 @@ impl Tcp {
         poller.add(&listener, LISTENER, false).map_err(join)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let instance = u64::from(now.subsec_nanos()) << 32 | u64::from(std::process::id());
-        let greeting = |to| Greeting { domain, from: rank, to, instance };
-        let outgoing = (0..)
-            .zip(addresses)
-            .map(|(to, &address)| Outgoing::new(address, greeting(to), settings.peer_timeout));
+        let outgoing = (0..).zip(addresses).map(|(to, &address)| {
+            let greeting = Greeting { domain, from: rank, to, instance, nonce: [0; 16] };
+            Outgoing::new(address, greeting, credential.clone(), settings.peer_timeout)
+        });
+        let outgoing = outgoing.collect();
         Ok(Self {
             domain,
+            credential,
             rank,
             poller: Arc::new(poller),
             listener,
-            outgoing: outgoing.collect(),
+            outgoing,
             incoming: Vec::new(),
             progress: addresses.iter().map(|_| Progress::default()).collect(),
             settings: settings.clone(),
@@ -82,15 +88,12 @@ impl Tcp {
             let watched = stream
                 .set_nonblocking(true)
                 .and_then(|()| watch(&SockRef::from(&stream), self.settings.peer_timeout))
-                .and_then(|()| self.poller.add(&stream, token, false));
-            if let Err(error) = watched {
-                tracing::debug!(%error, "a connection broke");
-                continue;
-            }
-            let incoming = Some(Incoming::new(stream));
-            match free {
-                Some(at) => self.incoming[at] = incoming,
-                None => self.incoming.push(incoming),
+                .and_then(|()| self.poller.add(&stream, token, false))
+                .and_then(|()| Incoming::new(stream, random().map_err(std::io::Error::other)?));
+            match (watched, free) {
+                (Err(error), _) => tracing::debug!(%error, "a connection broke"),
+                (Ok(incoming), Some(at)) => self.incoming[at] = Some(incoming),
+                (Ok(incoming), None) => self.incoming.push(Some(incoming)),
             }
         }
     }
@@ -133,7 +136,7 @@ impl Tcp {
         engine: &mut Engine,
     ) -> std::result::Result<(), End> {
         if incoming.peer.is_none() {
-            let Some(greeting) = incoming.greeting()? else { return Ok(()) };
+            let Some(greeting) = incoming.greeting(&self.credential)? else { return Ok(()) };
             let from = greeting.from as usize;
             let stranger = greeting.domain != self.domain
                 || greeting.to != self.rank
@@ -151,7 +154,7 @@ impl Tcp {
                 )));
             }
             self.end_incoming(greeting.from);
-            incoming.welcome(greeting.from, self.progress[from].received)?;
+            incoming.welcome(&greeting, self.progress[from].received, &self.credential)?;
         }
         incoming.write_acknowledgements()?;
         let Some(peer) = incoming.peer else { return Ok(()) };

@@ -1,0 +1,268 @@
+//! `fishplate run -n N PROGRAM`: the ranks of a domain on this machine, as `mpiexec` starts them.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args as _, Parser};
+use fishplate_formats::units;
+use fishplate_launch::{Cause, Launch, Program, Report, library};
+
+use crate::output::failure::UsageError;
+use crate::output::{Output, json, text};
+
+/// Start a program as several ranks that pass messages to each other, as mpiexec does
+///
+/// Programs for MPI find the library of the MPI standard's ABI that comes with fishplate; others
+/// run as well. Rank 0 has the standard input. The command ends with the first exit code that is
+/// not 0, or 128 and the signal's number if a rank was killed, and ends the other ranks then; 124
+/// after --timeout.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  fishplate run -n 4 ./moldyn
+  fishplate run -n 4 python script.py
+  fishplate run -n 4 --label --timeout 10m ./solver input.dat
+  fishplate run -n 1 ./master : -n 3 --wdir /scratch ./worker")]
+pub(crate) struct Args {
+    /// Begin each line of output with its rank: [2]
+    #[arg(short, long, aliases = ["tag-output", "prepend-rank"])]
+    label: bool,
+    /// End what has not ended by then
+    #[arg(long, value_name = "TIME", value_parser = units::duration)]
+    timeout: Option<Duration>,
+    /// From SIGTERM to SIGKILL, when ranks are ended
+    #[arg(long, value_name = "TIME", value_parser = units::duration,
+          default_value = "5s")]
+    kill_grace: Duration,
+    /// Let the others go on when a rank fails
+    #[arg(long)]
+    keep_going: bool,
+    #[command(flatten)]
+    first: Section,
+}
+
+/// Ranks that run the same command.
+#[derive(Debug, clap::Args)]
+struct Section {
+    /// How many ranks
+    #[arg(short = 'n', long = "np", value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: u32,
+    /// Their working directory
+    #[arg(long, value_name = "DIR", aliases = ["wd"])]
+    wdir: Option<PathBuf>,
+    /// A variable of their environment, besides this command's
+    #[arg(short = 'x', long = "env", value_name = "NAME=VALUE", value_parser = variable)]
+    environment: Vec<(OsString, OsString)>,
+    /// The program and its arguments; a `:` begins other ranks, with options and a program of their own
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    words: Vec<OsString>,
+}
+
+/// What stands behind a `:`.
+#[derive(Debug, Parser)]
+#[command(name = "fishplate run", no_binary_name = true)]
+struct FurtherSection {
+    #[command(flatten)]
+    section: Section,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
+    let launch = Launch {
+        programs: programs(args.first)?,
+        label: args.label,
+        keep_going: args.keep_going,
+        timeout: args.timeout,
+        kill_grace: args.kill_grace,
+        library: mpi_library()?,
+        to_stderr: output.json,
+    };
+    let report = fishplate_launch::run(&launch)?;
+    if output.json {
+        output.value(&json::launch(&report))?;
+    } else if let Some(told) = text::launch(&report) {
+        output.note(&told);
+    }
+    if launch.library.is_none() && lacks_library(&report) {
+        let places = library::PLACES.join(", ");
+        output.note(&format!(
+            "hint: {} is not installed with this fishplate (beside it: {places}), so programs for MPI can't start",
+            library::SONAME
+        ));
+    }
+    Ok(report.exit_code().into())
+}
+
+fn mpi_library() -> Result<Option<PathBuf>> {
+    let binary = std::env::current_exe()?;
+    Ok(binary.parent().and_then(library::find))
+}
+
+/// Whether a rank ended as the system's loader does for want of a library.
+fn lacks_library(report: &Report) -> bool {
+    matches!(report.cause, Some(Cause::Exit { code: 127 | 1, .. }))
+        && report.ranks.iter().all(|rank| !rank.joined)
+}
+
+/// The sections that a `:` separates.
+fn programs(first: Section) -> Result<Vec<Program>> {
+    let words = first.words.clone();
+    let mut parts = words.split(|word| word == ":");
+    let mut sections = vec![Section { words: parts.next().unwrap_or_default().to_vec(), ..first }];
+    for part in parts {
+        let parsed = FurtherSection::try_parse_from(part)
+            .map_err(|error| UsageError(format!("behind a `:`: {}", first_line(&error))))?;
+        sections.push(parsed.section);
+    }
+    sections.into_iter().map(program).collect()
+}
+
+fn first_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
+    lines.collect::<Vec<_>>().join(" ").trim_start_matches("error: ").to_owned()
+}
+
+fn program(section: Section) -> Result<Program> {
+    let mut words = section.words.into_iter();
+    let Some(program) = words.next() else {
+        return Err(UsageError("a `:` has no program before it".to_owned()).into());
+    };
+    if program.as_encoded_bytes().starts_with(b"-") {
+        let reason = format!(
+            "run has no option {}: `fishplate help run` lists them; a program with such a name is ./{0}",
+            program.display()
+        );
+        return Err(UsageError(reason).into());
+    }
+    Ok(Program {
+        ranks: section.ranks,
+        program,
+        arguments: words.collect(),
+        directory: section.wdir,
+        environment: section.environment,
+    })
+}
+
+fn variable(text: &str) -> Result<(OsString, OsString), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.into(), value.into())),
+        _ => Err("NAME=VALUE is needed; the variables of this command's environment are the ranks' anyway".to_owned()),
+    }
+}
+
+/// The words of `fishplate run` with the long options of `mpiexec` that have one dash (`-np`, `-wdir`) as we write them.
+/// What stands behind a program is its own.
+pub(crate) fn rewritten(words: Vec<OsString>) -> Vec<OsString> {
+    let command = words.iter().skip(1).position(|word| !word.as_encoded_bytes().starts_with(b"-"));
+    if command.is_none_or(|at| words[at + 1] != "run") {
+        return words;
+    }
+    let grammar = Args::augment_args(clap::Command::new("run"));
+    let takes_value = |word: &OsStr| {
+        let word = word.to_str().unwrap_or_default();
+        let mut options =
+            grammar.get_arguments().filter(|option| option.get_action().takes_values());
+        options.any(|option| {
+            let mut longs = option.get_long_and_visible_aliases().unwrap_or_default();
+            longs.extend(option.get_all_aliases().unwrap_or_default());
+            longs.iter().any(|long| word.strip_prefix("--") == Some(long))
+                || option.get_short().is_some_and(|short| word == format!("-{short}"))
+        })
+    };
+    let mut rest = words.into_iter();
+    let mut rewritten: Vec<OsString> =
+        rest.by_ref().take(command.unwrap_or_default() + 2).collect();
+    let (mut options, mut value) = (true, false);
+    for word in rest {
+        let dashed = word.as_encoded_bytes().starts_with(b"-");
+        let word = match word.to_str() {
+            Some("-np" | "-wdir" | "-env" | "-timeout") if options && !value => {
+                OsString::from(format!("-{}", word.display()))
+            }
+            _ => word,
+        };
+        if word == ":" {
+            (options, value) = (true, false);
+        } else if options && !value {
+            (options, value) = (dashed, takes_value(&word));
+        } else {
+            value = false;
+        }
+        rewritten.push(word);
+    }
+    rewritten
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(line: &str) -> String {
+        let words = rewritten(line.split(' ').map(OsString::from).collect());
+        words.join(OsStr::new(" ")).into_string().unwrap()
+    }
+
+    #[test]
+    fn the_single_dashes_of_mpiexec_are_understood_before_programs_only() {
+        for (given, expected) in [
+            ("fishplate run -np 2 a -np 3", "fishplate run --np 2 a -np 3"),
+            ("fishplate run -n 2 -wdir -np a", "fishplate run -n 2 --wdir -np a"),
+            ("fishplate --json run --label -np 2 a", "fishplate --json run --label --np 2 a"),
+            ("fishplate run a -np 1 : -np 2 b", "fishplate run a -np 1 : --np 2 b"),
+            ("fishplate run --wd d -np 2 a", "fishplate run --wd d --np 2 a"),
+            ("fishplate call -np", "fishplate call -np"),
+            ("fishplate run", "fishplate run"),
+            ("fishplate", "fishplate"),
+        ] {
+            assert_eq!(line(given), expected);
+        }
+    }
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parsed(line: &str) -> Result<Vec<Program>> {
+        programs(Line::try_parse_from(line.split(' '))?.args.first)
+    }
+
+    #[test]
+    fn a_colon_begins_other_ranks() {
+        let programs = parsed("run -n 1 a -n 9 -- x : -n 3 --wdir /d -x A=b=c b : c").unwrap();
+        let shown: Vec<_> = programs
+            .iter()
+            .map(|one| (one.ranks, one.program.to_str().unwrap(), one.arguments.len()))
+            .collect();
+        assert_eq!(shown, [(1, "a", 4), (3, "b", 0), (1, "c", 0)]);
+        assert_eq!(programs[1].directory, Some("/d".into()));
+        assert_eq!(programs[1].environment, [("A".into(), "b=c".into())]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (line, said) in [
+            ("run -n 0 a", "0 is not in 1.."),
+            ("run -n 2 --hosts h a", "run has no option --hosts"),
+            ("run -n 2 a : -n x b", "behind a `:`: invalid value 'x'"),
+            ("run -n 2 a :", "behind a `:`: the following required arguments"),
+            ("run -n 2 : b", "a `:` has no program before it"),
+            ("run -n two a", "invalid value 'two'"),
+            ("run -x A a", "NAME=VALUE is needed"),
+            ("run -n -1 a", "invalid value '-1'"),
+        ] {
+            let error = parsed(line).unwrap_err().to_string();
+            assert!(error.contains(said), "{line}: {error}");
+        }
+    }
+}

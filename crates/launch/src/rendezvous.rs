@@ -1,0 +1,177 @@
+//! The launcher's side of the rendezvous.
+
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+use fishplate_ranks::launch::rendezvous::{ClientMessage, LONGEST_LINE, ServerMessage};
+use fishplate_ranks::{Credential, DomainId, Rank};
+
+/// Where a rank is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Membership {
+    /// It has said where it listens.
+    pub(crate) address: Option<SocketAddr>,
+    /// It left in order.
+    pub(crate) left: bool,
+}
+
+#[derive(Debug)]
+struct Connection {
+    stream: UnixStream,
+    rank: Option<Rank>,
+    line: Vec<u8>,
+}
+
+/// See [`fishplate_ranks::launch::rendezvous`].
+#[derive(Debug)]
+pub(crate) struct Rendezvous {
+    domain: DomainId,
+    credential: Credential,
+    listener: UnixListener,
+    connections: Vec<Connection>,
+    pub(crate) members: Vec<Membership>,
+    /// Why nobody can join any more.
+    closed: Option<String>,
+}
+
+/// What a rank asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Abort {
+    pub(crate) rank: Rank,
+    pub(crate) code: i32,
+}
+
+impl Rendezvous {
+    pub(crate) fn new(
+        path: &Path,
+        domain: DomainId,
+        credential: Credential,
+        ranks: u32,
+    ) -> io::Result<Self> {
+        let listener = UnixListener::bind(path)?;
+        listener.set_nonblocking(true)?;
+        let members = (0..ranks).map(|_| Membership::default()).collect();
+        Ok(Self { domain, credential, listener, connections: Vec::new(), members, closed: None })
+    }
+
+    /// What is waited for.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let streams = self.connections.iter().map(|connection| connection.stream.as_fd());
+        std::iter::once(self.listener.as_fd()).chain(streams)
+    }
+
+    /// Hears what ranks have said by now; the first that wants to end all.
+    pub(crate) fn hear(&mut self) -> Option<Abort> {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if stream.set_nonblocking(true).is_ok() {
+                self.connections.push(Connection { stream, rank: None, line: Vec::new() });
+            }
+        }
+        let mut abort = None;
+        for mut connection in std::mem::take(&mut self.connections) {
+            let mut bytes = [0; LONGEST_LINE];
+            let open = loop {
+                match connection.stream.read(&mut bytes) {
+                    Ok(0) => break false,
+                    Ok(count) => connection.line.extend_from_slice(&bytes[..count]),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break true,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(_) => break false,
+                }
+                if !self.take_lines(&mut connection, &mut abort) {
+                    break false;
+                }
+            };
+            if open {
+                self.connections.push(connection);
+            }
+        }
+        self.answer();
+        abort
+    }
+
+    /// Whether the connection may go on.
+    fn take_lines(&mut self, connection: &mut Connection, abort: &mut Option<Abort>) -> bool {
+        while let Some(end) = connection.line.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = connection.line.drain(..=end).collect();
+            let message = std::str::from_utf8(&line[..end]).ok().and_then(|line| line.parse().ok());
+            match (message, connection.rank) {
+                (Some(ClientMessage::Join { domain, rank, credential, address }), None) => {
+                    if let Err(reason) = self.join(domain, rank, &credential, address) {
+                        refuse(connection, reason);
+                        return false;
+                    }
+                    connection.rank = Some(rank);
+                }
+                (Some(ClientMessage::Leave), Some(rank)) => {
+                    self.members[rank as usize].left = true;
+                }
+                (Some(ClientMessage::Abort { code }), Some(rank)) => {
+                    abort.get_or_insert(Abort { rank, code });
+                }
+                _ => {
+                    refuse(connection, "it is no message of a rank's".to_owned());
+                    return false;
+                }
+            }
+        }
+        connection.line.len() <= LONGEST_LINE
+    }
+
+    fn join(
+        &mut self,
+        domain: DomainId,
+        rank: Rank,
+        credential: &Credential,
+        address: SocketAddr,
+    ) -> Result<(), String> {
+        if domain != self.domain || *credential != self.credential {
+            return Err("domain and credential are not those of this launcher".to_owned());
+        }
+        let ranks = self.members.len();
+        let member = self.members.get_mut(rank as usize);
+        let member = member.ok_or(format!("there is no rank {rank}: {ranks} were started"))?;
+        if member.address.is_some() {
+            return Err(format!("rank {rank} has joined already: a rank is one process, once"));
+        }
+        if let Some(reason) = &self.closed {
+            return Err(reason.clone());
+        }
+        member.address = Some(address);
+        Ok(())
+    }
+
+    /// Tells all where all are, when the last of them has joined.
+    fn answer(&mut self) {
+        let addresses: Option<Vec<_>> = self.members.iter().map(|member| member.address).collect();
+        if let (Some(addresses), None) = (addresses, &self.closed) {
+            self.closed = Some("all ranks have joined already".to_owned());
+            let line = format!("{}\n", ServerMessage::Ranks(addresses));
+            for connection in self.connections.iter_mut().filter(|one| one.rank.is_some()) {
+                // Its buffer is empty and takes a line for thousands of ranks. Who is gone need not know.
+                let _ = connection.stream.write_all(line.as_bytes());
+            }
+        }
+    }
+
+    /// A rank's process has ended. If it had not joined, the others wait in vain.
+    pub(crate) fn ended(&mut self, rank: Rank) {
+        if self.members[rank as usize].address.is_some() || self.closed.is_some() {
+            return;
+        }
+        let reason =
+            format!("rank {rank} has ended without joining, so the domain is never complete");
+        for connection in &mut self.connections {
+            refuse(connection, reason.clone());
+        }
+        self.closed = Some(reason);
+    }
+}
+
+fn refuse(connection: &mut Connection, reason: String) {
+    let line = format!("{}\n", ServerMessage::Refused(reason));
+    let _ = connection.stream.write_all(line.as_bytes());
+}

@@ -1,0 +1,110 @@
+//! A process as its launcher knows it.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::header::DomainId;
+use crate::launch::LaunchEnvironment;
+use crate::launch::rendezvous::{ClientMessage, ServerMessage};
+use crate::process::Process;
+use crate::settings::Settings;
+use crate::transport::local::Local;
+use crate::transport::tcp::Tcp;
+
+/// A rank that has joined its domain. Who drops it without [`Client::leave`] has not left in order, and the launcher ends all.
+#[derive(Debug)]
+pub struct Client {
+    process: Arc<Process>,
+    /// `None` for a process that nobody launched.
+    launcher: Option<UnixStream>,
+}
+
+impl Client {
+    /// Joins the domain that the environment names; waits until all of its ranks do (`MPI_Init`). Without such an
+    /// environment, begins a domain of this process alone.
+    pub fn join(settings: Settings) -> Result<Self> {
+        match LaunchEnvironment::of_this_process()? {
+            Some(environment) => Self::join_as(&environment, settings),
+            None => {
+                let transport = Local::domain(1).remove(0);
+                let process =
+                    Process::join(DomainId::random()?, 0, 1, Box::new(transport), settings)?;
+                Ok(Self { process, launcher: None })
+            }
+        }
+    }
+
+    /// Joins as an environment says.
+    pub fn join_as(environment: &LaunchEnvironment, settings: Settings) -> Result<Self> {
+        let &LaunchEnvironment { domain, rank, ranks, .. } = environment;
+        let system =
+            |what: &str, error: &io::Error| Error::Join { problem: format!("{what}: {error}") };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .map_err(|error| system("no port of 127.0.0.1 can be had", &error))?;
+        let address = listener.local_addr().map_err(|error| system("its port", &error))?;
+        let at = environment.rendezvous.display();
+        let launcher = UnixStream::connect(&environment.rendezvous)
+            .map_err(|error| system(&format!("no launcher is at {at}"), &error))?;
+        let credential = environment.credential.clone();
+        let addresses = exchange(
+            &launcher,
+            &ClientMessage::Join { domain, rank, credential: credential.clone(), address },
+        )?;
+        if addresses.len() != ranks as usize {
+            let problem = format!(
+                "the launcher at {at} knows {} ranks, and the environment says {ranks}",
+                addresses.len()
+            );
+            return Err(Error::Join { problem });
+        }
+        let tcp = Tcp::new(domain, credential, rank, listener, &addresses, &settings)?;
+        let process = Process::join(domain, rank, ranks, Box::new(tcp), settings)?;
+        Ok(Self { process, launcher: Some(launcher) })
+    }
+
+    /// The process, whose world is the domain.
+    pub fn process(&self) -> &Arc<Process> {
+        &self.process
+    }
+
+    /// Whether a launcher started this process; else it is alone.
+    pub fn is_launched(&self) -> bool {
+        self.launcher.is_some()
+    }
+
+    /// Leaves the domain in order ([`Process::leave`], `MPI_Finalize`).
+    pub fn leave(self) {
+        self.process.leave();
+        // A launcher that is gone need not know.
+        let _ = self.tell(&ClientMessage::Leave);
+    }
+
+    /// Has the launcher end all ranks, and then itself with `code` (`MPI_Abort`). The caller ends this process afterwards.
+    pub fn abort(&self, code: i32) {
+        let _ = self.tell(&ClientMessage::Abort { code });
+    }
+
+    fn tell(&self, message: &ClientMessage) -> io::Result<()> {
+        let Some(mut launcher) = self.launcher.as_ref() else { return Ok(()) };
+        launcher.write_all(format!("{message}\n").as_bytes())
+    }
+}
+
+/// Says that a rank is there; where all are, once they are.
+fn exchange(mut launcher: &UnixStream, join: &ClientMessage) -> Result<Vec<SocketAddr>> {
+    let mut line = String::new();
+    let answered = launcher
+        .write_all(format!("{join}\n").as_bytes())
+        .and_then(|()| BufReader::new(launcher).read_line(&mut line));
+    let problem = match (answered, line.trim_end().parse()) {
+        (Ok(_), Ok(ServerMessage::Ranks(addresses))) => return Ok(addresses),
+        (Ok(_), Ok(ServerMessage::Refused(reason))) => reason,
+        (Ok(0), _) => "the launcher has ended".to_owned(),
+        (Ok(_), Err(_)) => format!("the launcher gave a strange answer: {}", line.trim_end()),
+        (Err(error), _) => format!("the launcher does not answer: {error}"),
+    };
+    Err(Error::Join { problem })
+}

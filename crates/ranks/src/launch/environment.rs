@@ -1,0 +1,149 @@
+//! What a launcher tells a process in its environment.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::credential::Credential;
+use crate::error::{Error, Result};
+use crate::header::{DomainId, Rank};
+
+/// The domain's ID, 32 hexadecimal digits.
+pub const DOMAIN: &str = "FISHPLATE_DOMAIN";
+/// The process's rank, from 0.
+pub const RANK: &str = "FISHPLATE_RANK";
+/// How many ranks the domain has.
+pub const RANKS: &str = "FISHPLATE_RANKS";
+/// The Unix socket at which the launcher serves the rendezvous.
+pub const RENDEZVOUS: &str = "FISHPLATE_RENDEZVOUS";
+/// The domain's credential, 64 hexadecimal digits.
+pub const CREDENTIAL: &str = "FISHPLATE_CREDENTIAL";
+
+/// All of them.
+pub const VARIABLES: [&str; 5] = [DOMAIN, RANK, RANKS, RENDEZVOUS, CREDENTIAL];
+
+/// A rank, and where it finds the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaunchEnvironment {
+    /// The domain.
+    pub domain: DomainId,
+    /// The process's rank.
+    pub rank: Rank,
+    /// How many there are.
+    pub ranks: u32,
+    /// The launcher's socket.
+    pub rendezvous: PathBuf,
+    /// What proves that the process belongs to the domain.
+    pub credential: Credential,
+}
+
+impl LaunchEnvironment {
+    /// What this process was told; `None` if no launcher started it.
+    pub fn of_this_process() -> Result<Option<Self>> {
+        Self::read(|name| std::env::var_os(name))
+    }
+
+    /// What `variable` has; `None` if it has none of [`VARIABLES`].
+    pub fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Option<Self>> {
+        if VARIABLES.iter().all(|name| variable(name).is_none()) {
+            return Ok(None);
+        }
+        let get = |name| {
+            variable(name).ok_or_else(|| Error::Join {
+                problem: format!(
+                    "{name} is not set, but others of {} are: a launcher sets all of them, and without any the process is alone",
+                    VARIABLES.join(", ")
+                ),
+            })
+        };
+        let ranks: u32 = parse(RANKS, &get(RANKS)?, "the number of ranks, 1 or more, is needed")?;
+        let rank = parse(RANK, &get(RANK)?, "a rank from 0 is needed")?;
+        if rank >= ranks {
+            let problem = format!("{RANK} is {rank}: ranks are below {RANKS}, which is {ranks}");
+            return Err(Error::Join { problem });
+        }
+        Ok(Some(Self {
+            domain: parse(DOMAIN, &get(DOMAIN)?, "32 hexadecimal digits are needed")?,
+            rank,
+            ranks,
+            rendezvous: get(RENDEZVOUS)?.into(),
+            // Not shown, though it is wrong.
+            credential: get(CREDENTIAL)?.to_str().and_then(|text| text.parse().ok()).ok_or_else(
+                || Error::Join {
+                    problem: format!("{CREDENTIAL} is wrong: 64 hexadecimal digits are needed"),
+                },
+            )?,
+        }))
+    }
+
+    /// The variables that say so.
+    pub fn variables(&self) -> [(&'static str, OsString); 5] {
+        [
+            (DOMAIN, self.domain.to_string().into()),
+            (RANK, self.rank.to_string().into()),
+            (RANKS, self.ranks.to_string().into()),
+            (RENDEZVOUS, self.rendezvous.clone().into()),
+            (CREDENTIAL, self.credential.reveal().into()),
+        ]
+    }
+}
+
+fn parse<T: FromStr>(name: &str, value: &OsString, needed: &str) -> Result<T> {
+    let parsed = value.to_str().and_then(|text| text.parse().ok());
+    parsed
+        .ok_or_else(|| Error::Join { problem: format!("{name} is {}: {needed}", value.display()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    fn told() -> LaunchEnvironment {
+        LaunchEnvironment {
+            domain: DomainId::from_bytes([7; 16]),
+            rank: 2,
+            ranks: 3,
+            rendezvous: "/run/rendezvous".into(),
+            credential: Credential::from_bytes([8; 32]),
+        }
+    }
+
+    #[test]
+    fn what_is_told_is_read() {
+        let variables: HashMap<_, _> = told().variables().into_iter().collect();
+        assert_eq!(variables.len(), VARIABLES.len());
+        let read = LaunchEnvironment::read(|name| variables.get(name).cloned());
+        assert_eq!(read, Ok(Some(told())));
+        assert_eq!(LaunchEnvironment::read(|_| None), Ok(None));
+    }
+
+    #[test]
+    fn what_is_missing_or_wrong_is_named() {
+        let complaint = |name: &str, value: Option<&str>| {
+            let mut variables: HashMap<_, _> = told().variables().into_iter().collect();
+            match value {
+                Some(value) => variables
+                    .insert(VARIABLES.iter().find(|known| **known == name).unwrap(), value.into()),
+                None => variables.remove(name),
+            };
+            LaunchEnvironment::read(|name| variables.get(name).cloned()).unwrap_err().to_string()
+        };
+        for name in VARIABLES {
+            assert!(complaint(name, None).contains(&format!("{name} is not set")), "{name}");
+        }
+        for (name, value, said) in [
+            (DOMAIN, "07", "FISHPLATE_DOMAIN is 07: 32 hexadecimal digits"),
+            (RANK, "-1", "FISHPLATE_RANK is -1: a rank from 0"),
+            (RANK, "3", "FISHPLATE_RANK is 3: ranks are below FISHPLATE_RANKS, which is 3"),
+            (RANKS, "many", "FISHPLATE_RANKS is many: the number of ranks"),
+            (RANKS, "0", "ranks are below FISHPLATE_RANKS, which is 0"),
+            (CREDENTIAL, "secret", "FISHPLATE_CREDENTIAL is wrong: 64 hexadecimal digits"),
+        ] {
+            let complaint = complaint(name, Some(value));
+            assert!(complaint.contains(said), "{complaint}");
+            assert!(!complaint.contains("secret"));
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! How a process that a launcher started as a rank joins its domain; the part that PMI has for other implementations of MPI.
+//!
+//! - [`environment`]: what the launcher tells a process in its environment
+//! - [`rendezvous`]: how ranks learn each other's addresses: each tells the launcher its own, and gets all once all have come
+//! - [`client`]: joining, leaving, aborting
+//!
+//! A process without such an environment is a domain of one rank, the standard's singleton.
+
+pub mod client;
+pub mod environment;
+pub mod rendezvous;
+
+pub use client::Client;
+pub use environment::LaunchEnvironment;

@@ -1,0 +1,146 @@
+//! What ranks and their launcher say to each other: a line each, over a Unix socket.
+//!
+//! A rank says `join`, and gets `ranks` once every rank has joined, or `refused`. Later it says `leave`, or `abort`. The
+//! connection stays open meanwhile: its end without `leave` is that of a rank that did not leave in order.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use crate::credential::Credential;
+use crate::header::{DomainId, Rank};
+
+/// The longest line of a rank, in bytes.
+pub const LONGEST_LINE: usize = 512;
+
+/// What a rank says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClientMessage {
+    /// It is there, and others reach it at an address.
+    Join {
+        /// The domain that it means.
+        domain: DomainId,
+        /// Its rank.
+        rank: Rank,
+        /// What it was given.
+        credential: Credential,
+        /// Where it listens.
+        address: SocketAddr,
+    },
+    /// It leaves in order (`MPI_Finalize`).
+    Leave,
+    /// All ranks shall end (`MPI_Abort`), and the launcher with this exit code.
+    Abort {
+        /// The exit code.
+        code: i32,
+    },
+}
+
+/// What the launcher says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServerMessage {
+    /// Where all ranks listen, in their order.
+    Ranks(Vec<SocketAddr>),
+    /// The rank can't join, because.
+    Refused(String),
+}
+
+impl fmt::Display for ClientMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Join { domain, rank, credential, address } => {
+                write!(f, "join {domain} {rank} {} {address}", credential.reveal())
+            }
+            Self::Leave => f.write_str("leave"),
+            Self::Abort { code } => write!(f, "abort {code}"),
+        }
+    }
+}
+
+/// A line that nobody could have written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("it is no message of the rendezvous")]
+pub struct MessageError;
+
+impl FromStr for ClientMessage {
+    type Err = MessageError;
+
+    fn from_str(line: &str) -> Result<Self, MessageError> {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["join", domain, rank, credential, address] => Ok(Self::Join {
+                domain: parse(domain)?,
+                rank: parse(rank)?,
+                credential: parse(credential)?,
+                address: parse(address)?,
+            }),
+            ["leave"] => Ok(Self::Leave),
+            ["abort", code] => Ok(Self::Abort { code: parse(code)? }),
+            _ => Err(MessageError),
+        }
+    }
+}
+
+impl fmt::Display for ServerMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ranks(addresses) => {
+                f.write_str("ranks")?;
+                addresses.iter().try_for_each(|address| write!(f, " {address}"))
+            }
+            Self::Refused(reason) => write!(f, "refused {}", reason.replace('\n', " ")),
+        }
+    }
+}
+
+impl FromStr for ServerMessage {
+    type Err = MessageError;
+
+    fn from_str(line: &str) -> Result<Self, MessageError> {
+        if let Some(reason) = line.strip_prefix("refused ") {
+            return Ok(Self::Refused(reason.to_owned()));
+        }
+        let addresses = line.strip_prefix("ranks ").ok_or(MessageError)?;
+        addresses.split(' ').map(parse).collect::<Result<_, _>>().map(Self::Ranks)
+    }
+}
+
+fn parse<T: FromStr>(word: &str) -> Result<T, MessageError> {
+    word.parse().map_err(|_| MessageError)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn messages_are_read_as_they_were_written(
+            rank: u32, code: i32, bits: [u8; 16], ports in proptest::collection::vec(any::<u16>(), 1..9),
+        ) {
+            let addresses: Vec<SocketAddr> =
+                ports.iter().map(|&port| (std::net::Ipv4Addr::LOCALHOST, port).into()).collect();
+            let credential = Credential::from_bytes([bits, bits].concat().try_into().unwrap());
+            let join = ClientMessage::Join {
+                domain: DomainId::from_bytes(bits), rank, credential, address: addresses[0],
+            };
+            for message in [join, ClientMessage::Leave, ClientMessage::Abort { code }] {
+                prop_assert!(message.to_string().len() < LONGEST_LINE);
+                prop_assert_eq!(message.to_string().parse(), Ok(message));
+            }
+            for message in [ServerMessage::Ranks(addresses), ServerMessage::Refused("no more".to_owned())] {
+                prop_assert_eq!(message.to_string().parse(), Ok(message));
+            }
+        }
+
+        #[test]
+        fn any_line_is_a_message_or_none(line: String) {
+            if let Ok(message) = line.parse::<ClientMessage>() {
+                prop_assert_eq!(message.to_string().parse(), Ok(message));
+            }
+            let _ = line.parse::<ServerMessage>();
+        }
+    }
+}
