@@ -397,6 +397,11 @@ limits! {
         /// those whose data is being fetched among them;
         /// one more is `QueueFull`, with `retryAfter`
         max_queued: u32 = 1000, Count;
+        /// those of them that are one owner's, so that others find the queue not full;
+        /// one more is `QueueFull`
+        owner_queued: Option<u64> = None, Count > 0;
+        /// jobs of one owner that run at once; more wait. Without it, too, places go to who has the fewest
+        owner_running: Option<u64> = None, Count > 0;
         /// memory for the plans of waiting jobs;
         /// those of more are read from the disk when it is their turn
         plan_memory: u64 = 16 << 20, Bytes;

@@ -177,6 +177,7 @@ mod tests {
             directory: data.join("jobs").join(id.to_string()),
             max_running: 9,
             max_queued: 9,
+            most_of_owner: u64::MAX,
             submitted: Timestamp(1),
             fetching: false,
             boot: None,
@@ -200,6 +201,7 @@ mod tests {
             holder: "h".to_owned(),
             lease: Duration::from_secs(10),
             max_running: 9,
+            most_of_owner: u64::MAX,
             take_over: false,
             resting: Vec::new(),
         };

@@ -222,6 +222,7 @@ pub fn adopt(
         directory: lost.directory.clone(),
         max_running: manifest.max_running,
         max_queued: u32::MAX,
+        most_of_owner: u64::MAX,
         // As the job was accepted: what was fetched since, its record told, so it is fetched again.
         fetching: !started && plan.fetches().next().is_some(),
         submitted: manifest.submitted(),
@@ -431,6 +432,7 @@ mod tests {
             bytes_in: 0,
             max_running: 9,
             max_queued: 9,
+            most_of_owner: u64::MAX,
             submitted: Timestamp(1),
             fetching: false,
             boot: None,

@@ -218,3 +218,31 @@ fn a_function_of_the_server_is_accounted_for_too() {
     let sums = ["jobs", "failed", "bytesIn", "bytesOut"].map(of);
     assert_eq!(sums, [Some(3), Some(0), Some(9), Some(6)], "{by_service:#?}");
 }
+
+#[test]
+fn many_jobs_of_one_owner_do_not_starve_the_one_of_another() {
+    let mut server = Server::prepare();
+    server.script("program", "echo $1 >> DIR/order; sleep 0.02");
+    let limits = ["--limit", "max_running=1", "--limit", "owner_queued=60"];
+    let usual = ["--user-header", "X-User", "-n", "test", "--", "./program", "[in val who:string]"];
+    server.serve(&[&limits[..], &usual].concat());
+    let order = || std::fs::read_to_string(server.path("order")).unwrap_or_default();
+    for _ in 0..60 {
+        let spawned = verb(&server, "many", "spawn", "<who>many</who>");
+        assert_eq!(spawned.status, 200, "{spawned:#?}");
+    }
+    let before = order().lines().count();
+    let spawned = verb(&server, "one", "spawn", "<who>one</who>");
+    let job = format!("<job>{}</job>", spawned.text("job").unwrap());
+    until("it is done", || verb(&server, "one", "status", &job).text("state") == Some("done"));
+    let place = order().lines().position(|line| line == "one").unwrap();
+    // The one that ran, and one that began while it was accepted.
+    assert!(place <= before + 2, "{place} {before}");
+    assert!(before < 50, "the many were done before: {before}");
+
+    // Who has as many as one may have is told which limit it is.
+    until("there is one too many", || {
+        let refused = verb(&server, "many", "spawn", "<who>many</who>");
+        refused.limit() == Some("owner_queued") && refused.text("code") == Some("QueueFull")
+    });
+}

@@ -14,6 +14,10 @@ pub struct Settings {
     pub max_running: u32,
     /// How many jobs of one service may wait.
     pub max_queued: u32,
+    /// How many jobs of one owner may run at once.
+    pub owner_running: Option<u64>,
+    /// How many jobs of one owner may wait for one service.
+    pub owner_queued: Option<u64>,
     /// Bytes of plans of waiting jobs that are kept in memory; those of more are read from the store.
     pub plan_memory: u64,
     /// How long an ended job is kept.
@@ -52,6 +56,8 @@ impl Settings {
             data,
             max_running: DEFAULTS.max_running.here(),
             max_queued: DEFAULTS.max_queued,
+            owner_running: DEFAULTS.owner_running,
+            owner_queued: DEFAULTS.owner_queued,
             plan_memory: DEFAULTS.plan_memory,
             retention: DEFAULTS.retention,
             keep_jobs: DEFAULTS.keep_jobs,

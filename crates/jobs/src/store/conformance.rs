@@ -76,6 +76,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("a full queue refuses", full_queue),
     ("claims go in order, within both limits", claims_in_order),
     ("a long queue without room does not hide another service", no_starvation),
+    ("an owner's many jobs do not starve another's one", fair_share),
+    ("an owner has so many jobs that run, and that wait", owner_limits),
     ("a stale fence writes nothing", stale_fence),
     ("a delivered job is discarded under its fence", discards),
     ("each end is accounted for once", accounts),
@@ -160,6 +162,7 @@ pub(crate) fn job(n: u8, service: &str) -> NewJob {
         directory: PathBuf::from(format!("/data/jobs/{n}")),
         max_running: 2,
         max_queued: 100,
+        most_of_owner: u64::MAX,
         submitted: Timestamp(i64::from(n)),
         fetching: false,
         boot: None,
@@ -186,6 +189,7 @@ pub(crate) fn request(holder: &str) -> ClaimRequest {
         holder: holder.to_owned(),
         lease: LEASE,
         max_running: 3,
+        most_of_owner: u64::MAX,
         take_over: true,
         resting: Vec::new(),
     }
@@ -265,6 +269,53 @@ fn no_starvation(store: &Bed) {
     submit(store, &job(60, "quiet"));
     let ids: Vec<JobId> = claim(store, "h", 0).iter().map(|claim| claim.id).collect();
     assert_eq!(ids, [number(1), number(60)]);
+}
+
+fn fair_share(store: &Bed) {
+    let of = |n, owner: &str, service: &str| NewJob {
+        owner: Principal::named(owner),
+        ..job(n, service)
+    };
+    for n in 1..=6 {
+        submit(store, &of(n, "many", "s"));
+    }
+    submit(store, &of(7, "one", "s"));
+    submit(store, &of(8, "other", "t"));
+    // A single place: of those who have none, it goes to who was given one longest ago.
+    let mut order = Vec::new();
+    for now in 1..=8 {
+        let single = ClaimRequest { max_running: 1, ..request("h") };
+        let claimed = with(store.at(now), |t| t.claim(&single)).remove(0);
+        order.push(claimed.id);
+        let _ = with(store, |t| t.discard(claimed.id, claimed.fence, &end(JobState::Done, now)));
+    }
+    assert_eq!(order, [1, 7, 8, 2, 3, 4, 5, 6].map(number));
+
+    // Several places: to who has the fewest. (Who was alone was not served before anybody.)
+    for n in 11..=14 {
+        submit(store, &NewJob { max_running: 9, ..of(n, "many", "s") });
+    }
+    submit(store, &NewJob { max_running: 9, ..of(15, "one", "s") });
+    let claimed = claim(store, "h", 20);
+    let ids: Vec<_> = claimed.iter().map(|claim| claim.id).collect();
+    assert_eq!(ids, [11, 15, 12].map(number));
+}
+
+fn owner_limits(store: &Bed) {
+    let of =
+        |n, owner: &str| NewJob { owner: Principal::named(owner), most_of_owner: 2, ..job(n, "s") };
+    assert_eq!(submit(store, &of(1, "ann")), Submission::Accepted);
+    assert_eq!(submit(store, &NewJob { fetching: true, ..of(2, "ann") }), Submission::Accepted);
+    assert_eq!(submit(store, &of(3, "ann")), Submission::OwnerQueueFull);
+    assert_eq!(
+        submit(store, &NewJob { service: "t".to_owned(), ..of(3, "ann") }),
+        Submission::Accepted
+    );
+    assert_eq!(submit(store, &of(4, "bob")), Submission::Accepted);
+    let single = ClaimRequest { most_of_owner: 1, ..request("h") };
+    let ids: Vec<_> = with(store, |t| t.claim(&single)).iter().map(|claim| claim.id).collect();
+    assert_eq!(ids, [1, 4].map(number));
+    assert_eq!(with(store, |t| t.claim(&single)), []);
 }
 
 fn stale_fence(store: &Bed) {
@@ -561,7 +612,7 @@ fn lists(store: &Bed) {
         submit(store, &job(n, "s"));
     }
     submit(store, &job(6, "other"));
-    submit(store, &NewJob { owner: Principal::named("ann"), ..job(7, "s") });
+    submit(store, &NewJob { owner: Principal::named("ann"), max_running: 0, ..job(7, "s") });
     let ids = |filter: Filter| -> Vec<JobId> {
         with(store, |t| t.list(&filter)).iter().map(|record| record.id).collect()
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fishplate_contract::{Clock, FaultCode, JobId, JobState, SystemClock, Timestamp};
 
+use super::turns::Turns;
 use super::usage::DAY;
 use super::{
     Boot, Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord,
@@ -29,6 +30,8 @@ struct Jobs {
     by_number: BTreeMap<u64, StoredJob>,
     usage: Vec<UsageRecord>,
     sums: Vec<UsageRecord>,
+    /// When each owner was given a place last.
+    served: BTreeMap<String, Timestamp>,
     last: u64,
     now: Timestamp,
 }
@@ -175,6 +178,10 @@ impl Transaction for Jobs {
         if self.by_number.values().filter(waits).count() >= new.max_queued as usize {
             return Ok(Submission::QueueFull);
         }
+        let own = self.by_number.values().filter(waits).filter(|job| job.new.owner == new.owner);
+        if own.count() as u64 >= new.most_of_owner {
+            return Ok(Submission::OwnerQueueFull);
+        }
         self.last += 1;
         self.by_number.insert(
             self.last,
@@ -214,19 +221,37 @@ impl Transaction for Jobs {
                 claims.push(job.claim(request, now));
             }
         }
-        let numbers: Vec<u64> = self.by_number.keys().copied().collect();
-        for number in numbers {
-            if self.running(None) >= request.max_running as usize {
-                break;
+        let mut turns = Turns::new(request.most_of_owner);
+        for (number, job) in &self.by_number {
+            let owner = job.new.owner.as_str();
+            match job.state {
+                JobState::Running => turns.runs(owner, 1),
+                JobState::Queued if !request.resting.contains(&job.new.id) => {
+                    turns.wait(&job.new.service, owner, *number, *number);
+                }
+                _ => {}
             }
-            let Some(job) = self.by_number.get(&number) else { continue };
-            let room = self.running(Some(&job.new.service)) < job.new.max_running as usize;
-            if job.state == JobState::Queued
-                && room
-                && !request.resting.contains(&job.new.id)
-                && let Some(job) = self.by_number.get_mut(&number)
-            {
-                claims.push(job.claim(request, now));
+        }
+        for (owner, at) in &self.served {
+            turns.was_served(owner, *at);
+        }
+        let contended = turns.is_contended();
+        while self.running(None) < request.max_running as usize
+            && let Some((owner, number)) = turns.next()
+        {
+            let Some(service) = self.by_number.get(&number).map(|job| job.new.service.clone())
+            else {
+                continue;
+            };
+            let running = self.running(Some(&service));
+            let Some(job) = self.by_number.get_mut(&number) else { continue };
+            if running >= job.new.max_running as usize {
+                continue;
+            }
+            claims.push(job.claim(request, now));
+            turns.took(&owner, now);
+            if contended {
+                self.served.insert(owner, now);
             }
         }
         Ok(claims)

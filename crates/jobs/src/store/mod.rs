@@ -17,6 +17,7 @@ pub mod memory;
 mod records;
 pub mod sqlite;
 mod traits;
+mod turns;
 pub mod usage;
 
 pub use async_store::AsyncStore;

@@ -71,7 +71,8 @@ pub trait Transaction {
     fn adopt(&mut self, job: &NewJob, fence: u64) -> Result<Submission, StoreError>;
 
     /// Claims what this holder may work on: running jobs whose lease has lapsed, if asked for, and
-    /// queued ones in the order of their submission, as far as there is room. A job that belongs to a
+    /// queued ones as far as there is room: always the oldest of whoever has the fewest that run, and of these was served
+    /// longest ago. A job that belongs to a
     /// boot is only for holders of that boot, until it is certain that it is over.
     fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError>;
 

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::store::StoreError;
 
 /// Version of the schema, in `PRAGMA user_version`.
-const SCHEMA_VERSION: i32 = 6;
+const SCHEMA_VERSION: i32 = 7;
 
 const SCHEMA: &str = "
 CREATE TABLE jobs (
@@ -85,6 +85,10 @@ const MIGRATIONS: &[&str] = &[
        bytes_out INTEGER NOT NULL,
        PRIMARY KEY (day, owner, service, operation, state)
      ) STRICT, WITHOUT ROWID;",
+    // 7: whose turn it is. `served`: when an owner was given a place last while others waited.
+    "DROP INDEX jobs_queued;
+     CREATE INDEX jobs_queued ON jobs (service, owner, number) WHERE state = 'queued';
+     CREATE TABLE owners (owner TEXT PRIMARY KEY, served INTEGER NOT NULL) STRICT, WITHOUT ROWID;",
 ];
 
 pub(super) fn migrate(connection: &Connection) -> Result<(), StoreError> {

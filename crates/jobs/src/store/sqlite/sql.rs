@@ -92,6 +92,18 @@ impl Transaction for Sql<'_> {
         if queued >= u64::from(job.max_queued) {
             return Ok(Submission::QueueFull);
         }
+        if job.most_of_owner < u64::MAX {
+            let own = self.count(
+                "SELECT (SELECT count(*) FROM jobs
+                         WHERE state = 'queued' AND service = ?1 AND owner = ?2)
+                      + (SELECT count(*) FROM jobs
+                         WHERE state = 'fetching' AND service = ?1 AND owner = ?2)",
+                [job.service.as_str(), job.owner.as_str()],
+            )?;
+            if own >= job.most_of_owner {
+                return Ok(Submission::OwnerQueueFull);
+            }
+        }
         self.execute(
             "INSERT INTO jobs (id, service, operation, owner, key, fingerprint, directory,
                max_running, boot, submitted, plan, state, disk, bytes_in)

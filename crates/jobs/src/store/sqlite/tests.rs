@@ -51,6 +51,7 @@ fn new_job(n: u8, plan: &str) -> NewJob {
         directory: "/d".into(),
         max_running: 1,
         max_queued: 1000,
+        most_of_owner: u64::MAX,
         fetching: false,
         submitted: Timestamp(0),
         boot: None,

@@ -403,7 +403,14 @@ impl World {
         }
         let (max_running, take_over) = (2, true);
         let resting = Vec::new();
-        let run = ClaimRequest { holder, lease, max_running, take_over, resting };
+        let run = ClaimRequest {
+            holder,
+            lease,
+            max_running,
+            most_of_owner: u64::MAX,
+            take_over,
+            resting,
+        };
         for claim in self.write(|t| t.claim(&run)) {
             self.tell(engine, Event::Claimed(claim, moving()));
         }
