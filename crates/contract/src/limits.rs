@@ -44,6 +44,8 @@ pub enum LimitSetting {
     ServiceFile,
     /// The mail relay's settings.
     Relay,
+    /// `--limit NAME=VALUE` of `fishplate run`, or `FISHPLATE_LIMITS` of a rank's environment.
+    Launch,
     /// Nowhere.
     Fixed,
 }
@@ -55,6 +57,7 @@ impl LimitSetting {
             Self::Server => "set with --limit",
             Self::ServiceFile => "set in the service file",
             Self::Relay => "set with the relay",
+            Self::Launch => "set with --limit of run",
             Self::Fixed => "fixed",
         }
     }
@@ -282,6 +285,8 @@ limits! {
         /// so that it need not be hashed for each call;
         /// a changed or removed one is refused at once all the same. At most 10,000 are
         login_memory: Duration = Duration::from_secs(300), Time;
+        /// how far the clock of an issuer of JSON Web Tokens may be from this server's
+        login_clock_skew: Duration = Duration::from_secs(60), Time;
         /// wrong passwords in a row, for one user from one address, that are looked at at once
         /// (`Unauthenticated`, with `retryAfter`). They are forgotten 15 minutes after the last one, or
         /// with a right one
@@ -460,5 +465,22 @@ limits! {
         value_size: u64 = 16 << 20, Bytes ServiceFile;
         /// time between SIGTERM and SIGKILL when a job is ended
         kill_grace: Duration = Duration::from_secs(5), Time ServiceFile;
+    }
+
+    "ranks" {
+        /// bytes of a message between ranks that is sent at once (eager);
+        /// a longer one when its receive is posted (rendezvous)
+        eager_limit: usize = 32 << 10, Bytes Launch;
+        /// the same between ranks that share memory
+        shared_memory_eager_limit: usize = 64 << 10, Bytes Launch;
+        /// bytes of eager messages that a rank holds for receives to come, of all senders together;
+        /// what is more waits at its sender
+        unexpected_memory: usize = 64 << 20, Bytes Launch;
+        /// bytes of buffered sends (`MPI_Bsend`) until they are received;
+        /// one more is refused (`MPI_ERR_BUFFER`)
+        buffer_size: usize = 64 << 20, Bytes Launch;
+        /// how long a rank may be out of reach;
+        /// then it has failed, and operations that need it end with an error that names it
+        peer_timeout: Duration = Duration::from_secs(10), Time Launch > 0;
     }
 }

@@ -26,6 +26,31 @@ pub struct Launch {
     pub library: Option<PathBuf>,
     /// Standard output goes to standard error.
     pub to_stderr: bool,
+    /// What carries messages.
+    pub transport: Transport,
+}
+
+/// What carries messages between ranks of one host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// Memory that they share; TCP if it can't be had.
+    #[default]
+    SharedMemory,
+    /// Connections.
+    Tcp,
+}
+
+impl Transport {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::SharedMemory, Self::Tcp];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SharedMemory => "shared-memory",
+            Self::Tcp => "tcp",
+        }
+    }
 }
 
 /// Some ranks that run the same command.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use fishplate_ranks::launch::LaunchEnvironment;
+use fishplate_ranks::transport::shared_memory::Segment;
 use fishplate_ranks::{Credential, DomainId, Rank};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -18,7 +19,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::descendants;
-use crate::launch::{Cause, Launch, LaunchError, Program, RankExit, RankReport, Report};
+use crate::launch::{Cause, Launch, LaunchError, Program, RankExit, RankReport, Report, Transport};
 use crate::library::SONAME;
 use crate::output::Sink;
 use crate::process::{self, Started, Surroundings};
@@ -131,7 +132,12 @@ impl<'a> Launcher<'a> {
         let (domain, credential) =
             (DomainId::random().map_err(random)?, Credential::random().map_err(random)?);
         let path = directory.join("rendezvous");
-        let rendezvous = Rendezvous::new(&path, domain, credential.clone(), count)
+        // Without it they have connections.
+        let memory = match launch.transport {
+            Transport::SharedMemory => Segment::create(count).unwrap_or_default(),
+            Transport::Tcp => Vec::new(),
+        };
+        let rendezvous = Rendezvous::new(&path, domain, credential.clone(), count, memory)
             .map_err(LaunchError::system("ranks can't be listened to"))?;
         // Two sources a rank, standard output first.
         let labels = || {

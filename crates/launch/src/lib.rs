@@ -21,5 +21,5 @@ mod output;
 mod process;
 mod rendezvous;
 
-pub use launch::{Cause, Launch, LaunchError, Program, RankReport, Report};
+pub use launch::{Cause, Launch, LaunchError, Program, RankReport, Report, Transport};
 pub use launcher::run;

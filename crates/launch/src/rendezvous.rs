@@ -2,10 +2,11 @@
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
+use fishplate_ranks::launch::descriptors;
 use fishplate_ranks::launch::rendezvous::{ClientMessage, LONGEST_LINE, ServerMessage};
 use fishplate_ranks::{Credential, DomainId, Rank};
 
@@ -35,6 +36,8 @@ pub(crate) struct Rendezvous {
     pub(crate) members: Vec<Membership>,
     /// Why nobody can join any more.
     closed: Option<String>,
+    /// Descriptors of memory that ranks share; none if they don't.
+    memory: Vec<OwnedFd>,
 }
 
 /// What a rank asks for.
@@ -50,11 +53,20 @@ impl Rendezvous {
         domain: DomainId,
         credential: Credential,
         ranks: u32,
+        memory: Vec<OwnedFd>,
     ) -> io::Result<Self> {
         let listener = UnixListener::bind(path)?;
         listener.set_nonblocking(true)?;
         let members = (0..ranks).map(|_| Membership::default()).collect();
-        Ok(Self { domain, credential, listener, connections: Vec::new(), members, closed: None })
+        Ok(Self {
+            domain,
+            credential,
+            listener,
+            connections: Vec::new(),
+            members,
+            closed: None,
+            memory,
+        })
     }
 
     /// What is waited for.
@@ -152,8 +164,9 @@ impl Rendezvous {
             let line = format!("{}\n", ServerMessage::Ranks(addresses));
             for connection in self.connections.iter_mut().filter(|one| one.rank.is_some()) {
                 // Its buffer is empty and takes a line for thousands of ranks. Who is gone need not know.
-                let _ = connection.stream.write_all(line.as_bytes());
+                let _ = descriptors::send(&connection.stream, line.as_bytes(), &self.memory);
             }
+            self.memory.clear();
         }
     }
 

@@ -1,4 +1,4 @@
-//! PingPong (paper 001, section 4) between two processes over loopback, beside raw TCP in the same run: the sides take turns, and minima and
+//! PingPong (paper 001, section 4) between two processes over loopback and through shared memory, beside raw TCP in the same run: the sides take turns, and minima and
 //! medians of one-way times are told in microseconds.
 //!
 //! `cargo bench -p fishplate-ranks --bench messages [-- ROUNDS]`
@@ -7,9 +7,15 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use fishplate_ranks::launch::descriptors;
+use fishplate_ranks::transport::Transport;
+use fishplate_ranks::transport::shared_memory::{Segment, SharedMemory};
 use fishplate_ranks::transport::tcp::Tcp;
 use fishplate_ranks::{Communicator, Credential, DomainId, Process, Settings};
 
@@ -48,36 +54,67 @@ impl Side for Ranks {
     }
 }
 
-const NAMES: [&str; 2] = ["raw TCP, blocking", "ranks"];
+const NAMES: [&str; 3] = ["raw TCP, blocking", "ranks, TCP", "ranks, shared memory"];
 
-/// Both sides of a process.
+/// Where ranks over TCP, and those that share memory, listen.
+fn listeners() -> [TcpListener; 2] {
+    [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"))
+}
+
+/// Their addresses, as a line.
+fn addresses(listeners: &[TcpListener; 2]) -> String {
+    let addresses =
+        listeners.each_ref().map(|one| one.local_addr().expect("an address").to_string());
+    addresses.join(" ")
+}
+
+/// All sides of a process.
 fn sides(
     rank: u32,
-    listener: TcpListener,
-    other: SocketAddr,
+    listeners: [TcpListener; 2],
+    others: &str,
     raw: TcpStream,
-) -> [Box<dyn Side>; 2] {
-    let settings = Settings::default();
-    let own = listener.local_addr().expect("an address");
-    let addresses = if rank == 0 { [own, other] } else { [other, own] };
-    let domain = DomainId::from_bytes([5; 16]);
-    let tcp =
-        Tcp::new(domain, Credential::from_bytes([6; 32]), rank, listener, &addresses, &settings)
+    memory: Vec<OwnedFd>,
+) -> [Box<dyn Side>; 3] {
+    let join = |domain: u8, listener: TcpListener, other: &str, segment: Option<Arc<Segment>>| {
+        let settings = Settings::default();
+        let mut addresses = [listener.local_addr().expect("an address"); 2];
+        addresses[1 - rank as usize] = other.parse().expect("an address");
+        let domain = DomainId::from_bytes([domain; 16]);
+        let credential = Credential::from_bytes([6; 32]);
+        let event = segment.as_ref().map(|one| SharedMemory::event(one, rank).expect("an event"));
+        let tcp = Tcp::with_event(domain, credential, rank, listener, &addresses, &settings, event)
             .expect("a transport");
-    let process = Process::join(domain, rank, 2, Box::new(tcp), settings).expect("a process");
+        let transport: Box<dyn Transport> = match segment {
+            Some(segment) => Box::new(SharedMemory::new(segment, rank, tcp)),
+            None => Box::new(tcp),
+        };
+        let process = Process::join(domain, rank, 2, transport, settings).expect("a process");
+        Box::new(Ranks(process.world()))
+    };
     raw.set_nodelay(true).expect("an option");
-    [Box::new(Raw(raw)), Box::new(Ranks(process.world()))]
+    let [over_tcp, beside_memory] = listeners;
+    let (other_tcp, other_memory) = others.split_once(' ').expect("two addresses");
+    let segment = Arc::new(Segment::open(memory, 2).expect("memory"));
+    [
+        Box::new(Raw(raw)),
+        join(1, over_tcp, other_tcp, None),
+        join(2, beside_memory, other_memory, Some(segment)),
+    ]
 }
 
 /// The other process: sends back what it gets. What comes before each cell says how often.
-fn echo(own: &str) {
+fn echo(own: &str, path: &str) {
+    let mut memory = Vec::new();
+    let unix = UnixStream::connect(path).expect("the first process listens");
+    descriptors::receive(&unix, &mut [0], &mut memory).expect("memory");
     let address: SocketAddr = own.parse().expect("an address");
     let raw = TcpStream::connect(address).expect("the first process listens");
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    println!("{}", listener.local_addr().expect("an address"));
+    let listeners = listeners();
+    println!("{}", addresses(&listeners));
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).expect("the first process's address");
-    let mut sides = sides(1, listener, line.trim().parse().expect("an address"), raw);
+    let mut sides = sides(1, listeners, line.trim(), raw, memory);
     let mut data = vec![1u8; SIZES[SIZES.len() - 1]];
     for line in std::io::stdin().lines() {
         let line = line.expect("an order");
@@ -95,26 +132,33 @@ fn main() {
     let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
     let first = arguments.next();
     if first.as_deref() == Some("echo") {
-        return echo(&arguments.next().expect("an address"));
+        let mut next = || arguments.next().expect("an address");
+        return echo(&next(), &next());
     }
     let rounds: usize = first.map_or(15, |rounds| rounds.parse().expect("a number of rounds"));
+    let path = std::env::temp_dir().join(format!("fishplate-messages-{}", std::process::id()));
+    let unix = UnixListener::bind(&path).expect("a socket");
     let meeting = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = meeting.local_addr().expect("an address").to_string();
     let mut other = Command::new(std::env::current_exe().expect("this program"))
-        .args(["echo", &address])
+        .args(["echo", &address, path.to_str().expect("a path in UTF-8")])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .expect("a second process");
+    let memory = Segment::create(2).expect("memory");
+    let connection = unix.accept().expect("the second process").0;
+    descriptors::send(&connection, &[0], &memory).expect("memory goes over");
+    std::fs::remove_file(&path).expect("its socket");
     let raw = meeting.accept().expect("the second process").0;
     let mut orders = other.stdin.take().expect("its input");
     let mut line = String::new();
     BufReader::new(other.stdout.take().expect("its output"))
         .read_line(&mut line)
         .expect("its address");
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    writeln!(orders, "{}", listener.local_addr().expect("an address")).expect("its input");
-    let mut sides = sides(0, listener, line.trim().parse().expect("an address"), raw);
+    let listeners = listeners();
+    writeln!(orders, "{}", addresses(&listeners)).expect("its input");
+    let mut sides = sides(0, listeners, line.trim(), raw, memory);
 
     let mut data = vec![1u8; SIZES[SIZES.len() - 1]];
     let mut cell = |side: usize, size: usize, count: usize| {
@@ -127,12 +171,12 @@ fn main() {
         begun.elapsed().as_secs_f64() * 1e6 / (2.0 * count as f64)
     };
     println!(
-        "| bytes | {} | ranks / raw |",
+        "| bytes | {} | TCP / raw | shared memory / raw |",
         NAMES.map(|name| format!("{name}: least | median")).join(" | ")
     );
-    println!("|{}", "---|".repeat(2 + 2 * NAMES.len()));
+    println!("|{}", "---|".repeat(3 + 2 * NAMES.len()));
     for size in SIZES {
-        let mut times = [const { Vec::new() }; 2];
+        let mut times = [const { Vec::new() }; 3];
         let once = cell(0, size, 3).max(1.0);
         #[expect(
             clippy::cast_possible_truncation,
@@ -148,7 +192,8 @@ fn main() {
         times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
         let both =
             times.each_ref().map(|times| format!("{:.1} | {:.1}", times[0], times[rounds / 2]));
-        println!("| {size} | {} | {:.2} |", both.join(" | "), times[1][0] / times[0][0]);
+        let ratio = |side: usize| times[side][0] / times[0][0];
+        println!("| {size} | {} | {:.2} | {:.2} |", both.join(" | "), ratio(1), ratio(2));
     }
     drop(orders);
     other.wait().expect("its end");

@@ -18,6 +18,8 @@ use crate::header::{Context, DomainId, Rank, RequestId, Tag};
 use crate::settings::Settings;
 use crate::transport::{Transport, Waiter};
 
+mod requests;
+
 /// See [the module](self).
 pub struct Process {
     state: Mutex<State>,
@@ -30,12 +32,22 @@ pub struct Process {
     contexts: AtomicU32,
 }
 
+/// Which sequence of a communicator's collective operations one belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Turn {
+    /// That of operations that are waited for at once.
+    Blocking,
+    /// That of all others.
+    NonBlocking,
+}
+
 pub(crate) struct State {
     pub(crate) engine: Engine,
     transport: Box<dyn Transport>,
     running: Vec<Running>,
     /// How many collective operations each communicator has begun here.
-    collectives: HashMap<Context, Tag>,
+    /// The blocking and the others apart: programs that mix their order are wrong, but work with other implementations.
+    collectives: HashMap<(Context, Turn), Tag>,
     /// A thread is carrying frames, or is asleep until there are some.
     driven: bool,
     /// Threads that wait for it.
@@ -121,16 +133,21 @@ impl State {
     }
 
     /// The next collective operation's tag: the same at all ranks, because they begin them in the same order.
-    pub(crate) fn next_collective(&mut self, context: Context) -> Tag {
-        let next = self.collectives.entry(context).or_default();
-        *next = next.checked_add(1).unwrap_or(1);
-        *next
+    pub(crate) fn next_collective(&mut self, context: Context, turn: Turn) -> Tag {
+        let (first, most) = match turn {
+            Turn::Blocking => (1, Tag::MAX / 2),
+            Turn::NonBlocking => (Tag::MAX / 2 + 1, Tag::MAX),
+        };
+        let next = self.collectives.entry((context, turn)).or_insert(first);
+        let tag = *next;
+        *next = if tag == most { first } else { tag + 1 };
+        tag
     }
 
     /// Ends a communicator.
     pub(crate) fn remove_context(&mut self, context: Context) {
         self.engine.remove_context(context);
-        self.collectives.remove(&context);
+        self.collectives.retain(|(other, _), _| *other != context);
     }
 
     pub(crate) fn run(&mut self, running: Running) {
@@ -151,6 +168,7 @@ impl Process {
             return Err(Error::InvalidRank { rank, size });
         }
         let mut engine = Engine::new(domain, rank, size, &settings);
+        engine.eager_limit = transport.eager_limit(&settings);
         engine.add_context(Context::WORLD, (0..size).collect());
         engine.add_context(Context::new(rank, 1), [rank].into());
         let waiter = transport.waiter();
@@ -290,18 +308,17 @@ impl Process {
             let spinning =
                 now - *idle_since.get_or_insert(now) < state.spin.bound(self.settings.spin);
             state.driven = true;
-            if !spinning {
+            if spinning {
+                drop(state);
+                std::hint::spin_loop();
+            } else {
                 state.transport.watch();
                 if !slept {
                     state.spin.failed();
                 }
                 slept = true;
-            }
-            let deadline = [state.transport.deadline(), until].into_iter().flatten().min();
-            drop(state);
-            if spinning {
-                std::hint::spin_loop();
-            } else {
+                let deadline = [state.transport.deadline(), until].into_iter().flatten().min();
+                drop(state);
                 self.waiter.wait(deadline.map(|deadline| deadline.saturating_duration_since(now)));
             }
             state = self.lock();

@@ -1,31 +1,111 @@
-//! Limits and times of message passing: name, default, setting.
+//! Limits and times of message passing.
 
 use std::time::Duration;
 
-/// What a process may be told when it joins a domain.
-#[derive(Clone, Debug)]
+use fishplate_contract::limits::DEFAULTS;
+
+use crate::error::{Error, Result};
+
+/// The environment variable that sets limits: `eager_limit=65536,peer_timeout=500`, in bytes and milliseconds.
+pub const VARIABLE: &str = "FISHPLATE_LIMITS";
+
+/// What a process may be told when it joins a domain. Those that are limits have their defaults in
+/// [`fishplate_contract::limits`], section "ranks".
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Payloads up to this many bytes are sent at once (eager); longer ones when the receive is posted (rendezvous). 32 KiB.
+    /// Payloads up to this many bytes are sent at once (eager); longer ones when the receive is posted (rendezvous).
     pub eager_limit: usize,
+    /// The same between ranks that share memory, where a payload is copied no more often for being eager.
+    pub shared_memory_eager_limit: usize,
     /// Bytes of eager messages that a process holds for receives to come, all senders together; what
-    /// exceeds it waits at its sender. 64 MiB.
+    /// exceeds it waits at its sender.
     pub unexpected_memory: usize,
-    /// Bytes that buffered sends may occupy until they are received. 64 MiB.
+    /// Bytes that buffered sends may occupy until they are received.
     pub buffer_size: usize,
     /// How long a waiting thread looks again and again before it blocks. 20 µs; zero never spins.
     pub spin: Duration,
-    /// How long a rank may be out of reach before it has failed. 10 s.
+    /// How long a rank may be out of reach before it has failed.
     pub peer_timeout: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            eager_limit: 32 << 10,
-            unexpected_memory: 64 << 20,
-            buffer_size: 64 << 20,
+            eager_limit: DEFAULTS.eager_limit,
+            shared_memory_eager_limit: DEFAULTS.shared_memory_eager_limit,
+            unexpected_memory: DEFAULTS.unexpected_memory,
+            buffer_size: DEFAULTS.buffer_size,
             spin: Duration::from_micros(20),
-            peer_timeout: Duration::from_secs(10),
+            peer_timeout: DEFAULTS.peer_timeout,
+        }
+    }
+}
+
+impl Settings {
+    /// With the limits that [`VARIABLE`] of this process's environment sets.
+    pub fn with_environment(self) -> Result<Self> {
+        match std::env::var(VARIABLE) {
+            Ok(text) => self.with_limits(&text),
+            Err(_) => Ok(self),
+        }
+    }
+
+    /// With limits as [`VARIABLE`] has them.
+    pub fn with_limits(mut self, text: &str) -> Result<Self> {
+        for setting in text.split(',').filter(|setting| !setting.is_empty()) {
+            let wrong = |problem: &str| Error::Join {
+                problem: format!("{VARIABLE} has {setting}: {problem}"),
+            };
+            let (name, value) =
+                setting.split_once('=').ok_or_else(|| wrong("NAME=VALUE is needed"))?;
+            let value = value.parse().map_err(|_| {
+                wrong("a number of bytes or milliseconds is needed, without a unit")
+            })?;
+            let bytes = usize::try_from(value).unwrap_or(usize::MAX);
+            match name {
+                "eager_limit" => self.eager_limit = bytes,
+                "shared_memory_eager_limit" => self.shared_memory_eager_limit = bytes,
+                "unexpected_memory" => self.unexpected_memory = bytes,
+                "buffer_size" => self.buffer_size = bytes,
+                "peer_timeout" if value > 0 => self.peer_timeout = Duration::from_millis(value),
+                "peer_timeout" => return Err(wrong("it has to be above zero")),
+                _ => return Err(wrong("ranks have no such limit")),
+            }
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fishplate_contract::{Limit, LimitSetting};
+
+    use super::*;
+
+    #[test]
+    fn every_limit_of_ranks_is_set() {
+        let ours = Limit::all().filter(|limit| limit.setting == LimitSetting::Launch);
+        for limit in ours {
+            let set = Settings::default().with_limits(&format!("{}=77", limit.name));
+            assert_ne!(set, Ok(Settings::default()), "{}", limit.name);
+            assert!(set.is_ok(), "{}", limit.name);
+        }
+        let both = Settings::default().with_limits("eager_limit=1,peer_timeout=2").unwrap();
+        assert_eq!((both.eager_limit, both.peer_timeout), (1, Duration::from_millis(2)));
+        assert_eq!(Settings::default().with_limits(""), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, said) in [
+            ("eager_limit", "FISHPLATE_LIMITS has eager_limit: NAME=VALUE"),
+            ("eager_limit=1KiB", "without a unit"),
+            ("eager_limit=-1", "a number of bytes"),
+            ("peer_timeout=0", "above zero"),
+            ("eager_limit=1,speed=2", "speed=2: ranks have no such limit"),
+        ] {
+            let error = Settings::default().with_limits(text).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
         }
     }
 }

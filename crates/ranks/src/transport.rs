@@ -3,8 +3,10 @@
 //!
 //! - [`local`]: between threads of this process
 //! - [`tcp`]: direct connections
+//! - [`shared_memory`]: rings in memory that processes of one host share
 
 pub mod local;
+pub mod shared_memory;
 pub mod tcp;
 
 use std::sync::Arc;
@@ -12,15 +14,22 @@ use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, Frame};
 use crate::header::{Rank, RequestId};
+use crate::settings::Settings;
 
 /// A way to all other processes of the domain. It is called under the process's lock and never blocks.
 pub trait Transport: Send {
-    /// Takes a frame to `frame.header.to`. When its receiver has it, [`Engine::sent`] is told its request.
+    /// Takes a frame to `frame.header.to`. When its memory is not used any more, [`Engine::sent`] is told its request. If it has
+    /// none, what is not carried at once is copied ([`crate::engine::Payload::detach`]).
     fn send(&mut self, frame: Frame, engine: &mut Engine);
 
     /// Carries what can be carried now, both ways; whether anything was. A process that is out of reach for too
     /// long is told with [`Engine::fail`].
     fn progress(&mut self, engine: &mut Engine) -> bool;
+
+    /// Payloads up to this are sent at once.
+    fn eager_limit(&self, settings: &Settings) -> usize {
+        settings.eager_limit
+    }
 
     /// A thread is about to sleep: the death of any other process has to wake it.
     fn watch(&mut self);
@@ -42,7 +51,7 @@ pub trait Transport: Send {
 }
 
 /// Where a thread sleeps until something happens.
-pub trait Waiter: Send + Sync {
+pub trait Waiter: Send + Sync + std::fmt::Debug {
     /// Until [`Transport::progress`] has something to do, until [`Waiter::wake`], or for so long.
     fn wait(&self, timeout: Option<Duration>);
 

@@ -24,8 +24,7 @@ use fishplate_jobs::program::environment::{self, EnvironmentError, Inheritance};
 use fishplate_jobs::store::sqlite::SqliteStore;
 use fishplate_jobs::store::{Store, StoreError};
 
-use crate::authentication::chain::Authenticators;
-use crate::authentication::records::RecordError;
+use crate::authentication::chain::{AuthenticatorError, Authenticators};
 use crate::data::Data;
 use crate::dispatch::provider::Provider;
 use crate::faces;
@@ -86,7 +85,7 @@ pub enum AssemblyError {
     Sessions(#[source] SessionError),
     /// Users or tokens can't be read.
     #[error(transparent)]
-    Login(#[from] RecordError),
+    Login(#[from] AuthenticatorError),
     /// The policy can't be used.
     #[error(transparent)]
     Policy(#[from] PolicyError),

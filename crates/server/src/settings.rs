@@ -12,6 +12,8 @@ use fishplate_data::session::SessionSettings;
 use fishplate_data::transfer::TransferSettings;
 use fishplate_formats::units;
 use fishplate_wire::WireLimits;
+
+use crate::authentication::jwt::JwtSettings;
 use ipnet::IpNet;
 
 /// Settings of the faces; those of jobs are [`fishplate_jobs::engine::Settings`].
@@ -27,6 +29,8 @@ pub struct Settings {
     pub proxies: Vec<IpNet>,
     /// Users and tokens of the data directory log in; nobody unknown is let in.
     pub login: bool,
+    /// Whose JSON Web Tokens log in.
+    pub jwt: Option<JwtSettings>,
     /// Clients log in with certificates, which the listener has asked for and checked.
     pub client_certificates: bool,
     /// The file that says who may do what; `None`: everybody who is let in may do everything.
@@ -71,6 +75,8 @@ pub struct Settings {
     pub credentials_size: usize,
     /// How long a password that was right is remembered.
     pub login_memory: Duration,
+    /// How far the clock of an issuer of JSON Web Tokens may be from ours.
+    pub login_clock_skew: Duration,
     /// Wrong passwords in a row, for one user from one address, that are looked at at once.
     pub login_failures: u32,
     /// The same from one address, for whatever users.
@@ -103,6 +109,7 @@ impl Settings {
             user_header: None,
             proxies: Vec::new(),
             login: false,
+            jwt: None,
             client_certificates: false,
             policy: None,
             allow_hosts: Vec::new(),
@@ -124,6 +131,7 @@ impl Settings {
             answer_stall: DEFAULTS.answer_stall,
             credentials_size: DEFAULTS.credentials_size,
             login_memory: DEFAULTS.login_memory,
+            login_clock_skew: DEFAULTS.login_clock_skew,
             login_failures: DEFAULTS.login_failures,
             login_failures_per_peer: DEFAULTS.login_failures_per_peer,
             login_delay: DEFAULTS.login_delay,
@@ -338,6 +346,7 @@ impl Limits {
             "answer_stall" => &mut faces.answer_stall,
             "credentials_size" => &mut faces.credentials_size,
             "login_memory" => &mut faces.login_memory,
+            "login_clock_skew" => &mut faces.login_clock_skew,
             "login_failures" => &mut faces.login_failures,
             "login_failures_per_peer" => &mut faces.login_failures_per_peer,
             "login_delay" => &mut faces.login_delay,

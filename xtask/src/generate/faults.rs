@@ -41,10 +41,9 @@ fn table(source: &str, of_statuses: &str) -> anyhow::Result<String> {
         .split_once("\nfault_codes! {\n")
         .with_context(|| format!("{SOURCE} no longer lists its codes in fault_codes!"))?;
     let (list, _) = after.split_once("\n}").context("the list of codes has no end")?;
-    let mut rows = vec![
-        format!("| code | to blame | {} | meaning |", protocols(of_statuses)?),
-        "|---|---|---|---|---|---|".to_owned(),
-    ];
+    let head = format!("| code | to blame | {} | meaning |", protocols(of_statuses)?);
+    let below = format!("|{}", "---|".repeat(head.matches('|').count() - 1));
+    let mut rows = vec![head, below];
     let mut meaning = Vec::new();
     for line in list.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(text) = line.strip_prefix("///") {

@@ -44,7 +44,8 @@ fn text(topic: Option<&str>) -> Result<String> {
 
 /// Every limit in a line: its name, its default, and what it bounds; the reference tells more.
 fn limits() -> String {
-    let mut text = "Limits of a server, set with --limit NAME=VALUE:\n".to_owned();
+    let mut text =
+        "Limits, set with --limit NAME=VALUE of serve unless said otherwise:\n".to_owned();
     for (_, limits) in GROUPS {
         text.push('\n');
         for limit in *limits {

@@ -6,9 +6,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::builder::PossibleValuesParser;
 use clap::{Args as _, Parser};
+use fishplate_contract::{Limit, LimitSetting};
 use fishplate_formats::units;
-use fishplate_launch::{Cause, Launch, Program, Report, library};
+use fishplate_launch::{Cause, Launch, Program, Report, Transport, library};
+use fishplate_ranks::settings;
 
 use crate::output::failure::UsageError;
 use crate::output::{Output, json, text};
@@ -39,6 +42,13 @@ pub(crate) struct Args {
     /// Let the others go on when a rank fails
     #[arg(long)]
     keep_going: bool,
+    /// What carries messages between ranks of this machine
+    #[arg(long, value_name = "NAME", default_value = Transport::default().name(),
+          value_parser = PossibleValuesParser::new(Transport::ALL.map(Transport::name)))]
+    transport: String,
+    /// A limit of the ranks; `fishplate help limits` lists them
+    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit)]
+    limits: Vec<(&'static str, u64)>,
     #[command(flatten)]
     first: Section,
 }
@@ -77,13 +87,17 @@ struct FurtherSection {
 /// Runs the command.
 pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
     let launch = Launch {
-        programs: programs(args.first)?,
+        programs: programs(args.first, &args.limits)?,
         label: args.label,
         keep_going: args.keep_going,
         timeout: args.timeout,
         kill_grace: args.kill_grace,
         library: mpi_library()?,
         to_stderr: output.json,
+        transport: Transport::ALL
+            .into_iter()
+            .find(|transport| transport.name() == args.transport)
+            .unwrap_or_default(),
     };
     let report = fishplate_launch::run(&launch)?;
     if output.json {
@@ -113,7 +127,7 @@ fn lacks_library(report: &Report) -> bool {
 }
 
 /// The sections that a `:` separates.
-fn programs(first: Section) -> Result<Vec<Program>> {
+fn programs(first: Section, limits: &[(&str, u64)]) -> Result<Vec<Program>> {
     let words = first.words.clone();
     let mut parts = words.split(|word| word == ":");
     let mut sections = vec![Section { words: parts.next().unwrap_or_default().to_vec(), ..first }];
@@ -122,7 +136,15 @@ fn programs(first: Section) -> Result<Vec<Program>> {
             .map_err(|error| UsageError(format!("behind a `:`: {}", first_line(&error))))?;
         sections.push(parsed.section);
     }
-    sections.into_iter().map(program).collect()
+    let limits: Vec<String> =
+        limits.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut programs = sections.into_iter().map(program).collect::<Result<Vec<_>>>()?;
+    if !limits.is_empty() {
+        for program in &mut programs {
+            program.environment.push((settings::VARIABLE.into(), limits.join(",").into()));
+        }
+    }
+    Ok(programs)
 }
 
 fn first_line(error: &clap::Error) -> String {
@@ -150,6 +172,21 @@ fn program(section: Section) -> Result<Program> {
         directory: section.wdir,
         environment: section.environment,
     })
+}
+
+fn limit(text: &str) -> Result<(&'static str, u64), String> {
+    let (name, value) = text.split_once('=').ok_or("NAME=VALUE is needed")?;
+    let all = || Limit::all().filter(|limit| limit.setting == LimitSetting::Launch);
+    let limit = all().find(|limit| limit.name == name).ok_or_else(|| {
+        let names: Vec<&str> = all().map(|limit| limit.name).collect();
+        format!("ranks have no limit {name}, but {}", names.join(", "))
+    })?;
+    let value =
+        units::read_limit(limit.unit, value).map_err(|takes| format!("{name} takes {takes}"))?;
+    if value == 0 && limit.above_zero {
+        return Err(format!("{name} has to be above zero"));
+    }
+    Ok((limit.name, value))
 }
 
 fn variable(text: &str) -> Result<(OsString, OsString), String> {
@@ -234,7 +271,8 @@ mod tests {
     }
 
     fn parsed(line: &str) -> Result<Vec<Program>> {
-        programs(Line::try_parse_from(line.split(' '))?.args.first)
+        let args = Line::try_parse_from(line.split(' '))?.args;
+        programs(args.first, &args.limits)
     }
 
     #[test]
@@ -247,6 +285,11 @@ mod tests {
         assert_eq!(shown, [(1, "a", 4), (3, "b", 0), (1, "c", 0)]);
         assert_eq!(programs[1].directory, Some("/d".into()));
         assert_eq!(programs[1].environment, [("A".into(), "b=c".into())]);
+        let limited = parsed("run --limit eager_limit=1KiB --limit peer_timeout=2s a : b").unwrap();
+        for program in limited {
+            let expected = (settings::VARIABLE.into(), "eager_limit=1024,peer_timeout=2000".into());
+            assert_eq!(program.environment, [expected]);
+        }
     }
 
     #[test]
@@ -259,6 +302,9 @@ mod tests {
             ("run -n 2 : b", "a `:` has no program before it"),
             ("run -n two a", "invalid value 'two'"),
             ("run -x A a", "NAME=VALUE is needed"),
+            ("run --limit speed=1 a", "ranks have no limit speed, but eager_limit"),
+            ("run --limit eager_limit=1 a", "eager_limit takes"),
+            ("run --limit peer_timeout=0s a", "peer_timeout has to be above zero"),
             ("run -n -1 a", "invalid value '-1'"),
         ] {
             let error = parsed(line).unwrap_err().to_string();

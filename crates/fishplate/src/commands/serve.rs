@@ -12,6 +12,8 @@ use clap::builder::PossibleValuesParser;
 use fishplate_jobs::engine::RunMode;
 use fishplate_jobs::function::builtin;
 use fishplate_server::assembly::StoreCheck;
+use fishplate_server::authentication::jwt::JwtSettings;
+use fishplate_server::authentication::jwt_keys::KeySource;
 use fishplate_server::host::PublicAddress;
 use fishplate_server::http::tls::{ServerTls, TlsFiles};
 use fishplate_server::settings::Settings;
@@ -70,6 +72,8 @@ pub(crate) struct ServeArgs {
     /// Let in only users and tokens that `fishplate user` and `fishplate token` have made
     #[arg(long)]
     login: bool,
+    #[command(flatten)]
+    jwt: JwtArgs,
     /// Let in everybody who can reach an address that others can reach too
     #[arg(long, conflicts_with = "login")]
     open: bool,
@@ -92,6 +96,35 @@ pub(crate) struct ServeArgs {
     /// The program's command line with typed slots
     #[arg(last = true, value_name = "WORD")]
     words: Vec<String>,
+}
+
+/// Tokens of an identity provider.
+#[derive(Debug, clap::Args)]
+struct JwtArgs {
+    /// Let in whoever has a JSON Web Token of this issuer (an OpenID Connect provider), as its tokens name it
+    #[arg(long, value_name = "URL", requires = "jwt_audience")]
+    jwt_issuer: Option<String>,
+    /// What this server is called at the issuer: tokens that are for others are refused
+    #[arg(long, value_name = "NAME", requires = "jwt_issuer")]
+    jwt_audience: Option<String>,
+    /// The issuer's keys, a JWK Set: a file, or where it publishes them
+    /// [default: as told in ISSUER/.well-known/openid-configuration]
+    #[arg(long, value_name = "FILE|URL", requires = "jwt_issuer")]
+    jwt_keys: Option<KeySource>,
+    /// The claim of a token that is the user's name here
+    #[arg(long, value_name = "CLAIM", default_value = "sub")]
+    jwt_user: String,
+}
+
+impl JwtArgs {
+    fn settings(self) -> Option<JwtSettings> {
+        Some(JwtSettings {
+            issuer: self.jwt_issuer?,
+            audience: self.jwt_audience?,
+            keys: self.jwt_keys.unwrap_or(KeySource::Discovered),
+            user_claim: self.jwt_user,
+        })
+    }
 }
 
 /// Serves until it is stopped.
@@ -135,6 +168,7 @@ pub(crate) fn run(arguments: ServeArgs) -> anyhow::Result<ExitCode> {
         limits.faces.user_header = arguments.user_header;
         limits.faces.proxies = arguments.proxy;
         limits.faces.login = arguments.login;
+        limits.faces.jwt = arguments.jwt.settings();
         limits.faces.allow_hosts = arguments.allow_host;
         limits.faces.client_certificates = arguments.tls_client_ca.is_some();
         guarded(listening.address().ip(), &limits.faces, arguments.open, tls.is_some())?;
@@ -187,10 +221,11 @@ fn guarded(
     open: bool,
     encrypted: bool,
 ) -> anyhow::Result<()> {
-    let is_known = settings.login || settings.client_certificates || settings.user_header.is_some();
+    let logs_in = settings.login || settings.jwt.is_some();
+    let is_known = logs_in || settings.client_certificates || settings.user_header.is_some();
     let from_anywhere = settings.user_header.is_some() && settings.proxies.is_empty();
-    if from_anywhere && (settings.login || settings.client_certificates) {
-        let what = "with --login or --tls-client-ca beside --user-header, callers could name themselves in the header: tell where \
+    if from_anywhere && (logs_in || settings.client_certificates) {
+        let what = "with --login, --jwt-issuer or --tls-client-ca beside --user-header, callers could name themselves in the header: tell where \
                     the proxy is with --proxy ADDRESS";
         return Err(UsageError(what.to_owned()).into());
     }
@@ -213,7 +248,7 @@ fn guarded(
         ))
         .into());
     }
-    if settings.login && !encrypted {
+    if logs_in && !encrypted {
         tracing::warn!(
             "passwords and tokens cross the network as they are: use TLS (--tls-cert), or a proxy that does"
         );

@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde_json::json;
+use rcgen::SigningKey as _;
+use serde_json::{Value, json};
 
 use crate::curl::curl;
 use crate::run::{Said, User, ended};
@@ -193,6 +194,51 @@ fn a_user_logs_in_with_a_password_as_long_as_it_is_the_password() {
     }
 }
 
+/// A token that an identity provider has signed with its key, and that key as it publishes it.
+fn issued(claims: &Value) -> (String, Value) {
+    let base64 = |bytes: &[u8]| base64_simd::URL_SAFE_NO_PAD.encode_to_string(bytes);
+    let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap();
+    let head = json!({ "alg": "EdDSA", "kid": "1" });
+    let message = [head, claims.clone()].map(|part| base64(part.to_string().as_bytes())).join(".");
+    let signature = pair.sign(message.as_bytes()).unwrap();
+    let point = base64(pair.public_key_raw());
+    let key = json!({ "kty": "OKP", "crv": "Ed25519", "kid": "1", "x": point });
+    (format!("{message}.{}", base64(&signature)), key)
+}
+
+#[test]
+fn a_json_web_token_of_an_identity_provider_logs_in_beside_users_of_our_own() {
+    let operator = User::new();
+    let issuer = "https://id.example/lab";
+    let claims = json!({ "iss": issuer, "aud": "heat", "name": "ada", "exp": 4_102_444_800_u64 });
+    let (token, key) = issued(&claims);
+    operator.write("keys", json!({ "keys": [key] }).to_string().as_bytes());
+    let keys = operator.path("keys");
+    let site = Site::new(&[
+        "--jwt-issuer",
+        issuer,
+        "--jwt-audience",
+        "heat",
+        "--jwt-user",
+        "name",
+        "--jwt-keys",
+        keys.to_str().unwrap(),
+    ]);
+    assert_eq!(site.with_token("/test?wsdl", &token), 200);
+    assert_eq!(site.with_token("/test?wsdl", &issued(&claims).0), 401, "another's key");
+    site.add("ada", "secret of ada");
+    assert_eq!(site.with_token("/test?wsdl", &site.token(&["--user", "ada"])), 200);
+    // Whose job it is does not depend on how they said who they are.
+    operator.write("token", token.as_bytes());
+    let url = format!("{}/test", site.root());
+    let spawned = operator.run(&["spawn", &url, "x=1", "--token-file", "token"]);
+    assert_eq!(spawned.code, 0, "{spawned:?}");
+    let own = site.token(&["--user", "ada"]);
+    operator.write("own", own.as_bytes());
+    let jobs = operator.json(&["jobs", &url, "--token-file", "own"]);
+    assert_eq!(jobs["jobs"][0]["job"], spawned.stdout.trim(), "{jobs:#}");
+}
+
 #[test]
 fn a_token_logs_in_until_it_ends_or_is_revoked() {
     let site = Site::new(&[]);
@@ -201,7 +247,7 @@ fn a_token_logs_in_until_it_ends_or_is_revoked() {
     assert_eq!(site.with_token("/metrics", &token), 200);
     assert_eq!(site.with_token("/test", &token[..token.len() - 1]), 401);
     let listed = site.operate(&["token", "list", "--json"]).stdout;
-    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let listed: Value = serde_json::from_str(&listed).unwrap();
     let told = &listed["tokens"][0];
     assert_eq!((&told["user"], &told["services"]), (&json!("ada"), &json!([])));
     let id = told["id"].as_str().unwrap();
@@ -308,9 +354,9 @@ fn a_thousand_wrong_passwords_are_slowed_down_and_leave_a_line_in_the_log() {
 }
 
 /// The events of a kind in the audit log.
-fn audit(server: &Server, event: &str) -> Vec<serde_json::Value> {
+fn audit(server: &Server, event: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(server.data().join("audit.log")).unwrap();
-    let lines = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.filter(|line| line["event"] == event).collect()
 }
 
@@ -327,7 +373,7 @@ fn who_logged_in_and_what_was_changed_is_noted_and_no_secret() {
     // A password in place of a name is nobody's name.
     assert_eq!(site.with_password("lovelace", "ada"), 401);
     let listed = site.operate(&["token", "list", "--json"]).stdout;
-    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let listed: Value = serde_json::from_str(&listed).unwrap();
     let id = listed["tokens"][0]["id"].as_str().unwrap();
     assert_eq!(site.operate(&["token", "revoke", id]).code, 0);
     assert_eq!(site.with_token("/", &token), 401);
@@ -541,7 +587,7 @@ fn every_command_of_the_client_logs_in() {
         assert_eq!(said.code, 3, "{command:?}: {said:?}");
         assert!(said.stderr.contains("fishplate login"), "{said:?}");
         let said = user.run(&[command, &["--json"]].concat());
-        let error: serde_json::Value = serde_json::from_str(&said.stderr).unwrap();
+        let error: Value = serde_json::from_str(&said.stderr).unwrap();
         assert_eq!(error["error"]["code"], "Unauthenticated", "{said:?}");
     }
 }

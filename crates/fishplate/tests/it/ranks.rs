@@ -121,8 +121,15 @@ fn end(mut child: Child) -> (ExitStatus, String) {
 
 #[test]
 fn ranks_join_a_domain_and_pass_messages() {
-    for count in [1u32, 2, 4] {
-        let (code, stdout, stderr) = run(ranks(&["-n", &count.to_string()], "sum"));
+    for (count, transport) in [
+        (1u32, "shared-memory"),
+        (2, "tcp"),
+        (2, "shared-memory"),
+        (4, "tcp"),
+        (4, "shared-memory"),
+    ] {
+        let options = ["-n", &count.to_string(), "--transport", transport];
+        let (code, stdout, stderr) = run(ranks(&options, "sum"));
         assert_eq!(code, Some(0), "{stdout}{stderr}");
         for rank in 0..count {
             let line = format!("\nrank {rank} of {count}: {}\n", (0..count).sum::<u32>());
@@ -147,10 +154,14 @@ fn a_killed_rank_ends_the_others_and_is_named() {
 
 #[test]
 fn with_keep_going_the_others_learn_which_rank_is_missing() {
-    let (code, stdout, stderr) = run(ranks(&["-n", "3", "--keep-going"], "killed"));
-    assert_eq!(code, Some(128 + 9), "{stderr}");
-    for rank in [0, 2] {
-        assert!(stdout.contains(&format!("rank 1 is missed by {rank}")), "{stdout}{stderr}");
+    for transport in ["tcp", "shared-memory"] {
+        let limit = "peer_timeout=500ms";
+        let options = ["-n", "3", "--keep-going", "--limit", limit, "--transport", transport];
+        let (code, stdout, stderr) = run(ranks(&options, "killed"));
+        assert_eq!(code, Some(128 + 9), "{stderr}");
+        for rank in [0, 2] {
+            assert!(stdout.contains(&format!("rank 1 is missed by {rank}")), "{stdout}{stderr}");
+        }
     }
 }
 
@@ -195,6 +206,16 @@ fn a_rank_that_never_joins_is_named_to_those_who_wait() {
     assert_eq!(code, Some(101), "a panic of {}", program.display());
     let said = format!("{stdout}{stderr}");
     assert!(said.contains("rank 2 has ended without joining"), "{said}");
+}
+
+#[test]
+fn a_limit_that_is_wrong_in_the_environment_is_named() {
+    let mut command = ranks(&["-n", "1"], "sum");
+    command.env("FISHPLATE_LIMITS", "eager_limit=much");
+    let (code, stdout, stderr) = run(command);
+    assert_eq!(code, Some(101));
+    let said = format!("{stdout}{stderr}");
+    assert!(said.contains("FISHPLATE_LIMITS has eager_limit=much"), "{said}");
 }
 
 #[test]

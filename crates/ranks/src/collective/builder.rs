@@ -109,8 +109,9 @@ pub(super) fn same_length(
     Err(Error::Argument { argument, problem })
 }
 
+/// Buffers of bytes may hold elements of any size.
 pub(super) fn whole_elements<T>(operation: &Operation) -> Result<()> {
-    if size_of::<T>() == operation.element() {
+    if [1, operation.element()].contains(&size_of::<T>()) {
         return Ok(());
     }
     let problem = format!(

@@ -19,6 +19,7 @@ use crate::error::Result;
 use crate::group::Group;
 use crate::header::{Rank, RequestId};
 use crate::operation::Operation;
+use crate::process::Turn;
 use crate::request::persistent::{CollectiveTemplate, Persistent};
 use crate::request::{Request, Scope};
 
@@ -36,7 +37,7 @@ impl<'a> Collective<'a> {
     /// Runs it, until this rank's part is done.
     pub fn run(self) -> Result<()> {
         let process = self.communicator.process();
-        let request = self.begin()?;
+        let request = self.begin(Turn::Blocking)?;
         process.wait(request).map(|_| ())
     }
 
@@ -46,7 +47,7 @@ impl<'a> Collective<'a> {
         'a: 'scope,
     {
         let group = self.communicator.group().clone();
-        Ok(scope.request(self.begin()?, group))
+        Ok(scope.request(self.begin(Turn::NonBlocking)?, group))
     }
 
     /// Starts it without a scope; the MPI ABI's way in.
@@ -54,8 +55,8 @@ impl<'a> Collective<'a> {
     /// # Safety
     ///
     /// Its buffers must be left alone until the request is complete or released.
-    pub unsafe fn start_raw(self) -> Result<RequestId> {
-        self.begin()
+    pub unsafe fn start_raw(self, turn: Turn) -> Result<RequestId> {
+        self.begin(turn)
     }
 
     /// Makes it ready to be started again and again (`MPI_Allreduce_init` and its like).
@@ -65,18 +66,18 @@ impl<'a> Collective<'a> {
     /// Its buffers must live as long as what this gives, and be left alone while that is active.
     pub unsafe fn persistent(self) -> Result<Persistent> {
         let (context, process) = (self.communicator.context(), self.communicator.process());
-        let tag = process.with(|state| state.next_collective(context));
+        let tag = process.with(|state| state.next_collective(context, Turn::NonBlocking));
         let template =
             CollectiveTemplate { schedule: self.schedule?, context, tag, group: self.group };
         Ok(Persistent::of_collective(process.clone(), template))
     }
 
-    fn begin(self) -> Result<RequestId> {
+    fn begin(self, turn: Turn) -> Result<RequestId> {
         let (communicator, schedule, group) = (self.communicator, self.schedule?, self.group);
         Ok(communicator.process().with(|state| {
             let request = state.engine.new_compound();
             let context = communicator.context();
-            let tag = state.next_collective(context);
+            let tag = state.next_collective(context, turn);
             state.run(Running::new(request, schedule, context.collective(), tag, group));
             request
         }))

@@ -156,6 +156,9 @@ impl Running {
                 }
             }
             if self.next == self.schedule.steps.len() {
+                if engine.has_frames() {
+                    return self.next > before;
+                }
                 self.over = true;
                 engine.complete_compound(self.request, Ok(()));
                 return true;
@@ -195,7 +198,8 @@ impl Running {
                     }
                 });
                 failed?;
-                if !self.pending.is_empty() {
+                // An eager send is complete before the transport has taken it.
+                if !self.pending.is_empty() || engine.has_frames() {
                     return Ok(false);
                 }
             }
@@ -221,6 +225,7 @@ impl Running {
     }
 
     fn give_up(&mut self, engine: &mut Engine, detach: &mut impl FnMut(RequestId)) {
+        engine.detach_frames();
         for request in self.pending.drain(..) {
             engine.abandon(request);
             detach(request);

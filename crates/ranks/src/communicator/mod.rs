@@ -2,9 +2,10 @@
 //!
 //! - [`handle`]: what a communicator is
 //! - `point_to_point`: sends, receives, probes; [`message`]: what a matched probe takes
-//! - `create`: dup, split, create from a group
+//! - `create`: dup, split, create from a group; [`duplicate`]: dup without waiting
 //! - [`inter`]: two groups that talk to each other
 
+pub mod duplicate;
 pub mod handle;
 pub mod inter;
 pub mod message;
@@ -12,6 +13,7 @@ pub mod message;
 mod create;
 mod point_to_point;
 
+pub use duplicate::Duplicate;
 pub use handle::Communicator;
 pub use inter::InterCommunicator;
 pub use message::Message;

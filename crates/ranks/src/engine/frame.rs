@@ -10,8 +10,10 @@ pub enum Payload {
     /// None.
     Empty,
     /// A copy of the caller's.
-    Owned(Box<[u8]>),
-    /// The caller's memory, until its request is told that it was sent.
+    Owned(Vec<u8>),
+    /// The caller's memory: until its request is told that it was sent, or, of a frame without a request, until
+    /// [`crate::transport::Transport::send`] returns. The process hands all frames over before a call of its caller returns, and before a
+    /// schedule passes a wait.
     Borrowed(SendBuffer),
 }
 
@@ -27,8 +29,16 @@ impl Payload {
 
     /// Makes it independent of the caller's memory.
     pub fn detach(&mut self) {
+        self.detach_into(Vec::new);
+    }
+
+    /// The same, with memory that was used before.
+    pub fn detach_into(&mut self, memory: impl FnOnce() -> Vec<u8>) {
         if let Self::Borrowed(buffer) = self {
-            *self = Self::Owned(buffer.bytes().into());
+            let mut bytes = memory();
+            bytes.clear();
+            bytes.extend_from_slice(buffer.bytes());
+            *self = Self::Owned(bytes);
         }
     }
 }

@@ -13,6 +13,7 @@ pub mod record;
 
 mod arrive;
 mod failure;
+mod id_hasher;
 mod receive;
 mod send;
 mod state;

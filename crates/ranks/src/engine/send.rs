@@ -39,8 +39,8 @@ impl Engine {
             && peer.credit_used - peer.credit_returned + cost <= self.window
         {
             peer.credit_used += cost;
-            let payload =
-                if length == 0 { Payload::Empty } else { Payload::Owned(buffer.bytes().into()) };
+            // The transport copies what it does not carry at once.
+            let payload = if length == 0 { Payload::Empty } else { Payload::Borrowed(buffer) };
             if mode != Mode::Synchronous {
                 self.emit(header, payload, None);
                 return self.completed(Ok(Status::EMPTY));

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::engine::frame::{Frame, Payload};
+use crate::engine::id_hasher::IdMap;
 use crate::engine::peer::{Peer, PeerState};
 use crate::engine::record::{Message, Record, Status};
 use crate::error::{Error, Result};
@@ -20,8 +21,8 @@ pub struct Engine {
     pub(crate) rank: Rank,
     pub(crate) peers: Vec<Peer>,
     pub(crate) matching: Matching,
-    pub(crate) requests: HashMap<RequestId, Record>,
-    pub(crate) messages: HashMap<MessageId, Message>,
+    pub(crate) requests: IdMap<RequestId, Record>,
+    pub(crate) messages: IdMap<MessageId, Message>,
     /// Ranks of each communicator's context, in the domain.
     pub(crate) members: HashMap<Context, std::sync::Arc<[Rank]>>,
     pub(crate) outbox: VecDeque<Frame>,
@@ -44,8 +45,8 @@ impl Engine {
             rank,
             peers: (0..size).map(|_| Peer::new()).collect(),
             matching: Matching::default(),
-            requests: HashMap::new(),
-            messages: HashMap::new(),
+            requests: IdMap::default(),
+            messages: IdMap::default(),
             members: HashMap::new(),
             outbox: VecDeque::new(),
             disconnects: Vec::new(),
@@ -71,6 +72,16 @@ impl Engine {
     /// The next frame for the transport. What goes to the process itself never leaves the engine.
     pub fn next_frame(&mut self) -> Option<Frame> {
         self.outbox.pop_front()
+    }
+
+    /// Whether the transport has not got all frames yet: they may use memory of requests that are complete.
+    pub(crate) fn has_frames(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// Makes them independent of that memory.
+    pub(crate) fn detach_frames(&mut self) {
+        self.outbox.iter_mut().for_each(|frame| frame.payload.detach());
     }
 
     /// A rank that has failed since the last call: the transport must let go of it.

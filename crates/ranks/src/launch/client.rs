@@ -1,17 +1,20 @@
 //! A process as its launcher knows it.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::header::DomainId;
-use crate::launch::LaunchEnvironment;
 use crate::launch::rendezvous::{ClientMessage, ServerMessage};
+use crate::launch::{LaunchEnvironment, descriptors};
 use crate::process::Process;
 use crate::settings::Settings;
+use crate::transport::Transport;
 use crate::transport::local::Local;
+use crate::transport::shared_memory::{Segment, SharedMemory};
 use crate::transport::tcp::Tcp;
 
 /// A rank that has joined its domain. Who drops it without [`Client::leave`] has not left in order, and the launcher ends all.
@@ -24,8 +27,9 @@ pub struct Client {
 
 impl Client {
     /// Joins the domain that the environment names; waits until all of its ranks do (`MPI_Init`). Without such an
-    /// environment, begins a domain of this process alone.
+    /// environment, begins a domain of this process alone. Limits that the environment sets come before those of `settings`.
     pub fn join(settings: Settings) -> Result<Self> {
+        let settings = settings.with_environment()?;
         match LaunchEnvironment::of_this_process()? {
             Some(environment) => Self::join_as(&environment, settings),
             None => {
@@ -49,10 +53,8 @@ impl Client {
         let launcher = UnixStream::connect(&environment.rendezvous)
             .map_err(|error| system(&format!("no launcher is at {at}"), &error))?;
         let credential = environment.credential.clone();
-        let addresses = exchange(
-            &launcher,
-            &ClientMessage::Join { domain, rank, credential: credential.clone(), address },
-        )?;
+        let join = ClientMessage::Join { domain, rank, credential: credential.clone(), address };
+        let (addresses, memory) = exchange(&launcher, &join)?;
         if addresses.len() != ranks as usize {
             let problem = format!(
                 "the launcher at {at} knows {} ranks, and the environment says {ranks}",
@@ -60,8 +62,18 @@ impl Client {
             );
             return Err(Error::Join { problem });
         }
-        let tcp = Tcp::new(domain, credential, rank, listener, &addresses, &settings)?;
-        let process = Process::join(domain, rank, ranks, Box::new(tcp), settings)?;
+        let tcp = |event| {
+            Tcp::with_event(domain, credential, rank, listener, &addresses, &settings, event)
+        };
+        let transport: Box<dyn Transport> = if memory.is_empty() {
+            Box::new(tcp(None)?)
+        } else {
+            let segment = Segment::open(memory, ranks)
+                .map_err(|error| system("the memory that ranks share can't be had", &error))?;
+            let tcp = tcp(Some(SharedMemory::event(&segment, rank)?))?;
+            Box::new(SharedMemory::new(Arc::new(segment), rank, tcp))
+        };
+        let process = Process::join(domain, rank, ranks, transport, settings)?;
         Ok(Self { process, launcher: Some(launcher) })
     }
 
@@ -93,18 +105,33 @@ impl Client {
     }
 }
 
-/// Says that a rank is there; where all are, once they are.
-fn exchange(mut launcher: &UnixStream, join: &ClientMessage) -> Result<Vec<SocketAddr>> {
-    let mut line = String::new();
-    let answered = launcher
-        .write_all(format!("{join}\n").as_bytes())
-        .and_then(|()| BufReader::new(launcher).read_line(&mut line));
+/// Says that a rank is there; where all are, once they are, and the memory that they share, if they do.
+fn exchange(
+    mut launcher: &UnixStream,
+    join: &ClientMessage,
+) -> Result<(Vec<SocketAddr>, Vec<OwnedFd>)> {
+    let (mut line, mut memory) = (Vec::new(), Vec::new());
+    let mut answer = || -> io::Result<()> {
+        launcher.write_all(format!("{join}\n").as_bytes())?;
+        let mut bytes = [0; 4096];
+        while line.last() != Some(&b'\n') {
+            match descriptors::receive(launcher, &mut bytes, &mut memory) {
+                Ok(0) => break,
+                Ok(count) => line.extend_from_slice(&bytes[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    };
+    let answered = answer();
+    let line = String::from_utf8_lossy(&line);
     let problem = match (answered, line.trim_end().parse()) {
-        (Ok(_), Ok(ServerMessage::Ranks(addresses))) => return Ok(addresses),
-        (Ok(_), Ok(ServerMessage::Refused(reason))) => reason,
-        (Ok(0), _) => "the launcher has ended".to_owned(),
-        (Ok(_), Err(_)) => format!("the launcher gave a strange answer: {}", line.trim_end()),
+        (_, Ok(ServerMessage::Ranks(addresses))) => return Ok((addresses, memory)),
+        (_, Ok(ServerMessage::Refused(reason))) => reason,
         (Err(error), _) => format!("the launcher does not answer: {error}"),
+        (Ok(()), _) if line.is_empty() => "the launcher has ended".to_owned(),
+        (Ok(()), _) => format!("the launcher gave a strange answer: {}", line.trim_end()),
     };
     Err(Error::Join { problem })
 }

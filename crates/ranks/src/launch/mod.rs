@@ -2,11 +2,13 @@
 //!
 //! - [`environment`]: what the launcher tells a process in its environment
 //! - [`rendezvous`]: how ranks learn each other's addresses: each tells the launcher its own, and gets all once all have come
+//! - [`descriptors`]: how memory that ranks of one host share goes to them
 //! - [`client`]: joining, leaving, aborting
 //!
 //! A process without such an environment is a domain of one rank, the standard's singleton.
 
 pub mod client;
+pub mod descriptors;
 pub mod environment;
 pub mod rendezvous;
 

@@ -1,6 +1,7 @@
 //! What ranks and their launcher say to each other: a line each, over a Unix socket.
 //!
-//! A rank says `join`, and gets `ranks` once every rank has joined, or `refused`. Later it says `leave`, or `abort`. The
+//! A rank says `join`, and gets `ranks` once every rank has joined, or `refused`. With `ranks` come the descriptors of memory that
+//! they share, if all are on one host ([`crate::transport::shared_memory::Segment`]). Later it says `leave`, or `abort`. The
 //! connection stays open meanwhile: its end without `leave` is that of a rank that did not leave in order.
 
 use std::fmt;

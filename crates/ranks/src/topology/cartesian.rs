@@ -103,7 +103,7 @@ impl Cartesian {
     /// The neighbours of a rank in the order of dimensions, down before up.
     pub fn neighbors(&self, rank: Rank) -> Vec<Option<Rank>> {
         let pairs = (0..self.dimensions.len()).map(|dimension| self.shift(rank, dimension, 1));
-        pairs.flat_map(|pair| pair.unwrap_or_default()).collect()
+        pairs.flat_map(Result::unwrap_or_default).collect()
     }
 
     /// The grid of some of the dimensions, and in which of those grids a rank is (`MPI_Cart_sub`).

@@ -1,6 +1,6 @@
 //! Virtual topologies (MPI 4.1, chapter 8): who is whose neighbour.
 //!
-//! - [`cartesian`]: grids
+//! - [`mod@cartesian`]: grids, whose last dimension varies fastest
 //! - [`graph`]: graphs that every rank knows, and those of which each knows its own edges
 //! - [`create`]: communicators with a topology
 //!

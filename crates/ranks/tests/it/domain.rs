@@ -4,6 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use fishplate_ranks::transport::local::Local;
+use fishplate_ranks::transport::shared_memory::{Segment, SharedMemory};
 use fishplate_ranks::transport::tcp::Tcp;
 use fishplate_ranks::{Communicator, Credential, DomainId, Process, Settings};
 
@@ -16,6 +17,11 @@ const HANG: Duration = Duration::from_secs(120);
 pub(crate) enum Kind {
     Local,
     Tcp,
+    SharedMemory,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Local, Self::Tcp, Self::SharedMemory];
 }
 
 pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<Process>> {
@@ -27,16 +33,32 @@ pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<P
             .zip(Local::domain(size))
             .map(|(rank, local)| join(rank, Box::new(local)))
             .collect(),
-        Kind::Tcp => {
+        Kind::Tcp | Kind::SharedMemory => {
             let listeners: Vec<_> =
                 (0..size).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+            let shared = matches!(kind, Kind::SharedMemory);
+            let memory = shared.then(|| Segment::create(size).unwrap());
             let addresses: Vec<_> =
                 listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
             (0..)
                 .zip(listeners)
                 .map(|(rank, listener)| {
-                    let tcp = Tcp::new(DOMAIN, CREDENTIAL, rank, listener, &addresses, settings);
-                    join(rank, Box::new(tcp.unwrap()))
+                    // As processes get them: descriptors of their own, mapped by themselves.
+                    let segment = memory.as_ref().map(|memory| {
+                        let own = memory.iter().map(|one| one.try_clone().unwrap()).collect();
+                        Arc::new(Segment::open(own, size).unwrap())
+                    });
+                    let event = segment.as_ref().map(|one| SharedMemory::event(one, rank).unwrap());
+                    let tcp = Tcp::with_event(
+                        DOMAIN, CREDENTIAL, rank, listener, &addresses, settings, event,
+                    )
+                    .unwrap();
+                    match segment {
+                        Some(segment) => {
+                            join(rank, Box::new(SharedMemory::new(segment, rank, tcp)))
+                        }
+                        None => join(rank, Box::new(tcp)),
+                    }
                 })
                 .collect()
         }
@@ -46,8 +68,12 @@ pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<P
 /// Runs `body` as every rank of a domain, each of which leaves in order.
 pub(crate) fn run(kind: Kind, size: u32, body: fn(&Communicator)) {
     // Small enough for every protocol to be needed.
-    let settings =
-        Settings { eager_limit: 2000, unexpected_memory: 64 << 10, ..Settings::default() };
+    let settings = Settings {
+        eager_limit: 2000,
+        shared_memory_eager_limit: 2000,
+        unexpected_memory: 64 << 10,
+        ..Settings::default()
+    };
     run_with(processes(kind, size, &settings), move |world| {
         body(&world);
         world.process().leave();

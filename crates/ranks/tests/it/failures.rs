@@ -198,21 +198,28 @@ fn a_dead_rank_is_named_over_tcp() {
     a_dead_rank_is_named(Kind::Tcp);
 }
 
+#[test]
+fn a_dead_rank_is_named_in_shared_memory() {
+    a_dead_rank_is_named(Kind::SharedMemory);
+}
+
 /// A rank dies of which the one that waits has never heard, and to which it has never sent.
 #[test]
 fn a_rank_that_dies_in_silence_is_named() {
-    run_with(processes(Kind::Tcp, 2, &quick()), |world| {
-        if world.rank() == 0 {
-            assert_eq!(world.recv(&mut [0u8], 1, 0), Err(Error::Failed { rank: 1 }));
-        }
-    });
+    for kind in [Kind::Tcp, Kind::SharedMemory] {
+        run_with(processes(kind, 2, &quick()), |world| {
+            if world.rank() == 0 {
+                assert_eq!(world.recv(&mut [0u8], 1, 0), Err(Error::Failed { rank: 1 }));
+            }
+        });
+    }
 }
 
 /// One thread sleeps for a message; another one of the same rank sends it, and nothing comes from outside.
 #[test]
 fn a_sleeping_thread_is_woken_by_another_of_its_rank() {
     let settings = Settings { spin: Duration::ZERO, ..Settings::default() };
-    for kind in [Kind::Local, Kind::Tcp] {
+    for kind in Kind::ALL {
         run_with(processes(kind, 1, &settings), |world| {
             std::thread::scope(|threads| {
                 threads.spawn(|| world.recv(&mut [0u8], 0, 0).unwrap());
@@ -227,7 +234,7 @@ fn a_sleeping_thread_is_woken_by_another_of_its_rank() {
 /// Long messages of an operation that can't end any more keep nobody from leaving.
 #[test]
 fn a_failed_collective_operation_leaves_nothing_behind() {
-    for kind in [Kind::Local, Kind::Tcp] {
+    for kind in Kind::ALL {
         for allreduce in Allreduce::ALL {
             run_with(processes(kind, 4, &quick()), move |mut world| {
                 world.set_algorithms(Algorithms {
@@ -248,7 +255,7 @@ fn a_failed_collective_operation_leaves_nothing_behind() {
 
 #[test]
 fn a_rank_that_leaves_early_is_told_from_a_dead_one() {
-    for kind in [Kind::Local, Kind::Tcp] {
+    for kind in Kind::ALL {
         run_with(processes(kind, 2, &quick()), |world| {
             if world.rank() == 0 {
                 world.send(&[7u8; 100], 1, 0).unwrap();
@@ -268,23 +275,23 @@ fn a_rank_that_leaves_early_is_told_from_a_dead_one() {
 #[test]
 fn a_rank_that_computes_for_long_is_not_dead() {
     let settings = Settings { peer_timeout: Duration::from_millis(200), ..Settings::default() };
-    run_with(processes(Kind::Tcp, 2, &settings), |world| {
-        if world.rank() == 1 {
-            std::thread::sleep(Duration::from_millis(700));
-        }
-        let mut got = [0u32];
-        world
-            .sendrecv(&[world.rank()], 1 - world.rank(), 0, &mut got, 1 - world.rank(), 0)
-            .unwrap();
-        assert_eq!(got, [1 - world.rank()]);
-        world.process().leave();
-    });
+    for kind in [Kind::Tcp, Kind::SharedMemory] {
+        run_with(processes(kind, 2, &settings), |world| {
+            if world.rank() == 1 {
+                std::thread::sleep(Duration::from_millis(700));
+            }
+            let (me, other, mut got) = (world.rank(), 1 - world.rank(), [0u32]);
+            world.sendrecv(&[me], other, 0, &mut got, other, 0).unwrap();
+            assert_eq!(got, [other]);
+            world.process().leave();
+        });
+    }
 }
 
 #[test]
 fn ten_thousand_unexpected_messages_are_no_trouble() {
     let settings = Settings { unexpected_memory: 64 << 10, ..Settings::default() };
-    for kind in [Kind::Local, Kind::Tcp] {
+    for kind in Kind::ALL {
         run_with(processes(kind, 2, &settings), |world| {
             let values: Vec<[u32; 25]> = (0..10_000).map(|at| [at; 25]).collect();
             if world.rank() == 0 {

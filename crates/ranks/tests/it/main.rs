@@ -19,6 +19,11 @@ macro_rules! conformance {
                 (1..=5).chain([8, 11]).for_each(|size| crate::domain::run(crate::domain::Kind::Local, size, super::$test));
             })+
         }
+        mod shared_memory {
+            $(#[test] fn $test() {
+                (1..=5).chain([11]).for_each(|size| crate::domain::run(crate::domain::Kind::SharedMemory, size, super::$test));
+            })+
+        }
         mod tcp {
             $(#[test] fn $test() {
                 (1..=5).for_each(|size| crate::domain::run(crate::domain::Kind::Tcp, size, super::$test));

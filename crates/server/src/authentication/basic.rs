@@ -8,7 +8,6 @@ use super::authenticator::{
 };
 use super::bearer::credentials;
 use super::password::{PasswordCheck, Verdict};
-use super::records::RecordError;
 use super::users::{LONGEST, User, UserFile};
 use crate::settings::Settings;
 
@@ -40,7 +39,7 @@ impl Basic {
         if user.len().max(password.len()) > LONGEST {
             return Err(wrong().into());
         }
-        let users = self.users.all().map_err(unusable)?;
+        let users = self.users.all().map_err(|_| unusable())?;
         let hash = users.get(user).map(User::hash);
         let refusal = |fault| match hash {
             Some(_) => Refusal::of(user, fault),
@@ -70,7 +69,7 @@ pub(super) fn unauthenticated(message: impl Into<String>) -> Fault {
 }
 
 /// Nobody gets in; why, is the operator's affair, and in the log.
-pub(super) fn unusable(_: RecordError) -> Fault {
+pub(super) fn unusable() -> Fault {
     Fault::new(FaultCode::Internal, "this server can't look up who may log in; its log says why")
 }
 

@@ -24,7 +24,7 @@ impl Bearer {
         let Some(secret) = credentials(request, "bearer", self.credentials_size)? else {
             return Ok(None);
         };
-        let tokens = self.tokens.all().map_err(unusable)?;
+        let tokens = self.tokens.all().map_err(|_| unusable())?;
         // Looked up by a digest, the time tells nothing of the token.
         let Some(token) = tokens.get(&digest_of(secret)) else {
             let hint =

@@ -11,6 +11,8 @@ use super::authenticator::{Authentication, Authenticator, Identity, Refusal, Req
 use super::basic::Basic;
 use super::bearer::Bearer;
 use super::certificate::ClientCertificate;
+use super::jwt::Jwt;
+use super::jwt_keys::KeyError;
 use super::proxy::ProxyHeader;
 use super::records::RecordError;
 use super::tokens::TokenFile;
@@ -27,6 +29,17 @@ pub struct Authenticators {
     refusals: Mutex<Refusals>,
 }
 
+/// Why it can't be known who calls.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthenticatorError {
+    /// The files of users and tokens.
+    #[error(transparent)]
+    Records(#[from] RecordError),
+    /// The keys of an issuer of tokens.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+}
+
 /// Those that are not in the log yet.
 #[derive(Debug, Default)]
 struct Refusals {
@@ -38,14 +51,17 @@ impl Authenticators {
     /// Those that the settings ask for, with the users and tokens of a data directory.
     ///
     /// # Errors
-    /// If its files can't be read, or hold what is no record.
-    pub fn open(settings: &Settings, data: &Path) -> Result<Self, RecordError> {
+    /// If their files can't be read, or hold what they should not.
+    pub fn open(settings: &Settings, data: &Path) -> Result<Self, AuthenticatorError> {
         let mut list: Vec<Box<dyn Authenticator>> = Vec::new();
         if let Some(header) = &settings.user_header {
             list.push(Box::new(ProxyHeader::new(header.clone(), settings.proxies.clone())));
         }
         if settings.client_certificates {
             list.push(Box::new(ClientCertificate));
+        }
+        if let Some(jwt) = &settings.jwt {
+            list.push(Box::new(Jwt::open(jwt.clone(), settings)?));
         }
         if settings.login {
             let (users, tokens) = (UserFile::open(data), TokenFile::open(data));
@@ -111,8 +127,9 @@ impl Authenticators {
 
     /// What tells a client how to say who calls (`WWW-Authenticate`).
     pub fn challenges(&self) -> impl Iterator<Item = HeaderValue> {
-        let told = self.list.iter().filter_map(|it| it.challenge());
-        told.map(HeaderValue::from_static)
+        let mut told: Vec<_> = self.list.iter().filter_map(|it| it.challenge()).collect();
+        told.dedup();
+        told.into_iter().map(HeaderValue::from_static)
     }
 
     fn log(&self, fault: &Fault, request: RequestHead<'_>) {

@@ -4,7 +4,8 @@
 //!
 //! - [`authenticator`]: the trait, what it is given and what it says
 //! - [`chain`]: several of them, one after the other
-//! - `proxy`, `certificate`, `bearer`, `basic`: one kind each
+//! - `proxy`, `certificate`, `jwt`, `bearer`, `basic`: one kind each
+//! - [`jwt_keys`], `jwt_signature`: the keys of an issuer, and what is signed with them
 //! - [`users`], [`tokens`]: the files that hold them
 //! - [`records`]: a file of records that is read again when it has changed
 //! - `client_address`: where a caller is who comes through proxies
@@ -17,6 +18,9 @@ mod bearer;
 mod certificate;
 pub mod chain;
 pub(crate) mod client_address;
+pub mod jwt;
+pub mod jwt_keys;
+mod jwt_signature;
 mod password;
 mod proxy;
 pub mod records;

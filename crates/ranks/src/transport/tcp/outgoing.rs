@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Socket, TcpKeepalive, Type};
 
 use crate::credential::{Credential, random};
-use crate::engine::Frame;
+use crate::engine::{Frame, Payload};
 use crate::header::{Header, RequestId};
 use crate::transport::tcp::greeting::{
     ANSWER_SIZE, CHALLENGE_SIZE, Greeting, read_answer, read_challenge,
@@ -17,6 +17,9 @@ use crate::transport::tcp::poller::Poller;
 
 /// Buffers in one `writev`.
 const VECTORS: usize = 64;
+/// Payloads whose memory is kept for the next, and how large each may be, in bytes: what a receiver acknowledges at once.
+const SPARE: usize = 16;
+const LARGEST_SPARE: usize = 64 << 10;
 /// The pause before the second try to connect; it doubles up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
@@ -58,6 +61,8 @@ pub(super) struct Outgoing {
     connection: Connection,
     /// Not acknowledged, in order.
     kept: VecDeque<Kept>,
+    /// Memory of payloads that were acknowledged. To free it and have it again costs more than to fill it.
+    spare: Vec<Vec<u8>>,
     /// How many of them are written, and how many bytes of the next.
     written: usize,
     offset: usize,
@@ -86,6 +91,7 @@ impl Outgoing {
             greeted: false,
             connection: Connection::Idle,
             kept: VecDeque::new(),
+            spare: Vec::new(),
             written: 0,
             offset: 0,
             acknowledged: 0,
@@ -119,6 +125,10 @@ impl Outgoing {
             Connection::Ready(_) if !self.waits_for_room => self.flush(poller),
             Connection::Idle => self.connect(poller),
             _ => {}
+        }
+        // It is kept until it is acknowledged; its receiver has it the sooner for being copied after it was written.
+        if let Some(kept) = self.kept.back_mut().filter(|kept| kept.frame.request.is_none()) {
+            kept.frame.payload.detach_into(|| self.spare.pop().unwrap_or_default());
         }
     }
 
@@ -274,6 +284,12 @@ impl Outgoing {
             let Some(kept) = self.kept.pop_front() else { return };
             sent.extend(kept.frame.request);
             self.written = self.written.saturating_sub(1);
+            if let Payload::Owned(memory) = kept.frame.payload
+                && self.spare.len() < SPARE
+                && memory.capacity() <= LARGEST_SPARE
+            {
+                self.spare.push(memory);
+            }
         }
         self.acknowledged = self.acknowledged.max(received);
     }

@@ -24,9 +24,13 @@ pub(super) struct Poller {
 }
 
 impl Poller {
-    pub(super) fn new() -> io::Result<Self> {
+    /// With an event of its own, or one that others can write too.
+    pub(super) fn new(event: Option<OwnedFd>) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let woken = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let woken = match event {
+            Some(event) => event,
+            None => eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        };
         epoll::add(&epoll, &woken, EventData::new_u64(WOKEN), EventFlags::IN)?;
         Ok(Self { epoll, woken, awaited: Mutex::default() })
     }

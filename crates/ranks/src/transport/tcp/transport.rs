@@ -1,6 +1,7 @@
 //! All connections of a process.
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -49,9 +50,22 @@ impl Tcp {
         addresses: &[SocketAddr],
         settings: &Settings,
     ) -> Result<Self> {
+        Self::with_event(domain, credential, rank, listener, addresses, settings, None)
+    }
+
+    /// The same; a thread that sleeps is woken by this event too, an `eventfd` that is non-blocking.
+    pub fn with_event(
+        domain: DomainId,
+        credential: Credential,
+        rank: Rank,
+        listener: TcpListener,
+        addresses: &[SocketAddr],
+        settings: &Settings,
+        event: Option<OwnedFd>,
+    ) -> Result<Self> {
         let join = |error: std::io::Error| Error::Join { problem: error.to_string() };
         listener.set_nonblocking(true).map_err(join)?;
-        let poller = Poller::new().map_err(join)?;
+        let poller = Poller::new(event).map_err(join)?;
         poller.add(&listener, LISTENER, false).map_err(join)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let instance = u64::from(now.subsec_nanos()) << 32 | u64::from(std::process::id());

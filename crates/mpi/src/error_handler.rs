@@ -1,0 +1,257 @@
+//! Error handlers (MPI 5.0, 9.3): who is told when a function fails.
+
+use std::ffi::c_int;
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::arguments::Out;
+use crate::constants::*;
+use crate::entry::entries;
+use crate::error::{Error, Result, error, text_of};
+use crate::handle::{
+    COMM_SELF, Comm, ERRORS_ARE_FATAL, ERRORS_RETURN, Errhandler, File, Handle, Kind, Session, Win,
+};
+
+/// `MPI_Comm_errhandler_function` and its like: a place with the handle, a place with the code.
+type Function = unsafe extern "C" fn(handle: *mut usize, code: *mut c_int, ...);
+
+/// What is done with an error.
+#[derive(Debug)]
+pub(crate) enum ErrorHandler {
+    /// All ranks end.
+    Fatal,
+    /// All ranks that are connected by the communicator end; so do all.
+    Abort,
+    /// The code is returned.
+    Return,
+    /// A function of the program is called, with handles of the kind of this name.
+    Function(&'static str, Function),
+}
+
+/// Those of `mpi.h`, by their distance from the null handle.
+pub(crate) fn predefined() -> Vec<Option<Arc<ErrorHandler>>> {
+    let handlers = [ErrorHandler::Fatal, ErrorHandler::Abort, ErrorHandler::Return];
+    std::iter::once(None).chain(handlers.map(|handler| Some(Arc::new(handler)))).collect()
+}
+
+/// The error handler of an object.
+#[derive(Debug)]
+pub(crate) struct Slot(Mutex<(Errhandler, Arc<ErrorHandler>)>);
+
+impl Slot {
+    /// With this handler.
+    pub(crate) fn new(handler: Errhandler) -> Result<Self> {
+        Ok(Self(Mutex::new((handler, handler.get()?))))
+    }
+
+    fn get(&self) -> (Errhandler, Arc<ErrorHandler>) {
+        let slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (slot.0, slot.1.clone())
+    }
+
+    /// The same, for an object made from this one's.
+    pub(crate) fn inherited(&self) -> Self {
+        Self(Mutex::new(self.get()))
+    }
+
+    fn set(&self, handler: Errhandler, kind: &str) -> Result<()> {
+        let object = handler.get()?;
+        if let ErrorHandler::Function(of, _) = &*object
+            && *of != kind
+        {
+            return Err(error(
+                MPI_ERR_ARG,
+                format!("this error handler was made for a {of}, not for a {kind}"),
+            ));
+        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (handler, object);
+        Ok(())
+    }
+
+    /// A handle of it, which the caller frees.
+    fn handle(&self) -> Errhandler {
+        let (handle, object) = self.get();
+        if handle.is_predefined() { handle } else { Errhandler::of(object) }
+    }
+}
+
+/// What an error belongs to: an object with an error handler, or nothing.
+pub(crate) trait Blamed: Copy {
+    /// Its kind.
+    const KIND: &'static str;
+    /// Its error handler, and its handle for it.
+    fn handler(self) -> Option<(Arc<ErrorHandler>, usize)>;
+}
+
+impl Blamed for Comm {
+    const KIND: &'static str = "communicator";
+
+    fn handler(self) -> Option<(Arc<ErrorHandler>, usize)> {
+        let comm = self.get().ok()?;
+        Some((comm.error_handler.get().1, self.to_address()))
+    }
+}
+
+impl Blamed for Session {
+    const KIND: &'static str = "session";
+
+    fn handler(self) -> Option<(Arc<ErrorHandler>, usize)> {
+        let session = self.get().ok()?;
+        Some((session.error_handler.get().1, self.to_address()))
+    }
+}
+
+impl Blamed for File {
+    const KIND: &'static str = "file";
+
+    fn handler(self) -> Option<(Arc<ErrorHandler>, usize)> {
+        // Files alone return their errors by default (MPI 5.0, 15.7).
+        Some((ERRORS_RETURN.get().ok()?, self.to_address()))
+    }
+}
+
+/// What is only returned.
+#[derive(Clone, Copy)]
+pub(crate) struct Returned;
+
+impl Blamed for Returned {
+    const KIND: &'static str = "tool";
+
+    fn handler(self) -> Option<(Arc<ErrorHandler>, usize)> {
+        Some((ERRORS_RETURN.get().ok()?, 0))
+    }
+}
+
+/// What belongs to no object is raised with `MPI_COMM_SELF` (MPI 5.0, 9.3).
+impl Blamed for () {
+    const KIND: &'static str = "communicator";
+
+    fn handler(self) -> Option<(Arc<ErrorHandler>, usize)> {
+        COMM_SELF.handler()
+    }
+}
+
+/// What the function returns: success, or its error's code once the handler has had it.
+pub(crate) fn finish(function: &'static str, blamed: impl Blamed, result: Result<()>) -> c_int {
+    match result {
+        Ok(()) => MPI_SUCCESS,
+        Err(error) => raise(function, blamed, &error),
+    }
+}
+
+/// Tells the handler; the error's code.
+#[cold]
+pub(crate) fn raise<B: Blamed>(function: &str, blamed: B, error: &Error) -> c_int {
+    let mut code = error.code(function);
+    let found = match error.comm {
+        Some(comm) => comm.handler(),
+        None => blamed.handler(),
+    };
+    match found.or_else(|| ().handler()) {
+        Some((handler, handle)) => match &*handler {
+            ErrorHandler::Return => {}
+            ErrorHandler::Function(_, function) => {
+                let mut handle = handle;
+                // SAFETY: the program gave us a function with these arguments; both places live here.
+                unsafe { function(&raw mut handle, &raw mut code) };
+            }
+            ErrorHandler::Fatal | ErrorHandler::Abort => fatal(code),
+        },
+        None => fatal(code),
+    }
+    code
+}
+
+fn fatal(code: c_int) -> ! {
+    let rank = crate::environment::rank().map_or(String::new(), |rank| format!("rank {rank}: "));
+    // Nothing better can be done if nobody reads it.
+    let _ = writeln!(std::io::stderr(), "{rank}{}", text_of(code));
+    crate::environment::abort(1)
+}
+
+fn create<K: Kind>(function: Option<Function>, handler: Out<Errhandler>) -> Result<()> {
+    let function =
+        function.ok_or_else(|| error(MPI_ERR_ARG, "the error handler is a null pointer"))?;
+    handler.set(Errhandler::new(ErrorHandler::Function(K::NAME, function)))
+}
+
+fn call<B: Blamed>(blamed: B, code: c_int) -> Result<()> {
+    raise("MPI_call_errhandler", blamed, &error(code, ""));
+    Ok(())
+}
+
+/// Handles of objects with an error handler of their own.
+fn slot<K: Kind, T>(handle: Handle<K>, of: impl FnOnce(&K::Object) -> T) -> Result<T> {
+    Ok(of(&*handle.get()?))
+}
+
+entries! {
+    fn Comm_create_errhandler(function: Option<Function>, handler: Out<Errhandler>) on () => {
+        create::<crate::handle::CommKind>(function, handler)
+    }
+    fn Session_create_errhandler(function: Option<Function>, handler: Out<Errhandler>) on () => {
+        create::<crate::handle::SessionKind>(function, handler)
+    }
+    fn File_create_errhandler(function: Option<Function>, handler: Out<Errhandler>) on () => {
+        create::<crate::handle::FileKind>(function, handler)
+    }
+    fn Win_create_errhandler(function: Option<Function>, handler: Out<Errhandler>) on () => {
+        create::<crate::handle::WinKind>(function, handler)
+    }
+    fn Comm_set_errhandler(comm: Comm, handler: Errhandler) on comm => {
+        slot(comm, |comm| comm.error_handler.set(handler, Comm::KIND))?
+    }
+    fn Comm_get_errhandler(comm: Comm, handler: Out<Errhandler>) on comm => {
+        handler.set(slot(comm, |comm| comm.error_handler.handle())?)
+    }
+    fn Comm_call_errhandler(comm: Comm, code: c_int) on comm => {
+        comm.get()?;
+        call(comm, code)
+    }
+    fn Session_set_errhandler(session: Session, handler: Errhandler) on session => {
+        slot(session, |session| session.error_handler.set(handler, Session::KIND))?
+    }
+    fn Session_get_errhandler(session: Session, handler: Out<Errhandler>) on session => {
+        handler.set(slot(session, |session| session.error_handler.handle())?)
+    }
+    fn Session_call_errhandler(session: Session, code: c_int) on session => {
+        session.get()?;
+        call(session, code)
+    }
+    fn File_get_errhandler(file: File, handler: Out<Errhandler>) on file => {
+        if file != File::NULL {
+            file.get()?;
+        }
+        handler.set(ERRORS_RETURN)
+    }
+    fn File_set_errhandler(file: File, _handler: Errhandler) on file => {
+        file.get().map(|_| ())
+    }
+    fn File_call_errhandler(file: File, code: c_int) on file => {
+        file.get()?;
+        call(file, code)
+    }
+    fn Win_get_errhandler(win: Win, _handler: Out<Errhandler>) on () => {
+        win.get().map(|_| ())
+    }
+    fn Win_set_errhandler(win: Win, _handler: Errhandler) on () => {
+        win.get().map(|_| ())
+    }
+    fn Win_call_errhandler(win: Win, _code: c_int) on () => {
+        win.get().map(|_| ())
+    }
+    fn Errhandler_free(handler: Out<Errhandler>) on () => {
+        let handle = handler.get()?;
+        // What `MPI_Comm_get_errhandler` gave may be freed, a predefined one too.
+        if handle.is_predefined() {
+            handle.get()?;
+            return handler.set(Errhandler::NULL);
+        }
+        handler.free().map(|_| ())
+    }
+}
+
+/// The handler that objects begin with.
+pub(crate) fn default_slot() -> Result<Slot> {
+    Slot::new(ERRORS_ARE_FATAL)
+}

@@ -1,0 +1,606 @@
+//! Requests (MPI 5.0, 3.7, 3.9 and 13.2): what is under way, and waiting for it.
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use fishplate_ranks as ranks;
+use ranks::Process;
+use ranks::header::RequestId;
+use ranks::process::Turn;
+
+use crate::arguments::{Integer, List, Out};
+use crate::buffer::{Bytes, Landing};
+use crate::constants::*;
+use crate::entry::entries;
+use crate::error::{Error, Result, error, returned};
+use crate::handle::{COMM_SELF, Comm, Request};
+use crate::status::Status;
+
+/// What begins an operation, as often as it is called.
+pub(crate) trait Plan: Fn(Turn) -> Result<Pending> + Send + Sync + 'static {}
+
+impl<F: Fn(Turn) -> Result<Pending> + Send + Sync + 'static> Plan for F {}
+
+/// What is done when an operation is over, and gives its status.
+pub(crate) type Finish = Box<dyn FnOnce(ranks::Result<ranks::Status>) -> Result<Status> + Send>;
+
+/// What becomes of an operation's outcome.
+enum Outcome {
+    /// Nothing but its status is wanted.
+    Status,
+    /// A message was received from a rank of this group.
+    Received(ranks::Group, Option<Landing>),
+    /// Something else.
+    Other(Finish),
+}
+
+/// An operation under way: it is over when all of its requests are complete. The first one has its status.
+pub(crate) struct Pending {
+    process: Arc<Process>,
+    requests: Vec<RequestId>,
+    /// Memory that a request uses.
+    kept: Option<Bytes>,
+    outcome: Outcome,
+}
+
+impl Pending {
+    /// One whose status says nothing.
+    pub(crate) fn new(process: &Arc<Process>, request: RequestId) -> Self {
+        Self {
+            process: process.clone(),
+            requests: vec![request],
+            kept: None,
+            outcome: Outcome::Status,
+        }
+    }
+
+    /// One that is over already.
+    pub(crate) fn done(process: &Arc<Process>) -> Self {
+        Self {
+            process: process.clone(),
+            requests: Vec::new(),
+            kept: None,
+            outcome: Outcome::Status,
+        }
+    }
+
+    /// A receive.
+    pub(crate) fn receive(mut self, group: ranks::Group, landing: Option<Landing>) -> Self {
+        self.outcome = Outcome::Received(group, landing);
+        self
+    }
+
+    /// With something to be done at the end.
+    pub(crate) fn then(
+        mut self,
+        finish: impl FnOnce(ranks::Result<ranks::Status>) -> Result<Status> + Send + 'static,
+    ) -> Self {
+        self.outcome = Outcome::Other(Box::new(finish));
+        self
+    }
+
+    /// With memory of ours that has to live until it is over.
+    pub(crate) fn keeping(mut self, bytes: Bytes) -> Self {
+        self.kept = Some(bytes);
+        self
+    }
+
+    /// With another request, which has to be complete too.
+    pub(crate) fn and(mut self, request: RequestId) -> Self {
+        self.requests.push(request);
+        self
+    }
+
+    fn is_over(&self, is_complete: &dyn Fn(RequestId) -> bool) -> bool {
+        self.requests.iter().all(|request| is_complete(*request))
+    }
+
+    /// Waits until it is over.
+    pub(crate) fn wait(self) -> Result<Status> {
+        if let [request] = self.requests[..] {
+            let result = self.process.wait(request);
+            return self.outcome.finish(result);
+        }
+        self.process.wait_for_requests(|is_complete| self.is_over(is_complete));
+        self.take()
+    }
+
+    /// The end of one that is over.
+    fn take(self) -> Result<Status> {
+        let mut first = Ok(ranks::Status::EMPTY);
+        for (at, request) in self.requests.iter().enumerate() {
+            let result = self.process.wait(*request);
+            if at == 0 || (result.is_err() && first.is_ok()) {
+                first = result;
+            }
+        }
+        self.outcome.finish(first)
+    }
+}
+
+impl Outcome {
+    fn finish(self, result: ranks::Result<ranks::Status>) -> Result<Status> {
+        match self {
+            Self::Other(finish) => finish(result),
+            Self::Status => Ok(Status::of(result?)),
+            Self::Received(group, landing) => {
+                let status = result?.within(&group);
+                if let Some(landing) = landing {
+                    landing.finish(status.length);
+                }
+                Ok(Status::of(status))
+            }
+        }
+    }
+}
+
+/// What a request's handle stands for.
+pub(crate) struct RequestObject {
+    /// With what its errors are raised.
+    comm: Comm,
+    state: Mutex<State>,
+    kind: Kind,
+}
+
+#[derive(Default)]
+struct State {
+    pending: Option<Pending>,
+    /// What was found by asking for the status.
+    outcome: Option<Result<Status>>,
+}
+
+enum Kind {
+    Once,
+    Persistent(Box<dyn Plan>),
+    Generalized(Generalized),
+    Partitioned(crate::point_to_point::Partitioned),
+}
+
+/// An operation of a program's own (MPI 5.0, 13.2).
+#[derive(Clone, Copy)]
+struct Generalized {
+    request: RequestId,
+    query: Option<unsafe extern "C" fn(*mut c_void, *mut Status) -> c_int>,
+    free: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+    cancel: Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>,
+    extra: crate::arguments::Opaque,
+}
+
+impl RequestObject {
+    fn with(comm: Comm, kind: Kind, pending: Option<Pending>) -> Request {
+        Request::new(Self { comm, kind, state: Mutex::new(State { pending, outcome: None }) })
+    }
+
+    /// A request for an operation that was begun.
+    pub(crate) fn start(comm: Comm, pending: Pending) -> Request {
+        Self::with(comm, Kind::Once, Some(pending))
+    }
+
+    /// One for an operation that is begun part by part.
+    pub(crate) fn partitioned(
+        comm: Comm,
+        partitioned: crate::point_to_point::Partitioned,
+    ) -> Request {
+        Self::with(comm, Kind::Partitioned(partitioned), None)
+    }
+
+    /// The parts.
+    pub(crate) fn parts(&self) -> Result<&crate::point_to_point::Partitioned> {
+        match &self.kind {
+            Kind::Partitioned(partitioned) => Ok(partitioned),
+            _ => Err(error(MPI_ERR_REQUEST, "this request has no partitions")),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a request to what is under way, and what it uses.
+    pub(crate) fn add(&self, request: RequestId, bytes: Bytes) {
+        if let Some(pending) = &mut self.lock().pending {
+            pending.requests.push(request);
+            pending.kept = Some(bytes);
+        }
+    }
+
+    fn is_persistent(&self) -> bool {
+        matches!(self.kind, Kind::Persistent(_) | Kind::Partitioned(_))
+    }
+
+    fn is_active(&self) -> bool {
+        let state = self.lock();
+        state.pending.is_some() || state.outcome.is_some()
+    }
+
+    pub(crate) fn is_over(&self, is_complete: &dyn Fn(RequestId) -> bool) -> bool {
+        let state = self.lock();
+        state.outcome.is_some()
+            || state.pending.as_ref().is_none_or(|pending| pending.is_over(is_complete))
+    }
+
+    /// The outcome of one that is over, which is forgotten; empty if it was not active.
+    fn take(&self) -> Result<Status> {
+        let (outcome, pending) = {
+            let mut state = self.lock();
+            (state.outcome.take(), state.pending.take())
+        };
+        match (outcome, pending) {
+            (Some(outcome), _) => outcome,
+            (None, Some(pending)) => pending.take(),
+            (None, None) => Ok(Status::EMPTY),
+        }
+    }
+
+    /// The same, and it is kept.
+    fn peek(&self) -> Result<Status> {
+        if !self.is_active() {
+            return Ok(Status::EMPTY);
+        }
+        let outcome = self.take();
+        self.lock().outcome = Some(outcome.clone());
+        outcome
+    }
+
+    /// Ends the handle of one that is over, unless it can be started again.
+    fn end(&self, place: Out<Request>) -> Result<()> {
+        if self.is_persistent() {
+            return Ok(());
+        }
+        let handle = place.get()?;
+        place.set(Request::NULL)?;
+        handle.remove()?;
+        self.free()
+    }
+
+    fn free(&self) -> Result<()> {
+        if let Kind::Generalized(Generalized { free: Some(free), extra, .. }) = &self.kind {
+            // SAFETY: the program gave us the function and its argument.
+            returned(unsafe { free(extra.0) })?;
+        }
+        Ok(())
+    }
+
+    fn begin(&self) -> Result<()> {
+        if self.is_active() {
+            return Err(self.blamed(error(
+                MPI_ERR_REQUEST,
+                "the request is active: wait for it before it is started again",
+            )));
+        }
+        let pending = match &self.kind {
+            Kind::Persistent(plan) => plan(Turn::NonBlocking),
+            Kind::Partitioned(partitioned) => partitioned.begin(),
+            _ => return Err(self.blamed(error(MPI_ERR_REQUEST, "the request is not persistent"))),
+        };
+        self.lock().pending = Some(pending.map_err(|error| self.blamed(error))?);
+        Ok(())
+    }
+
+    fn blamed(&self, mut error: Error) -> Error {
+        error.comm = Some(self.comm);
+        error
+    }
+}
+
+/// Runs an operation to its end.
+pub(crate) fn run(plan: impl Plan) -> Result<()> {
+    plan(Turn::Blocking)?.wait().map(|_| ())
+}
+
+/// Begins one.
+pub(crate) fn start(comm: Comm, plan: impl Plan, request: Out<Request>) -> Result<()> {
+    request.set(RequestObject::start(comm, plan(Turn::NonBlocking)?))
+}
+
+/// Keeps one, to be begun as often as the program likes.
+pub(crate) fn prepare(comm: Comm, plan: impl Plan, request: Out<Request>) -> Result<()> {
+    request.set(RequestObject::with(comm, Kind::Persistent(Box::new(plan)), None))
+}
+
+type Pendings = Vec<Pending>;
+
+/// Operations whose requests were freed: they go on.
+fn orphans() -> MutexGuard<'static, Pendings> {
+    static ORPHANS: Mutex<Pendings> = Mutex::new(Vec::new());
+    ORPHANS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits for operations whose requests were freed; nobody is told how they went.
+pub(crate) fn finish_orphans() {
+    for pending in std::mem::take(&mut *orphans()) {
+        let _ = pending.wait();
+    }
+}
+
+/// The requests of a list; null ones have none.
+struct Requests {
+    places: Out<Request>,
+    objects: Vec<Option<Arc<RequestObject>>>,
+}
+
+impl Requests {
+    fn new(count: usize, places: Out<Request>) -> Result<Self> {
+        let objects = (0..count).map(|at| {
+            let handle = places.at(at).get()?;
+            if handle == Request::NULL { Ok(None) } else { handle.get().map(Some) }
+        });
+        Ok(Self { places, objects: objects.collect::<Result<_>>()? })
+    }
+
+    fn read(count: c_int, list: List<Request>) -> Result<Self> {
+        Self::new(count.count()?, Out::of_list(list))
+    }
+
+    fn active(&self) -> impl Iterator<Item = (usize, &Arc<RequestObject>)> {
+        let objects = self.objects.iter().enumerate();
+        objects
+            .filter_map(|(at, object)| Some((at, object.as_ref()?)))
+            .filter(|(_, object)| object.is_active())
+    }
+
+    fn any_over(&self, is_complete: &dyn Fn(RequestId) -> bool) -> bool {
+        self.active().any(|(_, object)| object.is_over(is_complete))
+    }
+
+    fn all_over(&self, is_complete: &dyn Fn(RequestId) -> bool) -> bool {
+        self.active().all(|(_, object)| object.is_over(is_complete))
+    }
+
+    fn wait(&self, over: impl Fn(&Self, &dyn Fn(RequestId) -> bool) -> bool) -> Result<()> {
+        if self.active().next().is_some() {
+            crate::environment::process()?.wait_for_requests(|is_complete| over(self, is_complete));
+        }
+        Ok(())
+    }
+
+    /// Looks once, after what can be done now.
+    fn test(&self, over: impl Fn(&Self, &dyn Fn(RequestId) -> bool) -> bool) -> Result<bool> {
+        if self.active().next().is_none() {
+            return Ok(over(self, &|_| true));
+        }
+        Ok(crate::environment::process()?.test_requests(|is_complete| over(self, is_complete)))
+    }
+
+    /// Those that are over.
+    fn over(&self) -> Result<Vec<usize>> {
+        let found = Mutex::new(Vec::new());
+        self.test(|requests, is_complete| {
+            let over = requests.active().filter(|(_, object)| object.is_over(is_complete));
+            *found.lock().unwrap_or_else(PoisonError::into_inner) =
+                over.map(|(at, _)| at).collect();
+            true
+        })?;
+        Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The outcome of one that is over, whose handle ends.
+    fn take(&self, at: usize) -> Result<Status> {
+        let Some(object) = &self.objects[at] else { return Ok(Status::EMPTY) };
+        let outcome = object.take();
+        let ended = object.end(self.places.at(at));
+        outcome.and_then(|status| ended.map(|()| status)).map_err(|error| object.blamed(error))
+    }
+
+    /// The outcomes of several that are over. If one failed, all tell how they went (MPI 5.0, 3.7.5).
+    fn take_all(
+        &self,
+        which: &[usize],
+        statuses: Out<Status>,
+        get: impl Fn(&Self, usize) -> Result<Status>,
+    ) -> Result<()> {
+        let mut failed = None;
+        let mut outcomes = Vec::new();
+        for &at in which {
+            outcomes.push(get(self, at));
+        }
+        for outcome in &outcomes {
+            if let Err(error) = outcome {
+                failed.get_or_insert_with(|| error.clone());
+            }
+        }
+        for (at, outcome) in outcomes.iter().enumerate() {
+            let mut status = outcome.as_ref().map_or(Status::EMPTY, |status| *status);
+            if failed.is_some() {
+                status.error =
+                    outcome.as_ref().map_or_else(|error| error.code("a request"), |_| MPI_SUCCESS);
+                statuses.at(at).set_if(status);
+            } else {
+                statuses.at(at).put(&status);
+            }
+        }
+        match failed {
+            None => Ok(()),
+            Some(cause) => {
+                Err(Error { comm: cause.comm, ..error(MPI_ERR_IN_STATUS, cause.message) })
+            }
+        }
+    }
+
+    fn everyone(&self) -> Vec<usize> {
+        (0..self.objects.len()).collect()
+    }
+
+    fn peek(&self, at: usize) -> Result<Status> {
+        let Some(object) = &self.objects[at] else { return Ok(Status::EMPTY) };
+        object.peek().map_err(|error| object.blamed(error))
+    }
+}
+
+fn index(at: Option<usize>) -> c_int {
+    at.and_then(|at| c_int::try_from(at).ok()).unwrap_or(MPI_UNDEFINED)
+}
+
+fn set_some(
+    requests: &Requests,
+    found: &[usize],
+    count: Out<c_int>,
+    indices: Out<c_int>,
+    statuses: Out<Status>,
+    get: impl Fn(&Requests, usize) -> Result<Status>,
+) -> Result<()> {
+    count.set(if requests.active().next().is_none() {
+        MPI_UNDEFINED
+    } else {
+        index(Some(found.len()))
+    })?;
+    indices.set_all(found.iter().map(|at| index(Some(*at))))?;
+    requests.take_all(found, statuses, get)
+}
+
+entries! {
+    fn Wait(place: Out<Request>, status: Out<Status>) on () => {
+        let requests = Requests::new(1, place)?;
+        requests.wait(Requests::any_over)?;
+        status.put(&requests.take(0)?);
+        Ok(())
+    }
+    fn Test(place: Out<Request>, flag: Out<c_int>, status: Out<Status>) on () => {
+        let requests = Requests::new(1, place)?;
+        let over = requests.test(Requests::all_over)?;
+        flag.set_flag(over)?;
+        if over {
+            status.put(&requests.take(0)?);
+        }
+        Ok(())
+    }
+    fn Waitall(count: c_int, places: Out<Request>, statuses: Out<Status>) on () => {
+        let requests = Requests::new(count.count()?, places)?;
+        requests.wait(Requests::all_over)?;
+        requests.take_all(&requests.everyone(), statuses, Requests::take)
+    }
+    fn Testall(count: c_int, places: Out<Request>, flag: Out<c_int>, statuses: Out<Status>) on () => {
+        let requests = Requests::new(count.count()?, places)?;
+        let over = requests.test(Requests::all_over)?;
+        flag.set_flag(over)?;
+        if over { requests.take_all(&requests.everyone(), statuses, Requests::take) } else { Ok(()) }
+    }
+    fn Waitany(count: c_int, places: Out<Request>, which: Out<c_int>, status: Out<Status>) on () => {
+        let requests = Requests::new(count.count()?, places)?;
+        requests.wait(Requests::any_over)?;
+        let found = requests.over()?.first().copied();
+        which.set(index(found))?;
+        status.put(&found.map_or(Ok(Status::EMPTY), |at| requests.take(at))?);
+        Ok(())
+    }
+    fn Testany(count: c_int, places: Out<Request>, which: Out<c_int>, flag: Out<c_int>, status: Out<Status>) on () => {
+        let requests = Requests::new(count.count()?, places)?;
+        let none = requests.active().next().is_none();
+        let found = requests.over()?.first().copied();
+        which.set(index(found))?;
+        flag.set_flag(none || found.is_some())?;
+        if none || found.is_some() {
+            status.put(&found.map_or(Ok(Status::EMPTY), |at| requests.take(at))?);
+        }
+        Ok(())
+    }
+    fn Waitsome(
+        count: c_int, places: Out<Request>, found: Out<c_int>, indices: Out<c_int>, statuses: Out<Status>,
+    ) on () => {
+        let requests = Requests::new(count.count()?, places)?;
+        requests.wait(Requests::any_over)?;
+        set_some(&requests, &requests.over()?, found, indices, statuses, Requests::take)
+    }
+    fn Testsome(
+        count: c_int, places: Out<Request>, found: Out<c_int>, indices: Out<c_int>, statuses: Out<Status>,
+    ) on () => {
+        let requests = Requests::new(count.count()?, places)?;
+        set_some(&requests, &requests.over()?, found, indices, statuses, Requests::take)
+    }
+    fn Request_get_status(request: Request, flag: Out<c_int>, status: Out<Status>) on () => {
+        let mut request = request;
+        let requests = Requests::new(1, Out::to(&mut request))?;
+        let over = requests.test(Requests::all_over)?;
+        flag.set_flag(over)?;
+        if over {
+            status.put(&requests.peek(0)?);
+        }
+        Ok(())
+    }
+    fn Request_get_status_all(count: c_int, list: List<Request>, flag: Out<c_int>, statuses: Out<Status>) on () => {
+        let requests = Requests::read(count, list)?;
+        let over = requests.test(Requests::all_over)?;
+        flag.set_flag(over)?;
+        if over { requests.take_all(&requests.everyone(), statuses, Requests::peek) } else { Ok(()) }
+    }
+    fn Request_get_status_any(
+        count: c_int, list: List<Request>, which: Out<c_int>, flag: Out<c_int>, status: Out<Status>,
+    ) on () => {
+        let requests = Requests::read(count, list)?;
+        let none = requests.active().next().is_none();
+        let found = requests.over()?.first().copied();
+        which.set(index(found))?;
+        flag.set_flag(none || found.is_some())?;
+        if none || found.is_some() {
+            status.put(&found.map_or(Ok(Status::EMPTY), |at| requests.peek(at))?);
+        }
+        Ok(())
+    }
+    fn Request_get_status_some(
+        count: c_int, list: List<Request>, found: Out<c_int>, indices: Out<c_int>, statuses: Out<Status>,
+    ) on () => {
+        let requests = Requests::read(count, list)?;
+        set_some(&requests, &requests.over()?, found, indices, statuses, Requests::peek)
+    }
+    fn Request_free(place: Out<Request>) on () => {
+        let object = place.free()?;
+        if let Some(pending) = object.lock().pending.take() {
+            orphans().push(pending);
+        }
+        object.free()
+    }
+    fn Cancel(place: Out<Request>) on () => {
+        let object = place.get()?.get()?;
+        if let Kind::Generalized(generalized) = &object.kind {
+            if let Some(cancel) = generalized.cancel {
+                let complete = crate::environment::process()?.peek(generalized.request).is_some()
+                    || object.lock().outcome.is_some();
+                // SAFETY: the program gave us the function and its argument.
+                returned(unsafe { cancel(generalized.extra.0, c_int::from(complete)) })?;
+            }
+            return Ok(());
+        }
+        // Not with the lock: who waits has the process's when it asks for this one.
+        let active = object.lock().pending.as_ref().map(|pending| (pending.process.clone(), pending.requests.clone()));
+        if let Some((process, requests)) = active {
+            requests.into_iter().for_each(|request| process.cancel(request));
+        }
+        Ok(())
+    }
+    fn Start(place: Out<Request>) on () => {
+        place.get()?.get()?.begin()
+    }
+    fn Startall(count: c_int, places: Out<Request>) on () => {
+        (0..count.count()?).try_for_each(|at| places.at(at).get()?.get()?.begin())
+    }
+    fn Grequest_start(
+        query: Option<unsafe extern "C" fn(*mut c_void, *mut Status) -> c_int>,
+        free: Option<unsafe extern "C" fn(*mut c_void) -> c_int>,
+        cancel: Option<unsafe extern "C" fn(*mut c_void, c_int) -> c_int>,
+        extra: crate::arguments::Opaque, place: Out<Request>,
+    ) on () => {
+        let process = crate::environment::process()?;
+        let request = process.start_generalized();
+        let generalized = Generalized { request, query, free, cancel, extra };
+        let pending = Pending::new(&process, request).then(move |result| {
+            result?;
+            let mut status = Status::EMPTY;
+            let Generalized { query, extra, .. } = generalized;
+            if let Some(query) = query {
+                // SAFETY: the program gave us the function and its argument; the status lives here.
+                returned(unsafe { query(extra.0, &raw mut status) })?;
+            }
+            Ok(status)
+        });
+        place.set(RequestObject::with(COMM_SELF, Kind::Generalized(generalized), Some(pending)))
+    }
+    fn Grequest_complete(request: Request) on () => {
+        match &request.get()?.kind {
+            Kind::Generalized(generalized) => {
+                crate::environment::process()?.complete_generalized(generalized.request);
+                Ok(())
+            }
+            _ => Err(error(MPI_ERR_REQUEST, "the request is not generalized")),
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The tool interface (MPI 5.0, chapter 15): what programs ask at their start. There are no variables, events or categories.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::arguments::{Opaque, Out};
+use crate::constants::*;
+use crate::entry::entries;
+use crate::error::{Result, error};
+use crate::error_handler::Returned;
+
+/// How often it was initialised and not finalised.
+static INITIALIZED: AtomicUsize = AtomicUsize::new(0);
+
+/// An error, unless it is initialised.
+fn check() -> Result<()> {
+    match INITIALIZED.load(Ordering::Relaxed) {
+        0 => Err(error(MPI_T_ERR_NOT_INITIALIZED, "")),
+        _ => Ok(()),
+    }
+}
+
+fn none(count: Out<c_int>) -> Result<()> {
+    check()?;
+    count.set(0)
+}
+
+fn wrong(class: c_int) -> Result<()> {
+    check()?;
+    Err(error(class, ""))
+}
+
+/// Tools get their errors as codes: no handler is called (MPI 5.0, 15.3.1).
+const TOOL: Returned = Returned;
+
+entries! {
+    fn T_init_thread(required: c_int, provided: Out<c_int>) on TOOL => {
+        INITIALIZED.fetch_add(1, Ordering::Relaxed);
+        provided.set(required.clamp(MPI_THREAD_SINGLE, MPI_THREAD_MULTIPLE))
+    }
+    fn T_finalize() on TOOL => {
+        check()?;
+        INITIALIZED.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
+    }
+    fn T_cvar_get_num(count: Out<c_int>) on TOOL => { none(count) }
+    fn T_pvar_get_num(count: Out<c_int>) on TOOL => { none(count) }
+    fn T_category_get_num(count: Out<c_int>) on TOOL => { none(count) }
+    fn T_category_changed(stamp: Out<c_int>) on TOOL => { none(stamp) }
+    fn T_event_get_num(count: Out<c_int>) on TOOL => { none(count) }
+    fn T_source_get_num(count: Out<c_int>) on TOOL => { none(count) }
+    fn T_cvar_get_index(_name: Opaque, _index: Out<c_int>) on TOOL => { wrong(MPI_T_ERR_INVALID_NAME) }
+    fn T_pvar_get_index(_name: Opaque, _class: c_int, _index: Out<c_int>) on TOOL => { wrong(MPI_T_ERR_INVALID_NAME) }
+    fn T_category_get_index(_name: Opaque, _index: Out<c_int>) on TOOL => { wrong(MPI_T_ERR_INVALID_NAME) }
+    fn T_event_get_index(_name: Opaque, _index: Out<c_int>) on TOOL => { wrong(MPI_T_ERR_INVALID_NAME) }
+    fn T_pvar_session_create(session: Out<usize>) on TOOL => {
+        check()?;
+        // Nothing is kept with a session of no variables, but its handle is not the null one.
+        session.set(1)
+    }
+    fn T_pvar_session_free(session: Out<usize>) on TOOL => {
+        check()?;
+        session.set(0)
+    }
+}
+
+/// Functions that take an index or a handle, which can only be wrong.
+macro_rules! no_such {
+    ($($name:ident: $class:ident;)+) => {
+        entries! { $(fn $name() on TOOL => { wrong($class) })+ }
+    };
+}
+
+no_such! {
+    T_cvar_get_info: MPI_T_ERR_INVALID_INDEX;
+    T_cvar_handle_alloc: MPI_T_ERR_INVALID_INDEX;
+    T_cvar_handle_free: MPI_T_ERR_INVALID_HANDLE;
+    T_cvar_read: MPI_T_ERR_INVALID_HANDLE;
+    T_cvar_write: MPI_T_ERR_INVALID_HANDLE;
+    T_pvar_get_info: MPI_T_ERR_INVALID_INDEX;
+    T_pvar_handle_alloc: MPI_T_ERR_INVALID_INDEX;
+    T_pvar_handle_free: MPI_T_ERR_INVALID_HANDLE;
+    T_pvar_start: MPI_T_ERR_INVALID_HANDLE;
+    T_pvar_stop: MPI_T_ERR_INVALID_HANDLE;
+    T_pvar_read: MPI_T_ERR_INVALID_HANDLE;
+    T_pvar_readreset: MPI_T_ERR_INVALID_HANDLE;
+    T_pvar_reset: MPI_T_ERR_INVALID_HANDLE;
+    T_pvar_write: MPI_T_ERR_INVALID_HANDLE;
+    T_category_get_info: MPI_T_ERR_INVALID_INDEX;
+    T_category_get_num_events: MPI_T_ERR_INVALID_INDEX;
+    T_category_get_cvars: MPI_T_ERR_INVALID_INDEX;
+    T_category_get_pvars: MPI_T_ERR_INVALID_INDEX;
+    T_category_get_events: MPI_T_ERR_INVALID_INDEX;
+    T_category_get_categories: MPI_T_ERR_INVALID_INDEX;
+    T_enum_get_info: MPI_T_ERR_INVALID_HANDLE;
+    T_enum_get_item: MPI_T_ERR_INVALID_HANDLE;
+    T_event_get_info: MPI_T_ERR_INVALID_INDEX;
+    T_event_handle_alloc: MPI_T_ERR_INVALID_INDEX;
+    T_event_handle_free: MPI_T_ERR_INVALID_HANDLE;
+    T_event_handle_get_info: MPI_T_ERR_INVALID_HANDLE;
+    T_event_handle_set_info: MPI_T_ERR_INVALID_HANDLE;
+    T_event_callback_get_info: MPI_T_ERR_INVALID_HANDLE;
+    T_event_callback_set_info: MPI_T_ERR_INVALID_HANDLE;
+    T_event_register_callback: MPI_T_ERR_INVALID_HANDLE;
+    T_event_set_dropped_handler: MPI_T_ERR_INVALID_HANDLE;
+    T_event_read: MPI_T_ERR_INVALID_HANDLE;
+    T_event_copy: MPI_T_ERR_INVALID_HANDLE;
+    T_event_get_source: MPI_T_ERR_INVALID_HANDLE;
+    T_event_get_timestamp: MPI_T_ERR_INVALID_HANDLE;
+    T_source_get_info: MPI_T_ERR_INVALID_INDEX;
+    T_source_get_timestamp: MPI_T_ERR_INVALID_INDEX;
+}

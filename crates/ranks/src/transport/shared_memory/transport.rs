@@ -1,0 +1,315 @@
+//! All rings of a process.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use crate::engine::peer::PeerState;
+use crate::engine::{Engine, Frame, ReceiveTarget};
+use crate::error::{Error, Result};
+use crate::header::{Header, Rank, RequestId};
+use crate::settings::Settings;
+use crate::transport::shared_memory::ring::{Reader, Writer};
+use crate::transport::shared_memory::segment::Segment;
+use crate::transport::tcp::Tcp;
+use crate::transport::{Transport, Waiter};
+
+/// A part of a long payload that is shown, or made room of, before the next is copied.
+const PIECE: usize = 32 << 10;
+/// Bytes after which others have their turn.
+const TURN: usize = 4 << 20;
+/// Connections are looked at every so often, though rings have work.
+const CONNECTIONS: u32 = 64;
+
+/// A process's rings to and from all others of its host, and its connections.
+#[derive(Debug)]
+pub struct SharedMemory {
+    segment: Arc<Segment>,
+    tcp: Tcp,
+    outgoing: Vec<Outgoing>,
+    incoming: Vec<Incoming>,
+    sleeper: Arc<Sleeper>,
+    turns: u32,
+}
+
+#[derive(Debug)]
+struct Outgoing {
+    writer: Writer,
+    /// Frames that found no room, and how many bytes of the first are written.
+    queue: VecDeque<Frame>,
+    offset: usize,
+}
+
+#[derive(Debug)]
+struct Incoming {
+    reader: Reader,
+    /// A payload that is arriving, its length, and how much of it is here.
+    arriving: Option<(ReceiveTarget, usize, usize)>,
+}
+
+/// How a thread sleeps.
+#[derive(Debug)]
+struct Sleeper {
+    segment: Arc<Segment>,
+    rank: usize,
+    connections: Arc<dyn Waiter>,
+    /// To whom frames wait for room.
+    waits: Vec<AtomicBool>,
+    /// From whom nothing is read any more.
+    closed: Vec<AtomicBool>,
+    /// It has slept: connections may have something.
+    woken: AtomicBool,
+}
+
+impl SharedMemory {
+    /// This rank's event, for its connections ([`Tcp::with_event`]).
+    pub fn event(segment: &Segment, rank: Rank) -> Result<OwnedFd> {
+        let event = segment.event(rank as usize).try_clone();
+        event.map_err(|error| Error::Join { problem: error.to_string() })
+    }
+
+    /// For `rank`, with connections that have its event.
+    pub fn new(segment: Arc<Segment>, rank: Rank, tcp: Tcp) -> Self {
+        let (ranks, rank) = (segment.ranks(), rank as usize);
+        let outgoing = (0..ranks).map(|to| Outgoing {
+            writer: Writer::new(rank, to),
+            queue: VecDeque::new(),
+            offset: 0,
+        });
+        let incoming =
+            (0..ranks).map(|from| Incoming { reader: Reader::new(from, rank), arriving: None });
+        let sleeper = Sleeper {
+            segment: segment.clone(),
+            rank,
+            connections: tcp.waiter(),
+            waits: (0..ranks).map(|_| AtomicBool::new(false)).collect(),
+            closed: (0..ranks).map(|peer| AtomicBool::new(peer == rank)).collect(),
+            woken: AtomicBool::new(false),
+        };
+        Self {
+            tcp,
+            outgoing: outgoing.collect(),
+            incoming: incoming.collect(),
+            sleeper: Arc::new(sleeper),
+            segment,
+            turns: 0,
+        }
+    }
+
+    /// Writes what there is room for; whether that was anything.
+    fn flush(&mut self, to: usize, engine: &mut Engine) -> bool {
+        let Outgoing { writer, queue, offset } = &mut self.outgoing[to];
+        let mut moved = false;
+        while let Some(frame) = queue.front() {
+            let header = frame.header.to_bytes();
+            let payload = frame.payload.bytes();
+            let all = Header::SIZE + payload.len();
+            while *offset < all {
+                let part = match header.get(*offset..) {
+                    Some(rest) if !rest.is_empty() => rest,
+                    _ => {
+                        let rest = &payload[*offset - Header::SIZE..];
+                        &rest[..rest.len().min(PIECE)]
+                    }
+                };
+                let count = writer.write(&self.segment, part);
+                *offset += count;
+                moved |= count > 0;
+                // A short frame is shown at once, a long one by pieces.
+                if *offset >= PIECE || count < part.len() {
+                    writer.publish(&self.segment);
+                    self.segment.wake(to);
+                }
+                if count < part.len() && !writer.starve(&self.segment) {
+                    self.sleeper.waits[to].store(true, Ordering::Relaxed);
+                    return moved;
+                }
+            }
+            *offset = 0;
+            if let Some(request) = queue.pop_front().and_then(|frame| frame.request) {
+                engine.sent(request);
+            }
+        }
+        writer.publish(&self.segment);
+        self.segment.wake(to);
+        self.sleeper.waits[to].store(false, Ordering::Relaxed);
+        moved
+    }
+
+    /// Reads what is there; whether that was anything.
+    fn read(&mut self, from: usize, engine: &mut Engine) -> Result<bool> {
+        let segment = &self.segment;
+        let Incoming { reader, arriving, .. } = &mut self.incoming[from];
+        let peer = Rank::try_from(from).unwrap_or(Rank::MAX);
+        let wrong = |problem| Error::Protocol { from: peer, problem };
+        let mut read = 0;
+        while read < TURN {
+            let wanted = match arriving {
+                Some((_, length, offset)) => (*length - *offset).min(PIECE),
+                None => Header::SIZE,
+            };
+            let available = reader.available(segment, wanted);
+            let available = available.ok_or_else(|| wrong("it wrote over what was not read"))?;
+            match arriving {
+                Some((target, length, offset)) => {
+                    let count = available.min(wanted);
+                    match target.rest(*offset) {
+                        Some(rest) => reader.read(segment, &mut rest[..count]),
+                        None => reader.skip(count),
+                    }
+                    *offset += count;
+                    read += count;
+                    if *offset < *length {
+                        if count == 0 {
+                            break;
+                        }
+                    } else if let Some((target, ..)) = arriving.take() {
+                        engine.finish(target)?;
+                    }
+                }
+                None if available < Header::SIZE => break,
+                None => {
+                    let mut bytes = [0; Header::SIZE];
+                    reader.read(segment, &mut bytes);
+                    read += Header::SIZE;
+                    let header = Header::from_bytes(&bytes).filter(|header| header.from == peer);
+                    let header = header.ok_or_else(|| wrong("it wrote no header of its own"))?;
+                    let length = usize::try_from(header.payload_length())
+                        .map_err(|_| wrong("it sent too much at once"))?;
+                    *arriving = Some((engine.begin(header)?, length, 0));
+                }
+            }
+            if reader.untold() >= PIECE && reader.release(segment) {
+                segment.wake(from);
+            }
+        }
+        if reader.release(segment) {
+            segment.wake(from);
+        }
+        Ok(read > 0)
+    }
+}
+
+impl Transport for SharedMemory {
+    fn send(&mut self, frame: Frame, engine: &mut Engine) {
+        let to = frame.header.to;
+        if engine.peer_state(to) == PeerState::Left {
+            return engine.undelivered(to);
+        }
+        let waited = !self.outgoing[to as usize].queue.is_empty();
+        self.outgoing[to as usize].queue.push_back(frame);
+        if !waited {
+            self.flush(to as usize, engine);
+        }
+        // What did not fit and has no request is the caller's no longer.
+        let last = self.outgoing[to as usize].queue.back_mut();
+        if let Some(frame) = last.filter(|frame| frame.request.is_none()) {
+            frame.payload.detach();
+        }
+    }
+
+    fn progress(&mut self, engine: &mut Engine) -> bool {
+        let mut moved = false;
+        for peer in 0..self.incoming.len() {
+            if self.sleeper.closed[peer].load(Ordering::Relaxed) {
+                continue;
+            }
+            match self.read(peer, engine) {
+                Ok(read) => moved |= read,
+                Err(error) => {
+                    tracing::warn!(%error, rank = peer, "a rank is given up");
+                    engine.fail(Rank::try_from(peer).unwrap_or(Rank::MAX));
+                }
+            }
+            if !self.outgoing[peer].queue.is_empty() {
+                let rank = Rank::try_from(peer).unwrap_or(Rank::MAX);
+                if engine.peer_state(rank) == PeerState::Left {
+                    self.outgoing[peer].queue.clear();
+                    self.sleeper.waits[peer].store(false, Ordering::Relaxed);
+                    engine.undelivered(rank);
+                } else {
+                    moved |= self.flush(peer, engine);
+                }
+            }
+        }
+        self.turns = self.turns.wrapping_add(1);
+        let woken = self.sleeper.woken.swap(false, Ordering::Relaxed);
+        if woken || self.turns.is_multiple_of(CONNECTIONS) {
+            moved |= self.tcp.progress(engine);
+        }
+        moved
+    }
+
+    fn eager_limit(&self, settings: &Settings) -> usize {
+        settings.shared_memory_eager_limit
+    }
+
+    fn watch(&mut self) {
+        self.tcp.watch();
+    }
+
+    fn detach(&mut self, request: RequestId) {
+        let queued = self.outgoing.iter_mut().flat_map(|outgoing| &mut outgoing.queue);
+        for frame in queued.filter(|frame| frame.request == Some(request)) {
+            frame.payload.detach();
+        }
+        for (target, ..) in self.incoming.iter_mut().filter_map(|one| one.arriving.as_mut()) {
+            target.detach(request);
+        }
+    }
+
+    fn disconnect(&mut self, rank: Rank) {
+        let peer = rank as usize;
+        self.outgoing[peer].queue.clear();
+        self.sleeper.waits[peer].store(false, Ordering::Relaxed);
+        self.incoming[peer].arriving = None;
+        self.sleeper.closed[peer].store(true, Ordering::Relaxed);
+        self.tcp.disconnect(rank);
+    }
+
+    fn is_flushed(&self) -> bool {
+        self.outgoing.iter().all(|outgoing| outgoing.queue.is_empty()) && self.tcp.is_flushed()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.tcp.deadline()
+    }
+
+    fn waiter(&self) -> Arc<dyn Waiter> {
+        self.sleeper.clone()
+    }
+}
+
+impl Sleeper {
+    /// Whether a ring has something to read, or room for what waits.
+    fn has_work(&self) -> bool {
+        let segment = &self.segment;
+        let open = |peer: &usize| !self.closed[*peer].load(Ordering::Relaxed);
+        (0..segment.ranks()).filter(open).any(|peer| {
+            let written = segment.written(peer, self.rank).load(Ordering::Acquire);
+            let read = segment.read(peer, self.rank).load(Ordering::Relaxed);
+            written != read
+                || self.waits[peer].load(Ordering::Relaxed)
+                    && segment.starved(self.rank, peer).load(Ordering::Relaxed) == 0
+        })
+    }
+}
+
+impl Waiter for Sleeper {
+    fn wait(&self, timeout: Option<Duration>) {
+        let sleeping = self.segment.sleeping(self.rank);
+        sleeping.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if !self.has_work() {
+            self.connections.wait(timeout);
+        }
+        sleeping.store(0, Ordering::Relaxed);
+        self.woken.store(true, Ordering::Relaxed);
+    }
+
+    fn wake(&self) {
+        self.connections.wake();
+    }
+}
