@@ -4,6 +4,7 @@
 
 use fishplate_ranks::buffer::{ReceiveBuffer, SendBuffer};
 use fishplate_ranks::header::Mode;
+use fishplate_ranks::process::Turn;
 use fishplate_ranks::{ANY_TAG, Communicator, Operation, PROC_NULL};
 
 use crate::conformance;
@@ -135,7 +136,9 @@ fn requests_by_their_ids_complete_in_any_order(world: &Communicator) {
     assert!((0..size).zip(&got).all(|(from, got)| *got == [from, me]));
     let (mut sum, mine) = ([0], [me]);
     // SAFETY: it is waited for.
-    let request = unsafe { world.allreduce(&mine, &mut sum, &Operation::max::<u32>()).start_raw() };
+    let request = unsafe {
+        world.allreduce(&mine, &mut sum, &Operation::max::<u32>()).start_raw(Turn::NonBlocking)
+    };
     process.wait(request.unwrap()).unwrap();
     assert_eq!(sum, [size - 1]);
     // A receive that is let go gets nothing, and neither does its buffer.
