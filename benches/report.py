@@ -37,6 +37,18 @@ def overhead(found: dict) -> list[str]:
     ]
 
 
+def fairness(found: dict) -> list[str]:
+    beside = found["one_beside_seconds"]
+    return [
+        f"### One job beside another owner's {found['jobs']}", "",
+        under(found, f"{found['load_before']:.1f}"), "",
+        f"Jobs of {found['rest']} s, {found['places']} at once. One owner's job takes "
+        f"{found['one_alone_seconds']:.2f} s alone, and **{beside['median']:.2f} s** (at most "
+        f"{beside['most']:.2f} s) while another's {found['jobs']} wait, which take "
+        f"{found['many_seconds']:.0f} s: behind all of them it would have waited as long.",
+    ]
+
+
 def throughput(found: dict) -> list[str]:
     lines = [
         f"### Calls a second, {found['clients']} clients", "",
@@ -131,7 +143,7 @@ def small(found: dict) -> list[str]:
 
 
 ROWS = {"overhead": overhead, "throughput": throughput, "transfer": transfer, "streams": streams,
-        "soak": soak, "small": small}
+        "soak": soak, "fairness": fairness, "small": small}
 
 
 def under(found: dict, load: str) -> str:

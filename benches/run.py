@@ -12,6 +12,7 @@ HERE = Path(__file__).resolve().parent
 # Not packages: one is named like a library that matplotlib imports.
 sys.path += [str(HERE / "packaging"), str(HERE / "reference"), str(HERE.parent / "interop")]
 
+import fairness  # noqa: E402
 import figure8  # noqa: E402
 import machine  # noqa: E402
 import overhead  # noqa: E402
@@ -39,6 +40,8 @@ MEASUREMENTS = {
                                                         1 << 30 if options.quick else options.stream),
     "soak": lambda options, scratch: soak.measure(tools(options, scratch),
                                                   10_000 if options.quick else options.calls),
+    "fairness": lambda options, scratch: fairness.measure(tools(options, scratch),
+                                                          200 if options.quick else 1000),
     "small": lambda options, scratch: small.run(place(options, scratch), 3 if options.quick else 8,
                                                 1 if options.quick else 3),
 }

@@ -406,6 +406,11 @@ limits! {
         /// those whose data is being fetched among them;
         /// one more is `QueueFull`, with `retryAfter`
         max_queued: u32 = 1000, Count;
+        /// those of them that are one owner's, so that others find the queue not full;
+        /// one more is `QueueFull`
+        owner_queued: Option<u64> = None, Count > 0;
+        /// jobs of one owner that run at once; more wait. Without it, too, places go to who has the fewest
+        owner_running: Option<u64> = None, Count > 0;
         /// memory for the plans of waiting jobs;
         /// those of more are read from the disk when it is their turn
         plan_memory: u64 = 16 << 20, Bytes;
@@ -433,6 +438,11 @@ limits! {
         /// ended jobs that are kept;
         /// the oldest go first
         keep_jobs: u64 = 100_000, Count;
+        /// how long it is known what jobs and transfers have used (`fishplate accounts`)
+        usage_retention: Duration = Duration::from_secs(400 * 24 * 3600), Time;
+        /// records of jobs and transfers that are kept one by one;
+        /// of the oldest beyond there are sums of each day, owner, service, operation and state
+        usage_records: u64 = 100_000, Count;
         /// bytes that jobs may occupy
         /// with what they were sent, what they wrote and their records, whether they wait, run or have ended;
         /// then new ones are refused (`QuotaExceeded`)

@@ -1,5 +1,6 @@
 //! The commands, one a file.
 
+mod accounts;
 mod attempts;
 mod backup;
 mod call;
@@ -118,6 +119,7 @@ enum Command {
     Lost(lost::Args),
     User(user::Args),
     Token(token::Args),
+    Accounts(accounts::Args),
     Backup(backup::Args),
     Restore(restore::Args),
     Kill(kill::Args),
@@ -161,6 +163,7 @@ impl Command {
             Self::Lost(args) => lost::run(&args, output),
             Self::User(args) => user::run(&args, output),
             Self::Token(args) => token::run(&args, output),
+            Self::Accounts(args) => accounts::run(&args, output),
             Self::Backup(args) => backup::run(&args, output),
             Self::Restore(args) => restore::run(&args, output),
             Self::Kill(args) => kill::run(&args, output),
@@ -205,6 +208,7 @@ impl Command {
             | Self::Lost(_)
             | Self::User(_)
             | Self::Token(_)
+            | Self::Accounts(_)
             | Self::Backup(_)
             | Self::Restore(_)
             | Self::Supervise(_)

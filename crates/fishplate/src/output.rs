@@ -6,6 +6,7 @@ pub(crate) mod json;
 mod pace;
 pub(crate) mod progress;
 pub(crate) mod text;
+pub(crate) mod usage_record;
 
 use std::io::{self, Write};
 

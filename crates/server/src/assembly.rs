@@ -141,6 +141,7 @@ pub fn data(limits: &Limits) -> Result<Arc<Data>, AssemblyError> {
         sessions,
         uploads: uploads.map_err(failed)?,
         working: Mutex::default(),
+        transfers: Mutex::default(),
         figures: DataFigures::default(),
         origin: limits.faces.public_url.clone(),
         digest_wait: settings.digest_wait,

@@ -181,6 +181,7 @@ pub async fn answer(
     }
     output.flush().map_err(CgiError::Write)?;
     host.engine.released().await;
+    host.write_usage().await;
     Ok(())
 }
 

@@ -5,13 +5,15 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use fishplate_contract::{Fault, FaultCode, Principal, SessionId};
+use fishplate_contract::{Clock as _, Fault, FaultCode, Principal, SessionId, SystemClock};
 use fishplate_data::session::SessionError;
 use fishplate_data::{Grant, GrantRequest, Lease, Pool, PoolError, Resolver, Sessions};
 use fishplate_jobs::engine::{Engine, SessionJob};
+use fishplate_jobs::store::UsageRecord;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use tokio::task::spawn_blocking;
 
+use crate::dispatch::authorise::DATA;
 use crate::faces::data::Uploads;
 use crate::faces::metrics::DataFigures;
 use crate::spool::SpoolDirectory;
@@ -42,6 +44,8 @@ pub struct Data {
     pub resolver: Resolver,
     /// Jobs that run in sessions.
     pub(crate) working: Mutex<Vec<SessionJob>>,
+    /// Uploads, and what was read of grants, until the engine has noted them.
+    pub(crate) transfers: Mutex<Vec<UsageRecord>>,
     /// What is counted.
     pub figures: DataFigures,
     /// What every address that we give begins with.
@@ -129,8 +133,21 @@ impl Data {
                     tracing::error!(%error, "the pool was not swept");
                 }
             }
+            self.account(&engine);
             tokio::time::sleep(USE_EVERY).await;
         }
+    }
+
+    /// Notes a transfer beside jobs: whose, what it was, and how many bytes came and went.
+    pub(crate) fn transferred(&self, owner: &Principal, operation: &str, came: u64, went: u64) {
+        let what = (DATA, operation);
+        let record = UsageRecord::without_job(owner, what, Duration::ZERO, SystemClock.now());
+        lock(&self.transfers).push(UsageRecord { bytes_in: came, bytes_out: went, ..record });
+    }
+
+    /// Has the engine note the transfers there were.
+    pub(crate) fn account(&self, engine: &Engine) {
+        std::mem::take(&mut *lock(&self.transfers)).into_iter().for_each(|it| engine.account(it));
     }
 
     /// Notes a job in a session: as long as it has not ended, the session is in use.

@@ -167,6 +167,12 @@ impl Host {
         })
     }
 
+    /// Writes what was used and is not written yet, before the process ends.
+    pub async fn write_usage(&self) {
+        self.data.account(&self.engine);
+        self.engine.write_usage().await;
+    }
+
     /// The services of which somebody may know, by name.
     pub fn services_for(&self, principal: &Principal) -> impl Iterator<Item = &Arc<ServiceEntry>> {
         self.services().filter(move |entry| {

@@ -320,9 +320,13 @@ impl Limits {
         Some(match name {
             "max_running" => &mut jobs.max_running,
             "max_queued" => &mut jobs.max_queued,
+            "owner_running" => &mut jobs.owner_running,
+            "owner_queued" => &mut jobs.owner_queued,
             "plan_memory" => &mut jobs.plan_memory,
             "retention" => &mut jobs.retention,
             "keep_jobs" => &mut jobs.keep_jobs,
+            "usage_retention" => &mut jobs.usage_retention,
+            "usage_records" => &mut jobs.usage_records,
             "disk_quota" => &mut jobs.disk_quota,
             "disk_reserve" => &mut jobs.disk_reserve,
             "lease" => &mut jobs.lease,

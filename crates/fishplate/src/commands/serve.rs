@@ -247,9 +247,10 @@ pub(crate) fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         let serving = tokio::spawn(listening.serve(Arc::clone(&current)));
         let (words, settings) = (words.to_vec(), resolution.settings());
         let address = address.ip();
-        RunningServer { words, settings, limits, address, tls, current }
-            .lead(serving, signals)
-            .await;
+        let running =
+            RunningServer { words, settings, limits, address, tls, current: Arc::clone(&current) };
+        running.lead(serving, signals).await;
+        current.get().write_usage().await;
         anyhow::Ok(())
     })?;
     // Whatever still waits beside the runtime must not keep a stopped server alive.

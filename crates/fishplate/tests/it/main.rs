@@ -6,6 +6,7 @@
     reason = "a test tells what it measured, and one that fails says why"
 )]
 
+mod accounts;
 mod arrays;
 mod backup;
 mod bad_input;

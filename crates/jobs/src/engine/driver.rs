@@ -527,7 +527,7 @@ impl EngineInner {
             move |t: &mut dyn Transaction| {
                 let fenced = if deliver {
                     workspace::mark(&directory);
-                    let fenced = t.discard(job, fence)?;
+                    let fenced = t.discard(job, fence, &written)?;
                     if fenced == FencedWrite::Stale && t.exists(job)? {
                         // It is another's now.
                         workspace::unmark(&directory);
@@ -685,6 +685,7 @@ impl EngineInner {
                 let request = ClaimRequest { take_over: true, ..shared.claim_request() };
                 shared.claim_with(request).await;
             }
+            shared.write_usage().await;
             shared.housekeeping().await;
         });
     }

@@ -118,7 +118,7 @@ impl EngineInner {
     /// All is here: the job waits for its turn.
     pub(super) async fn queue(self: &Arc<Self>, claim: &FetchClaim, arrived: FetchedJob) {
         let (job, fence) = (claim.id, claim.fence);
-        let FetchedJob { plan, size, record, disk } = arrived;
+        let FetchedJob { plan, size, record, disk, bytes } = arrived;
         lock(&self.plans).keep(job, &Arc::new(plan), size);
         lock(&self.occupied).add(job, disk);
         let record: Arc<str> = record.into();
@@ -126,7 +126,7 @@ impl EngineInner {
             let (record, request, more) =
                 (Arc::clone(&record), self.claim_request(), self.fetch_request());
             move |t: &mut dyn Transaction| {
-                let fenced = t.fetched(job, fence, &record, disk)?;
+                let fenced = t.fetched(job, fence, &record, disk, bytes)?;
                 Ok((fenced, t.claim(&request)?, t.claim_fetches(&more)?))
             }
         };
@@ -219,6 +219,8 @@ pub(super) struct FetchedJob {
     pub(super) record: String,
     /// Bytes in the job's directory.
     pub(super) disk: u64,
+    /// Bytes that were fetched.
+    pub(super) bytes: u64,
 }
 
 /// From fetched files to inputs.
@@ -293,7 +295,8 @@ impl InputConversion {
         if self.durable {
             sync(&directory.join(place)).map_err(stored)?;
         }
-        Ok(FetchedJob { plan, size, record, disk: workspace::disk_use(directory) })
+        let bytes = self.moved.iter().map(|moved| moved.bytes).sum();
+        Ok(FetchedJob { plan, size, record, disk: workspace::disk_use(directory), bytes })
     }
 }
 

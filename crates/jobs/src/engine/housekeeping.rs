@@ -158,6 +158,7 @@ impl EngineInner {
             }
         };
         self.counted(totals);
+        self.fold_usage().await;
         if !expired.is_empty() {
             let removed = self.discard(expired).await;
             tracing::info!(removed, "removed expired jobs");

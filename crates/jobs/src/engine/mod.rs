@@ -6,7 +6,7 @@
 //! `record` and `plans` (plans of jobs that wait, on the disk and in memory), `disk_usage` (what
 //! jobs occupy, and what must stay free), `ephemeral` (calls that leave no job behind), `judge`
 //! (from a program's end to a job's), `verbs` (what callers ask of jobs), `log` (what programs
-//! wrote), `outcome` (outputs as the caller wants them), `housekeeping` (retention, and what kills
+//! wrote), `outcome` (outputs as the caller wants them), `usage` (what was used), `housekeeping` (retention, and what kills
 //! left behind).
 
 mod conversion;
@@ -27,6 +27,7 @@ mod settings;
 mod shared;
 mod submit;
 mod transfers;
+mod usage;
 mod verbs;
 
 pub use driver::RunMode;

@@ -14,12 +14,20 @@ pub struct Settings {
     pub max_running: u32,
     /// How many jobs of one service may wait.
     pub max_queued: u32,
+    /// How many jobs of one owner may run at once.
+    pub owner_running: Option<u64>,
+    /// How many jobs of one owner may wait for one service.
+    pub owner_queued: Option<u64>,
     /// Bytes of plans of waiting jobs that are kept in memory; those of more are read from the store.
     pub plan_memory: u64,
     /// How long an ended job is kept.
     pub retention: Duration,
     /// How many ended jobs are kept.
     pub keep_jobs: u64,
+    /// How long it is known what was used.
+    pub usage_retention: Duration,
+    /// Records of what was used that are kept one by one.
+    pub usage_records: u64,
     /// Bytes that jobs may occupy, ended or not, before new ones are refused.
     pub disk_quota: Option<u64>,
     /// Bytes that must stay free on the file system of the data directory.
@@ -48,9 +56,13 @@ impl Settings {
             data,
             max_running: DEFAULTS.max_running.here(),
             max_queued: DEFAULTS.max_queued,
+            owner_running: DEFAULTS.owner_running,
+            owner_queued: DEFAULTS.owner_queued,
             plan_memory: DEFAULTS.plan_memory,
             retention: DEFAULTS.retention,
             keep_jobs: DEFAULTS.keep_jobs,
+            usage_retention: DEFAULTS.usage_retention,
+            usage_records: DEFAULTS.usage_records,
             disk_quota: DEFAULTS.disk_quota,
             disk_reserve: DEFAULTS.disk_reserve,
             lease: DEFAULTS.lease,

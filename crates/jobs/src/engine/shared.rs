@@ -13,7 +13,7 @@ use crate::executor::Executor;
 use crate::process;
 use crate::stager::Stager;
 use crate::store::commit::WriteError;
-use crate::store::{AsyncStore, JobRecord, Store, StoreError};
+use crate::store::{AsyncStore, JobRecord, Store, StoreError, UsageRecord};
 
 /// The jobs of one data directory, as this process works on them. Cheap to clone.
 #[derive(Clone)]
@@ -39,6 +39,8 @@ pub(super) struct EngineInner {
     pub(super) occupied: Mutex<disk_usage::DiskUsage>,
     /// Queued jobs whose start found no room.
     pub(super) resting: Mutex<disk_usage::SpaceQueue>,
+    /// What was used without a job, and is not written yet.
+    pub(super) unwritten: Mutex<Vec<UsageRecord>>,
     /// Releases under way.
     pub(super) releasing: Mutex<Vec<tokio::task::JoinHandle<()>>>,
     /// When ended jobs are looked through next, and directories.
@@ -81,6 +83,7 @@ impl Engine {
                 ephemeral: Mutex::default(),
                 occupied: Mutex::default(),
                 resting: Mutex::default(),
+                unwritten: Mutex::default(),
                 releasing: Mutex::default(),
                 housekeeping: Mutex::default(),
                 removal: Mutex::default(),

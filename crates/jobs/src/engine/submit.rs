@@ -23,7 +23,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::fetching::not_stored;
 use super::outcome::no_references;
 use super::record::PlanText;
-use super::{Engine, EngineInner, lock, write_fault};
+use super::{Engine, EngineInner, Settings, lock, write_fault};
 use crate::completion::Completion;
 use crate::function::payload::PayloadReader;
 use crate::plan::Plan;
@@ -52,6 +52,8 @@ pub struct JobRequest {
     pub fingerprint: u64,
     /// How to run it.
     pub plan: Plan,
+    /// Bytes that came with it.
+    pub bytes_in: u64,
     /// Its inputs that are put into the workspace when it is accepted.
     pub placements: Vec<InputPlacement>,
     /// How many jobs of its service may run at once.
@@ -224,9 +226,11 @@ impl EngineInner {
             fingerprint: work.fingerprint,
             plan: record,
             disk,
+            bytes_in: work.bytes_in,
             directory: directory.clone(),
             max_running: work.max_running,
             max_queued: shared.settings.max_queued,
+            most_of_owner: shared.settings.owner_queued.unwrap_or(u64::MAX),
             submitted: shared.clock.now(),
             fetching: plan.fetches().next().is_some(),
             boot: (!durable).then(|| shared.boot.clone()),
@@ -250,7 +254,7 @@ impl EngineInner {
                 lock(&shared.occupied).forget(job);
                 let _ = fs::remove_dir_all(&directory);
                 let accepted = |job| AcceptedJob { job, existing: true, waiter: None };
-                refusal(&answer?, shared.settings.max_queued).map(accepted)
+                refusal(&answer?, &shared.settings).map(accepted)
             }
         }
     }
@@ -301,6 +305,7 @@ impl EngineInner {
             holder: self.holder.clone(),
             lease: self.settings.lease,
             max_running,
+            most_of_owner: self.settings.owner_running.unwrap_or(u64::MAX),
             take_over: false,
             resting: lock(&self.resting).jobs(Instant::now()),
         }
@@ -334,7 +339,7 @@ impl EngineInner {
     }
 }
 
-fn refusal(submission: &Submission, max_queued: u32) -> Result<JobId, Fault> {
+fn refusal(submission: &Submission, settings: &Settings) -> Result<JobId, Fault> {
     match submission {
         Submission::Accepted => Err(Fault::new(FaultCode::Internal, "accepted, then refused")),
         Submission::Existing(job) => Ok(*job),
@@ -343,16 +348,21 @@ fn refusal(submission: &Submission, max_queued: u32) -> Result<JobId, Fault> {
             "the idempotency key was used before with other arguments; use a new key for new work",
         )
         .job(*job)),
-        Submission::QueueFull => Err(Fault::new(
-            FaultCode::QueueFull,
-            format!(
-                "{max_queued} jobs of this service are waiting already; try again in {} s",
-                RETRY_FULL_QUEUE.as_secs()
-            ),
-        )
-        .limit("max_queued", max_queued)
-        .retry_after(RETRY_FULL_QUEUE)),
+        Submission::QueueFull => {
+            let most = u64::from(settings.max_queued);
+            Err(queue_full("jobs of this service", "max_queued", most))
+        }
+        Submission::OwnerQueueFull => {
+            let most = settings.owner_queued.unwrap_or(u64::MAX);
+            Err(queue_full("of your jobs of this service", "owner_queued", most))
+        }
     }
+}
+
+fn queue_full(what: &str, limit: &str, most: u64) -> Fault {
+    let seconds = RETRY_FULL_QUEUE.as_secs();
+    let message = format!("{most} {what} are waiting already; try again in {seconds} s");
+    Fault::new(FaultCode::QueueFull, message).limit(limit, most).retry_after(RETRY_FULL_QUEUE)
 }
 
 pub(super) fn new_id() -> Result<JobId, Fault> {

@@ -52,6 +52,7 @@ fn work(key: Option<&str>, fingerprint: u64) -> JobRequest {
         key: key.map(str::to_owned),
         fingerprint,
         plan: plan(),
+        bytes_in: 0,
         placements: Vec::new(),
         max_running: 4,
     }

@@ -11,7 +11,7 @@ use super::memory::MemoryStore;
 use super::sqlite::SqliteStore;
 use super::{
     Boot, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, KillRequest, NewJob, Store,
-    StoreError, Submission, Transaction,
+    StoreError, Submission, Transaction, UsageRecord,
 };
 use crate::completion::Completion;
 use crate::executor::Handle;
@@ -76,8 +76,12 @@ const CHECKS: &[(&str, Check)] = &[
     ("a full queue refuses", full_queue),
     ("claims go in order, within both limits", claims_in_order),
     ("a long queue without room does not hide another service", no_starvation),
+    ("an owner's many jobs do not starve another's one", fair_share),
+    ("an owner has so many jobs that run, and that wait", owner_limits),
     ("a stale fence writes nothing", stale_fence),
     ("a delivered job is discarded under its fence", discards),
+    ("each end is accounted for once", accounts),
+    ("of old records there are sums", usage_sums),
     ("a lapsed lease is taken over, a live one is not", leases),
     ("a dead holder's lease lapses at once", dead_holder),
     ("a boot that is over is not forgotten when its job changes hands again", boots_over),
@@ -154,9 +158,11 @@ pub(crate) fn job(n: u8, service: &str) -> NewJob {
         fingerprint: 0xdead_beef_dead_beef,
         plan: format!("{{\"n\":{n}}}"),
         disk: 1000,
+        bytes_in: 0,
         directory: PathBuf::from(format!("/data/jobs/{n}")),
         max_running: 2,
         max_queued: 100,
+        most_of_owner: u64::MAX,
         submitted: Timestamp(i64::from(n)),
         fetching: false,
         boot: None,
@@ -183,6 +189,7 @@ pub(crate) fn request(holder: &str) -> ClaimRequest {
         holder: holder.to_owned(),
         lease: LEASE,
         max_running: 3,
+        most_of_owner: u64::MAX,
         take_over: true,
         resting: Vec::new(),
     }
@@ -264,6 +271,53 @@ fn no_starvation(store: &Bed) {
     assert_eq!(ids, [number(1), number(60)]);
 }
 
+fn fair_share(store: &Bed) {
+    let of = |n, owner: &str, service: &str| NewJob {
+        owner: Principal::named(owner),
+        ..job(n, service)
+    };
+    for n in 1..=6 {
+        submit(store, &of(n, "many", "s"));
+    }
+    submit(store, &of(7, "one", "s"));
+    submit(store, &of(8, "other", "t"));
+    // A single place: of those who have none, it goes to who was given one longest ago.
+    let mut order = Vec::new();
+    for now in 1..=8 {
+        let single = ClaimRequest { max_running: 1, ..request("h") };
+        let claimed = with(store.at(now), |t| t.claim(&single)).remove(0);
+        order.push(claimed.id);
+        let _ = with(store, |t| t.discard(claimed.id, claimed.fence, &end(JobState::Done, now)));
+    }
+    assert_eq!(order, [1, 7, 8, 2, 3, 4, 5, 6].map(number));
+
+    // Several places: to who has the fewest. (Who was alone was not served before anybody.)
+    for n in 11..=14 {
+        submit(store, &NewJob { max_running: 9, ..of(n, "many", "s") });
+    }
+    submit(store, &NewJob { max_running: 9, ..of(15, "one", "s") });
+    let claimed = claim(store, "h", 20);
+    let ids: Vec<_> = claimed.iter().map(|claim| claim.id).collect();
+    assert_eq!(ids, [11, 15, 12].map(number));
+}
+
+fn owner_limits(store: &Bed) {
+    let of =
+        |n, owner: &str| NewJob { owner: Principal::named(owner), most_of_owner: 2, ..job(n, "s") };
+    assert_eq!(submit(store, &of(1, "ann")), Submission::Accepted);
+    assert_eq!(submit(store, &NewJob { fetching: true, ..of(2, "ann") }), Submission::Accepted);
+    assert_eq!(submit(store, &of(3, "ann")), Submission::OwnerQueueFull);
+    assert_eq!(
+        submit(store, &NewJob { service: "t".to_owned(), ..of(3, "ann") }),
+        Submission::Accepted
+    );
+    assert_eq!(submit(store, &of(4, "bob")), Submission::Accepted);
+    let single = ClaimRequest { most_of_owner: 1, ..request("h") };
+    let ids: Vec<_> = with(store, |t| t.claim(&single)).iter().map(|claim| claim.id).collect();
+    assert_eq!(ids, [1, 4].map(number));
+    assert_eq!(with(store, |t| t.claim(&single)), []);
+}
+
 fn stale_fence(store: &Bed) {
     submit(store, &job(1, "s"));
     let first = claim(store, "one", 0).remove(0);
@@ -297,10 +351,19 @@ fn stale_fence(store: &Bed) {
 
 fn discards(store: &Bed) {
     submit(store, &job(1, "s"));
-    assert_eq!(with(store, |t| t.discard(number(1), 0)), FencedWrite::Stale);
+    assert_eq!(
+        with(store, |t| t.discard(number(1), 0, &end(JobState::Done, 1))),
+        FencedWrite::Stale
+    );
     let fence = claim(store, "h", 0)[0].fence;
-    assert_eq!(with(store, |t| t.discard(number(1), fence + 1)), FencedWrite::Stale);
-    assert_eq!(with(store, |t| t.discard(number(1), fence)), FencedWrite::Accepted);
+    assert_eq!(
+        with(store, |t| t.discard(number(1), fence + 1, &end(JobState::Done, 1))),
+        FencedWrite::Stale
+    );
+    assert_eq!(
+        with(store, |t| t.discard(number(1), fence, &end(JobState::Done, 1))),
+        FencedWrite::Accepted
+    );
     assert_eq!(with(store, |t| t.find(number(1))), None);
 }
 
@@ -452,10 +515,10 @@ fn fetches(store: &Bed) {
     with(store, |t| {
         assert_eq!(t.fetching("one")?, [number(1), number(2)]);
         assert_eq!(t.unfinished()?, [number(1), number(2), number(3), number(4)]);
-        assert_eq!(t.fetched(number(1), 7, "stale", 0)?, FencedWrite::Stale);
-        assert_eq!(t.fetched(number(3), 0, "held by nobody", 0)?, FencedWrite::Stale);
-        assert_eq!(t.fetched(number(1), 1, "{\"n\":\"fetched\"}", 0)?, FencedWrite::Accepted);
-        assert_eq!(t.fetched(number(1), 1, "again", 0)?, FencedWrite::Stale);
+        assert_eq!(t.fetched(number(1), 7, "stale", 0, 0)?, FencedWrite::Stale);
+        assert_eq!(t.fetched(number(3), 0, "held by nobody", 0, 0)?, FencedWrite::Stale);
+        assert_eq!(t.fetched(number(1), 1, "{\"n\":\"fetched\"}", 0, 0)?, FencedWrite::Accepted);
+        assert_eq!(t.fetched(number(1), 1, "again", 0, 0)?, FencedWrite::Stale);
         assert_eq!(t.plan(number(1))?.unwrap(), "{\"n\":\"fetched\"}");
         assert_eq!(t.find(number(1))?.unwrap().state, JobState::Queued);
         assert_eq!(t.find(number(2))?.unwrap().state, JobState::Fetching);
@@ -481,9 +544,9 @@ fn fetches_taken_over(store: &Bed) {
     let last = claim_fetches(store, "three", 30_001);
     assert_eq!(last.len(), 2, "of a dead holder, at once");
     with(store, |t| {
-        assert_eq!(t.fetched(number(1), first[0].fence, "", 0)?, FencedWrite::Stale);
-        assert_eq!(t.fetched(number(1), lapsed[0].fence, "", 0)?, FencedWrite::Stale);
-        assert_eq!(t.fetched(number(1), last[0].fence, "", 0)?, FencedWrite::Accepted);
+        assert_eq!(t.fetched(number(1), first[0].fence, "", 0, 0)?, FencedWrite::Stale);
+        assert_eq!(t.fetched(number(1), lapsed[0].fence, "", 0, 0)?, FencedWrite::Stale);
+        assert_eq!(t.fetched(number(1), last[0].fence, "", 0, 0)?, FencedWrite::Accepted);
         assert_eq!(t.fetching("one")?, []);
         Ok(())
     });
@@ -519,7 +582,7 @@ fn fetching_ends(store: &Bed) {
         assert_eq!(t.request_kill(number(1), Timestamp(5))?, KillRequest::Dequeued);
         assert_eq!(t.request_kill(number(3), Timestamp(5))?, KillRequest::Dequeued);
         assert_eq!(t.fetching("one")?, [number(2)], "whoever fetches sees that it is not wanted");
-        assert_eq!(t.fetched(number(1), claims[0].fence, "", 0)?, FencedWrite::Stale);
+        assert_eq!(t.fetched(number(1), claims[0].fence, "", 0, 0)?, FencedWrite::Stale);
         assert_eq!(t.unfinished()?, [number(2)]);
         let record = t.find(number(1))?.unwrap();
         let completion = record.completion.unwrap();
@@ -533,9 +596,15 @@ fn fetching_ends(store: &Bed) {
         Ok(())
     });
     submit(store, &to_fetch(4));
-    assert_eq!(with(store, |t| t.discard(number(4), 0)), FencedWrite::Stale);
+    assert_eq!(
+        with(store, |t| t.discard(number(4), 0, &end(JobState::Done, 1))),
+        FencedWrite::Stale
+    );
     let fence = claim_fetches(store, "one", 0)[0].fence;
-    assert_eq!(with(store, |t| t.discard(number(4), fence)), FencedWrite::Accepted);
+    assert_eq!(
+        with(store, |t| t.discard(number(4), fence, &end(JobState::Done, 1))),
+        FencedWrite::Accepted
+    );
 }
 
 fn lists(store: &Bed) {
@@ -543,7 +612,7 @@ fn lists(store: &Bed) {
         submit(store, &job(n, "s"));
     }
     submit(store, &job(6, "other"));
-    submit(store, &NewJob { owner: Principal::named("ann"), ..job(7, "s") });
+    submit(store, &NewJob { owner: Principal::named("ann"), max_running: 0, ..job(7, "s") });
     let ids = |filter: Filter| -> Vec<JobId> {
         with(store, |t| t.list(&filter)).iter().map(|record| record.id).collect()
     };
@@ -629,8 +698,94 @@ fn resting(store: &Bed) {
     };
     assert_eq!(claimed(&request), [number(3), number(4)]);
     assert_eq!(claimed(&request), []);
-    let _ = with(store, |t| t.discard(number(3), 1));
+    let _ = with(store, |t| t.discard(number(3), 1, &end(JobState::Done, 1)));
     assert_eq!(claim(store, "h", 0).remove(0).id, number(1));
+}
+
+fn accounts(store: &Bed) {
+    let used = |at, cpu_seconds| {
+        let exit = crate::executor::ProgramExit {
+            started: at - 5,
+            ended: at,
+            cpu_seconds,
+            max_memory: 7,
+            ..Default::default()
+        };
+        Completion { ending: Some(exit), ..end(JobState::Done, at) }
+    };
+    submit(store, &NewJob { bytes_in: 10, owner: Principal::named("ann"), ..job(1, "s") });
+    submit(store, &NewJob { bytes_in: 20, ..to_fetch(2) });
+    submit(store, &NewJob { max_running: 0, ..job(4, "t") });
+    assert_eq!(with(store, |t| t.conclude(number(1), 0, &used(100, 9.0))), FencedWrite::Stale);
+    claim(store, "h", 0);
+    let fence = claim_fetches(store, "h", 0)[0].fence;
+    assert_eq!(with(store, |t| t.fetched(number(2), fence, "", 0, 5)), FencedWrite::Accepted);
+    claim(store, "h", 0);
+    assert_eq!(with(store, |t| t.discard(number(1), 7, &used(100, 9.0))), FencedWrite::Stale);
+    for _ in 0..2 {
+        let _ = with(store, |t| t.discard(number(1), 1, &used(100, 0.5)));
+        let _ = with(store, |t| t.conclude(number(2), fence + 1, &used(200, 1.5)));
+        with(store, |t| t.request_kill(number(4), Timestamp(300)));
+    }
+    let _ = with(store, |t| t.remove(number(2)));
+    let all = with(store, |t| t.usage(Timestamp(0), Timestamp(1000)));
+    let told: Vec<_> = all
+        .iter()
+        .map(|it| {
+            (
+                it.job,
+                it.owner.as_str(),
+                it.ended.0,
+                it.cpu_seconds,
+                it.wall,
+                it.bytes_in,
+                &*it.state,
+            )
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (Some(number(1)), "ann", 100, 0.5, 5, 10, "done"),
+            (Some(number(2)), "ann", 200, 1.5, 5, 25, "done"),
+            (Some(number(4)), "", 300, 0.0, 0, 0, "killed"),
+        ]
+    );
+    assert_eq!((all[0].started, all[0].max_memory, all[2].started), (Some(Timestamp(95)), 7, None));
+    let from = with(store, |t| t.usage(Timestamp(200), Timestamp(300)));
+    assert_eq!(from, all[1..2]);
+}
+
+fn usage_sums(store: &Bed) {
+    let (day, ann) = (super::usage::DAY, Principal::named("ann"));
+    let record = |at: i64, bytes_in| UsageRecord {
+        bytes_in,
+        cpu_seconds: 0.25,
+        ..UsageRecord::without_job(
+            &ann,
+            ("data", "upload"),
+            Duration::from_millis(3),
+            Timestamp(at),
+        )
+    };
+    for n in 0..10 {
+        with(store, |t| t.account(&record(day * (n / 4) + n, 1 << n)));
+    }
+    let total = |records: &[UsageRecord]| {
+        let of = |record: &UsageRecord| (record.count, record.bytes_in, record.wall);
+        records.iter().map(of).fold((0, 0, 0), |a, b| (a.0 + b.0, a.1 + b.1, a.2 + b.2))
+    };
+    let all = || with(store, |t| t.usage(Timestamp(0), Timestamp(i64::MAX)));
+    assert_eq!(total(&all()), (10, 1023, 30));
+    for keep in [20, 7, 3] {
+        while with(store, |t| t.fold_usage(Timestamp(0), keep)) {}
+        assert_eq!(total(&all()), (10, 1023, 30), "{keep}");
+    }
+    let sums: Vec<_> = all().iter().map(|it| (it.count, it.ended.0, it.cpu_seconds)).collect();
+    assert_eq!(sums[..2], [(4, 0, 1.0), (3, day, 0.75)]);
+    assert_eq!(sums.len(), 5);
+    while with(store, |t| t.fold_usage(Timestamp(2 * day + 9), 100)) {}
+    assert_eq!(total(&all()), (1, 512, 3));
 }
 
 fn rollback(store: &Bed) {

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use fishplate_contract::{Clock, FaultCode, JobId, JobState, SystemClock, Timestamp};
 
+use super::turns::Turns;
+use super::usage::DAY;
 use super::{
     Boot, Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord,
     KillRequest, NewJob, PendingJobs, Store, StoreError, Submission, Totals, Transaction,
+    UsageRecord,
 };
 use crate::completion::Completion;
 use crate::executor::Handle;
@@ -25,6 +28,10 @@ pub struct MemoryStore {
 #[derive(Clone, Default)]
 struct Jobs {
     by_number: BTreeMap<u64, StoredJob>,
+    usage: Vec<UsageRecord>,
+    sums: Vec<UsageRecord>,
+    /// When each owner was given a place last.
+    served: BTreeMap<String, Timestamp>,
     last: u64,
     now: Timestamp,
 }
@@ -171,6 +178,10 @@ impl Transaction for Jobs {
         if self.by_number.values().filter(waits).count() >= new.max_queued as usize {
             return Ok(Submission::QueueFull);
         }
+        let own = self.by_number.values().filter(waits).filter(|job| job.new.owner == new.owner);
+        if own.count() as u64 >= new.most_of_owner {
+            return Ok(Submission::OwnerQueueFull);
+        }
         self.last += 1;
         self.by_number.insert(
             self.last,
@@ -210,19 +221,37 @@ impl Transaction for Jobs {
                 claims.push(job.claim(request, now));
             }
         }
-        let numbers: Vec<u64> = self.by_number.keys().copied().collect();
-        for number in numbers {
-            if self.running(None) >= request.max_running as usize {
-                break;
+        let mut turns = Turns::new(request.most_of_owner);
+        for (number, job) in &self.by_number {
+            let owner = job.new.owner.as_str();
+            match job.state {
+                JobState::Running => turns.runs(owner, 1),
+                JobState::Queued if !request.resting.contains(&job.new.id) => {
+                    turns.wait(&job.new.service, owner, *number, *number);
+                }
+                _ => {}
             }
-            let Some(job) = self.by_number.get(&number) else { continue };
-            let room = self.running(Some(&job.new.service)) < job.new.max_running as usize;
-            if job.state == JobState::Queued
-                && room
-                && !request.resting.contains(&job.new.id)
-                && let Some(job) = self.by_number.get_mut(&number)
-            {
-                claims.push(job.claim(request, now));
+        }
+        for (owner, at) in &self.served {
+            turns.was_served(owner, *at);
+        }
+        let contended = turns.is_contended();
+        while self.running(None) < request.max_running as usize
+            && let Some((owner, number)) = turns.next()
+        {
+            let Some(service) = self.by_number.get(&number).map(|job| job.new.service.clone())
+            else {
+                continue;
+            };
+            let running = self.running(Some(&service));
+            let Some(job) = self.by_number.get_mut(&number) else { continue };
+            if running >= job.new.max_running as usize {
+                continue;
+            }
+            claims.push(job.claim(request, now));
+            turns.took(&owner, now);
+            if contended {
+                self.served.insert(owner, now);
             }
         }
         Ok(claims)
@@ -258,6 +287,7 @@ impl Transaction for Jobs {
         fence: u64,
         plan: &str,
         disk: u64,
+        bytes: u64,
     ) -> Result<FencedWrite, StoreError> {
         let held = self.held_under(job, fence).filter(|job| job.state == JobState::Fetching);
         let Some(job) = held else { return Ok(FencedWrite::Stale) };
@@ -265,6 +295,7 @@ impl Transaction for Jobs {
         job.holder.clear();
         plan.clone_into(&mut job.new.plan);
         job.new.disk = disk;
+        job.new.bytes_in += bytes;
         Ok(FencedWrite::Accepted)
     }
 
@@ -320,13 +351,20 @@ impl Transaction for Jobs {
         job.state = completion.state();
         job.completion = Some(completion.clone());
         job.new.disk = completion.disk().unwrap_or(job.new.disk);
+        let used = UsageRecord::of_job(&job.new, job.started, completion);
+        self.usage.push(used);
         Ok(FencedWrite::Accepted)
     }
 
-    fn discard(&mut self, job: JobId, fence: u64) -> Result<FencedWrite, StoreError> {
-        if self.held_under(job, fence).is_none() {
-            return Ok(FencedWrite::Stale);
-        }
+    fn discard(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        completion: &Completion,
+    ) -> Result<FencedWrite, StoreError> {
+        let Some(held) = self.held_under(job, fence) else { return Ok(FencedWrite::Stale) };
+        let used = UsageRecord::of_job(&held.new, held.started, completion);
+        self.usage.push(used);
         self.by_number.retain(|_, kept| kept.new.id != job);
         Ok(FencedWrite::Accepted)
     }
@@ -336,7 +374,10 @@ impl Transaction for Jobs {
         Ok(match job.state {
             state @ (JobState::Queued | JobState::Fetching) => {
                 job.state = JobState::Killed;
-                job.completion = Some(dequeued(state, at));
+                let end = dequeued(state, at);
+                let used = UsageRecord::of_job(&job.new, None, &end);
+                job.completion = Some(end);
+                self.usage.push(used);
                 KillRequest::Dequeued
             }
             JobState::Running => {
@@ -418,6 +459,34 @@ impl Transaction for Jobs {
 
     fn newest(&mut self) -> Result<Option<Timestamp>, StoreError> {
         Ok(self.by_number.values().next_back().map(|job| job.new.submitted))
+    }
+
+    fn account(&mut self, record: &UsageRecord) -> Result<(), StoreError> {
+        self.usage.push(record.clone());
+        Ok(())
+    }
+
+    fn usage(
+        &mut self,
+        since: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<UsageRecord>, StoreError> {
+        let all = self.sums.iter().chain(&self.usage);
+        Ok(all.filter(|it| (since..until).contains(&it.ended)).cloned().collect())
+    }
+
+    fn fold_usage(&mut self, before: Timestamp, keep: u64) -> Result<bool, StoreError> {
+        self.usage.retain(|it| it.ended >= before);
+        self.sums.retain(|it| it.ended.0 >= before.0 - DAY);
+        let keep = usize::try_from(keep).unwrap_or(usize::MAX);
+        let surplus = self.usage.len().saturating_sub(keep);
+        for used in self.usage.drain(..surplus) {
+            match self.sums.iter_mut().find(|sum| sum.is_alike(&used)) {
+                Some(sum) => sum.add(&used),
+                None => self.sums.push(used.summed()),
+            }
+        }
+        Ok(false)
     }
 
     fn totals(&mut self) -> Result<Totals, StoreError> {

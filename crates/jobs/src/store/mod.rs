@@ -6,7 +6,7 @@
 //! A job whose data is being fetched is leased and fenced alike, but holds no running place.
 //!
 //! Reading order: `traits` (what a store does), `records` (with what), `async_store` (how tasks use
-//! one) and [`commit`] (many writers, one transaction), then the backends.
+//! one) and [`commit`] (many writers, one transaction), [`usage`] (what was used), then the backends.
 
 mod async_store;
 pub mod commit;
@@ -17,6 +17,8 @@ pub mod memory;
 mod records;
 pub mod sqlite;
 mod traits;
+mod turns;
+pub mod usage;
 
 pub use async_store::AsyncStore;
 pub use error::StoreError;
@@ -25,3 +27,4 @@ pub use records::{
     KillRequest, NewJob, PendingJobs, Submission, Totals,
 };
 pub use traits::{Store, Transaction};
+pub use usage::UsageRecord;

@@ -29,12 +29,16 @@ pub struct NewJob {
     pub plan: String,
     /// Bytes that it occupies on the disk, its record not counted.
     pub disk: u64,
+    /// Bytes that came with it.
+    pub bytes_in: u64,
     /// Its directory.
     pub directory: PathBuf,
     /// How many jobs of its service may run at once.
     pub max_running: u32,
     /// How many jobs of its service may be queued, those whose data is being fetched among them.
     pub max_queued: u32,
+    /// How many of those may be its owner's.
+    pub most_of_owner: u64,
     /// Its data is to be fetched before it is queued.
     pub fetching: bool,
     /// When it was submitted.
@@ -54,6 +58,8 @@ pub enum Submission {
     KeyConflict(JobId),
     /// The queue of the service is full.
     QueueFull,
+    /// So many of the owner's jobs wait for the service already.
+    OwnerQueueFull,
 }
 
 /// Who claims, and how much.
@@ -65,6 +71,8 @@ pub struct ClaimRequest {
     pub lease: Duration,
     /// How many jobs may run at once in the whole store.
     pub max_running: u32,
+    /// How many of those may be one owner's.
+    pub most_of_owner: u64,
     /// Take over running jobs whose lease has lapsed, before any queued one is claimed.
     pub take_over: bool,
     /// Queued jobs to be left where they are for now.

@@ -6,7 +6,7 @@ use fishplate_contract::{JobId, Timestamp};
 
 use super::{
     Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord, KillRequest,
-    NewJob, PendingJobs, StoreError, Submission, Totals,
+    NewJob, PendingJobs, StoreError, Submission, Totals, UsageRecord,
 };
 use crate::completion::Completion;
 use crate::executor::Handle;
@@ -71,7 +71,8 @@ pub trait Transaction {
     fn adopt(&mut self, job: &NewJob, fence: u64) -> Result<Submission, StoreError>;
 
     /// Claims what this holder may work on: running jobs whose lease has lapsed, if asked for, and
-    /// queued ones in the order of their submission, as far as there is room. A job that belongs to a
+    /// queued ones as far as there is room: always the oldest of whoever has the fewest that run, and of these was served
+    /// longest ago. A job that belongs to a
     /// boot is only for holders of that boot, until it is certain that it is over.
     fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError>;
 
@@ -80,13 +81,14 @@ pub trait Transaction {
     fn claim_fetches(&mut self, request: &FetchRequest) -> Result<Vec<FetchClaim>, StoreError>;
 
     /// Queues a job whose data was fetched; its plan tells where that is. `disk`: what it occupies
-    /// now.
+    /// now. `bytes`: how many were fetched.
     fn fetched(
         &mut self,
         job: JobId,
         fence: u64,
         plan: &str,
         disk: u64,
+        bytes: u64,
     ) -> Result<FencedWrite, StoreError>;
 
     /// Jobs that this holder fetches data for.
@@ -110,7 +112,7 @@ pub trait Transaction {
     /// Puts a claimed job back: it certainly was not started.
     fn unclaim(&mut self, job: JobId, fence: u64) -> Result<FencedWrite, StoreError>;
 
-    /// Records the end of a job that runs, or whose data was to be fetched.
+    /// Records the end of a job that runs, or whose data was to be fetched, and what it has used.
     fn conclude(
         &mut self,
         job: JobId,
@@ -118,8 +120,14 @@ pub trait Transaction {
         completion: &Completion,
     ) -> Result<FencedWrite, StoreError>;
 
-    /// Records the end of a job by forgetting it: it was delivered to the only one who could ask.
-    fn discard(&mut self, job: JobId, fence: u64) -> Result<FencedWrite, StoreError>;
+    /// Records the end of a job by forgetting all of it but what it has used: it was delivered to the only one who
+    /// could ask.
+    fn discard(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        completion: &Completion,
+    ) -> Result<FencedWrite, StoreError>;
 
     /// Asks for the end of a job. One that does not run yet is concluded as killed at once.
     fn request_kill(&mut self, job: JobId, at: Timestamp) -> Result<KillRequest, StoreError>;
@@ -154,6 +162,17 @@ pub trait Transaction {
 
     /// When the job was submitted that came last; `None` if there is none.
     fn newest(&mut self) -> Result<Option<Timestamp>, StoreError>;
+
+    /// Records what was used without a job.
+    fn account(&mut self, record: &UsageRecord) -> Result<(), StoreError>;
+
+    /// What was used by all that ended from `since` on and before `until`: sums of days, then records.
+    fn usage(&mut self, since: Timestamp, until: Timestamp)
+    -> Result<Vec<UsageRecord>, StoreError>;
+
+    /// Forgets what was used before `before`, and of the oldest records beyond `keep` makes sums, one for all of a
+    /// day, owner, service, operation and state. Some of them; tells whether there are more.
+    fn fold_usage(&mut self, before: Timestamp, keep: u64) -> Result<bool, StoreError>;
 
     /// How many jobs have ended, and what all jobs occupy, records included. Reads every one of them.
     fn totals(&mut self) -> Result<Totals, StoreError>;

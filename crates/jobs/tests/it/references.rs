@@ -195,6 +195,7 @@ impl Site {
             key: None,
             fingerprint: 0,
             plan: (*order.plan).clone(),
+            bytes_in: 0,
             placements: Vec::new(),
             max_running: 4,
         };

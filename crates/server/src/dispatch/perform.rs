@@ -1,15 +1,16 @@
 //! What each verb does: from arguments to a job and back.
 
 use std::str::FromStr;
+use std::time::Instant;
 
 use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{
-    Argument, Call, CallOptions, Fault, FaultCode, JobId, JobPage, JobState, KillResult, Payload,
-    Principal, Results, SessionId, Verb, lexical,
+    Argument, Call, CallOptions, Clock as _, Fault, FaultCode, JobId, JobPage, JobState,
+    KillResult, Outcome, Payload, Principal, Results, SessionId, SystemClock, Value, Verb, lexical,
 };
 use fishplate_jobs::completion::Completion;
 use fishplate_jobs::engine::{AcceptedJob, Engine, JobRequest, SessionJob, fingerprint};
-use fishplate_jobs::store::Filter;
+use fishplate_jobs::store::{Filter, UsageRecord};
 use fishplate_jobs::workspace::OutputStream;
 
 use super::authorise::{Access, Action};
@@ -79,7 +80,7 @@ async fn answer(
         return Ok(Reply::Spawned(submit(host, service, call).await?.job));
     }
     if service.provider.answers(&call) {
-        return service.provider.answer(host, call, memory).await.map(Reply::from);
+        return answer_here(host, service, call, memory).await.map(Reply::from);
     }
     call_and_wait(host, service, call, memory).await
 }
@@ -90,6 +91,31 @@ fn is_elsewhere(host: &Host, argument: &Argument) -> bool {
     let url = reference.url.trim();
     let below = url.strip_prefix(host.data.origin.as_str());
     !(url.starts_with(SESSION) || below.is_some_and(|rest| rest.starts_with('/')))
+}
+
+/// `call` of what runs in this process: no job notes what it used.
+async fn answer_here(
+    host: &Host,
+    service: &ServiceEntry,
+    call: Call,
+    memory: &mut MemoryReservation,
+) -> Outcome {
+    let (begun, owner, operation) =
+        (Instant::now(), call.principal.clone(), call.operation.clone());
+    let bytes_in = call.arguments.iter().map(bytes).sum();
+    let outcome = service.provider.answer(host, call, memory).await;
+    if !service.is_built_in() {
+        let what = (service.service().name.as_str(), operation.as_str());
+        let used = UsageRecord::without_job(&owner, what, begun.elapsed(), SystemClock.now());
+        let state = if outcome.is_ok() { JobState::Done } else { JobState::Failed };
+        host.engine.account(UsageRecord {
+            state: state.name().to_owned(),
+            bytes_in,
+            bytes_out: outcome.iter().flatten().map(bytes).sum(),
+            ..used
+        });
+    }
+    outcome
 }
 
 /// `call`: accepted as a job like any other, and waited for without a thread. If the caller hangs
@@ -178,6 +204,7 @@ fn note_session(
 async fn work(host: &Host, service: &ServiceEntry, mut call: Call) -> Result<JobRequest, Fault> {
     // A job's inputs are whole when it is accepted.
     call.arguments = host.spool.collected(call.arguments).await?;
+    let bytes_in = call.arguments.iter().map(bytes).sum();
     service.provider.fetch(host, &mut call).await?;
     let mut fingerprint = 0;
     if call.options.key.is_some() {
@@ -193,9 +220,19 @@ async fn work(host: &Host, service: &ServiceEntry, mut call: Call) -> Result<Job
         key: call.options.key,
         fingerprint,
         plan,
+        bytes_in,
         placements,
         max_running: max_running.unwrap_or(host.engine.settings().max_running),
     })
+}
+
+/// How many came for an argument; what is fetched is counted then.
+fn bytes(argument: &Argument) -> u64 {
+    match (&argument.value, argument.value.payload()) {
+        (Value::Text(text), _) => text.len() as u64,
+        (_, Some(Payload::Reference(_)) | None) => 0,
+        (_, Some(payload)) => payload.len().unwrap_or(0),
+    }
 }
 
 fn check_key(host: &Host, options: &CallOptions) -> Result<(), Fault> {

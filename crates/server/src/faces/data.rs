@@ -225,8 +225,11 @@ async fn granted(host: &Host, rest: &str, asked: &Parts) -> Result<HttpResponse,
     if wait {
         digest_settles(&host.data.pool, &found.lease, host.data.digest_wait).await;
     }
+    let owner = found.owner.clone();
     let representation = blocking(move || open(found)).await?;
-    Ok(sent(host, &representation, asked))
+    let (reply, bytes) = sent(host, &representation, asked);
+    host.data.transferred(&owner, "read", 0, bytes);
+    Ok(reply)
 }
 
 /// Waits until a digest is known, but not for ever. The pool computes it beside; nobody is held up
@@ -314,7 +317,7 @@ async fn in_session(
             digest: None,
         })
     });
-    Ok(sent(host, &found.await?, asked))
+    Ok(sent(host, &found.await?, asked).0)
 }
 
 /// What is said of an address at which there is nothing.
@@ -334,10 +337,11 @@ async fn revoke(data: &Arc<Data>, rest: &str, owner: &Principal) -> Result<HttpR
     Ok(reply)
 }
 
-fn sent(host: &Host, representation: &Representation, asked: &Parts) -> HttpResponse {
+/// The answer that sends it, and how many bytes that are.
+fn sent(host: &Host, representation: &Representation, asked: &Parts) -> (HttpResponse, u64) {
     let (reply, bytes) = send(representation, &asked.method, &asked.headers);
     host.data.figures.served(bytes);
-    reply
+    (reply, bytes)
 }
 
 fn decoded(text: &str) -> Option<String> {

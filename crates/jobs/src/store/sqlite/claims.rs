@@ -1,11 +1,12 @@
 //! Who works on which job: leases, and whose turn it is.
 
-use fishplate_contract::JobId;
+use fishplate_contract::Timestamp;
 use rusqlite::params;
 
-use super::rows::{claim, fetch_claim, id, signed};
+use super::rows::{claim, fetch_claim, id, signed, unsigned};
 use super::sql::Sql;
 use crate::process;
+use crate::store::turns::Turns;
 use crate::store::{Claim, ClaimRequest, FetchClaim, FetchRequest, StoreError};
 
 impl Sql<'_> {
@@ -49,10 +50,11 @@ impl Sql<'_> {
         }
         let boot = process::boot_of(&request.holder);
         let resting = request.resting.len() as u64;
-        for (number, job) in self.next_in_line(room.saturating_add(resting))? {
-            if request.resting.contains(&job) {
-                continue;
-            }
+        let mut turns = self.waiting(request, room.saturating_add(resting))?;
+        let contended = turns.is_contended();
+        while room > 0
+            && let Some((owner, number)) = turns.next()
+        {
             let taken = self.row(
                 "UPDATE jobs SET state = 'running', holder = ?2, fence = fence + 1, lease_until = ?3,
                    claimed_boot = ?4
@@ -64,39 +66,59 @@ impl Sql<'_> {
                 params![number, request.holder, self.now.after(request.lease).0, boot],
                 |row| claim(row, false),
             )?;
+            // There may be no place for its service, but for others.
             let Some(taken) = taken else { continue };
+            turns.took(&owner, self.now);
+            if contended {
+                self.execute(
+                    "INSERT INTO owners VALUES (?1, ?2)
+                     ON CONFLICT DO UPDATE SET served = excluded.served",
+                    params![owner, self.now.0],
+                )?;
+            }
             claims.push(taken);
             room -= 1;
-            if room == 0 {
-                break;
-            }
         }
         Ok(claims)
     }
 
-    /// The oldest queued jobs, service by service, so that a service with a long queue and no room
-    /// does not hide another's.
-    fn next_in_line(&mut self, most: u64) -> Result<Vec<(i64, JobId)>, StoreError> {
-        let mut numbers = Vec::new();
-        let mut after = String::new();
+    /// The oldest queued jobs of each service and owner, so that a service with a long queue and no room does not hide
+    /// another's, nor an owner's thousand jobs another's one.
+    fn waiting(&self, request: &ClaimRequest, most: u64) -> Result<Turns<i64>, StoreError> {
+        let mut turns = Turns::new(request.most_of_owner);
+        let mut last = (String::new(), String::new());
         loop {
-            let service = self.row(
-                "SELECT service FROM jobs WHERE state = 'queued' AND service > ?1
-                 ORDER BY service LIMIT 1",
-                [&after],
-                |row| row.get::<_, String>(0),
+            let next = self.row(
+                "SELECT service, owner FROM jobs WHERE state = 'queued'
+                   AND (service, owner) > (?1, ?2) ORDER BY service, owner LIMIT 1",
+                params![last.0, last.1],
+                |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)),
             )?;
-            let Some(service) = service else { break };
-            numbers.extend(self.rows(
-                "SELECT number, id FROM jobs WHERE state = 'queued' AND service = ?1
-                 ORDER BY number LIMIT ?2",
-                params![service, signed(most)],
+            let Some((service, owner)) = next else { break };
+            let oldest = self.rows(
+                "SELECT number, id FROM jobs WHERE state = 'queued' AND service = ?1 AND owner = ?2
+                 ORDER BY number LIMIT ?3",
+                params![service, owner, signed(most)],
                 |row| Ok((row.get::<_, i64>(0)?, id(row, 1)?)),
-            )?);
-            after = service;
+            )?;
+            for (number, _) in oldest.iter().filter(|(_, job)| !request.resting.contains(job)) {
+                turns.wait(&service, &owner, unsigned(*number), *number);
+            }
+            last = (service, owner);
         }
-        numbers.sort_unstable();
-        Ok(numbers)
+        if !turns.is_contended() && request.most_of_owner == u64::MAX {
+            return Ok(turns);
+        }
+        let running = "SELECT owner, count(*) FROM jobs WHERE state = 'running' GROUP BY owner";
+        let served = "SELECT owner, served FROM owners";
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?));
+        for (owner, count) in self.rows(running, [], row)? {
+            turns.runs(&owner, unsigned(count));
+        }
+        for (owner, at) in self.rows(served, [], row)? {
+            turns.was_served(&owner, Timestamp(at));
+        }
+        Ok(turns)
     }
 
     pub(super) fn start_fetching(

@@ -16,6 +16,7 @@ mod sql;
 mod store;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 pub use copy::StoreCopy;
 #[cfg(test)]

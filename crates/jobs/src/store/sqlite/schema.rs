@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::store::StoreError;
 
 /// Version of the schema, in `PRAGMA user_version`.
-const SCHEMA_VERSION: i32 = 5;
+const SCHEMA_VERSION: i32 = 7;
 
 const SCHEMA: &str = "
 CREATE TABLE jobs (
@@ -52,6 +52,43 @@ const MIGRATIONS: &[&str] = &[
     "ALTER TABLE jobs ADD COLUMN claimed_boot TEXT NOT NULL DEFAULT '';
      UPDATE jobs SET claimed_boot = substr(holder, 1, instr(holder, '/') - 1)
        WHERE state = 'running' AND fence = 1;",
+    // 6: what was used. `count` is 1, or that of a sum; `wall` is in milliseconds.
+    "ALTER TABLE jobs ADD COLUMN bytes_in INTEGER NOT NULL DEFAULT 0;
+     CREATE TABLE usage (
+       number INTEGER PRIMARY KEY,
+       job BLOB,
+       owner TEXT NOT NULL,
+       service TEXT NOT NULL,
+       operation TEXT NOT NULL,
+       count INTEGER NOT NULL,
+       submitted INTEGER NOT NULL,
+       started INTEGER,
+       ended INTEGER NOT NULL,
+       state TEXT NOT NULL,
+       cpu_seconds REAL NOT NULL,
+       wall INTEGER NOT NULL,
+       max_memory INTEGER NOT NULL,
+       bytes_in INTEGER NOT NULL,
+       bytes_out INTEGER NOT NULL
+     ) STRICT;
+     CREATE TABLE usage_sums (
+       day INTEGER NOT NULL,
+       owner TEXT NOT NULL,
+       service TEXT NOT NULL,
+       operation TEXT NOT NULL,
+       state TEXT NOT NULL,
+       count INTEGER NOT NULL,
+       cpu_seconds REAL NOT NULL,
+       wall INTEGER NOT NULL,
+       max_memory INTEGER NOT NULL,
+       bytes_in INTEGER NOT NULL,
+       bytes_out INTEGER NOT NULL,
+       PRIMARY KEY (day, owner, service, operation, state)
+     ) STRICT, WITHOUT ROWID;",
+    // 7: whose turn it is. `served`: when an owner was given a place last while others waited.
+    "DROP INDEX jobs_queued;
+     CREATE INDEX jobs_queued ON jobs (service, owner, number) WHERE state = 'queued';
+     CREATE TABLE owners (owner TEXT PRIMARY KEY, served INTEGER NOT NULL) STRICT, WITHOUT ROWID;",
 ];
 
 /// The version of a store; 0 of one that was just made.

@@ -11,7 +11,7 @@ use crate::executor::Handle;
 use crate::store::memory::dequeued;
 use crate::store::{
     Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord, KillRequest,
-    NewJob, PendingJobs, StoreError, Submission, Totals, Transaction,
+    NewJob, PendingJobs, StoreError, Submission, Totals, Transaction, UsageRecord,
 };
 
 /// A connection, within a transaction; leases lapse by this time.
@@ -92,10 +92,22 @@ impl Transaction for Sql<'_> {
         if queued >= u64::from(job.max_queued) {
             return Ok(Submission::QueueFull);
         }
+        if job.most_of_owner < u64::MAX {
+            let own = self.count(
+                "SELECT (SELECT count(*) FROM jobs
+                         WHERE state = 'queued' AND service = ?1 AND owner = ?2)
+                      + (SELECT count(*) FROM jobs
+                         WHERE state = 'fetching' AND service = ?1 AND owner = ?2)",
+                [job.service.as_str(), job.owner.as_str()],
+            )?;
+            if own >= job.most_of_owner {
+                return Ok(Submission::OwnerQueueFull);
+            }
+        }
         self.execute(
             "INSERT INTO jobs (id, service, operation, owner, key, fingerprint, directory,
-               max_running, boot, submitted, plan, state, disk)
-             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13)",
+               max_running, boot, submitted, plan, state, disk, bytes_in)
+             VALUES (?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)",
             params![
                 job.id.as_bytes(),
                 job.service,
@@ -110,6 +122,7 @@ impl Transaction for Sql<'_> {
                 job.plan,
                 if job.fetching { "fetching" } else { "queued" },
                 signed(job.disk),
+                signed(job.bytes_in),
             ],
         )?;
         Ok(Submission::Accepted)
@@ -131,11 +144,13 @@ impl Transaction for Sql<'_> {
         fence: u64,
         plan: &str,
         disk: u64,
+        bytes: u64,
     ) -> Result<FencedWrite, StoreError> {
         self.fenced(
-            "UPDATE jobs SET state = 'queued', holder = '', plan = ?3, disk = ?4
+            "UPDATE jobs SET state = 'queued', holder = '', plan = ?3, disk = ?4,
+               bytes_in = bytes_in + ?5
              WHERE id = ?1 AND fence = ?2 AND state = 'fetching' AND holder <> ''",
-            params![job.as_bytes(), fence.cast_signed(), plan, signed(disk)],
+            params![job.as_bytes(), fence.cast_signed(), plan, signed(disk), signed(bytes)],
         )
     }
 
@@ -205,6 +220,7 @@ impl Transaction for Sql<'_> {
         fence: u64,
         completion: &Completion,
     ) -> Result<FencedWrite, StoreError> {
+        self.account_job(job, Some(fence), completion)?;
         self.fenced(
             "UPDATE jobs SET state = ?3, ended = ?4, disk = coalesce(?5, disk), completion = ?6
              WHERE id = ?1 AND fence = ?2 AND holder <> '' AND state IN ('running', 'fetching')",
@@ -219,7 +235,13 @@ impl Transaction for Sql<'_> {
         )
     }
 
-    fn discard(&mut self, job: JobId, fence: u64) -> Result<FencedWrite, StoreError> {
+    fn discard(
+        &mut self,
+        job: JobId,
+        fence: u64,
+        completion: &Completion,
+    ) -> Result<FencedWrite, StoreError> {
+        self.account_job(job, Some(fence), completion)?;
         self.fenced(
             "DELETE FROM jobs WHERE id = ?1 AND fence = ?2 AND holder <> ''
                AND state IN ('running', 'fetching')",
@@ -240,6 +262,7 @@ impl Transaction for Sql<'_> {
                     "UPDATE jobs SET state = ?2, ended = ?3, completion = ?4 WHERE id = ?1",
                     params![job.as_bytes(), end.state, end.ended, json(&end)?],
                 )?;
+                self.account_job(job, None, &end)?;
                 KillRequest::Dequeued
             }
             JobState::Running => {
@@ -347,6 +370,22 @@ impl Transaction for Sql<'_> {
         self.row("SELECT submitted FROM jobs ORDER BY number DESC LIMIT 1", [], |row| {
             row.get(0).map(Timestamp)
         })
+    }
+
+    fn account(&mut self, record: &UsageRecord) -> Result<(), StoreError> {
+        self.insert_usage(record)
+    }
+
+    fn usage(
+        &mut self,
+        since: Timestamp,
+        until: Timestamp,
+    ) -> Result<Vec<UsageRecord>, StoreError> {
+        self.select_usage(since, until)
+    }
+
+    fn fold_usage(&mut self, before: Timestamp, keep: u64) -> Result<bool, StoreError> {
+        self.fold(before, keep)
     }
 
     fn totals(&mut self) -> Result<Totals, StoreError> {

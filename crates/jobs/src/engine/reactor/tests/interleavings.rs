@@ -255,12 +255,14 @@ impl World {
             Effect::Arrange(claim, plan, moved) => {
                 assert!(moved.iter().all(|it| it.bytes == 4 && it.placed.is_some()), "{moved:?}");
                 let record = format!("fetched under {}", claim.fence);
-                let arrived = FetchedJob { plan: Plan::clone(&plan), size: 1, record, disk: 1 };
+                let arrived =
+                    FetchedJob { plan: Plan::clone(&plan), size: 1, record, disk: 1, bytes: 0 };
                 let arrived = if well { Ok(Box::new(arrived)) } else { Err(failed()) };
                 self.tell(engine, Event::Arrived(claim.id, claim.fence, arrived));
             }
             Effect::Queue(claim, arrived) => {
-                let queued = self.write(|t| t.fetched(claim.id, claim.fence, &arrived.record, 1));
+                let queued =
+                    self.write(|t| t.fetched(claim.id, claim.fence, &arrived.record, 1, 0));
                 if queued == FencedWrite::Stale {
                     self.places.remove(&(claim.id, claim.fence));
                 }
@@ -401,7 +403,14 @@ impl World {
         }
         let (max_running, take_over) = (2, true);
         let resting = Vec::new();
-        let run = ClaimRequest { holder, lease, max_running, take_over, resting };
+        let run = ClaimRequest {
+            holder,
+            lease,
+            max_running,
+            most_of_owner: u64::MAX,
+            take_over,
+            resting,
+        };
         for claim in self.write(|t| t.claim(&run)) {
             self.tell(engine, Event::Claimed(claim, moving()));
         }
