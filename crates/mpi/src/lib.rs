@@ -16,7 +16,7 @@
 //! - [`topology`]: grids and graphs of ranks
 //! - [`tool`]: `MPI_T`; [`unsupported`]: the functions that say that they are not there
 //!
-//! Why it is so: docs/decisions/0013.
+//! Why it is so: docs/decisions/0017.
 
 #![expect(unsafe_code, reason = "C calls us, and we call it back")]
 #![expect(clippy::too_many_arguments, reason = "as many as the standard's functions have")]

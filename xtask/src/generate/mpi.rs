@@ -26,7 +26,7 @@ pub(super) fn page(root: &Path) -> anyhow::Result<Generated> {
          `libmpi_abi.so.1` has all {} functions of the MPI standard's ABI (MPI 5.0), each also as `PMPI_...`, so every program\n\
          that was compiled against that ABI starts. {} of them do what the standard says; {} fail with\n\
          `MPI_ERR_UNSUPPORTED_OPERATION` and their name: one-sided communication, files, and starting processes. Why it is\n\
-         so, and what Fortran programs need: [decision 0013](../decisions/0013-mpi-abi.md). The lists are written by `cargo\n\
+         so, and what Fortran programs need: [decision 0017](../decisions/0017-mpi-abi.md). The lists are written by `cargo\n\
          xtask generate`; `MPI_` is left out.\n\n\
          ## Supported\n\n{}\n\n## Not supported\n\n{}\n",
         all.len(),
