@@ -39,7 +39,7 @@ pub struct Sessions {
 /// A session. Dropping it does not close it.
 #[derive(Clone)]
 pub struct Session {
-    /// Its name: [`Options::session`].
+    /// Its name: [`fishplate_contract::CallOptions::session`].
     pub id: SessionId,
     /// When it ends if nobody uses it, as last told.
     pub expires: Option<Timestamp>,

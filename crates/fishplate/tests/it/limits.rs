@@ -167,7 +167,9 @@ fn a_large_file_costs_the_server_no_memory_in_either_direction() {
 
 #[test]
 fn a_server_that_is_stopped_does_not_wait_for_its_callers() {
-    let mut server = Server::of_script("sleep 1000", &[]);
+    let mut server = Server::prepare();
+    server.script("program", "sleep 1000");
+    server.serve(&["--limit", "stop_time=1s", "-n", "test", "--", "./program"]);
     let user = User::new();
     let job = user.succeed(&["spawn", server.url()]);
     let call = user.start(&["call", server.url(), "--no-key"]);

@@ -66,8 +66,10 @@ fn program() {
 }
 
 fn fishplate(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fishplate"));
-    command.arg("run").args(words).stdin(Stdio::null());
+    // A test that runs in the background may ignore SIGINT, and what a shell ignores from its start it never sees.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_fishplate"), "run"]);
+    command.args(words).stdin(Stdio::null());
     command
 }
 
