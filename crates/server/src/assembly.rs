@@ -270,7 +270,7 @@ fn guarded(
     running: Option<&Host>,
 ) -> Result<Arc<Host>, AssemblyError> {
     // Those in use know whose password was right, and who failed too often.
-    let kept = running.filter(|running| running.settings == host.settings);
+    let kept = running.filter(|running| running.settings.has_logins_of(&host.settings));
     let authenticators = match kept {
         Some(running) => Arc::clone(&running.authenticators),
         None => Arc::new(Authenticators::open(&host.settings, directory)?),
@@ -279,6 +279,10 @@ fn guarded(
     Ok(Arc::new(match host.settings.policy.clone() {
         Some(path) => {
             let file = PolicyFile::open(&path, Arc::clone(&host.audit))?;
+            // A script is started for each request.
+            if host.place() == PublicAddress::Below {
+                file.announce();
+            }
             let known = |name: &str| {
                 host.service(name).is_some()
                     || name == session::NAME

@@ -157,6 +157,11 @@ impl Host {
         self
     }
 
+    /// Where its services are.
+    pub fn place(&self) -> PublicAddress {
+        self.place
+    }
+
     /// Whether this may be done.
     ///
     /// # Errors

@@ -100,6 +100,19 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Whether callers are known in the same ways, and passwords slowed down alike.
+    pub(crate) fn has_logins_of(&self, other: &Self) -> bool {
+        let ways = |it: &Self| {
+            let jwt = (it.jwt.clone(), it.login_clock_skew);
+            (it.user_header.clone(), it.proxies.clone(), it.login, jwt, it.client_certificates)
+        };
+        let bounds = |it: &Self| {
+            let failures = (it.login_failures, it.login_failures_per_peer, it.login_delay);
+            (it.credentials_size, it.login_memory, failures, it.login_checks, it.login_wait)
+        };
+        ways(self) == ways(other) && bounds(self) == bounds(other)
+    }
+
     /// The defaults under this public URL.
     pub fn new(public_url: impl Into<String>) -> Self {
         let mut public_url = public_url.into();

@@ -246,9 +246,17 @@ pub(crate) fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         let current = CurrentHost::new(host);
         let serving = tokio::spawn(listening.serve(Arc::clone(&current)));
         let (words, settings) = (words.to_vec(), resolution.settings());
+        let file = resolution.file_name().map(str::to_owned);
         let address = address.ip();
-        let running =
-            RunningServer { words, settings, limits, address, tls, current: Arc::clone(&current) };
+        let running = RunningServer {
+            words,
+            file,
+            settings,
+            limits,
+            address,
+            tls,
+            current: Arc::clone(&current),
+        };
         running.lead(serving, signals).await;
         current.get().write_usage().await;
         anyhow::Ok(())

@@ -91,6 +91,11 @@ impl Resolution {
         Ok(Self { matches, file, given, command })
     }
 
+    /// The configuration file, if there is one.
+    pub(crate) fn file_name(&self) -> Option<&str> {
+        self.file.as_ref().map(|file| file.source.name.as_str())
+    }
+
     /// The file names services, though there may be none in its directories yet.
     pub(crate) fn names_services(&self) -> bool {
         !names_services(&self.given)

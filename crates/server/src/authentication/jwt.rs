@@ -75,19 +75,26 @@ impl Jwt {
                 header.alg
             )));
         }
-        // Why they are not known is the operator's affair, and in the log.
-        let keys = self.keys.find(header.kid.as_deref()).await.map_err(|_| unusable())?;
-        let mut refused = None;
-        for key in keys.iter().filter(|key| may_have_signed(key, &header)) {
-            match self.verified(token, key, &header) {
-                Ok(claims) => return Ok(claims),
-                Err(error) => refused = Some(self.refused(&error)),
+        let mut asked_again = header.kid.is_some();
+        loop {
+            // Why they are not known is the operator's affair, and in the log.
+            let keys = self.keys.find(header.kid.as_deref()).await.map_err(|_| unusable())?;
+            let mut refused = None;
+            for key in keys.iter().filter(|key| may_have_signed(key, &header)) {
+                match self.verified(token, key, &header) {
+                    Ok(claims) => return Ok(claims),
+                    Err(error) => refused = Some(self.refused(&error)),
+                }
             }
+            // A token that names no key may be signed with a new one.
+            if std::mem::replace(&mut asked_again, true) {
+                return Err(refused.unwrap_or_else(|| {
+                    let issuer = &self.settings.issuer;
+                    unauthenticated(format!("the token is signed with no key of {issuer}"))
+                }));
+            }
+            self.keys.ask_again().await;
         }
-        Err(refused.unwrap_or_else(|| {
-            let issuer = &self.settings.issuer;
-            unauthenticated(format!("the token is signed with no key of {issuer}"))
-        }))
     }
 
     fn verified(

@@ -14,12 +14,18 @@ use fishplate_data::{Policy, PolicySettings};
 use jsonwebtoken::jwk::{Jwk, JwkSet};
 use serde_json::Value;
 use tokio::time::Instant;
-use url::{ParseError, Url};
+use url::{Host, ParseError, Url};
 
 use crate::file_version::FileVersion;
 
 /// Keys that are published are asked for at most so often: anybody can name a key that is not there.
 const ASKED_EVERY: Duration = Duration::from_secs(60);
+
+/// Keys that are published are asked for again after so long: one that was withdrawn must not be believed for ever.
+const FRESH: Duration = Duration::from_mins(10);
+
+/// Keys are believed so long if the issuer can't be asked.
+const BELIEVED: Duration = Duration::from_hours(24);
 
 /// How long that may take.
 const ASKING_TIME: Duration = Duration::from_secs(10);
@@ -43,10 +49,24 @@ impl FromStr for KeySource {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text.starts_with("http://") || text.starts_with("https://") {
-            return text.parse().map(Self::Url).map_err(|error| format!("no address: {error}"));
+            let url: Url = text.parse().map_err(|error| format!("no address: {error}"))?;
+            return if is_safe(&url) { Ok(Self::Url(url)) } else { Err(UNSAFE.to_owned()) };
         }
         Ok(Self::File(PathBuf::from(text)))
     }
+}
+
+/// Whoever is on the way could put keys of their own in the place of the issuer's.
+const UNSAFE: &str = "keys are believed over https only, and over http from this machine";
+
+fn is_safe(url: &Url) -> bool {
+    let here = match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    };
+    url.scheme() == "https" || here
 }
 
 /// Why the keys are not known.
@@ -82,6 +102,7 @@ pub enum KeyError {
 #[derive(Debug)]
 pub(super) struct IssuerKeys {
     source: KeySource,
+    issuer: String,
     /// Its description.
     discovery: String,
     transport: Http,
@@ -96,8 +117,9 @@ struct KnownKeys {
     keys: Result<Arc<[Jwk]>, Arc<KeyError>>,
     /// What the file was when it was read.
     version: Option<FileVersion>,
-    /// When they were asked for last.
+    /// When they were asked for last, and when that was answered last.
     asked: Option<Instant>,
+    answered: Option<Instant>,
 }
 
 impl IssuerKeys {
@@ -112,9 +134,15 @@ impl IssuerKeys {
         let bounds = TransferSettings { connect: ASKING_TIME, ..TransferSettings::default() };
         let keys = Self {
             source,
+            issuer: issuer.to_owned(),
             discovery: format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/')),
             transport: Http::new(&bounds, Arc::new(Policy::new(policy))),
-            known: Mutex::new(KnownKeys { keys: Ok(Arc::default()), version: None, asked: None }),
+            known: Mutex::new(KnownKeys {
+                keys: Ok(Arc::default()),
+                version: None,
+                asked: None,
+                answered: None,
+            }),
             asking: tokio::sync::Mutex::default(),
         };
         if let KeySource::File(path) = &keys.source {
@@ -138,25 +166,47 @@ impl IssuerKeys {
             }
             return known.keys.clone().map(of_id);
         }
-        let found = of_id(self.known().keys.clone().unwrap_or_default());
+        let (found, fresh) = {
+            let known = self.known();
+            let fresh = known.answered.is_some_and(|at| at.elapsed() < FRESH);
+            (of_id(known.keys.clone().unwrap_or_default()), fresh)
+        };
         if !found.is_empty() {
+            // One asks, and the others go on with what is known.
+            if !fresh && let Ok(_one) = self.asking.try_lock() {
+                self.ask_if_due().await;
+                return self.known().keys.clone().map(of_id);
+            }
             return Ok(found);
         }
-        let _one = self.asking.lock().await;
-        let asked = self.known().asked;
-        if asked.is_none_or(|at| at.elapsed() >= ASKED_EVERY) {
-            let keys = self.ask().await;
-            let mut known = self.known();
-            known.asked = Some(Instant::now());
-            match keys {
-                // Better those of before than none.
-                Err(error) if known.keys.as_ref().is_ok_and(|keys| !keys.is_empty()) => {
-                    tracing::warn!("new keys for JSON Web Tokens are not known: {error}");
-                }
-                keys => known.keep(keys),
+        self.ask_again().await;
+        self.known().keys.clone().map(of_id)
+    }
+
+    /// Asks for published keys, unless that was just done.
+    pub(super) async fn ask_again(&self) {
+        if !matches!(self.source, KeySource::File(_)) {
+            let _one = self.asking.lock().await;
+            self.ask_if_due().await;
+        }
+    }
+
+    async fn ask_if_due(&self) {
+        if self.known().asked.is_some_and(|at| at.elapsed() < ASKED_EVERY) {
+            return;
+        }
+        let keys = self.ask().await;
+        let mut known = self.known();
+        known.asked = Some(Instant::now());
+        match keys {
+            Err(error) if known.answered.is_some_and(|at| at.elapsed() < BELIEVED) => {
+                tracing::warn!("new keys for JSON Web Tokens are not known: {error}");
+            }
+            keys => {
+                known.answered = keys.is_ok().then(Instant::now);
+                known.keep(keys);
             }
         }
-        self.known().keys.clone().map(of_id)
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, KnownKeys> {
@@ -169,12 +219,19 @@ impl IssuerKeys {
             _ => {
                 let from = &self.discovery;
                 let wrong = |reason: String| KeyError::Asked { from: from.clone(), reason };
-                let address = from.parse().map_err(|error: ParseError| wrong(error.to_string()))?;
-                let told: Value = serde_json::from_slice(&self.get(&address).await?)
+                let address = |told: &str| -> Result<Url, KeyError> {
+                    let url: Url =
+                        told.parse().map_err(|error: ParseError| wrong(error.to_string()))?;
+                    if is_safe(&url) { Ok(url) } else { Err(wrong(UNSAFE.to_owned())) }
+                };
+                let told: Value = serde_json::from_slice(&self.get(&address(from)?).await?)
                     .map_err(|error| wrong(error.to_string()))?;
-                let place = told.get("jwks_uri").and_then(Value::as_str);
-                let place = place.ok_or_else(|| wrong("it tells no jwks_uri".to_owned()))?;
-                place.parse().map_err(|error: ParseError| wrong(format!("jwks_uri: {error}")))?
+                let text = |name| told.get(name).and_then(Value::as_str);
+                // OpenID Connect Discovery 1.0, section 4.3.
+                if text("issuer") != Some(&*self.issuer) {
+                    return Err(wrong(format!("it is the description of {:?}", text("issuer"))));
+                }
+                address(text("jwks_uri").ok_or_else(|| wrong("it tells no jwks_uri".to_owned()))?)?
             }
         };
         key_set(&self.get(&url).await?, url.as_str())

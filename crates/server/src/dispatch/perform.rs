@@ -13,13 +13,14 @@ use fishplate_jobs::engine::{AcceptedJob, Engine, JobRequest, SessionJob, finger
 use fishplate_jobs::store::{Filter, UsageRecord};
 use fishplate_jobs::workspace::OutputStream;
 
-use super::authorise::{Access, Action};
+use super::authorise::{Access, Action, DATA};
 use super::event::Event;
 use super::request::{Reply, Request};
 use super::scalars::Scalars;
 use crate::data::blocking;
 use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
+use crate::providers::session;
 use crate::stager::SESSION;
 
 /// The most jobs that one `jobs` answers.
@@ -90,7 +91,12 @@ fn is_elsewhere(host: &Host, argument: &Argument) -> bool {
     let Some(Payload::Reference(reference)) = argument.value.payload() else { return false };
     let url = reference.url.trim();
     let below = url.strip_prefix(host.data.origin.as_str());
-    !(url.starts_with(SESSION) || below.is_some_and(|rest| rest.starts_with('/')))
+    // Behind a proxy other programs may answer beside us: only data and files of sessions are surely ours.
+    let is_data = |path: &str| {
+        let first = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+        first.is_some_and(|(first, _)| [DATA, session::NAME].contains(&first))
+    };
+    !(url.starts_with(SESSION) || below.is_some_and(is_data))
 }
 
 /// `call` of what runs in this process: no job notes what it used.

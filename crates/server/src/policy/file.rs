@@ -52,9 +52,12 @@ impl PolicyFile {
     pub fn open(path: &Path, audit: Arc<AuditLog>) -> Result<Self, PolicyError> {
         let version = version(path)?;
         let current = Mutex::new(Current { version, policy: Arc::new(read(path)?) });
-        let file = Self { path: path.to_owned(), audit, current };
-        file.note("in force");
-        Ok(file)
+        Ok(Self { path: path.to_owned(), audit, current })
+    }
+
+    /// Notes that it is in force: when a server starts, or is reloaded.
+    pub fn announce(&self) {
+        self.note("in force");
     }
 
     /// What is in force.
@@ -79,7 +82,15 @@ impl PolicyFile {
     }
 
     fn take(&self, current: &mut Current) -> Result<(), PolicyError> {
-        match read(&self.path) {
+        // What an editor has only begun to write is no mistake by its form.
+        let whole = |policy: AccessPolicy| match policy.allows_something() {
+            false if current.policy.allows_something() => Err(PolicyError::Wrong(
+                "it has no rule that allows anything any more; restart the server if that is meant"
+                    .to_owned(),
+            )),
+            _ => Ok(policy),
+        };
+        match read(&self.path).and_then(whole) {
             Ok(policy) => current.policy = Arc::new(policy),
             Err(error) => {
                 tracing::error!("the policy from before stays in force: {error}");

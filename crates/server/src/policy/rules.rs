@@ -143,6 +143,11 @@ impl AccessPolicy {
         policy
     }
 
+    /// Whether anybody may do anything.
+    pub(super) fn allows_something(&self) -> bool {
+        self.rules.iter().any(|rule| rule.effect == Effect::Allow)
+    }
+
     /// Whether it may be done, and why. A rule that denies counts more than one that allows; of several, the first.
     pub fn decide(&self, access: &Access<'_>) -> Decision<'_> {
         let known = !access.principal.is_anonymous();

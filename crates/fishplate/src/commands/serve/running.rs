@@ -23,12 +23,16 @@ use crate::configuration::{Resolution, Setting};
 use crate::output::diagnostics::Mistakes;
 
 /// Keys that a reload reads again; those of the others take a restart.
-const RELOADED: [&str; 9] = [
+const RELOADED: [&str; 13] = [
     "services",
     "builtin",
     "user_header",
     "proxy",
     "login",
+    "jwt_issuer",
+    "jwt_audience",
+    "jwt_keys",
+    "jwt_user",
     "open",
     "policy",
     "allow_host",
@@ -39,19 +43,23 @@ const RELOADED: [&str; 9] = [
 const RELOADED_GROUPS: [&str; 5] = ["messages", "calls", "functions", "connections", "logins"];
 
 /// Those among them that bound all requests together.
-const TAKES_RESTART: [&str; 6] = [
+const TAKES_RESTART: [&str; 8] = [
     "message_memory",
     "functions_running",
     "functions_queued",
     "streams_running",
     "max_connections",
     "connections_per_peer",
+    "audit_size",
+    "audit_lines",
 ];
 
 /// A server that serves.
 pub(super) struct RunningServer {
     /// The command line that it was started with.
     pub(super) words: Vec<OsString>,
+    /// The configuration file that it was started with.
+    pub(super) file: Option<String>,
     /// What was in force then.
     pub(super) settings: Vec<Setting>,
     /// The limits that this made.
@@ -150,6 +158,14 @@ impl RunningServer {
     /// Puts a host in place that is as the files say now; how many services it has.
     fn successor(&self) -> anyhow::Result<usize> {
         let resolution = Resolution::of(&grammar(), &self.words)?;
+        // One that is missing for a moment must not make way for another.
+        if let Some(before) = &self.file
+            && resolution.file_name() != Some(before)
+        {
+            anyhow::bail!(
+                "the configuration {before}, with which the server was started, is not there"
+            );
+        }
         let arguments = ServeArgs::from_arg_matches(&resolution.matches)?;
         let (descriptions, warnings) = arguments.descriptions(&resolution)?;
         warnings.lines().for_each(|line| tracing::warn!("{line}"));

@@ -226,13 +226,16 @@ async fn keys_are_found_where_the_issuer_says_and_not_asked_for_by_whoever_names
     let base = format!("http://{}", listener.local_addr().unwrap());
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     let (keys, place) = (json!({ "keys": [issuer.key()] }), format!("{base}/certs"));
+    let described = base.clone();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             ASKED.fetch_add(1, Ordering::Relaxed);
             let mut request = vec![0; 4096];
             let read = stream.read(&mut request).await.unwrap();
             let body = match String::from_utf8_lossy(&request[..read]).split(' ').nth(1) {
-                Some("/.well-known/openid-configuration") => json!({ "jwks_uri": place }),
+                Some("/.well-known/openid-configuration") => {
+                    json!({ "issuer": described, "jwks_uri": place })
+                }
                 _ => keys.clone(),
             };
             let body = body.to_string();
@@ -255,6 +258,19 @@ async fn keys_are_found_where_the_issuer_says_and_not_asked_for_by_whoever_names
         assert!(why.contains("with no key of"), "{why}");
     }
     assert_eq!(ASKED.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn keys_come_over_https_or_from_this_machine() {
+    for (place, is_taken) in [
+        ("https://id.example/certs", true),
+        ("http://127.0.0.1:1/certs", true),
+        ("http://localhost/certs", true),
+        ("http://id.example/certs", false),
+        ("http://127.0.0.1.id.example/certs", false),
+    ] {
+        assert_eq!(place.parse::<KeySource>().is_ok(), is_taken, "{place}");
+    }
 }
 
 #[tokio::test]
