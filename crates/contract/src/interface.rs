@@ -6,6 +6,10 @@ use crate::job::JobState;
 use crate::limits::DEFAULTS;
 use crate::service::{DataType, Operation, Parameter, Service, Signature};
 
+/// First segments of the addresses of a server that are no service's, and that no service may be called therefore: data by
+/// reference, counters, and probes.
+pub const RESERVED_NAMES: [&str; 4] = ["data", "metrics", "healthz", "readyz"];
+
 /// What a caller can ask of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use fishplate_contract::SystemClock;
+use fishplate_contract::interface::RESERVED_NAMES;
 use fishplate_data::session::SessionError;
 use fishplate_data::settings::{SettingsError, TransportSettings};
 use fishplate_data::transfer::{Addresses, Files, Http, Transports};
@@ -27,7 +28,6 @@ use fishplate_jobs::store::{Store, StoreError};
 use crate::authentication::chain::{AuthenticatorError, Authenticators};
 use crate::data::Data;
 use crate::dispatch::provider::Provider;
-use crate::faces;
 use crate::faces::data::Uploads;
 use crate::faces::metrics::DataFigures;
 use crate::host::{Host, PublicAddress};
@@ -286,7 +286,7 @@ fn guarded(
             let known = |name: &str| {
                 host.service(name).is_some()
                     || name == session::NAME
-                    || faces::NAMES.contains(&name)
+                    || RESERVED_NAMES.contains(&name)
             };
             for service in file.policy().services().into_iter().filter(|name| !known(name)) {
                 tracing::warn!(service, "the policy has rules for a service that is not here");
@@ -320,7 +320,7 @@ fn providers(
         providers.push(Box::new(FunctionProvider::new(functions)));
     }
     let sessions = data.sessions.is_some();
-    for taken in sessions.then_some(session::NAME).into_iter().chain(faces::NAMES) {
+    for taken in sessions.then_some(session::NAME).into_iter().chain(RESERVED_NAMES) {
         if providers.iter().any(|provider| provider.service().name == taken) {
             return Err(AssemblyError::Taken(taken));
         }

@@ -73,8 +73,8 @@ mod tests {
     #[test]
     fn a_row_a_code_with_its_whole_comment() {
         let source = "x\nfault_codes! {\n    /// One line\n    /// and another.\n    Broken Sender,\n    /// Ours.\n    Internal Receiver,\n}\ny";
-        let statuses =
-            "FaultCode::Broken => [500, 400, 404],\n FaultCode::Internal => [500, 500, 500],\n";
+        let statuses = "match code {\n        // SOAP 1.1, SOAP 1.2, HTTP\n\
+             FaultCode::Broken => [500, 400, 404],\n FaultCode::Internal => [500, 500, 500],\n";
         assert_eq!(
             table(source, statuses).unwrap(),
             "| code | to blame | SOAP 1.1 | SOAP 1.2 | HTTP | meaning |\n|---|---|---|---|---|---|\n\

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use fishplate_contract::interface::SOLE_OPERATION;
+use fishplate_contract::interface::{RESERVED_NAMES, SOLE_OPERATION};
 use fishplate_contract::{Interface, Service};
 use fishplate_formats::units;
 
@@ -20,9 +20,6 @@ use super::workspace::{self, FileRole, WorkspaceFile};
 use super::parameter;
 use crate::plan::{JobLimits, StagedFile};
 use crate::template::is_name;
-
-/// Names of a service that the server has for itself.
-const RESERVED: [&str; 3] = ["metrics", "healthz", "readyz"];
 
 /// Reads the top table. The description is of use only if nothing was reported as an error.
 pub(super) fn read(
@@ -174,7 +171,7 @@ fn check_name(name: &SpannedText, report: &mut DiagnosticReport<'_>) {
         report
             .error(name.span.clone(), format!("{:?} is no name for a service", name.value))
             .hint(NAME_HINT);
-    } else if RESERVED.contains(&name.value.as_str()) {
+    } else if RESERVED_NAMES.contains(&name.value.as_str()) {
         report
             .error(name.span.clone(), format!("the name `{}` is the server's own", name.value))
             .hint("give the service another `name`");

@@ -4,9 +4,3 @@ pub mod data;
 pub mod html;
 pub mod metrics;
 pub mod soap;
-
-use crate::dispatch::authorise::{DATA, METRICS};
-use crate::http::{HEALTH, READINESS};
-
-/// First segments of the addresses of faces that are no service's: no service may be called so.
-pub(crate) const NAMES: [&str; 4] = [DATA, METRICS, HEALTH, READINESS];
