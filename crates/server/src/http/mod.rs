@@ -17,4 +17,4 @@ pub use file::BodySection;
 pub use listen::{Listener, bind};
 pub use reply::{HttpBody, HttpResponse};
 pub use route::respond;
-pub(crate) use route::{HEALTH, READINESS, not_for_us};
+pub(crate) use route::not_for_us;

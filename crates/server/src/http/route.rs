@@ -75,10 +75,10 @@ where
 }
 
 /// The path that tells whether the process works.
-pub(crate) const HEALTH: &str = "healthz";
+const HEALTH: &str = "healthz";
 
 /// The path that tells whether it takes calls.
-pub(crate) const READINESS: &str = "readyz";
+const READINESS: &str = "readyz";
 
 /// The answer to who asks how the server is, whoever that is and whatever name he has for it.
 pub(super) fn probe<B>(
