@@ -7,7 +7,7 @@ use fishplate_contract::{JobId, Principal, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::room::SPARE_ROOM;
-use super::schema::make_schema;
+use super::schema::{SCHEMA_VERSION, make_schema};
 use super::store::{SqliteStore, lock};
 use crate::store::conformance::{dead, request};
 use crate::store::{Boot, KillRequest, NewJob, Store as _, Transaction};
