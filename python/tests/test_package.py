@@ -19,8 +19,9 @@ def test_pip_installs_a_typed_package_and_the_command(tmp_path: Path) -> None:
     quick = ["--no-deps", "--no-build-isolation", "--config-settings=build-args=--profile=dev"]
     command = [*pip, *quick, "--target", str(tmp_path), str(ROOT)]
     subprocess.run(command, env=environment, check=True, timeout=600)
-    command = str(tmp_path / "bin/fishplate")
-    said = subprocess.run([command, "--version"], capture_output=True, text=True, check=True)
+    installed_command = str(tmp_path / "bin/fishplate")
+    version_of = [installed_command, "--version"]
+    said = subprocess.run(version_of, capture_output=True, text=True, check=True)
     installed = {path.name for path in (tmp_path / "fishplate").iterdir()}
     assert {"py.typed", "_native.pyi", "_native.abi3.so", "__init__.py"} <= installed
     show = "import fishplate; print(fishplate.__file__, fishplate.__version__)"
