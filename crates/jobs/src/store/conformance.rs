@@ -786,6 +786,15 @@ fn usage_sums(store: &Bed) {
     assert_eq!(sums.len(), 5);
     while with(store, |t| t.fold_usage(Timestamp(2 * day + 9), 100)) {}
     assert_eq!(total(&all()), (1, 512, 3));
+    // Of records that ended in another order some in the middle go first.
+    for at in [2 * day + 9, 1, 2, 2 * day + 9] {
+        with(store, |t| t.account(&record(at, 1)));
+    }
+    for _ in 0..2 {
+        assert!(!with(store, |t| t.fold_usage(Timestamp(2 * day + 9), 3)));
+    }
+    assert!(all().iter().all(|it| it.started.is_some()), "{:?}", all());
+    assert_eq!(total(&all()), (3, 514, 9));
 }
 
 fn rollback(store: &Bed) {
