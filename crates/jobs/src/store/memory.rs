@@ -1,6 +1,6 @@
 //! Records in memory: for tests, and for what need not outlive the process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -481,6 +481,13 @@ impl Transaction for Jobs {
             }
         }
         Ok(false)
+    }
+
+    fn forget_owners(&mut self, before: Timestamp) -> Result<(), StoreError> {
+        let unfinished = self.by_number.values().filter(|job| !job.state.is_final());
+        let owners: BTreeSet<_> = unfinished.map(|job| job.new.owner.as_str()).collect();
+        self.served.retain(|owner, at| *at >= before || owners.contains(owner.as_str()));
+        Ok(())
     }
 
     fn totals(&mut self) -> Result<Totals, StoreError> {
