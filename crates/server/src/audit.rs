@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{Clock as _, Fault, SystemClock};
 use serde::Serialize;
 use tokio::time::Instant;
@@ -148,7 +147,8 @@ pub fn note_change(data: &Path, what: String) -> io::Result<()> {
     let user = known.map_or_else(|| uid.to_string(), |user| user.name);
     let event = AuditKind::Change;
     let event = AuditEvent { event, user: Some(user), address: None, what };
-    append(&data.join(FILE), DEFAULTS.audit_size, &[(event, None)])
+    // How long the file may become is the server's setting: its next line puts this one away.
+    append(&data.join(FILE), u64::MAX, &[(event, None)])
 }
 
 /// Each time anew: another process may have put the file away, and this happens seldom.
@@ -278,5 +278,17 @@ mod tests {
         note_change(data.path(), "by an operator".to_owned()).unwrap();
         let last = lines(data.path()).pop().unwrap();
         assert_eq!((&last["event"], &last["what"]), (&"change".into(), &"by an operator".into()));
+    }
+
+    #[tokio::test]
+    async fn only_the_server_puts_the_file_away() {
+        let data = tempfile::tempdir().unwrap();
+        let long = fishplate_contract::limits::DEFAULTS.audit_size + 1;
+        File::create(data.path().join(FILE)).unwrap().set_len(long).unwrap();
+        note_change(data.path(), "by an operator".to_owned()).unwrap();
+        assert!(fs::metadata(data.path().join(FILE)).unwrap().len() > long);
+        log(data.path(), |_| {}).change("by the server".to_owned());
+        assert!(!data.path().join(FILE).exists());
+        assert!(data.path().join("audit.log.1").exists());
     }
 }

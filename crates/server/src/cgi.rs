@@ -14,7 +14,7 @@ use fishplate_contract::Principal;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body, Frame};
 use hyper::header::{HeaderName, HeaderValue};
-use hyper::{Request, Uri};
+use hyper::{Request, Response, Uri};
 use tokio::sync::mpsc;
 
 use crate::host::Host;
@@ -154,6 +154,19 @@ pub async fn answer(
         Ok(()) => respond(host, request, variables.principal()?).await,
         Err(refusal) => not_for_us(host, &refusal),
     };
+    let sent = send(reply, head_only, output).await;
+    // Whatever came of the sending: this process ends now.
+    host.engine.released().await;
+    host.write_usage().await;
+    sent
+}
+
+/// Writes an answer for the web server.
+async fn send<B: Body<Data = Bytes, Error = io::Error> + Unpin>(
+    reply: Response<B>,
+    head_only: bool,
+    output: &mut impl Write,
+) -> Result<(), CgiError> {
     let (parts, mut body) = reply.into_parts();
     let mut write = |bytes: &[u8]| output.write_all(bytes).map_err(CgiError::Write);
     let reason = parts.status.canonical_reason().unwrap_or("");
@@ -179,10 +192,7 @@ pub async fn answer(
             write(&data)?;
         }
     }
-    output.flush().map_err(CgiError::Write)?;
-    host.engine.released().await;
-    host.write_usage().await;
-    Ok(())
+    output.flush().map_err(CgiError::Write)
 }
 
 /// A field's name as the specifications write it, and as a listener of ours does.

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
+use super::ephemeral::Release;
 use super::reactor::{Effect, Event, JobEnd, LiveJob, Reactor};
 use super::submit::CompletedJob;
 use super::{Engine, EngineInner, judge, lock, record};
@@ -521,6 +522,7 @@ impl EngineInner {
         completion.note(self.clock.now());
         let completion = Arc::new(completion);
         let deliver = self.delivers_whole(job, &completion);
+        let release = deliver.then(|| Release::begin(self));
         let work = || {
             let (written, request) = (Arc::clone(&completion), self.claim_request());
             let directory = self.directory(job);
@@ -562,6 +564,7 @@ impl EngineInner {
                 }
             }
         }
+        drop(release);
         self.work_on(claims, false);
     }
 

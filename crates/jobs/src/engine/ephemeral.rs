@@ -99,6 +99,22 @@ impl Drop for EphemeralJob {
     }
 }
 
+/// While it lives, the record of a delivered job is on its way out of the store.
+pub(super) struct Release(Arc<EngineInner>);
+
+impl Release {
+    pub(super) fn begin(shared: &Arc<EngineInner>) -> Self {
+        shared.releasing.send_modify(|count| *count += 1);
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        self.0.releasing.send_modify(|count| *count -= 1);
+    }
+}
+
 impl EngineInner {
     /// Whether nobody but a caller who still waits here can ask for a job.
     pub(super) fn is_ephemeral(&self, job: JobId) -> bool {
@@ -125,11 +141,10 @@ impl EngineInner {
     fn release(self: &Arc<Self>, job: JobId) {
         // Where no runtime is, the process is ending: the job stays until it expires.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let shared = Arc::clone(self);
-        let mut releasing = lock(&self.releasing);
-        releasing.retain(|task| !task.is_finished());
-        releasing.push(runtime.spawn(async move {
+        let (shared, release) = (Arc::clone(self), Release::begin(self));
+        runtime.spawn(async move {
             shared.discard(vec![job]).await;
-        }));
+            drop(release);
+        });
     }
 }

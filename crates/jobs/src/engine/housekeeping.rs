@@ -15,6 +15,9 @@ use crate::workspace;
 /// How often ended jobs are looked through.
 const HOUSEKEEPING_PERIOD: Duration = Duration::from_secs(10);
 
+/// For so long, in milliseconds, it is known when an owner without jobs was given a place last.
+const OWNERS_KEPT: i64 = 3_600_000;
+
 /// This part of `disk_reserve` is kept for the store, so that it can go on when the disk is full,
 const SHARE_OF_STORE: u64 = 4;
 
@@ -159,11 +162,20 @@ impl EngineInner {
         };
         self.counted(totals);
         self.fold_usage().await;
+        self.forget_owners().await;
         if !expired.is_empty() {
             let removed = self.discard(expired).await;
             tracing::info!(removed, "removed expired jobs");
         }
         self.give_back().await;
+    }
+
+    /// Forgets when owners were served that have had no jobs for long.
+    async fn forget_owners(&self) {
+        let before = Timestamp(self.clock.now().0.saturating_sub(OWNERS_KEPT));
+        if let Err(error) = self.store.write(false, move |t| t.forget_owners(before)).await {
+            tracing::warn!(%error, "owners without jobs were not forgotten");
+        }
     }
 
     /// Gives room back that removed jobs took in the store.

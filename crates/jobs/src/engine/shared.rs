@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fishplate_contract::{Clock, Fault, FaultCode, JobId};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::submit::CompletedJob;
 use super::{Settings, disk_usage, driver, housekeeping, plans};
@@ -41,8 +41,10 @@ pub(super) struct EngineInner {
     pub(super) resting: Mutex<disk_usage::SpaceQueue>,
     /// What was used without a job, and is not written yet.
     pub(super) unwritten: Mutex<Vec<UsageRecord>>,
-    /// Releases under way.
-    pub(super) releasing: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    /// Held from taking what is unwritten until it is written.
+    pub(super) writing_usage: tokio::sync::Mutex<()>,
+    /// How many records of delivered jobs are on their way out of the store.
+    pub(super) releasing: watch::Sender<usize>,
     /// When ended jobs are looked through next, and directories.
     pub(super) housekeeping: Mutex<housekeeping::HousekeepingState>,
     /// Directories that are to go.
@@ -84,7 +86,8 @@ impl Engine {
                 occupied: Mutex::default(),
                 resting: Mutex::default(),
                 unwritten: Mutex::default(),
-                releasing: Mutex::default(),
+                writing_usage: tokio::sync::Mutex::default(),
+                releasing: watch::Sender::default(),
                 housekeeping: Mutex::default(),
                 removal: Mutex::default(),
                 worker: std::sync::OnceLock::new(),

@@ -34,6 +34,9 @@ use crate::workspace::{self, DirectoryLock, Manifest};
 /// How long the end of a job may take from the store to those who wait for it.
 const DELIVERY_TIME: Duration = Duration::from_secs(5);
 
+/// How long a process that ends waits for the records of delivered jobs to go.
+const RELEASE_TIME: Duration = Duration::from_secs(30);
+
 /// When it is worth trying again after a full queue.
 const RETRY_FULL_QUEUE: Duration = Duration::from_secs(5);
 
@@ -103,12 +106,11 @@ impl Engine {
         async move { drop(waiter.await) }
     }
 
-    /// Waits until what was released is gone: for a process that ends when it has answered.
+    /// Waits until no record of a delivered job is left, but not for a disk that stays full: for a process that ends
+    /// when it has answered.
     pub async fn released(&self) {
-        let releasing = std::mem::take(&mut *lock(&self.shared.releasing));
-        for task in releasing {
-            let _ = task.await;
-        }
+        let mut releasing = self.shared.releasing.subscribe();
+        let _ = tokio::time::timeout(RELEASE_TIME, releasing.wait_for(|count| *count == 0)).await;
     }
 }
 

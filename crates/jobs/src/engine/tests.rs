@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fishplate_contract::{Fault, FaultCode, JobId, JobState, Principal, SystemClock};
+use fishplate_contract::{Fault, FaultCode, JobId, JobState, Principal, SystemClock, Timestamp};
 
 use super::*;
+use crate::completion::Completion;
 use crate::executor::fake::FakeExecutor;
 use crate::executor::{
     Collected, Executor, Observation, Output, OutputContent, ProgramExit, StartError,
@@ -21,7 +22,7 @@ use crate::stager::Stager;
 use crate::store::conformance::SetClock;
 use crate::store::memory::MemoryStore;
 use crate::store::sqlite::SqliteStore;
-use crate::store::{Filter, Store};
+use crate::store::{Filter, Store, StoreError, Transaction, UsageRecord};
 
 fn plan() -> Plan {
     Plan {
@@ -458,4 +459,90 @@ async fn ended_jobs_expire_and_free_their_space() {
         let gone = strict.running(&Principal::anonymous(), "s", job).await;
         assert_eq!(gone.unwrap_err().code, FaultCode::NoSuchJob);
     }
+}
+
+/// A store that writes nothing while its gate is locked.
+#[derive(Default)]
+struct GatedStore {
+    store: MemoryStore,
+    gate: tokio::sync::Mutex<()>,
+}
+
+impl Store for Arc<GatedStore> {
+    fn transact(
+        &self,
+        durable: bool,
+        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let _open = self.gate.blocking_lock();
+        self.store.transact(durable, work)
+    }
+
+    fn read(
+        &self,
+        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.store.read(work)
+    }
+}
+
+/// Whether it goes on waiting when it is asked once.
+async fn is_pending<F: Future + Unpin>(future: &mut F) -> bool {
+    tokio::time::timeout(Duration::ZERO, future).await.is_err()
+}
+
+fn gated() -> (Arc<GatedStore>, Fixture) {
+    let store = Arc::new(GatedStore::default());
+    let fixture = Fixture::on(Arc::clone(&store), tempfile::tempdir().unwrap(), 3);
+    (store, fixture)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_write_of_what_was_used_waits_for_those_under_way() {
+    let (store, fixture) = gated();
+    let engine = fixture.engine();
+    let (nobody, service) = (Principal::anonymous(), ("data", "upload"));
+    engine.account(UsageRecord::without_job(&nobody, service, Duration::ZERO, Timestamp(1)));
+    let closed = store.gate.lock().await;
+    let mut first = Box::pin(engine.write_usage());
+    assert!(is_pending(&mut first).await);
+    let mut last = Box::pin(engine.write_usage());
+    assert!(is_pending(&mut last).await);
+    drop(closed);
+    tokio::join!(first, last);
+    let mut found = Vec::new();
+    let read = &mut |t: &mut dyn Transaction| {
+        found = t.usage(Timestamp(0), Timestamp(2))?;
+        Ok(())
+    };
+    store.read(read).unwrap();
+    assert_eq!(found.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_ends_after_its_answer_leaves_no_record() {
+    let (store, fixture) = gated();
+    let engine = fixture.engine();
+    let mut call = engine.call(work(None, 0)).await.unwrap();
+    let job = call.id();
+    let claimed = engine.shared.store.write(false, {
+        let request = engine.shared.claim_request();
+        move |t| t.claim(&request)
+    });
+    let fence = claimed.await.unwrap().remove(0).fence;
+    let closed = store.gate.lock().await;
+    let end = Completion::without_ending(JobState::Done, FaultCode::Internal, "", Timestamp(1));
+    let shared = Arc::clone(&engine.shared);
+    let writing = tokio::spawn(async move { shared.write_end(job, fence, end).await });
+    // All of it was delivered, and it is still there.
+    assert!(call.ended().await.is_ok());
+    call.delivered();
+    let mut released = Box::pin(engine.released());
+    assert!(is_pending(&mut released).await);
+    drop(closed);
+    released.await;
+    let mut exists = None;
+    store.read(&mut |t| t.exists(job).map(|it| exists = Some(it))).unwrap();
+    assert_eq!(exists, Some(false));
+    writing.await.unwrap();
 }

@@ -25,6 +25,8 @@ impl Engine {
 
 impl EngineInner {
     pub(super) async fn write_usage(&self) {
+        // Whoever writes last before the process ends waits for what another one has taken.
+        let _writing = self.writing_usage.lock().await;
         let records = std::mem::take(&mut *lock(&self.unwritten));
         if records.is_empty() {
             return;

@@ -77,6 +77,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("claims go in order, within both limits", claims_in_order),
     ("a long queue without room does not hide another service", no_starvation),
     ("an owner's many jobs do not starve another's one", fair_share),
+    ("who has no jobs and was served long ago is forgotten", owners_forgotten),
     ("an owner has so many jobs that run, and that wait", owner_limits),
     ("a stale fence writes nothing", stale_fence),
     ("a delivered job is discarded under its fence", discards),
@@ -299,6 +300,32 @@ fn fair_share(store: &Bed) {
     let claimed = claim(store, "h", 20);
     let ids: Vec<_> = claimed.iter().map(|claim| claim.id).collect();
     assert_eq!(ids, [11, 15, 12].map(number));
+}
+
+fn owners_forgotten(store: &Bed) {
+    let submit_for = |n, owner: &str| {
+        submit(store, &NewJob { owner: Principal::named(owner), ..job(n, "s") });
+    };
+    let serve = |now| {
+        let single = ClaimRequest { max_running: 1, ..request("h") };
+        let claimed = with(store.at(now), |t| t.claim(&single)).remove(0);
+        let _ = with(store, |t| t.discard(claimed.id, claimed.fence, &end(JobState::Done, now)));
+        claimed.id
+    };
+    for (n, owner) in [(1, "ann"), (2, "bob"), (3, "bob"), (4, "carl"), (5, "carl")] {
+        submit_for(n, owner);
+    }
+    assert_eq!([1, 2, 3].map(serve), [1, 2, 4].map(number));
+    // Bob's and Carl's other jobs wait.
+    with(store, |t| t.forget_owners(Timestamp(3)));
+    submit_for(6, "ann");
+    submit_for(7, "dora");
+    assert_eq!([4, 5].map(serve), [6, 7].map(number));
+    // Ann was served too late to be forgotten, and goes behind who was served before.
+    with(store, |t| t.forget_owners(Timestamp(4)));
+    submit_for(8, "ann");
+    submit_for(9, "eve");
+    assert_eq!([6, 7, 8, 9].map(serve), [9, 3, 5, 8].map(number));
 }
 
 fn owner_limits(store: &Bed) {
@@ -786,6 +813,15 @@ fn usage_sums(store: &Bed) {
     assert_eq!(sums.len(), 5);
     while with(store, |t| t.fold_usage(Timestamp(2 * day + 9), 100)) {}
     assert_eq!(total(&all()), (1, 512, 3));
+    // Of records that ended in another order some in the middle go first.
+    for at in [2 * day + 9, 1, 2, 2 * day + 9] {
+        with(store, |t| t.account(&record(at, 1)));
+    }
+    for _ in 0..2 {
+        assert!(!with(store, |t| t.fold_usage(Timestamp(2 * day + 9), 3)));
+    }
+    assert!(all().iter().all(|it| it.started.is_some()), "{:?}", all());
+    assert_eq!(total(&all()), (3, 514, 9));
 }
 
 fn rollback(store: &Bed) {

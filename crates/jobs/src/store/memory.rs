@@ -1,6 +1,6 @@
 //! Records in memory: for tests, and for what need not outlive the process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -98,9 +98,8 @@ impl Jobs {
         self.job(id).filter(|job| job.fence == fence && job.is_held())
     }
 
-    fn running(&self, service: Option<&str>) -> usize {
-        let wanted = |job: &&StoredJob| service.is_none_or(|service| job.new.service == service);
-        let jobs = self.by_number.values().filter(wanted);
+    fn running(&self) -> usize {
+        let jobs = self.by_number.values();
         jobs.filter(|job| job.state == JobState::Running).count()
     }
 }
@@ -225,9 +224,13 @@ impl Transaction for Jobs {
         for (number, job) in &self.by_number {
             let owner = job.new.owner.as_str();
             match job.state {
-                JobState::Running => turns.runs(owner, 1),
+                JobState::Running => {
+                    turns.runs(owner, 1);
+                    turns.service_runs(&job.new.service, 1);
+                }
                 JobState::Queued if !request.resting.contains(&job.new.id) => {
-                    turns.wait(&job.new.service, owner, *number, *number);
+                    let line = (job.new.service.as_str(), owner);
+                    turns.wait(line, *number, job.new.max_running, *number);
                 }
                 _ => {}
             }
@@ -236,20 +239,11 @@ impl Transaction for Jobs {
             turns.was_served(owner, *at);
         }
         let contended = turns.is_contended();
-        while self.running(None) < request.max_running as usize
-            && let Some((owner, number)) = turns.next()
+        while self.running() < request.max_running as usize
+            && let Some((owner, number)) = turns.next(now)
         {
-            let Some(service) = self.by_number.get(&number).map(|job| job.new.service.clone())
-            else {
-                continue;
-            };
-            let running = self.running(Some(&service));
             let Some(job) = self.by_number.get_mut(&number) else { continue };
-            if running >= job.new.max_running as usize {
-                continue;
-            }
             claims.push(job.claim(request, now));
-            turns.took(&owner, now);
             if contended {
                 self.served.insert(owner, now);
             }
@@ -487,6 +481,13 @@ impl Transaction for Jobs {
             }
         }
         Ok(false)
+    }
+
+    fn forget_owners(&mut self, before: Timestamp) -> Result<(), StoreError> {
+        let unfinished = self.by_number.values().filter(|job| !job.state.is_final());
+        let owners: BTreeSet<_> = unfinished.map(|job| job.new.owner.as_str()).collect();
+        self.served.retain(|owner, at| *at >= before || owners.contains(owner.as_str()));
+        Ok(())
     }
 
     fn totals(&mut self) -> Result<Totals, StoreError> {

@@ -174,6 +174,9 @@ pub trait Transaction {
     /// day, owner, service, operation and state. Some of them; tells whether there are more.
     fn fold_usage(&mut self, before: Timestamp, keep: u64) -> Result<bool, StoreError>;
 
+    /// Forgets when owners were given a place last, if that was before `before` and no job of theirs waits or runs.
+    fn forget_owners(&mut self, before: Timestamp) -> Result<(), StoreError>;
+
     /// How many jobs have ended, and what all jobs occupy, records included. Reads every one of them.
     fn totals(&mut self) -> Result<Totals, StoreError>;
 }

@@ -13,11 +13,23 @@ struct Share {
     served: Timestamp,
 }
 
+/// A job that waits.
+#[derive(Debug)]
+struct WaitingJob<T> {
+    job: T,
+    /// What tells the order of jobs.
+    number: u64,
+    /// How many of its service may run for it to begin.
+    max_running: u64,
+}
+
 /// The jobs that wait for a place, by service and owner.
 #[derive(Debug)]
 pub(super) struct Turns<T> {
-    /// Of each service and owner, the oldest jobs, with what tells their order.
-    lines: BTreeMap<(String, String), VecDeque<(u64, T)>>,
+    /// Of each service and owner, the oldest jobs.
+    lines: BTreeMap<(String, String), VecDeque<WaitingJob<T>>>,
+    /// How many run of each service.
+    services: BTreeMap<String, u64>,
     shares: BTreeMap<String, Share>,
     /// How many places one owner may have.
     most_of_owner: u64,
@@ -25,16 +37,34 @@ pub(super) struct Turns<T> {
 
 impl<T> Turns<T> {
     pub(super) fn new(most_of_owner: u64) -> Self {
-        Self { lines: BTreeMap::new(), shares: BTreeMap::new(), most_of_owner }
+        Self {
+            lines: BTreeMap::new(),
+            services: BTreeMap::new(),
+            shares: BTreeMap::new(),
+            most_of_owner,
+        }
     }
 
-    /// A job waits, behind those of the same service and owner that were told before.
-    pub(super) fn wait(&mut self, service: &str, owner: &str, number: u64, job: T) {
+    /// A job waits, behind those of the same service and owner that were told before, until fewer than `max_running` of
+    /// its service run.
+    pub(super) fn wait(
+        &mut self,
+        (service, owner): (&str, &str),
+        number: u64,
+        max_running: u32,
+        job: T,
+    ) {
         let line = (service.to_owned(), owner.to_owned());
-        self.lines.entry(line).or_default().push_back((number, job));
+        let job = WaitingJob { job, number, max_running: max_running.into() };
+        self.lines.entry(line).or_default().push_back(job);
     }
 
-    /// An owner has so many places.
+    /// So many more of a service run.
+    pub(super) fn service_runs(&mut self, service: &str, running: u64) {
+        *self.services.entry(service.to_owned()).or_default() += running;
+    }
+
+    /// An owner has so many more places.
     pub(super) fn runs(&mut self, owner: &str, running: u64) {
         self.shares.entry(owner.to_owned()).or_default().running += running;
     }
@@ -50,23 +80,49 @@ impl<T> Turns<T> {
         owners.next().is_some_and(|first| owners.any(|owner| owner != first))
     }
 
-    /// The job whose turn it is, and its owner.
-    pub(super) fn next(&mut self) -> Option<(String, T)> {
-        let share = |owner: &String| self.shares.get(owner).copied().unwrap_or_default();
-        let may = |owner: &String| share(owner).running < self.most_of_owner;
-        let heads =
-            self.lines.iter().filter(|((_, owner), _)| may(owner)).filter_map(|(key, line)| {
-                let Share { running, served } = share(&key.1);
-                Some(((running, served, line.front()?.0), key.clone()))
-            });
-        let (_, key) = heads.min_by_key(|(order, _)| *order)?;
-        let (_, job) = self.lines.get_mut(&key)?.pop_front()?;
-        Some((key.1, job))
-    }
-
-    /// It was given a place.
-    pub(super) fn took(&mut self, owner: &str, now: Timestamp) {
-        let share = self.shares.entry(owner.to_owned()).or_default();
+    /// Gives a place to the job whose turn it is: that job, and its owner.
+    pub(super) fn next(&mut self, now: Timestamp) -> Option<(String, T)> {
+        let Self { lines, services, shares, most_of_owner } = self;
+        let heads = lines.iter_mut().filter_map(|((service, owner), line)| {
+            let Share { running, served } = shares.get(owner).copied().unwrap_or_default();
+            if running >= *most_of_owner {
+                return None;
+            }
+            // Whoever finds the service full now will not find room later: nothing ends meanwhile.
+            let busy = services.get(service).copied().unwrap_or_default();
+            while line.front().is_some_and(|head| head.max_running <= busy) {
+                line.pop_front();
+            }
+            Some(((running, served, line.front()?.number), service, owner, line))
+        });
+        let (_, service, owner, line) = heads.min_by_key(|(order, ..)| *order)?;
+        let job = line.pop_front()?.job;
+        let share = shares.entry(owner.clone()).or_default();
         *share = Share { running: share.running + 1, served: now };
+        *services.entry(service.clone()).or_default() += 1;
+        Some((owner.clone(), job))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_service_gives_no_turns() {
+        let mut turns = Turns::new(u64::MAX);
+        for owner in 0..1000 {
+            let owner = owner.to_string();
+            (0..32).for_each(|number| turns.wait(("full", &owner), number, 1, "full"));
+        }
+        turns.wait(("other", "last"), 40, 1, "other");
+        // Accepted when more of its service might run.
+        turns.wait(("full", "5"), 50, 2, "of before");
+        turns.service_runs("full", 1);
+        let mut given = Vec::new();
+        while let Some((_, job)) = turns.next(Timestamp(1)) {
+            given.push(job);
+        }
+        assert_eq!(given, ["other", "of before"]);
     }
 }

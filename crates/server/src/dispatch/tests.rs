@@ -1,17 +1,19 @@
 //! Nothing is done for a caller whom the authoriser refuses, whatever the verb, the service and the address.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use fishplate_contract::{
     Argument, CallOptions, DataRef, Fault, FaultCode, OutputChoice, OutputForm, Payload, Principal,
-    SystemClock, Value, Verb,
+    SystemClock, Timestamp, Value, Verb,
 };
 use fishplate_jobs::descriptor::{self, SourceText};
 use fishplate_jobs::engine::{self, Engine};
 use fishplate_jobs::executor::fake::FakeExecutor;
 use fishplate_jobs::function::builtin;
 use fishplate_jobs::store::memory::MemoryStore;
+use fishplate_jobs::store::{Store, Transaction, UsageRecord};
 use http_body_util::{BodyExt as _, Full};
 use hyper::Request as HttpRequest;
 
@@ -51,10 +53,14 @@ impl Authoriser for Refusing {
 
 /// A host with a provider of every kind.
 fn host(data: &std::path::Path, authoriser: Refusing) -> Host {
+    host_on(Arc::new(MemoryStore::default()), data, authoriser)
+}
+
+fn host_on(store: Arc<dyn Store>, data: &std::path::Path, authoriser: Refusing) -> Host {
     let limits = Limits::new(data.to_owned(), "http://localhost");
     let engine = Engine::new(
         engine::Settings::new(data.to_owned()),
-        Arc::new(MemoryStore::default()),
+        store,
         Arc::new(FakeExecutor::new(1)),
         Arc::new(SystemClock),
     );
@@ -217,4 +223,30 @@ async fn every_address_passes_the_authoriser_first_and_tells_nothing_of_what_is_
         assert!(output.starts_with(b"Status: 403 "), "{method} {path}");
         noted.lock().unwrap().clear();
     }
+}
+
+#[tokio::test]
+async fn what_was_used_is_written_when_the_web_server_hangs_up() {
+    let data = tempfile::tempdir().unwrap();
+    let store = Arc::new(MemoryStore::default());
+    let host = Arc::new(host_on(Arc::clone(&store) as _, data.path(), Refusing::default()));
+    let (ada, service) = (Principal::named("ada"), ("data", "upload"));
+    let used = UsageRecord::without_job(&ada, service, Duration::ZERO, Timestamp(1));
+    host.engine.account(used.clone());
+    let variables = [
+        ("GATEWAY_INTERFACE", "CGI/1.1"),
+        ("REQUEST_METHOD", "GET"),
+        ("SERVER_NAME", "localhost"),
+        ("SCRIPT_NAME", ""),
+    ];
+    let variables = variables.map(|(name, value)| (name.into(), value.into()));
+    let (variables, mut full) = (CgiVariables::new(variables), &mut [][..]);
+    cgi::answer(&host, "program", &variables, std::io::empty(), &mut full).await.unwrap_err();
+    let mut found = Vec::new();
+    let read = &mut |t: &mut dyn Transaction| {
+        found = t.usage(Timestamp(0), Timestamp(2))?;
+        Ok(())
+    };
+    store.read(read).unwrap();
+    assert_eq!(found, [used]);
 }

@@ -105,7 +105,7 @@ impl Bed {
         Self { engine, stager, run, accepted: Some(accepted), job, _fixture: fixture }
     }
 
-    async fn end(&mut self) -> Arc<crate::completion::Completion> {
+    async fn end(&mut self) -> Arc<Completion> {
         self.engine.wait(self.accepted.take().unwrap()).await.unwrap()
     }
 

@@ -42,8 +42,13 @@ impl Sql<'_> {
         &mut self,
         request: &ClaimRequest,
     ) -> Result<Vec<Claim>, StoreError> {
-        let running = self.count("SELECT count(*) FROM jobs WHERE state = 'running'", [])?;
-        let mut room = u64::from(request.max_running).saturating_sub(running);
+        let running = self.rows(
+            "SELECT service, count(*) FROM jobs WHERE state = 'running' GROUP BY service",
+            [],
+            |row| Ok((row.get::<_, String>(0)?, unsigned(row.get(1)?))),
+        )?;
+        let all = running.iter().map(|(_, count)| count).sum();
+        let mut room = u64::from(request.max_running).saturating_sub(all);
         let mut claims = Vec::new();
         if room == 0 {
             return Ok(claims);
@@ -51,24 +56,22 @@ impl Sql<'_> {
         let boot = process::boot_of(&request.holder);
         let resting = request.resting.len() as u64;
         let mut turns = self.waiting(request, room.saturating_add(resting))?;
+        for (service, count) in running {
+            turns.service_runs(&service, count);
+        }
         let contended = turns.is_contended();
         while room > 0
-            && let Some((owner, number)) = turns.next()
+            && let Some((owner, number)) = turns.next(self.now)
         {
             let taken = self.row(
                 "UPDATE jobs SET state = 'running', holder = ?2, fence = fence + 1, lease_until = ?3,
                    claimed_boot = ?4
                  WHERE number = ?1
-                   AND (SELECT count(*) FROM jobs AS other
-                        WHERE other.state = 'running' AND other.service = jobs.service) < max_running
                  RETURNING id, service, directory, fence, handle, kill_requested, boot, owner,
                    claimed_boot",
                 params![number, request.holder, self.now.after(request.lease).0, boot],
                 |row| claim(row, false),
             )?;
-            // There may be no place for its service, but for others.
-            let Some(taken) = taken else { continue };
-            turns.took(&owner, self.now);
             if contended {
                 self.execute(
                     "INSERT INTO owners VALUES (?1, ?2)
@@ -76,7 +79,7 @@ impl Sql<'_> {
                     params![owner, self.now.0],
                 )?;
             }
-            claims.push(taken);
+            claims.extend(taken);
             room -= 1;
         }
         Ok(claims)
@@ -96,13 +99,15 @@ impl Sql<'_> {
             )?;
             let Some((service, owner)) = next else { break };
             let oldest = self.rows(
-                "SELECT number, id FROM jobs WHERE state = 'queued' AND service = ?1 AND owner = ?2
+                "SELECT number, id, max_running FROM jobs WHERE state = 'queued' AND service = ?1 AND owner = ?2
                  ORDER BY number LIMIT ?3",
                 params![service, owner, signed(most)],
-                |row| Ok((row.get::<_, i64>(0)?, id(row, 1)?)),
+                |row| Ok((row.get::<_, i64>(0)?, id(row, 1)?, row.get(2)?)),
             )?;
-            for (number, _) in oldest.iter().filter(|(_, job)| !request.resting.contains(job)) {
-                turns.wait(&service, &owner, unsigned(*number), *number);
+            for (number, job, max_running) in oldest {
+                if !request.resting.contains(&job) {
+                    turns.wait((&service, &owner), unsigned(number), max_running, number);
+                }
             }
             last = (service, owner);
         }

@@ -388,6 +388,17 @@ impl Transaction for Sql<'_> {
         self.fold(before, keep)
     }
 
+    fn forget_owners(&mut self, before: Timestamp) -> Result<(), StoreError> {
+        self.execute(
+            "DELETE FROM owners WHERE served < ?1 AND owner NOT IN (
+               SELECT owner FROM jobs WHERE state = 'fetching'
+               UNION ALL SELECT owner FROM jobs WHERE state = 'queued'
+               UNION ALL SELECT owner FROM jobs WHERE state = 'running')",
+            [before.0],
+        )?;
+        Ok(())
+    }
+
     fn totals(&mut self) -> Result<Totals, StoreError> {
         let (ended, disk) = self
             .row(

@@ -103,18 +103,13 @@ impl Sql<'_> {
     /// Makes sums of the oldest records beyond `keep`, and forgets what ended before `before`;
     /// tells whether there is more of either.
     pub(super) fn fold(&self, before: Timestamp, keep: u64) -> Result<bool, StoreError> {
-        let first = "(SELECT min(number) FROM usage)";
-        let held = self.count(
-            &format!("SELECT coalesce((SELECT max(number) FROM usage) - {first} + 1, 0)"),
-            [],
-        )?;
         let forgotten = self.execute(
             "DELETE FROM usage WHERE ended < ?1
                AND number IN (SELECT number FROM usage ORDER BY number LIMIT ?2)",
             params![before.0, signed(AT_ONCE)],
         )? as u64;
         self.execute("DELETE FROM usage_sums WHERE day < ?1", [before.0 - DAY])?;
-        let surplus = held.saturating_sub(keep).saturating_sub(forgotten);
+        let surplus = self.count("SELECT count(*) FROM usage", [])?.saturating_sub(keep);
         let folded = surplus.min(AT_ONCE);
         if folded > 0 {
             self.execute(
