@@ -275,7 +275,7 @@ fn the_services_of_the_server_itself_have_their_names_and_can_be_left_out() {
     assert_eq!(get(&server, "/session?wsdl").status, 200);
     let left_out = fault(&user, &["call", server.url(), "--session", &"0f".repeat(16)]);
     assert_eq!(left_out["code"], "NotSupported", "{left_out}");
-    for (name, hint) in [("session", "--no-sessions"), ("data", "rename it")] {
+    for (name, hint) in [("session", "--no-sessions"), ("data", "another `name`")] {
         let said = user.run(&[
             "serve",
             "--listen",
