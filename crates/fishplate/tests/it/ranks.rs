@@ -229,10 +229,16 @@ fn exit_codes_are_the_first_ranks_that_failed() {
     let mut first = "test $FISHPLATE_RANK != 2 || exit 9; sleep 1000".to_owned();
     assert_eq!(run(shell(&["-n", "3"], &first)).0, Some(9));
     // One that handles its end has the time for it.
-    first = "trap 'echo saved; exit 0' TERM; test $FISHPLATE_RANK != 2 || exit 9; \
-             while :; do sleep 0.01; done"
+    let ready = tempfile::tempdir().unwrap();
+    first = "trap 'echo saved; exit 0' TERM; \
+             if test $FISHPLATE_RANK = 2; then \
+               until test -e $READY/0 -a -e $READY/1; do sleep 0.01; done; exit 9; \
+             fi; \
+             touch $READY/$FISHPLATE_RANK; while :; do sleep 0.01; done"
         .to_owned();
-    let (code, stdout, _) = run(shell(&["-n", "3"], &first));
+    let mut command = shell(&["-n", "3"], &first);
+    command.env("READY", ready.path());
+    let (code, stdout, _) = run(command);
     assert_eq!((code, stdout.as_str()), (Some(9), "saved\nsaved\n"));
     let (code, _, stderr) = run(fishplate(&["-n", "2", "./no/such/program"]));
     assert_eq!(code, Some(2));
