@@ -22,6 +22,7 @@ import small  # noqa: E402
 import soak  # noqa: E402
 import streams  # noqa: E402
 import throughput  # noqa: E402
+import tls  # noqa: E402
 import transfer  # noqa: E402
 from place import Place  # noqa: E402
 from stacks import STACKS  # noqa: E402
@@ -36,6 +37,8 @@ MEASUREMENTS = {
                                                               3 if options.quick else 6),
     "transfer": lambda options, scratch: transfer.measure(tools(options, scratch),
                                                           1 if options.quick else 5, options.size),
+    "tls": lambda options, scratch: tls.measure(tools(options, scratch),
+                                                1 if options.quick else 5, options.size),
     "streams": lambda options, scratch: streams.measure(tools(options, scratch),
                                                         1 << 30 if options.quick else options.stream),
     "soak": lambda options, scratch: soak.measure(tools(options, scratch),

@@ -129,19 +129,21 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def nginx(tools: Tools, ends: Ends, root: Path):
-    """nginx at the near end: who has the data serves it."""
+def nginx(tools: Tools, ends: Ends, root: Path, certificate: tuple[Path, Path] | None = None):
+    """nginx at the near end: who has the data serves it. With a certificate and its key, over TLS."""
     place, port = Path(tempfile.mkdtemp(prefix="nginx-", dir=tools.scratch)), free_port()
     temporary = "\n".join(f"{kind}_temp_path {place}/{kind};"
                           for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+    tls = "ssl_certificate {}; ssl_certificate_key {};".format(*certificate) if certificate else ""
     (place / "nginx.conf").write_text(
         f"daemon off; worker_processes 1; pid {place}/pid; error_log {place}/error.log; "
         f"user {os.environ.get('USER', 'root')}; events {{ worker_connections 64; }} "
         f"http {{ access_log off; sendfile on; {temporary} "
-        f"keepalive_requests 100000; server {{ listen {ends.near}:{port}; root {root}; }} }}")
+        f"keepalive_requests 100000; server {{ listen {ends.near}:{port}{' ssl' if tls else ''}; {tls} "
+        f"root {root}; }} }}")
     command = [tools.nginx(), "-p", place, "-c", place / "nginx.conf", "-e", place / "error.log"]
     with peer(command, ends.near, port, ends.in_near, place / "log"):
-        yield f"http://{ends.near}:{port}"
+        yield f"http{'s' if tls else ''}://{ends.near}:{port}"
 
 
 @contextlib.contextmanager
