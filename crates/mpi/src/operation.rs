@@ -120,12 +120,15 @@ fn user(
             call(function, back(left), back(right), count, handle);
             return;
         }
-        // The function wants the gaps: both operands as the program has them.
-        let extent =
-            usize::try_from(layout.extent().max(layout.true_upper_bound)).unwrap_or_default();
-        let (mut lefts, mut rights) = (vec![0; extent * count], vec![0; extent * count]);
-        let data =
-            |bytes: &mut [u8]| Data { buffer: Buffer::of(bytes), count, layout: layout.clone() };
+        // The function wants the gaps: both operands as the program has them, which may begin before their address.
+        let (low, high) = layout.span(count);
+        let length = usize::try_from(high.saturating_sub(low)).unwrap_or_default();
+        let (mut lefts, mut rights) = (vec![0; length], vec![0; length]);
+        let data = |bytes: &mut [u8]| Data {
+            buffer: Buffer::of(bytes).offset(-low),
+            count,
+            layout: layout.clone(),
+        };
         let (left_data, right_data) = (data(&mut lefts), data(&mut rights));
         left_data.unpack(left);
         right_data.unpack(right);

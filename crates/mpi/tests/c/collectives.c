@@ -49,6 +49,42 @@ static void reductions(void) {
     CHECK(own == rank * size);
 }
 
+enum { BACK = 1000 };
+
+/* Elements of two numbers, the first of which is far before the element. */
+static void add_apart(void *left, void *right, int *count, MPI_Datatype *type) {
+    MPI_Aint least, extent;
+    MPI_Type_get_extent(*type, &least, &extent);
+    for (int i = 0; i < *count; i++) {
+        long *l = (long *)((char *)left + i * extent), *r = (long *)((char *)right + i * extent);
+        r[-BACK] += l[-BACK], r[0] += l[0];
+    }
+}
+
+static void reductions_before_the_buffer(void) {
+    MPI_Op op;
+    MPI_Datatype apart, stepping;
+    int lengths[2] = {1, 1}, at[2] = {-BACK, 0};
+    MPI_Op_create(add_apart, 1, &op);
+    MPI_Type_indexed(2, lengths, at, MPI_LONG, &apart);
+    /* Forwards by the extent that it has, and backwards by 8 bytes. */
+    MPI_Type_create_resized(apart, 0, -(MPI_Aint)sizeof(long), &stepping);
+    MPI_Datatype types[2] = {apart, stepping};
+    for (int which = 0; which < 2; which++) {
+        static long mine[6 * BACK], sums[6 * BACK];
+        long *from = mine + 2 * BACK, *to = sums + 2 * BACK, step = which == 0 ? BACK + 1 : -1;
+        MPI_Type_commit(&types[which]);
+        for (int i = 0; i < 3; i++) from[i * step] = i + rank, from[i * step - BACK] = 10 * i + rank;
+        MPI_Allreduce(from, to, 3, types[which], op, MPI_COMM_WORLD);
+        for (int i = 0; i < 3; i++) {
+            CHECK(to[i * step] == i * size + size * (size - 1) / 2);
+            CHECK(to[i * step - BACK] == 10 * i * size + size * (size - 1) / 2);
+        }
+        MPI_Type_free(&types[which]);
+    }
+    MPI_Op_free(&op);
+}
+
 /* A matrix of columns: a datatype with gaps, in place and not. */
 static void moves(void) {
     int all[16 * 3], mine[3] = {rank, 10 * rank, 100 * rank};
@@ -123,6 +159,7 @@ static void mixed(void) {
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     reductions();
+    reductions_before_the_buffer();
     moves();
     others();
     mixed();
