@@ -36,6 +36,19 @@ static void attributes(void) {
     CHECK(flag && *bound >= 32767);
 }
 
+/* A key that was freed keeps its values; the next key has none of them. */
+static void freed_keys(void) {
+    int first, second, flag;
+    char place, *value;
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &first, NULL);
+    MPI_Comm_set_attr(MPI_COMM_SELF, first, &place);
+    MPI_Comm_free_keyval(&first);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &second, NULL);
+    MPI_Comm_get_attr(MPI_COMM_SELF, second, &value, &flag);
+    CHECK(!flag);
+    MPI_Comm_free_keyval(&second);
+}
+
 static void groups(void) {
     MPI_Group all, odd, none;
     int odds[16], count = 0, where, relation;
@@ -144,6 +157,7 @@ static void sessions(void) {
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     attributes();
+    freed_keys();
     groups();
     splits();
     between();
