@@ -119,7 +119,7 @@ impl SendPlan {
 
     fn begin(&self) -> Result<Pending> {
         let (request, bytes) = self.start()?;
-        Ok(Pending::new(self.comm.process(), request).keeping(bytes))
+        Ok(Pending::on(&self.comm, request).keeping(bytes))
     }
 }
 
@@ -153,8 +153,13 @@ impl ReceivePlan {
     }
 }
 
-fn received(comm: &CommObject, request: RequestId, landing: Landing, from_nobody: bool) -> Pending {
-    let pending = Pending::new(comm.process(), request);
+fn received(
+    comm: &Arc<CommObject>,
+    request: RequestId,
+    landing: Landing,
+    from_nobody: bool,
+) -> Pending {
+    let pending = Pending::on(comm, request);
     if from_nobody {
         return pending.then(|result| result.map(|_| Status::PROC_NULL).map_err(Into::into));
     }
@@ -387,11 +392,10 @@ impl Partitioned {
                 Ok(received(&plan.comm, request, landing, plan.from == Source::Null))
             }
             Side::Send(plan) => {
-                let process = plan.comm.process();
-                let ready = process.start_generalized();
+                let ready = plan.comm.process().start_generalized();
                 self.missing.store(self.partitions, Ordering::SeqCst);
                 *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
-                Ok(Pending::new(process, ready))
+                Ok(Pending::on(&plan.comm, ready))
             }
         }
     }

@@ -10,6 +10,7 @@ use ranks::process::Turn;
 
 use crate::arguments::{Integer, List, Out};
 use crate::buffer::{Bytes, Landing};
+use crate::communicator::CommObject;
 use crate::constants::*;
 use crate::entry::entries;
 use crate::error::{Error, Result, error, returned};
@@ -40,6 +41,9 @@ pub(crate) struct Pending {
     requests: Vec<RequestId>,
     /// Memory that a request uses.
     kept: Option<Bytes>,
+    /// Where it is: a communicator that the program frees lives on until it is over (MPI 5.0, 7.4.3).
+    #[expect(dead_code, reason = "it is kept, and not asked")]
+    comm: Option<Arc<CommObject>>,
     outcome: Outcome,
 }
 
@@ -50,8 +54,14 @@ impl Pending {
             process: process.clone(),
             requests: vec![request],
             kept: None,
+            comm: None,
             outcome: Outcome::Status,
         }
+    }
+
+    /// The same in a communicator.
+    pub(crate) fn on(comm: &Arc<CommObject>, request: RequestId) -> Self {
+        Self { comm: Some(comm.clone()), ..Self::new(comm.process(), request) }
     }
 
     /// One that is over already.
@@ -60,6 +70,7 @@ impl Pending {
             process: process.clone(),
             requests: Vec::new(),
             kept: None,
+            comm: None,
             outcome: Outcome::Status,
         }
     }
