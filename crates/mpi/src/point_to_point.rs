@@ -213,21 +213,25 @@ pub(crate) struct MatchedMessage {
     message: Mutex<Option<ranks::Message>>,
 }
 
-/// A receive of it; the handle ends.
+/// A receive of it; the handle ends. What goes wrong is raised with the communicator of the message.
 fn matched_receive(
     buffer: Buffer,
     count: impl Integer,
     datatype: Datatype,
     place: Out<Message>,
 ) -> Result<(Comm, Pending)> {
-    let landing = Data::new(buffer, count, datatype)?.incoming(false);
-    if place.get()? == MESSAGE_NO_PROC {
+    let data = Data::new(buffer, count, datatype);
+    let handle = place.get()?;
+    if handle == MESSAGE_NO_PROC {
+        data?;
         place.set(Message::NULL)?;
         let pending =
             Pending::done(&crate::environment::process()?).then(|_| Ok(Status::PROC_NULL));
         return Ok((crate::handle::COMM_SELF, pending));
     }
-    let matched = place.free()?;
+    let matched = handle.get()?;
+    let landing = data.map_err(|error| error.on(matched.handle))?.incoming(false);
+    place.free()?;
     let message = matched.message.lock().unwrap_or_else(PoisonError::into_inner).take();
     let message =
         message.ok_or_else(|| error(MPI_ERR_REQUEST, "the message was received before"))?;
@@ -347,7 +351,8 @@ entries! {
     fn Mrecv<C>(
         buffer: Buffer, count: C, datatype: Datatype, message: Out<Message>, status: Out<Status>,
     ) on () => {
-        status.put(&matched_receive(buffer, count, datatype, message)?.1.wait()?);
+        let (comm, pending) = matched_receive(buffer, count, datatype, message)?;
+        status.put(&pending.wait().map_err(|error| error.on(comm))?);
         Ok(())
     }
     fn Imrecv<C>(

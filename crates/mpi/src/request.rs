@@ -288,9 +288,8 @@ impl RequestObject {
         Ok(())
     }
 
-    fn blamed(&self, mut error: Error) -> Error {
-        error.comm = Some(self.comm);
-        error
+    fn blamed(&self, error: Error) -> Error {
+        error.on(self.comm)
     }
 }
 
