@@ -62,6 +62,11 @@ fn communicators_are_duplicated_split_joined_and_arranged() {
 }
 
 #[test]
+fn programs_of_sessions_only_leave_in_order() {
+    passes("sessions");
+}
+
+#[test]
 fn errors_have_their_class_and_a_message_and_reach_the_handler() {
     passes("errors");
 }

@@ -17,7 +17,7 @@ use crate::transport::local::Local;
 use crate::transport::shared_memory::{Segment, SharedMemory};
 use crate::transport::tcp::Tcp;
 
-/// A rank that has joined its domain. Who drops it without [`Client::leave`] has not left in order, and the launcher ends all.
+/// A rank that has joined its domain. A process that ends without [`Client::leave`] has not left in order, and the launcher ends all.
 #[derive(Debug)]
 pub struct Client {
     process: Arc<Process>,
@@ -88,7 +88,7 @@ impl Client {
     }
 
     /// Leaves the domain in order ([`Process::leave`], `MPI_Finalize`).
-    pub fn leave(self) {
+    pub fn leave(&self) {
         self.process.leave();
         // A launcher that is gone need not know.
         let _ = self.tell(&ClientMessage::Leave);
