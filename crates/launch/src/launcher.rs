@@ -197,6 +197,7 @@ impl Launcher<'_> {
             };
             let surroundings = Surroundings {
                 environment: &environment,
+                application: at,
                 libraries,
                 mask: self.signals.mask,
                 piped: self.count > 1 || self.launch.label,

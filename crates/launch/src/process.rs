@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use fishplate_ranks::launch::LaunchEnvironment;
+use fishplate_ranks::launch::environment::APPLICATION;
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 
@@ -23,6 +24,8 @@ const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 pub(crate) struct Surroundings<'a> {
     /// Rank, domain, rendezvous.
     pub(crate) environment: &'a LaunchEnvironment,
+    /// Which of the launch's programs it is.
+    pub(crate) application: usize,
     /// A directory with the MPI library, if there is one.
     pub(crate) libraries: Option<&'a Path>,
     /// The signal mask that the launcher had before it blocked what it reads.
@@ -49,6 +52,7 @@ pub(crate) fn start(program: &Program, surroundings: &Surroundings<'_>) -> io::R
         .args(&program.arguments)
         .envs(program.environment.iter().map(|(name, value)| (name, value)));
     command.envs(surroundings.environment.variables());
+    command.env(APPLICATION, surroundings.application.to_string());
     if let Some(libraries) = surroundings.libraries {
         let given = program.environment.iter().rev().find(|(name, _)| name == LIBRARY_PATH);
         let given =

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+
+use fishplate_ranks::launch::environment::APPLICATION;
 
 use crate::arguments::{Opaque, Out};
 use crate::constants::*;
@@ -201,7 +203,10 @@ fn predefined(number: c_int) -> Result<Option<*mut c_int>> {
     static HOST: AtomicI32 = AtomicI32::new(MPI_PROC_NULL);
     static IO: AtomicI32 = AtomicI32::new(MPI_ANY_SOURCE);
     static WTIME_IS_GLOBAL: AtomicI32 = AtomicI32::new(0);
-    static APPNUM: AtomicI32 = AtomicI32::new(0);
+    static APPNUM: LazyLock<AtomicI32> = LazyLock::new(|| {
+        let told = std::env::var(APPLICATION).ok().and_then(|number| number.parse().ok());
+        AtomicI32::new(told.unwrap_or_default())
+    });
     let value = match number {
         MPI_TAG_UB => &TAG_UB,
         MPI_HOST => &HOST,

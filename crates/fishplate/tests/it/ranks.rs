@@ -276,7 +276,7 @@ fn nobody_reads_and_all_end() {
 fn environment_directory_input_and_numbers_are_what_mpiexec_gives() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path().to_str().unwrap();
-    let script = "echo $FISHPLATE_RANK/$FISHPLATE_RANKS $A $B; pwd; cat";
+    let script = "echo $FISHPLATE_RANK/$FISHPLATE_RANKS $FISHPLATE_APPLICATION $A $B; pwd; cat";
     let mut command = fishplate(&["-l", "-np", "1", "-x", "A=a b", "sh", "-c", script, ":"]);
     command.args(["-np", "2", "-wdir", at, "sh", "-c", script]).env("B", "c");
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -287,8 +287,16 @@ fn environment_directory_input_and_numbers_are_what_mpiexec_gives() {
     lines.sort_unstable();
     let here = format!("[0] {}", std::env::current_dir().unwrap().display());
     let [one, two] = [1, 2].map(|rank| format!("[{rank}] {at}"));
-    let mut expected =
-        ["[0] 0/3 a b c", &here, "[0] first", "[0] last", "[1] 1/3 c", &one, "[2] 2/3 c", &two];
+    let mut expected = [
+        "[0] 0/3 0 a b c",
+        &here,
+        "[0] first",
+        "[0] last",
+        "[1] 1/3 1 c",
+        &one,
+        "[2] 2/3 1 c",
+        &two,
+    ];
     expected.sort_unstable();
     assert_eq!(lines, expected);
 }

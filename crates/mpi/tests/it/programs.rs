@@ -23,12 +23,15 @@ fn compiled(name: &str) -> PathBuf {
     program
 }
 
+/// The beginning of a launch.
+fn launcher(ranks: u32) -> Command {
+    let mut command = Command::new(built().join("fishplate"));
+    command.args(["run", "--timeout", "60s", "-n", &ranks.to_string()]);
+    command
+}
+
 fn run(program: &Path, ranks: u32) -> Output {
-    Command::new(built().join("fishplate"))
-        .args(["run", "--timeout", "60s", "-n", &ranks.to_string()])
-        .arg(program)
-        .output()
-        .unwrap()
+    launcher(ranks).arg(program).output().unwrap()
 }
 
 fn passes(name: &str) {
@@ -83,6 +86,25 @@ fn an_error_that_nobody_handles_ends_all_ranks_and_says_why() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     let message = "rank 2: MPI_ERR_RANK: MPI_Send: rank 3 is not from 0 to 2";
     assert!(said.contains(message), "{said}");
+}
+
+#[test]
+fn an_abort_reaches_the_launcher_and_runs_no_destructors() {
+    let output = run(&compiled("abort"), 2);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert!(said.contains("rank 0 ended all ranks (MPI_Abort) with exit code 7"), "{said}");
+    assert!(!said.contains("a destructor ran"), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "last words");
+}
+
+#[test]
+fn programs_of_one_launch_know_which_they_are() {
+    let program = compiled("application");
+    let mut command = launcher(1);
+    command.arg(&program).args(["0", ":", "-n", "2"]).arg(&program).arg("1");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Without a launcher a program is a domain of one rank (MPI 5.0, 11.8.2).
