@@ -120,9 +120,12 @@ impl SharedMemory {
                     writer.publish(&self.segment);
                     self.segment.wake(to);
                 }
-                if count < part.len() && !writer.starve(&self.segment, least) {
+                if count < part.len() {
+                    // Before the reader is told, because a thread that is about to sleep may look in between.
                     self.sleeper.waits[to].store(true, Ordering::Relaxed);
-                    return moved;
+                    if !writer.starve(&self.segment, least) {
+                        return moved;
+                    }
                 }
             }
             *offset = 0;
