@@ -308,6 +308,12 @@ pub(crate) fn prepare(comm: Comm, plan: impl Plan, request: Out<Request>) -> Res
     request.set(RequestObject::with(comm, Kind::Persistent(Box::new(plan)), None))
 }
 
+/// The same for a collective operation: which of all ranks' starts belong together follows from the order of these calls.
+pub(crate) fn prepare_collective(comm: Comm, plan: impl Plan, request: Out<Request>) -> Result<()> {
+    let turn = comm.get()?.reserve_turn();
+    prepare(comm, move |_| plan(turn), request)
+}
+
 type Pendings = Vec<Pending>;
 
 /// Operations whose requests were freed: they go on.

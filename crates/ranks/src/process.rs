@@ -39,6 +39,8 @@ pub enum Turn {
     Blocking,
     /// That of all others.
     NonBlocking,
+    /// None: it has its tag already ([`Communicator::reserve_turn`]).
+    Reserved(Tag),
 }
 
 pub(crate) struct State {
@@ -135,6 +137,7 @@ impl State {
     /// The next collective operation's tag: the same at all ranks, because they begin them in the same order.
     pub(crate) fn next_collective(&mut self, context: Context, turn: Turn) -> Tag {
         let (first, most) = match turn {
+            Turn::Reserved(tag) => return tag,
             Turn::Blocking => (1, Tag::MAX / 2),
             Turn::NonBlocking => (Tag::MAX / 2 + 1, Tag::MAX),
         };

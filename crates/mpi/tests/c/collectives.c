@@ -145,6 +145,23 @@ static void others(void) {
     MPI_Request_free(&again);
 }
 
+/* Persistent ones are started in another order at each rank; those that belong together were made ready together. */
+static void persistent_in_any_order(void) {
+    int mine = rank, sum, most;
+    MPI_Request requests[2];
+    MPI_Allreduce_init(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+    MPI_Allreduce_init(&mine, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+    for (int round = 0; round < 3; round++) {
+        mine = rank + round;
+        MPI_Start(&requests[rank % 2]);
+        MPI_Start(&requests[1 - rank % 2]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        CHECK(sum == size * round + size * (size - 1) / 2 && most == size - 1 + round);
+    }
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+}
+
 /* Blocking and non-blocking ones in another order at each rank: wrong by the standard, but other implementations take it. */
 static void mixed(void) {
     int one = 1, sum = 0;
@@ -162,6 +179,7 @@ int main(int argc, char **argv) {
     reductions_before_the_buffer();
     moves();
     others();
+    persistent_in_any_order();
     mixed();
     MPI_Finalize();
     return 0;
