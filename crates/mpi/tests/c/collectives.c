@@ -1,4 +1,5 @@
 #include "check.h"
+#include <sys/mman.h>
 
 /* Left-to-right composition of x -> a x + b: associative, not commutative. */
 static void compose(void *left, void *right, int *count, MPI_Datatype *type) {
@@ -83,6 +84,66 @@ static void reductions_before_the_buffer(void) {
         MPI_Type_free(&types[which]);
     }
     MPI_Op_free(&op);
+}
+
+static long long counted;
+static char *expected_right;
+
+static void count_elements(void *left, void *right, int *count, MPI_Datatype *type) {
+    (void)left, (void)type;
+    CHECK(right == expected_right + counted);
+    counted += *count;
+}
+
+/* More elements than an int counts, in memory that nobody touches. */
+static void many_elements(void) {
+    MPI_Count many = (1LL << 31) + 5;
+    MPI_Op op;
+    void *operands = mmap(NULL, 2 * many, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(operands != MAP_FAILED);
+    counted = 0, expected_right = (char *)operands + many;
+    MPI_Op_create(count_elements, 1, &op);
+    MPI_Reduce_local_c(operands, expected_right, many, MPI_BYTE, op);
+    CHECK(counted == many);
+    MPI_Op_free(&op);
+    munmap(operands, 2 * many);
+}
+
+static MPI_Datatype given;
+
+static void add_pairs(void *left, void *right, int *count, MPI_Datatype *type) {
+    int bytes;
+    CHECK(*type == given && MPI_Type_size(*type, &bytes) == MPI_SUCCESS && bytes == (int)(2 * sizeof(long)));
+    for (int i = 0; i < 2 * *count; i++) ((long *)right)[i] += ((long *)left)[i];
+}
+
+/* A datatype and an operation that are freed while a reduction needs them. */
+static void freed_while_reducing(void) {
+    long mine[2] = {rank, 2 * rank}, sums[2];
+    MPI_Op op;
+    MPI_Datatype pair, next;
+    MPI_Request request;
+    MPI_Op_create(add_pairs, 1, &op);
+    MPI_Type_contiguous(2, MPI_LONG, &pair);
+    MPI_Type_commit(&pair);
+    given = pair;
+    /* Rank 0's can't be over before it is freed there. */
+    if (rank > 0) MPI_Recv(NULL, 0, MPI_INT, 0, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Iallreduce(mine, sums, 1, pair, op, MPI_COMM_WORLD, &request);
+    MPI_Type_free(&pair);
+    MPI_Op_free(&op);
+    MPI_Type_contiguous(3, MPI_LONG, &next);
+    CHECK(pair == MPI_DATATYPE_NULL && (size == 1 || rank > 0 || next != given));
+    for (int to = 1; rank == 0 && to < size; to++) MPI_Send(NULL, 0, MPI_INT, to, 8, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    CHECK(sums[0] == size * (size - 1) / 2 && sums[1] == 2 * sums[0]);
+    MPI_Type_free(&next);
+    /* Now it is free. */
+    char name[MPI_MAX_OBJECT_NAME];
+    int length;
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Type_get_name(given, name, &length)) == MPI_ERR_TYPE);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
 }
 
 /* A matrix of columns: a datatype with gaps, in place and not. */
@@ -177,6 +238,8 @@ int main(int argc, char **argv) {
     begin(&argc, &argv);
     reductions();
     reductions_before_the_buffer();
+    many_elements();
+    freed_while_reducing();
     moves();
     others();
     persistent_in_any_order();
