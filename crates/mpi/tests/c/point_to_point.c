@@ -155,6 +155,28 @@ static void partitioned(void) {
         MPI_Parrived(requests[0], 2, &flag);
         CHECK(flag && got[5] == 10 * ((rank + size - 1) % size) + 5);
     }
+    /* What is wrong is an error, and disturbs nothing. */
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Pready(0, requests[1])) == MPI_ERR_REQUEST);
+    memset(got, 0, sizeof got);
+    MPI_Startall(2, requests);
+    CHECK(class_of(MPI_Pready(0, requests[0])) == MPI_ERR_REQUEST);
+    CHECK(class_of(MPI_Parrived(requests[1], 0, &flag)) == MPI_ERR_REQUEST);
+    CHECK(class_of(MPI_Pready(3, requests[1])) == MPI_ERR_ARG);
+    MPI_Pready(1, requests[1]);
+    for (int i = 0; i < 3; i++) CHECK(class_of(MPI_Pready(1, requests[1])) == MPI_ERR_ARG);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    MPI_Pready(0, requests[1]);
+    MPI_Pready(2, requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    CHECK(got[0] == 10 * ((rank + size - 1) % size) && got[5] == got[0] + 5);
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+    /* One of no parts needs none to go. */
+    MPI_Precv_init(got, 0, 2, MPI_INT, (rank + size - 1) % size, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+    MPI_Psend_init(sent, 0, 2, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+    MPI_Startall(2, requests);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
     MPI_Request_free(&requests[0]);
     MPI_Request_free(&requests[1]);
 }
