@@ -1,5 +1,6 @@
 #include "check.h"
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* Left-to-right composition of x -> a x + b: associative, not commutative. */
 static void compose(void *left, void *right, int *count, MPI_Datatype *type) {
@@ -185,6 +186,25 @@ static void moves(void) {
     for (int i = 0; i < size; i++) CHECK(sent[i] == 100 * i + rank);
 }
 
+/* Blocks in place with memory between them that can't be read. */
+static void in_place_apart(void) {
+    size_t page = sysconf(_SC_PAGESIZE), half = page / sizeof(int);
+    int *first = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int counts[16], at[16], bytes[16];
+    MPI_Datatype types[16];
+    mprotect((char *)first + page, page, PROT_NONE);
+    for (int w = 0; w < 2; w++) {
+        for (int i = 0; i < size; i++) {
+            counts[i] = 1, at[i] = i % 2 * 2 * half + i, bytes[i] = at[i] * sizeof(int), types[i] = MPI_INT;
+            first[at[i]] = 100 * rank + i;
+        }
+        if (w == 0) MPI_Alltoallv(MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL, first, counts, at, MPI_INT, MPI_COMM_WORLD);
+        if (w == 1) MPI_Alltoallw(MPI_IN_PLACE, NULL, NULL, NULL, first, counts, bytes, types, MPI_COMM_WORLD);
+        for (int i = 0; i < size; i++) CHECK(first[at[i]] == 100 * i + rank);
+    }
+    munmap(first, 3 * page);
+}
+
 /* Non-blocking ones under way side by side, persistent ones again and again. */
 static void others(void) {
     int a = rank, b = 2 * rank, sums[2], root = rank == 0 ? 42 : 0;
@@ -241,6 +261,7 @@ int main(int argc, char **argv) {
     many_elements();
     freed_while_reducing();
     moves();
+    in_place_apart();
     others();
     persistent_in_any_order();
     mixed();

@@ -304,9 +304,14 @@ impl Communicator {
         self.collective(ScheduleBuilder::new(self), |builder| {
             let all = builder.target(receive);
             let to = received.spans::<T>("received", builder.size, &all)?;
-            let sent = if matches!(send, Contribution::InPlace) { received } else { sent };
-            let data = sent_to_all(builder, send, &all);
-            let from = sent.spans::<T>("sent", builder.size, &data)?;
+            let from = match send {
+                Contribution::Data(data) => {
+                    let data = builder.data(data);
+                    sent.spans::<T>("sent", builder.size, &data)?
+                }
+                // What is between the blocks is not ours to read.
+                Contribution::InPlace => to.iter().map(|block| builder.copied(block)).collect(),
+            };
             let me = builder.me as usize;
             same_length("sent", &from[me], &to[me], size_of::<T>())?;
             alltoall::alltoall(
