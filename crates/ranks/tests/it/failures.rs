@@ -271,6 +271,30 @@ fn a_rank_that_leaves_early_is_told_from_a_dead_one() {
     }
 }
 
+/// Who asks again and again and never waits learns of it too.
+#[test]
+fn a_dead_rank_is_named_to_who_polls() {
+    for kind in [Kind::Tcp, Kind::SharedMemory] {
+        run_with(processes(kind, 3, &quick()), |world| {
+            if rank_2_dies(&world) {
+                return;
+            }
+            let mut got = [0u8];
+            let outcome = world.scope(|scope| {
+                let mut receive = world.irecv(scope, &mut got, 2, 0).unwrap();
+                loop {
+                    if let Some(outcome) = receive.test() {
+                        break outcome.map(|_| ());
+                    }
+                    std::thread::yield_now();
+                }
+            });
+            assert_eq!(outcome, Err(Error::Failed { rank: 2 }));
+            world.process().leave();
+        });
+    }
+}
+
 /// A rank that does nothing for longer than `peer_timeout` is not dead: its system accepts for it.
 #[test]
 fn a_rank_that_computes_for_long_is_not_dead() {

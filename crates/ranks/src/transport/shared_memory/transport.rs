@@ -59,7 +59,7 @@ struct Sleeper {
     waits: Vec<AtomicBool>,
     /// From whom nothing is read any more.
     closed: Vec<AtomicBool>,
-    /// It has slept: connections may have something.
+    /// It has slept, or is to look: connections may have something.
     woken: AtomicBool,
 }
 
@@ -249,6 +249,7 @@ impl Transport for SharedMemory {
 
     fn watch(&mut self) {
         self.tcp.watch();
+        self.sleeper.woken.store(true, Ordering::Relaxed);
     }
 
     fn detach(&mut self, request: RequestId) {
