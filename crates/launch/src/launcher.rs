@@ -106,6 +106,8 @@ struct Launcher<'a> {
     /// All are being ended; since SIGTERM gave way to SIGKILL at this time.
     kill_at: Option<Instant>,
     cause: Option<Cause>,
+    /// The launcher was told to end.
+    interrupted: bool,
     swept: usize,
     childless: bool,
 }
@@ -167,6 +169,7 @@ impl<'a> Launcher<'a> {
             begun: Instant::now(),
             kill_at: None,
             cause: None,
+            interrupted: false,
             swept: 0,
             childless: false,
         })
@@ -300,14 +303,16 @@ impl Launcher<'_> {
             // A terminal has given it to all of the process group.
             let given = info.ssi_code > 0;
             if ENDING.contains(&signal) {
-                let again = matches!(self.cause, Some(Cause::Interrupted { .. }));
                 if !given {
                     descendants::signal(signal);
                 }
                 self.cause.get_or_insert(Cause::Interrupted { signal });
                 // Those who handle it have their time.
+                let again = std::mem::replace(&mut self.interrupted, true);
                 let grace = if again { Duration::ZERO } else { self.launch.kill_grace };
-                self.kill_at = Some(Instant::now() + grace);
+                // If all are being ended already, they have no longer for it.
+                let at = Instant::now() + grace;
+                self.kill_at = Some(self.kill_at.map_or(at, |before| before.min(at)));
             } else if FORWARDED.contains(&signal) {
                 descendants::signal(signal);
             }

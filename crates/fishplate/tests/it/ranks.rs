@@ -328,6 +328,20 @@ fn who_ignores_its_end_is_killed_after_the_grace_or_at_the_second_time() {
     assert_eq!([next_line(&mut stdout), next_line(&mut stdout)], ["int", "int"]);
     signal(&child, Signal::SIGINT);
     assert_eq!(end(child).0.code(), Some(130));
+    // Also if all are being ended because one failed.
+    let ready = tempfile::tempdir().unwrap();
+    let script = "trap 'echo term' TERM; trap 'echo int' INT; \
+                  if test $FISHPLATE_RANK = 0; then touch $READY/0; \
+                  else until test -e $READY/0; do sleep 0.01; done; exit 9; fi; \
+                  while :; do sleep 0.01; done";
+    let mut command = shell(&["-n", "2", "--kill-grace", "1h"], script);
+    command.env("READY", ready.path());
+    let (child, mut stdout) = spawn(command);
+    assert_eq!(next_line(&mut stdout), "term");
+    signal(&child, Signal::SIGINT);
+    assert_eq!(next_line(&mut stdout), "int");
+    signal(&child, Signal::SIGINT);
+    assert_eq!(end(child).0.code(), Some(9));
 }
 
 #[test]
