@@ -344,6 +344,23 @@ fn who_ignores_its_end_is_killed_after_the_grace_or_at_the_second_time() {
     assert_eq!(end(child).0.code(), Some(9));
 }
 
+/// Pipes and connections of many ranks are more than a shell allows a process by default.
+#[test]
+fn many_ranks_are_started_with_few_open_files() {
+    let limited = |limit: &str, ranks: &str| {
+        let mut command = Command::new("sh");
+        let script = format!("ulimit {limit}; exec \"$@\"");
+        command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_fishplate"), "run", "-n", ranks]);
+        command.args(["sh", "-c", "ulimit -Sn"]);
+        run(command)
+    };
+    let (code, stdout, stderr) = limited("-Sn 30", "20");
+    assert_eq!((code, stdout), (Some(0), "30\n".repeat(20)), "{stderr}");
+    let (code, _, stderr) = limited("-n 40", "20");
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("20 ranks need 112 open files, and 40 are allowed"), "{stderr}");
+}
+
 #[test]
 fn what_takes_too_long_is_ended() {
     let (code, _, stderr) = run(shell(&["-n", "2", "--timeout", "200ms"], "sleep 1000"));
