@@ -1,6 +1,7 @@
 //! The process's life as a rank: `MPI_Init` to `MPI_Finalize`, and what it can ask about itself.
 
 use std::ffi::{c_int, c_void};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::thread::ThreadId;
@@ -80,6 +81,8 @@ unsafe extern "C" {
     fn atexit(function: extern "C" fn()) -> c_int;
     /// Writes what a stream, or every one, has in memory.
     fn fflush(stream: *mut c_void) -> c_int;
+    /// Says how a descriptor behaves.
+    fn fcntl(descriptor: c_int, command: c_int, ...) -> c_int;
     /// Ends the process, and calls nothing.
     fn _exit(code: c_int) -> !;
 }
@@ -121,12 +124,34 @@ fn join(environment: &mut Environment) -> Result<Arc<Process>> {
     environment.main_thread = Some(std::thread::current().id());
     environment.begin = Some(Instant::now());
     environment.pid = std::process::id();
+    if let Some(launcher) = client.launcher() {
+        end_with(launcher)?;
+    }
     CLIENT.get_or_init(|| client);
     // SAFETY: the function is there as long as this library, and does not unwind.
     if unsafe { atexit(leave_at_exit) } != 0 {
         return Err(error(MPI_ERR_NO_MEM, "no more functions can be called at the exit"));
     }
     Ok(process)
+}
+
+/// Has the system kill this process when the launcher is gone (fcntl(2)): as a script's program it has another parent, and
+/// goes on without that.
+fn end_with(launcher: BorrowedFd<'_>) -> Result<()> {
+    const F_SETFL: c_int = 4;
+    const F_SETOWN: c_int = 8;
+    const F_SETSIG: c_int = 10;
+    const O_ASYNC: c_int = 0o20000;
+    const SIGKILL: c_int = 9;
+    let pid = c_int::try_from(std::process::id()).unwrap_or_default();
+    for (command, argument) in [(F_SETSIG, SIGKILL), (F_SETOWN, pid), (F_SETFL, O_ASYNC)] {
+        // SAFETY: these commands take a number.
+        if unsafe { fcntl(launcher.as_raw_fd(), command, argument) } < 0 {
+            let cause = std::io::Error::last_os_error();
+            return Err(error(MPI_ERR_OTHER, format!("the launcher can't be watched: {cause}")));
+        }
+    }
+    Ok(())
 }
 
 impl Environment {

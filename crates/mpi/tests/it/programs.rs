@@ -1,7 +1,9 @@
 //! C programs, alone and as several ranks.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::{built, header};
 
@@ -105,6 +107,30 @@ fn programs_of_one_launch_know_which_they_are() {
     command.arg(&program).args(["0", ":", "-n", "2"]).arg(&program).arg("1");
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn is_alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+/// Its parent is a shell, which does not tell it.
+#[test]
+fn a_program_in_a_script_dies_with_the_launcher() {
+    let program = compiled("waiting");
+    let mut command = launcher(2);
+    command.args(["sh", "-c", "\"$0\"; exit 1"]).arg(&program).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let pids = [lines.next(), lines.next()].map(|line| line.unwrap().unwrap());
+    assert!(pids.iter().all(|pid| is_alive(pid)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let begun = Instant::now();
+    while pids.iter().any(|pid| is_alive(pid)) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "they live on: {pids:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Without a launcher a program is a domain of one rank (MPI 5.0, 11.8.2).

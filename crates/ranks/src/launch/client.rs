@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
@@ -82,9 +82,9 @@ impl Client {
         &self.process
     }
 
-    /// Whether a launcher started this process; else it is alone.
-    pub fn is_launched(&self) -> bool {
-        self.launcher.is_some()
+    /// The connection to the launcher, which ends when that does; `None` for a process that nobody launched.
+    pub fn launcher(&self) -> Option<BorrowedFd<'_>> {
+        self.launcher.as_ref().map(AsFd::as_fd)
     }
 
     /// Leaves the domain in order ([`Process::leave`], `MPI_Finalize`).
