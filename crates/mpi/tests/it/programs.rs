@@ -7,11 +7,15 @@ use std::time::{Duration, Instant};
 
 use crate::{built, header};
 
-/// Compiles `tests/c/NAME.c` against the header, and links it to the library by its name.
+/// Compiles `tests/c/NAME.c`.
 fn compiled(name: &str) -> PathBuf {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
-    let program = directory.join(name);
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    compile(&directory.join(name).with_extension("c"), &[])
+}
+
+/// Compiles a program against the header, and links it to the library by its name.
+pub(crate) fn compile(source: &Path, options: &[&str]) -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.file_stem().unwrap());
     let cc = Command::new("cc")
         .args(["-Wall", "-Wextra", "-Werror", "-Wno-stringop-overread", "-pthread", "-o"])
         .arg(&program)
@@ -19,6 +23,7 @@ fn compiled(name: &str) -> PathBuf {
         .arg(header().parent().unwrap())
         .arg(source)
         .arg(built().join("libmpi_abi.so"))
+        .args(options)
         .output()
         .unwrap();
     assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
@@ -26,9 +31,9 @@ fn compiled(name: &str) -> PathBuf {
 }
 
 /// The beginning of a launch.
-fn launcher(ranks: u32) -> Command {
+pub(crate) fn launcher(ranks: u32) -> Command {
     let mut command = Command::new(built().join("fishplate"));
-    command.args(["run", "--timeout", "60s", "-n", &ranks.to_string()]);
+    command.args(["run", "--timeout", "300s", "-n", &ranks.to_string()]);
     command
 }
 
