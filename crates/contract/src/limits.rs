@@ -489,7 +489,7 @@ limits! {
         /// connections to a rank that have not proved yet that they are of its domain, beyond one for each rank;
         /// for one more the oldest is closed
         unauthenticated_connections: usize = 64, Count Launch;
-        /// how long one may go on so
+        /// how long such a connection may last
         authentication_timeout: Duration = Duration::from_secs(10), Time Launch > 0;
     }
 }
