@@ -48,18 +48,20 @@ def forces(position, mine, side, reach):
     force, energies = np.zeros_like(position), np.zeros(3)
     for start in range(0, len(mine), BLOCK):
         block = mine[start : start + BLOCK]
-        apart = position[:, block, None] - position[:, None, :]
-        apart -= side * (apart > side / 2)
-        apart += side * (apart < -side / 2)
+        apart = np.abs(position[:, block, None] - position[:, None, :])
+        np.minimum(apart, side - apart, out=apart)
+        own, other = np.nonzero(np.einsum("dij,dij->ij", apart, apart) <= reach**2)
+        own, other = block[own], other
+        # A particle is no neighbour of its own.
+        own, other = own[own != other], other[own != other]
+        apart = position[:, own] - position[:, other]
+        apart -= side * np.rint(apart / side)
         square = (apart**2).sum(axis=0)
-        square[np.arange(len(block)), block] = np.inf
-        near = square <= reach**2
-        r2 = np.where(near, 1 / square, 0)
-        r6 = r2**3
-        strength = r6 * r2 * (r6 - 0.5)
-        force[:, block] = (apart * strength).sum(axis=2)
-        square[~near] = 0
-        energies += np.array([(r6 * (r6 - 1)).sum(), -(square * strength).sum(), near.sum()]) / 2
+        r6 = square**-3
+        strength = r6 / square * (r6 - 0.5)
+        for dimension, pull in zip(force, apart * strength):
+            dimension += np.bincount(own, pull, minlength=len(dimension))
+        energies += np.array([(r6 * (r6 - 1)).sum(), -(square * strength).sum(), len(own)]) / 2
     return force, energies
 
 
