@@ -486,5 +486,10 @@ limits! {
         /// how long a rank may be out of reach;
         /// then it has failed, and operations that need it end with an error that names it
         peer_timeout: Duration = Duration::from_secs(10), Time Launch > 0;
+        /// connections to a rank that have not proved yet that they are of its domain, beyond one for each rank;
+        /// for one more the oldest is closed
+        unauthenticated_connections: usize = 64, Count Launch;
+        /// how long such a connection may last
+        authentication_timeout: Duration = Duration::from_secs(10), Time Launch > 0;
     }
 }

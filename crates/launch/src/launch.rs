@@ -203,6 +203,18 @@ pub enum LaunchError {
     /// There are none, or too many to be counted.
     #[error("{0} ranks can't be started: 1 or more can")]
     Count(u64),
+    /// More ranks than this process may have pipes for.
+    #[error(
+        "{ranks} ranks need {needed} open files, and {allowed} are allowed: raise the hard limit (ulimit -Hn)"
+    )]
+    OpenFiles {
+        /// How many.
+        ranks: u32,
+        /// What they need.
+        needed: u64,
+        /// What the system allows.
+        allowed: u64,
+    },
     /// A rank's process can't be started. Those that were are ended.
     #[error("rank {rank}: {} can't be started{}", program.display(), directory.as_ref().map(|at| format!(" in {}", at.display())).unwrap_or_default())]
     Start {

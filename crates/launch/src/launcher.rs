@@ -21,6 +21,7 @@ use nix::unistd::Pid;
 use crate::descendants;
 use crate::launch::{Cause, Launch, LaunchError, Program, RankExit, RankReport, Report, Transport};
 use crate::library::SONAME;
+use crate::open_files::FileLimit;
 use crate::output::Sink;
 use crate::process::{self, Started, Surroundings};
 use crate::rendezvous::Rendezvous;
@@ -35,7 +36,7 @@ const AGAIN: Duration = Duration::from_millis(50);
 const LONGEST_DIRECTORY: usize = 90;
 
 /// Starts all ranks and waits for them. The calling process becomes a subreaper and reaps whatever child it has, so it
-/// must have no others; the calling thread must live as long as the ranks.
+/// must have no others; its limit of open files is raised; the calling thread must live as long as the ranks.
 pub fn run(launch: &Launch) -> Result<Report, LaunchError> {
     let count = launch.programs.iter().map(|program| u64::from(program.ranks)).sum();
     let ranks = u32::try_from(count).ok().filter(|&ranks| ranks > 0);
@@ -45,7 +46,8 @@ pub fn run(launch: &Launch) -> Result<Report, LaunchError> {
         .map_err(|error| LaunchError::system("what ranks leave can't be adopted")(error.into()))?;
     let directory = private_directory()
         .map_err(LaunchError::system("no directory for the rendezvous can be made"))?;
-    let mut launcher = Launcher::new(launch, ranks, signals, directory.path())?;
+    let files = FileLimit::raise(ranks)?;
+    let mut launcher = Launcher::new(launch, ranks, signals, files, directory.path())?;
     match launcher.start(directory.path()) {
         Ok(()) => {
             while launcher.turn() {}
@@ -98,6 +100,7 @@ struct Launcher<'a> {
     credential: Credential,
     count: u32,
     signals: Signals,
+    files: FileLimit,
     rendezvous: Rendezvous,
     ranks: Vec<RankProcess>,
     /// Standard output and standard error, or standard error alone.
@@ -106,6 +109,8 @@ struct Launcher<'a> {
     /// All are being ended; since SIGTERM gave way to SIGKILL at this time.
     kill_at: Option<Instant>,
     cause: Option<Cause>,
+    /// The launcher was told to end.
+    interrupted: bool,
     swept: usize,
     childless: bool,
 }
@@ -124,6 +129,7 @@ impl<'a> Launcher<'a> {
         launch: &'a Launch,
         count: u32,
         signals: Signals,
+        files: FileLimit,
         directory: &Path,
     ) -> Result<Self, LaunchError> {
         let random = |error: fishplate_ranks::Error| {
@@ -161,12 +167,14 @@ impl<'a> Launcher<'a> {
             credential,
             count,
             signals,
+            files,
             rendezvous,
             ranks: Vec::new(),
             sinks,
             begun: Instant::now(),
             kill_at: None,
             cause: None,
+            interrupted: false,
             swept: 0,
             childless: false,
         })
@@ -197,8 +205,10 @@ impl Launcher<'_> {
             };
             let surroundings = Surroundings {
                 environment: &environment,
+                application: at,
                 libraries,
                 mask: self.signals.mask,
+                files: self.files,
                 piped: self.count > 1 || self.launch.label,
                 to_stderr: self.launch.to_stderr,
             };
@@ -248,7 +258,7 @@ impl Launcher<'_> {
 
     fn wait(&self, now: Instant) -> Vec<Ready> {
         let mut sources = vec![(Ready::Signal, self.signals.source.as_fd(), PollFlags::POLLIN)];
-        for source in self.rendezvous.sources() {
+        for source in self.rendezvous.sources(now) {
             sources.push((Ready::Rendezvous, source, PollFlags::POLLIN));
         }
         for (rank, process) in self.ranks.iter().enumerate() {
@@ -269,8 +279,9 @@ impl Launcher<'_> {
         }
         let timeout =
             self.launch.timeout.map(|timeout| self.begun + timeout).filter(|_| !self.is_over());
+        let own = [self.kill_at, self.rendezvous.paused(now), timeout];
         let deadlines =
-            self.sinks.iter().filter_map(Sink::deadline).chain(self.kill_at).chain(timeout);
+            self.sinks.iter().filter_map(Sink::deadline).chain(own.into_iter().flatten());
         let timeout = deadlines.min().map_or(PollTimeout::NONE, |deadline| {
             // A millisecond more, because it is cut to whole ones.
             let left = deadline.saturating_duration_since(now) + Duration::from_millis(1);
@@ -299,14 +310,16 @@ impl Launcher<'_> {
             // A terminal has given it to all of the process group.
             let given = info.ssi_code > 0;
             if ENDING.contains(&signal) {
-                let again = matches!(self.cause, Some(Cause::Interrupted { .. }));
                 if !given {
                     descendants::signal(signal);
                 }
                 self.cause.get_or_insert(Cause::Interrupted { signal });
                 // Those who handle it have their time.
+                let again = std::mem::replace(&mut self.interrupted, true);
                 let grace = if again { Duration::ZERO } else { self.launch.kill_grace };
-                self.kill_at = Some(Instant::now() + grace);
+                // If all are being ended already, they have no longer for it.
+                let at = Instant::now() + grace;
+                self.kill_at = Some(self.kill_at.map_or(at, |before| before.min(at)));
             } else if FORWARDED.contains(&signal) {
                 descendants::signal(signal);
             }

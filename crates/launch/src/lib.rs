@@ -5,7 +5,7 @@
 //!
 //! - [`launch`]: what is started, and how it ended
 //! - [`launcher`]: one loop over signals, output and the rendezvous until all have ended
-//! - `process`: a rank's process; `descendants`: all that it started
+//! - `process`: a rank's process; `descendants`: all that it started; `open_files`: how many the launcher may have
 //! - `rendezvous`: the launcher's side of [`fishplate_ranks::launch::rendezvous`]
 //! - `output`: whole lines of all ranks, with labels
 //! - [`library`]: where `libmpi_abi.so.1` is
@@ -17,6 +17,7 @@ pub mod launcher;
 pub mod library;
 
 mod descendants;
+mod open_files;
 mod output;
 mod process;
 mod rendezvous;

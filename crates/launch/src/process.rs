@@ -10,10 +10,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use fishplate_ranks::launch::LaunchEnvironment;
+use fishplate_ranks::launch::environment::APPLICATION;
+use nix::errno::Errno;
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
+use nix::unistd::{Pid, getppid};
 
 use crate::launch::Program;
+use crate::open_files::FileLimit;
 
 /// The environment variable that names directories of libraries.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
@@ -23,10 +27,14 @@ const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 pub(crate) struct Surroundings<'a> {
     /// Rank, domain, rendezvous.
     pub(crate) environment: &'a LaunchEnvironment,
+    /// Which of the launch's programs it is.
+    pub(crate) application: usize,
     /// A directory with the MPI library, if there is one.
     pub(crate) libraries: Option<&'a Path>,
     /// The signal mask that the launcher had before it blocked what it reads.
     pub(crate) mask: SigSet,
+    /// The limit of open files that the launcher had before it raised it.
+    pub(crate) files: FileLimit,
     /// It has pipes for standard output and standard error, else the launcher's own.
     pub(crate) piped: bool,
     /// Standard output goes to standard error.
@@ -49,6 +57,7 @@ pub(crate) fn start(program: &Program, surroundings: &Surroundings<'_>) -> io::R
         .args(&program.arguments)
         .envs(program.environment.iter().map(|(name, value)| (name, value)));
     command.envs(surroundings.environment.variables());
+    command.env(APPLICATION, surroundings.application.to_string());
     if let Some(libraries) = surroundings.libraries {
         let given = program.environment.iter().rev().find(|(name, _)| name == LIBRARY_PATH);
         let given =
@@ -68,11 +77,16 @@ pub(crate) fn start(program: &Program, surroundings: &Surroundings<'_>) -> io::R
     } else if surroundings.to_stderr {
         command.stdout(io::stderr());
     }
-    let mask = surroundings.mask;
-    // SAFETY: both are system calls that may be made between fork and exec, and allocate nothing.
+    let (mask, files, launcher) = (surroundings.mask, surroundings.files, Pid::this());
+    // SAFETY: all are system calls that may be made between fork and exec, and allocate nothing.
     unsafe {
         command.pre_exec(move || {
             prctl::set_pdeathsig(Signal::SIGKILL)?;
+            // The launcher may have been killed before that.
+            if getppid() != launcher {
+                return Err(Errno::ESRCH.into());
+            }
+            files.restore()?;
             Ok(mask.thread_set_mask()?)
         });
     }

@@ -5,10 +5,14 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use fishplate_ranks::launch::descriptors;
 use fishplate_ranks::launch::rendezvous::{ClientMessage, LONGEST_LINE, ServerMessage};
 use fishplate_ranks::{Credential, DomainId, Rank};
+
+/// The pause after somebody could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Where a rank is in its life.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,6 +36,8 @@ pub(crate) struct Rendezvous {
     domain: DomainId,
     credential: Credential,
     listener: UnixListener,
+    /// Before that nobody is accepted, because there are too many open files: who waits stays, and would be found again at once.
+    accept_at: Option<Instant>,
     connections: Vec<Connection>,
     pub(crate) members: Vec<Membership>,
     /// Why nobody can join any more.
@@ -62,6 +68,7 @@ impl Rendezvous {
             domain,
             credential,
             listener,
+            accept_at: None,
             connections: Vec::new(),
             members,
             closed: None,
@@ -70,16 +77,30 @@ impl Rendezvous {
     }
 
     /// What is waited for.
-    pub(crate) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub(crate) fn sources(&self, now: Instant) -> impl Iterator<Item = BorrowedFd<'_>> {
         let streams = self.connections.iter().map(|connection| connection.stream.as_fd());
-        std::iter::once(self.listener.as_fd()).chain(streams)
+        let listener = self.paused(now).is_none().then(|| self.listener.as_fd());
+        listener.into_iter().chain(streams)
+    }
+
+    /// Until when nobody is accepted, if so.
+    pub(crate) fn paused(&self, now: Instant) -> Option<Instant> {
+        self.accept_at.filter(|at| *at > now)
     }
 
     /// Hears what ranks have said by now; the first that wants to end all.
     pub(crate) fn hear(&mut self) -> Option<Abort> {
-        while let Ok((stream, _)) = self.listener.accept() {
-            if stream.set_nonblocking(true).is_ok() {
-                self.connections.push(Connection { stream, rank: None, line: Vec::new() });
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => {
+                    self.connections.push(Connection { stream, rank: None, line: Vec::new() });
+                }
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(_) => {
+                    self.accept_at = Some(Instant::now() + ACCEPT_PAUSE);
+                    break;
+                }
             }
         }
         let mut abort = None;

@@ -1,10 +1,11 @@
 //! Attributes (MPI 5.0, 7.7): what programs keep with communicators and datatypes, and what the standard keeps there.
 
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use slab::Slab;
+use fishplate_ranks::launch::environment::APPLICATION;
 
 use crate::arguments::{Opaque, Out};
 use crate::constants::*;
@@ -30,7 +31,7 @@ type Delete = unsafe extern "C" fn(
 /// `MPI_COMM_DUP_FN` and its like, an address; the null functions are 0.
 const DUP_FUNCTION: usize = 1;
 /// The first key of a program.
-const FIRST_KEY: usize = 0x1000;
+const FIRST_KEY: c_int = 0x1000;
 
 /// A function's address, as C gives it.
 #[derive(Clone, std::marker::Copy)]
@@ -65,8 +66,14 @@ enum CopyFunction {
     Function(Copy),
 }
 
-fn keys() -> MutexGuard<'static, Slab<Arc<Key>>> {
-    static KEYS: Mutex<Slab<Arc<Key>>> = Mutex::new(Slab::new());
+/// The keys that there are. A number is never used again, because objects keep the values of keys that were freed.
+struct Keys {
+    by_number: BTreeMap<c_int, Arc<Key>>,
+    next: c_int,
+}
+
+fn keys() -> MutexGuard<'static, Keys> {
+    static KEYS: Mutex<Keys> = Mutex::new(Keys { by_number: BTreeMap::new(), next: FIRST_KEY });
     KEYS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -75,9 +82,8 @@ fn wrong_key(number: c_int) -> Error {
 }
 
 fn key(number: c_int, holder: Holder) -> Result<Arc<Key>> {
-    let at = usize::try_from(number).ok().and_then(|number| number.checked_sub(FIRST_KEY));
-    let found = at.and_then(|at| keys().get(at).cloned()).filter(|key| key.holder == holder);
-    found.ok_or_else(|| wrong_key(number))
+    let found = keys().by_number.get(&number).cloned();
+    found.filter(|key| key.holder == holder).ok_or_else(|| wrong_key(number))
 }
 
 fn create(
@@ -94,16 +100,15 @@ fn create(
         address => CopyFunction::Function(unsafe { std::mem::transmute::<usize, Copy>(address) }),
     };
     let mut keys = keys();
-    let entry = keys.vacant_entry();
-    let value = c_int::try_from(FIRST_KEY + entry.key())
-        .map_err(|_| error(MPI_ERR_NO_MEM, "no more keys"))?;
-    entry.insert(Arc::new(Key { number: value, holder, copy, delete, extra }));
+    let value = keys.next;
+    keys.next = value.checked_add(1).ok_or_else(|| error(MPI_ERR_NO_MEM, "no more keys"))?;
+    keys.by_number.insert(value, Arc::new(Key { number: value, holder, copy, delete, extra }));
     number.set(value)
 }
 
 fn free(holder: Holder, number: Out<c_int>) -> Result<()> {
     let key = key(number.get()?, holder)?;
-    keys().remove(usize::try_from(key.number).unwrap_or_default() - FIRST_KEY);
+    keys().by_number.remove(&key.number);
     number.set(MPI_KEYVAL_INVALID)
 }
 
@@ -198,7 +203,10 @@ fn predefined(number: c_int) -> Result<Option<*mut c_int>> {
     static HOST: AtomicI32 = AtomicI32::new(MPI_PROC_NULL);
     static IO: AtomicI32 = AtomicI32::new(MPI_ANY_SOURCE);
     static WTIME_IS_GLOBAL: AtomicI32 = AtomicI32::new(0);
-    static APPNUM: AtomicI32 = AtomicI32::new(0);
+    static APPNUM: LazyLock<AtomicI32> = LazyLock::new(|| {
+        let told = std::env::var(APPLICATION).ok().and_then(|number| number.parse().ok());
+        AtomicI32::new(told.unwrap_or_default())
+    });
     let value = match number {
         MPI_TAG_UB => &TAG_UB,
         MPI_HOST => &HOST,

@@ -31,13 +31,12 @@ fn begin(
     let target = received.as_ref().map_or(&mut [][..], |landing| landing.bytes.lend_mut());
     // SAFETY: the program leaves its buffers alone until the operation is over, and what is ours the pending operation keeps.
     let request = unsafe { operation(comm.ranks(), contribution, target).start_raw(turn) }?;
-    let (comm, process) = (comm.clone(), comm.process().clone());
-    Ok(Pending::new(&process, request).then(move |result| {
+    Ok(Pending::on(comm, request).then(move |result| {
         result?;
         if let Some(landing) = received {
             landing.finish_all();
         }
-        drop((sent, comm));
+        drop(sent);
         Ok(Status::EMPTY)
     }))
 }

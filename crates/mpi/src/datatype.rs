@@ -3,11 +3,13 @@
 //! - `layout`: where a datatype's bytes are in memory
 //! - `basic`: the types that others are made of; `named`: the table of the standard's own
 //! - `constructors`, `array`: making datatypes; `query`: asking about them
+//! - `held`: handles that outlive `MPI_Type_free`
 //! - `pack`: the bytes of a message, ours and `external32`
 
 mod array;
 mod basic;
 mod constructors;
+mod held;
 mod layout;
 mod named;
 mod pack;
@@ -16,6 +18,7 @@ mod query;
 use std::sync::{Arc, Mutex};
 
 pub(crate) use basic::{Basic, Class};
+pub(crate) use held::HeldHandle;
 pub(crate) use layout::{Layout, Piece};
 pub(crate) use named::{fortran_info, predefined};
 

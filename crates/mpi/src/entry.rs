@@ -64,7 +64,7 @@ macro_rules! symbols {
 }
 
 /// Operations on a communicator, by three names: blocking, non-blocking, persistent. The function gives a closure that
-/// begins the operation, as often as it is called. Persistent ones with `[info]` take an info object besides.
+/// begins the operation, as often as it is called. Those with `[info]` are collective: their persistent calls take an info object besides.
 macro_rules! operations {
     () => {};
     (
@@ -98,6 +98,8 @@ macro_rules! operations {
         };
         $crate::entry::operations!($($rest)*);
     };
+    (@prepare) => { $crate::request::prepare };
+    (@prepare info) => { $crate::request::prepare_collective };
     (
         @three [$($name:literal),+] [$($nonblocking:literal),+] [$($persistent:literal),+]
         [$($info:ident)?] ($($arg:ident: $type:ty),*; $comm:ident)
@@ -118,7 +120,8 @@ macro_rules! operations {
                 request: $crate::arguments::Out<$crate::handle::Request>
             ) on $comm => {
                 $(let _ = $info;)?
-                plan($($arg,)* $comm).and_then(|plan| $crate::request::prepare($comm, plan, request))
+                let prepare = $crate::entry::operations!(@prepare $($info)?);
+                plan($($arg,)* $comm).and_then(|plan| prepare($comm, plan, request))
             }
         );
     };

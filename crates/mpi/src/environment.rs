@@ -1,10 +1,11 @@
 //! The process's life as a rank: `MPI_Init` to `MPI_Finalize`, and what it can ask about itself.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::thread::ThreadId;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fishplate_ranks::launch::Client;
 use fishplate_ranks::{Process, Settings};
@@ -19,11 +20,11 @@ use crate::request::{Pending, RequestObject};
 
 /// What there is once for a process.
 struct Environment {
-    /// `None` before the first of world and sessions, and after the end.
-    client: Option<Client>,
-    /// The process stays reachable for objects that outlive it.
-    process: Option<Arc<Process>>,
     world: World,
+    /// It has left its domain.
+    left: bool,
+    /// Which process joined; its children are no ranks.
+    pid: u32,
     main_thread: Option<ThreadId>,
     thread_level: c_int,
     /// When `MPI_Wtime` is zero.
@@ -39,14 +40,16 @@ enum World {
 }
 
 static ENVIRONMENT: Mutex<Environment> = Mutex::new(Environment {
-    client: None,
-    process: None,
     world: World::Before,
+    left: false,
+    pid: 0,
     main_thread: None,
     thread_level: MPI_THREAD_SINGLE,
     begin: None,
 });
 
+/// There from the first of world and sessions on, also for objects that outlive them; apart, so that `MPI_Abort` waits for nobody.
+static CLIENT: OnceLock<Client> = OnceLock::new();
 /// Sessions that are open.
 static SESSIONS: AtomicU32 = AtomicU32::new(0);
 /// The domain's rank of this process, for messages.
@@ -70,15 +73,36 @@ pub(crate) fn rank() -> Option<c_int> {
     Some(RANK.load(Ordering::Relaxed)).filter(|rank| *rank >= 0)
 }
 
-/// Ends all ranks.
+/// How long `MPI_Abort` waits for what C's streams still have to write: another thread may hold one.
+const FLUSH_TIME: Duration = Duration::from_secs(1);
+
+unsafe extern "C" {
+    /// Of C's library: has a function called when the process exits.
+    fn atexit(function: extern "C" fn()) -> c_int;
+    /// Writes what a stream, or every one, has in memory.
+    fn fflush(stream: *mut c_void) -> c_int;
+    /// Says how a descriptor behaves.
+    fn fcntl(descriptor: c_int, command: c_int, ...) -> c_int;
+    /// Ends the process, and calls nothing.
+    fn _exit(code: c_int) -> !;
+}
+
+/// Ends all ranks, and this one without its destructors: other threads may be using what those take away.
 pub(crate) fn abort(code: c_int) -> ! {
-    // An error may come from within `MPI_Init`, which has the lock.
-    if let Ok(environment) = ENVIRONMENT.try_lock()
-        && let Some(client) = &environment.client
-    {
+    let (done, is_done) = mpsc::channel();
+    let flush = move || {
+        // SAFETY: a null pointer means all streams.
+        unsafe { fflush(std::ptr::null_mut()) };
+        let _ = done.send(());
+    };
+    if std::thread::Builder::new().spawn(flush).is_ok() {
+        let _ = is_done.recv_timeout(FLUSH_TIME);
+    }
+    if let Some(client) = CLIENT.get() {
         client.abort(code);
     }
-    std::process::exit(code)
+    // SAFETY: it needs nothing.
+    unsafe { _exit(code) }
 }
 
 /// The process, which joins its domain now if it has not.
@@ -88,8 +112,8 @@ pub(crate) fn process() -> Result<Arc<Process>> {
 }
 
 fn join(environment: &mut Environment) -> Result<Arc<Process>> {
-    if let Some(process) = &environment.process {
-        return Ok(process.clone());
+    if let Some(client) = CLIENT.get() {
+        return Ok(client.process().clone());
     }
     // A program bounds buffered sends itself, with the buffers that it attaches.
     let settings = Settings { buffer_size: usize::MAX >> 1, ..Settings::default() };
@@ -99,9 +123,62 @@ fn join(environment: &mut Environment) -> Result<Arc<Process>> {
     GROUP_EMPTY.define(Some(Arc::new(process.world().group().include(&[])?)));
     environment.main_thread = Some(std::thread::current().id());
     environment.begin = Some(Instant::now());
-    environment.client = Some(client);
-    environment.process = Some(process.clone());
+    environment.pid = std::process::id();
+    if let Some(launcher) = client.launcher() {
+        end_with(launcher)?;
+    }
+    CLIENT.get_or_init(|| client);
+    // SAFETY: the function is there as long as this library, and does not unwind.
+    if unsafe { atexit(leave_at_exit) } != 0 {
+        return Err(error(MPI_ERR_NO_MEM, "no more functions can be called at the exit"));
+    }
     Ok(process)
+}
+
+/// Has the system kill this process when the launcher is gone (fcntl(2)): as a script's program it has another parent, and
+/// goes on without that.
+fn end_with(launcher: BorrowedFd<'_>) -> Result<()> {
+    const F_SETFL: c_int = 4;
+    const F_SETOWN: c_int = 8;
+    const F_SETSIG: c_int = 10;
+    const O_ASYNC: c_int = 0o20000;
+    const SIGKILL: c_int = 9;
+    let pid = c_int::try_from(std::process::id()).unwrap_or_default();
+    for (command, argument) in [(F_SETSIG, SIGKILL), (F_SETOWN, pid), (F_SETFL, O_ASYNC)] {
+        // SAFETY: these commands take a number.
+        if unsafe { fcntl(launcher.as_raw_fd(), command, argument) } < 0 {
+            let cause = std::io::Error::last_os_error();
+            return Err(error(MPI_ERR_OTHER, format!("the launcher can't be watched: {cause}")));
+        }
+    }
+    Ok(())
+}
+
+impl Environment {
+    /// Whether it is time to leave the domain: once, when neither world nor session is open.
+    fn leaves(&mut self) -> bool {
+        let is_over = SESSIONS.load(Ordering::Relaxed) == 0 && self.world != World::Initialized;
+        let leaves = is_over && !self.left;
+        self.left |= leaves;
+        leaves
+    }
+}
+
+fn leave() {
+    if let Some(client) = CLIENT.get() {
+        client.leave();
+    }
+}
+
+/// A program of sessions only has no `MPI_Finalize` with which it leaves: it does so when it exits with none open.
+extern "C" fn leave_at_exit() {
+    // Who exits may have the lock.
+    let Ok(mut environment) = ENVIRONMENT.try_lock() else { return };
+    let leaves = environment.pid == std::process::id() && environment.leaves();
+    drop(environment);
+    if leaves {
+        leave();
+    }
 }
 
 fn initialize(required: c_int) -> Result<c_int> {
@@ -132,13 +209,13 @@ fn finalize() -> Result<()> {
     crate::request::finish_orphans();
     COMM_WORLD.define(None);
     COMM_SELF.define(None);
-    let client = {
+    let leaves = {
         let mut environment = environment();
         environment.world = World::Finalized;
-        if SESSIONS.load(Ordering::Relaxed) == 0 { environment.client.take() } else { None }
+        environment.leaves()
     };
-    if let Some(client) = client {
-        client.leave();
+    if leaves {
+        leave();
     }
     Ok(())
 }
@@ -151,18 +228,15 @@ pub(crate) fn open_session() -> Result<()> {
 }
 
 /// A session ends. The process leaves with the last one after `MPI_Finalize`; if the world was never there, it
-/// stays until it exits, because another session may begin.
+/// leaves when it exits, because another session may begin.
 pub(crate) fn close_session() {
-    let last = SESSIONS.fetch_sub(1, Ordering::Relaxed) == 1;
-    let mut environment = environment();
-    let client = if last && environment.world == World::Finalized {
-        environment.client.take()
-    } else {
-        None
+    SESSIONS.fetch_sub(1, Ordering::Relaxed);
+    let leaves = {
+        let mut environment = environment();
+        environment.world == World::Finalized && environment.leaves()
     };
-    drop(environment);
-    if let Some(client) = client {
-        client.leave();
+    if leaves {
+        leave();
     }
 }
 

@@ -25,6 +25,13 @@ pub(crate) struct Error {
     pub(crate) comm: Option<Comm>,
 }
 
+impl Error {
+    /// The same, of this communicator.
+    pub(crate) fn on(self, comm: Comm) -> Self {
+        Self { comm: Some(comm), ..self }
+    }
+}
+
 /// An error.
 pub(crate) fn error(class: c_int, message: impl Into<String>) -> Error {
     Error { class, message: message.into(), comm: None }

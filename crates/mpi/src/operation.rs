@@ -9,7 +9,7 @@ use fishplate_ranks::Operation;
 use crate::arguments::{Buffer, Out};
 use crate::buffer::Data;
 use crate::constants::*;
-use crate::datatype::{Basic, Class, DatatypeObject};
+use crate::datatype::{Basic, Class, DatatypeObject, HeldHandle, Layout};
 use crate::entry::entries;
 use crate::error::{Result, error};
 use crate::handle::Datatype;
@@ -110,6 +110,8 @@ fn user(
     object: &DatatypeObject,
 ) -> Operation {
     let (layout, size) = (object.layout.clone(), object.layout.size.max(1));
+    // Its handle is good for a reduction that is under way when the program frees it (MPI 5.0, 5.1.9).
+    let held = HeldHandle::new(handle);
     Operation::of_bytes(size, commutative, move |left, right| {
         let count = right.len() / size;
         if count == 0 {
@@ -117,36 +119,51 @@ fn user(
         }
         if let Some(start) = layout.run(count) {
             let back = |bytes: &[u8]| Buffer::of(bytes).offset(-start);
-            call(function, back(left), back(right), count, handle);
+            call(function, back(left), back(right), count, &layout, held.get());
             return;
         }
-        // The function wants the gaps: both operands as the program has them.
-        let extent =
-            usize::try_from(layout.extent().max(layout.true_upper_bound)).unwrap_or_default();
-        let (mut lefts, mut rights) = (vec![0; extent * count], vec![0; extent * count]);
-        let data =
-            |bytes: &mut [u8]| Data { buffer: Buffer::of(bytes), count, layout: layout.clone() };
+        // The function wants the gaps: both operands as the program has them, which may begin before their address.
+        let (low, high) = layout.span(count);
+        let length = usize::try_from(high.saturating_sub(low)).unwrap_or_default();
+        let (mut lefts, mut rights) = (vec![0; length], vec![0; length]);
+        let data = |bytes: &mut [u8]| Data {
+            buffer: Buffer::of(bytes).offset(-low),
+            count,
+            layout: layout.clone(),
+        };
         let (left_data, right_data) = (data(&mut lefts), data(&mut rights));
         left_data.unpack(left);
         right_data.unpack(right);
-        call(function, left_data.buffer, right_data.buffer, count, handle);
+        call(function, left_data.buffer, right_data.buffer, count, &layout, held.get());
         right_data.pack(right);
     })
 }
 
-fn call(function: UserFunction, left: Buffer, right: Buffer, count: usize, mut datatype: Datatype) {
-    let (left, right) = (left.pointer(), right.pointer());
+/// What an `int` can count.
+const INT_COUNT: usize = c_int::MAX as usize;
+
+fn call(
+    function: UserFunction,
+    left: Buffer,
+    right: Buffer,
+    count: usize,
+    layout: &Layout,
+    mut datatype: Datatype,
+) {
     let place = &raw mut datatype;
     match function {
-        UserFunction::Int(function) => {
-            let mut count = c_int::try_from(count).unwrap_or(c_int::MAX);
+        // As often as an `int` makes it necessary.
+        UserFunction::Int(function) => (0..count).step_by(INT_COUNT).for_each(|first| {
+            let mut count = c_int::try_from(count - first).unwrap_or(c_int::MAX);
+            let at = i64::try_from(first).unwrap_or(i64::MAX).wrapping_mul(layout.extent());
+            let [left, right] = [left, right].map(|operand| operand.offset(at).pointer());
             // SAFETY: the program gave us the function; the operands have `count` elements of the datatype.
             unsafe { function(left, right, &raw mut count, place) };
-        }
+        }),
         UserFunction::Large(function) => {
             let mut count = i64::try_from(count).unwrap_or(i64::MAX);
             // SAFETY: as above.
-            unsafe { function(left, right, &raw mut count, place) };
+            unsafe { function(left.pointer(), right.pointer(), &raw mut count, place) };
         }
     }
 }

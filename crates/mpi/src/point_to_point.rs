@@ -1,8 +1,7 @@
 //! Point-to-point communication (MPI 5.0, chapters 3 and 4): sends of every mode, receives, probes, partitioned messages.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fishplate_ranks as ranks;
 use ranks::buffer::{ReceiveBuffer, SendBuffer};
@@ -117,9 +116,16 @@ impl SendPlan {
         Ok((request, bytes))
     }
 
+    /// The same of a message of parts, which are all ready.
+    fn start_partitioned(&self) -> Result<(RequestId, Bytes)> {
+        let bytes = self.data.outgoing();
+        let request = self.comm.start_partitioned_send(lent(&bytes), self.to, self.tag)?;
+        Ok((request, bytes))
+    }
+
     fn begin(&self) -> Result<Pending> {
         let (request, bytes) = self.start()?;
-        Ok(Pending::new(self.comm.process(), request).keeping(bytes))
+        Ok(Pending::on(&self.comm, request).keeping(bytes))
     }
 }
 
@@ -153,8 +159,13 @@ impl ReceivePlan {
     }
 }
 
-fn received(comm: &CommObject, request: RequestId, landing: Landing, from_nobody: bool) -> Pending {
-    let pending = Pending::new(comm.process(), request);
+fn received(
+    comm: &Arc<CommObject>,
+    request: RequestId,
+    landing: Landing,
+    from_nobody: bool,
+) -> Pending {
+    let pending = Pending::on(comm, request);
     if from_nobody {
         return pending.then(|result| result.map(|_| Status::PROC_NULL).map_err(Into::into));
     }
@@ -208,21 +219,25 @@ pub(crate) struct MatchedMessage {
     message: Mutex<Option<ranks::Message>>,
 }
 
-/// A receive of it; the handle ends.
+/// A receive of it; the handle ends. What goes wrong is raised with the communicator of the message.
 fn matched_receive(
     buffer: Buffer,
     count: impl Integer,
     datatype: Datatype,
     place: Out<Message>,
 ) -> Result<(Comm, Pending)> {
-    let landing = Data::new(buffer, count, datatype)?.incoming(false);
-    if place.get()? == MESSAGE_NO_PROC {
+    let data = Data::new(buffer, count, datatype);
+    let handle = place.get()?;
+    if handle == MESSAGE_NO_PROC {
+        data?;
         place.set(Message::NULL)?;
         let pending =
             Pending::done(&crate::environment::process()?).then(|_| Ok(Status::PROC_NULL));
         return Ok((crate::handle::COMM_SELF, pending));
     }
-    let matched = place.free()?;
+    let matched = handle.get()?;
+    let landing = data.map_err(|error| error.on(matched.handle))?.incoming(false);
+    place.free()?;
     let message = matched.message.lock().unwrap_or_else(PoisonError::into_inner).take();
     let message =
         message.ok_or_else(|| error(MPI_ERR_REQUEST, "the message was received before"))?;
@@ -342,7 +357,8 @@ entries! {
     fn Mrecv<C>(
         buffer: Buffer, count: C, datatype: Datatype, message: Out<Message>, status: Out<Status>,
     ) on () => {
-        status.put(&matched_receive(buffer, count, datatype, message)?.1.wait()?);
+        let (comm, pending) = matched_receive(buffer, count, datatype, message)?;
+        status.put(&pending.wait().map_err(|error| error.on(comm))?);
         Ok(())
     }
     fn Imrecv<C>(
@@ -356,11 +372,17 @@ entries! {
 /// A message of parts, which goes when all are ready (MPI 5.0, chapter 4).
 pub(crate) struct Partitioned {
     partitions: usize,
-    /// Those that are not ready yet.
-    missing: AtomicUsize,
-    /// What completes when the last is ready.
-    ready: Mutex<Option<RequestId>>,
+    /// Of a send that has been started and has not gone yet.
+    gathering: Mutex<Option<Gathering>>,
     side: Side,
+}
+
+/// Parts that are made ready one by one.
+struct Gathering {
+    is_ready: Vec<bool>,
+    missing: usize,
+    /// What completes when none is missing.
+    all_ready: RequestId,
 }
 
 enum Side {
@@ -386,24 +408,44 @@ impl Partitioned {
                 let request = plan.comm.start_partitioned_receive(buffer, plan.from, tag)?;
                 Ok(received(&plan.comm, request, landing, plan.from == Source::Null))
             }
+            Side::Send(plan) if self.partitions == 0 => {
+                let (request, bytes) = plan.start_partitioned()?;
+                Ok(Pending::on(&plan.comm, request).keeping(bytes))
+            }
             Side::Send(plan) => {
-                let process = plan.comm.process();
-                let ready = process.start_generalized();
-                self.missing.store(self.partitions, Ordering::SeqCst);
-                *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(ready);
-                Ok(Pending::new(process, ready))
+                let all_ready = plan.comm.process().start_generalized();
+                let missing = self.partitions;
+                let gathering = Gathering { is_ready: vec![false; missing], missing, all_ready };
+                *self.gathering() = Some(gathering);
+                Ok(Pending::on(&plan.comm, all_ready))
             }
         }
     }
 
-    fn check(&self, partition: c_int) -> Result<()> {
-        match usize::try_from(partition) {
-            Ok(partition) if partition < self.partitions => Ok(()),
-            _ => Err(error(
-                MPI_ERR_ARG,
-                format!("partition {partition} is not one of {}", self.partitions),
-            )),
+    fn gathering(&self) -> MutexGuard<'_, Option<Gathering>> {
+        self.gathering.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check(&self, partition: c_int) -> Result<usize> {
+        let found = usize::try_from(partition).ok().filter(|at| *at < self.partitions);
+        found.ok_or_else(|| {
+            let problem = format!("partition {partition} is not one of {}", self.partitions);
+            error(MPI_ERR_ARG, problem)
+        })
+    }
+
+    /// One more is ready; the request that completes with the last of them, which goes to the caller.
+    fn make_ready(&self, partition: c_int) -> Result<Option<RequestId>> {
+        let at = self.check(partition)?;
+        let mut all = self.gathering();
+        let gathering = all.as_mut().ok_or_else(|| {
+            error(MPI_ERR_REQUEST, "the send is not active, or has all partitions: start it first")
+        })?;
+        if std::mem::replace(&mut gathering.is_ready[at], true) {
+            return Err(error(MPI_ERR_ARG, format!("partition {partition} is ready already")));
         }
+        gathering.missing -= 1;
+        Ok(all.take_if(|gathering| gathering.missing == 0).map(|gathering| gathering.all_ready))
     }
 }
 
@@ -415,15 +457,10 @@ fn make_ready(request: Request, partitions: impl IntoIterator<Item = c_int>) -> 
         return Err(error(MPI_ERR_REQUEST, "the partitions of a receive are not made ready"));
     };
     for partition in partitions {
-        parts.check(partition)?;
-        if parts.missing.fetch_sub(1, Ordering::SeqCst) == 1 {
-            let bytes = plan.data.outgoing();
-            let send = plan.comm.start_partitioned_send(lent(&bytes), plan.to, plan.tag)?;
+        if let Some(all_ready) = parts.make_ready(partition)? {
+            let (send, bytes) = plan.start_partitioned()?;
             object.add(send, bytes);
-            let ready = parts.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(ready) = ready {
-                plan.comm.process().complete_generalized(ready);
-            }
+            plan.comm.process().complete_generalized(all_ready);
         }
     }
     Ok(())
@@ -440,8 +477,7 @@ fn partitioned(
 ) -> Result<()> {
     let partitions = partitions.count()?;
     let side = side(Data::repeated(buffer, count, datatype, partitions)?)?;
-    let parts =
-        Partitioned { partitions, missing: AtomicUsize::new(0), ready: Mutex::new(None), side };
+    let parts = Partitioned { partitions, gathering: Mutex::new(None), side };
     request.set(RequestObject::partitioned(comm, parts))
 }
 
@@ -480,7 +516,11 @@ entries! {
             return flag.set_flag(true);
         }
         let object = request.get()?;
-        object.parts()?.check(partition)?;
+        let parts = object.parts()?;
+        if matches!(parts.side, Side::Send(_)) {
+            return Err(error(MPI_ERR_REQUEST, "the partitions of a send don't arrive"));
+        }
+        parts.check(partition)?;
         let process = crate::environment::process()?;
         flag.set_flag(process.test_requests(|is_complete| object.is_over(is_complete)))
     }

@@ -10,6 +10,7 @@ use ranks::process::Turn;
 
 use crate::arguments::{Integer, List, Out};
 use crate::buffer::{Bytes, Landing};
+use crate::communicator::CommObject;
 use crate::constants::*;
 use crate::entry::entries;
 use crate::error::{Error, Result, error, returned};
@@ -40,6 +41,9 @@ pub(crate) struct Pending {
     requests: Vec<RequestId>,
     /// Memory that a request uses.
     kept: Option<Bytes>,
+    /// Where it is: a communicator that the program frees lives on until it is over (MPI 5.0, 7.4.3).
+    #[expect(dead_code, reason = "it is kept, and not asked")]
+    comm: Option<Arc<CommObject>>,
     outcome: Outcome,
 }
 
@@ -50,8 +54,14 @@ impl Pending {
             process: process.clone(),
             requests: vec![request],
             kept: None,
+            comm: None,
             outcome: Outcome::Status,
         }
+    }
+
+    /// The same in a communicator.
+    pub(crate) fn on(comm: &Arc<CommObject>, request: RequestId) -> Self {
+        Self { comm: Some(comm.clone()), ..Self::new(comm.process(), request) }
     }
 
     /// One that is over already.
@@ -60,6 +70,7 @@ impl Pending {
             process: process.clone(),
             requests: Vec::new(),
             kept: None,
+            comm: None,
             outcome: Outcome::Status,
         }
     }
@@ -147,6 +158,19 @@ struct State {
     pending: Option<Pending>,
     /// What was found by asking for the status.
     outcome: Option<Result<Status>>,
+    /// What a generalized request still waits for.
+    lives_for: LivesFor,
+}
+
+/// A generalized request that is freed lives on until it is complete (MPI 5.0, 13.2).
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum LivesFor {
+    #[default]
+    Both,
+    /// The program has freed it.
+    Completion,
+    /// It is complete.
+    Release,
 }
 
 enum Kind {
@@ -168,7 +192,7 @@ struct Generalized {
 
 impl RequestObject {
     fn with(comm: Comm, kind: Kind, pending: Option<Pending>) -> Request {
-        Request::new(Self { comm, kind, state: Mutex::new(State { pending, outcome: None }) })
+        Request::new(Self { comm, kind, state: Mutex::new(State { pending, ..State::default() }) })
     }
 
     /// A request for an operation that was begun.
@@ -253,6 +277,26 @@ impl RequestObject {
         self.free()
     }
 
+    /// The program has freed it, or it is complete: whether both are so now. Others than generalized ones need not be complete.
+    fn has_ended(&self, now_for: LivesFor) -> bool {
+        let is_generalized = matches!(self.kind, Kind::Generalized(_));
+        let before = std::mem::replace(&mut self.lock().lives_for, now_for);
+        !is_generalized || ![LivesFor::Both, now_for].contains(&before)
+    }
+
+    /// The program has let it go: what is under way goes on, but nobody asks how a generalized one went.
+    fn release(&self) -> Result<()> {
+        let pending = self.lock().pending.take();
+        match (pending, &self.kind) {
+            (Some(pending), Kind::Generalized(generalized)) => {
+                pending.process.release(generalized.request);
+            }
+            (Some(pending), _) => adopt(pending),
+            (None, _) => {}
+        }
+        self.free()
+    }
+
     fn free(&self) -> Result<()> {
         if let Kind::Generalized(Generalized { free: Some(free), extra, .. }) = &self.kind {
             // SAFETY: the program gave us the function and its argument.
@@ -277,9 +321,8 @@ impl RequestObject {
         Ok(())
     }
 
-    fn blamed(&self, mut error: Error) -> Error {
-        error.comm = Some(self.comm);
-        error
+    fn blamed(&self, error: Error) -> Error {
+        error.on(self.comm)
     }
 }
 
@@ -298,17 +341,53 @@ pub(crate) fn prepare(comm: Comm, plan: impl Plan, request: Out<Request>) -> Res
     request.set(RequestObject::with(comm, Kind::Persistent(Box::new(plan)), None))
 }
 
-type Pendings = Vec<Pending>;
+/// The same for a collective operation: which of all ranks' starts belong together follows from the order of these calls.
+pub(crate) fn prepare_collective(comm: Comm, plan: impl Plan, request: Out<Request>) -> Result<()> {
+    let turn = comm.get()?.reserve_turn();
+    prepare(comm, move |_| plan(turn), request)
+}
 
 /// Operations whose requests were freed: they go on.
-fn orphans() -> MutexGuard<'static, Pendings> {
-    static ORPHANS: Mutex<Pendings> = Mutex::new(Vec::new());
+struct Orphans {
+    pending: Vec<Pending>,
+    /// When there are so many, those that are over are let go.
+    most: usize,
+}
+
+impl Orphans {
+    /// Below so many nobody looks.
+    const FEW: usize = 16;
+}
+
+fn orphans() -> MutexGuard<'static, Orphans> {
+    static ORPHANS: Mutex<Orphans> =
+        Mutex::new(Orphans { pending: Vec::new(), most: Orphans::FEW });
     ORPHANS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for operations whose requests were freed; nobody is told how they went.
+/// Keeps what goes on; nobody is told how it went.
+fn adopt(pending: Pending) {
+    let process = pending.process.clone();
+    let mut orphans = orphans();
+    orphans.pending.push(pending);
+    if orphans.pending.len() < orphans.most {
+        return;
+    }
+    let is_over =
+        |pending: &Pending| process.test_requests(|is_complete| pending.is_over(is_complete));
+    let (over, rest): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut orphans.pending).into_iter().partition(is_over);
+    orphans.most = Orphans::FEW.max(2 * rest.len());
+    orphans.pending = rest;
+    drop(orphans);
+    for pending in over {
+        let _ = pending.take();
+    }
+}
+
+/// Waits for operations whose requests were freed.
 pub(crate) fn finish_orphans() {
-    for pending in std::mem::take(&mut *orphans()) {
+    for pending in std::mem::take(&mut orphans().pending) {
         let _ = pending.wait();
     }
 }
@@ -543,11 +622,14 @@ entries! {
         set_some(&requests, &requests.over()?, found, indices, statuses, Requests::peek)
     }
     fn Request_free(place: Out<Request>) on () => {
-        let object = place.free()?;
-        if let Some(pending) = object.lock().pending.take() {
-            orphans().push(pending);
+        let handle = place.get()?;
+        let object = handle.get()?;
+        place.set(Request::NULL)?;
+        if object.has_ended(LivesFor::Completion) {
+            handle.remove()?;
+            object.release()?;
         }
-        object.free()
+        Ok(())
     }
     fn Cancel(place: Out<Request>) on () => {
         let object = place.get()?.get()?;
@@ -595,12 +677,15 @@ entries! {
         place.set(RequestObject::with(COMM_SELF, Kind::Generalized(generalized), Some(pending)))
     }
     fn Grequest_complete(request: Request) on () => {
-        match &request.get()?.kind {
-            Kind::Generalized(generalized) => {
-                crate::environment::process()?.complete_generalized(generalized.request);
-                Ok(())
-            }
-            _ => Err(error(MPI_ERR_REQUEST, "the request is not generalized")),
+        let object = request.get()?;
+        let Kind::Generalized(generalized) = &object.kind else {
+            return Err(error(MPI_ERR_REQUEST, "the request is not generalized"));
+        };
+        crate::environment::process()?.complete_generalized(generalized.request);
+        if object.has_ended(LivesFor::Release) {
+            request.remove()?;
+            object.release()?;
         }
+        Ok(())
     }
 }

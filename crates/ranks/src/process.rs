@@ -39,6 +39,8 @@ pub enum Turn {
     Blocking,
     /// That of all others.
     NonBlocking,
+    /// None: it has its tag already ([`Communicator::reserve_turn`]).
+    Reserved(Tag),
 }
 
 pub(crate) struct State {
@@ -54,7 +56,12 @@ pub(crate) struct State {
     followers: usize,
     /// How long the next one spins.
     spin: Spin,
+    /// When a thread that polls last had others watched.
+    watched: Option<Instant>,
 }
+
+/// How often a thread that polls and never sleeps has others watched.
+const WATCH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Spinning pays when what is waited for comes soon; with more ranks than processors it never does, because it keeps from
 /// running who would send it. So what failed is tried for half as long the next time, and every so often in full again.
@@ -121,6 +128,16 @@ impl State {
         moved
     }
 
+    /// The same by a thread that does not sleep, which has to notice deaths too if it goes on so.
+    fn poll(&mut self) {
+        let now = Instant::now();
+        if now - *self.watched.get_or_insert(now) >= WATCH_INTERVAL {
+            self.watched = Some(now);
+            self.transport.watch();
+        }
+        self.progress();
+    }
+
     /// Lets a request go: its memory is not used any more.
     pub(crate) fn release(&mut self, request: RequestId) {
         if let Some(at) = self.running.iter().position(|running| running.request == request) {
@@ -135,6 +152,7 @@ impl State {
     /// The next collective operation's tag: the same at all ranks, because they begin them in the same order.
     pub(crate) fn next_collective(&mut self, context: Context, turn: Turn) -> Tag {
         let (first, most) = match turn {
+            Turn::Reserved(tag) => return tag,
             Turn::Blocking => (1, Tag::MAX / 2),
             Turn::NonBlocking => (Tag::MAX / 2 + 1, Tag::MAX),
         };
@@ -180,6 +198,7 @@ impl Process {
             driven: false,
             followers: 0,
             spin: Spin::default(),
+            watched: None,
         };
         let contexts = AtomicU32::new(2);
         let (state, completed) = (Mutex::new(state), Condvar::new());
@@ -214,7 +233,7 @@ impl Process {
 
     /// Carries what can be carried now. Whoever computes for long between calls lets others wait less by it.
     pub fn progress(&self) {
-        self.with(State::progress);
+        self.with(State::poll);
     }
 
     /// Leaves the domain in order (`MPI_Finalize`). Buffered sends are received before, or their receivers are gone;

@@ -26,6 +26,10 @@ pub struct Settings {
     pub spin: Duration,
     /// How long a rank may be out of reach before it has failed.
     pub peer_timeout: Duration,
+    /// Connections that have not greeted yet, beyond one for each rank; for one more the oldest is closed.
+    pub unauthenticated_connections: usize,
+    /// How long one may take to greet.
+    pub authentication_timeout: Duration,
 }
 
 impl Default for Settings {
@@ -37,6 +41,8 @@ impl Default for Settings {
             buffer_size: DEFAULTS.buffer_size,
             spin: Duration::from_micros(20),
             peer_timeout: DEFAULTS.peer_timeout,
+            unauthenticated_connections: DEFAULTS.unauthenticated_connections,
+            authentication_timeout: DEFAULTS.authentication_timeout,
         }
     }
 }
@@ -61,14 +67,19 @@ impl Settings {
             let value = value.parse().map_err(|_| {
                 wrong("a number of bytes or milliseconds is needed, without a unit")
             })?;
-            let bytes = usize::try_from(value).unwrap_or(usize::MAX);
+            let count = usize::try_from(value).unwrap_or(usize::MAX);
+            let time = || match value {
+                0 => Err(wrong("it has to be above zero")),
+                value => Ok(Duration::from_millis(value)),
+            };
             match name {
-                "eager_limit" => self.eager_limit = bytes,
-                "shared_memory_eager_limit" => self.shared_memory_eager_limit = bytes,
-                "unexpected_memory" => self.unexpected_memory = bytes,
-                "buffer_size" => self.buffer_size = bytes,
-                "peer_timeout" if value > 0 => self.peer_timeout = Duration::from_millis(value),
-                "peer_timeout" => return Err(wrong("it has to be above zero")),
+                "eager_limit" => self.eager_limit = count,
+                "shared_memory_eager_limit" => self.shared_memory_eager_limit = count,
+                "unexpected_memory" => self.unexpected_memory = count,
+                "buffer_size" => self.buffer_size = count,
+                "peer_timeout" => self.peer_timeout = time()?,
+                "unauthenticated_connections" => self.unauthenticated_connections = count,
+                "authentication_timeout" => self.authentication_timeout = time()?,
                 _ => return Err(wrong("ranks have no such limit")),
             }
         }

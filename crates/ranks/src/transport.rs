@@ -31,7 +31,8 @@ pub trait Transport: Send {
         settings.eager_limit
     }
 
-    /// A thread is about to sleep: the death of any other process has to wake it.
+    /// A thread is about to sleep: the death of any other process has to wake it. Or one polls: the next
+    /// [`Transport::progress`] has to look for deaths.
     fn watch(&mut self);
 
     /// Stops using the memory of this request.

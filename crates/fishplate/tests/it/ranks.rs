@@ -276,7 +276,7 @@ fn nobody_reads_and_all_end() {
 fn environment_directory_input_and_numbers_are_what_mpiexec_gives() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path().to_str().unwrap();
-    let script = "echo $FISHPLATE_RANK/$FISHPLATE_RANKS $A $B; pwd; cat";
+    let script = "echo $FISHPLATE_RANK/$FISHPLATE_RANKS $FISHPLATE_APPLICATION $A $B; pwd; cat";
     let mut command = fishplate(&["-l", "-np", "1", "-x", "A=a b", "sh", "-c", script, ":"]);
     command.args(["-np", "2", "-wdir", at, "sh", "-c", script]).env("B", "c");
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -287,8 +287,16 @@ fn environment_directory_input_and_numbers_are_what_mpiexec_gives() {
     lines.sort_unstable();
     let here = format!("[0] {}", std::env::current_dir().unwrap().display());
     let [one, two] = [1, 2].map(|rank| format!("[{rank}] {at}"));
-    let mut expected =
-        ["[0] 0/3 a b c", &here, "[0] first", "[0] last", "[1] 1/3 c", &one, "[2] 2/3 c", &two];
+    let mut expected = [
+        "[0] 0/3 0 a b c",
+        &here,
+        "[0] first",
+        "[0] last",
+        "[1] 1/3 1 c",
+        &one,
+        "[2] 2/3 1 c",
+        &two,
+    ];
     expected.sort_unstable();
     assert_eq!(lines, expected);
 }
@@ -320,6 +328,37 @@ fn who_ignores_its_end_is_killed_after_the_grace_or_at_the_second_time() {
     assert_eq!([next_line(&mut stdout), next_line(&mut stdout)], ["int", "int"]);
     signal(&child, Signal::SIGINT);
     assert_eq!(end(child).0.code(), Some(130));
+    // Also if all are being ended because one failed.
+    let ready = tempfile::tempdir().unwrap();
+    let script = "trap 'echo term' TERM; trap 'echo int' INT; \
+                  if test $FISHPLATE_RANK = 0; then touch $READY/0; \
+                  else until test -e $READY/0; do sleep 0.01; done; exit 9; fi; \
+                  while :; do sleep 0.01; done";
+    let mut command = shell(&["-n", "2", "--kill-grace", "1h"], script);
+    command.env("READY", ready.path());
+    let (child, mut stdout) = spawn(command);
+    assert_eq!(next_line(&mut stdout), "term");
+    signal(&child, Signal::SIGINT);
+    assert_eq!(next_line(&mut stdout), "int");
+    signal(&child, Signal::SIGINT);
+    assert_eq!(end(child).0.code(), Some(9));
+}
+
+/// Pipes and connections of many ranks are more than a shell allows a process by default.
+#[test]
+fn many_ranks_are_started_with_few_open_files() {
+    let limited = |limit: &str, ranks: &str| {
+        let mut command = Command::new("sh");
+        let script = format!("ulimit {limit}; exec \"$@\"");
+        command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_fishplate"), "run", "-n", ranks]);
+        command.args(["sh", "-c", "ulimit -Sn"]);
+        run(command)
+    };
+    let (code, stdout, stderr) = limited("-Sn 30", "20");
+    assert_eq!((code, stdout), (Some(0), "30\n".repeat(20)), "{stderr}");
+    let (code, _, stderr) = limited("-n 40", "20");
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("20 ranks need 112 open files, and 40 are allowed"), "{stderr}");
 }
 
 #[test]

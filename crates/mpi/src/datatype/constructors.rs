@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::arguments::{Integer, List, Out};
 use crate::constants::*;
-use crate::datatype::{DatatypeObject, Envelope, Layout, Piece};
+use crate::datatype::{DatatypeObject, Envelope, Layout, Piece, held};
 use crate::entry::entries;
 use crate::error::{Error, Result, error};
 use crate::handle::Datatype;
@@ -207,7 +207,8 @@ entries! {
     fn Type_free(datatype: Out<Datatype>) on () => {
         let handle = datatype.get()?;
         not_predefined(handle)?.attributes.delete_all(handle.to_address())?;
-        datatype.free().map(|_| ())
+        held::free(handle)?;
+        datatype.set(Datatype::NULL)
     }
 }
 

@@ -185,6 +185,14 @@ impl Layout {
         (self.dense && one_after_the_other).then_some(self.true_lower_bound)
     }
 
+    /// From where to where one or more elements reach, with the gaps at their ends.
+    pub(crate) fn span(&self, count: usize) -> (i64, i64) {
+        let last = signed(count.saturating_sub(1)).saturating_mul(self.extent());
+        let low = self.lower_bound.min(self.true_lower_bound);
+        let high = self.upper_bound.max(self.true_upper_bound);
+        (last.min(0).saturating_add(low), last.max(0).saturating_add(high))
+    }
+
     /// Visits so many elements: each basic one, or, with `whole`, runs of bytes.
     pub(crate) fn walk(self: &Arc<Self>, count: usize, whole: bool, visit: &mut Visit<'_>) {
         Piece::block(0, count, self).walk(0, whole, visit);

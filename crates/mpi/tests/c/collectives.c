@@ -1,4 +1,6 @@
 #include "check.h"
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* Left-to-right composition of x -> a x + b: associative, not commutative. */
 static void compose(void *left, void *right, int *count, MPI_Datatype *type) {
@@ -49,6 +51,102 @@ static void reductions(void) {
     CHECK(own == rank * size);
 }
 
+enum { BACK = 1000 };
+
+/* Elements of two numbers, the first of which is far before the element. */
+static void add_apart(void *left, void *right, int *count, MPI_Datatype *type) {
+    MPI_Aint least, extent;
+    MPI_Type_get_extent(*type, &least, &extent);
+    for (int i = 0; i < *count; i++) {
+        long *l = (long *)((char *)left + i * extent), *r = (long *)((char *)right + i * extent);
+        r[-BACK] += l[-BACK], r[0] += l[0];
+    }
+}
+
+static void reductions_before_the_buffer(void) {
+    MPI_Op op;
+    MPI_Datatype apart, stepping;
+    int lengths[2] = {1, 1}, at[2] = {-BACK, 0};
+    MPI_Op_create(add_apart, 1, &op);
+    MPI_Type_indexed(2, lengths, at, MPI_LONG, &apart);
+    /* Forwards by the extent that it has, and backwards by 8 bytes. */
+    MPI_Type_create_resized(apart, 0, -(MPI_Aint)sizeof(long), &stepping);
+    MPI_Datatype types[2] = {apart, stepping};
+    for (int which = 0; which < 2; which++) {
+        static long mine[6 * BACK], sums[6 * BACK];
+        long *from = mine + 2 * BACK, *to = sums + 2 * BACK, step = which == 0 ? BACK + 1 : -1;
+        MPI_Type_commit(&types[which]);
+        for (int i = 0; i < 3; i++) from[i * step] = i + rank, from[i * step - BACK] = 10 * i + rank;
+        MPI_Allreduce(from, to, 3, types[which], op, MPI_COMM_WORLD);
+        for (int i = 0; i < 3; i++) {
+            CHECK(to[i * step] == i * size + size * (size - 1) / 2);
+            CHECK(to[i * step - BACK] == 10 * i * size + size * (size - 1) / 2);
+        }
+        MPI_Type_free(&types[which]);
+    }
+    MPI_Op_free(&op);
+}
+
+static long long counted;
+static char *expected_right;
+
+static void count_elements(void *left, void *right, int *count, MPI_Datatype *type) {
+    (void)left, (void)type;
+    CHECK(right == expected_right + counted);
+    counted += *count;
+}
+
+/* More elements than an int counts, in memory that nobody touches. */
+static void many_elements(void) {
+    MPI_Count many = (1LL << 31) + 5;
+    MPI_Op op;
+    void *operands = mmap(NULL, 2 * many, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    CHECK(operands != MAP_FAILED);
+    counted = 0, expected_right = (char *)operands + many;
+    MPI_Op_create(count_elements, 1, &op);
+    MPI_Reduce_local_c(operands, expected_right, many, MPI_BYTE, op);
+    CHECK(counted == many);
+    MPI_Op_free(&op);
+    munmap(operands, 2 * many);
+}
+
+static MPI_Datatype given;
+
+static void add_pairs(void *left, void *right, int *count, MPI_Datatype *type) {
+    int bytes;
+    CHECK(*type == given && MPI_Type_size(*type, &bytes) == MPI_SUCCESS && bytes == (int)(2 * sizeof(long)));
+    for (int i = 0; i < 2 * *count; i++) ((long *)right)[i] += ((long *)left)[i];
+}
+
+/* A datatype and an operation that are freed while a reduction needs them. */
+static void freed_while_reducing(void) {
+    long mine[2] = {rank, 2 * rank}, sums[2];
+    MPI_Op op;
+    MPI_Datatype pair, next;
+    MPI_Request request;
+    MPI_Op_create(add_pairs, 1, &op);
+    MPI_Type_contiguous(2, MPI_LONG, &pair);
+    MPI_Type_commit(&pair);
+    given = pair;
+    /* Rank 0's can't be over before it is freed there. */
+    if (rank > 0) MPI_Recv(NULL, 0, MPI_INT, 0, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Iallreduce(mine, sums, 1, pair, op, MPI_COMM_WORLD, &request);
+    MPI_Type_free(&pair);
+    MPI_Op_free(&op);
+    MPI_Type_contiguous(3, MPI_LONG, &next);
+    CHECK(pair == MPI_DATATYPE_NULL && (size == 1 || rank > 0 || next != given));
+    for (int to = 1; rank == 0 && to < size; to++) MPI_Send(NULL, 0, MPI_INT, to, 8, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    CHECK(sums[0] == size * (size - 1) / 2 && sums[1] == 2 * sums[0]);
+    MPI_Type_free(&next);
+    /* Now it is free. */
+    char name[MPI_MAX_OBJECT_NAME];
+    int length;
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Type_get_name(given, name, &length)) == MPI_ERR_TYPE);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+}
+
 /* A matrix of columns: a datatype with gaps, in place and not. */
 static void moves(void) {
     int all[16 * 3], mine[3] = {rank, 10 * rank, 100 * rank};
@@ -88,6 +186,25 @@ static void moves(void) {
     for (int i = 0; i < size; i++) CHECK(sent[i] == 100 * i + rank);
 }
 
+/* Blocks in place with memory between them that can't be read. */
+static void in_place_apart(void) {
+    size_t page = sysconf(_SC_PAGESIZE), half = page / sizeof(int);
+    int *first = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int counts[16], at[16], bytes[16];
+    MPI_Datatype types[16];
+    mprotect((char *)first + page, page, PROT_NONE);
+    for (int w = 0; w < 2; w++) {
+        for (int i = 0; i < size; i++) {
+            counts[i] = 1, at[i] = i % 2 * 2 * half + i, bytes[i] = at[i] * sizeof(int), types[i] = MPI_INT;
+            first[at[i]] = 100 * rank + i;
+        }
+        if (w == 0) MPI_Alltoallv(MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL, first, counts, at, MPI_INT, MPI_COMM_WORLD);
+        if (w == 1) MPI_Alltoallw(MPI_IN_PLACE, NULL, NULL, NULL, first, counts, bytes, types, MPI_COMM_WORLD);
+        for (int i = 0; i < size; i++) CHECK(first[at[i]] == 100 * i + rank);
+    }
+    munmap(first, 3 * page);
+}
+
 /* Non-blocking ones under way side by side, persistent ones again and again. */
 static void others(void) {
     int a = rank, b = 2 * rank, sums[2], root = rank == 0 ? 42 : 0;
@@ -109,6 +226,23 @@ static void others(void) {
     MPI_Request_free(&again);
 }
 
+/* Persistent ones are started in another order at each rank; those that belong together were made ready together. */
+static void persistent_in_any_order(void) {
+    int mine = rank, sum, most;
+    MPI_Request requests[2];
+    MPI_Allreduce_init(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+    MPI_Allreduce_init(&mine, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+    for (int round = 0; round < 3; round++) {
+        mine = rank + round;
+        MPI_Start(&requests[rank % 2]);
+        MPI_Start(&requests[1 - rank % 2]);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        CHECK(sum == size * round + size * (size - 1) / 2 && most == size - 1 + round);
+    }
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+}
+
 /* Blocking and non-blocking ones in another order at each rank: wrong by the standard, but other implementations take it. */
 static void mixed(void) {
     int one = 1, sum = 0;
@@ -123,8 +257,13 @@ static void mixed(void) {
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     reductions();
+    reductions_before_the_buffer();
+    many_elements();
+    freed_while_reducing();
     moves();
+    in_place_apart();
     others();
+    persistent_in_any_order();
     mixed();
     MPI_Finalize();
     return 0;

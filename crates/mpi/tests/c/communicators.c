@@ -36,6 +36,47 @@ static void attributes(void) {
     CHECK(flag && *bound >= 32767);
 }
 
+/* A key that was freed keeps its values; the next key has none of them. */
+static void freed_keys(void) {
+    int first, second, flag;
+    char place, *value;
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &first, NULL);
+    MPI_Comm_set_attr(MPI_COMM_SELF, first, &place);
+    MPI_Comm_free_keyval(&first);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &second, NULL);
+    MPI_Comm_get_attr(MPI_COMM_SELF, second, &value, &flag);
+    CHECK(!flag);
+    MPI_Comm_free_keyval(&second);
+}
+
+/* A communicator that is freed lives on while something is under way in it (MPI 5.0, 7.4.3). */
+static void freed_while_receiving(void) {
+    enum { LONG = 1 << 18 };
+    static int text[LONG];
+    MPI_Comm other;
+    MPI_Comm_dup(MPI_COMM_WORLD, &other);
+    if (rank == 0 && size > 1) {
+        int value = -1;
+        MPI_Message message;
+        MPI_Request requests[2];
+        MPI_Mprobe(1, 1, other, &message, MPI_STATUS_IGNORE);
+        MPI_Imrecv(text, LONG, MPI_INT, &message, &requests[0]);
+        MPI_Irecv(&value, 1, MPI_INT, size - 1, 2, other, &requests[1]);
+        MPI_Comm_free(&other);
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+        CHECK(text[LONG - 1] == 1 && value == size - 1);
+        return;
+    }
+    MPI_Request request = MPI_REQUEST_NULL;
+    text[LONG - 1] = rank;
+    if (rank == 1) MPI_Isend(text, LONG, MPI_INT, 0, 1, other, &request);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (size > 1 && rank == size - 1) MPI_Send(&rank, 1, MPI_INT, 0, 2, other);
+    MPI_Comm_free(&other);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
 static void groups(void) {
     MPI_Group all, odd, none;
     int odds[16], count = 0, where, relation;
@@ -144,6 +185,8 @@ static void sessions(void) {
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     attributes();
+    freed_keys();
+    freed_while_receiving();
     groups();
     splits();
     between();

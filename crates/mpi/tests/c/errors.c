@@ -56,6 +56,30 @@ int main(int argc, char **argv) {
     MPI_Send(&value, 1, MPI_INT, -9, 0, other);
     MPI_Win_create_dynamic(MPI_INFO_NULL, other, &win);
     CHECK(called == 2 && seen == MPI_ERR_UNSUPPORTED_OPERATION);
+
+    /* A matched message's errors are its communicator's. */
+    MPI_Message message;
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    for (int way = 0; way < 2; way++) {
+        MPI_Request request;
+        MPI_Isend(list, 4, MPI_INT, rank, 3, other, &request);
+        MPI_Mprobe(rank, 3, other, &message, MPI_STATUS_IGNORE);
+        if (way == 0) {
+            CHECK(class_of(MPI_Mrecv(got, -1, MPI_INT, &message, MPI_STATUS_IGNORE)) == MPI_ERR_COUNT);
+            CHECK(called == 3 && seen == MPI_ERR_COUNT && message != MPI_MESSAGE_NULL);
+            CHECK(class_of(MPI_Mrecv(got, 1, MPI_INT, &message, MPI_STATUS_IGNORE)) == MPI_ERR_TRUNCATE);
+            CHECK(called == 4 && seen == MPI_ERR_TRUNCATE && message == MPI_MESSAGE_NULL);
+        } else {
+            MPI_Request receive;
+            CHECK(class_of(MPI_Imrecv(got, -1, MPI_INT, &message, &receive)) == MPI_ERR_COUNT);
+            CHECK(called == 5 && seen == MPI_ERR_COUNT);
+            MPI_Imrecv(got, 1, MPI_INT, &message, &receive);
+            CHECK(class_of(MPI_Wait(&receive, MPI_STATUS_IGNORE)) == MPI_ERR_TRUNCATE);
+            CHECK(called == 6 && seen == MPI_ERR_TRUNCATE);
+        }
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     MPI_Comm_free(&other);
 
     /* Classes and codes of the program's. */

@@ -1,4 +1,5 @@
 #include "check.h"
+#include <sys/resource.h>
 
 /* Every mode, blocking, non-blocking and persistent, round a ring. */
 static void modes(void) {
@@ -91,6 +92,52 @@ static void completion(void) {
     CHECK(flag);
 }
 
+/* Freed sends go on, and what they have kept is let go long before the end. */
+static void freed_sends(void) {
+    enum { SIDE = 256, ROUNDS = 256 };
+    static double matrix[SIDE * SIDE * 2], got[SIDE * SIDE];
+    struct rusage before, after;
+    MPI_Datatype every_other;
+    MPI_Type_vector(SIDE, SIDE, 2 * SIDE, MPI_DOUBLE, &every_other);
+    MPI_Type_commit(&every_other);
+    matrix[0] = 1;
+    getrusage(RUSAGE_SELF, &before);
+    for (int i = 0; i < ROUNDS; i++) {
+        MPI_Request send, receive;
+        got[0] = 0;
+        MPI_Irecv(got, SIDE * SIDE, MPI_DOUBLE, (rank + size - 1) % size, 6, MPI_COMM_WORLD, &receive);
+        MPI_Isend(matrix, 1, every_other, (rank + 1) % size, 6, MPI_COMM_WORLD, &send);
+        MPI_Request_free(&send);
+        MPI_Wait(&receive, MPI_STATUS_IGNORE);
+        CHECK(got[0] == 1);
+    }
+    getrusage(RUSAGE_SELF, &after);
+    /* All of them have 128 MiB; in KiB. */
+    CHECK(after.ru_maxrss - before.ru_maxrss < 64 << 10);
+    MPI_Type_free(&every_other);
+}
+
+static int freed;
+static int query_nothing(void *extra, MPI_Status *status) { return (void)extra, (void)status, MPI_SUCCESS; }
+static int count_free(void *extra) { return (void)extra, freed++, MPI_SUCCESS; }
+static int no_cancel(void *extra, int complete) { return (void)extra, (void)complete, MPI_SUCCESS; }
+
+/* A generalized request that is freed lives until it is complete, whichever comes first. */
+static void freed_generalized(void) {
+    for (int complete_first = 0; complete_first < 2; complete_first++) {
+        MPI_Request request, held;
+        freed = 0;
+        MPI_Grequest_start(query_nothing, count_free, no_cancel, NULL, &request);
+        held = request;
+        if (complete_first) MPI_Grequest_complete(held);
+        CHECK(freed == 0);
+        MPI_Request_free(&request);
+        CHECK(request == MPI_REQUEST_NULL && freed == complete_first);
+        if (!complete_first) MPI_Grequest_complete(held);
+        CHECK(freed == 1);
+    }
+}
+
 /* A message of parts. */
 static void partitioned(void) {
     int sent[6], got[6] = {0}, flag;
@@ -108,6 +155,28 @@ static void partitioned(void) {
         MPI_Parrived(requests[0], 2, &flag);
         CHECK(flag && got[5] == 10 * ((rank + size - 1) % size) + 5);
     }
+    /* What is wrong is an error, and disturbs nothing. */
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    CHECK(class_of(MPI_Pready(0, requests[1])) == MPI_ERR_REQUEST);
+    memset(got, 0, sizeof got);
+    MPI_Startall(2, requests);
+    CHECK(class_of(MPI_Pready(0, requests[0])) == MPI_ERR_REQUEST);
+    CHECK(class_of(MPI_Parrived(requests[1], 0, &flag)) == MPI_ERR_REQUEST);
+    CHECK(class_of(MPI_Pready(3, requests[1])) == MPI_ERR_ARG);
+    MPI_Pready(1, requests[1]);
+    for (int i = 0; i < 3; i++) CHECK(class_of(MPI_Pready(1, requests[1])) == MPI_ERR_ARG);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_ARE_FATAL);
+    MPI_Pready(0, requests[1]);
+    MPI_Pready(2, requests[1]);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    CHECK(got[0] == 10 * ((rank + size - 1) % size) && got[5] == got[0] + 5);
+    MPI_Request_free(&requests[0]);
+    MPI_Request_free(&requests[1]);
+    /* One of no parts needs none to go. */
+    MPI_Precv_init(got, 0, 2, MPI_INT, (rank + size - 1) % size, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[0]);
+    MPI_Psend_init(sent, 0, 2, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD, MPI_INFO_NULL, &requests[1]);
+    MPI_Startall(2, requests);
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
     MPI_Request_free(&requests[0]);
     MPI_Request_free(&requests[1]);
 }
@@ -117,6 +186,8 @@ int main(int argc, char **argv) {
     modes();
     probes();
     completion();
+    freed_sends();
+    freed_generalized();
     partitioned();
     int both = rank;
     MPI_Sendrecv_replace(&both, 1, MPI_INT, (rank + 1) % size, 3, (rank + size - 1) % size, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

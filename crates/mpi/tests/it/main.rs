@@ -1,8 +1,12 @@
 //! The library as programs have it: its symbols, and C programs that are compiled against the standard's header and started
 //! with `fishplate run`. mpi4py's own tests: `make mpi4py`.
 
+mod moldyn;
 mod programs;
 mod symbols;
+
+#[path = "../../../../tests/skipped.rs"]
+mod skipped;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,15 +1,21 @@
 //! C programs, alone and as several ranks.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::{built, header};
 
-/// Compiles `tests/c/NAME.c` against the header, and links it to the library by its name.
+/// Compiles `tests/c/NAME.c`.
 fn compiled(name: &str) -> PathBuf {
-    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/c/{name}.c"));
-    let program = directory.join(name);
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    compile(&directory.join(name).with_extension("c"), &[])
+}
+
+/// Compiles a program against the header, and links it to the library by its name.
+pub(crate) fn compile(source: &Path, options: &[&str]) -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(source.file_stem().unwrap());
     let cc = Command::new("cc")
         .args(["-Wall", "-Wextra", "-Werror", "-Wno-stringop-overread", "-pthread", "-o"])
         .arg(&program)
@@ -17,18 +23,22 @@ fn compiled(name: &str) -> PathBuf {
         .arg(header().parent().unwrap())
         .arg(source)
         .arg(built().join("libmpi_abi.so"))
+        .args(options)
         .output()
         .unwrap();
     assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
     program
 }
 
+/// The beginning of a launch.
+pub(crate) fn launcher(ranks: u32) -> Command {
+    let mut command = Command::new(built().join("fishplate"));
+    command.args(["run", "--timeout", "300s", "-n", &ranks.to_string()]);
+    command
+}
+
 fn run(program: &Path, ranks: u32) -> Output {
-    Command::new(built().join("fishplate"))
-        .args(["run", "--timeout", "60s", "-n", &ranks.to_string()])
-        .arg(program)
-        .output()
-        .unwrap()
+    launcher(ranks).arg(program).output().unwrap()
 }
 
 fn passes(name: &str) {
@@ -62,6 +72,11 @@ fn communicators_are_duplicated_split_joined_and_arranged() {
 }
 
 #[test]
+fn programs_of_sessions_only_leave_in_order() {
+    passes("sessions");
+}
+
+#[test]
 fn errors_have_their_class_and_a_message_and_reach_the_handler() {
     passes("errors");
 }
@@ -78,6 +93,49 @@ fn an_error_that_nobody_handles_ends_all_ranks_and_says_why() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     let message = "rank 2: MPI_ERR_RANK: MPI_Send: rank 3 is not from 0 to 2";
     assert!(said.contains(message), "{said}");
+}
+
+#[test]
+fn an_abort_reaches_the_launcher_and_runs_no_destructors() {
+    let output = run(&compiled("abort"), 2);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert!(said.contains("rank 0 ended all ranks (MPI_Abort) with exit code 7"), "{said}");
+    assert!(!said.contains("a destructor ran"), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "last words");
+}
+
+#[test]
+fn programs_of_one_launch_know_which_they_are() {
+    let program = compiled("application");
+    let mut command = launcher(1);
+    command.arg(&program).args(["0", ":", "-n", "2"]).arg(&program).arg("1");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn is_alive(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+/// Its parent is a shell, which does not tell it.
+#[test]
+fn a_program_in_a_script_dies_with_the_launcher() {
+    let program = compiled("waiting");
+    let mut command = launcher(2);
+    command.args(["sh", "-c", "\"$0\"; exit 1"]).arg(&program).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let pids = [lines.next(), lines.next()].map(|line| line.unwrap().unwrap());
+    assert!(pids.iter().all(|pid| is_alive(pid)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let begun = Instant::now();
+    while pids.iter().any(|pid| is_alive(pid)) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "they live on: {pids:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Without a launcher a program is a domain of one rank (MPI 5.0, 11.8.2).

@@ -64,6 +64,13 @@ impl<'a> ScheduleBuilder<'a> {
         Ok((0..size).map(|at| whole.part(at * block..(at + 1) * block)).collect())
     }
 
+    /// A copy.
+    pub(super) fn copied(&mut self, span: &Span) -> Span {
+        let copy = self.s.scratch(span.length());
+        self.s.copy(span, &copy);
+        copy
+    }
+
     /// The contribution in memory that may be written and is lost: `into`, if it is there already.
     pub(super) fn value<T: Pod>(
         &mut self,
@@ -130,11 +137,7 @@ pub(super) fn sent_to_all<'a, T: Pod>(
 ) -> Span {
     match send {
         Contribution::Data(data) => builder.data(data),
-        Contribution::InPlace => {
-            let copy = builder.s.scratch(all.length());
-            builder.s.copy(all, &copy);
-            copy
-        }
+        Contribution::InPlace => builder.copied(all),
     }
 }
 

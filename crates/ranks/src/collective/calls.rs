@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::group::Group;
 use crate::header::{Rank, RequestId};
 use crate::operation::Operation;
-use crate::process::Turn;
+use crate::process::{State, Turn};
 use crate::request::persistent::{CollectiveTemplate, Persistent};
 use crate::request::{Request, Scope};
 
@@ -93,6 +93,14 @@ impl<'a> Collective<'a> {
 }
 
 impl Communicator {
+    /// The turn of a collective operation that is started again and again, by the order in which such are made ready, because
+    /// ranks may start several in any order (MPI 5.0, 6.13). For [`Collective::start_raw`].
+    pub fn reserve_turn(&self) -> Turn {
+        let context = self.context();
+        let next = |state: &mut State| state.next_collective(context, Turn::NonBlocking);
+        Turn::Reserved(self.process().with(next))
+    }
+
     pub(super) fn collective<'a>(
         &'a self,
         builder: ScheduleBuilder<'a>,
@@ -296,9 +304,14 @@ impl Communicator {
         self.collective(ScheduleBuilder::new(self), |builder| {
             let all = builder.target(receive);
             let to = received.spans::<T>("received", builder.size, &all)?;
-            let sent = if matches!(send, Contribution::InPlace) { received } else { sent };
-            let data = sent_to_all(builder, send, &all);
-            let from = sent.spans::<T>("sent", builder.size, &data)?;
+            let from = match send {
+                Contribution::Data(data) => {
+                    let data = builder.data(data);
+                    sent.spans::<T>("sent", builder.size, &data)?
+                }
+                // What is between the blocks is not ours to read.
+                Contribution::InPlace => to.iter().map(|block| builder.copied(block)).collect(),
+            };
             let me = builder.me as usize;
             same_length("sent", &from[me], &to[me], size_of::<T>())?;
             alltoall::alltoall(

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::transport::local::Local;
 use crate::transport::shared_memory::{Segment, SharedMemory};
 use crate::transport::tcp::Tcp;
 
-/// A rank that has joined its domain. Who drops it without [`Client::leave`] has not left in order, and the launcher ends all.
+/// A rank that has joined its domain. A process that ends without [`Client::leave`] has not left in order, and the launcher ends all.
 #[derive(Debug)]
 pub struct Client {
     process: Arc<Process>,
@@ -82,13 +82,13 @@ impl Client {
         &self.process
     }
 
-    /// Whether a launcher started this process; else it is alone.
-    pub fn is_launched(&self) -> bool {
-        self.launcher.is_some()
+    /// The connection to the launcher, which ends when that does; `None` for a process that nobody launched.
+    pub fn launcher(&self) -> Option<BorrowedFd<'_>> {
+        self.launcher.as_ref().map(AsFd::as_fd)
     }
 
     /// Leaves the domain in order ([`Process::leave`], `MPI_Finalize`).
-    pub fn leave(self) {
+    pub fn leave(&self) {
         self.process.leave();
         // A launcher that is gone need not know.
         let _ = self.tell(&ClientMessage::Leave);

@@ -18,8 +18,10 @@ pub const RANKS: &str = "FISHPLATE_RANKS";
 pub const RENDEZVOUS: &str = "FISHPLATE_RENDEZVOUS";
 /// The domain's credential, 64 hexadecimal digits.
 pub const CREDENTIAL: &str = "FISHPLATE_CREDENTIAL";
+/// Which of the launch's programs the process runs, from 0 (`MPI_APPNUM`); it joins without, too.
+pub const APPLICATION: &str = "FISHPLATE_APPLICATION";
 
-/// All of them.
+/// All that a process needs to join.
 pub const VARIABLES: [&str; 5] = [DOMAIN, RANK, RANKS, RENDEZVOUS, CREDENTIAL];
 
 /// A rank, and where it finds the others.

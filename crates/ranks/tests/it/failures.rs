@@ -1,6 +1,6 @@
 //! Connections that break, ranks that die, memory that has its bound.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -271,6 +271,30 @@ fn a_rank_that_leaves_early_is_told_from_a_dead_one() {
     }
 }
 
+/// Who asks again and again and never waits learns of it too.
+#[test]
+fn a_dead_rank_is_named_to_who_polls() {
+    for kind in [Kind::Tcp, Kind::SharedMemory] {
+        run_with(processes(kind, 3, &quick()), |world| {
+            if rank_2_dies(&world) {
+                return;
+            }
+            let mut got = [0u8];
+            let outcome = world.scope(|scope| {
+                let mut receive = world.irecv(scope, &mut got, 2, 0).unwrap();
+                loop {
+                    if let Some(outcome) = receive.test() {
+                        break outcome.map(|_| ());
+                    }
+                    std::thread::yield_now();
+                }
+            });
+            assert_eq!(outcome, Err(Error::Failed { rank: 2 }));
+            world.process().leave();
+        });
+    }
+}
+
 /// A rank that does nothing for longer than `peer_timeout` is not dead: its system accepts for it.
 #[test]
 fn a_rank_that_computes_for_long_is_not_dead() {
@@ -355,6 +379,50 @@ fn strangers_are_turned_away() {
         }
         world.process().leave();
     });
+}
+
+/// Whether the other side ends a connection that says nothing.
+fn is_ended(mut stranger: &TcpStream) -> bool {
+    stranger.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    match stranger.read(&mut [0; 16]) {
+        Ok(count) => count == 0,
+        Err(error) => error.kind() == ErrorKind::ConnectionReset,
+    }
+}
+
+/// Connections that never greet are few, and not for ever; who greets is let in all the same.
+#[test]
+fn silent_strangers_are_bounded_in_number_and_time() {
+    let few = Settings {
+        unauthenticated_connections: 3,
+        authentication_timeout: Duration::from_secs(3600),
+        ..quick()
+    };
+    let short = Settings { authentication_timeout: Duration::from_millis(100), ..quick() };
+    for (settings, ended) in [(few, 20 - 2 - 3), (short, 20)] {
+        let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+        let addresses = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+        let processes = (0..).zip(listeners).map(|(rank, listener)| {
+            let tcp = Tcp::new(DOMAIN, CREDENTIAL, rank, listener, &addresses, &settings).unwrap();
+            Process::join(DOMAIN, rank, 2, Box::new(tcp), settings.clone()).unwrap()
+        });
+        run_with(processes.collect(), move |world| {
+            if world.rank() == 1 {
+                let strangers: Vec<_> = (0..20)
+                    .map(|_| {
+                        let mut stranger = TcpStream::connect(addresses[0]).unwrap();
+                        stranger.read_exact(&mut [0; 24]).unwrap();
+                        stranger
+                    })
+                    .collect();
+                assert!(strangers[..ended].iter().all(is_ended));
+                world.send(&[3u8], 0, 0).unwrap();
+            } else {
+                world.recv(&mut [0u8], 1, 0).unwrap();
+            }
+            world.process().leave();
+        });
+    }
 }
 
 /// A greeting with a proof of nothing.

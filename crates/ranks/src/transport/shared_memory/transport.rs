@@ -59,7 +59,7 @@ struct Sleeper {
     waits: Vec<AtomicBool>,
     /// From whom nothing is read any more.
     closed: Vec<AtomicBool>,
-    /// It has slept: connections may have something.
+    /// It has slept, or is to look: connections may have something.
     woken: AtomicBool,
 }
 
@@ -120,9 +120,12 @@ impl SharedMemory {
                     writer.publish(&self.segment);
                     self.segment.wake(to);
                 }
-                if count < part.len() && !writer.starve(&self.segment, least) {
+                if count < part.len() {
+                    // Before the reader is told, because a thread that is about to sleep may look in between.
                     self.sleeper.waits[to].store(true, Ordering::Relaxed);
-                    return moved;
+                    if !writer.starve(&self.segment, least) {
+                        return moved;
+                    }
                 }
             }
             *offset = 0;
@@ -246,6 +249,7 @@ impl Transport for SharedMemory {
 
     fn watch(&mut self) {
         self.tcp.watch();
+        self.sleeper.woken.store(true, Ordering::Relaxed);
     }
 
     fn detach(&mut self, request: RequestId) {

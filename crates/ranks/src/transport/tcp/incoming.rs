@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
 use std::net::TcpStream;
+use std::time::Instant;
 
 use crate::credential::{Credential, Nonce};
 use crate::engine::{Engine, ReceiveTarget};
@@ -57,6 +58,8 @@ pub(super) struct Incoming {
     challenge: Nonce,
     /// Who sends; unknown until it has greeted.
     pub(super) peer: Option<Rank>,
+    /// Since when there is this connection.
+    pub(super) begun: Instant,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
@@ -77,6 +80,7 @@ impl Incoming {
             stream,
             challenge: nonce,
             peer: None,
+            begun: Instant::now(),
             buffer: vec![0; BUFFER].into(),
             start: 0,
             end: 0,

@@ -45,7 +45,8 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, socket, EventData::new_u64(token), interest(writable))?)
     }
 
-    /// Tokens of sockets that are ready now, into `ready`.
+    /// Tokens of sockets that are ready now, into `ready`. A thread that sleeps meanwhile is woken all the same: its event
+    /// stays for [`Poller::wait`].
     pub(super) fn ready(&self, ready: &mut Vec<u64>) {
         ready.append(&mut self.awaited.lock().unwrap_or_else(PoisonError::into_inner));
         if ready.is_empty() {
@@ -59,10 +60,7 @@ impl Poller {
         let Ok((events, _)) = epoll::wait(&self.epoll, &mut events, timeout) else { return };
         for event in events {
             let token = event.data.u64();
-            if token == WOKEN {
-                let mut count = [0; 8];
-                let _ = rustix::io::read(&self.woken, &mut count);
-            } else {
+            if token != WOKEN {
                 ready.push(token);
             }
         }
@@ -78,10 +76,32 @@ impl Waiter for Poller {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut ready = Vec::new();
         self.poll(&mut ready, timeout.as_ref());
+        let _ = rustix::io::read(&self.woken, &mut [0; 8]);
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner).append(&mut ready);
     }
 
     fn wake(&self) {
         let _ = rustix::io::write(&self.woken, &1u64.to_ne_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{PollFd, PollFlags, poll};
+
+    use super::*;
+
+    #[test]
+    fn who_looks_leaves_the_event_to_who_sleeps() {
+        let poller = Poller::new(None).unwrap();
+        let is_woken = || {
+            let mut woken = [PollFd::new(&poller.woken, PollFlags::IN)];
+            poll(&mut woken, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).unwrap() == 1
+        };
+        poller.wake();
+        poller.ready(&mut Vec::new());
+        assert!(is_woken());
+        poller.wait(None);
+        assert!(!is_woken());
     }
 }

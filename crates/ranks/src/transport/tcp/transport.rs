@@ -33,6 +33,8 @@ pub struct Tcp {
     listener: TcpListener,
     outgoing: Vec<Outgoing>,
     incoming: Vec<Option<Incoming>>,
+    /// Those of them that have not greeted.
+    strangers: usize,
     progress: Vec<Progress>,
     settings: Settings,
     ready: Vec<u64>,
@@ -82,6 +84,7 @@ impl Tcp {
             listener,
             outgoing,
             incoming: Vec::new(),
+            strangers: 0,
             progress: addresses.iter().map(|_| Progress::default()).collect(),
             settings: settings.clone(),
             ready: Vec::new(),
@@ -89,7 +92,7 @@ impl Tcp {
         })
     }
 
-    fn accept(&mut self) {
+    fn accept(&mut self, engine: &mut Engine) {
         loop {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
@@ -105,16 +108,52 @@ impl Tcp {
                 .and_then(|()| self.poller.add(&stream, token, false))
                 .and_then(|()| Incoming::new(stream, random().map_err(std::io::Error::other)?));
             match (watched, free) {
-                (Err(error), _) => tracing::debug!(%error, "a connection broke"),
+                (Err(error), _) => {
+                    tracing::debug!(%error, "a connection broke");
+                    continue;
+                }
                 (Ok(incoming), Some(at)) => self.incoming[at] = Some(incoming),
                 (Ok(incoming), None) => self.incoming.push(Some(incoming)),
             }
+            self.strangers += 1;
+            let most =
+                self.progress.len().saturating_add(self.settings.unauthenticated_connections);
+            if self.strangers > most
+                && let Some((_, oldest)) = self.strangers().min()
+            {
+                self.end_stranger(oldest, engine);
+            }
+        }
+    }
+
+    /// Connections that have not greeted: since when, and where.
+    fn strangers(&self) -> impl Iterator<Item = (Instant, usize)> {
+        let all = self.incoming.iter().enumerate();
+        all.filter_map(|(at, one)| Some((one.as_ref().filter(|one| one.peer.is_none())?.begun, at)))
+    }
+
+    /// When the first of them has had its time.
+    fn strangers_end(&self) -> Option<Instant> {
+        if self.strangers == 0 {
+            return None;
+        }
+        self.strangers().min().map(|(begun, _)| begun + self.settings.authentication_timeout)
+    }
+
+    /// Ends one, unless its greeting is there by now: this process may have been stopped.
+    fn end_stranger(&mut self, at: usize, engine: &mut Engine) {
+        self.read(at, engine);
+        if self.incoming[at].as_ref().is_some_and(|one| one.peer.is_none()) {
+            tracing::debug!("a connection has not greeted in time");
+            self.incoming[at] = None;
+            self.strangers -= 1;
         }
     }
 
     fn read(&mut self, at: usize, engine: &mut Engine) {
         let Some(mut incoming) = self.incoming.get_mut(at).and_then(Option::take) else { return };
         let waited = incoming.waits_for_room();
+        let was_stranger = incoming.peer.is_none();
         let read = self.advance(&mut incoming, engine);
         let waits = incoming.waits_for_room();
         let read = read.and_then(|()| {
@@ -123,6 +162,9 @@ impl Tcp {
             }
             Ok(self.poller.modify(incoming.stream(), INCOMING + at as u64, waits)?)
         });
+        if was_stranger && (read.is_err() || incoming.peer.is_some()) {
+            self.strangers -= 1;
+        }
         let Err(end) = read else {
             self.incoming[at] = Some(incoming);
             return;
@@ -210,7 +252,7 @@ impl Transport for Tcp {
         let any = !ready.is_empty();
         for token in ready.drain(..) {
             match token {
-                LISTENER => self.accept(),
+                LISTENER => self.accept(engine),
                 INCOMING.. => {
                     self.read(usize::try_from(token - INCOMING).unwrap_or(usize::MAX), engine);
                 }
@@ -240,6 +282,12 @@ impl Transport for Tcp {
                     engine.fail(rank);
                 }
             }
+        }
+        while let Some(end) = self.strangers_end()
+            && end <= Instant::now()
+            && let Some((_, oldest)) = self.strangers().min()
+        {
+            self.end_stranger(oldest, engine);
         }
         any
     }
@@ -271,7 +319,7 @@ impl Transport for Tcp {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.outgoing.iter().filter_map(Outgoing::deadline).min()
+        self.outgoing.iter().filter_map(Outgoing::deadline).chain(self.strangers_end()).min()
     }
 
     fn waiter(&self) -> Arc<dyn Waiter> {

@@ -1,0 +1,21 @@
+#include "check.h"
+
+/* A program of sessions only, one after the other: nobody calls MPI_Init. */
+int main(void) {
+    for (int turn = 0; turn < 2; turn++) {
+        MPI_Session session;
+        MPI_Group group;
+        MPI_Comm comm;
+        int sum, one = 1;
+        MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
+        MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
+        MPI_Comm_create_from_group(group, "test", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
+        MPI_Comm_size(comm, &size);
+        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+        CHECK(sum == size);
+        MPI_Comm_free(&comm);
+        MPI_Group_free(&group);
+        MPI_Session_finalize(&session);
+    }
+    return 0;
+}
