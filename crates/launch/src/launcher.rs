@@ -194,6 +194,7 @@ impl Launcher<'_> {
                 ranks: self.count,
                 rendezvous: directory.join("rendezvous"),
                 credential: self.credential.clone(),
+                addresses: Vec::new(),
             };
             let surroundings = Surroundings {
                 environment: &environment,
@@ -370,7 +371,7 @@ impl Launcher<'_> {
     fn judge(&mut self, at: usize, exit: RankExit) {
         let Ok(rank) = Rank::try_from(at) else { return };
         self.rendezvous.ended(rank);
-        let member = self.rendezvous.members[at];
+        let member = &self.rendezvous.members[at];
         let cause = match exit {
             RankExit::Code(0) if member.address.is_some() && !member.left => {
                 Cause::NotLeft { rank }

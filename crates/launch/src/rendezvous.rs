@@ -1,20 +1,19 @@
 //! The launcher's side of the rendezvous.
 
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
 use fishplate_ranks::launch::descriptors;
-use fishplate_ranks::launch::rendezvous::{ClientMessage, LONGEST_LINE, ServerMessage};
+use fishplate_ranks::launch::rendezvous::{Address, ClientMessage, LONGEST_LINE, ServerMessage};
 use fishplate_ranks::{Credential, DomainId, Rank};
 
 /// Where a rank is in its life.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Membership {
-    /// It has said where it listens.
-    pub(crate) address: Option<SocketAddr>,
+    /// Where it is reached, once it has said so.
+    pub(crate) address: Option<Address>,
     /// It left in order.
     pub(crate) left: bool,
 }
@@ -138,7 +137,7 @@ impl Rendezvous {
         domain: DomainId,
         rank: Rank,
         credential: &Credential,
-        address: SocketAddr,
+        address: Address,
     ) -> Result<(), String> {
         if domain != self.domain || *credential != self.credential {
             return Err("domain and credential are not those of this launcher".to_owned());
@@ -158,7 +157,8 @@ impl Rendezvous {
 
     /// Tells all where all are, when the last of them has joined.
     fn answer(&mut self) {
-        let addresses: Option<Vec<_>> = self.members.iter().map(|member| member.address).collect();
+        let addresses: Option<Vec<_>> =
+            self.members.iter().map(|member| member.address.clone()).collect();
         if let (Some(addresses), None) = (addresses, &self.closed) {
             self.closed = Some("all ranks have joined already".to_owned());
             let line = format!("{}\n", ServerMessage::Ranks(addresses));

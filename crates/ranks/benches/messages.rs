@@ -78,8 +78,9 @@ fn sides(
 ) -> [Box<dyn Side>; 3] {
     let join = |domain: u8, listener: TcpListener, other: &str, segment: Option<Arc<Segment>>| {
         let settings = Settings::default();
-        let mut addresses = [listener.local_addr().expect("an address"); 2];
-        addresses[1 - rank as usize] = other.parse().expect("an address");
+        let mut addresses = [const { Vec::new() }; 2];
+        addresses[rank as usize].push(listener.local_addr().expect("an address"));
+        addresses[1 - rank as usize].push(other.parse().expect("an address"));
         let domain = DomainId::from_bytes([domain; 16]);
         let credential = Credential::from_bytes([6; 32]);
         let event = segment.as_ref().map(|one| SharedMemory::event(one, rank).expect("an event"));

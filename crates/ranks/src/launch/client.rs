@@ -1,14 +1,14 @@
 //! A process as its launcher knows it.
 
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::header::DomainId;
-use crate::launch::rendezvous::{ClientMessage, ServerMessage};
+use crate::launch::rendezvous::{Address, ClientMessage, ServerMessage};
 use crate::launch::{LaunchEnvironment, descriptors};
 use crate::process::Process;
 use crate::settings::Settings;
@@ -46,13 +46,19 @@ impl Client {
         let &LaunchEnvironment { domain, rank, ranks, .. } = environment;
         let system =
             |what: &str, error: &io::Error| Error::Join { problem: format!("{what}: {error}") };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .map_err(|error| system("no port of 127.0.0.1 can be had", &error))?;
-        let address = listener.local_addr().map_err(|error| system("its port", &error))?;
+        let at = binding(&environment.addresses);
+        let listener = TcpListener::bind((at, 0))
+            .map_err(|error| system(&format!("no port of {at} can be had"), &error))?;
+        let port = listener.local_addr().map_err(|error| system("its port", &error))?.port();
+        let told: Vec<SocketAddr> = match &environment.addresses[..] {
+            [] => vec![(at, port).into()],
+            all => all.iter().map(|&address| (address, port).into()).collect(),
+        };
         let at = environment.rendezvous.display();
         let launcher = UnixStream::connect(&environment.rendezvous)
             .map_err(|error| system(&format!("no launcher is at {at}"), &error))?;
         let credential = environment.credential.clone();
+        let address = Address::of_sockets(&told);
         let join = ClientMessage::Join { domain, rank, credential: credential.clone(), address };
         let (addresses, memory) = exchange(&launcher, &join)?;
         if addresses.len() != ranks as usize {
@@ -62,6 +68,10 @@ impl Client {
             );
             return Err(Error::Join { problem });
         }
+        let addresses: Option<Vec<_>> = addresses.iter().map(Address::sockets).collect();
+        let addresses = addresses.ok_or_else(|| Error::Join {
+            problem: "a rank is reached by something else than TCP".to_owned(),
+        })?;
         let tcp = |event| {
             Tcp::with_event(domain, credential, rank, listener, &addresses, &settings, event)
         };
@@ -105,11 +115,21 @@ impl Client {
     }
 }
 
+/// Where a process listens that is reached at these addresses.
+fn binding(addresses: &[IpAddr]) -> IpAddr {
+    match addresses {
+        [] => Ipv4Addr::LOCALHOST.into(),
+        [one] => *one,
+        all if all.iter().all(IpAddr::is_ipv4) => Ipv4Addr::UNSPECIFIED.into(),
+        _ => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
 /// Says that a rank is there; where all are, once they are, and the memory that they share, if they do.
 fn exchange(
     mut launcher: &UnixStream,
     join: &ClientMessage,
-) -> Result<(Vec<SocketAddr>, Vec<OwnedFd>)> {
+) -> Result<(Vec<Address>, Vec<OwnedFd>)> {
     let (mut line, mut memory) = (Vec::new(), Vec::new());
     let mut answer = || -> io::Result<()> {
         launcher.write_all(format!("{join}\n").as_bytes())?;

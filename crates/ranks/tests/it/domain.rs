@@ -39,7 +39,7 @@ pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<P
             let shared = matches!(kind, Kind::SharedMemory);
             let memory = shared.then(|| Segment::create(size).unwrap());
             let addresses: Vec<_> =
-                listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+                listeners.iter().map(|listener| vec![listener.local_addr().unwrap()]).collect();
             (0..)
                 .zip(listeners)
                 .map(|(rank, listener)| {

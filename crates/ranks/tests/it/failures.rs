@@ -314,6 +314,30 @@ fn ten_thousand_unexpected_messages_are_no_trouble() {
     }
 }
 
+/// A rank that has several addresses is found, though nobody is at the first, and at the second one who says nothing.
+#[test]
+fn addresses_are_tried_in_order() {
+    let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let addresses = listeners
+        .each_ref()
+        .map(|listener| vec![nobody, silent.local_addr().unwrap(), listener.local_addr().unwrap()]);
+    let settings = quick();
+    let processes = (0..).zip(listeners).map(|(rank, listener)| {
+        let tcp = Tcp::with_event(DOMAIN, CREDENTIAL, rank, listener, &addresses, &settings, None);
+        Process::join(DOMAIN, rank, 2, Box::new(tcp.unwrap()), settings.clone()).unwrap()
+    });
+    run_with(processes.collect(), |world| {
+        let other = 1 - world.rank();
+        let mut got = [0u32];
+        world.sendrecv(&[world.rank()], other, 0, &mut got, other, 0).unwrap();
+        assert_eq!(got, [other]);
+        world.process().leave();
+    });
+    drop(silent);
+}
+
 /// Whoever knows a port and the domain but not its credential gets nothing and disturbs nobody.
 #[test]
 fn strangers_are_turned_away() {

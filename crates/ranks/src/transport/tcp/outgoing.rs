@@ -30,7 +30,8 @@ enum Connection {
     Idle,
     /// None; one is tried for at this time.
     Broken(Instant),
-    Connecting(TcpStream),
+    /// Since then.
+    Connecting(TcpStream, Instant),
     /// Connected, since then; the challenge, or the answer to the greeting, is awaited. Its system has accepted, so the process lives, though it
     /// may be stopped or compute.
     Greeting(TcpStream, Instant),
@@ -53,7 +54,9 @@ impl Kept {
 
 #[derive(Debug)]
 pub(super) struct Outgoing {
-    address: SocketAddr,
+    /// Where the process may be reached, and which of them is tried.
+    addresses: Vec<SocketAddr>,
+    at: usize,
     greeting: Greeting,
     credential: Credential,
     /// The challenge of this connection was answered with the greeting.
@@ -79,13 +82,14 @@ pub(super) struct Outgoing {
 
 impl Outgoing {
     pub(super) fn new(
-        address: SocketAddr,
+        addresses: Vec<SocketAddr>,
         greeting: Greeting,
         credential: Credential,
         timeout: Duration,
     ) -> Self {
         Self {
-            address,
+            addresses,
+            at: 0,
             greeting,
             credential,
             greeted: false,
@@ -141,10 +145,10 @@ impl Outgoing {
 
     /// Its socket is ready for something. Requests whose frames are acknowledged go into `sent`.
     pub(super) fn ready(&mut self, poller: &Poller, sent: &mut Vec<RequestId>) {
-        if let Connection::Connecting(stream) = &mut self.connection {
+        if let Connection::Connecting(stream, _) = &mut self.connection {
             let connected = stream.take_error().and_then(|error| error.map_or(Ok(()), Err));
             match (connected, std::mem::replace(&mut self.connection, Connection::Idle)) {
-                (Ok(()), Connection::Connecting(stream)) => {
+                (Ok(()), Connection::Connecting(stream, _)) => {
                     if let Err(error) = poller.modify(&stream, self.token(), false) {
                         return self.fall(&error);
                     }
@@ -168,13 +172,26 @@ impl Outgoing {
         {
             self.connect(poller);
         }
+        if self.unanswered_at().is_some_and(|at| now >= at) {
+            self.fall(&ErrorKind::TimedOut.into());
+        }
         self.given_up_at().is_some_and(|at| now >= at)
     }
 
     /// When it is time for something.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let retry = if let Connection::Broken(at) = self.connection { Some(at) } else { None };
-        [retry, self.given_up_at()].into_iter().flatten().min()
+        [retry, self.unanswered_at(), self.given_up_at()].into_iter().flatten().min()
+    }
+
+    /// When an address that does not answer has had its share of the time: another one may.
+    fn unanswered_at(&self) -> Option<Instant> {
+        let (Connection::Connecting(_, since) | Connection::Greeting(_, since)) = self.connection
+        else {
+            return None;
+        };
+        let addresses = u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
+        (addresses > 1).then(|| since + self.timeout / (addresses + 1))
     }
 
     fn given_up_at(&self) -> Option<Instant> {
@@ -198,11 +215,13 @@ impl Outgoing {
 
     fn connect(&mut self, poller: &Poller) {
         self.lost_since.get_or_insert_with(Instant::now);
-        match dial(self.address, self.timeout).and_then(|stream| {
+        let address = self.addresses.get(self.at).copied();
+        let address = address.ok_or_else(|| ErrorKind::AddrNotAvailable.into());
+        match address.and_then(|address| dial(address, self.timeout)).and_then(|stream| {
             poller.add(&stream, self.token(), true)?;
             Ok(stream)
         }) {
-            Ok(stream) => self.connection = Connection::Connecting(stream),
+            Ok(stream) => self.connection = Connection::Connecting(stream, Instant::now()),
             Err(error) => self.fall(&error),
         }
     }
@@ -218,6 +237,7 @@ impl Outgoing {
         if matches!(self.connection, Connection::Ready(_)) {
             self.connection = Connection::Broken(now);
         } else {
+            self.at = (self.at + 1) % self.addresses.len().max(1);
             self.connection = Connection::Broken(now + self.pause);
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         }
@@ -245,6 +265,10 @@ impl Outgoing {
             if let Connection::Greeting(stream, _) =
                 std::mem::replace(&mut self.connection, Connection::Idle)
             {
+                if self.addresses.len() > 1 {
+                    let address = self.addresses[self.at];
+                    tracing::info!(rank = self.greeting.to, %address, "connected");
+                }
                 self.connection = Connection::Ready(stream);
             }
             self.lost_since = None;

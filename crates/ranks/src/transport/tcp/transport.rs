@@ -50,16 +50,18 @@ impl Tcp {
         addresses: &[SocketAddr],
         settings: &Settings,
     ) -> Result<Self> {
-        Self::with_event(domain, credential, rank, listener, addresses, settings, None)
+        let addresses: Vec<_> = addresses.iter().map(|&address| vec![address]).collect();
+        Self::with_event(domain, credential, rank, listener, &addresses, settings, None)
     }
 
-    /// The same; a thread that sleeps is woken by this event too, an `eventfd` that is non-blocking.
+    /// The same with several addresses for each rank, which are tried in their order; a thread that sleeps is woken by this
+    /// event too, an `eventfd` that is non-blocking.
     pub fn with_event(
         domain: DomainId,
         credential: Credential,
         rank: Rank,
         listener: TcpListener,
-        addresses: &[SocketAddr],
+        addresses: &[Vec<SocketAddr>],
         settings: &Settings,
         event: Option<OwnedFd>,
     ) -> Result<Self> {
@@ -69,9 +71,10 @@ impl Tcp {
         poller.add(&listener, LISTENER, false).map_err(join)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let instance = u64::from(now.subsec_nanos()) << 32 | u64::from(std::process::id());
-        let outgoing = (0..).zip(addresses).map(|(to, &address)| {
+        let outgoing = (0..).zip(addresses).map(|(to, addresses)| {
             let greeting = Greeting { domain, from: rank, to, instance, nonce: [0; 16] };
-            Outgoing::new(address, greeting, credential.clone(), settings.peer_timeout)
+            let addresses = addresses.clone();
+            Outgoing::new(addresses, greeting, credential.clone(), settings.peer_timeout)
         });
         let outgoing = outgoing.collect();
         Ok(Self {
