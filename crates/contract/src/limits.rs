@@ -452,6 +452,8 @@ limits! {
         disk_reserve: u64 = 256 << 20, Bytes;
         /// how long a claim lasts unless renewed: how late a job of a stopped process is taken over
         lease: Duration = Duration::from_secs(15), Time > 0;
+        /// how long places for ranks are held until ranks take them; then they are given back
+        reservation_lease: Duration = Duration::from_secs(60), Time > 0;
     }
 
     "job" {
