@@ -149,20 +149,24 @@ impl Report {
     /// The exit code of a command that did this, as of `mpiexec` and a shell: the first rank's that failed, 128 and the signal's number,
     /// what `MPI_Abort` was given; 124 when it took too long, as of `timeout`.
     pub fn exit_code(&self) -> u8 {
-        let of_signal = |signal: Signal| 128 + signal as i32;
-        let code = match self.cause {
-            None => 0,
-            Some(Cause::Exit { code, .. } | Cause::Abort { code, .. }) => code,
-            Some(Cause::Signal { signal, .. } | Cause::Interrupted { signal }) => of_signal(signal),
-            Some(Cause::NotLeft { .. }) => 1,
-            Some(Cause::Timeout) => 124,
-            Some(Cause::OutputClosed) => of_signal(Signal::SIGPIPE),
-        };
-        u8::try_from(code & 0xff).unwrap_or(u8::MAX)
+        self.cause.map_or(0, Cause::exit_code)
     }
 }
 
 impl Cause {
+    /// The exit code of a command that ends so.
+    pub fn exit_code(self) -> u8 {
+        let of_signal = |signal: Signal| 128 + signal as i32;
+        let code = match self {
+            Self::Exit { code, .. } | Self::Abort { code, .. } => code,
+            Self::Signal { signal, .. } | Self::Interrupted { signal } => of_signal(signal),
+            Self::NotLeft { .. } => 1,
+            Self::Timeout => 124,
+            Self::OutputClosed => of_signal(Signal::SIGPIPE),
+        };
+        u8::try_from(code & 0xff).unwrap_or(u8::MAX)
+    }
+
     /// The rank that it is about.
     pub fn rank(self) -> Option<Rank> {
         match self {

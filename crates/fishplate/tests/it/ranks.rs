@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::server::until;
 
 /// Which of the programs below a process of this test binary is.
-const PROGRAM: &str = "FISHPLATE_TEST_RANKS";
+pub(crate) const PROGRAM: &str = "FISHPLATE_TEST_RANKS";
 
 /// Not a test: what ranks run, when they run this binary.
 #[test]
@@ -30,6 +30,10 @@ fn program() {
             world.allreduce(&[rank], &mut sum, &Operation::sum::<u32>()).run().unwrap();
             println!("\nrank {rank} of {size}: {}", sum[0]);
             client.leave();
+        }
+        "waits" => {
+            println!("\nready {}", std::process::id());
+            let _ = world.recv(&mut [0u8], ANY_SOURCE, 1);
         }
         // What rank 1 does while the others wait for it.
         death => {
