@@ -1,5 +1,3 @@
-use std::thread;
-
 use fishplate_ranks::Settings;
 use fishplate_ranks::launch::Client;
 
@@ -40,7 +38,7 @@ async fn ranks_find_each_other_when_all_addresses_are_told() {
     let mut ranks = Vec::new();
     for rank in 0..2 {
         let environment = domains.enter(&new(1, rank), &ada, ("ring", job(1))).await.unwrap();
-        ranks.push(thread::spawn(move || {
+        ranks.push(tokio::task::spawn_blocking(move || {
             let client = Client::join_as(&environment, Settings::default()).unwrap();
             client.process().world().barrier().run().unwrap();
             if rank == 0 {
@@ -58,7 +56,7 @@ async fn ranks_find_each_other_when_all_addresses_are_told() {
     let others = addresses.into_iter().rev().collect();
     assert!(domains.connect(new(1, 0).domain, &ada, others).is_err());
     for rank in ranks {
-        rank.join().unwrap();
+        rank.await.unwrap();
     }
     let ended = members(&domains, &ada, |of| !of.connected).await;
     assert_eq!(ended.iter().map(|of| of.left).collect::<Vec<_>>(), [true, false]);
