@@ -79,7 +79,7 @@ async fn answer(
     check_key(host, &call.options)?;
     check_session(host, &call.options, &call.principal).await?;
     if definition.verb == Verb::Init {
-        return Ok(Reply::Spawned(init::init(host, service, call).await?));
+        return Ok(Reply::Spawned(Box::pin(init::init(host, service, call)).await?));
     }
     if definition.verb == Verb::Spawn {
         return Ok(Reply::Spawned(Box::pin(submit(host, service, call)).await?.job));
