@@ -24,7 +24,7 @@ use crate::output::diagnostics::Mistakes;
 
 /// Keys that a reload reads again; those of the others take a restart.
 const RELOADED: [&str; 14] = [
-    "rank-address",
+    "rank_address",
     "services",
     "builtin",
     "user_header",
