@@ -17,9 +17,10 @@ pub mod launcher;
 pub mod library;
 
 mod descendants;
+mod endpoints;
 mod output;
 mod process;
 mod rendezvous;
 
-pub use launch::{Cause, Launch, LaunchError, Program, RankReport, Report, Transport};
+pub use launch::{Cause, Launch, LaunchError, Program, RankReport, Report};
 pub use launcher::run;

@@ -10,7 +10,8 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args as _, Parser};
 use fishplate_contract::{Limit, LimitSetting};
 use fishplate_formats::units;
-use fishplate_launch::{Cause, Launch, Program, Report, Transport, library};
+use fishplate_launch::{Cause, Launch, Program, Report, library};
+use fishplate_ranks::launch::TransportKind;
 use fishplate_ranks::settings;
 
 use crate::output::failure::UsageError;
@@ -27,6 +28,7 @@ use crate::output::{Output, json, text};
   fishplate run -n 4 ./moldyn
   fishplate run -n 4 python script.py
   fishplate run -n 4 --label --timeout 10m ./solver input.dat
+  fishplate run -n 4 --transport soap --endpoints ranks.json ./solver
   fishplate run -n 1 ./master : -n 3 --wdir /scratch ./worker")]
 pub(crate) struct Args {
     /// Begin each line of output with its rank: [2]
@@ -43,9 +45,12 @@ pub(crate) struct Args {
     #[arg(long)]
     keep_going: bool,
     /// What carries messages between ranks of this machine
-    #[arg(long, value_name = "NAME", default_value = Transport::default().name(),
-          value_parser = PossibleValuesParser::new(Transport::ALL.map(Transport::name)))]
+    #[arg(long, value_name = "NAME", default_value = TransportKind::default().name(),
+          value_parser = PossibleValuesParser::new(TransportKind::ALL.map(TransportKind::name)))]
     transport: String,
+    /// Write domain, credential and addresses for SOAP clients there, as JSON that only you can read; with --transport soap
+    #[arg(long, value_name = "FILE")]
+    endpoints: Option<PathBuf>,
     /// A limit of the ranks; `fishplate help limits` lists them
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit)]
     limits: Vec<(&'static str, u64)>,
@@ -94,11 +99,14 @@ pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
         kill_grace: args.kill_grace,
         library: mpi_library()?,
         to_stderr: output.json,
-        transport: Transport::ALL
-            .into_iter()
-            .find(|transport| transport.name() == args.transport)
-            .unwrap_or_default(),
+        transport: TransportKind::from_name(&args.transport).unwrap_or_default(),
+        endpoints: args.endpoints,
     };
+    if launch.endpoints.is_some() && launch.transport != TransportKind::Soap {
+        let reason =
+            "--endpoints: ranks have addresses for SOAP clients with --transport soap only";
+        return Err(UsageError(reason.to_owned()).into());
+    }
     let report = fishplate_launch::run(&launch)?;
     if output.json {
         output.value(&json::launch(&report))?;
