@@ -1,6 +1,6 @@
 //! Connections that break, ranks that die, memory that has its bound.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -162,6 +162,28 @@ fn nothing_is_lost_doubled_or_reordered_when_connections_are_cut() {
     assert!(cuts > 20, "only {cuts} cuts: nothing was shown");
 }
 
+/// Ranks over SOAP that reach each other by way of something else.
+fn relayed(
+    size: u32,
+    settings: &Settings,
+    relay: impl Fn(SocketAddr, u64) -> SocketAddr,
+) -> Vec<Arc<Process>> {
+    let listeners: Vec<_> = (0..size).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let urls: Vec<_> = (0u32..)
+        .zip(&listeners)
+        .map(|(rank, listener)| {
+            let at = relay(listener.local_addr().unwrap(), 4711 + u64::from(rank));
+            format!("http://{at}/by/a/relay/domains/{DOMAIN}/{rank}")
+        })
+        .collect();
+    let processes = (0..).zip(listeners).map(|(rank, listener)| {
+        let endpoint = Endpoint::new(listener, settings.peer_timeout).unwrap();
+        let soap = Soap::new(DOMAIN, CREDENTIAL, rank, endpoint, &urls, settings).unwrap();
+        Process::join(DOMAIN, rank, size, Box::new(soap), settings.clone()).unwrap()
+    });
+    processes.collect()
+}
+
 /// The same over SOAP, where connections are slow too, and all that they brought comes twice.
 #[test]
 fn nothing_is_lost_doubled_or_reordered_when_calls_are_cut_delayed_and_repeated() {
@@ -169,27 +191,86 @@ fn nothing_is_lost_doubled_or_reordered_when_calls_are_cut_delayed_and_repeated(
     let settings =
         Settings { eager_limit: 4000, unexpected_memory: 256 << 10, ..Settings::default() };
     let cuts = Arc::new(AtomicUsize::new(0));
-    let listeners: Vec<_> = (0..size).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    let urls: Vec<_> = (0u32..)
-        .zip(&listeners)
-        .map(|(rank, listener)| {
-            let (to, seed) = (listener.local_addr().unwrap(), 4711 + u64::from(rank));
-            let at = relay(Relay::CutsDelaysAndRepeats, to, seed, cuts.clone());
-            format!("http://{at}/by/a/relay/domains/{DOMAIN}/{rank}")
-        })
-        .collect();
-    let processes = (0..).zip(listeners).map(|(rank, listener)| {
-        let endpoint = Endpoint::new(listener, settings.peer_timeout).unwrap();
-        let soap = Soap::new(DOMAIN, CREDENTIAL, rank, endpoint, &urls, &settings).unwrap();
-        Process::join(DOMAIN, rank, size, Box::new(soap), settings.clone()).unwrap()
-    });
-    run_with(processes.collect(), |world| {
+    let told = cuts.clone();
+    let relay = |to, seed| relay(Relay::CutsDelaysAndRepeats, to, seed, told.clone());
+    run_with(relayed(size, &settings, relay), |world| {
         exchange(&world, 1000);
         world.barrier().run().unwrap();
         world.process().leave();
     });
     let cuts = cuts.load(Ordering::Relaxed);
     assert!(cuts > 20, "only {cuts} cuts: nothing was shown");
+}
+
+/// Passes requests on one by one, as a gateway does: with heads of its own, and each when the one before was answered. Some
+/// it can't pass on.
+fn gateway(to: SocketAddr, seed: u64, failures: Arc<AtomicUsize>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for (at, near) in (0..).zip(listener.incoming()) {
+            let (Ok(near), Ok(far)) = (near, TcpStream::connect(to)) else { return };
+            let (failures, mut random) = (failures.clone(), Random(seed + at));
+            std::thread::spawn(move || {
+                let (mut near, mut far) = (BufReader::new(near), BufReader::new(far));
+                loop {
+                    let Some(request) = message(&mut near) else { return };
+                    if random.below(50) == 0 {
+                        failures.fetch_add(1, Ordering::Relaxed);
+                        let answer = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n";
+                        let _ = near.get_mut().write_all(answer);
+                        return;
+                    }
+                    let passed = far.get_mut().write_all(&request).is_ok();
+                    let Some(answer) = message(&mut far).filter(|_| passed) else { return };
+                    if near.get_mut().write_all(&answer).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// A message of HTTP with another head: without what is for its receiver only, in small letters.
+fn message(from: &mut impl BufRead) -> Option<Vec<u8>> {
+    let mut first = String::new();
+    from.read_line(&mut first).ok().filter(|&count| count > 0)?;
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        from.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        let name = name.to_lowercase();
+        if name == "content-length" {
+            length = value.parse().ok()?;
+        } else if name != "connection" && !name.starts_with("fishplate-") {
+            head += &format!("{name}: {value}\r\n");
+        }
+    }
+    let mut bytes =
+        format!("{first}content-length: {length}\r\nvia: a test\r\n{head}\r\n").into_bytes();
+    let begun = bytes.len();
+    bytes.resize(begun + length, 0);
+    from.read_exact(&mut bytes[begun..]).ok()?;
+    Some(bytes)
+}
+
+#[test]
+fn a_gateway_passes_messages_on_one_by_one() {
+    let size = 3;
+    let settings =
+        Settings { eager_limit: 4000, unexpected_memory: 256 << 10, ..Settings::default() };
+    let failures = Arc::new(AtomicUsize::new(0));
+    let told = failures.clone();
+    run_with(relayed(size, &settings, |to, seed| gateway(to, seed, told.clone())), |world| {
+        exchange(&world, 300);
+        world.barrier().run().unwrap();
+        world.process().leave();
+    });
+    let failures = failures.load(Ordering::Relaxed);
+    assert!(failures > 10, "only {failures} failures: nothing was shown");
 }
 
 fn quick() -> Settings {
