@@ -163,12 +163,32 @@ fn ranks_join_a_domain_and_pass_messages() {
 
 /// The Python with zeep that the interoperability tests have installed.
 fn zeep() -> Option<PathBuf> {
-    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.cache/interop");
-    let mut found = std::fs::read_dir(cache).ok()?.flatten().map(|entry| entry.path());
+    let mut found =
+        std::fs::read_dir(interop("../.cache/interop")).ok()?.flatten().map(|entry| entry.path());
     let found = found.find(|path| {
         path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"zeep-"))
     })?;
     Some(found.join("bin/python")).filter(|python| python.is_file())
+}
+
+/// Runs two ranks of the program "steered", and a client that is told where they are.
+fn steered(client: impl FnOnce(&Path) -> Output) {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoints = directory.path().join("endpoints.json");
+    let options = ["-n", "2", "--transport", "soap", "--endpoints", endpoints.to_str().unwrap()];
+    let (mut child, _stdout) = spawn(ranks(&options, "steered"));
+    until("all ranks have joined", || endpoints.exists() || child.try_wait().unwrap().is_some());
+    let client = client(&endpoints);
+    if !client.status.success() {
+        signal(&child, Signal::SIGTERM);
+    }
+    let (status, said) = end(child);
+    assert!(client.status.success(), "{}{said}", String::from_utf8_lossy(&client.stderr));
+    assert_eq!(status.code(), Some(0), "{said}");
+}
+
+fn interop(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop").join(file)
 }
 
 #[test]
@@ -176,19 +196,42 @@ fn zeep_stores_and_receives_in_a_domain_that_runs() {
     let Some(python) = zeep() else {
         return skipped("zeep", "zeep is not installed; `make interop` does that");
     };
-    let directory = tempfile::tempdir().unwrap();
-    let endpoints = directory.path().join("endpoints.json");
-    let options = ["-n", "2", "--transport", "soap", "--endpoints", endpoints.to_str().unwrap()];
-    let (mut child, _stdout) = spawn(ranks(&options, "steered"));
-    until("all ranks have joined", || endpoints.exists() || child.try_wait().unwrap().is_some());
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop/zeep/domain.py");
-    let zeep = Command::new(python).arg(script).arg(&endpoints).output().unwrap();
-    if !zeep.status.success() {
-        signal(&child, Signal::SIGTERM);
+    steered(|endpoints| {
+        Command::new(python).arg(interop("zeep/domain.py")).arg(endpoints).output().unwrap()
+    });
+}
+
+#[test]
+fn gsoap_stores_and_receives_in_a_domain_that_runs() {
+    if Command::new("soapcpp2").arg("-V").output().is_err()
+        || !Path::new("/usr/include/stdsoap2.h").exists()
+    {
+        return skipped("gsoap", "gSOAP is not installed; `make interop` does that");
     }
-    let (status, said) = end(child);
-    assert!(zeep.status.success(), "{}{said}", String::from_utf8_lossy(&zeep.stderr));
-    assert_eq!(status.code(), Some(0), "{said}");
+    steered(|endpoints| {
+        let told: Value = serde_json::from_slice(&std::fs::read(endpoints).unwrap()).unwrap();
+        let word = |value: &Value| value.as_str().unwrap().to_owned();
+        let url = word(&told["ranks"][1]);
+        let directory = tempfile::tempdir().unwrap();
+        let step = |program: &str, words: &[&str]| {
+            let mut command = Command::new(program);
+            command.args(words).current_dir(directory.path());
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        };
+        step("wsdl2h", &["-O1", "-o", "domain.h", &format!("{url}?wsdl")]);
+        step("soapcpp2", &["-C", "-j", "-x", "-w", "-I/usr/share/gsoap/import", "domain.h"]);
+        let client = interop("gsoap/domain.cpp");
+        let sources = [client.to_str().unwrap(), "soapC.cpp", "soapdomainSoap11Proxy.cpp"];
+        step(
+            "c++",
+            &[&["-std=c++17", "-I.", "-o", "client"], &sources[..], &["-lgsoap++"]].concat(),
+        );
+        Command::new(directory.path().join("client"))
+            .args([url, word(&told["domain"]), word(&told["credential"])])
+            .output()
+            .unwrap()
+    });
 }
 
 #[test]
