@@ -192,7 +192,11 @@ fn verbs_of(operation: &Operation) -> [VerbDefinition; 3] {
 }
 
 /// What `init` takes beside the operation's own inputs, of which none may be called so.
-pub fn rank_parameters() -> [Parameter; 4] {
+pub fn rank_parameters() -> [Parameter; 5] {
+    let mut transport = Parameter::new("transport", DataType::String)
+        .default("tcp")
+        .help("What carries messages, the same for all ranks: tcp, or soap (calls of store).");
+    transport.choices = vec!["tcp".to_owned(), "soap".to_owned()];
     [
         Parameter::new("domain", DataType::String)
             .help("ID of the communication domain: 32 hexadecimal digits."),
@@ -200,6 +204,7 @@ pub fn rank_parameters() -> [Parameter; 4] {
         Parameter::new("ranks", DataType::Int).help("How many ranks the domain has."),
         Parameter::new("credential", DataType::String)
             .help("The domain's credential, 64 hexadecimal digits: the same for all of its ranks."),
+        transport,
     ]
 }
 

@@ -488,5 +488,11 @@ limits! {
         /// how long a rank may be out of reach;
         /// then it has failed, and operations that need it end with an error that names it
         peer_timeout: Duration = Duration::from_secs(10), Time Launch > 0;
+        /// how long a SOAP client may ask a rank to wait for a message (`receive`);
+        /// a longer wait is refused
+        receive_wait: Duration = Duration::from_secs(60), Time Launch;
+        /// SOAP clients whose calls of `store` and `bstore` a rank counts;
+        /// one more is refused
+        soap_clients: usize = 1024, Count Launch;
     }
 }

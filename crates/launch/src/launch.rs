@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fishplate_ranks::launch::TransportKind;
 use fishplate_ranks::{DomainId, Rank};
 use nix::sys::signal::Signal;
 
@@ -27,30 +28,9 @@ pub struct Launch {
     /// Standard output goes to standard error.
     pub to_stderr: bool,
     /// What carries messages.
-    pub transport: Transport,
-}
-
-/// What carries messages between ranks of one host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// Memory that they share; TCP if it can't be had.
-    #[default]
-    SharedMemory,
-    /// Connections.
-    Tcp,
-}
-
-impl Transport {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::SharedMemory, Self::Tcp];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SharedMemory => "shared-memory",
-            Self::Tcp => "tcp",
-        }
-    }
+    pub transport: TransportKind,
+    /// Where SOAP clients find domain, credential and addresses, as JSON, once all ranks have joined.
+    pub endpoints: Option<PathBuf>,
 }
 
 /// Some ranks that run the same command.

@@ -18,9 +18,10 @@ pub mod library;
 pub mod output;
 
 mod descendants;
+mod endpoints;
 mod process;
 mod rendezvous;
 
-pub use launch::{Cause, Launch, LaunchError, Program, RankReport, Report, Transport};
+pub use launch::{Cause, Launch, LaunchError, Program, RankReport, Report};
 pub use launcher::run;
 pub use output::Sink;

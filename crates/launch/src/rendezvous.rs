@@ -9,6 +9,8 @@ use fishplate_ranks::launch::descriptors;
 use fishplate_ranks::launch::rendezvous::{Address, ClientMessage, LONGEST_LINE, ServerMessage};
 use fishplate_ranks::{Credential, DomainId, Rank};
 
+use crate::endpoints::EndpointsFile;
+
 /// Where a rank is in its life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Membership {
@@ -37,6 +39,8 @@ pub(crate) struct Rendezvous {
     closed: Option<String>,
     /// Descriptors of memory that ranks share; none if they don't.
     memory: Vec<OwnedFd>,
+    /// Where clients are told of the ranks.
+    pub(crate) endpoints: Option<EndpointsFile>,
 }
 
 /// What a rank asks for.
@@ -65,6 +69,7 @@ impl Rendezvous {
             members,
             closed: None,
             memory,
+            endpoints: None,
         })
     }
 
@@ -161,6 +166,15 @@ impl Rendezvous {
             self.members.iter().map(|member| member.address.clone()).collect();
         if let (Some(addresses), None) = (addresses, &self.closed) {
             self.closed = Some("all ranks have joined already".to_owned());
+            let told = self
+                .endpoints
+                .take()
+                .map(|file| file.write(self.domain, &self.credential, &addresses));
+            if let Some(Err(error)) = told {
+                let reason = format!("the file of endpoints can't be written: {error}");
+                self.connections.iter_mut().for_each(|one| refuse(one, reason.clone()));
+                return;
+            }
             let line = format!("{}\n", ServerMessage::Ranks(addresses));
             for connection in self.connections.iter_mut().filter(|one| one.rank.is_some()) {
                 // Its buffer is empty and takes a line for thousands of ranks. Who is gone need not know.

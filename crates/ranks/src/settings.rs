@@ -26,6 +26,10 @@ pub struct Settings {
     pub spin: Duration,
     /// How long a rank may be out of reach before it has failed.
     pub peer_timeout: Duration,
+    /// How long a SOAP client may ask a rank to wait for a message.
+    pub receive_wait: Duration,
+    /// SOAP clients whose calls a rank counts.
+    pub soap_clients: usize,
 }
 
 impl Default for Settings {
@@ -37,6 +41,8 @@ impl Default for Settings {
             buffer_size: DEFAULTS.buffer_size,
             spin: Duration::from_micros(20),
             peer_timeout: DEFAULTS.peer_timeout,
+            receive_wait: DEFAULTS.receive_wait,
+            soap_clients: DEFAULTS.soap_clients,
         }
     }
 }
@@ -59,7 +65,7 @@ impl Settings {
             let (name, value) =
                 setting.split_once('=').ok_or_else(|| wrong("NAME=VALUE is needed"))?;
             let value = value.parse().map_err(|_| {
-                wrong("a number of bytes or milliseconds is needed, without a unit")
+                wrong("a number (of bytes or milliseconds) is needed, without a unit")
             })?;
             let bytes = usize::try_from(value).unwrap_or(usize::MAX);
             match name {
@@ -68,6 +74,8 @@ impl Settings {
                 "unexpected_memory" => self.unexpected_memory = bytes,
                 "buffer_size" => self.buffer_size = bytes,
                 "peer_timeout" if value > 0 => self.peer_timeout = Duration::from_millis(value),
+                "receive_wait" => self.receive_wait = Duration::from_millis(value),
+                "soap_clients" => self.soap_clients = bytes,
                 "peer_timeout" => return Err(wrong("it has to be above zero")),
                 _ => return Err(wrong("ranks have no such limit")),
             }
@@ -100,7 +108,7 @@ mod tests {
         for (text, said) in [
             ("eager_limit", "FISHPLATE_LIMITS has eager_limit: NAME=VALUE"),
             ("eager_limit=1KiB", "without a unit"),
-            ("eager_limit=-1", "a number of bytes"),
+            ("eager_limit=-1", "a number (of bytes"),
             ("peer_timeout=0", "above zero"),
             ("eager_limit=1,speed=2", "speed=2: ranks have no such limit"),
         ] {

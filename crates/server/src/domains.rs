@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{Fault, FaultCode, JobId, Principal};
-use fishplate_ranks::launch::LaunchEnvironment;
 use fishplate_ranks::launch::rendezvous::{Address, ServerMessage};
+use fishplate_ranks::launch::{LaunchEnvironment, TransportKind};
 use fishplate_ranks::{Credential, DomainId, Rank};
 use tokio::sync::watch;
 
@@ -72,6 +72,8 @@ pub struct NewRank {
     pub ranks: u32,
     /// The domain's.
     pub credential: Credential,
+    /// What carries messages.
+    pub transport: TransportKind,
 }
 
 fn wrong(parameter: &str, what: impl Into<String>) -> Fault {
@@ -147,7 +149,7 @@ impl Domains {
             let what = "this server can't listen to ranks; its log has more";
             Fault::new(FaultCode::Internal, what)
         })?;
-        let NewRank { domain, rank, ranks, ref credential } = *new;
+        let NewRank { domain, rank, ranks, transport, ref credential } = *new;
         self.with(domain, owner, |entry| {
             if entry.credential.get_or_insert_with(|| credential.clone()) != credential {
                 let what = "the ranks of a domain have one credential, and this is another one";
@@ -172,6 +174,7 @@ impl Domains {
             rendezvous: rendezvous.clone(),
             credential: credential.clone(),
             addresses: Vec::new(),
+            transport,
         })
     }
 

@@ -43,6 +43,8 @@ pub struct DomainPlan {
     pub id: String,
     /// Its credential, 64 hexadecimal digits.
     pub credential: String,
+    /// What carries messages: `tcp` or `soap`.
+    pub transport: String,
     /// Its ranks.
     pub instances: Vec<Instances>,
     /// How long places are asked for where they are taken.
@@ -246,6 +248,7 @@ impl Manager {
                 ("rank", rank.to_string()),
                 ("ranks", self.ranks.to_string()),
                 ("credential", self.plan.credential.clone()),
+                ("transport", self.plan.transport.clone()),
             ];
             let of_rank = of_rank.map(|(name, text)| Argument::text(name, text)).into_iter();
             let arguments = of_rank.chain(part.arguments.clone()).collect();

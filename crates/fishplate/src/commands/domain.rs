@@ -13,6 +13,7 @@ use fishplate_client::domain::{DomainServer, Member};
 use fishplate_client::{Service, Settings};
 use fishplate_contract::JobReport;
 use fishplate_ranks::DomainId;
+use fishplate_ranks::launch::TransportKind;
 use serde_json::{Value, json};
 
 use self::running::DomainRun;
@@ -70,6 +71,9 @@ struct RunArgs {
     /// Leave out the rank before each line of output
     #[arg(long)]
     no_label: bool,
+    /// What carries messages
+    #[arg(long, value_name = "NAME", default_value = "tcp", value_parser = ["tcp", "soap"])]
+    transport: String,
     #[command(flatten)]
     how: HowArgs,
     #[command(flatten)]
@@ -112,6 +116,7 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<ExitCode> {
             let run = DomainRun {
                 instances: file::read(&args.file)?,
                 settings: args.reach.settings()?,
+                transport: TransportKind::from_name(&args.transport).unwrap_or(TransportKind::Tcp),
                 label: !args.no_label,
                 keep_going: false,
                 time: None,

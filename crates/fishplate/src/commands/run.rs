@@ -13,7 +13,8 @@ use fishplate_client::domain::Instances;
 use fishplate_client::{Credentials, Settings};
 use fishplate_contract::{Limit, LimitSetting};
 use fishplate_formats::units;
-use fishplate_launch::{Cause, Launch, Program, Report, Transport, library};
+use fishplate_launch::{Cause, Launch, Program, Report, library};
+use fishplate_ranks::launch::TransportKind;
 use fishplate_ranks::settings;
 
 use super::domain::HowArgs;
@@ -33,6 +34,7 @@ use crate::output::{Output, json, text};
   fishplate run -n 4 ./moldyn
   fishplate run -n 4 python script.py
   fishplate run -n 4 --label --timeout 10m ./solver input.dat
+  fishplate run -n 4 --transport soap --endpoints ranks.json ./solver
   fishplate run -n 1 ./master : -n 3 --wdir /scratch ./worker
   fishplate run --hosts http://here.com/moldyn:2,http://there.com/moldyn:2 mm=8")]
 pub(crate) struct Args {
@@ -49,10 +51,13 @@ pub(crate) struct Args {
     /// Let the others go on when a rank fails
     #[arg(long)]
     keep_going: bool,
-    /// What carries messages between ranks of this machine
-    #[arg(long, value_name = "NAME", default_value = Transport::default().name(),
-          value_parser = PossibleValuesParser::new(Transport::ALL.map(Transport::name)))]
+    /// What carries messages; with --hosts tcp or soap
+    #[arg(long, value_name = "NAME", default_value = TransportKind::default().name(),
+          value_parser = PossibleValuesParser::new(TransportKind::ALL.map(TransportKind::name)))]
     transport: String,
+    /// Write domain, credential and addresses for SOAP clients there, as JSON that only you can read; with --transport soap
+    #[arg(long, value_name = "FILE")]
+    endpoints: Option<PathBuf>,
     /// A limit of the ranks; `fishplate help limits` lists them
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit)]
     limits: Vec<(&'static str, u64)>,
@@ -118,11 +123,14 @@ pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
         kill_grace: args.kill_grace,
         library: mpi_library()?,
         to_stderr: output.json,
-        transport: Transport::ALL
-            .into_iter()
-            .find(|transport| transport.name() == args.transport)
-            .unwrap_or_default(),
+        transport: TransportKind::from_name(&args.transport).unwrap_or_default(),
+        endpoints: args.endpoints,
     };
+    if launch.endpoints.is_some() && launch.transport != TransportKind::Soap {
+        let reason =
+            "--endpoints: ranks have addresses for SOAP clients with --transport soap only";
+        return Err(UsageError(reason.to_owned()).into());
+    }
     let report = fishplate_launch::run(&launch)?;
     if output.json {
         output.value(&json::launch(&report))?;
@@ -146,7 +154,7 @@ fn on_hosts(args: Args) -> Result<DomainRun> {
         ("--wdir", wdir.is_some()),
         ("-x", !environment.is_empty()),
         ("--limit", !args.limits.is_empty()),
-        ("--transport", args.transport != Transport::default().name()),
+        ("--endpoints", args.endpoints.is_some()),
         ("a `:`", words.iter().any(|word| word == ":")),
     ];
     if let Some((option, _)) = here.into_iter().find(|(_, is_there)| *is_there) {
@@ -172,7 +180,11 @@ fn on_hosts(args: Args) -> Result<DomainRun> {
         inputs: inputs.clone(),
     });
     let credentials = Credentials::of_user();
+    // Memory is shared on one host only.
+    let transport = TransportKind::from_name(&args.transport);
+    let transport = transport.filter(|kind| *kind == TransportKind::Soap);
     Ok(DomainRun {
+        transport: transport.unwrap_or(TransportKind::Tcp),
         instances: instances.collect(),
         settings: Settings { credentials, ..Settings::default() },
         label: args.label,

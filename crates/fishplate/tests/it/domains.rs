@@ -68,7 +68,8 @@ fn ranks_of_two_servers_are_a_domain() {
     }
     let hosts = hosts(&[&one, &two], 1);
     // Before the arguments, as all options.
-    let summary = user.succeed(&["--json", "run", "--hosts", &hosts, "what=sum"]);
+    let soap = ["--json", "run", "--transport", "soap", "--hosts", &hosts, "what=sum"];
+    let summary = user.succeed(&soap);
     let summary: Value = serde_json::from_str(&summary).unwrap();
     assert_eq!(summary["exitCode"], 0, "{summary}");
     let services: Vec<&Value> =

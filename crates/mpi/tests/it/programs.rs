@@ -23,9 +23,9 @@ fn compiled(name: &str) -> PathBuf {
     program
 }
 
-fn run(program: &Path, ranks: u32) -> Output {
+fn run(program: &Path, ranks: u32, transport: &str) -> Output {
     Command::new(built().join("fishplate"))
-        .args(["run", "--timeout", "60s", "-n", &ranks.to_string()])
+        .args(["run", "--timeout", "60s", "--transport", transport, "-n", &ranks.to_string()])
         .arg(program)
         .output()
         .unwrap()
@@ -33,11 +33,14 @@ fn run(program: &Path, ranks: u32) -> Output {
 
 fn passes(name: &str) {
     let program = compiled(name);
-    for ranks in [1, 2, 3, 5] {
-        let output = run(&program, ranks);
+    for (ranks, transport) in
+        [1, 2, 3, 5].into_iter().flat_map(|ranks| [(ranks, "shared-memory"), (ranks, "soap")])
+    {
+        let output = run(&program, ranks, transport);
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{name} at {ranks} ranks: {} {said}", output.status);
-        assert_eq!(said, "", "{name} at {ranks} ranks");
+        let what = format!("{name} at {ranks} ranks, {transport}");
+        assert!(output.status.success(), "{what}: {} {said}", output.status);
+        assert_eq!(said, "", "{what}");
     }
 }
 
@@ -73,7 +76,7 @@ fn threads_pass_messages_side_by_side() {
 
 #[test]
 fn an_error_that_nobody_handles_ends_all_ranks_and_says_why() {
-    let output = run(&compiled("fatal"), 3);
+    let output = run(&compiled("fatal"), 3, "shared-memory");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     let message = "rank 2: MPI_ERR_RANK: MPI_Send: rank 3 is not from 0 to 2";

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::header::DomainId;
 use crate::launch::rendezvous::{Address, ClientMessage, ServerMessage};
-use crate::launch::{LaunchEnvironment, descriptors};
+use crate::launch::{LaunchEnvironment, TransportKind, descriptors};
 use crate::process::Process;
 use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::transport::local::Local;
 use crate::transport::shared_memory::{Segment, SharedMemory};
+use crate::transport::soap::{Endpoint, Soap};
 use crate::transport::tcp::Tcp;
 
 /// A rank that has joined its domain. Who drops it without [`Client::leave`] has not left in order, and the launcher ends all.
@@ -50,15 +51,25 @@ impl Client {
         let listener = TcpListener::bind((at, 0))
             .map_err(|error| system(&format!("no port of {at} can be had"), &error))?;
         let port = listener.local_addr().map_err(|error| system("its port", &error))?.port();
-        let told: Vec<SocketAddr> = match &environment.addresses[..] {
-            [] => vec![(at, port).into()],
-            all => all.iter().map(|&address| (address, port).into()).collect(),
+        let soap = environment.transport == TransportKind::Soap;
+        let (endpoint, address) = if soap {
+            let endpoint = Endpoint::new(
+                listener.try_clone().map_err(|error| system("its socket", &error))?,
+                settings.peer_timeout,
+            )?;
+            let url = endpoint.url(domain, rank, environment.addresses.first().copied())?;
+            (Some(endpoint), Address::of_url(&url)?)
+        } else {
+            let told: Vec<SocketAddr> = match &environment.addresses[..] {
+                [] => vec![(at, port).into()],
+                all => all.iter().map(|&address| (address, port).into()).collect(),
+            };
+            (None, Address::of_sockets(&told))
         };
         let at = environment.rendezvous.display();
         let launcher = UnixStream::connect(&environment.rendezvous)
             .map_err(|error| system(&format!("no launcher is at {at}"), &error))?;
         let credential = environment.credential.clone();
-        let address = Address::of_sockets(&told);
         let join = ClientMessage::Join { domain, rank, credential: credential.clone(), address };
         let (addresses, memory) = exchange(&launcher, &join)?;
         if addresses.len() != ranks as usize {
@@ -67,6 +78,12 @@ impl Client {
                 addresses.len()
             );
             return Err(Error::Join { problem });
+        }
+        if let Some(endpoint) = endpoint {
+            let urls: Vec<String> = addresses.iter().map(Address::to_string).collect();
+            let soap = Soap::new(domain, credential, rank, endpoint, &urls, &settings)?;
+            let process = Process::join(domain, rank, ranks, Box::new(soap), settings)?;
+            return Ok(Self { process, launcher: Some(launcher) });
         }
         let addresses: Option<Vec<_>> = addresses.iter().map(Address::sockets).collect();
         let addresses = addresses.ok_or_else(|| Error::Join {

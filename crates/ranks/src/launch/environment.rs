@@ -24,8 +24,42 @@ pub const CREDENTIAL: &str = "FISHPLATE_CREDENTIAL";
 /// 127.0.0.1: all ranks are here.
 pub const ADDRESSES: &str = "FISHPLATE_ADDRESSES";
 
+/// What carries messages, a [`TransportKind`] by name. Without it, memory that a launcher gives, else TCP.
+pub const TRANSPORT: &str = "FISHPLATE_TRANSPORT";
+
 /// Those that a launcher always sets.
 pub const VARIABLES: [&str; 5] = [DOMAIN, RANK, RANKS, RENDEZVOUS, CREDENTIAL];
+
+/// What carries messages between the ranks of a domain: the same for all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TransportKind {
+    /// Memory that they share; TCP if it can't be had.
+    #[default]
+    SharedMemory,
+    /// Connections.
+    Tcp,
+    /// Calls of the operation `store`.
+    Soap,
+}
+
+impl TransportKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::SharedMemory, Self::Tcp, Self::Soap];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SharedMemory => "shared-memory",
+            Self::Tcp => "tcp",
+            Self::Soap => "soap",
+        }
+    }
+
+    /// That of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
 
 /// A rank, and where it finds the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +77,8 @@ pub struct LaunchEnvironment {
     /// Addresses of this machine at which others reach the process, in the order in which they are tried; none: it is for ranks of
     /// this machine only.
     pub addresses: Vec<IpAddr>,
+    /// What carries messages.
+    pub transport: TransportKind,
 }
 
 impl LaunchEnvironment {
@@ -85,6 +121,10 @@ impl LaunchEnvironment {
                 Some(text) => addresses(&text)?,
                 None => Vec::new(),
             },
+            transport: match variable(TRANSPORT) {
+                Some(name) => transport(&name)?,
+                None => TransportKind::default(),
+            },
         }))
     }
 
@@ -101,6 +141,9 @@ impl LaunchEnvironment {
             let all: Vec<String> = self.addresses.iter().map(IpAddr::to_string).collect();
             variables.push((ADDRESSES, all.join(",").into()));
         }
+        if self.transport != TransportKind::default() {
+            variables.push((TRANSPORT, self.transport.name().into()));
+        }
         variables
     }
 }
@@ -114,6 +157,15 @@ fn addresses(text: &OsString) -> Result<Vec<IpAddr>> {
     };
     let all = text.to_str().ok_or_else(wrong)?.split(',').map(|one| one.trim().parse());
     all.collect::<std::result::Result<_, _>>().map_err(|_| wrong())
+}
+
+fn transport(name: &OsString) -> Result<TransportKind> {
+    name.to_str().and_then(TransportKind::from_name).ok_or_else(|| {
+        let names = TransportKind::ALL.map(TransportKind::name).join(", ");
+        Error::Join {
+            problem: format!("{TRANSPORT} is {}: one of {names} is needed", name.display()),
+        }
+    })
 }
 
 fn parse<T: FromStr>(name: &str, value: &OsString, needed: &str) -> Result<T> {
@@ -136,17 +188,22 @@ mod tests {
             rendezvous: "/run/rendezvous".into(),
             credential: Credential::from_bytes([8; 32]),
             addresses: vec!["10.0.0.7".parse().unwrap(), "::1".parse().unwrap()],
+            transport: TransportKind::Soap,
         }
     }
 
     #[test]
     fn what_is_told_is_read() {
         let variables: HashMap<_, _> = told().variables().into_iter().collect();
-        assert_eq!(variables.len(), VARIABLES.len() + 1);
+        assert_eq!(variables.len(), VARIABLES.len() + 2);
         let read = LaunchEnvironment::read(|name| variables.get(name).cloned());
         assert_eq!(read, Ok(Some(told())));
         assert_eq!(LaunchEnvironment::read(|_| None), Ok(None));
-        let here = LaunchEnvironment { addresses: Vec::new(), ..told() };
+        let here = LaunchEnvironment {
+            addresses: Vec::new(),
+            transport: TransportKind::default(),
+            ..told()
+        };
         let variables: HashMap<_, _> = here.variables().into_iter().collect();
         let read = LaunchEnvironment::read(|name| variables.get(name).cloned());
         assert_eq!(read, Ok(Some(here)));
@@ -158,7 +215,7 @@ mod tests {
             let mut variables: HashMap<_, _> = told().variables().into_iter().collect();
             match value {
                 Some(value) => {
-                    let mut known = VARIABLES.iter().chain([&ADDRESSES]);
+                    let mut known = VARIABLES.iter().chain([&ADDRESSES, &TRANSPORT]);
                     variables.insert(known.find(|known| **known == name).unwrap(), value.into())
                 }
                 None => variables.remove(name),
@@ -175,6 +232,7 @@ mod tests {
             (RANKS, "many", "FISHPLATE_RANKS is many: the number of ranks"),
             (RANKS, "0", "ranks are below FISHPLATE_RANKS, which is 0"),
             (ADDRESSES, "10.0.0.7,here", "FISHPLATE_ADDRESSES is 10.0.0.7,here: addresses of this"),
+            (TRANSPORT, "pigeon", "FISHPLATE_TRANSPORT is pigeon: one of shared-memory, tcp, soap"),
             (CREDENTIAL, "secret", "FISHPLATE_CREDENTIAL is wrong: 64 hexadecimal digits"),
         ] {
             let complaint = complaint(name, Some(value));

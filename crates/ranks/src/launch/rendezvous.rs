@@ -17,7 +17,7 @@ pub const LONGEST_LINE: usize = 1024;
 pub const LONGEST_ADDRESS: usize = 512;
 
 /// Where a rank is reached: a word that only ranks read. For TCP it is one or more sockets, separated by commas, in the order in
-/// which they are tried.
+/// which they are tried; for SOAP a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address(String);
 
@@ -25,6 +25,13 @@ impl Address {
     /// One that is reached at any of these.
     pub fn of_sockets(sockets: &[SocketAddr]) -> Self {
         Self(sockets.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(","))
+    }
+
+    /// One that is reached at a URL, over SOAP.
+    pub fn of_url(url: &str) -> crate::Result<Self> {
+        url.parse().map_err(|MessageError| crate::Error::Join {
+            problem: format!("{url} is no URL of at most {LONGEST_ADDRESS} bytes"),
+        })
     }
 
     /// Its sockets, if it is of TCP.

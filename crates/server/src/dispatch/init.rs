@@ -3,6 +3,7 @@
 use fishplate_contract::interface::rank_parameters;
 use fishplate_contract::{Argument, Call, Fault, FaultCode, JobId, Signature, lexical};
 use fishplate_jobs::engine::new_id;
+use fishplate_ranks::launch::TransportKind;
 use fishplate_ranks::{Credential, DomainId};
 
 use super::perform::{note_session, work};
@@ -73,7 +74,10 @@ fn new_rank(given: &Scalars) -> Result<NewRank, Fault> {
         given.text("credential").and_then(|text| lexical::trimmed(text).parse().ok());
     let credential = credential
         .ok_or_else(|| wrong("credential", "a credential is 64 hexadecimal digits".to_owned()))?;
-    Ok(NewRank { domain: domain(given)?, rank, ranks, credential })
+    // The parameter accepts no other names.
+    let transport = given.text("transport").and_then(TransportKind::from_name);
+    let transport = transport.unwrap_or(TransportKind::Tcp);
+    Ok(NewRank { domain: domain(given)?, rank, ranks, credential, transport })
 }
 
 /// The domain that is meant.

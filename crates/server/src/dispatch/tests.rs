@@ -14,6 +14,7 @@ use fishplate_jobs::executor::fake::FakeExecutor;
 use fishplate_jobs::function::builtin;
 use fishplate_jobs::store::memory::MemoryStore;
 use fishplate_jobs::store::{Store, Transaction, UsageRecord};
+use fishplate_ranks::launch::TransportKind;
 use fishplate_ranks::{Credential, DomainId};
 use http_body_util::{BodyExt as _, Full};
 use hyper::Request as HttpRequest;
@@ -163,6 +164,7 @@ async fn what_is_asked_about_a_domain_passes_the_authoriser_of_the_service_too()
         rank: 0,
         ranks: 1,
         credential: Credential::from_bytes([2; 32]),
+        transport: TransportKind::Tcp,
     };
     let ask = async |operation: &str, principal: &Principal| {
         let service = host.service("domain").unwrap();

@@ -7,7 +7,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 fn new(domain: u8, rank: Rank) -> NewRank {
     let credential = Credential::from_bytes([domain; 32]);
-    NewRank { domain: DomainId::from_bytes([domain; 16]), rank, ranks: 2, credential }
+    let domain = DomainId::from_bytes([domain; 16]);
+    NewRank { domain, rank, ranks: 2, credential, transport: TransportKind::Tcp }
 }
 
 fn job(bits: u8) -> JobId {

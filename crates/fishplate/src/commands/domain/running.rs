@@ -12,6 +12,7 @@ use fishplate_client::domain::{
 };
 use fishplate_client::{LogStream, Options, Settings};
 use fishplate_launch::{Cause, Sink};
+use fishplate_ranks::launch::TransportKind;
 use fishplate_ranks::{Credential, DomainId};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -33,6 +34,8 @@ pub(crate) struct DomainRun {
     pub(crate) instances: Vec<Instances>,
     /// How servers are reached.
     pub(crate) settings: Settings,
+    /// What carries messages.
+    pub(crate) transport: TransportKind,
     /// Each line of output begins with its rank.
     pub(crate) label: bool,
     /// A rank that fails does not end the others.
@@ -65,6 +68,7 @@ async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
     let plan = DomainPlan {
         id: DomainId::random()?.to_string(),
         credential: Credential::random()?.reveal(),
+        transport: run.transport.name().to_owned(),
         instances: run.instances,
         wait: run.how.wait.unwrap_or_default(),
         keep_going: run.keep_going,
