@@ -188,6 +188,7 @@ async fn init(server: &Server, domain: &str, rank: u32, credential: &str) -> Res
         ("rank", &rank.to_string()),
         ("ranks", "2"),
         ("credential", credential),
+        ("transport", "soap"),
         ("what", "waits"),
     ];
     let arguments = texts.map(|(name, text)| Argument::text(name, text)).into();
@@ -248,7 +249,19 @@ async fn a_rank_is_of_one_domain_with_one_credential_that_nobody_else_sees() {
     init(&server, DOMAIN, 1, &right).await.unwrap();
     let all =
         user.succeed(&["jobs", server.url()]) + &user.succeed(&["jobs", server.url(), "--json"]);
-    let members = at.members(DOMAIN).await.unwrap();
+    // Both are endpoints of SOAP calls, as they were told.
+    let members = loop {
+        let members = at.members(DOMAIN).await.unwrap();
+        if members.iter().all(|of| of.address.is_some()) {
+            break members;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    };
+    for of in &members {
+        let path = format!("/domains/{DOMAIN}/{}", of.rank);
+        let address = of.address.as_deref().unwrap();
+        assert!(address.starts_with("http://127.0.0.1:") && address.ends_with(&path), "{address}");
+    }
     assert_eq!(members.iter().map(|of| of.rank).collect::<Vec<_>>(), [0, 1]);
     let status = user.succeed(&["status", server.url(), &members[0].job.to_string()]);
     let shown = user.succeed(&["domain", "status", DOMAIN, server.url()]);
