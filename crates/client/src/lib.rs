@@ -35,6 +35,7 @@
 //! - [`array`](mod@array), [`directory`]: arrays and directories from files and into files
 //! - [`arguments`]: the words of a call, as people write them; [`deliver`](mod@deliver): its outputs to
 //!   where they were asked for
+//! - [`domain`]: ranks on several servers, started together
 //! - [`session`]: spaces in which programs share files
 //! - [`listing`]: the services of a server
 //! - [`data`]: data that moves by reference
@@ -49,6 +50,7 @@ pub mod credentials;
 pub mod data;
 pub mod deliver;
 pub mod directory;
+pub mod domain;
 pub mod error;
 mod exchange;
 pub mod input;

@@ -9,7 +9,7 @@ use fishplate_contract::{
 pub(crate) struct Fields<'a>(pub(crate) &'a [Argument]);
 
 impl<'a> Fields<'a> {
-    fn find(&self, name: &str) -> Option<&'a str> {
+    pub(crate) fn find(&self, name: &str) -> Option<&'a str> {
         self.0.iter().find(|field| field.name == name).and_then(|field| match &field.value {
             Value::Text(text) => Some(text.as_str()),
             _ => None,

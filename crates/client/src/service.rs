@@ -171,6 +171,16 @@ impl Service {
         Fields(&reply.outputs).job("job").map_err(|reason| self.bad_answer(reason))
     }
 
+    /// Starts an operation as a rank of a communication domain; `arguments` say which.
+    ///
+    /// # Errors
+    /// See [`Error`].
+    pub async fn init(&self, operation: &str, arguments: Vec<Argument>) -> Result<JobId, Error> {
+        let described = self.verb_of(operation, Verb::Init)?;
+        let reply = self.ask(described, arguments, &Options::default(), false).await?;
+        Fields(&reply.outputs).job("job").map_err(|reason| self.bad_answer(reason))
+    }
+
     /// The results of a job of this operation that has ended.
     ///
     /// # Errors

@@ -75,32 +75,10 @@ impl Sessions {
     /// # Errors
     /// See [`Error`]; [`Error::NoSessions`] if it has none.
     pub async fn find(url: &str, settings: Settings) -> Result<Self, Error> {
-        let mut refused = None;
-        for candidate in location::beside(&location::parse(url)?, "session")? {
-            let found = Service::connect_with(&candidate.to_string(), settings.clone()).await;
-            match found {
-                Ok(service) if service.description().namespace == NAMESPACE => {
-                    let service = match settings.address {
-                        Some(_) => service,
-                        None => service.called_where_described()?,
-                    };
-                    return Ok(Self { service });
-                }
-                // There may be sessions, though not for everybody.
-                Err(
-                    error @ (Error::Http { status: 407 | 429 | 500.., .. }
-                    | Error::Fault(Fault {
-                        code: FaultCode::Unauthenticated | FaultCode::Forbidden,
-                        ..
-                    })),
-                ) => {
-                    refused.get_or_insert(error);
-                }
-                Ok(_) | Err(Error::Http { .. } | Error::NotWsdl { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(refused.unwrap_or_else(|| Error::NoSessions { url: url.to_owned() }))
+        let found = built_in(url, "session", NAMESPACE, settings).await?;
+        found
+            .map(|service| Self { service })
+            .ok_or_else(|| Error::NoSessions { url: url.to_owned() })
     }
 
     /// Opens a session; it ends when nobody has used it for `idle`, or for as long as the server
@@ -210,8 +188,43 @@ impl Session {
     }
 }
 
+/// A service of the server itself, if it has it. The server is meant by a URL of its own, of one of its services, or of that
+/// service.
+pub(crate) async fn built_in(
+    url: &str,
+    name: &str,
+    namespace: &str,
+    settings: Settings,
+) -> Result<Option<Service>, Error> {
+    let mut refused = None;
+    for candidate in location::beside(&location::parse(url)?, name)? {
+        let found = Service::connect_with(&candidate.to_string(), settings.clone()).await;
+        match found {
+            Ok(service) if service.description().namespace == namespace => {
+                return Ok(Some(match settings.address {
+                    Some(_) => service,
+                    None => service.called_where_described()?,
+                }));
+            }
+            // It may be there, though not for everybody.
+            Err(
+                error @ (Error::Http { status: 407 | 429 | 500.., .. }
+                | Error::Fault(Fault {
+                    code: FaultCode::Unauthenticated | FaultCode::Forbidden,
+                    ..
+                })),
+            ) => {
+                refused.get_or_insert(error);
+            }
+            Ok(_) | Err(Error::Http { .. } | Error::NotWsdl { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    refused.map_or(Ok(None), Err)
+}
+
 /// The records of that name among outputs.
-fn records<'o>(outputs: &'o [Argument], name: &str) -> impl Iterator<Item = Fields<'o>> {
+pub(crate) fn records<'o>(outputs: &'o [Argument], name: &str) -> impl Iterator<Item = Fields<'o>> {
     outputs.iter().filter_map(move |output| match &output.value {
         Value::Record(fields) if output.name == name => Some(Fields(fields)),
         _ => None,

@@ -19,6 +19,8 @@ pub enum Verb {
     Spawn,
     /// The results of a job of the operation.
     Results,
+    /// Start the operation as a rank of a communication domain (paper 002, section 3.2).
+    Init,
     /// Whether a job has not ended yet.
     Running,
     /// End a job and all of its processes.
@@ -35,10 +37,11 @@ pub enum Verb {
 
 impl Verb {
     /// All of them, in the order of the WSDL.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Call,
         Self::Spawn,
         Self::Results,
+        Self::Init,
         Self::Running,
         Self::Kill,
         Self::Status,
@@ -53,6 +56,7 @@ impl Verb {
             Self::Call => SOLE_OPERATION,
             Self::Spawn => "spawn",
             Self::Results => "results",
+            Self::Init => "init",
             Self::Running => "running",
             Self::Kill => "kill",
             Self::Status => "status",
@@ -64,7 +68,7 @@ impl Verb {
 
     /// It is about one operation of a service, not about its jobs.
     pub fn is_of_operation(self) -> bool {
-        matches!(self, Self::Call | Self::Spawn | Self::Results)
+        matches!(self, Self::Call | Self::Spawn | Self::Results | Self::Init)
     }
 
     /// The name of the same in a service that has an operation of this name.
@@ -89,7 +93,7 @@ impl Verb {
         };
         let is_operation = names.contains(&operation) && on_jobs(operation).is_none();
         match find(last).filter(|_| is_operation) {
-            Some(verb @ (Self::Spawn | Self::Results)) => (verb, operation),
+            Some(verb @ (Self::Spawn | Self::Results | Self::Init)) => (verb, operation),
             _ => (Self::Call, name),
         }
     }
@@ -98,11 +102,11 @@ impl Verb {
 /// One verb of a service under the name that callers use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VerbDefinition {
-    /// `call`, `spawn`, `status`...; for an operation named `X`: `X`, `X_spawn`, `X_results`.
+    /// `call`, `spawn`, `status`...; for an operation named `X`: `X`, `X_spawn`, `X_results`, `X_init`.
     pub name: String,
     /// What it does.
     pub verb: Verb,
-    /// The operation it is about, for `Call`, `Spawn` and `Results`; else empty.
+    /// The operation it is about, for `Call`, `Spawn`, `Results` and `Init`; else empty.
     pub operation: String,
     /// What it does, for people.
     pub documentation: String,
@@ -129,6 +133,15 @@ impl Interface {
         }
         verbs.extend(verbs_on_jobs());
         Self { verbs }
+    }
+
+    /// The same of a service whose program may be a rank: `init` of each operation too.
+    #[must_use]
+    pub fn with_init(mut self, service: &Service) -> Self {
+        let first = self.verbs.iter().position(|of| !of.verb.is_of_operation());
+        let at = first.unwrap_or(self.verbs.len());
+        self.verbs.splice(at..at, service.operations.iter().map(init_of));
+        self
     }
 
     /// The verb that callers know by this name.
@@ -176,6 +189,36 @@ fn verbs_of(operation: &Operation) -> [VerbDefinition; 3] {
             "The results of a job that has ended.".to_owned(),
         ),
     ]
+}
+
+/// What `init` takes beside the operation's own inputs, of which none may be called so.
+pub fn rank_parameters() -> [Parameter; 5] {
+    let mut transport = Parameter::new("transport", DataType::String)
+        .default("tcp")
+        .help("What carries messages, the same for all ranks: tcp, or soap (calls of store).");
+    transport.choices = vec!["tcp".to_owned(), "soap".to_owned()];
+    [
+        Parameter::new("domain", DataType::String)
+            .help("ID of the communication domain: 32 hexadecimal digits."),
+        Parameter::new("rank", DataType::Int).help("The rank that it becomes, from 0."),
+        Parameter::new("ranks", DataType::Int).help("How many ranks the domain has."),
+        Parameter::new("credential", DataType::String)
+            .help("The domain's credential, 64 hexadecimal digits: the same for all of its ranks."),
+        transport,
+    ]
+}
+
+fn init_of(operation: &Operation) -> VerbDefinition {
+    let inputs = rank_parameters().into_iter().chain(operation.signature.inputs.clone());
+    VerbDefinition {
+        name: Verb::Init.name_of(&operation.name),
+        verb: Verb::Init,
+        operation: operation.name.clone(),
+        documentation: "Starts the program as a rank of a communication domain, in a place that \
+                        was reserved (service domain), and answers with the job's ID at once."
+            .to_owned(),
+        signature: Signature { inputs: inputs.collect(), outputs: vec![job_parameter()] },
+    }
 }
 
 fn job_parameter() -> Parameter {
@@ -338,6 +381,7 @@ mod tests {
                 operations,
             };
             let interface = Interface::of(&service);
+            let interface = interface.with_init(&service);
             let names: Vec<&str> = interface.verbs.iter().map(|it| &*it.name).collect();
             for definition in &interface.verbs {
                 let meant = Verb::from_name(&definition.name, &names);

@@ -452,6 +452,8 @@ limits! {
         disk_reserve: u64 = 256 << 20, Bytes;
         /// how long a claim lasts unless renewed: how late a job of a stopped process is taken over
         lease: Duration = Duration::from_secs(15), Time > 0;
+        /// how long places for ranks are held until ranks take them; then they are given back
+        reservation_lease: Duration = Duration::from_secs(60), Time > 0;
     }
 
     "job" {
@@ -491,5 +493,11 @@ limits! {
         unauthenticated_connections: usize = 64, Count Launch;
         /// how long such a connection may last
         authentication_timeout: Duration = Duration::from_secs(10), Time Launch > 0;
+        /// how long a SOAP client may ask a rank to wait for a message (`receive`);
+        /// a longer wait is refused
+        receive_wait: Duration = Duration::from_secs(60), Time Launch;
+        /// SOAP clients whose calls of `store` and `bstore` a rank counts;
+        /// one more is refused
+        soap_clients: usize = 1024, Count Launch;
     }
 }

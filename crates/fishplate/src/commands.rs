@@ -9,6 +9,7 @@ mod check;
 mod client;
 mod completions;
 mod config;
+mod domain;
 mod engine;
 mod function;
 mod get;
@@ -102,6 +103,7 @@ enum Command {
     #[command(hide = true)]
     RunPlan(run_plan::RunPlanArgs),
     Run(run::Args),
+    Domain(domain::Args),
     Usage(usage::Args),
     Call(call::Args),
     Spawn(spawn::Args),
@@ -146,6 +148,7 @@ impl Command {
             Self::Manuals(args) => return manuals::run(&args),
             Self::RunPlan(args) => return run_plan::run(&args),
             Self::Run(args) => return run::run(args, output),
+            Self::Domain(args) => return domain::run(&args, output),
             Self::Usage(args) => usage::run(&args, output),
             Self::Call(args) => call::run(&args, output),
             Self::Spawn(args) => spawn::run(&args, output),
@@ -217,6 +220,7 @@ impl Command {
             | Self::Manuals(_)
             | Self::RunPlan(_)
             | Self::Run(_)
+            | Self::Domain(_)
             | Self::Completions(_)
             | Self::Help(_) => return None,
         };

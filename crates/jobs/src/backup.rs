@@ -204,6 +204,8 @@ mod tests {
             most_of_owner: u64::MAX,
             take_over: false,
             resting: Vec::new(),
+            reserved: Vec::new(),
+            first: Vec::new(),
         };
         for n in 1..=3 {
             let job = new(data.path(), n);

@@ -36,6 +36,8 @@ pub struct Program {
     environment_size: usize,
     /// `PATH` of that environment.
     search: OsString,
+    /// Where its programs' libraries are looked for first (ld.so(8)), if they are told.
+    library_path: Option<String>,
     /// Where each invocation's program was found last.
     found: Vec<RwLock<Option<PathBuf>>>,
 }
@@ -61,6 +63,9 @@ pub enum PlacedInput {
     Directory(Payload, String),
 }
 
+/// The environment variable that names directories of libraries.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
 /// The workspace as a program in a container sees it.
 const CONTAINER_WORKSPACE: &str = "/workspace";
 
@@ -84,12 +89,14 @@ impl Program {
             environment::with_modules(&description.modules, &inheritance)?
         };
         let search = variables.get("PATH").map(OsString::from).unwrap_or_default();
+        let library_path = description.environment.get(LIBRARY_PATH);
+        let library_path = library_path.or_else(|| variables.get(LIBRARY_PATH)).cloned();
         let environment = environment::keep(&variables, environments)?;
         let all = variables.iter().chain(&description.environment);
         let environment_size = all.map(|(name, value)| name.len() + 1 + value.len());
         let environment_size = environment_size.map(command_line::room_of).sum();
         let found = description.invocations.iter().map(|_| RwLock::new(None)).collect();
-        Ok(Self { description, environment, environment_size, search, found })
+        Ok(Self { description, environment, environment_size, search, library_path, found })
     }
 
     /// What callers see.
@@ -105,6 +112,19 @@ impl Program {
     /// How many jobs run at once; `None`: as many as the server allows.
     pub fn max_running(&self) -> Option<u32> {
         self.description.max_running
+    }
+
+    /// Has a plan's program find libraries in this directory before all others.
+    pub fn lead_to_libraries(&self, plan: &mut Plan, directory: &Path) {
+        let own = self.library_path.as_deref().filter(|path| !path.is_empty());
+        let directory = directory.to_string_lossy();
+        let all = own.map_or(directory.to_string(), |own| format!("{directory}:{own}"));
+        plan.environment.insert(LIBRARY_PATH.to_owned(), all);
+    }
+
+    /// How many ranks it may be at once; `None`: it is no rank.
+    pub fn ranks(&self) -> Option<u32> {
+        self.description.ranks
     }
 
     /// The operations that cannot run now, and why: a warning at the start, since a program may

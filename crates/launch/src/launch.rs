@@ -6,6 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use fishplate_ranks::launch::TransportKind;
 use fishplate_ranks::{DomainId, Rank};
 use nix::sys::signal::Signal;
 
@@ -27,30 +28,9 @@ pub struct Launch {
     /// Standard output goes to standard error.
     pub to_stderr: bool,
     /// What carries messages.
-    pub transport: Transport,
-}
-
-/// What carries messages between ranks of one host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// Memory that they share; TCP if it can't be had.
-    #[default]
-    SharedMemory,
-    /// Connections.
-    Tcp,
-}
-
-impl Transport {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::SharedMemory, Self::Tcp];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SharedMemory => "shared-memory",
-            Self::Tcp => "tcp",
-        }
-    }
+    pub transport: TransportKind,
+    /// Where SOAP clients find domain, credential and addresses, as JSON, once all ranks have joined.
+    pub endpoints: Option<PathBuf>,
 }
 
 /// Some ranks that run the same command.
@@ -149,20 +129,24 @@ impl Report {
     /// The exit code of a command that did this, as of `mpiexec` and a shell: the first rank's that failed, 128 and the signal's number,
     /// what `MPI_Abort` was given; 124 when it took too long, as of `timeout`.
     pub fn exit_code(&self) -> u8 {
-        let of_signal = |signal: Signal| 128 + signal as i32;
-        let code = match self.cause {
-            None => 0,
-            Some(Cause::Exit { code, .. } | Cause::Abort { code, .. }) => code,
-            Some(Cause::Signal { signal, .. } | Cause::Interrupted { signal }) => of_signal(signal),
-            Some(Cause::NotLeft { .. }) => 1,
-            Some(Cause::Timeout) => 124,
-            Some(Cause::OutputClosed) => of_signal(Signal::SIGPIPE),
-        };
-        u8::try_from(code & 0xff).unwrap_or(u8::MAX)
+        self.cause.map_or(0, Cause::exit_code)
     }
 }
 
 impl Cause {
+    /// The exit code of a command that ends so.
+    pub fn exit_code(self) -> u8 {
+        let of_signal = |signal: Signal| 128 + signal as i32;
+        let code = match self {
+            Self::Exit { code, .. } | Self::Abort { code, .. } => code,
+            Self::Signal { signal, .. } | Self::Interrupted { signal } => of_signal(signal),
+            Self::NotLeft { .. } => 1,
+            Self::Timeout => 124,
+            Self::OutputClosed => of_signal(Signal::SIGPIPE),
+        };
+        u8::try_from(code & 0xff).unwrap_or(u8::MAX)
+    }
+
     /// The rank that it is about.
     pub fn rank(self) -> Option<Rank> {
         match self {

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use fishplate_ranks::launch::LaunchEnvironment;
+use fishplate_ranks::launch::{LaunchEnvironment, TransportKind};
 use fishplate_ranks::transport::shared_memory::Segment;
 use fishplate_ranks::{Credential, DomainId, Rank};
 use nix::errno::Errno;
@@ -19,7 +19,8 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 use crate::descendants;
-use crate::launch::{Cause, Launch, LaunchError, Program, RankExit, RankReport, Report, Transport};
+use crate::endpoints::EndpointsFile;
+use crate::launch::{Cause, Launch, LaunchError, Program, RankExit, RankReport, Report};
 use crate::library::SONAME;
 use crate::open_files::FileLimit;
 use crate::output::Sink;
@@ -140,11 +141,16 @@ impl<'a> Launcher<'a> {
         let path = directory.join("rendezvous");
         // Without it they have connections.
         let memory = match launch.transport {
-            Transport::SharedMemory => Segment::create(count).unwrap_or_default(),
-            Transport::Tcp => Vec::new(),
+            TransportKind::SharedMemory => Segment::create(count).unwrap_or_default(),
+            TransportKind::Tcp | TransportKind::Soap => Vec::new(),
         };
-        let rendezvous = Rendezvous::new(&path, domain, credential.clone(), count, memory)
+        let mut rendezvous = Rendezvous::new(&path, domain, credential.clone(), count, memory)
             .map_err(LaunchError::system("ranks can't be listened to"))?;
+        if let Some(path) = &launch.endpoints {
+            rendezvous.endpoints = EndpointsFile::new(path)
+                .map(Some)
+                .map_err(LaunchError::system("the file of endpoints can't be written"))?;
+        }
         // Two sources a rank, standard output first.
         let labels = || {
             (0..2 * count).map(|source| {
@@ -202,6 +208,8 @@ impl Launcher<'_> {
                 ranks: self.count,
                 rendezvous: directory.join("rendezvous"),
                 credential: self.credential.clone(),
+                addresses: Vec::new(),
+                transport: self.launch.transport,
             };
             let surroundings = Surroundings {
                 environment: &environment,
@@ -383,7 +391,7 @@ impl Launcher<'_> {
     fn judge(&mut self, at: usize, exit: RankExit) {
         let Ok(rank) = Rank::try_from(at) else { return };
         self.rendezvous.ended(rank);
-        let member = self.rendezvous.members[at];
+        let member = &self.rendezvous.members[at];
         let cause = match exit {
             RankExit::Code(0) if member.address.is_some() && !member.left => {
                 Cause::NotLeft { rank }

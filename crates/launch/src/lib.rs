@@ -7,7 +7,7 @@
 //! - [`launcher`]: one loop over signals, output and the rendezvous until all have ended
 //! - `process`: a rank's process; `descendants`: all that it started; `open_files`: how many the launcher may have
 //! - `rendezvous`: the launcher's side of [`fishplate_ranks::launch::rendezvous`]
-//! - `output`: whole lines of all ranks, with labels
+//! - [`output`]: whole lines of all ranks, with labels
 //! - [`library`]: where `libmpi_abi.so.1` is
 //!
 //! No runtime, no threads. A program that passes no messages is started likewise.
@@ -15,12 +15,14 @@
 pub mod launch;
 pub mod launcher;
 pub mod library;
+pub mod output;
 
 mod descendants;
+mod endpoints;
 mod open_files;
-mod output;
 mod process;
 mod rendezvous;
 
-pub use launch::{Cause, Launch, LaunchError, Program, RankReport, Report, Transport};
+pub use launch::{Cause, Launch, LaunchError, Program, RankReport, Report};
 pub use launcher::run;
+pub use output::Sink;

@@ -26,7 +26,7 @@ struct Source {
 
 /// All that goes to one place, standard output or standard error.
 #[derive(Debug)]
-pub(crate) struct Sink {
+pub struct Sink {
     to: OwnedFd,
     sources: Vec<Source>,
     /// Whose line was begun, and not ended yet.
@@ -37,32 +37,33 @@ pub(crate) struct Sink {
 
 impl Sink {
     /// Lines of sources, each with its label before it.
-    pub(crate) fn new(to: OwnedFd, labels: impl Iterator<Item = String>) -> Self {
+    pub fn new(to: OwnedFd, labels: impl Iterator<Item = String>) -> Self {
         let sources = labels.map(|label| Source { label, ..Source::default() }).collect();
         Self { to, sources, open: None, queue: Vec::new(), closed: false }
     }
 
-    pub(crate) fn destination(&self) -> BorrowedFd<'_> {
+    /// Where it goes.
+    pub fn destination(&self) -> BorrowedFd<'_> {
         self.to.as_fd()
     }
 
     /// Whether something waits to be written.
-    pub(crate) fn is_pending(&self) -> bool {
+    pub fn is_pending(&self) -> bool {
         !self.queue.is_empty()
     }
 
     /// Whether more may come.
-    pub(crate) fn has_room(&self) -> bool {
+    pub fn has_room(&self) -> bool {
         self.queue.len() < BACKLOG
     }
 
     /// When the beginning of a line has waited for long enough.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
+    pub fn deadline(&self) -> Option<Instant> {
         self.sources.iter().filter_map(|source| source.since).min().map(|since| since + QUIET)
     }
 
     /// Takes what a source wrote.
-    pub(crate) fn take(&mut self, at: usize, bytes: &[u8], now: Instant) {
+    pub fn take(&mut self, at: usize, bytes: &[u8], now: Instant) {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
             self.sources[at].line.extend_from_slice(&rest[..=end]);
@@ -78,7 +79,7 @@ impl Sink {
     }
 
     /// Lets go of lines that nobody will end soon.
-    pub(crate) fn tick(&mut self, now: Instant) {
+    pub fn tick(&mut self, now: Instant) {
         for at in 0..self.sources.len() {
             if self.sources[at].since.is_some_and(|since| now >= since + QUIET) {
                 self.release(at);
@@ -87,7 +88,7 @@ impl Sink {
     }
 
     /// Lets go of what a source has begun, whole or not.
-    pub(crate) fn release(&mut self, at: usize) {
+    pub fn release(&mut self, at: usize) {
         let source = &mut self.sources[at];
         source.since = None;
         let line = std::mem::take(&mut source.line);
@@ -106,8 +107,13 @@ impl Sink {
         self.sources[at].line.clear();
     }
 
+    /// Lets go of what all have begun.
+    pub fn release_all(&mut self) {
+        (0..self.sources.len()).for_each(|at| self.release(at));
+    }
+
     /// Writes what there is room for; whether somebody reads it.
-    pub(crate) fn write(&mut self) -> bool {
+    pub fn write(&mut self) -> bool {
         let most = self.queue.len().min(AT_ONCE);
         match nix::unistd::write(&self.to, &self.queue[..most]) {
             Ok(count) => drop(self.queue.drain(..count)),

@@ -1,24 +1,24 @@
 //! The launcher's side of the rendezvous.
 
 use std::io::{self, Read, Write};
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fishplate_ranks::launch::descriptors;
-use fishplate_ranks::launch::rendezvous::{ClientMessage, LONGEST_LINE, ServerMessage};
+use fishplate_ranks::launch::rendezvous::{Address, ClientMessage, LONGEST_LINE, ServerMessage};
 use fishplate_ranks::{Credential, DomainId, Rank};
 
 /// The pause after somebody could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+use crate::endpoints::EndpointsFile;
 
 /// Where a rank is in its life.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Membership {
-    /// It has said where it listens.
-    pub(crate) address: Option<SocketAddr>,
+    /// Where it is reached, once it has said so.
+    pub(crate) address: Option<Address>,
     /// It left in order.
     pub(crate) left: bool,
 }
@@ -44,6 +44,8 @@ pub(crate) struct Rendezvous {
     closed: Option<String>,
     /// Descriptors of memory that ranks share; none if they don't.
     memory: Vec<OwnedFd>,
+    /// Where clients are told of the ranks.
+    pub(crate) endpoints: Option<EndpointsFile>,
 }
 
 /// What a rank asks for.
@@ -73,6 +75,7 @@ impl Rendezvous {
             members,
             closed: None,
             memory,
+            endpoints: None,
         })
     }
 
@@ -159,7 +162,7 @@ impl Rendezvous {
         domain: DomainId,
         rank: Rank,
         credential: &Credential,
-        address: SocketAddr,
+        address: Address,
     ) -> Result<(), String> {
         if domain != self.domain || *credential != self.credential {
             return Err("domain and credential are not those of this launcher".to_owned());
@@ -179,9 +182,19 @@ impl Rendezvous {
 
     /// Tells all where all are, when the last of them has joined.
     fn answer(&mut self) {
-        let addresses: Option<Vec<_>> = self.members.iter().map(|member| member.address).collect();
+        let addresses: Option<Vec<_>> =
+            self.members.iter().map(|member| member.address.clone()).collect();
         if let (Some(addresses), None) = (addresses, &self.closed) {
             self.closed = Some("all ranks have joined already".to_owned());
+            let told = self
+                .endpoints
+                .take()
+                .map(|file| file.write(self.domain, &self.credential, &addresses));
+            if let Some(Err(error)) = told {
+                let reason = format!("the file of endpoints can't be written: {error}");
+                self.connections.iter_mut().for_each(|one| refuse(one, reason.clone()));
+                return;
+            }
             let line = format!("{}\n", ServerMessage::Ranks(addresses));
             for connection in self.connections.iter_mut().filter(|one| one.rank.is_some()) {
                 // Its buffer is empty and takes a line for thousands of ranks. Who is gone need not know.

@@ -1,4 +1,4 @@
-//! PingPong (paper 001, section 4) between two processes over loopback and through shared memory, beside raw TCP in the same run: the sides take turns, and minima and
+//! PingPong (paper 001, section 4) between two processes over loopback, through shared memory and as SOAP, beside raw TCP in the same run: the sides take turns, and minima and
 //! medians of one-way times are told in microseconds.
 //!
 //! `cargo bench -p fishplate-ranks --bench messages [-- ROUNDS]`
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use fishplate_ranks::launch::descriptors;
 use fishplate_ranks::transport::Transport;
 use fishplate_ranks::transport::shared_memory::{Segment, SharedMemory};
+use fishplate_ranks::transport::soap::{Endpoint, Soap};
 use fishplate_ranks::transport::tcp::Tcp;
 use fishplate_ranks::{Communicator, Credential, DomainId, Process, Settings};
 
@@ -54,15 +55,15 @@ impl Side for Ranks {
     }
 }
 
-const NAMES: [&str; 3] = ["raw TCP, blocking", "ranks, TCP", "ranks, shared memory"];
+const NAMES: [&str; 4] = ["raw TCP, blocking", "ranks, TCP", "ranks, shared memory", "ranks, SOAP"];
 
-/// Where ranks over TCP, and those that share memory, listen.
-fn listeners() -> [TcpListener; 2] {
-    [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"))
+/// Where ranks over TCP, those that share memory, and those over SOAP listen.
+fn listeners() -> [TcpListener; 3] {
+    [(); 3].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"))
 }
 
 /// Their addresses, as a line.
-fn addresses(listeners: &[TcpListener; 2]) -> String {
+fn addresses(listeners: &[TcpListener; 3]) -> String {
     let addresses =
         listeners.each_ref().map(|one| one.local_addr().expect("an address").to_string());
     addresses.join(" ")
@@ -71,15 +72,16 @@ fn addresses(listeners: &[TcpListener; 2]) -> String {
 /// All sides of a process.
 fn sides(
     rank: u32,
-    listeners: [TcpListener; 2],
+    listeners: [TcpListener; 3],
     others: &str,
     raw: TcpStream,
     memory: Vec<OwnedFd>,
-) -> [Box<dyn Side>; 3] {
+) -> [Box<dyn Side>; 4] {
     let join = |domain: u8, listener: TcpListener, other: &str, segment: Option<Arc<Segment>>| {
         let settings = Settings::default();
-        let mut addresses = [listener.local_addr().expect("an address"); 2];
-        addresses[1 - rank as usize] = other.parse().expect("an address");
+        let mut addresses = [const { Vec::new() }; 2];
+        addresses[rank as usize].push(listener.local_addr().expect("an address"));
+        addresses[1 - rank as usize].push(other.parse().expect("an address"));
         let domain = DomainId::from_bytes([domain; 16]);
         let credential = Credential::from_bytes([6; 32]);
         let event = segment.as_ref().map(|one| SharedMemory::event(one, rank).expect("an event"));
@@ -93,13 +95,30 @@ fn sides(
         Box::new(Ranks(process.world()))
     };
     raw.set_nodelay(true).expect("an option");
-    let [over_tcp, beside_memory] = listeners;
-    let (other_tcp, other_memory) = others.split_once(' ').expect("two addresses");
+    let over_soap = |listener: TcpListener, other: &str| {
+        let settings = Settings::default();
+        let domain = DomainId::from_bytes([3; 16]);
+        let endpoint = Endpoint::new(listener, settings.peer_timeout).expect("an endpoint");
+        let own = endpoint.url(domain, rank, None).expect("an address");
+        let mut urls = [const { String::new() }; 2];
+        urls[rank as usize] = own;
+        urls[1 - rank as usize] = format!("http://{other}/domains/{domain}/{}", 1 - rank);
+        let credential = Credential::from_bytes([6; 32]);
+        let soap = Soap::new(domain, credential, rank, endpoint, &urls, &settings);
+        let soap = Box::new(soap.expect("a transport"));
+        let process = Process::join(domain, rank, 2, soap, settings).expect("a process");
+        Box::new(Ranks(process.world()))
+    };
+    let [tcp, beside_memory, soap] = listeners;
+    let mut others = others.split(' ');
+    let mut other = || others.next().expect("three addresses");
+    let (other_tcp, other_memory, other_soap) = (other(), other(), other());
     let segment = Arc::new(Segment::open(memory, 2).expect("memory"));
     [
         Box::new(Raw(raw)),
-        join(1, over_tcp, other_tcp, None),
+        join(1, tcp, other_tcp, None),
         join(2, beside_memory, other_memory, Some(segment)),
+        over_soap(soap, other_soap),
     ]
 }
 
@@ -171,12 +190,12 @@ fn main() {
         begun.elapsed().as_secs_f64() * 1e6 / (2.0 * count as f64)
     };
     println!(
-        "| bytes | {} | TCP / raw | shared memory / raw |",
+        "| bytes | {} | TCP / raw | shared memory / raw | SOAP / raw | SOAP / TCP |",
         NAMES.map(|name| format!("{name}: least | median")).join(" | ")
     );
-    println!("|{}", "---|".repeat(3 + 2 * NAMES.len()));
+    println!("|{}", "---|".repeat(5 + 2 * NAMES.len()));
     for size in SIZES {
-        let mut times = [const { Vec::new() }; 3];
+        let mut times = [const { Vec::new() }; NAMES.len()];
         let once = cell(0, size, 3).max(1.0);
         #[expect(
             clippy::cast_possible_truncation,
@@ -192,8 +211,15 @@ fn main() {
         times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
         let both =
             times.each_ref().map(|times| format!("{:.1} | {:.1}", times[0], times[rounds / 2]));
-        let ratio = |side: usize| times[side][0] / times[0][0];
-        println!("| {size} | {} | {:.2} | {:.2} |", both.join(" | "), ratio(1), ratio(2));
+        let ratio = |side: usize, to: usize| times[side][0] / times[to][0];
+        println!(
+            "| {size} | {} | {:.2} | {:.2} | {:.2} | {:.2} |",
+            both.join(" | "),
+            ratio(1, 0),
+            ratio(2, 0),
+            ratio(3, 0),
+            ratio(3, 1)
+        );
     }
     drop(orders);
     other.wait().expect("its end");

@@ -7,15 +7,15 @@ use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::error::{Error, Result};
-use crate::header::DomainId;
+use crate::header::{DomainId, Rank};
 
 /// A number that is used once, so that no proof is good twice.
 pub(crate) type Nonce = [u8; 16];
 /// Bytes of a proof.
 pub(crate) const PROOF_SIZE: usize = 32;
 
-/// 256 random bits, the same at every process of a domain. It never goes over a connection: who has it proves so
-/// (HMAC with SHA-256, RFC 2104).
+/// 256 random bits, the same at every process of a domain. It never goes over a connection between ranks: who has it proves so
+/// (HMAC with SHA-256, RFC 2104). Only SOAP clients, which can't do that, show it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credential([u8; 32]);
 
@@ -35,6 +35,23 @@ impl Credential {
         to_hex(&self.0)
     }
 
+    /// Whether a text reveals this one; in constant time.
+    pub(crate) fn is(&self, text: &str) -> bool {
+        text.parse::<Self>().is_ok_and(|other| self.verify(&[], &other.prove(&[])))
+    }
+
+    /// What proves to one rank, again and again, that its sender has it, and is good for nobody else: whoever gets it in that rank's place
+    /// has gained nothing. 64 hexadecimal digits.
+    pub(crate) fn token(&self, domain: DomainId, rank: Rank) -> String {
+        to_hex(&self.prove(&token_text(domain, rank)))
+    }
+
+    /// Whether a text is that; in constant time.
+    pub(crate) fn is_token(&self, text: &str, domain: DomainId, rank: Rank) -> bool {
+        from_hex::<PROOF_SIZE>(text)
+            .is_some_and(|proof| self.verify(&token_text(domain, rank), &proof))
+    }
+
     /// Proves to have it, to whoever made up a part of `message`.
     pub(crate) fn prove(&self, message: &[u8]) -> [u8; PROOF_SIZE] {
         let mut proof = [0; PROOF_SIZE];
@@ -50,6 +67,10 @@ impl Credential {
     fn key(&self) -> hmac::Key {
         hmac::Key::new(hmac::HMAC_SHA256, &self.0)
     }
+}
+
+fn token_text(domain: DomainId, rank: Rank) -> Vec<u8> {
+    [b"token", &domain.as_bytes()[..], &rank.to_le_bytes()].concat()
 }
 
 impl fmt::Debug for Credential {
@@ -120,6 +141,20 @@ mod tests {
         }
         let domain = DomainId::random().unwrap();
         assert_eq!(domain.to_string().parse(), Ok(domain));
+    }
+
+    #[test]
+    fn a_token_is_good_for_one_rank_of_one_domain() {
+        let (credential, other) =
+            (Credential::from_bytes([1; 32]), Credential::from_bytes([2; 32]));
+        let (domain, elsewhere) = (DomainId::from_bytes([3; 16]), DomainId::from_bytes([4; 16]));
+        let token = credential.token(domain, 5);
+        assert!(credential.is_token(&token, domain, 5));
+        assert!(!credential.is_token(&token, domain, 6));
+        assert!(!credential.is_token(&token, elsewhere, 5));
+        assert!(!other.is_token(&token, domain, 5));
+        assert!(!credential.is_token(&credential.reveal(), domain, 5) && !credential.is(&token));
+        assert!(credential.is(&credential.reveal()) && !credential.is(&other.reveal()));
     }
 
     #[test]

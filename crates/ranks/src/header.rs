@@ -149,6 +149,21 @@ pub enum Mode {
     Ready = 3,
 }
 
+impl Mode {
+    /// All of them, by number.
+    pub const ALL: [Self; 4] = [Self::Standard, Self::Synchronous, Self::Buffered, Self::Ready];
+
+    /// Its name in an envelope.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::Synchronous => "synchronous",
+            Self::Buffered => "buffered",
+            Self::Ready => "ready",
+        }
+    }
+}
+
 /// What a frame is to the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -169,6 +184,34 @@ pub enum Kind {
     Failed = 6,
     /// The sender leaves the domain; its last frame.
     Leave = 7,
+}
+
+impl Kind {
+    /// All of them, by number.
+    pub const ALL: [Self; 8] = [
+        Self::Eager,
+        Self::RequestToSend,
+        Self::ClearToSend,
+        Self::Data,
+        Self::Matched,
+        Self::Credit,
+        Self::Failed,
+        Self::Leave,
+    ];
+
+    /// Its name in an envelope.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Eager => "eager",
+            Self::RequestToSend => "requestToSend",
+            Self::ClearToSend => "clearToSend",
+            Self::Data => "data",
+            Self::Matched => "matched",
+            Self::Credit => "credit",
+            Self::Failed => "failed",
+            Self::Leave => "leave",
+        }
+    }
 }
 
 /// All of it but the payload.
@@ -231,25 +274,14 @@ impl Header {
             part.copy_from_slice(&bytes[offset..offset + N]);
             part
         }
-        let mode = [Mode::Standard, Mode::Synchronous, Mode::Buffered, Mode::Ready];
-        let kind = [
-            Kind::Eager,
-            Kind::RequestToSend,
-            Kind::ClearToSend,
-            Kind::Data,
-            Kind::Matched,
-            Kind::Credit,
-            Kind::Failed,
-            Kind::Leave,
-        ];
         Some(Self {
             domain: DomainId(at(bytes, 0)),
             from: u32::from_le_bytes(at(bytes, 16)),
             to: u32::from_le_bytes(at(bytes, 20)),
             context: Context(u64::from_le_bytes(at(bytes, 24))),
             tag: i32::from_le_bytes(at(bytes, 32)),
-            mode: *mode.get(usize::from(bytes[36]))?,
-            kind: *kind.get(usize::from(bytes[37]))?,
+            mode: *Mode::ALL.get(usize::from(bytes[36]))?,
+            kind: *Kind::ALL.get(usize::from(bytes[37]))?,
             sequence: u64::from_le_bytes(at(bytes, 40)),
             length: u64::from_le_bytes(at(bytes, 48)),
             sender: RequestId(u64::from_le_bytes(at(bytes, 56))),

@@ -1,5 +1,5 @@
 //! Message passing between the ranks of a communication domain (papers 001 and 002), with the semantics and the words
-//! of the MPI standard (4.1). No SOAP, no runtime, no threads of its own.
+//! of the MPI standard (4.1). No runtime, no threads of its own.
 //!
 //! Reading order, from the caller to the wire:
 //!
@@ -11,10 +11,10 @@
 //! - [`engine`]: eager and rendezvous protocol, credit, failures; no IO; [`matching`]: the two queues
 //! - [`launch`]: how a process that was started as a rank joins; [`credential`]: what proves that it may
 //! - [`header`]: what every message carries; [`buffer`]: memory that a request uses
-//! - [`transport`]: what carries frames: in this process, over TCP
+//! - [`transport`]: what carries frames: in this process, in shared memory, over TCP, as SOAP
 //! - [`settings`], [`error`](mod@error)
 //!
-//! Why it is so: docs/decisions/0011.
+//! Why it is so: docs/decisions/0011 and 0018.
 
 pub mod buffer;
 pub mod collective;

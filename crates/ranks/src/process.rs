@@ -187,6 +187,8 @@ impl Process {
         }
         let mut engine = Engine::new(domain, rank, size, &settings);
         engine.eager_limit = transport.eager_limit(&settings);
+        engine.window =
+            settings.unexpected_memory as u64 / u64::from(transport.senders(size)).max(1);
         engine.add_context(Context::WORLD, (0..size).collect());
         engine.add_context(Context::new(rank, 1), [rank].into());
         let waiter = transport.waiter();
@@ -213,6 +215,11 @@ impl Process {
     /// The communicator of this rank alone (`MPI_COMM_SELF`).
     pub fn alone(self: &Arc<Self>) -> Communicator {
         Communicator::new(self.clone(), Context::new(self.rank, 1), Group::of([self.rank].into()))
+    }
+
+    /// The domain.
+    pub fn domain(&self) -> DomainId {
+        self.lock().engine.domain
     }
 
     /// This process's rank in the domain.

@@ -30,6 +30,10 @@ pub struct Settings {
     pub unauthenticated_connections: usize,
     /// How long one may take to greet.
     pub authentication_timeout: Duration,
+    /// How long a SOAP client may ask a rank to wait for a message.
+    pub receive_wait: Duration,
+    /// SOAP clients whose calls a rank counts.
+    pub soap_clients: usize,
 }
 
 impl Default for Settings {
@@ -43,6 +47,8 @@ impl Default for Settings {
             peer_timeout: DEFAULTS.peer_timeout,
             unauthenticated_connections: DEFAULTS.unauthenticated_connections,
             authentication_timeout: DEFAULTS.authentication_timeout,
+            receive_wait: DEFAULTS.receive_wait,
+            soap_clients: DEFAULTS.soap_clients,
         }
     }
 }
@@ -65,7 +71,7 @@ impl Settings {
             let (name, value) =
                 setting.split_once('=').ok_or_else(|| wrong("NAME=VALUE is needed"))?;
             let value = value.parse().map_err(|_| {
-                wrong("a number of bytes or milliseconds is needed, without a unit")
+                wrong("a number (of bytes or milliseconds) is needed, without a unit")
             })?;
             let count = usize::try_from(value).unwrap_or(usize::MAX);
             let time = || match value {
@@ -80,6 +86,8 @@ impl Settings {
                 "peer_timeout" => self.peer_timeout = time()?,
                 "unauthenticated_connections" => self.unauthenticated_connections = count,
                 "authentication_timeout" => self.authentication_timeout = time()?,
+                "receive_wait" => self.receive_wait = Duration::from_millis(value),
+                "soap_clients" => self.soap_clients = count,
                 _ => return Err(wrong("ranks have no such limit")),
             }
         }
@@ -111,7 +119,7 @@ mod tests {
         for (text, said) in [
             ("eager_limit", "FISHPLATE_LIMITS has eager_limit: NAME=VALUE"),
             ("eager_limit=1KiB", "without a unit"),
-            ("eager_limit=-1", "a number of bytes"),
+            ("eager_limit=-1", "a number (of bytes"),
             ("peer_timeout=0", "above zero"),
             ("eager_limit=1,speed=2", "speed=2: ranks have no such limit"),
         ] {

@@ -4,9 +4,17 @@
 //! - [`local`]: between threads of this process
 //! - [`tcp`]: direct connections
 //! - [`shared_memory`]: rings in memory that processes of one host share
+//! - [`soap`]: calls of the receiver's operation `store`
+//!
+//! What those over sockets have in common: `outgoing` (frames that are kept and repeated), `poller` (epoll, and how a waiting thread is
+//! woken), `socket`.
 
 pub mod local;
+mod outgoing;
+mod poller;
 pub mod shared_memory;
+pub mod soap;
+mod socket;
 pub mod tcp;
 
 use std::sync::Arc;
@@ -29,6 +37,11 @@ pub trait Transport: Send {
     /// Payloads up to this are sent at once.
     fn eager_limit(&self, settings: &Settings) -> usize {
         settings.eager_limit
+    }
+
+    /// Senders among which memory for unexpected messages is divided.
+    fn senders(&self, ranks: u32) -> u32 {
+        ranks
     }
 
     /// A thread is about to sleep: the death of any other process has to wake it. Or one polls: the next

@@ -32,6 +32,7 @@ use crate::faces::data::Uploads;
 use crate::faces::metrics::DataFigures;
 use crate::host::{Host, PublicAddress};
 use crate::policy::file::{PolicyError, PolicyFile};
+use crate::providers::domain::{self, DomainProvider};
 use crate::providers::functions::FunctionProvider;
 use crate::providers::session::{self, SessionProvider};
 use crate::settings::{DataSettings, Limits};
@@ -285,7 +286,7 @@ fn guarded(
             }
             let known = |name: &str| {
                 host.service(name).is_some()
-                    || name == session::NAME
+                    || [session::NAME, domain::NAME].contains(&name)
                     || RESERVED_NAMES.contains(&name)
             };
             for service in file.policy().services().into_iter().filter(|name| !known(name)) {
@@ -320,13 +321,18 @@ fn providers(
         providers.push(Box::new(FunctionProvider::new(functions)));
     }
     let sessions = data.sessions.is_some();
-    for taken in sessions.then_some(session::NAME).into_iter().chain(RESERVED_NAMES) {
+    let ranks = providers.iter().any(|provider| provider.ranks().is_some());
+    let own = [sessions.then_some(session::NAME), ranks.then_some(domain::NAME)];
+    for taken in own.into_iter().flatten().chain(RESERVED_NAMES) {
         if providers.iter().any(|provider| provider.service().name == taken) {
             return Err(AssemblyError::Taken(taken));
         }
     }
     if sessions {
         providers.push(Box::new(SessionProvider::default()));
+    }
+    if ranks {
+        providers.push(Box::new(DomainProvider::default()));
     }
     let mut names = BTreeSet::new();
     for provider in &providers {

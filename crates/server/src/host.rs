@@ -15,6 +15,7 @@ use crate::authentication::chain::Authenticators;
 use crate::data::Data;
 use crate::dispatch::authorise::{Access, Action, AllowAll, Authoriser};
 use crate::dispatch::provider::Provider;
+use crate::domains::Domains;
 use crate::faces::metrics::{Counters, Metrics};
 use crate::http::origin::RequestFilter;
 use crate::memory::MessageMemory;
@@ -31,6 +32,8 @@ pub struct Host {
     pub engine: Engine,
     /// Data by reference.
     pub data: Arc<Data>,
+    /// Domains that have ranks here.
+    pub domains: Arc<Domains>,
     /// Where payloads go on their way in.
     pub spool: Arc<SpoolDirectory>,
     /// Where functions put large outputs.
@@ -102,6 +105,10 @@ impl Host {
         Self {
             metrics: Arc::new(Metrics::new(&data.figures)),
             audit: Arc::new(AuditLog::open(&engine.settings().data, &settings)),
+            domains: Domains::new(
+                engine.settings().data.join("domains"),
+                engine.settings().retention,
+            ),
             engine,
             data,
             scratch: spool.scratch(),
@@ -128,6 +135,7 @@ impl Host {
             settings,
             engine: self.engine.clone(),
             data: Arc::clone(&self.data),
+            domains: Arc::clone(&self.domains),
             spool: Arc::clone(&self.spool),
             scratch: Arc::clone(&self.scratch),
             gate: Arc::clone(&self.gate),

@@ -9,7 +9,9 @@
 //! - [`host`]: the services of one server, joined with their jobs
 //! - [`current`]: the host in use, which a reload replaces
 //! - [`dispatch`]: what every face asks for, done in one place
-//! - [`providers`]: what runs the operations of services: programs, functions, the service `session`
+//! - [`providers`]: what runs the operations of services: programs, functions, the services `session` and
+//!   `domain`
+//! - [`domains`]: communication domains that have ranks here, and their rendezvous
 //! - [`data`]: data by reference: pool, uploads, sessions
 //! - [`stager`]: data by reference, as the engine needs it moved
 //! - [`spool`]: payloads on their way in
@@ -33,6 +35,7 @@ pub mod cgi;
 pub mod current;
 pub mod data;
 pub mod dispatch;
+pub mod domains;
 pub mod faces;
 mod file_version;
 pub mod host;

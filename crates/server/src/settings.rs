@@ -1,6 +1,7 @@
 //! What an administrator may set. The limits among it, with their defaults, are rows of
 //! [`fishplate_contract::limits`].
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,6 +40,11 @@ pub struct Settings {
     pub allow_hosts: Vec<String>,
     /// Origins whose pages may send to this server beside its own; `*`: any.
     pub allow_origins: Vec<String>,
+    /// Addresses of this machine at which ranks are reached, in the order in which others try them; none: only ranks of
+    /// this machine reach each other.
+    pub rank_addresses: Vec<IpAddr>,
+    /// The library of the MPI ABI, to which programs of ranks are led.
+    pub mpi_library: Option<PathBuf>,
     /// Limits on messages.
     pub wire: WireLimits,
     /// Bytes of memory that all messages being read may hold together; more wait for their turn.
@@ -129,6 +135,8 @@ impl Settings {
             policy: None,
             allow_hosts: Vec::new(),
             allow_origins: Vec::new(),
+            rank_addresses: Vec::new(),
+            mpi_library: None,
             wire: WireLimits::default(),
             message_memory: DEFAULTS.message_memory,
             key_length: DEFAULTS.key_length,
@@ -343,6 +351,7 @@ impl Limits {
             "disk_quota" => &mut jobs.disk_quota,
             "disk_reserve" => &mut jobs.disk_reserve,
             "lease" => &mut jobs.lease,
+            "reservation_lease" => &mut jobs.reservation_lease,
             "max_fetching" => &mut jobs.max_fetching,
             "owner_fetching" => &mut jobs.owner_fetching,
             "link_size" => &mut jobs.link_size,

@@ -8,18 +8,25 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 use clap::{Args as _, Parser};
+use fishplate_client::arguments::without_files;
+use fishplate_client::domain::Instances;
+use fishplate_client::{Credentials, Settings};
 use fishplate_contract::{Limit, LimitSetting};
 use fishplate_formats::units;
-use fishplate_launch::{Cause, Launch, Program, Report, Transport, library};
+use fishplate_launch::{Cause, Launch, Program, Report, library};
+use fishplate_ranks::launch::TransportKind;
 use fishplate_ranks::settings;
 
+use super::domain::HowArgs;
+use super::domain::running::{self, DomainRun};
 use crate::output::failure::UsageError;
 use crate::output::{Output, json, text};
 
 /// Start a program as several ranks that pass messages to each other, as mpiexec does
 ///
 /// Programs for MPI find the library of the MPI standard's ABI that comes with fishplate; others
-/// run as well. Rank 0 has the standard input. The command ends with the first exit code that is
+/// run as well. With --hosts the ranks run on servers: then services and their arguments stand in
+/// the place of programs. Rank 0 has the standard input. The command ends with the first exit code that is
 /// not 0, or 128 and the signal's number if a rank was killed, and ends the other ranks then; 124
 /// after --timeout.
 #[derive(Debug, clap::Args)]
@@ -27,7 +34,9 @@ use crate::output::{Output, json, text};
   fishplate run -n 4 ./moldyn
   fishplate run -n 4 python script.py
   fishplate run -n 4 --label --timeout 10m ./solver input.dat
-  fishplate run -n 1 ./master : -n 3 --wdir /scratch ./worker")]
+  fishplate run -n 4 --transport soap --endpoints ranks.json ./solver
+  fishplate run -n 1 ./master : -n 3 --wdir /scratch ./worker
+  fishplate run --hosts http://here.com/moldyn:2,http://there.com/moldyn:2 mm=8")]
 pub(crate) struct Args {
     /// Begin each line of output with its rank: [2]
     #[arg(short, long, aliases = ["tag-output", "prepend-rank"])]
@@ -42,24 +51,40 @@ pub(crate) struct Args {
     /// Let the others go on when a rank fails
     #[arg(long)]
     keep_going: bool,
-    /// What carries messages between ranks of this machine
-    #[arg(long, value_name = "NAME", default_value = Transport::default().name(),
-          value_parser = PossibleValuesParser::new(Transport::ALL.map(Transport::name)))]
+    /// What carries messages; with --hosts tcp or soap
+    #[arg(long, value_name = "NAME", default_value = TransportKind::default().name(),
+          value_parser = PossibleValuesParser::new(TransportKind::ALL.map(TransportKind::name)))]
     transport: String,
+    /// Write domain, credential and addresses for SOAP clients there, as JSON that only you can read; with --transport soap
+    #[arg(long, value_name = "FILE")]
+    endpoints: Option<PathBuf>,
     /// A limit of the ranks; `fishplate help limits` lists them
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit)]
     limits: Vec<(&'static str, u64)>,
+    /// Run on servers: URLs of services whose service file has [ranks], and how many ranks each has. Arguments follow as for
+    /// `fishplate call`
+    #[arg(long, value_name = "URL[:RANKS],...", value_delimiter = ',', value_parser = host)]
+    hosts: Vec<Host>,
+    #[command(flatten)]
+    how: HowArgs,
     #[command(flatten)]
     first: Section,
+}
+
+/// A service, and how many ranks it shall have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Host {
+    url: String,
+    ranks: Option<u32>,
 }
 
 /// Ranks that run the same command.
 #[derive(Debug, clap::Args)]
 struct Section {
-    /// How many ranks
-    #[arg(short = 'n', long = "np", value_name = "N", default_value_t = 1,
+    /// How many ranks [default: 1, or as --hosts says]
+    #[arg(short = 'n', long = "np", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..))]
-    ranks: u32,
+    ranks: Option<u32>,
     /// Their working directory
     #[arg(long, value_name = "DIR", aliases = ["wd"])]
     wdir: Option<PathBuf>,
@@ -67,12 +92,7 @@ struct Section {
     #[arg(short = 'x', long = "env", value_name = "NAME=VALUE", value_parser = variable)]
     environment: Vec<(OsString, OsString)>,
     /// The program and its arguments; a `:` begins other ranks, with options and a program of their own
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROGRAM"
-    )]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     words: Vec<OsString>,
 }
 
@@ -86,6 +106,15 @@ struct FurtherSection {
 
 /// Runs the command.
 pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
+    if !args.hosts.is_empty() {
+        return running::run(on_hosts(args)?, output);
+    }
+    if args.how != HowArgs::default() {
+        return Err(UsageError(
+            "--wait and --results are about servers: they need --hosts".to_owned(),
+        )
+        .into());
+    }
     let launch = Launch {
         programs: programs(args.first, &args.limits)?,
         label: args.label,
@@ -94,11 +123,14 @@ pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
         kill_grace: args.kill_grace,
         library: mpi_library()?,
         to_stderr: output.json,
-        transport: Transport::ALL
-            .into_iter()
-            .find(|transport| transport.name() == args.transport)
-            .unwrap_or_default(),
+        transport: TransportKind::from_name(&args.transport).unwrap_or_default(),
+        endpoints: args.endpoints,
     };
+    if launch.endpoints.is_some() && launch.transport != TransportKind::Soap {
+        let reason =
+            "--endpoints: ranks have addresses for SOAP clients with --transport soap only";
+        return Err(UsageError(reason.to_owned()).into());
+    }
     let report = fishplate_launch::run(&launch)?;
     if output.json {
         output.value(&json::launch(&report))?;
@@ -115,7 +147,100 @@ pub(crate) fn run(args: Args, output: Output) -> Result<ExitCode> {
     Ok(report.exit_code().into())
 }
 
-fn mpi_library() -> Result<Option<PathBuf>> {
+/// A domain on servers, as `--hosts` and the options beside it say.
+fn on_hosts(args: Args) -> Result<DomainRun> {
+    let Section { ranks, wdir, environment, words } = args.first;
+    let here = [
+        ("--wdir", wdir.is_some()),
+        ("-x", !environment.is_empty()),
+        ("--limit", !args.limits.is_empty()),
+        ("--endpoints", args.endpoints.is_some()),
+        ("a `:`", words.iter().any(|word| word == ":")),
+    ];
+    if let Some((option, _)) = here.into_iter().find(|(_, is_there)| *is_there) {
+        let what = format!(
+            "{option} is about programs of this machine: with --hosts, service files say where and how theirs run"
+        );
+        return Err(UsageError(what).into());
+    }
+    let words = words.into_iter().map(|word| {
+        word.into_string().map_err(|word| UsageError(format!("{} is not UTF-8", word.display())))
+    });
+    let (inputs, outputs) = without_files(&words.collect::<Result<Vec<_>, _>>()?)?;
+    if let Some(output) = outputs.first() {
+        let what =
+            format!("{}: with --hosts, --results DIR gets the outputs of all ranks", output.name);
+        return Err(UsageError(what).into());
+    }
+    let hosts = placed(&args.hosts, ranks)?;
+    let instances = hosts.into_iter().map(|(url, ranks)| Instances {
+        url,
+        operation: None,
+        ranks,
+        inputs: inputs.clone(),
+    });
+    let credentials = Credentials::of_user();
+    // Memory is shared on one host only.
+    let transport = TransportKind::from_name(&args.transport);
+    let transport = transport.filter(|kind| *kind == TransportKind::Soap);
+    Ok(DomainRun {
+        transport: transport.unwrap_or(TransportKind::Tcp),
+        instances: instances.collect(),
+        settings: Settings { credentials, ..Settings::default() },
+        label: args.label,
+        keep_going: args.keep_going,
+        time: args.timeout,
+        how: args.how,
+    })
+}
+
+/// Which host has how many ranks: what it is told, then what is left in even shares.
+fn placed(hosts: &[Host], ranks: Option<u32>) -> Result<Vec<(String, u32)>, UsageError> {
+    let told: u32 = hosts.iter().filter_map(|host| host.ranks).sum();
+    let others = u32::try_from(hosts.iter().filter(|host| host.ranks.is_none()).count());
+    let others = others.unwrap_or(u32::MAX);
+    let mut rest = ranks.unwrap_or(told.saturating_add(others));
+    if others == 0 && rest > told {
+        return Err(UsageError(format!("-n {rest}: --hosts has places for {told} ranks")));
+    }
+    let mut shares = rest.saturating_sub(told);
+    let mut left = others;
+    let placed = hosts.iter().filter_map(|host| {
+        let wanted = host.ranks.unwrap_or_else(|| {
+            let share = shares.div_ceil(left.max(1));
+            shares -= share;
+            left -= 1;
+            share
+        });
+        let ranks = wanted.min(rest);
+        rest -= ranks;
+        (ranks > 0).then(|| (host.url.clone(), ranks))
+    });
+    Ok(placed.collect())
+}
+
+/// `URL` or `URL:RANKS`.
+fn host(text: &str) -> Result<Host, String> {
+    let has_path = |url: &str| url.split_once("://").map_or(url, |(_, rest)| rest).contains('/');
+    // Without a path, what stands behind the colon is a port.
+    let (url, ranks) = match text.rsplit_once(':') {
+        Some((url, ranks)) if has_path(url) => (url, Some(ranks)),
+        _ => (text, None),
+    };
+    if !has_path(url) {
+        return Err(
+            "the URL of a service is needed, such as http://somewhere.com/moldyn:2".to_owned()
+        );
+    }
+    let ranks = ranks.map(|ranks| ranks.parse::<u32>().ok().filter(|ranks| *ranks > 0));
+    match ranks {
+        Some(None) => Err("behind the service's URL stands how many ranks, 1 or more".to_owned()),
+        ranks => Ok(Host { url: url.to_owned(), ranks: ranks.flatten() }),
+    }
+}
+
+/// The library of the MPI ABI that is installed with this binary.
+pub(crate) fn mpi_library() -> Result<Option<PathBuf>> {
     let binary = std::env::current_exe()?;
     Ok(binary.parent().and_then(library::find))
 }
@@ -156,7 +281,9 @@ fn first_line(error: &clap::Error) -> String {
 fn program(section: Section) -> Result<Program> {
     let mut words = section.words.into_iter();
     let Some(program) = words.next() else {
-        return Err(UsageError("a `:` has no program before it".to_owned()).into());
+        let what =
+            "a program is missing: `fishplate run -n 4 PROGRAM`, and one on each side of a `:`";
+        return Err(UsageError(what.to_owned()).into());
     };
     if program.as_encoded_bytes().starts_with(b"-") {
         let reason = format!(
@@ -166,7 +293,7 @@ fn program(section: Section) -> Result<Program> {
         return Err(UsageError(reason).into());
     }
     Ok(Program {
-        ranks: section.ranks,
+        ranks: section.ranks.unwrap_or(1),
         program,
         arguments: words.collect(),
         directory: section.wdir,
@@ -292,14 +419,48 @@ mod tests {
         }
     }
 
+    fn shares(hosts: &str, ranks: Option<u32>) -> Result<Vec<(String, u32)>, UsageError> {
+        let hosts: Vec<Host> = hosts.split(',').map(|text| host(text).unwrap()).collect();
+        placed(&hosts, ranks)
+    }
+
+    #[test]
+    fn ranks_go_to_hosts_as_told_and_else_in_even_shares() {
+        let counts = |hosts: &str, ranks| -> Vec<u32> {
+            shares(hosts, ranks).unwrap().into_iter().map(|(_, ranks)| ranks).collect()
+        };
+        assert_eq!(counts("http://a:80/s:2,b:80/s:3", None), [2, 3]);
+        assert_eq!(counts("a/s:2,b/s:3", Some(4)), [2, 2]);
+        assert_eq!(counts("a/s:2,b/s:3", Some(2)), [2]);
+        assert_eq!(counts("a/s,b/s", None), [1, 1]);
+        assert_eq!(counts("a/s,b/s", Some(5)), [3, 2]);
+        assert_eq!(counts("a/s:1,b/s,c/s", Some(4)), [1, 2, 1]);
+        assert_eq!(shares("http://a:80/s", None).unwrap()[0].0, "http://a:80/s");
+        assert!(shares("a/s:2", Some(3)).unwrap_err().0.contains("places for 2 ranks"));
+    }
+
+    #[test]
+    fn what_is_about_this_machine_does_not_go_with_hosts() {
+        for line in
+            ["run --hosts a/s --wdir /d", "run --hosts a/s -x A=b", "run --hosts a/s x=1 : y=2"]
+        {
+            let args = Line::try_parse_from(line.split(' ')).unwrap().args;
+            let error = on_hosts(args).unwrap_err().to_string();
+            assert!(error.contains("service files say where"), "{line}: {error}");
+        }
+    }
+
     #[test]
     fn what_is_wrong_is_named() {
         for (line, said) in [
             ("run -n 0 a", "0 is not in 1.."),
-            ("run -n 2 --hosts h a", "run has no option --hosts"),
+            ("run -n 2 --host h a", "run has no option --host"),
             ("run -n 2 a : -n x b", "behind a `:`: invalid value 'x'"),
-            ("run -n 2 a :", "behind a `:`: the following required arguments"),
-            ("run -n 2 : b", "a `:` has no program before it"),
+            ("run -n 2 a :", "a program is missing"),
+            ("run -n 2 : b", "a program is missing"),
+            ("run", "a program is missing"),
+            ("run --hosts http://h:8080 x=1", "the URL of a service is needed"),
+            ("run --hosts http://h/s:0", "how many ranks, 1 or more"),
             ("run -n two a", "invalid value 'two'"),
             ("run -x A a", "NAME=VALUE is needed"),
             ("run --limit speed=1 a", "ranks have no limit speed, but eager_limit"),

@@ -25,6 +25,8 @@ use fishplate_server::http::tls::{ServerTls, TlsFiles};
 use fishplate_server::settings::{Limits, Settings};
 use fishplate_server::{assembly, http};
 use ipnet::IpNet;
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::SockaddrIn6;
 
 use self::running::{RunningServer, Signals};
 use super::hosting::{HostingArgs, ServiceArgs};
@@ -108,6 +110,10 @@ pub(crate) struct ServeArgs {
     /// several times
     #[arg(long, value_name = "HOST")]
     allow_host: Vec<String>,
+    /// Address of this machine at which ranks on other servers reach those of this one; may stand several times: they are tried
+    /// in this order [default: those at which the server listens]
+    #[arg(long, value_name = "ADDRESS")]
+    rank_address: Vec<IpAddr>,
     #[command(flatten)]
     hosting: HostingArgs,
     /// The program's command line with typed slots
@@ -173,7 +179,29 @@ impl ServeArgs {
         limits.faces.jwt = self.jwt.settings()?;
         limits.faces.allow_hosts.clone_from(&self.allow_host);
         limits.faces.client_certificates = self.tls_client_ca.is_some();
+        limits.faces.mpi_library = super::run::mpi_library()?;
         Ok(limits)
+    }
+
+    /// Where ranks are reached, if the server listens there.
+    fn rank_addresses(&self, listening: IpAddr) -> anyhow::Result<Vec<IpAddr>> {
+        if !self.rank_address.is_empty() {
+            return Ok(self.rank_address.clone());
+        }
+        if !listening.is_unspecified() {
+            return Ok(vec![listening]);
+        }
+        let interfaces = getifaddrs().context("this machine's addresses can't be listed")?;
+        let all = interfaces.filter_map(|interface| {
+            let address = interface.address?;
+            let four = address.as_sockaddr_in().map(|of| IpAddr::from(of.ip()));
+            // One of a link is good on that link only.
+            let six = address.as_sockaddr_in6().map(SockaddrIn6::ip);
+            four.or_else(|| Some(six.filter(|of| !of.is_unicast_link_local())?.into()))
+        });
+        let wanted =
+            |address: &IpAddr| !address.is_loopback() && (listening.is_ipv6() || address.is_ipv4());
+        Ok(all.filter(wanted).collect())
     }
 
     /// Needs of flags among each other are looked at here, because any of them may be in the file.
@@ -216,7 +244,8 @@ pub(crate) fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
         let address = listening.address();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let public_url = arguments.public_url.clone().unwrap_or_else(|| own_url(scheme, address));
-        let limits = arguments.limits(public_url)?;
+        let mut limits = arguments.limits(public_url)?;
+        limits.faces.rank_addresses = arguments.rank_addresses(address.ip())?;
         guarded(address.ip(), &limits.faces, arguments.open, tls.is_some())?;
         let data = assembly::data(&limits)?;
         let backends = arguments.hosting.backends(&limits, StoreCheck::All)?;

@@ -17,6 +17,7 @@ mod configuration;
 mod curl;
 mod data;
 mod disk;
+mod domains;
 mod environment;
 mod forms;
 mod full_disk;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use fishplate_ranks::launch::Client;
@@ -12,9 +12,10 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::server::until;
+use crate::skipped::skipped;
 
 /// Which of the programs below a process of this test binary is.
-const PROGRAM: &str = "FISHPLATE_TEST_RANKS";
+pub(crate) const PROGRAM: &str = "FISHPLATE_TEST_RANKS";
 
 /// Not a test: what ranks run, when they run this binary.
 #[test]
@@ -29,6 +30,22 @@ fn program() {
             let mut sum = [0u32];
             world.allreduce(&[rank], &mut sum, &Operation::sum::<u32>()).run().unwrap();
             println!("\nrank {rank} of {size}: {}", sum[0]);
+            client.leave();
+        }
+        "waits" => {
+            println!("\nready {}", std::process::id());
+            let _ = world.recv(&mut [0u8], ANY_SOURCE, 1);
+        }
+        // What a SOAP client stores at rank 1 goes back to it.
+        "steered" => {
+            if rank == 1 {
+                let mut data = vec![0u8; 256_000];
+                let status = world.recv(&mut data, 0, 7).unwrap();
+                data.truncate(status.length);
+                data.reverse();
+                world.ssend(&data, 1, 8).unwrap();
+            }
+            world.barrier().run().unwrap();
             client.leave();
         }
         // What rank 1 does while the others wait for it.
@@ -129,6 +146,7 @@ fn ranks_join_a_domain_and_pass_messages() {
         (2, "shared-memory"),
         (4, "tcp"),
         (4, "shared-memory"),
+        (4, "soap"),
     ] {
         let options = ["-n", &count.to_string(), "--transport", transport];
         let (code, stdout, stderr) = run(ranks(&options, "sum"));
@@ -147,6 +165,86 @@ fn ranks_join_a_domain_and_pass_messages() {
     assert!(String::from_utf8(alone.stdout).unwrap().contains("rank 0 of 1: 0"));
 }
 
+/// The Python with zeep that the interoperability tests have installed.
+fn zeep() -> Option<PathBuf> {
+    let mut found =
+        std::fs::read_dir(interop("../.cache/interop")).ok()?.flatten().map(|entry| entry.path());
+    let found = found.find(|path| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"zeep-"))
+    })?;
+    Some(found.join("bin/python")).filter(|python| python.is_file())
+}
+
+/// Runs two ranks of the program "steered", and a client that is told where they are.
+fn steered(client: impl FnOnce(&Path) -> Output) {
+    let directory = tempfile::tempdir().unwrap();
+    let endpoints = directory.path().join("endpoints.json");
+    let options = ["-n", "2", "--transport", "soap", "--endpoints", endpoints.to_str().unwrap()];
+    let (mut child, _stdout) = spawn(ranks(&options, "steered"));
+    until("all ranks have joined", || endpoints.exists() || child.try_wait().unwrap().is_some());
+    let client = client(&endpoints);
+    if !client.status.success() {
+        signal(&child, Signal::SIGTERM);
+    }
+    let (status, said) = end(child);
+    assert!(client.status.success(), "{}{said}", String::from_utf8_lossy(&client.stderr));
+    assert_eq!(status.code(), Some(0), "{said}");
+}
+
+fn interop(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop").join(file)
+}
+
+#[test]
+fn zeep_stores_and_receives_in_a_domain_that_runs() {
+    let Some(python) = zeep() else {
+        return skipped("zeep", "zeep is not installed; `make interop` does that");
+    };
+    steered(|endpoints| {
+        Command::new(python).arg(interop("zeep/domain.py")).arg(endpoints).output().unwrap()
+    });
+}
+
+#[test]
+fn gsoap_stores_and_receives_in_a_domain_that_runs() {
+    if Command::new("soapcpp2").arg("-V").output().is_err()
+        || !Path::new("/usr/include/stdsoap2.h").exists()
+    {
+        return skipped("gsoap", "gSOAP is not installed; `make interop` does that");
+    }
+    steered(|endpoints| {
+        let told: Value = serde_json::from_slice(&std::fs::read(endpoints).unwrap()).unwrap();
+        let word = |value: &Value| value.as_str().unwrap().to_owned();
+        let url = word(&told["ranks"][1]);
+        let directory = tempfile::tempdir().unwrap();
+        let step = |program: &str, words: &[&str]| {
+            let mut command = Command::new(program);
+            command.args(words).current_dir(directory.path());
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        };
+        step("wsdl2h", &["-O1", "-o", "domain.h", &format!("{url}?wsdl")]);
+        step("soapcpp2", &["-C", "-j", "-x", "-w", "-I/usr/share/gsoap/import", "domain.h"]);
+        let client = interop("gsoap/domain.cpp");
+        let sources = [client.to_str().unwrap(), "soapC.cpp", "soapdomainSoap11Proxy.cpp"];
+        step(
+            "c++",
+            &[&["-std=c++17", "-I.", "-o", "client"], &sources[..], &["-lgsoap++"]].concat(),
+        );
+        Command::new(directory.path().join("client"))
+            .args([url, word(&told["domain"]), word(&told["credential"])])
+            .output()
+            .unwrap()
+    });
+}
+
+#[test]
+fn endpoints_are_for_soap_only() {
+    let (code, _, stderr) = run(shell(&["--endpoints", "x"], "true"));
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("with --transport soap only"), "{stderr}");
+}
+
 #[test]
 fn a_killed_rank_ends_the_others_and_is_named() {
     let (code, _, stderr) = run(ranks(&["-n", "3"], "killed"));
@@ -156,7 +254,7 @@ fn a_killed_rank_ends_the_others_and_is_named() {
 
 #[test]
 fn with_keep_going_the_others_learn_which_rank_is_missing() {
-    for transport in ["tcp", "shared-memory"] {
+    for transport in ["tcp", "shared-memory", "soap"] {
         let limit = "peer_timeout=500ms";
         let options = ["-n", "3", "--keep-going", "--limit", limit, "--transport", transport];
         let (code, stdout, stderr) = run(ranks(&options, "killed"));

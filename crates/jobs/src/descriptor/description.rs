@@ -32,6 +32,8 @@ pub struct Description {
     pub container: Option<Container>,
     /// How many jobs run at once; `None`: as many as the server allows.
     pub max_running: Option<u32>,
+    /// How many ranks its program may be at once, of all domains together; `None`: it is no rank.
+    pub ranks: Option<u32>,
     /// What a job may use.
     pub limits: JobLimits,
 }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use fishplate_contract::interface::{RESERVED_NAMES, SOLE_OPERATION};
-use fishplate_contract::{Interface, Service};
+use fishplate_contract::interface::{RESERVED_NAMES, SOLE_OPERATION, rank_parameters};
+use fishplate_contract::{Interface, Service, Verb};
 use fishplate_formats::units;
 
 use super::description::{Container, Description};
@@ -44,6 +44,7 @@ pub(super) fn read(
     };
     let max_running = table.count("max_running", report).map(|(count, _)| count);
     let (limits, cores) = limits(&mut table, report);
+    let ranks = ranks(&mut table, report);
     table.finish(report);
     let identity = Identity { name, title, namespace, documentation };
     let mut made = assemble(identity, operations, staged_files, directory, report);
@@ -54,6 +55,10 @@ pub(super) fn read(
     made.0.container = container;
     made.0.max_running = max_running;
     made.0.limits = limits;
+    if let Some((max, span)) = ranks {
+        check_ranks(&made.0, &span, report);
+        made.0.ranks = Some(max);
+    }
     made.1.image = image;
     made.1.cores = cores;
     made
@@ -116,6 +121,7 @@ pub(super) fn assemble(
         modules: Vec::new(),
         container: None,
         max_running: None,
+        ranks: None,
         limits: JobLimits::default(),
     };
     (description, places)
@@ -207,6 +213,50 @@ fn check_verbs(service: &Service, places: &SourceSpans, report: &mut DiagnosticR
                 .error(span, format!("two verbs of the service are called `{name}`"))
                 .hint("an operation X is called X, X_spawn and X_results; rename one");
         }
+    }
+}
+
+/// How many ranks the program may be at once.
+fn ranks(table: &mut Table<'_>, report: &mut DiagnosticReport<'_>) -> Option<(u32, Range<usize>)> {
+    let mut table = table.table("ranks", report)?;
+    let max = table.count("max", report);
+    if table.key_span("max").is_none() {
+        report
+            .error(table.span.clone(), "[ranks] has no `max`")
+            .hint("max = 8: so many ranks of this program may run at once");
+    }
+    let span = table.span.clone();
+    table.finish(report);
+    max.map(|(max, _)| (max, span))
+}
+
+/// Whether `init` can take what the operations take, and start them.
+fn check_ranks(description: &Description, span: &Range<usize>, report: &mut DiagnosticReport<'_>) {
+    let service = &description.service;
+    for operation in &service.operations {
+        let taken = rank_parameters();
+        let mut taken = taken.iter().map(|parameter| parameter.name.as_str());
+        if let Some(name) = taken.find(|name| operation.signature.input(name).is_some()) {
+            report
+                .error(
+                    span.clone(),
+                    format!("an input is called `{name}`, as one that `init` has of its own"),
+                )
+                .hint("`init` starts a rank: give the input another name");
+        }
+        let init = Interface::of(service).with_init(service);
+        let init =
+            init.verbs.iter().find(|of| of.verb == Verb::Init && of.operation == operation.name);
+        if let Some(init) = init.filter(|init| Interface::of(service).find(&init.name).is_some()) {
+            report
+                .error(span.clone(), format!("two verbs of the service are called `{}`", init.name))
+                .hint("a rank of operation X is started by X_init; rename one");
+        }
+    }
+    if description.container.is_some() {
+        report
+            .error(span.clone(), "a program in a container can't be a rank")
+            .hint("the rendezvous of the ranks is outside of it: leave [ranks] or `container` out");
     }
 }
 

@@ -53,7 +53,7 @@ pub fn parse<'s>(
 }
 
 /// Keys of a service file that people put into the wrong table, and the table that has them; empty: the top.
-const HOMES: [(&str, &[&str]); 5] = [
+const HOMES: [(&str, &[&str]); 6] = [
     (
         "",
         &[
@@ -76,6 +76,7 @@ const HOMES: [(&str, &[&str]); 5] = [
     ("exit", &["success", "meaning"]),
     ("failure", &["log"]),
     ("progress", &["pattern", "stream"]),
+    ("ranks", &["max"]),
 ];
 
 impl<'t> Table<'t> {
@@ -128,7 +129,7 @@ impl<'t> Table<'t> {
     }
 
     /// A whole number of at least 1.
-    pub(super) fn count(
+    pub fn count(
         &mut self,
         key: &'static str,
         report: &mut DiagnosticReport<'_>,

@@ -98,9 +98,7 @@ impl SpaceQueue {
 impl EngineInner {
     /// Whether there is room for one more job.
     pub(super) async fn check_room(&self) -> Result<(), Fault> {
-        if !self.working.load(std::sync::atomic::Ordering::Relaxed)
-            && self.settings.disk_quota.is_some()
-        {
+        if !self.is_working() && self.settings.disk_quota.is_some() {
             // Nobody does housekeeping in this process.
             let totals = self.store.read(|t| t.totals()).await;
             self.counted(totals.map_err(|error| storage_fault(&error))?);

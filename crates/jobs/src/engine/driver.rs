@@ -595,6 +595,7 @@ impl EngineInner {
     /// Has the driver work on jobs that were claimed, by a transaction that was durable or not.
     pub(super) fn work_on(&self, claims: Vec<Claim>, durable: bool) {
         for claim in claims {
+            lock(&self.places).forget(claim.id);
             let _ = self.orders.send(DriverCommand::Claimed { claim, durable });
         }
     }

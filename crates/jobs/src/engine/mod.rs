@@ -4,7 +4,7 @@
 //! `driver` (has the effects happen, and the clock), `fetching` and `conversion` (data by reference
 //! before the start), `sending` (and after the end), `transfers` (what is told of what moves),
 //! `record` and `plans` (plans of jobs that wait, on the disk and in memory), `disk_usage` (what
-//! jobs occupy, and what must stay free), `ephemeral` (calls that leave no job behind), `judge`
+//! jobs occupy, and what must stay free), `places` (for ranks, held before they start), `ephemeral` (calls that leave no job behind), `judge`
 //! (from a program's end to a job's), `verbs` (what callers ask of jobs), `log` (what programs
 //! wrote), `outcome` (outputs as the caller wants them), `usage` (what was used), `housekeeping` (retention, and what kills
 //! left behind).
@@ -19,6 +19,7 @@ mod judge;
 mod log;
 mod outcome;
 mod output;
+mod places;
 mod plans;
 mod reactor;
 pub(crate) mod record;
@@ -32,10 +33,11 @@ mod verbs;
 
 pub use driver::RunMode;
 pub use ephemeral::EphemeralJob;
+pub use places::Reservation;
 pub use settings::Settings;
 pub use shared::Engine;
 use shared::{EngineInner, lock, storage_fault, write_fault};
-pub use submit::{AcceptedJob, JobRequest, fingerprint};
+pub use submit::{AcceptedJob, JobRequest, fingerprint, new_id};
 pub use verbs::SessionJob;
 
 #[cfg(test)]

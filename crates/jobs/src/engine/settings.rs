@@ -34,6 +34,8 @@ pub struct Settings {
     pub disk_reserve: u64,
     /// For how long a claim lasts unless it is renewed.
     pub lease: Duration,
+    /// How long places for ranks are held until ranks take them.
+    pub reservation_lease: Duration,
     /// How often starts are observed even if the executor tells of no change.
     pub observe_every: Duration,
     /// How many jobs this process fetches data for at once.
@@ -66,6 +68,7 @@ impl Settings {
             disk_quota: DEFAULTS.disk_quota,
             disk_reserve: DEFAULTS.disk_reserve,
             lease: DEFAULTS.lease,
+            reservation_lease: DEFAULTS.reservation_lease,
             observe_every: Duration::from_millis(500),
             max_fetching: DEFAULTS.max_fetching,
             owner_fetching: DEFAULTS.owner_fetching,

@@ -8,7 +8,7 @@ use fishplate_contract::{Clock, Fault, FaultCode, JobId};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::submit::CompletedJob;
-use super::{Settings, disk_usage, driver, housekeeping, plans};
+use super::{Settings, disk_usage, driver, housekeeping, places, plans};
 use crate::executor::Executor;
 use crate::process;
 use crate::stager::Stager;
@@ -39,6 +39,10 @@ pub(super) struct EngineInner {
     pub(super) occupied: Mutex<disk_usage::DiskUsage>,
     /// Queued jobs whose start found no room.
     pub(super) resting: Mutex<disk_usage::SpaceQueue>,
+    /// Places for ranks.
+    pub(super) places: Mutex<places::Places>,
+    /// Held while it is looked whether there are any.
+    pub(super) reserving: tokio::sync::Mutex<()>,
     /// What was used without a job, and is not written yet.
     pub(super) unwritten: Mutex<Vec<UsageRecord>>,
     /// Held from taking what is unwritten until it is written.
@@ -85,6 +89,8 @@ impl Engine {
                 ephemeral: Mutex::default(),
                 occupied: Mutex::default(),
                 resting: Mutex::default(),
+                places: Mutex::default(),
+                reserving: tokio::sync::Mutex::default(),
                 unwritten: Mutex::default(),
                 writing_usage: tokio::sync::Mutex::default(),
                 releasing: watch::Sender::default(),
@@ -120,6 +126,11 @@ impl Engine {
 }
 
 impl EngineInner {
+    /// Whether this process works on jobs.
+    pub(super) fn is_working(&self) -> bool {
+        self.working.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     pub(super) fn directory(&self, job: JobId) -> PathBuf {
         self.settings.data.join("jobs").join(job.to_string())
     }

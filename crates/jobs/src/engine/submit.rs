@@ -7,7 +7,6 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -61,6 +60,8 @@ pub struct JobRequest {
     pub placements: Vec<InputPlacement>,
     /// How many jobs of its service may run at once.
     pub max_running: u32,
+    /// The domain for which its place is reserved ([`Engine::reserve`]); `None`: it waits for its turn.
+    pub domain: Option<String>,
 }
 
 /// Accepted work.
@@ -88,8 +89,26 @@ impl Engine {
     /// # Errors
     /// `QueueFull`, `QuotaExceeded`, `StorageFull`, `KeyConflict`; nothing is left behind.
     pub async fn submit(&self, work: JobRequest) -> Result<AcceptedJob, Fault> {
-        let (shared, job) = (Arc::clone(&self.shared), new_id()?);
-        accepting(async move { shared.accept(job, work, true).await }).await
+        self.submit_as(new_id()?, work).await
+    }
+
+    /// The same, as the job of this ID ([`new_id`]).
+    ///
+    /// # Errors
+    /// As [`Engine::submit`].
+    pub async fn submit_as(&self, job: JobId, work: JobRequest) -> Result<AcceptedJob, Fault> {
+        let shared = Arc::clone(&self.shared);
+        accepting(async move {
+            if let Some(domain) = &work.domain {
+                lock(&shared.places).take(domain, &work.service, &work.owner, job)?;
+            }
+            let accepted = shared.accept(job, work, true).await;
+            if accepted.as_ref().map_or(true, |accepted| accepted.existing) {
+                lock(&shared.places).forget(job);
+            }
+            accepted
+        })
+        .await
     }
 
     /// Waits for the end of accepted work. Costs no thread.
@@ -158,7 +177,7 @@ impl EngineInner {
         job: JobId,
         waiter: Option<oneshot::Receiver<CompletedJob>>,
     ) -> Result<CompletedJob, Fault> {
-        let working = self.working.load(Ordering::Relaxed);
+        let working = self.is_working();
         // Another process may conclude it, so the store is asked too: seldom if this one works on
         // jobs itself, quickly at first and then less often if it only waits.
         let (mut pause, longest) = if working && waiter.is_some() {
@@ -219,6 +238,8 @@ impl EngineInner {
             return Err(fault);
         }
         let plan = Arc::new(work.plan);
+        // Who has a place does not queue for it.
+        let queues = work.domain.is_none();
         let new = NewJob {
             id: job,
             service: work.service,
@@ -231,8 +252,8 @@ impl EngineInner {
             bytes_in: work.bytes_in,
             directory: directory.clone(),
             max_running: work.max_running,
-            max_queued: shared.settings.max_queued,
-            most_of_owner: shared.settings.owner_queued.unwrap_or(u64::MAX),
+            max_queued: if queues { shared.settings.max_queued } else { u32::MAX },
+            most_of_owner: shared.settings.owner_queued.filter(|_| queues).unwrap_or(u64::MAX),
             submitted: shared.clock.now(),
             fetching: plan.fetches().next().is_some(),
             boot: (!durable).then(|| shared.boot.clone()),
@@ -271,8 +292,7 @@ impl EngineInner {
         size: u64,
     ) -> Result<Submission, Fault> {
         let job = new.id;
-        let working = self.working.load(Ordering::Relaxed);
-        let request = working.then(|| (self.claim_request(), self.fetch_request()));
+        let request = self.is_working().then(|| (self.claim_request(), self.fetch_request()));
         // At hand before anybody can claim it.
         if request.is_some() {
             lock(&self.plans).keep(job, plan, size);
@@ -302,7 +322,12 @@ impl EngineInner {
 
     /// Nothing is begun as long as the disk has no room.
     pub(super) fn claim_request(&self) -> ClaimRequest {
-        let max_running = if self.missing().is_none() { self.settings.max_running } else { 0 };
+        let has_room = self.missing().is_none();
+        let max_running = if has_room { self.settings.max_running } else { 0 };
+        let (reserved, first) = {
+            let mut places = lock(&self.places);
+            (places.held(Instant::now()), if has_room { places.taken() } else { Vec::new() })
+        };
         ClaimRequest {
             holder: self.holder.clone(),
             lease: self.settings.lease,
@@ -310,6 +335,8 @@ impl EngineInner {
             most_of_owner: self.settings.owner_running.unwrap_or(u64::MAX),
             take_over: false,
             resting: lock(&self.resting).jobs(Instant::now()),
+            reserved,
+            first,
         }
     }
 
@@ -367,7 +394,11 @@ fn queue_full(what: &str, limit: &str, most: u64) -> Fault {
     Fault::new(FaultCode::QueueFull, message).limit(limit, most).retry_after(RETRY_FULL_QUEUE)
 }
 
-pub(super) fn new_id() -> Result<JobId, Fault> {
+/// The ID of a job to come.
+///
+/// # Errors
+/// The machine gives no random numbers.
+pub fn new_id() -> Result<JobId, Fault> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).map_err(|error| {
         Fault::new(FaultCode::Internal, format!("the machine gives no random numbers: {error}"))

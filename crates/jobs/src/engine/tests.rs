@@ -2,6 +2,7 @@
 //! is started once, and an engine that dies is replaced by the next.
 
 mod outputs;
+mod places;
 mod references;
 mod values;
 
@@ -56,6 +57,7 @@ fn work(key: Option<&str>, fingerprint: u64) -> JobRequest {
         bytes_in: 0,
         placements: Vec::new(),
         max_running: 4,
+        domain: None,
     }
 }
 
@@ -89,13 +91,18 @@ impl Fixture {
     }
 
     fn engine(&self) -> Engine {
-        let settings = Settings {
+        self.engine_with(|_| ())
+    }
+
+    fn engine_with(&self, set: impl FnOnce(&mut Settings)) -> Engine {
+        let mut settings = Settings {
             reference_size: self.reference_size,
             observe_every: Duration::from_millis(2),
             lease: Duration::from_millis(300),
             max_queued: 100,
             ..Settings::new(self.directory.path().to_owned())
         };
+        set(&mut settings);
         let store = Arc::clone(&self.store);
         let executor: Arc<dyn Executor> = Arc::<FakeExecutor>::clone(&self.executor);
         Engine::new(settings, store, executor, Arc::new(SystemClock)).unwrap()

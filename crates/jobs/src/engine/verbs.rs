@@ -153,6 +153,7 @@ impl Engine {
                 if record.state == JobState::Fetching && !shared.live(job).await.fetching {
                     self.forget_fetches(owner, job).await;
                 }
+                lock(&shared.places).forget(job);
                 shared.tell_dequeued(job).await;
                 let _ = shared.orders.send(DriverCommand::Claim);
                 let why = "the job did not run yet; its program was never started";

@@ -10,8 +10,8 @@ use fishplate_contract::{Clock, FaultCode, JobId, JobState, Principal, Timestamp
 use super::memory::MemoryStore;
 use super::sqlite::SqliteStore;
 use super::{
-    Boot, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, KillRequest, NewJob, Store,
-    StoreError, Submission, Transaction, UsageRecord,
+    Boot, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, KillRequest, NewJob,
+    RunningJobs, Store, StoreError, Submission, Transaction, UsageRecord,
 };
 use crate::completion::Completion;
 use crate::executor::Handle;
@@ -77,6 +77,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("claims go in order, within both limits", claims_in_order),
     ("a long queue without room does not hide another service", no_starvation),
     ("an owner's many jobs do not starve another's one", fair_share),
+    ("places that are reserved are nobody else's", reserved_places),
     ("who has no jobs and was served long ago is forgotten", owners_forgotten),
     ("an owner has so many jobs that run, and that wait", owner_limits),
     ("a stale fence writes nothing", stale_fence),
@@ -193,6 +194,8 @@ pub(crate) fn request(holder: &str) -> ClaimRequest {
         most_of_owner: u64::MAX,
         take_over: true,
         resting: Vec::new(),
+        reserved: Vec::new(),
+        first: Vec::new(),
     }
 }
 
@@ -300,6 +303,42 @@ fn fair_share(store: &Bed) {
     let claimed = claim(store, "h", 20);
     let ids: Vec<_> = claimed.iter().map(|claim| claim.id).collect();
     assert_eq!(ids, [11, 15, 12].map(number));
+}
+
+fn reserved_places(store: &Bed) {
+    for n in 1..=4 {
+        submit(store, &NewJob { max_running: 9, ..job(n, "s") });
+    }
+    let ann = Principal::named("ann");
+    let held = |count| RunningJobs { service: "s".to_owned(), owner: ann.clone(), count };
+    let request = |reserved, first| ClaimRequest { reserved, first, ..request("h") };
+    let claim = |request: &ClaimRequest| -> Vec<JobId> {
+        with(store, |t| t.claim(request)).iter().map(|claim| claim.id).collect()
+    };
+    // Of three places two are held.
+    assert_eq!(claim(&request(vec![held(2)], vec![])), [number(1)]);
+    // Whose place is held comes whatever waits; the other one is held still.
+    let rank = NewJob { owner: ann.clone(), ..job(9, "s") };
+    submit(store, &rank);
+    assert_eq!(claim(&request(vec![held(2)], vec![number(9)])), [number(9)]);
+    assert_eq!(claim(&request(vec![held(1)], vec![number(9)])), [] as [JobId; 0]);
+    let running = |owner, count| RunningJobs { service: "s".to_owned(), owner, count };
+    let mut all = with(store, |t| t.running());
+    all.sort_by_key(|of| of.owner.clone());
+    assert_eq!(all, [running(Principal::anonymous(), 1), running(ann.clone(), 1)]);
+    assert_eq!(claim(&request(vec![], vec![])), [number(2)]);
+    // A service's and an owner's bounds count them too.
+    submit(store, &NewJob { max_running: 3, ..job(20, "t") });
+    submit(store, &NewJob { max_running: 9, owner: ann.clone(), ..job(21, "u") });
+    let held = |service: &str, count| RunningJobs {
+        service: service.to_owned(),
+        owner: ann.clone(),
+        count,
+    };
+    let most = ClaimRequest { max_running: 99, ..request(vec![held("t", 3)], vec![]) };
+    let owners = ClaimRequest { most_of_owner: 4, ..most.clone() };
+    assert_eq!(claim(&owners), [number(3), number(4)]);
+    assert_eq!(claim(&most), [number(21)]);
 }
 
 fn owners_forgotten(store: &Bed) {

@@ -10,8 +10,8 @@ use super::turns::Turns;
 use super::usage::DAY;
 use super::{
     Boot, Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord,
-    KillRequest, NewJob, PendingJobs, Store, StoreError, Submission, Totals, Transaction,
-    UsageRecord,
+    KillRequest, NewJob, PendingJobs, RunningJobs, Store, StoreError, Submission, Totals,
+    Transaction, UsageRecord,
 };
 use crate::completion::Completion;
 use crate::executor::Handle;
@@ -96,11 +96,6 @@ impl Jobs {
     /// A job that runs, or whose data is being fetched, under this fence.
     fn held_under(&mut self, id: JobId, fence: u64) -> Option<&mut StoredJob> {
         self.job(id).filter(|job| job.fence == fence && job.is_held())
-    }
-
-    fn running(&self) -> usize {
-        let jobs = self.by_number.values();
-        jobs.filter(|job| job.state == JobState::Running).count()
     }
 }
 
@@ -221,13 +216,22 @@ impl Transaction for Jobs {
             }
         }
         let mut turns = Turns::new(request.most_of_owner);
+        let mut running = 0;
+        for held in &request.reserved {
+            turns.runs(held.owner.as_str(), held.count);
+            turns.service_runs(&held.service, held.count);
+            running += held.count;
+        }
+        let mut first = Vec::new();
         for (number, job) in &self.by_number {
             let owner = job.new.owner.as_str();
             match job.state {
                 JobState::Running => {
+                    running += 1;
                     turns.runs(owner, 1);
                     turns.service_runs(&job.new.service, 1);
                 }
+                JobState::Queued if request.first.contains(&job.new.id) => first.push(*number),
                 JobState::Queued if !request.resting.contains(&job.new.id) => {
                     let line = (job.new.service.as_str(), owner);
                     turns.wait(line, *number, job.new.max_running, *number);
@@ -235,15 +239,20 @@ impl Transaction for Jobs {
                 _ => {}
             }
         }
+        // Each of these has one of the places that are held.
+        for number in first {
+            claims.extend(self.by_number.get_mut(&number).map(|job| job.claim(request, now)));
+        }
         for (owner, at) in &self.served {
             turns.was_served(owner, *at);
         }
         let contended = turns.is_contended();
-        while self.running() < request.max_running as usize
+        while running < u64::from(request.max_running)
             && let Some((owner, number)) = turns.next(now)
         {
             let Some(job) = self.by_number.get_mut(&number) else { continue };
             claims.push(job.claim(request, now));
+            running += 1;
             if contended {
                 self.served.insert(owner, now);
             }
@@ -440,6 +449,16 @@ impl Transaction for Jobs {
         holders.sort();
         holders.dedup();
         Ok(holders)
+    }
+
+    fn running(&mut self) -> Result<Vec<RunningJobs>, StoreError> {
+        let mut counts = BTreeMap::new();
+        for job in self.by_number.values().filter(|job| job.state == JobState::Running) {
+            let of = (job.new.service.clone(), job.new.owner.clone());
+            *counts.entry(of).or_default() += 1;
+        }
+        let of = |((service, owner), count)| RunningJobs { service, owner, count };
+        Ok(counts.into_iter().map(of).collect())
     }
 
     fn backlog(&mut self) -> Result<PendingJobs, StoreError> {

@@ -77,6 +77,21 @@ pub struct ClaimRequest {
     pub take_over: bool,
     /// Queued jobs to be left where they are for now.
     pub resting: Vec<JobId>,
+    /// Places that count as jobs that run.
+    pub reserved: Vec<RunningJobs>,
+    /// Queued jobs that are claimed whatever else waits and runs: their places were reserved.
+    pub first: Vec<JobId>,
+}
+
+/// How many jobs of an owner and a service run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningJobs {
+    /// The service.
+    pub service: String,
+    /// The owner.
+    pub owner: Principal,
+    /// How many.
+    pub count: u64,
 }
 
 /// Who fetches, and for how many jobs.

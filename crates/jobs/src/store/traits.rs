@@ -6,7 +6,7 @@ use fishplate_contract::{JobId, Timestamp};
 
 use super::{
     Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord, KillRequest,
-    NewJob, PendingJobs, StoreError, Submission, Totals, UsageRecord,
+    NewJob, PendingJobs, RunningJobs, StoreError, Submission, Totals, UsageRecord,
 };
 use crate::completion::Completion;
 use crate::executor::Handle;
@@ -71,7 +71,7 @@ pub trait Transaction {
     fn adopt(&mut self, job: &NewJob, fence: u64) -> Result<Submission, StoreError>;
 
     /// Claims what this holder may work on: running jobs whose lease has lapsed, if asked for, and
-    /// queued ones as far as there is room: always the oldest of whoever has the fewest that run, and of these was served
+    /// queued ones as far as there is room, those that are to come first before: always the oldest of whoever has the fewest that run, and of these was served
     /// longest ago. A job that belongs to a
     /// boot is only for holders of that boot, until it is certain that it is over.
     fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError>;
@@ -156,6 +156,9 @@ pub trait Transaction {
 
     /// Who holds jobs that run, or whose data is being fetched.
     fn holders(&mut self) -> Result<Vec<String>, StoreError>;
+
+    /// Jobs that run, by service and owner.
+    fn running(&mut self) -> Result<Vec<RunningJobs>, StoreError>;
 
     /// How many jobs wait and run.
     fn backlog(&mut self) -> Result<PendingJobs, StoreError>;

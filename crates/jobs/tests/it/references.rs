@@ -198,6 +198,7 @@ impl Site {
             bytes_in: 0,
             placements: Vec::new(),
             max_running: 4,
+            domain: None,
         };
         let accepted = self.engine.submit(work).await.unwrap();
         let job = accepted.job;

@@ -37,17 +37,20 @@ pub(crate) fn launcher(ranks: u32) -> Command {
     command
 }
 
-fn run(program: &Path, ranks: u32) -> Output {
-    launcher(ranks).arg(program).output().unwrap()
+fn run(program: &Path, ranks: u32, transport: &str) -> Output {
+    launcher(ranks).args(["--transport", transport]).arg(program).output().unwrap()
 }
 
 fn passes(name: &str) {
     let program = compiled(name);
-    for ranks in [1, 2, 3, 5] {
-        let output = run(&program, ranks);
+    for (ranks, transport) in
+        [1, 2, 3, 5].into_iter().flat_map(|ranks| [(ranks, "shared-memory"), (ranks, "soap")])
+    {
+        let output = run(&program, ranks, transport);
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{name} at {ranks} ranks: {} {said}", output.status);
-        assert_eq!(said, "", "{name} at {ranks} ranks");
+        let what = format!("{name} at {ranks} ranks, {transport}");
+        assert!(output.status.success(), "{what}: {} {said}", output.status);
+        assert_eq!(said, "", "{what}");
     }
 }
 
@@ -88,7 +91,7 @@ fn threads_pass_messages_side_by_side() {
 
 #[test]
 fn an_error_that_nobody_handles_ends_all_ranks_and_says_why() {
-    let output = run(&compiled("fatal"), 3);
+    let output = run(&compiled("fatal"), 3, "shared-memory");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     let message = "rank 2: MPI_ERR_RANK: MPI_Send: rank 3 is not from 0 to 2";
@@ -97,7 +100,7 @@ fn an_error_that_nobody_handles_ends_all_ranks_and_says_why() {
 
 #[test]
 fn an_abort_reaches_the_launcher_and_runs_no_destructors() {
-    let output = run(&compiled("abort"), 2);
+    let output = run(&compiled("abort"), 2, "shared-memory");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(7), "{said}");
     assert!(said.contains("rank 0 ended all ranks (MPI_Abort) with exit code 7"), "{said}");

@@ -6,17 +6,17 @@ use crate::collective::schedule::Schedule;
 use crate::header::Rank;
 
 /// A rank of a tree or ring that begins at `root`.
-pub(super) fn real(relative: u32, root: Rank, size: u32) -> Rank {
+pub(crate) fn real(relative: u32, root: Rank, size: u32) -> Rank {
     (relative + root) % size
 }
 
 /// The place of a rank in it.
-pub(super) fn relative(rank: Rank, root: Rank, size: u32) -> u32 {
+pub(crate) fn relative(rank: Rank, root: Rank, size: u32) -> u32 {
     (rank + size - root) % size
 }
 
 /// The bit by which a place hangs on its parent in a binomial tree; for the root, the first power of two not below `size`.
-pub(super) fn parent_bit(place: u32, size: u32) -> u32 {
+pub(crate) fn parent_bit(place: u32, size: u32) -> u32 {
     if place == 0 { size.next_power_of_two() } else { 1 << place.trailing_zeros() }
 }
 

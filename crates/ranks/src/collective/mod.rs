@@ -18,7 +18,7 @@ pub(crate) mod schedule;
 
 mod allreduce;
 mod alltoall;
-mod broadcast;
+pub(crate) mod broadcast;
 mod builder;
 mod gather;
 mod reduce;

@@ -14,8 +14,8 @@ impl Engine {
     pub fn begin(&mut self, header: Header) -> Result<ReceiveTarget> {
         self.check(&header)?;
         let wanted = header.kind != Kind::Data || self.wants(&header);
+        let known = self.has_begun(&header);
         let peer = &mut self.peers[header.from as usize];
-        let known = header.sequence <= peer.begun || peer.early.contains_key(&header.sequence);
         if peer.state != PeerState::Alive || known {
             return Ok(ReceiveTarget { header, place: Place::Nowhere, purpose: Purpose::Nothing });
         }
@@ -26,13 +26,14 @@ impl Engine {
             });
         }
         if header.kind == Kind::Eager {
-            peer.accepted += header.length + MESSAGE_COST as u64;
-            if peer.accepted - peer.received > self.window {
+            let accepted = peer.accepted + header.length + MESSAGE_COST as u64;
+            if accepted - peer.received > self.window {
                 return Err(Error::Protocol {
                     from: header.from,
                     problem: "it sent more than it has credit for",
                 });
             }
+            peer.accepted = accepted;
         }
         if header.sequence > peer.begun + 1 {
             peer.early.insert(header.sequence, None);
@@ -42,6 +43,30 @@ impl Engine {
         let target = self.turn(header)?;
         self.take_early(header.from)?;
         Ok(target)
+    }
+
+    /// Whether a frame has come before: its payload is here or arriving.
+    pub fn has_begun(&self, header: &Header) -> bool {
+        self.peers.get(header.from as usize).is_some_and(|peer| {
+            header.sequence <= peer.begun || peer.early.contains_key(&header.sequence)
+        })
+    }
+
+    /// A message of a client, in the name of a rank and without a number of the pair (0). Whether there was room for it.
+    pub fn deliver_from_client(&mut self, header: Header, body: Vec<u8>) -> bool {
+        if let Some(request) = self.matching.take_posted(header.context, header.from, header.tag) {
+            self.assign(request, &header);
+            self.store(request, &body);
+            return true;
+        }
+        let cost = (body.len() + MESSAGE_COST) as u64;
+        if self.client_memory + cost > self.window {
+            return false;
+        }
+        self.client_memory += cost;
+        let id = self.new_message(Message { header, body: Some(body), claimed: None });
+        self.matching.add_unexpected(header.context, header.from, header.tag, id);
+        true
     }
 
     /// A target's payload is all here.

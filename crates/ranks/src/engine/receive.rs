@@ -179,6 +179,10 @@ impl Engine {
 
     /// An eager message is out of our memory; its sender is told of that now and then.
     pub(crate) fn return_credit(&mut self, header: &Header) {
+        if header.sequence == 0 {
+            self.client_memory -= header.length + MESSAGE_COST as u64;
+            return;
+        }
         let quantum = self.window / 4;
         let peer = &mut self.peers[header.from as usize];
         peer.received += header.length + MESSAGE_COST as u64;

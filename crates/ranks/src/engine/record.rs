@@ -76,6 +76,8 @@ pub(crate) enum Purpose {
     Message(MessageId),
     /// It came before its turn.
     Early,
+    /// It comes a second time, while the first is arriving: whichever is whole first is received.
+    Copy,
     /// For nobody.
     Nothing,
 }

@@ -2,6 +2,7 @@
 
 use crate::buffer::SendBuffer;
 use crate::engine::frame::Payload;
+use crate::engine::peer::{Peer, PeerState};
 use crate::engine::record::{Record, SendRecord, Status};
 use crate::engine::state::{Engine, MESSAGE_COST};
 use crate::error::Error;
@@ -80,6 +81,29 @@ impl Engine {
         header.sender = self.new_request(Record::Send(record));
         self.emit(header, Payload::Empty, None);
         if released { self.completed(Ok(Status::EMPTY)) } else { header.sender }
+    }
+
+    /// Numbers an eager message for every other rank, by rank; `None` if one of them can't take it now.
+    pub fn number_broadcast(&mut self, length: usize) -> Option<Vec<u64>> {
+        let cost = (length + MESSAGE_COST) as u64;
+        let (rank, window) = (self.rank as usize, self.window);
+        let takes = |peer: &Peer| {
+            peer.state == PeerState::Alive
+                && peer.credit_used - peer.credit_returned + cost <= window
+        };
+        let mut others = self.peers.iter().enumerate().filter(|&(at, _)| at != rank);
+        if !others.all(|(_, peer)| takes(peer)) {
+            return None;
+        }
+        let number = |(at, peer): (usize, &mut Peer)| {
+            if at == rank {
+                return 0;
+            }
+            peer.credit_used += cost;
+            peer.sent += 1;
+            peer.sent
+        };
+        Some(self.peers.iter_mut().enumerate().map(number).collect())
     }
 
     /// The receiver has all of a request's payload.

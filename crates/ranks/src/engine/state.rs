@@ -30,6 +30,8 @@ pub struct Engine {
     pub(crate) eager_limit: usize,
     /// Credit that each sender has, in bytes.
     pub(crate) window: u64,
+    /// What messages of clients occupy of what they may together, which is as much as a sender.
+    pub(crate) client_memory: u64,
     pub(crate) buffer_size: usize,
     pub(crate) buffered: usize,
     completions: u64,
@@ -39,7 +41,6 @@ pub struct Engine {
 impl Engine {
     /// The engine of `rank` in a domain of `size` ranks.
     pub fn new(domain: DomainId, rank: Rank, size: u32, settings: &Settings) -> Self {
-        let senders = u64::from(size).max(1);
         Self {
             domain,
             rank,
@@ -51,7 +52,8 @@ impl Engine {
             outbox: VecDeque::new(),
             disconnects: Vec::new(),
             eager_limit: settings.eager_limit,
-            window: settings.unexpected_memory as u64 / senders,
+            window: settings.unexpected_memory as u64 / u64::from(size).max(1),
+            client_memory: 0,
             buffer_size: settings.buffer_size,
             buffered: 0,
             completions: 0,
@@ -62,6 +64,11 @@ impl Engine {
     /// This process's rank in the domain.
     pub fn rank(&self) -> Rank {
         self.rank
+    }
+
+    /// How many ranks the domain has.
+    pub fn size(&self) -> u32 {
+        u32::try_from(self.peers.len()).unwrap_or(u32::MAX)
     }
 
     /// What is known of another process.
@@ -147,7 +154,11 @@ impl Engine {
         for context in [context, context.collective()] {
             self.members.remove(&context);
             for message in self.matching.remove_context(context) {
-                self.messages.remove(&message);
+                let message = self.messages.remove(&message);
+                if let Some(Message { header, .. }) = message.filter(|one| one.header.sequence == 0)
+                {
+                    self.return_credit(&header);
+                }
             }
         }
     }

@@ -1,20 +1,21 @@
 //! A process as its launcher knows it.
 
 use std::io::{self, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::header::DomainId;
-use crate::launch::rendezvous::{ClientMessage, ServerMessage};
-use crate::launch::{LaunchEnvironment, descriptors};
+use crate::launch::rendezvous::{Address, ClientMessage, ServerMessage};
+use crate::launch::{LaunchEnvironment, TransportKind, descriptors};
 use crate::process::Process;
 use crate::settings::Settings;
 use crate::transport::Transport;
 use crate::transport::local::Local;
 use crate::transport::shared_memory::{Segment, SharedMemory};
+use crate::transport::soap::{Endpoint, Soap};
 use crate::transport::tcp::Tcp;
 
 /// A rank that has joined its domain. A process that ends without [`Client::leave`] has not left in order, and the launcher ends all.
@@ -46,9 +47,25 @@ impl Client {
         let &LaunchEnvironment { domain, rank, ranks, .. } = environment;
         let system =
             |what: &str, error: &io::Error| Error::Join { problem: format!("{what}: {error}") };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-            .map_err(|error| system("no port of 127.0.0.1 can be had", &error))?;
-        let address = listener.local_addr().map_err(|error| system("its port", &error))?;
+        let at = binding(&environment.addresses);
+        let listener = TcpListener::bind((at, 0))
+            .map_err(|error| system(&format!("no port of {at} can be had"), &error))?;
+        let port = listener.local_addr().map_err(|error| system("its port", &error))?.port();
+        let soap = environment.transport == TransportKind::Soap;
+        let (endpoint, address) = if soap {
+            let endpoint = Endpoint::new(
+                listener.try_clone().map_err(|error| system("its socket", &error))?,
+                settings.peer_timeout,
+            )?;
+            let url = endpoint.url(domain, rank, environment.addresses.first().copied())?;
+            (Some(endpoint), Address::of_url(&url)?)
+        } else {
+            let told: Vec<SocketAddr> = match &environment.addresses[..] {
+                [] => vec![(at, port).into()],
+                all => all.iter().map(|&address| (address, port).into()).collect(),
+            };
+            (None, Address::of_sockets(&told))
+        };
         let at = environment.rendezvous.display();
         let launcher = UnixStream::connect(&environment.rendezvous)
             .map_err(|error| system(&format!("no launcher is at {at}"), &error))?;
@@ -62,6 +79,16 @@ impl Client {
             );
             return Err(Error::Join { problem });
         }
+        if let Some(endpoint) = endpoint {
+            let urls: Vec<String> = addresses.iter().map(Address::to_string).collect();
+            let soap = Soap::new(domain, credential, rank, endpoint, &urls, &settings)?;
+            let process = Process::join(domain, rank, ranks, Box::new(soap), settings)?;
+            return Ok(Self { process, launcher: Some(launcher) });
+        }
+        let addresses: Option<Vec<_>> = addresses.iter().map(Address::sockets).collect();
+        let addresses = addresses.ok_or_else(|| Error::Join {
+            problem: "a rank is reached by something else than TCP".to_owned(),
+        })?;
         let tcp = |event| {
             Tcp::with_event(domain, credential, rank, listener, &addresses, &settings, event)
         };
@@ -105,11 +132,21 @@ impl Client {
     }
 }
 
+/// Where a process listens that is reached at these addresses.
+fn binding(addresses: &[IpAddr]) -> IpAddr {
+    match addresses {
+        [] => Ipv4Addr::LOCALHOST.into(),
+        [one] => *one,
+        all if all.iter().all(IpAddr::is_ipv4) => Ipv4Addr::UNSPECIFIED.into(),
+        _ => Ipv6Addr::UNSPECIFIED.into(),
+    }
+}
+
 /// Says that a rank is there; where all are, once they are, and the memory that they share, if they do.
 fn exchange(
     mut launcher: &UnixStream,
     join: &ClientMessage,
-) -> Result<(Vec<SocketAddr>, Vec<OwnedFd>)> {
+) -> Result<(Vec<Address>, Vec<OwnedFd>)> {
     let (mut line, mut memory) = (Vec::new(), Vec::new());
     let mut answer = || -> io::Result<()> {
         launcher.write_all(format!("{join}\n").as_bytes())?;

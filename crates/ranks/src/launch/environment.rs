@@ -1,6 +1,7 @@
 //! What a launcher tells a process in its environment.
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -21,8 +22,46 @@ pub const CREDENTIAL: &str = "FISHPLATE_CREDENTIAL";
 /// Which of the launch's programs the process runs, from 0 (`MPI_APPNUM`); it joins without, too.
 pub const APPLICATION: &str = "FISHPLATE_APPLICATION";
 
+/// Addresses of this machine at which others reach the process, separated by commas, in the order in which they are tried. Without it,
+/// 127.0.0.1: all ranks are here.
+pub const ADDRESSES: &str = "FISHPLATE_ADDRESSES";
+
+/// What carries messages, a [`TransportKind`] by name. Without it, memory that a launcher gives, else TCP.
+pub const TRANSPORT: &str = "FISHPLATE_TRANSPORT";
+
 /// All that a process needs to join.
 pub const VARIABLES: [&str; 5] = [DOMAIN, RANK, RANKS, RENDEZVOUS, CREDENTIAL];
+
+/// What carries messages between the ranks of a domain: the same for all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TransportKind {
+    /// Memory that they share; TCP if it can't be had.
+    #[default]
+    SharedMemory,
+    /// Connections.
+    Tcp,
+    /// Calls of the operation `store`.
+    Soap,
+}
+
+impl TransportKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::SharedMemory, Self::Tcp, Self::Soap];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SharedMemory => "shared-memory",
+            Self::Tcp => "tcp",
+            Self::Soap => "soap",
+        }
+    }
+
+    /// That of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
 
 /// A rank, and where it finds the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +76,11 @@ pub struct LaunchEnvironment {
     pub rendezvous: PathBuf,
     /// What proves that the process belongs to the domain.
     pub credential: Credential,
+    /// Addresses of this machine at which others reach the process, in the order in which they are tried; none: it is for ranks of
+    /// this machine only.
+    pub addresses: Vec<IpAddr>,
+    /// What carries messages.
+    pub transport: TransportKind,
 }
 
 impl LaunchEnvironment {
@@ -75,19 +119,55 @@ impl LaunchEnvironment {
                     problem: format!("{CREDENTIAL} is wrong: 64 hexadecimal digits are needed"),
                 },
             )?,
+            addresses: match variable(ADDRESSES) {
+                Some(text) => addresses(&text)?,
+                None => Vec::new(),
+            },
+            transport: match variable(TRANSPORT) {
+                Some(name) => transport(&name)?,
+                None => TransportKind::default(),
+            },
         }))
     }
 
     /// The variables that say so.
-    pub fn variables(&self) -> [(&'static str, OsString); 5] {
-        [
+    pub fn variables(&self) -> Vec<(&'static str, OsString)> {
+        let mut variables: Vec<(_, OsString)> = vec![
             (DOMAIN, self.domain.to_string().into()),
             (RANK, self.rank.to_string().into()),
             (RANKS, self.ranks.to_string().into()),
             (RENDEZVOUS, self.rendezvous.clone().into()),
             (CREDENTIAL, self.credential.reveal().into()),
-        ]
+        ];
+        if !self.addresses.is_empty() {
+            let all: Vec<String> = self.addresses.iter().map(IpAddr::to_string).collect();
+            variables.push((ADDRESSES, all.join(",").into()));
+        }
+        if self.transport != TransportKind::default() {
+            variables.push((TRANSPORT, self.transport.name().into()));
+        }
+        variables
     }
+}
+
+fn addresses(text: &OsString) -> Result<Vec<IpAddr>> {
+    let wrong = || Error::Join {
+        problem: format!(
+            "{ADDRESSES} is {}: addresses of this machine are needed, separated by commas",
+            text.display()
+        ),
+    };
+    let all = text.to_str().ok_or_else(wrong)?.split(',').map(|one| one.trim().parse());
+    all.collect::<std::result::Result<_, _>>().map_err(|_| wrong())
+}
+
+fn transport(name: &OsString) -> Result<TransportKind> {
+    name.to_str().and_then(TransportKind::from_name).ok_or_else(|| {
+        let names = TransportKind::ALL.map(TransportKind::name).join(", ");
+        Error::Join {
+            problem: format!("{TRANSPORT} is {}: one of {names} is needed", name.display()),
+        }
+    })
 }
 
 fn parse<T: FromStr>(name: &str, value: &OsString, needed: &str) -> Result<T> {
@@ -109,16 +189,26 @@ mod tests {
             ranks: 3,
             rendezvous: "/run/rendezvous".into(),
             credential: Credential::from_bytes([8; 32]),
+            addresses: vec!["10.0.0.7".parse().unwrap(), "::1".parse().unwrap()],
+            transport: TransportKind::Soap,
         }
     }
 
     #[test]
     fn what_is_told_is_read() {
         let variables: HashMap<_, _> = told().variables().into_iter().collect();
-        assert_eq!(variables.len(), VARIABLES.len());
+        assert_eq!(variables.len(), VARIABLES.len() + 2);
         let read = LaunchEnvironment::read(|name| variables.get(name).cloned());
         assert_eq!(read, Ok(Some(told())));
         assert_eq!(LaunchEnvironment::read(|_| None), Ok(None));
+        let here = LaunchEnvironment {
+            addresses: Vec::new(),
+            transport: TransportKind::default(),
+            ..told()
+        };
+        let variables: HashMap<_, _> = here.variables().into_iter().collect();
+        let read = LaunchEnvironment::read(|name| variables.get(name).cloned());
+        assert_eq!(read, Ok(Some(here)));
     }
 
     #[test]
@@ -126,8 +216,10 @@ mod tests {
         let complaint = |name: &str, value: Option<&str>| {
             let mut variables: HashMap<_, _> = told().variables().into_iter().collect();
             match value {
-                Some(value) => variables
-                    .insert(VARIABLES.iter().find(|known| **known == name).unwrap(), value.into()),
+                Some(value) => {
+                    let mut known = VARIABLES.iter().chain([&ADDRESSES, &TRANSPORT]);
+                    variables.insert(known.find(|known| **known == name).unwrap(), value.into())
+                }
                 None => variables.remove(name),
             };
             LaunchEnvironment::read(|name| variables.get(name).cloned()).unwrap_err().to_string()
@@ -141,6 +233,8 @@ mod tests {
             (RANK, "3", "FISHPLATE_RANK is 3: ranks are below FISHPLATE_RANKS, which is 3"),
             (RANKS, "many", "FISHPLATE_RANKS is many: the number of ranks"),
             (RANKS, "0", "ranks are below FISHPLATE_RANKS, which is 0"),
+            (ADDRESSES, "10.0.0.7,here", "FISHPLATE_ADDRESSES is 10.0.0.7,here: addresses of this"),
+            (TRANSPORT, "pigeon", "FISHPLATE_TRANSPORT is pigeon: one of shared-memory, tcp, soap"),
             (CREDENTIAL, "secret", "FISHPLATE_CREDENTIAL is wrong: 64 hexadecimal digits"),
         ] {
             let complaint = complaint(name, Some(value));

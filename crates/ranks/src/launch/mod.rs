@@ -13,4 +13,4 @@ pub mod environment;
 pub mod rendezvous;
 
 pub use client::Client;
-pub use environment::LaunchEnvironment;
+pub use environment::{LaunchEnvironment, TransportKind};

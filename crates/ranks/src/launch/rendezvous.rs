@@ -1,6 +1,6 @@
 //! What ranks and their launcher say to each other: a line each, over a Unix socket.
 //!
-//! A rank says `join`, and gets `ranks` once every rank has joined, or `refused`. With `ranks` come the descriptors of memory that
+//! A rank says `join` with its address, and gets `ranks` once every rank has joined, or `refused`. With `ranks` come the descriptors of memory that
 //! they share, if all are on one host ([`crate::transport::shared_memory::Segment`]). Later it says `leave`, or `abort`. The
 //! connection stays open meanwhile: its end without `leave` is that of a rank that did not leave in order.
 
@@ -12,12 +12,57 @@ use crate::credential::Credential;
 use crate::header::{DomainId, Rank};
 
 /// The longest line of a rank, in bytes.
-pub const LONGEST_LINE: usize = 512;
+pub const LONGEST_LINE: usize = 1024;
+/// The longest address, in bytes.
+pub const LONGEST_ADDRESS: usize = 512;
+
+/// Where a rank is reached: a word that only ranks read. For TCP it is one or more sockets, separated by commas, in the order in
+/// which they are tried; for SOAP a URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address(String);
+
+impl Address {
+    /// One that is reached at any of these.
+    pub fn of_sockets(sockets: &[SocketAddr]) -> Self {
+        Self(sockets.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(","))
+    }
+
+    /// One that is reached at a URL, over SOAP.
+    pub fn of_url(url: &str) -> crate::Result<Self> {
+        url.parse().map_err(|MessageError| crate::Error::Join {
+            problem: format!("{url} is no URL of at most {LONGEST_ADDRESS} bytes"),
+        })
+    }
+
+    /// Its sockets, if it is of TCP.
+    pub fn sockets(&self) -> Option<Vec<SocketAddr>> {
+        self.0.split(',').map(|one| one.parse().ok()).collect()
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Address {
+    type Err = MessageError;
+
+    fn from_str(word: &str) -> Result<Self, MessageError> {
+        let is_word = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_graphic());
+        if is_word && word.len() <= LONGEST_ADDRESS {
+            Ok(Self(word.to_owned()))
+        } else {
+            Err(MessageError)
+        }
+    }
+}
 
 /// What a rank says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientMessage {
-    /// It is there, and others reach it at an address.
+    /// It is there, and others reach it.
     Join {
         /// The domain that it means.
         domain: DomainId,
@@ -25,8 +70,8 @@ pub enum ClientMessage {
         rank: Rank,
         /// What it was given.
         credential: Credential,
-        /// Where it listens.
-        address: SocketAddr,
+        /// Where it is reached.
+        address: Address,
     },
     /// It leaves in order (`MPI_Finalize`).
     Leave,
@@ -41,7 +86,7 @@ pub enum ClientMessage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerMessage {
     /// Where all ranks listen, in their order.
-    Ranks(Vec<SocketAddr>),
+    Ranks(Vec<Address>),
     /// The rank can't join, because.
     Refused(String),
 }
@@ -125,12 +170,14 @@ mod tests {
                 ports.iter().map(|&port| (std::net::Ipv4Addr::LOCALHOST, port).into()).collect();
             let credential = Credential::from_bytes([bits, bits].concat().try_into().unwrap());
             let join = ClientMessage::Join {
-                domain: DomainId::from_bytes(bits), rank, credential, address: addresses[0],
+                domain: DomainId::from_bytes(bits), rank, credential, address: Address::of_sockets(&addresses),
             };
             for message in [join, ClientMessage::Leave, ClientMessage::Abort { code }] {
                 prop_assert!(message.to_string().len() < LONGEST_LINE);
                 prop_assert_eq!(message.to_string().parse(), Ok(message));
             }
+            prop_assert_eq!(Address::of_sockets(&addresses).sockets(), Some(addresses.clone()));
+            let addresses = vec![Address::of_sockets(&addresses), Address::of_sockets(&addresses[..1])];
             for message in [ServerMessage::Ranks(addresses), ServerMessage::Refused("no more".to_owned())] {
                 prop_assert_eq!(message.to_string().parse(), Ok(message));
             }

@@ -1,10 +1,12 @@
 //! Domains of threads, each a rank, on any transport.
 
+use std::net::TcpListener;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use fishplate_ranks::transport::local::Local;
 use fishplate_ranks::transport::shared_memory::{Segment, SharedMemory};
+use fishplate_ranks::transport::soap::{Endpoint, Soap};
 use fishplate_ranks::transport::tcp::Tcp;
 use fishplate_ranks::{Communicator, Credential, DomainId, Process, Settings};
 
@@ -18,10 +20,11 @@ pub(crate) enum Kind {
     Local,
     Tcp,
     SharedMemory,
+    Soap,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Local, Self::Tcp, Self::SharedMemory];
+    pub(crate) const ALL: [Self; 4] = [Self::Local, Self::Tcp, Self::SharedMemory, Self::Soap];
 }
 
 pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<Process>> {
@@ -33,13 +36,14 @@ pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<P
             .zip(Local::domain(size))
             .map(|(rank, local)| join(rank, Box::new(local)))
             .collect(),
+        Kind::Soap => soap_domain(size, settings).0,
         Kind::Tcp | Kind::SharedMemory => {
             let listeners: Vec<_> =
-                (0..size).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+                (0..size).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
             let shared = matches!(kind, Kind::SharedMemory);
             let memory = shared.then(|| Segment::create(size).unwrap());
             let addresses: Vec<_> =
-                listeners.iter().map(|listener| listener.local_addr().unwrap()).collect();
+                listeners.iter().map(|listener| vec![listener.local_addr().unwrap()]).collect();
             (0..)
                 .zip(listeners)
                 .map(|(rank, listener)| {
@@ -63,6 +67,22 @@ pub(crate) fn processes(kind: Kind, size: u32, settings: &Settings) -> Vec<Arc<P
                 .collect()
         }
     }
+}
+
+/// A domain whose ranks have endpoints, and their URLs.
+pub(crate) fn soap_domain(size: u32, settings: &Settings) -> (Vec<Arc<Process>>, Vec<String>) {
+    let listeners = (0..size).map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let endpoints: Vec<_> =
+        listeners.map(|listener| Endpoint::new(listener, settings.peer_timeout).unwrap()).collect();
+    let urls: Vec<_> = (0..)
+        .zip(&endpoints)
+        .map(|(rank, endpoint)| endpoint.url(DOMAIN, rank, None).unwrap())
+        .collect();
+    let processes = (0..).zip(endpoints).map(|(rank, endpoint)| {
+        let soap = Soap::new(DOMAIN, CREDENTIAL, rank, endpoint, &urls, settings).unwrap();
+        Process::join(DOMAIN, rank, size, Box::new(soap), settings.clone()).unwrap()
+    });
+    (processes.collect(), urls)
 }
 
 /// Runs `body` as every rank of a domain, each of which leaves in order.

@@ -1,6 +1,6 @@
 //! Connections that break, ranks that die, memory that has its bound.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use fishplate_ranks::collective::Algorithms;
 use fishplate_ranks::collective::algorithm::Allreduce;
 use fishplate_ranks::process::failure_bound;
+use fishplate_ranks::transport::soap::{Endpoint, Soap};
 use fishplate_ranks::transport::tcp::Tcp;
 use fishplate_ranks::{ANY_SOURCE, Communicator, Credential, Error, Operation, Process, Settings};
 
@@ -30,8 +31,17 @@ impl Random {
     }
 }
 
+/// What becomes of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Relay {
+    /// They are cut.
+    Cuts,
+    /// They are slow and cut, and what they brought comes again over another one.
+    CutsDelaysAndRepeats,
+}
+
 /// Passes connections on to `to`, and cuts each after so many bytes that nobody expects it.
-fn cutting_proxy(to: SocketAddr, seed: u64, cuts: Arc<AtomicUsize>) -> SocketAddr {
+fn relay(how: Relay, to: SocketAddr, seed: u64, cuts: Arc<AtomicUsize>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -41,23 +51,37 @@ fn cutting_proxy(to: SocketAddr, seed: u64, cuts: Arc<AtomicUsize>) -> SocketAdd
             near.set_nodelay(true).unwrap();
             far.set_nodelay(true).unwrap();
             let budget = 1 + random.below(400_000) as usize;
-            for (mut from, mut into) in
-                [(near.try_clone().unwrap(), far.try_clone().unwrap()), (far, near)]
+            let pause = Duration::from_micros(random.below(500));
+            for (mut from, mut into, there) in
+                [(near.try_clone().unwrap(), far.try_clone().unwrap(), true), (far, near, false)]
             {
                 let cuts = cuts.clone();
                 std::thread::spawn(move || {
-                    let (mut left, mut bytes) = (budget, [0; 8192]);
+                    let (mut left, mut bytes, mut brought) = (budget, [0; 8192], Vec::new());
                     while left > 0 {
                         let most = left.min(bytes.len());
                         match from.read(&mut bytes[..most]) {
                             Ok(count) if count > 0 && into.write_all(&bytes[..count]).is_ok() => {
                                 left -= count;
+                                if how == Relay::CutsDelaysAndRepeats && there {
+                                    brought.extend_from_slice(&bytes[..count]);
+                                    std::thread::sleep(pause);
+                                }
                             }
                             _ => break,
                         }
                     }
                     if left == 0 {
                         cuts.fetch_add(1, Ordering::Relaxed);
+                    }
+                    // Before the sender knows that it has to repeat it, and while it does.
+                    let again = (!brought.is_empty()).then(|| TcpStream::connect(to));
+                    if let Some(Ok(mut again)) = again {
+                        std::thread::spawn(move || {
+                            let _ = again.write_all(&brought);
+                            let _ = again.shutdown(Shutdown::Write);
+                            let _ = std::io::copy(&mut again, &mut std::io::sink());
+                        });
                     }
                     let _ = from.shutdown(Shutdown::Both);
                     let _ = into.shutdown(Shutdown::Both);
@@ -122,7 +146,7 @@ fn nothing_is_lost_doubled_or_reordered_when_connections_are_cut() {
     let addresses: Vec<_> = (0u64..)
         .zip(&listeners)
         .map(|(seed, listener)| {
-            cutting_proxy(listener.local_addr().unwrap(), 4711 + seed, cuts.clone())
+            relay(Relay::Cuts, listener.local_addr().unwrap(), 4711 + seed, cuts.clone())
         })
         .collect();
     let processes = (0..).zip(listeners).map(|(rank, listener)| {
@@ -136,6 +160,117 @@ fn nothing_is_lost_doubled_or_reordered_when_connections_are_cut() {
     });
     let cuts = cuts.load(Ordering::Relaxed);
     assert!(cuts > 20, "only {cuts} cuts: nothing was shown");
+}
+
+/// Ranks over SOAP that reach each other by way of something else.
+fn relayed(
+    size: u32,
+    settings: &Settings,
+    relay: impl Fn(SocketAddr, u64) -> SocketAddr,
+) -> Vec<Arc<Process>> {
+    let listeners: Vec<_> = (0..size).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
+    let urls: Vec<_> = (0u32..)
+        .zip(&listeners)
+        .map(|(rank, listener)| {
+            let at = relay(listener.local_addr().unwrap(), 4711 + u64::from(rank));
+            format!("http://{at}/by/a/relay/domains/{DOMAIN}/{rank}")
+        })
+        .collect();
+    let processes = (0..).zip(listeners).map(|(rank, listener)| {
+        let endpoint = Endpoint::new(listener, settings.peer_timeout).unwrap();
+        let soap = Soap::new(DOMAIN, CREDENTIAL, rank, endpoint, &urls, settings).unwrap();
+        Process::join(DOMAIN, rank, size, Box::new(soap), settings.clone()).unwrap()
+    });
+    processes.collect()
+}
+
+/// The same over SOAP, where connections are slow too, and all that they brought comes twice.
+#[test]
+fn nothing_is_lost_doubled_or_reordered_when_calls_are_cut_delayed_and_repeated() {
+    let size = 3;
+    let settings =
+        Settings { eager_limit: 4000, unexpected_memory: 256 << 10, ..Settings::default() };
+    let cuts = Arc::new(AtomicUsize::new(0));
+    let told = cuts.clone();
+    let relay = |to, seed| relay(Relay::CutsDelaysAndRepeats, to, seed, told.clone());
+    run_with(relayed(size, &settings, relay), |world| {
+        exchange(&world, 1000);
+        world.barrier().run().unwrap();
+        world.process().leave();
+    });
+    let cuts = cuts.load(Ordering::Relaxed);
+    assert!(cuts > 20, "only {cuts} cuts: nothing was shown");
+}
+
+/// Passes requests on one by one, as a gateway does: with heads of its own, and each when the one before was answered. Some
+/// it can't pass on.
+fn gateway(to: SocketAddr, seed: u64, failures: Arc<AtomicUsize>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for (at, near) in (0..).zip(listener.incoming()) {
+            let (Ok(near), Ok(far)) = (near, TcpStream::connect(to)) else { return };
+            let (failures, mut random) = (failures.clone(), Random(seed + at));
+            std::thread::spawn(move || {
+                let (mut near, mut far) = (BufReader::new(near), BufReader::new(far));
+                loop {
+                    let Some(request) = message(&mut near) else { return };
+                    if random.below(50) == 0 {
+                        failures.fetch_add(1, Ordering::Relaxed);
+                        let answer = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n";
+                        let _ = near.get_mut().write_all(answer);
+                        return;
+                    }
+                    let passed = far.get_mut().write_all(&request).is_ok();
+                    let Some(answer) = message(&mut far).filter(|_| passed) else { return };
+                    if near.get_mut().write_all(&answer).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// A message of HTTP with another head: without what is for its receiver only, in small letters.
+fn message(from: &mut impl BufRead) -> Option<Vec<u8>> {
+    let mut first = String::new();
+    from.read_line(&mut first).ok().filter(|&count| count > 0)?;
+    let (mut head, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        from.read_line(&mut line).ok()?;
+        let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+        let name = name.to_lowercase();
+        if name == "content-length" {
+            length = value.parse().ok()?;
+        } else if name != "connection" && !name.starts_with("fishplate-") {
+            head += &format!("{name}: {value}\r\n");
+        }
+    }
+    let mut bytes =
+        format!("{first}content-length: {length}\r\nvia: a test\r\n{head}\r\n").into_bytes();
+    let begun = bytes.len();
+    bytes.resize(begun + length, 0);
+    from.read_exact(&mut bytes[begun..]).ok()?;
+    Some(bytes)
+}
+
+#[test]
+fn a_gateway_passes_messages_on_one_by_one() {
+    let size = 3;
+    let settings =
+        Settings { eager_limit: 4000, unexpected_memory: 256 << 10, ..Settings::default() };
+    let failures = Arc::new(AtomicUsize::new(0));
+    let told = failures.clone();
+    run_with(relayed(size, &settings, |to, seed| gateway(to, seed, told.clone())), |world| {
+        exchange(&world, 300);
+        world.barrier().run().unwrap();
+        world.process().leave();
+    });
+    let failures = failures.load(Ordering::Relaxed);
+    assert!(failures > 10, "only {failures} failures: nothing was shown");
 }
 
 fn quick() -> Settings {
@@ -199,6 +334,11 @@ fn a_dead_rank_is_named_over_tcp() {
 }
 
 #[test]
+fn a_dead_rank_is_named_over_soap() {
+    a_dead_rank_is_named(Kind::Soap);
+}
+
+#[test]
 fn a_dead_rank_is_named_in_shared_memory() {
     a_dead_rank_is_named(Kind::SharedMemory);
 }
@@ -206,7 +346,7 @@ fn a_dead_rank_is_named_in_shared_memory() {
 /// A rank dies of which the one that waits has never heard, and to which it has never sent.
 #[test]
 fn a_rank_that_dies_in_silence_is_named() {
-    for kind in [Kind::Tcp, Kind::SharedMemory] {
+    for kind in [Kind::Tcp, Kind::SharedMemory, Kind::Soap] {
         run_with(processes(kind, 2, &quick()), |world| {
             if world.rank() == 0 {
                 assert_eq!(world.recv(&mut [0u8], 1, 0), Err(Error::Failed { rank: 1 }));
@@ -299,7 +439,7 @@ fn a_dead_rank_is_named_to_who_polls() {
 #[test]
 fn a_rank_that_computes_for_long_is_not_dead() {
     let settings = Settings { peer_timeout: Duration::from_millis(200), ..Settings::default() };
-    for kind in [Kind::Tcp, Kind::SharedMemory] {
+    for kind in [Kind::Tcp, Kind::SharedMemory, Kind::Soap] {
         run_with(processes(kind, 2, &settings), |world| {
             if world.rank() == 1 {
                 std::thread::sleep(Duration::from_millis(700));
@@ -336,6 +476,30 @@ fn ten_thousand_unexpected_messages_are_no_trouble() {
             world.process().leave();
         });
     }
+}
+
+/// A rank that has several addresses is found, though nobody is at the first, and at the second one who says nothing.
+#[test]
+fn addresses_are_tried_in_order() {
+    let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let addresses = listeners
+        .each_ref()
+        .map(|listener| vec![nobody, silent.local_addr().unwrap(), listener.local_addr().unwrap()]);
+    let settings = quick();
+    let processes = (0..).zip(listeners).map(|(rank, listener)| {
+        let tcp = Tcp::with_event(DOMAIN, CREDENTIAL, rank, listener, &addresses, &settings, None);
+        Process::join(DOMAIN, rank, 2, Box::new(tcp.unwrap()), settings.clone()).unwrap()
+    });
+    run_with(processes.collect(), |world| {
+        let other = 1 - world.rank();
+        let mut got = [0u32];
+        world.sendrecv(&[world.rank()], other, 0, &mut got, other, 0).unwrap();
+        assert_eq!(got, [other]);
+        world.process().leave();
+    });
+    drop(silent);
 }
 
 /// Whoever knows a port and the domain but not its credential gets nothing and disturbs nobody.

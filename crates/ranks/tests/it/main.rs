@@ -9,6 +9,7 @@ mod failures;
 mod inter;
 mod persistent;
 mod point_to_point;
+mod soap;
 mod topologies;
 
 /// A test of the suite, at every number of ranks, on every transport.
@@ -22,6 +23,11 @@ macro_rules! conformance {
         mod shared_memory {
             $(#[test] fn $test() {
                 (1..=5).chain([11]).for_each(|size| crate::domain::run(crate::domain::Kind::SharedMemory, size, super::$test));
+            })+
+        }
+        mod soap {
+            $(#[test] fn $test() {
+                (1..=5).for_each(|size| crate::domain::run(crate::domain::Kind::Soap, size, super::$test));
             })+
         }
         mod tcp {

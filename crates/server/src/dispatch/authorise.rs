@@ -34,10 +34,11 @@ pub enum Action {
 
 impl Action {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Verb(Verb::Call),
         Self::Verb(Verb::Spawn),
         Self::Verb(Verb::Results),
+        Self::Verb(Verb::Init),
         Self::Verb(Verb::Running),
         Self::Verb(Verb::Kill),
         Self::Verb(Verb::Status),

@@ -23,7 +23,7 @@ impl<'h> Event<'h> {
     pub(super) fn of(request: &Request<'h>) -> Self {
         let about = request.arguments.iter().find(|argument| argument.name == "job");
         let job = match (request.definition.verb, about.map(|argument| &argument.value)) {
-            (Verb::Call | Verb::Spawn, _) => None,
+            (Verb::Call | Verb::Spawn | Verb::Init, _) => None,
             (_, Some(Value::Text(id))) => id.parse().ok(),
             _ => None,
         };
@@ -58,7 +58,9 @@ impl<'h> Event<'h> {
             };
         }
         match definition.verb {
-            Verb::Call | Verb::Spawn | Verb::Results | Verb::Kill | Verb::Remove => line!(info),
+            Verb::Call | Verb::Spawn | Verb::Results | Verb::Init | Verb::Kill | Verb::Remove => {
+                line!(info);
+            }
             Verb::Running | Verb::Status | Verb::Log | Verb::Jobs => line!(debug),
         }
     }

@@ -6,12 +6,13 @@
 //! - [`request`]: what is asked for, and what comes back
 //! - [`authorise`]: whether whoever asks may
 //! - [`provider`]: what runs the operations of a service
-//! - [`perform`]: what each verb does; [`event`]: the line of the log that tells of it
+//! - [`perform`]: what each verb does; [`init`]: how a rank is started; [`event`]: the line of the log that tells of it
 //! - [`report`]: what is told of jobs, as the fields that the interface declares
 //! - [`scalars`]: the arguments of what is asked of the server itself
 
 pub mod authorise;
 mod event;
+pub(crate) mod init;
 pub mod perform;
 pub mod provider;
 pub mod report;

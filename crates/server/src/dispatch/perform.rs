@@ -15,6 +15,7 @@ use fishplate_jobs::workspace::OutputStream;
 
 use super::authorise::{Access, Action, DATA};
 use super::event::Event;
+use super::init;
 use super::request::{Reply, Request};
 use super::scalars::Scalars;
 use crate::data::blocking;
@@ -61,7 +62,7 @@ async fn answer(
     if arguments.iter().any(|argument| is_elsewhere(host, argument)) {
         host.authorise(&Access { action: Action::Fetch, ..access })?;
     }
-    let (Verb::Call | Verb::Spawn) = definition.verb else {
+    let (Verb::Call | Verb::Spawn | Verb::Init) = definition.verb else {
         let given = Scalars::accept(&definition.signature, arguments)?;
         if definition.verb == Verb::Results {
             let job = job_id(given.text("job").unwrap_or_default())?;
@@ -77,6 +78,9 @@ async fn answer(
     let call = Call { service: name.to_owned(), operation, arguments, options, principal };
     check_key(host, &call.options)?;
     check_session(host, &call.options, &call.principal).await?;
+    if definition.verb == Verb::Init {
+        return Ok(Reply::Spawned(Box::pin(init::init(host, service, call)).await?));
+    }
     if definition.verb == Verb::Spawn {
         return Ok(Reply::Spawned(Box::pin(submit(host, service, call)).await?.job));
     }
@@ -195,7 +199,7 @@ async fn submit(host: &Host, service: &ServiceEntry, call: Call) -> Result<Accep
 }
 
 /// A job that runs in a session keeps it in use.
-fn note_session(
+pub(super) fn note_session(
     host: &Host,
     session: Option<SessionId>,
     owner: &Principal,
@@ -208,7 +212,11 @@ fn note_session(
 }
 
 /// What a call asks for, as work for the engine.
-async fn work(host: &Host, service: &ServiceEntry, mut call: Call) -> Result<JobRequest, Fault> {
+pub(super) async fn work(
+    host: &Host,
+    service: &ServiceEntry,
+    mut call: Call,
+) -> Result<JobRequest, Fault> {
     // A job's inputs are whole when it is accepted.
     call.arguments = host.spool.collected(call.arguments).await?;
     let bytes_in = call.arguments.iter().map(bytes).sum();
@@ -230,6 +238,7 @@ async fn work(host: &Host, service: &ServiceEntry, mut call: Call) -> Result<Job
         bytes_in,
         placements,
         max_running: max_running.unwrap_or(host.engine.settings().max_running),
+        domain: None,
     })
 }
 
@@ -321,7 +330,7 @@ impl JobScope<'_> {
                 engine.remove(owner, service, job).await?;
                 Reply::Removed
             }
-            Verb::Call | Verb::Spawn | Verb::Jobs | Verb::Results => {
+            Verb::Call | Verb::Spawn | Verb::Init | Verb::Jobs | Verb::Results => {
                 return Err(Fault::new(FaultCode::Internal, "a verb that is not about a job"));
             }
         })

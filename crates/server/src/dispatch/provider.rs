@@ -2,6 +2,7 @@
 //! [`crate::providers`], and one line in [`crate::assembly`].
 
 use std::fmt::Debug;
+use std::path::Path;
 use std::pin::Pin;
 
 use fishplate_contract::{Argument, Call, Fault, FaultCode, Interface, Service};
@@ -46,6 +47,14 @@ pub trait Provider: Debug + Send + Sync {
     fn max_running(&self) -> Option<u32> {
         None
     }
+
+    /// How many ranks its program may be at once, of all domains together; `None`: it is no rank.
+    fn ranks(&self) -> Option<u32> {
+        None
+    }
+
+    /// Has a plan's program find libraries in this directory before all others.
+    fn lead_to_libraries(&self, _: &mut Plan, _: &Path) {}
 
     /// Whether this process answers a call, which then is no job.
     fn answers(&self, _: &Call) -> bool {

@@ -14,6 +14,8 @@ use fishplate_jobs::executor::fake::FakeExecutor;
 use fishplate_jobs::function::builtin;
 use fishplate_jobs::store::memory::MemoryStore;
 use fishplate_jobs::store::{Store, Transaction, UsageRecord};
+use fishplate_ranks::launch::TransportKind;
+use fishplate_ranks::{Credential, DomainId};
 use http_body_util::{BodyExt as _, Full};
 use hyper::Request as HttpRequest;
 
@@ -22,6 +24,7 @@ use super::perform::perform;
 use super::request::Request;
 use crate::assembly;
 use crate::cgi::{self, CgiVariables};
+use crate::domains::NewRank;
 use crate::host::{Host, PublicAddress};
 use crate::http::respond;
 use crate::memory::MemoryReservation;
@@ -64,7 +67,8 @@ fn host_on(store: Arc<dyn Store>, data: &std::path::Path, authoriser: Refusing) 
         Arc::new(FakeExecutor::new(1)),
         Arc::new(SystemClock),
     );
-    let text = "name = 'program'\ncommand = '/bin/true [in val n:int]'\n".to_owned();
+    let text = "name = 'program'\ncommand = '/bin/true [in val n:int]'\n[ranks]\nmax = 2\n";
+    let text = text.to_owned();
     let checked = descriptor::check_text(&SourceText { name: "program".to_owned(), text }, data);
     let host = assembly::host(
         limits.clone(),
@@ -84,7 +88,7 @@ async fn every_verb_of_every_service_passes_the_authoriser_first() {
     let noted = Arc::clone(&authoriser.asked);
     let host = host(data.path(), authoriser);
     let names: Vec<&str> = host.services().map(|entry| entry.service().name.as_str()).collect();
-    assert_eq!(names, ["matrix", "program", "session"]);
+    assert_eq!(names, ["domain", "matrix", "program", "session"]);
     let ada = Principal::named("ada");
     let mut count = 0;
     for service in host.services() {
@@ -148,11 +152,56 @@ async fn what_a_call_fetches_and_delivers_passes_the_authoriser_too() {
     }
 }
 
+#[tokio::test]
+async fn what_is_asked_about_a_domain_passes_the_authoriser_of_the_service_too() {
+    let data = tempfile::tempdir().unwrap();
+    let authoriser = Refusing { but: vec![Action::Verb(Verb::Call)], ..Refusing::default() };
+    let noted = Arc::clone(&authoriser.asked);
+    let host = host(data.path(), authoriser);
+    let (ada, bob) = (Principal::named("ada"), Principal::named("bob"));
+    let rank = NewRank {
+        domain: DomainId::from_bytes([1; 16]),
+        rank: 0,
+        ranks: 1,
+        credential: Credential::from_bytes([2; 32]),
+        transport: TransportKind::Tcp,
+    };
+    let ask = async |operation: &str, principal: &Principal| {
+        let service = host.service("domain").unwrap();
+        let mut verbs = service.interface.verbs.iter();
+        let texts =
+            [("domain", rank.domain.to_string().as_str()), ("service", "program"), ("ranks", "1")]
+                .map(|(name, text)| Argument::text(name, text));
+        let request = Request {
+            service,
+            definition: verbs.find(|definition| definition.name == operation).unwrap(),
+            arguments: texts.into(),
+            options: CallOptions::default(),
+            principal: principal.clone(),
+        };
+        perform(&host, request, &mut MemoryReservation::default()).await
+    };
+    let last = || noted.lock().unwrap().pop().map(|it| (it.0, it.1, it.3));
+    assert_eq!(ask("reserve", &ada).await.unwrap_err().message, REFUSAL);
+    let program = "program".to_owned();
+    assert_eq!(last(), Some((ada.clone(), program.clone(), Action::Verb(Verb::Init))));
+    host.domains.open(rank.domain, &ada).unwrap();
+    let job = fishplate_contract::JobId::from_bytes([3; 16]);
+    host.domains.enter(&rank, &ada, ("program", job)).await.unwrap();
+    assert_eq!(ask("end", &ada).await.unwrap_err().message, REFUSAL);
+    assert_eq!(last(), Some((ada.clone(), program, Action::Verb(Verb::Kill))));
+    // Of somebody else's nothing is told, and nothing ends.
+    assert!(ask("members", &bob).await.unwrap_err().message.contains("no domain"));
+    assert!(ask("connect", &bob).await.is_err());
+    ask("end", &bob).await.unwrap();
+    assert_eq!(host.domains.members(rank.domain, &ada).unwrap().len(), 1);
+}
+
 /// A method, a path, and what that is to the authoriser.
 type Address = (&'static str, &'static str, Option<(&'static str, Action)>);
 
 /// Every address, with each method that means something there.
-const ADDRESSES: [Address; 26] = [
+const ADDRESSES: [Address; 28] = [
     // It has no rule of its own, and lists what the caller may know of.
     ("GET", "/", None),
     ("GET", "/metrics", Some(("metrics", Action::Read))),
@@ -167,6 +216,8 @@ const ADDRESSES: [Address; 26] = [
     ("POST", "/matrix", Some(("matrix", Action::Describe))),
     ("GET", "/session", Some(("session", Action::Describe))),
     ("POST", "/session", Some(("session", Action::Describe))),
+    ("GET", "/domain", Some(("domain", Action::Describe))),
+    ("POST", "/domain", Some(("domain", Action::Describe))),
     ("GET", "/nothing", Some(("nothing", Action::Describe))),
     ("POST", "/nothing", Some(("nothing", Action::Describe))),
     ("PUT", "/nothing", Some(("nothing", Action::Describe))),

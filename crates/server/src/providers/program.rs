@@ -1,6 +1,9 @@
 //! Programs: every call is a job.
 
-use fishplate_contract::{Argument, Fault, Service};
+use std::path::Path;
+
+use fishplate_contract::{Argument, Fault, Interface, Service};
+use fishplate_jobs::plan::Plan;
 use fishplate_jobs::program::Program;
 
 use crate::dispatch::provider::{PlannedJob, Provider};
@@ -11,12 +14,28 @@ impl Provider for Program {
         self.service()
     }
 
+    fn interface(&self) -> Interface {
+        let interface = Interface::of(self.service());
+        match self.ranks() {
+            Some(_) => interface.with_init(self.service()),
+            None => interface,
+        }
+    }
+
     fn about_jobs(&self) -> Option<&str> {
         Some("Every call is a job.")
     }
 
     fn max_running(&self) -> Option<u32> {
         self.max_running()
+    }
+
+    fn ranks(&self) -> Option<u32> {
+        self.ranks()
+    }
+
+    fn lead_to_libraries(&self, plan: &mut Plan, directory: &Path) {
+        self.lead_to_libraries(plan, directory);
     }
 
     fn plan(

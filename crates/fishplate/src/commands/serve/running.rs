@@ -23,7 +23,8 @@ use crate::configuration::{Resolution, Setting};
 use crate::output::diagnostics::Mistakes;
 
 /// Keys that a reload reads again; those of the others take a restart.
-const RELOADED: [&str; 13] = [
+const RELOADED: [&str; 14] = [
+    "rank_address",
     "services",
     "builtin",
     "user_header",
@@ -171,6 +172,7 @@ impl RunningServer {
         warnings.lines().for_each(|line| tracing::warn!("{line}"));
         let running = &self.limits;
         let mut limits = arguments.limits(running.faces.public_url.clone())?;
+        limits.faces.rank_addresses = arguments.rank_addresses(self.address)?;
         // What the process was made with.
         limits.faces.client_certificates = running.faces.client_certificates;
         limits.jobs = running.jobs.clone();

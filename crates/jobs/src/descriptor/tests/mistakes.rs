@@ -435,6 +435,15 @@ fn mistakes_about_the_rest() {
             "container = {}",
             "2:1 \"container\" the container has no `image` | container = { image = \"ccx.sif\" }",
         ),
+        (
+            "[ranks]",
+            "2:2 \"ranks\" [ranks] has no `max` | max = 8: so many ranks of this program may run at once",
+        ),
+        (
+            "container = { image = 'i' }\n[ranks]\nmax = 1",
+            "3:2 \"ranks\" a program in a container can't be a rank | the rendezvous of the ranks is outside of \
+             it: leave [ranks] or `container` out",
+        ),
         ("max_running = 0", "2:15 \"0\" `max_running` is a whole number from 1 upwards"),
         ("[exit]\nsuccess = [256]", "3:12 \"256\" an exit code is a number from 0 to 255"),
         ("[exit]\nsuccess = []", "3:1 \"success\" `success` lists at least one exit code"),

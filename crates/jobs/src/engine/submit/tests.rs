@@ -1,6 +1,6 @@
 //! One attachment as several inputs; callers who go away.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 
 use fishplate_contract::{Array, ElementType};

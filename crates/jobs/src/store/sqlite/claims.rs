@@ -9,6 +9,26 @@ use crate::process;
 use crate::store::turns::Turns;
 use crate::store::{Claim, ClaimRequest, FetchClaim, FetchRequest, StoreError};
 
+/// Claims a queued job; what says which one is `?1`.
+const START: &str =
+    "UPDATE jobs SET state = 'running', holder = ?2, fence = fence + 1, lease_until = ?3,
+                   claimed_boot = ?4";
+const STARTED: &str =
+    "RETURNING id, service, directory, fence, handle, kill_requested, boot, owner,
+                   claimed_boot";
+
+/// The values of [`START`].
+macro_rules! start_values {
+    ($which:expr, $request:expr, $now:expr) => {
+        params![
+            $which,
+            $request.holder,
+            $now.after($request.lease).0,
+            process::boot_of(&$request.holder)
+        ]
+    };
+}
+
 impl Sql<'_> {
     pub(super) fn take_over(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError> {
         let lapsed = self.rows(
@@ -47,29 +67,38 @@ impl Sql<'_> {
             [],
             |row| Ok((row.get::<_, String>(0)?, unsigned(row.get(1)?))),
         )?;
-        let all = running.iter().map(|(_, count)| count).sum();
-        let mut room = u64::from(request.max_running).saturating_sub(all);
+        let all: u64 = running.iter().map(|(_, count)| count).sum();
+        let held: u64 = request.reserved.iter().map(|held| held.count).sum();
+        let mut room = u64::from(request.max_running).saturating_sub(all.saturating_add(held));
         let mut claims = Vec::new();
+        // Each of these has one of the places that are held.
+        for job in &request.first {
+            let taken = self.row(
+                &format!("{START} WHERE id = ?1 AND state = 'queued' {STARTED}"),
+                start_values!(job.as_bytes(), request, self.now),
+                |row| claim(row, false),
+            )?;
+            claims.extend(taken);
+        }
         if room == 0 {
             return Ok(claims);
         }
-        let boot = process::boot_of(&request.holder);
         let resting = request.resting.len() as u64;
         let mut turns = self.waiting(request, room.saturating_add(resting))?;
         for (service, count) in running {
             turns.service_runs(&service, count);
+        }
+        for held in &request.reserved {
+            turns.service_runs(&held.service, held.count);
+            turns.runs(held.owner.as_str(), held.count);
         }
         let contended = turns.is_contended();
         while room > 0
             && let Some((owner, number)) = turns.next(self.now)
         {
             let taken = self.row(
-                "UPDATE jobs SET state = 'running', holder = ?2, fence = fence + 1, lease_until = ?3,
-                   claimed_boot = ?4
-                 WHERE number = ?1
-                 RETURNING id, service, directory, fence, handle, kill_requested, boot, owner,
-                   claimed_boot",
-                params![number, request.holder, self.now.after(request.lease).0, boot],
+                &format!("{START} WHERE number = ?1 {STARTED}"),
+                start_values!(number, request, self.now),
                 |row| claim(row, false),
             )?;
             if contended {

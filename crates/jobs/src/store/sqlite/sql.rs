@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fishplate_contract::{JobId, JobState, Timestamp};
+use fishplate_contract::{JobId, JobState, Principal, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::rows::{RECORD, id, json, record, signed, state, unsigned};
@@ -11,7 +11,7 @@ use crate::executor::Handle;
 use crate::store::memory::dequeued;
 use crate::store::{
     Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord, KillRequest,
-    NewJob, PendingJobs, StoreError, Submission, Totals, Transaction, UsageRecord,
+    NewJob, PendingJobs, RunningJobs, StoreError, Submission, Totals, Transaction, UsageRecord,
 };
 
 /// A connection, within a transaction; leases lapse by this time.
@@ -355,6 +355,18 @@ impl Transaction for Sql<'_> {
              UNION SELECT holder FROM jobs WHERE state = 'fetching' AND holder <> ''",
             [],
             |row| row.get(0),
+        )
+    }
+
+    fn running(&mut self) -> Result<Vec<RunningJobs>, StoreError> {
+        self.rows(
+            "SELECT service, owner, count(*) FROM jobs WHERE state = 'running'
+             GROUP BY service, owner",
+            [],
+            |row| {
+                let (service, owner) = (row.get(0)?, Principal::named(row.get::<_, String>(1)?));
+                Ok(RunningJobs { service, owner, count: unsigned(row.get(2)?) })
+            },
         )
     }
 

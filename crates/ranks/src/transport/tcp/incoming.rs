@@ -1,6 +1,6 @@
 //! What comes from one other process over one connection.
 
-use std::io::{self, ErrorKind, IoSliceMut, Read, Write};
+use std::io::{self, IoSliceMut, Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
 
@@ -8,8 +8,8 @@ use crate::credential::{Credential, Nonce};
 use crate::engine::{Engine, ReceiveTarget};
 use crate::error::Error;
 use crate::header::{Header, Kind, Rank};
+use crate::transport::socket::{is_transient, some};
 use crate::transport::tcp::greeting::{Greeting, answer, challenge};
-use crate::transport::tcp::outgoing::is_transient;
 
 /// What is read ahead of a header, so that small frames come several at a time.
 const BUFFER: usize = 4 << 10;
@@ -257,14 +257,5 @@ impl Incoming {
             }
         }
         Ok(())
-    }
-}
-
-/// 0 is that nothing is there; the end is an error.
-fn some(read: io::Result<usize>) -> io::Result<usize> {
-    match read {
-        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
-        Err(error) if is_transient(&error) => Ok(0),
-        read => read,
     }
 }

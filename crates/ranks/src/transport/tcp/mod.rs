@@ -4,15 +4,13 @@
 //! instance, nonce, proof) and the answer (magic, last sequence number received, proof). Then frames go one way, cumulative sequence numbers (8 bytes each) the other.
 //! After a break the sender dials again and repeats what was not acknowledged.
 //!
-//! - `outgoing`: what is sent, kept and repeated
+//! - `outgoing`: what a sender says and hears
 //! - `incoming`: what is received and acknowledged
-//! - `poller`: epoll, and how a waiting thread is woken
 //! - `transport`: all of them together
 
 mod greeting;
 mod incoming;
 mod outgoing;
-mod poller;
 mod transport;
 
 pub use transport::Tcp;

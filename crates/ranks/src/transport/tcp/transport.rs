@@ -13,10 +13,12 @@ use crate::engine::{Engine, Frame};
 use crate::error::{Error, Result};
 use crate::header::{DomainId, Rank, RequestId};
 use crate::settings::Settings;
+use crate::transport::outgoing::Outgoing;
+use crate::transport::poller::Poller;
+use crate::transport::socket::{is_transient, watch};
 use crate::transport::tcp::greeting::Greeting;
 use crate::transport::tcp::incoming::{End, Incoming, Progress};
-use crate::transport::tcp::outgoing::{Outgoing, is_transient, watch};
-use crate::transport::tcp::poller::Poller;
+use crate::transport::tcp::outgoing::Sender;
 use crate::transport::{Transport, Waiter};
 
 /// Tokens below are ranks' outgoing connections; from here on, incoming ones.
@@ -31,7 +33,7 @@ pub struct Tcp {
     rank: Rank,
     poller: Arc<Poller>,
     listener: TcpListener,
-    outgoing: Vec<Outgoing>,
+    outgoing: Vec<Outgoing<Sender>>,
     incoming: Vec<Option<Incoming>>,
     /// Those of them that have not greeted.
     strangers: usize,
@@ -52,16 +54,18 @@ impl Tcp {
         addresses: &[SocketAddr],
         settings: &Settings,
     ) -> Result<Self> {
-        Self::with_event(domain, credential, rank, listener, addresses, settings, None)
+        let addresses: Vec<_> = addresses.iter().map(|&address| vec![address]).collect();
+        Self::with_event(domain, credential, rank, listener, &addresses, settings, None)
     }
 
-    /// The same; a thread that sleeps is woken by this event too, an `eventfd` that is non-blocking.
+    /// The same with several addresses for each rank, which are tried in their order; a thread that sleeps is woken by this
+    /// event too, an `eventfd` that is non-blocking.
     pub fn with_event(
         domain: DomainId,
         credential: Credential,
         rank: Rank,
         listener: TcpListener,
-        addresses: &[SocketAddr],
+        addresses: &[Vec<SocketAddr>],
         settings: &Settings,
         event: Option<OwnedFd>,
     ) -> Result<Self> {
@@ -71,9 +75,10 @@ impl Tcp {
         poller.add(&listener, LISTENER, false).map_err(join)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let instance = u64::from(now.subsec_nanos()) << 32 | u64::from(std::process::id());
-        let outgoing = (0..).zip(addresses).map(|(to, &address)| {
+        let outgoing = (0..).zip(addresses).map(|(to, addresses)| {
             let greeting = Greeting { domain, from: rank, to, instance, nonce: [0; 16] };
-            Outgoing::new(address, greeting, credential.clone(), settings.peer_timeout)
+            let sender = Sender::new(greeting, credential.clone());
+            Outgoing::new(addresses.clone(), u64::from(to), sender, settings.peer_timeout)
         });
         let outgoing = outgoing.collect();
         Ok(Self {
@@ -271,16 +276,7 @@ impl Transport for Tcp {
         if self.outgoing.iter().any(|outgoing| outgoing.deadline().is_some()) {
             let now = Instant::now();
             for (rank, outgoing) in (0..).zip(&mut self.outgoing) {
-                if outgoing.deadline().is_none() {
-                    continue;
-                }
-                if engine.peer_state(rank) == PeerState::Left {
-                    if outgoing.close() {
-                        engine.undelivered(rank);
-                    }
-                } else if outgoing.tick(now, &self.poller) {
-                    engine.fail(rank);
-                }
+                outgoing.attend(rank, now, &self.poller, engine);
             }
         }
         while let Some(end) = self.strangers_end()

@@ -410,6 +410,8 @@ impl World {
             most_of_owner: u64::MAX,
             take_over,
             resting,
+            reserved: Vec::new(),
+            first: Vec::new(),
         };
         for claim in self.write(|t| t.claim(&run)) {
             self.tell(engine, Event::Claimed(claim, moving()));

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -45,6 +45,11 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, socket, EventData::new_u64(token), interest(writable))?)
     }
 
+    /// Watches a socket no more, though it stays open.
+    pub(super) fn remove(&self, socket: impl AsFd) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, socket)?)
+    }
+
     /// Tokens of sockets that are ready now, into `ready`. A thread that sleeps meanwhile is woken all the same: its event
     /// stays for [`Poller::wait`].
     pub(super) fn ready(&self, ready: &mut Vec<u64>) {
@@ -64,6 +69,13 @@ impl Poller {
                 ready.push(token);
             }
         }
+    }
+}
+
+/// One poller can watch another.
+impl AsFd for Poller {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
     }
 }
 

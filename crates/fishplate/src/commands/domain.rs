@@ -1,0 +1,201 @@
+//! `fishplate domain`: ranks on several servers (paper 001, section 3: the workflow manager).
+
+mod file;
+pub(super) mod running;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Subcommand;
+use fishplate_client::domain::{DomainServer, Member};
+use fishplate_client::{Service, Settings};
+use fishplate_contract::JobReport;
+use fishplate_ranks::DomainId;
+use fishplate_ranks::launch::TransportKind;
+use serde_json::{Value, json};
+
+use self::running::DomainRun;
+use super::client::{ConnectionArgs, duration, run_interruptible};
+use crate::exit::Exit;
+use crate::output::failure::UsageError;
+use crate::output::{Output, text};
+
+/// Run programs of several servers as ranks that pass messages to each other
+///
+/// A communication domain is started on all servers or on none: places are had everywhere before the
+/// first rank starts. Services whose service file has [ranks] can take part.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  fishplate domain run moldyn.toml
+  fishplate domain run moldyn.toml --wait 10m --results results
+  fishplate domain status 000102030405060708090a0b0c0d0e0f http://somewhere.com http://there.com
+  fishplate domain end 000102030405060708090a0b0c0d0e0f http://somewhere.com http://there.com")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: DomainCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum DomainCommand {
+    Run(RunArgs),
+    /// Show where each rank of a domain is, and whether it has joined
+    Status(ServerArgs),
+    /// Kill the ranks of a domain, and give back its places
+    End(ServerArgs),
+}
+
+/// Start the ranks that a file describes, and wait for their end
+///
+/// The command ends as `fishplate run` does: with the first exit code that is not 0, or 128 and the
+/// signal's number if a rank was killed; the other ranks are ended then, as by Ctrl-C.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "The file, in TOML; ranks are numbered through:
+  [[instances]]
+  service = \"http://somewhere.com/moldyn\"
+  ranks = 2
+  arguments = [\"mm=8\"]                     # as for `fishplate call`
+
+  [[instances]]
+  service = \"http://there.com/moldyn\"
+  ranks = 2
+  arguments = [\"mm=8\"]
+
+Examples:
+  fishplate domain run moldyn.toml
+  fishplate domain run moldyn.toml --json")]
+struct RunArgs {
+    /// Which ranks, in TOML
+    file: PathBuf,
+    /// Leave out the rank before each line of output
+    #[arg(long)]
+    no_label: bool,
+    /// What carries messages
+    #[arg(long, value_name = "NAME", default_value = "tcp", value_parser = ["tcp", "soap"])]
+    transport: String,
+    #[command(flatten)]
+    how: HowArgs,
+    #[command(flatten)]
+    reach: ConnectionArgs,
+}
+
+/// How a domain on servers is run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, clap::Args)]
+pub(crate) struct HowArgs {
+    /// Ask so long for places where all are taken
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    wait: Option<Duration>,
+    /// Put the results of each rank into DIR/RANK
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+}
+
+// A domain, and where to look for it.
+#[derive(Debug, clap::Args)]
+struct ServerArgs {
+    /// ID of the domain, as `domain run` tells it
+    #[arg(value_parser = domain)]
+    domain: DomainId,
+    /// Servers, or services of them
+    #[arg(required = true, value_name = "URL")]
+    servers: Vec<String>,
+    #[command(flatten)]
+    reach: ConnectionArgs,
+}
+
+/// A domain's ID.
+fn domain(text: &str) -> Result<DomainId, String> {
+    text.trim().parse().map_err(|needed: &str| format!("it is no domain's ID: {needed}"))
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args, output: Output) -> Result<ExitCode> {
+    match &args.verb {
+        DomainCommand::Run(args) => {
+            let run = DomainRun {
+                instances: file::read(&args.file)?,
+                settings: args.reach.settings()?,
+                transport: TransportKind::from_name(&args.transport).unwrap_or(TransportKind::Tcp),
+                label: !args.no_label,
+                keep_going: false,
+                time: None,
+                how: args.how.clone(),
+            };
+            running::run(run, output)
+        }
+        DomainCommand::Status(args) => run_interruptible(&[], status(args, output)).map(Into::into),
+        DomainCommand::End(args) => run_interruptible(&[], end(args, output)).map(Into::into),
+    }
+}
+
+async fn servers(args: &ServerArgs, settings: &Settings) -> Result<Vec<(String, DomainServer)>> {
+    let mut servers: Vec<(String, DomainServer)> = Vec::new();
+    for url in &args.servers {
+        let server = DomainServer::find(url, settings.clone()).await?.ok_or_else(|| {
+            UsageError(format!("{url} has no ranks: no service file of that server has [ranks]"))
+        })?;
+        // Two services may have one server.
+        if !servers.iter().any(|(_, known)| known.url() == server.url()) {
+            servers.push((url.clone(), server));
+        }
+    }
+    Ok(servers)
+}
+
+async fn status(args: &ServerArgs, output: Output) -> Result<Exit> {
+    let (id, settings) = (args.domain.to_string(), args.reach.settings()?);
+    let mut ranks = Vec::new();
+    for (_, server) in servers(args, &settings).await? {
+        for member in server.members(&id).await? {
+            let url = server.url();
+            let server = url.rsplit_once('/').map_or(url.as_str(), |(server, _)| server);
+            let url = format!("{server}/{}", member.service);
+            let service = Service::connect_with(&url, settings.clone()).await?;
+            let report = service.status(member.job).await?;
+            ranks.push((url, member, report));
+        }
+    }
+    ranks.sort_by_key(|(_, member, _)| member.rank);
+    if output.json {
+        let ranks: Vec<Value> = ranks.iter().map(rank_as_json).collect();
+        output.value(&json!({ "domain": id, "ranks": ranks }))?;
+        return Ok(Exit::Success);
+    }
+    for (url, member, report) in &ranks {
+        let joined = match (&member.address, member.left) {
+            (None, _) => "not joined".to_owned(),
+            (Some(_), true) => "left".to_owned(),
+            (Some(address), false) => format!("at {address}"),
+        };
+        let (rank, job, state) = (member.rank, member.job, report.state.name());
+        output.line(&text::harmless(&format!("{rank}  {state}  {joined}  {url}  {job}")))?;
+    }
+    Ok(Exit::Success)
+}
+
+fn rank_as_json((url, member, report): &(String, Member, JobReport)) -> Value {
+    json!({
+        "rank": member.rank,
+        "service": url,
+        "job": member.job.to_string(),
+        "state": report.state.name(),
+        "message": report.message,
+        "address": member.address,
+        "left": member.left,
+    })
+}
+
+async fn end(args: &ServerArgs, output: Output) -> Result<Exit> {
+    let (id, settings) = (args.domain.to_string(), args.reach.settings()?);
+    let mut killed = 0;
+    for (_, server) in servers(args, &settings).await? {
+        killed += server.end(&id).await?;
+    }
+    if output.json {
+        output.value(&json!({ "domain": id, "killed": killed }))?;
+    } else {
+        output.line(&format!("ranks that were killed: {killed}"))?;
+    }
+    Ok(Exit::Success)
+}

@@ -1,0 +1,326 @@
+//! A domain on servers from its start to its end: what its ranks write, signals, results, the exit code.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use fishplate_client::arguments::RequestedOutput;
+use fishplate_client::deliver::{FetchSettings, deliver};
+use fishplate_client::domain::{
+    DomainError, DomainPlan, EndedRank, Instances, Manager, RankOutput,
+};
+use fishplate_client::{LogStream, Options, Settings};
+use fishplate_launch::{Cause, Sink};
+use fishplate_ranks::launch::TransportKind;
+use fishplate_ranks::{Credential, DomainId};
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::HowArgs;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::output::failure::UsageError;
+
+/// Outputs that wait to be written.
+const WAITING: usize = 64;
+
+/// A domain that is to be run.
+#[derive(Debug)]
+pub(crate) struct DomainRun {
+    /// Its ranks.
+    pub(crate) instances: Vec<Instances>,
+    /// How servers are reached.
+    pub(crate) settings: Settings,
+    /// What carries messages.
+    pub(crate) transport: TransportKind,
+    /// Each line of output begins with its rank.
+    pub(crate) label: bool,
+    /// A rank that fails does not end the others.
+    pub(crate) keep_going: bool,
+    /// What has not ended by then is ended.
+    pub(crate) time: Option<Duration>,
+    /// What else was told.
+    pub(crate) how: HowArgs,
+}
+
+/// Why it is over.
+enum End {
+    Ranks(Vec<EndedRank>),
+    Stopped(Cause),
+}
+
+/// Runs it.
+pub(crate) fn run(run: DomainRun, output: Output) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let code = runtime.block_on(run_domain(run, output))?;
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    Ok(code)
+}
+
+async fn run_domain(run: DomainRun, output: Output) -> Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    let plan = DomainPlan {
+        id: DomainId::random()?.to_string(),
+        credential: Credential::random()?.reveal(),
+        transport: run.transport.name().to_owned(),
+        instances: run.instances,
+        wait: run.how.wait.unwrap_or_default(),
+        keep_going: run.keep_going,
+    };
+    let id = plan.id.clone();
+    let manager = tokio::select! {
+        manager = Manager::find(plan, &run.settings) => manager.map_err(usage)?,
+        signal = signals.next() => return Ok(exit_code(&Cause::Interrupted { signal })),
+    };
+    if !output.json {
+        output.note(&format!(
+            "domain {id}: ranks: {}, servers: {}",
+            manager.ranks(),
+            manager.servers()
+        ));
+    }
+    let mut writer = Writer::new(manager.ranks(), run.label, output.json)?;
+    let (tell, mut told) = mpsc::channel(WAITING);
+    let ended = {
+        let running = manager.run(&tell);
+        tokio::pin!(running);
+        let late = async {
+            match run.time {
+                Some(time) => tokio::time::sleep(time).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(late);
+        loop {
+            tokio::select! {
+                biased;
+                signal = signals.next() => break Ok(End::Stopped(Cause::Interrupted { signal })),
+                Some(written) = told.recv() => {
+                    if !writer.write(&written) {
+                        break Ok(End::Stopped(Cause::OutputClosed));
+                    }
+                }
+                ended = &mut running => break ended.map(End::Ranks),
+                () = &mut late => break Ok(End::Stopped(Cause::Timeout)),
+            }
+        }
+    };
+    while let Ok(written) = told.try_recv() {
+        writer.write(&written);
+    }
+    writer.finish();
+    let left = tokio::select! {
+        left = manager.end() => left,
+        // Who asks twice waits no longer.
+        _ = signals.next() => Vec::new(),
+    };
+    for error in &left {
+        output.note(&sentence(error));
+    }
+    let ended = ended.map_err(usage)?;
+    let outcome = Outcome::of(&ended);
+    if let (End::Ranks(ranks), Some(directory)) = (&ended, &run.how.results) {
+        for rank in ranks.iter().filter(|rank| !rank.has_failed()) {
+            get_results(&manager, rank, &directory.join(rank.rank.to_string())).await?;
+        }
+    }
+    if output.json {
+        output.value(&outcome.to_json(&id, &ended))?;
+    } else if let Some(why) = &outcome.why {
+        output.note(why);
+    }
+    Ok(outcome.code)
+}
+
+/// Mistakes of whoever uses it, apart from those of servers.
+fn usage(error: DomainError) -> anyhow::Error {
+    match error {
+        DomainError::Server { url, what, source } => {
+            anyhow::Error::from(*source).context(format!("{url}: {what}"))
+        }
+        other => UsageError(other.to_string()).into(),
+    }
+}
+
+/// An error with its causes.
+fn sentence(error: &DomainError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(why) = cause {
+        text.push_str(&format!(": {why}"));
+        cause = why.source();
+    }
+    text
+}
+
+fn exit_code(cause: &Cause) -> ExitCode {
+    cause.exit_code().into()
+}
+
+/// How it ended, for whoever ran it.
+struct Outcome {
+    code: ExitCode,
+    number: u8,
+    why: Option<String>,
+    failed: Option<u32>,
+}
+
+impl Outcome {
+    fn of(end: &End) -> Self {
+        let told = |cause: &Cause| Self {
+            code: exit_code(cause),
+            number: cause.exit_code(),
+            // Whoever closed the output or ended the command knows.
+            why: matches!(cause, Cause::Timeout).then(|| cause.to_string()),
+            failed: None,
+        };
+        let ranks = match end {
+            End::Stopped(cause) => return told(cause),
+            End::Ranks(ranks) => ranks,
+        };
+        let Some(first) = ranks.first().filter(|rank| rank.has_failed()) else {
+            return Self { code: ExitCode::SUCCESS, number: 0, why: None, failed: None };
+        };
+        let EndedRank { rank, url, report, .. } = first;
+        let cause = cause(first);
+        let what = match &cause {
+            Some(cause) => cause.to_string(),
+            None => format!("rank {rank} is {}", report.state.name()),
+        };
+        let mut why = format!("{what}: {url}, job {}", report.id);
+        if cause.is_none() && !report.message.is_empty() {
+            why.push_str(&format!(": {}", report.message));
+        }
+        let number = cause.map_or(Exit::Program.code(), Cause::exit_code);
+        Self { code: number.into(), number, why: Some(why), failed: Some(*rank) }
+    }
+
+    fn to_json(&self, id: &str, end: &End) -> Value {
+        let rank = |of: &EndedRank| {
+            json!({
+                "rank": of.rank,
+                "service": of.url,
+                "job": of.report.id.to_string(),
+                "state": of.report.state.name(),
+                "exitCode": of.report.exit_code,
+                "signal": of.report.signal,
+                "message": of.report.message,
+            })
+        };
+        let mut ranks: Vec<&EndedRank> = match end {
+            End::Ranks(ranks) => ranks.iter().collect(),
+            End::Stopped(_) => Vec::new(),
+        };
+        ranks.sort_by_key(|of| of.rank);
+        json!({
+            "domain": id,
+            "exitCode": self.number,
+            "cause": self.why,
+            "failedRank": self.failed,
+            "ranks": ranks.into_iter().map(rank).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// The same of a rank here, if it ended as processes do.
+fn cause(ended: &EndedRank) -> Option<Cause> {
+    let (rank, report) = (ended.rank, &ended.report);
+    let signal = report.signal.as_deref().and_then(|name| name.parse::<Signal>().ok());
+    match (signal, report.exit_code) {
+        _ if ended.stayed => Some(Cause::NotLeft { rank }),
+        (Some(signal), _) => Some(Cause::Signal { rank, signal }),
+        (None, Some(code)) if code != 0 => Some(Cause::Exit { rank, code }),
+        _ => None,
+    }
+}
+
+/// Puts all outputs of a rank into a directory.
+async fn get_results(manager: &Manager, rank: &EndedRank, directory: &Path) -> Result<()> {
+    let Some(service) = manager.service_of(rank.rank) else { return Ok(()) };
+    let outputs = service.operation(&rank.operation)?.definition.signature.outputs.clone();
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make {}", directory.display()))?;
+    let wanted: Vec<RequestedOutput> = outputs
+        .iter()
+        .map(|output| RequestedOutput {
+            name: output.name.clone(),
+            to: Some(directory.join(&output.name)),
+            ..RequestedOutput::default()
+        })
+        .collect();
+    let reply = service.results(&rank.operation, rank.report.id, &Options::default()).await?;
+    let settings = service.settings().clone();
+    let fetch = FetchSettings { settings, meter: std::sync::Arc::default() };
+    deliver(reply.outputs, &outputs, &wanted, &fetch).await?;
+    Ok(())
+}
+
+/// What ends the command.
+struct Signals([(tokio::signal::unix::Signal, Signal); 3]);
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self([
+            (signal(SignalKind::interrupt())?, Signal::SIGINT),
+            (signal(SignalKind::terminate())?, Signal::SIGTERM),
+            (signal(SignalKind::hangup())?, Signal::SIGHUP),
+        ]))
+    }
+
+    async fn next(&mut self) -> Signal {
+        let [(one, first), (two, second), (three, third)] = &mut self.0;
+        tokio::select! {
+            _ = one.recv() => *first,
+            _ = two.recv() => *second,
+            _ = three.recv() => *third,
+        }
+    }
+}
+
+/// Standard output and standard error, or standard error alone.
+struct Writer(Vec<Sink>);
+
+impl Writer {
+    fn new(ranks: u32, label: bool, to_stderr: bool) -> std::io::Result<Self> {
+        use std::os::fd::AsFd as _;
+        let labels = || {
+            (0..2 * ranks).map(|at| if label { format!("[{}] ", at / 2) } else { String::new() })
+        };
+        let stdout = std::io::stdout().as_fd().try_clone_to_owned()?;
+        let stderr = std::io::stderr().as_fd().try_clone_to_owned()?;
+        let all = [(!to_stderr).then_some(stdout), Some(stderr)];
+        Ok(Self(all.into_iter().flatten().map(|to| Sink::new(to, labels())).collect()))
+    }
+
+    /// Writes what a rank wrote; whether somebody reads it.
+    fn write(&mut self, written: &RankOutput) -> bool {
+        let stream = usize::from(written.stream == LogStream::Stderr);
+        let at = 2 * written.rank as usize + stream;
+        let sink = stream.min(self.0.len() - 1);
+        let sink = &mut self.0[sink];
+        sink.take(at, written.text.as_bytes(), Instant::now());
+        flush(sink)
+    }
+
+    fn finish(&mut self) {
+        for sink in &mut self.0 {
+            sink.release_all();
+            flush(sink);
+        }
+    }
+}
+
+fn flush(sink: &mut Sink) -> bool {
+    while sink.is_pending() {
+        if !sink.write() {
+            return false;
+        }
+    }
+    true
+}

@@ -1,0 +1,282 @@
+//! Ranks as jobs on several servers: started together or not at all, watched, ended.
+
+use std::collections::BTreeSet;
+
+use fishplate_client::domain::DomainServer;
+use fishplate_client::{Error, Service, Settings};
+use fishplate_contract::{Argument, FaultCode};
+use serde_json::Value;
+
+use crate::processes::is_alive;
+use crate::ranks::PROGRAM;
+use crate::run::{Said, User, ended};
+use crate::server::{Server, interrupt, until};
+
+/// A service `ring` whose program is a rank of the tests' own programs.
+fn server(max: u32, options: &[&str]) -> Server {
+    let mut server = Server::prepare();
+    let tests = std::env::current_exe().unwrap();
+    let tests = tests.to_str().unwrap();
+    let script = format!("{PROGRAM}=$1 exec {tests} --exact ranks::program --ignored --nocapture");
+    server.script("program", &script);
+    let description = format!(
+        "name = 'ring'\ncommand = './program [in val what:string]'\n[ranks]\nmax = {max}\n"
+    );
+    std::fs::write(server.path("ring.toml"), description).unwrap();
+    server.serve(&[options, &["ring.toml"]].concat());
+    server
+}
+
+fn hosts(servers: &[&Server], ranks: u32) -> String {
+    let hosts: Vec<String> = servers.iter().map(|of| format!("{}:{ranks}", of.url())).collect();
+    hosts.join(",")
+}
+
+/// States of all jobs of a server.
+fn states(user: &User, server: &Server) -> Vec<String> {
+    let jobs = user.json(&["jobs", server.url()]);
+    let jobs = jobs["jobs"].as_array().unwrap().iter();
+    jobs.map(|job| job["state"].as_str().unwrap().to_owned()).collect()
+}
+
+fn assert_named(said: &Said, words: &[&str]) {
+    for word in words {
+        assert!(said.stderr.contains(word), "{word}: {said:?}");
+    }
+}
+
+#[test]
+fn ranks_of_two_servers_are_a_domain() {
+    let (one, two, user) = (server(4, &[]), server(4, &[]), User::new());
+    let instances = |server: &Server| {
+        format!(
+            "[[instances]]\nservice = '{}'\nranks = 2\narguments = ['what=sum']\n",
+            server.url()
+        )
+    };
+    user.write("domain.toml", instances(&one) + &instances(&two));
+    let said = user.run(&["domain", "run", "domain.toml"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    for rank in 0..4 {
+        let line = format!("[{rank}] rank {rank} of 4: 6\n");
+        assert!(said.stdout.contains(&line), "{line} {said:?}");
+    }
+    assert_named(&said, &["ranks: 4, servers: 2"]);
+    // They were jobs as any other.
+    for server in [&one, &two] {
+        assert_eq!(states(&user, server), ["done", "done"]);
+    }
+    let hosts = hosts(&[&one, &two], 1);
+    // Before the arguments, as all options.
+    let soap = ["--json", "run", "--transport", "soap", "--hosts", &hosts, "what=sum"];
+    let summary = user.succeed(&soap);
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    assert_eq!(summary["exitCode"], 0, "{summary}");
+    let services: Vec<&Value> =
+        summary["ranks"].as_array().unwrap().iter().map(|rank| &rank["service"]).collect();
+    assert_eq!(services, [one.url(), two.url()]);
+}
+
+#[test]
+fn a_service_serves_several_domains_at_once() {
+    let (server, user) = (server(6, &["--limit", "max_running=6"]), User::new());
+    let counts = [2, 3];
+    let running = counts.map(|ranks| {
+        user.start(&["run", "--label", "--hosts", &hosts(&[&server], ranks), "what=sum"])
+    });
+    for (ranks, child) in counts.into_iter().zip(running) {
+        let said = ended(child);
+        assert_eq!(said.code, 0, "{said:?}");
+        let sum: u32 = (0..ranks).sum();
+        for rank in 0..ranks {
+            let line = format!("[{rank}] rank {rank} of {ranks}: {sum}\n");
+            assert!(said.stdout.contains(&line), "{line} {said:?}");
+        }
+    }
+}
+
+#[test]
+fn a_killed_rank_ends_the_others_and_is_named() {
+    let (one, two, user) = (server(2, &[]), server(2, &[]), User::new());
+    let hosts = hosts(&[&one, &two], 2);
+    let said = user.run(&["run", "--hosts", &hosts, "what=killed"]);
+    assert_eq!(said.code, 137, "{said:?}");
+    assert_named(&said, &["rank 1 was killed by signal 9 (SIGKILL)", one.url()]);
+    assert_eq!(states(&user, &two), ["killed", "killed"]);
+    let said = user.run(&["run", "--hosts", &hosts, "what=exits"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    assert_named(&said, &["rank 1 ended with exit code 0, but without leaving"]);
+    let said = user.run(&["run", "--hosts", &hosts, "what=aborts"]);
+    assert_eq!(said.code, 7, "{said:?}");
+}
+
+#[test]
+fn who_interrupts_ends_all_ranks_on_all_servers() {
+    let (one, two, user) = (server(2, &[]), server(2, &[]), User::new());
+    let child = user.start(&["run", "--hosts", &hosts(&[&one, &two], 1), "what=waits"]);
+    // What they write is in the jobs' logs.
+    let pids = || -> BTreeSet<i32> {
+        let logs = [&one, &two].map(|server| {
+            let jobs = user.json(&["jobs", server.url()]);
+            let job = jobs["jobs"][0]["job"].as_str().map(str::to_owned);
+            job.map(|job| user.succeed(&["log", server.url(), &job])).unwrap_or_default()
+        });
+        let ready = logs.iter().flat_map(|log| log.lines());
+        ready.filter_map(|line| line.strip_prefix("ready ")?.parse().ok()).collect()
+    };
+    until("both wait for messages", || pids().len() == 2);
+    let pids = pids();
+    assert!(pids.iter().all(|pid| is_alive(*pid)));
+    interrupt(&child);
+    let said = ended(child);
+    assert_eq!(said.code, 130, "{said:?}");
+    assert!(!pids.iter().any(|pid| is_alive(*pid)), "{said:?}");
+    for server in [&one, &two] {
+        assert_eq!(states(&user, server), ["killed"]);
+    }
+}
+
+#[test]
+fn all_ranks_are_started_or_none() {
+    let (roomy, full, user) = (server(2, &[]), server(1, &[]), User::new());
+    let said = user.run(&["run", "--hosts", &hosts(&[&roomy, &full], 2), "what=sum"]);
+    assert_eq!(said.code, 3, "{said:?}");
+    assert_named(
+        &said,
+        &[full.url(), "2 places can't be reserved", "1 jobs of this service may run"],
+    );
+    // What is taken now may be free later.
+    let busy = user.start(&["run", "--hosts", &hosts(&[&full], 1), "what=waits"]);
+    until("the only place is taken", || states(&user, &full) == ["running"]);
+    let both = hosts(&[&roomy, &full], 1);
+    let said = user.run(&["run", "--hosts", &both, "what=sum"]);
+    assert_eq!(said.code, 4, "{said:?}");
+    assert_named(&said, &[full.url(), "0 are free now"]);
+    let waiting = user.start(&["run", "--hosts", &both, "--wait", "1h", "what=sum"]);
+    // Who waits holds nothing: all places of the other are to be had.
+    let said = user.run(&["run", "--hosts", &hosts(&[&roomy], 2), "--wait", "1h", "what=sum"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    interrupt(&busy);
+    assert_eq!(ended(busy).code, 130);
+    let said = ended(waiting);
+    assert_eq!(said.code, 0, "{said:?}");
+    // One that is not there.
+    let gone = format!("{}:1,http://127.0.0.1:9/ring:1", roomy.url());
+    let before = states(&user, &roomy).len();
+    let said = user.run(&["run", "--hosts", &gone, "what=sum"]);
+    assert_eq!(said.code, 6, "{said:?}");
+    assert_named(&said, &["http://127.0.0.1:9/ring"]);
+    assert_eq!(states(&user, &roomy).len(), before, "nothing was started");
+    // One without ranks.
+    let plain = Server::of_script("true", &[]);
+    let said = user.run(&["run", "--hosts", &hosts(&[&roomy, &plain], 1), "what=sum"]);
+    assert_eq!(said.code, 2, "{said:?}");
+    assert_named(&said, &[plain.url(), "[ranks]"]);
+}
+
+const DOMAIN: &str = "000102030405060708090a0b0c0d0e0f";
+const OTHER: &str = "f00102030405060708090a0b0c0d0e0f";
+
+async fn domains(server: &Server) -> DomainServer {
+    DomainServer::find(server.url(), Settings::default()).await.unwrap().unwrap()
+}
+
+async fn init(server: &Server, domain: &str, rank: u32, credential: &str) -> Result<(), Error> {
+    let service = Service::connect(server.url()).await?;
+    let texts = [
+        ("domain", domain),
+        ("rank", &rank.to_string()),
+        ("ranks", "2"),
+        ("credential", credential),
+        ("transport", "soap"),
+        ("what", "waits"),
+    ];
+    let arguments = texts.map(|(name, text)| Argument::text(name, text)).into();
+    service.init("call", arguments).await.map(drop)
+}
+
+fn fault<T: std::fmt::Debug>(answer: Result<T, Error>) -> (FaultCode, String) {
+    match answer {
+        Err(Error::Fault(fault)) => (fault.code, fault.message.clone()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_reservation_lapses_and_is_given_back_by_a_server_that_is_killed() {
+    let credential = "ab".repeat(32);
+    let mut server = server(2, &[]);
+    let at = domains(&server).await;
+    at.reserve(DOMAIN, "ring", 2).await.unwrap();
+    let refused = fault(at.reserve(OTHER, "ring", 1).await);
+    assert_eq!(refused.0, FaultCode::QueueFull, "{refused:?}");
+    server.kill();
+    server.restart();
+    let refused = fault(init(&server, DOMAIN, 0, &credential).await);
+    assert!(refused.1.contains("there is no domain"), "{refused:?}");
+    let at = domains(&server).await;
+    at.reserve(OTHER, "ring", 2).await.unwrap();
+    assert_eq!(at.end(OTHER).await.unwrap(), 0);
+    at.reserve(DOMAIN, "ring", 2).await.unwrap();
+
+    let quick = self::server(2, &["--limit", "reservation_lease=10ms"]);
+    let at = domains(&quick).await;
+    at.reserve(DOMAIN, "ring", 2).await.unwrap();
+    // There are two places, so these are the same.
+    while at.reserve(OTHER, "ring", 2).await.is_err() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let refused = fault(init(&quick, DOMAIN, 0, &credential).await);
+    assert!(refused.1.contains("no place of service ring is reserved"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_rank_is_of_one_domain_with_one_credential_that_nobody_else_sees() {
+    let (right, wrong) = ("ab".repeat(32), "cd".repeat(32));
+    let (server, user) = (server(4, &["--log", "debug"]), User::new());
+    let at = domains(&server).await;
+    at.reserve(DOMAIN, "ring", 3).await.unwrap();
+    init(&server, DOMAIN, 0, &right).await.unwrap();
+    for (rank, credential, parameter) in [(1, &wrong, "credential"), (0, &right, "rank")] {
+        let refused = init(&server, DOMAIN, rank, credential).await;
+        let Err(Error::Fault(fault)) = refused else { panic!("{refused:?}") };
+        assert_eq!(fault.parameter.as_deref(), Some(parameter), "{fault:?}");
+    }
+    let refused = fault(init(&server, DOMAIN, 2, &right).await);
+    assert!(refused.1.contains("rank 2 is none of 2"), "{refused:?}");
+    let refused = fault(init(&server, OTHER, 0, &right).await);
+    assert!(refused.1.contains("there is no domain"), "{refused:?}");
+    init(&server, DOMAIN, 1, &right).await.unwrap();
+    let all =
+        user.succeed(&["jobs", server.url()]) + &user.succeed(&["jobs", server.url(), "--json"]);
+    // Both are endpoints of SOAP calls, as they were told.
+    let members = loop {
+        let members = at.members(DOMAIN).await.unwrap();
+        if members.iter().all(|of| of.address.is_some()) {
+            break members;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    };
+    for of in &members {
+        let path = format!("/domains/{DOMAIN}/{}", of.rank);
+        let address = of.address.as_deref().unwrap();
+        assert!(address.starts_with("http://127.0.0.1:") && address.ends_with(&path), "{address}");
+    }
+    assert_eq!(members.iter().map(|of| of.rank).collect::<Vec<_>>(), [0, 1]);
+    let status = user.succeed(&["status", server.url(), &members[0].job.to_string()]);
+    let shown = user.succeed(&["domain", "status", DOMAIN, server.url()]);
+    assert_eq!(shown.lines().count(), 2, "{shown}");
+    for told in [all, status, shown, server.log()] {
+        assert!(!told.contains(&right[..16]), "{told}");
+    }
+    let command_lines = std::fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter_map(|process| std::fs::read_to_string(process.path().join("cmdline")).ok());
+    assert_eq!(command_lines.filter(|line| line.contains(&right[..16])).count(), 0);
+    assert_eq!(
+        user.succeed(&["domain", "end", DOMAIN, server.url()]),
+        "ranks that were killed: 2\n"
+    );
+    assert_eq!(states(&user, &server), ["killed", "killed"]);
+}

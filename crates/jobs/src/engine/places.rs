@@ -1,0 +1,210 @@
+//! Places for ranks: held for a domain before its first rank starts, with a lease, and taken by the jobs that are its ranks.
+//! What is held counts as if it ran. In memory: with the process, all of it is given back.
+
+use std::time::{Duration, Instant};
+
+use fishplate_contract::{Fault, FaultCode, JobId, Principal};
+
+use super::driver::DriverCommand;
+use super::{Engine, EngineInner, lock, storage_fault};
+use crate::store::RunningJobs;
+
+/// When it is worth trying again where places are taken.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Places that somebody wants to have.
+#[derive(Clone, Debug)]
+pub struct Reservation {
+    /// The domain whose ranks take them.
+    pub domain: String,
+    /// The service whose program the ranks run.
+    pub service: String,
+    /// Who wants them.
+    pub owner: Principal,
+    /// How many.
+    pub places: u32,
+    /// How many jobs of the service may run at once, ranks or not.
+    pub most_of_service: u32,
+}
+
+#[derive(Debug)]
+struct HeldPlaces {
+    of: Reservation,
+    /// Not taken yet.
+    free: u64,
+    /// Jobs that took one, and were not claimed yet.
+    taken: Vec<JobId>,
+    until: Instant,
+}
+
+/// All that is held.
+#[derive(Debug, Default)]
+pub(super) struct Places(Vec<HeldPlaces>);
+
+impl HeldPlaces {
+    fn is(&self, domain: &str, service: &str, owner: &Principal) -> bool {
+        self.of.domain == domain && self.of.service == service && self.of.owner == *owner
+    }
+}
+
+impl Places {
+    fn lapse(&mut self, now: Instant) {
+        for held in self.0.iter_mut().filter(|held| held.free > 0 && held.until <= now) {
+            tracing::info!(domain = held.of.domain, places = held.free, "a reservation lapsed");
+            held.free = 0;
+        }
+        self.0.retain(|held| held.free > 0 || !held.taken.is_empty());
+    }
+
+    /// As jobs that run.
+    pub(super) fn held(&mut self, now: Instant) -> Vec<RunningJobs> {
+        self.lapse(now);
+        let count = |held: &HeldPlaces| RunningJobs {
+            service: held.of.service.clone(),
+            owner: held.of.owner.clone(),
+            count: held.free + held.taken.len() as u64,
+        };
+        self.0.iter().map(count).collect()
+    }
+
+    /// Jobs that have their places and were not claimed yet.
+    pub(super) fn taken(&self) -> Vec<JobId> {
+        self.0.iter().flat_map(|held| held.taken.iter().copied()).collect()
+    }
+
+    /// A job takes a place.
+    pub(super) fn take(
+        &mut self,
+        domain: &str,
+        service: &str,
+        owner: &Principal,
+        job: JobId,
+    ) -> Result<(), Fault> {
+        self.lapse(Instant::now());
+        let held = self.0.iter_mut().find(|held| held.is(domain, service, owner) && held.free > 0);
+        let held = held.ok_or_else(|| {
+            let what = format!(
+                "no place of service {service} is reserved for this domain any more, or all are taken: \
+                 reserve them first, and start the ranks before the reservation lapses (reservation_lease)"
+            );
+            Fault::new(FaultCode::InvalidValue, what).parameter("domain")
+        })?;
+        held.free -= 1;
+        held.taken.push(job);
+        Ok(())
+    }
+
+    /// A job needs its place no more: it runs, or never will.
+    pub(super) fn forget(&mut self, job: JobId) {
+        for held in &mut self.0 {
+            held.taken.retain(|taken| *taken != job);
+        }
+    }
+
+    fn give_back(&mut self, domain: &str, owner: &Principal) -> u64 {
+        let its = self.0.iter_mut();
+        let its = its.filter(|held| held.of.domain == domain && held.of.owner == *owner);
+        its.map(|held| std::mem::take(&mut held.free)).sum()
+    }
+}
+
+impl Engine {
+    /// Holds places for the ranks of a domain; for how long.
+    ///
+    /// # Errors
+    /// `QueueFull` with `retryAfter` if they can't be had now, `InvalidValue` if never; what the disk says.
+    pub async fn reserve(&self, wanted: Reservation) -> Result<Duration, Fault> {
+        let shared = &self.shared;
+        if !shared.is_working() {
+            let what = "this process of the server ends with its answer, and can hold no places: ranks need `fishplate serve`";
+            return Err(Fault::new(FaultCode::NotSupported, what));
+        }
+        shared.check_room().await?;
+        // One at a time: what one is refused, another has.
+        let _turn = shared.reserving.lock().await;
+        let lease = shared.settings.reservation_lease;
+        let now = Instant::now();
+        {
+            let mut places = lock(&shared.places);
+            places.lapse(now);
+            if places.0.iter().any(|held| held.is(&wanted.domain, &wanted.service, &wanted.owner)) {
+                let what = "places of this service are reserved for this domain already";
+                return Err(Fault::new(FaultCode::InvalidValue, what).parameter("domain"));
+            }
+            // Held before anything is counted, so that nothing is claimed meanwhile.
+            let (of, free) = (wanted.clone(), u64::from(wanted.places));
+            places.0.push(HeldPlaces { of, free, taken: Vec::new(), until: now + lease });
+        }
+        let checked = match shared.store.read(|t| t.running()).await {
+            Ok(running) => shared.has_places(&wanted, &running),
+            Err(error) => Err(storage_fault(&error)),
+        };
+        if let Err(fault) = checked {
+            self.give_back(&wanted.domain, &wanted.owner);
+            return Err(fault);
+        }
+        Ok(lease)
+    }
+
+    /// Gives back what is held for a domain and not taken; how many places that is.
+    pub fn give_back(&self, domain: &str, owner: &Principal) -> u64 {
+        let count = lock(&self.shared.places).give_back(domain, owner);
+        if count > 0 {
+            let _ = self.shared.orders.send(DriverCommand::Claim);
+        }
+        count
+    }
+}
+
+impl EngineInner {
+    /// Whether no bound is exceeded, with all that is held.
+    fn has_places(&self, wanted: &Reservation, running: &[RunningJobs]) -> Result<(), Fault> {
+        let held = lock(&self.places).held(Instant::now());
+        let busy = |counts: &dyn Fn(&RunningJobs) -> bool| -> u64 {
+            running.iter().chain(&held).filter(|of| counts(of)).map(|of| of.count).sum()
+        };
+        let places = u64::from(wanted.places);
+        let bounds = [
+            (
+                "max_running",
+                "of this server",
+                Some(self.settings.max_running.into()),
+                busy(&|_| true),
+            ),
+            (
+                "ranks",
+                "of this service",
+                Some(wanted.most_of_service.into()),
+                busy(&|of| of.service == wanted.service),
+            ),
+            (
+                "owner_running",
+                "of yours",
+                self.settings.owner_running,
+                busy(&|of| of.owner == wanted.owner),
+            ),
+        ];
+        let mut bounds = bounds
+            .into_iter()
+            .filter_map(|(limit, whose, most, busy)| most.map(|most| (limit, whose, most, busy)));
+        // What can never be comes before what is taken now.
+        let never = bounds.clone().find(|(_, _, most, _)| places > *most);
+        if let Some((limit, whose, most, _)) = never {
+            let what =
+                format!("{places} places are wanted, and {most} jobs {whose} may run at once");
+            let fault = Fault::new(FaultCode::InvalidValue, what).parameter("ranks");
+            return Err(fault.limit(limit, most));
+        }
+        let taken = bounds.find(|(_, _, most, busy)| busy > most);
+        if let Some((limit, whose, most, busy)) = taken {
+            // What is wanted is among them.
+            let free = (most + places).saturating_sub(busy);
+            let what = format!(
+                "{places} places are wanted, and of the {most} for jobs {whose} {free} are free now"
+            );
+            let fault = Fault::new(FaultCode::QueueFull, what).limit(limit, most);
+            return Err(fault.retry_after(RETRY));
+        }
+        Ok(())
+    }
+}

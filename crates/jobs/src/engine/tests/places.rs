@@ -1,0 +1,76 @@
+//! Places that are held for ranks.
+
+use super::*;
+use crate::engine::{Reservation, new_id};
+
+fn reservation(domain: &str, places: u32) -> Reservation {
+    Reservation {
+        domain: domain.to_owned(),
+        service: "s".to_owned(),
+        owner: Principal::anonymous(),
+        places,
+        most_of_service: 2,
+    }
+}
+
+fn of_two(domain: Option<&str>) -> JobRequest {
+    JobRequest { max_running: 2, domain: domain.map(str::to_owned), ..work(None, 0) }
+}
+
+/// A rank that runs until it is killed.
+async fn rank(fixture: &Fixture, engine: &Engine, domain: &str) -> Result<JobId, Fault> {
+    let job = new_id().unwrap();
+    fixture.executor.script(job, vec![Observation::Running { started: Timestamp(1) }]);
+    engine.submit_as(job, of_two(Some(domain))).await.map(|accepted| accepted.job)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_that_is_held_is_a_ranks_and_nobody_elses() {
+    for fixture in Fixture::each(3) {
+        let (engine, run) = fixture.running();
+        let owner = Principal::anonymous();
+        until("it works", async || engine.reserve(reservation("d", 2)).await.is_ok()).await;
+        let other = engine.submit(of_two(None)).await.unwrap();
+        let refused = engine.reserve(reservation("e", 1)).await.unwrap_err();
+        assert_eq!((refused.code, refused.retry_after.is_some()), (FaultCode::QueueFull, true));
+        let refused = engine.reserve(reservation("e", 3)).await.unwrap_err();
+        assert_eq!(refused.parameter.as_deref(), Some("ranks"), "never: {refused:?}");
+        let refused = engine.reserve(reservation("d", 1)).await.unwrap_err();
+        assert_eq!(refused.parameter.as_deref(), Some("domain"), "twice: {refused:?}");
+        // Whatever waits, a rank begins.
+        let job = rank(&fixture, &engine, "d").await.unwrap();
+        until("it runs", async || state(&engine, job) == JobState::Running).await;
+        assert_eq!(state(&engine, other.job), JobState::Queued);
+        assert_eq!(rank(&fixture, &engine, "e").await.unwrap_err().code, FaultCode::InvalidValue);
+        // What was not taken is given back, and goes to who waits.
+        assert_eq!(engine.give_back("d", &Principal::named("ada")), 0);
+        assert_eq!(engine.give_back("d", &owner), 1);
+        assert_eq!(engine.wait(other).await.unwrap().state(), JobState::Done);
+        assert!(rank(&fixture, &engine, "d").await.is_err());
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_taken_lapses() {
+    for fixture in Fixture::each(3) {
+        let engine = fixture.engine_with(|settings| {
+            settings.reservation_lease = Duration::from_millis(20);
+        });
+        let (engine, run) = run(engine);
+        until("it works", async || engine.reserve(reservation("d", 2)).await.is_ok()).await;
+        until("they lapse", async || engine.reserve(reservation("e", 2)).await.is_ok()).await;
+        assert!(rank(&fixture, &engine, "d").await.is_err());
+        let other = engine.submit(of_two(None)).await.unwrap();
+        assert_eq!(engine.wait(other).await.unwrap().state(), JobState::Done);
+        run.abort();
+    }
+}
+
+#[tokio::test]
+async fn who_only_accepts_holds_no_places() {
+    for fixture in Fixture::each(3) {
+        let refused = fixture.engine().reserve(reservation("d", 1)).await.unwrap_err();
+        assert_eq!(refused.code, FaultCode::NotSupported);
+    }
+}

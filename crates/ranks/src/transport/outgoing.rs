@@ -1,0 +1,435 @@
+//! What goes to one other process: frames are kept until it acknowledges them, and repeated over the next connection when one
+//! breaks. What stands around a payload, and what an acknowledgement looks like, is a [`Protocol`].
+
+use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::engine::peer::PeerState;
+use crate::engine::{Engine, Frame, Payload};
+use crate::header::{Rank, RequestId};
+use crate::transport::poller::Poller;
+use crate::transport::socket::{dial, is_transient};
+
+/// Buffers in one `writev`.
+const VECTORS: usize = 64;
+/// Payloads whose memory is kept for the next, and how large each may be, in bytes: what a receiver acknowledges at once.
+const SPARE: usize = 16;
+const LARGEST_SPARE: usize = 64 << 10;
+/// The pause before the second try to connect; it doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// How a sender and its receiver speak over a connection.
+pub(super) trait Protocol: Debug {
+    /// What stands before a payload.
+    type Head: AsRef<[u8]> + Debug;
+
+    /// Frames are written as soon as there is a connection; else once its receiver has [spoken](Heard::confirmed).
+    const SPEAKS_FIRST: bool;
+
+    /// What stands before the payload of a frame.
+    fn head(&mut self, frame: &Frame) -> Self::Head;
+
+    /// A head whose frame was acknowledged.
+    fn recycle(&mut self, _head: Self::Head) {}
+
+    /// What stands behind each payload.
+    fn tail(&self) -> &[u8] {
+        &[]
+    }
+
+    /// Another connection is made.
+    fn begin(&mut self) {}
+
+    /// Reads what the receiver says, and takes what is whole out of `bytes`.
+    fn hear(&mut self, stream: &mut TcpStream, bytes: &mut Vec<u8>) -> io::Result<Heard>;
+}
+
+/// What a receiver said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Heard {
+    /// It is the process that is meant.
+    pub(super) confirmed: bool,
+    /// What it has.
+    pub(super) acknowledged: Acknowledged,
+}
+
+/// What a receiver has of what was not acknowledged before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Acknowledged {
+    /// Nothing.
+    #[default]
+    None,
+    /// All up to this sequence number.
+    Through(u64),
+    /// So many frames, the oldest.
+    Count(usize),
+}
+
+#[derive(Debug)]
+enum Connection {
+    /// None, and none is wanted.
+    Idle,
+    /// None; one is tried for at this time.
+    Broken(Instant),
+    /// Since then.
+    Connecting(TcpStream, Instant),
+    /// Connected, since then, and nothing was heard yet. Its system has accepted, so the process lives, though it
+    /// may be stopped or compute.
+    Unconfirmed(TcpStream, Instant),
+    Ready(TcpStream),
+    /// None any more: the other process has failed, or left.
+    Closed,
+}
+
+impl Connection {
+    /// Where frames are written.
+    fn writable<P: Protocol>(&mut self) -> Option<&mut TcpStream> {
+        match self {
+            Self::Ready(stream) => Some(stream),
+            Self::Unconfirmed(stream, _) if P::SPEAKS_FIRST => Some(stream),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Kept<H> {
+    head: H,
+    frame: Frame,
+}
+
+impl<H: AsRef<[u8]>> Kept<H> {
+    fn parts<'a>(&'a self, tail: &'a [u8]) -> [&'a [u8]; 3] {
+        [self.head.as_ref(), self.frame.payload.bytes(), tail]
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Outgoing<P: Protocol> {
+    /// Where the process may be reached, and which of them is tried.
+    addresses: Vec<SocketAddr>,
+    at: usize,
+    /// Of its socket, to the poller.
+    token: u64,
+    protocol: P,
+    connection: Connection,
+    /// Not acknowledged, in order.
+    kept: VecDeque<Kept<P::Head>>,
+    /// Memory of payloads that were acknowledged. To free it and have it again costs more than to fill it.
+    spare: Vec<Vec<u8>>,
+    /// How many of them are written, and how many bytes of the next.
+    written: usize,
+    offset: usize,
+    /// Bytes of what the receiver says that have not come entirely.
+    partial: Vec<u8>,
+    /// Since when it is out of reach; later by the time in which it was only silent.
+    lost_since: Option<Instant>,
+    pause: Duration,
+    timeout: Duration,
+    waits_for_room: bool,
+}
+
+impl<P: Protocol> Outgoing<P> {
+    pub(super) fn new(
+        addresses: Vec<SocketAddr>,
+        token: u64,
+        protocol: P,
+        timeout: Duration,
+    ) -> Self {
+        Self {
+            addresses,
+            at: 0,
+            token,
+            protocol,
+            connection: Connection::Idle,
+            kept: VecDeque::new(),
+            spare: Vec::new(),
+            written: 0,
+            offset: 0,
+            partial: Vec::new(),
+            lost_since: None,
+            pause: FIRST_PAUSE,
+            timeout,
+            waits_for_room: false,
+        }
+    }
+
+    pub(super) fn is_flushed(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self.connection, Connection::Closed)
+    }
+
+    /// Takes a frame, and writes what can be written.
+    pub(super) fn send(&mut self, frame: Frame, poller: &Poller) {
+        self.send_as(P::head, frame, poller);
+    }
+
+    /// The same, with a head of another kind.
+    pub(super) fn send_as(
+        &mut self,
+        head: impl FnOnce(&mut P, &Frame) -> P::Head,
+        frame: Frame,
+        poller: &Poller,
+    ) {
+        if self.is_closed() {
+            return;
+        }
+        let head = head(&mut self.protocol, &frame);
+        self.kept.push_back(Kept { head, frame });
+        if self.connection.writable::<P>().is_some() {
+            if !self.waits_for_room {
+                self.flush(poller);
+            }
+        } else if matches!(self.connection, Connection::Idle) {
+            self.connect(poller);
+        }
+        // It is kept until it is acknowledged; its receiver has it the sooner for being copied after it was written.
+        if let Some(kept) = self.kept.back_mut().filter(|kept| kept.frame.request.is_none()) {
+            kept.frame.payload.detach_into(|| self.spare.pop().unwrap_or_default());
+        }
+    }
+
+    /// Has a connection, though there is nothing to send: when it breaks, the other process may have died.
+    pub(super) fn watch(&mut self, poller: &Poller) {
+        if matches!(self.connection, Connection::Idle) {
+            self.connect(poller);
+        }
+    }
+
+    /// Its socket is ready for something. Requests whose frames are acknowledged go into `sent`.
+    pub(super) fn ready(&mut self, poller: &Poller, sent: &mut Vec<RequestId>) {
+        if let Connection::Connecting(stream, _) = &mut self.connection {
+            let connected = stream.take_error().and_then(|error| error.map_or(Ok(()), Err));
+            match (connected, std::mem::replace(&mut self.connection, Connection::Idle)) {
+                (Ok(()), Connection::Connecting(stream, _)) => {
+                    if let Err(error) = poller.modify(&stream, self.token, false) {
+                        return self.fall(&error);
+                    }
+                    self.connection = Connection::Unconfirmed(stream, Instant::now());
+                    self.flush(poller);
+                }
+                (Err(error), _) => self.fall(&error),
+                _ => {}
+            }
+            return;
+        }
+        if let Err(error) = self.read(sent) {
+            return self.fall(&error);
+        }
+        self.flush(poller);
+    }
+
+    /// Does what it is time for, and tells what became of `rank`, to which this goes.
+    pub(super) fn attend(
+        &mut self,
+        rank: Rank,
+        now: Instant,
+        poller: &Poller,
+        engine: &mut Engine,
+    ) {
+        if self.deadline().is_none() {
+            return;
+        }
+        if engine.peer_state(rank) == PeerState::Left {
+            if self.close() {
+                engine.undelivered(rank);
+            }
+        } else if self.tick(now, poller) {
+            engine.fail(rank);
+        }
+    }
+
+    /// Does what it is time for; whether the other process has been out of reach for too long.
+    fn tick(&mut self, now: Instant, poller: &Poller) -> bool {
+        if let Connection::Broken(at) = self.connection
+            && at <= now
+        {
+            self.connect(poller);
+        }
+        if self.unanswered_at().is_some_and(|at| now >= at) {
+            self.fall(&ErrorKind::TimedOut.into());
+        }
+        self.given_up_at().is_some_and(|at| now >= at)
+    }
+
+    /// When it is time for something.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let retry = if let Connection::Broken(at) = self.connection { Some(at) } else { None };
+        [retry, self.unanswered_at(), self.given_up_at()].into_iter().flatten().min()
+    }
+
+    /// When an address that does not answer has had its share of the time: another one may.
+    fn unanswered_at(&self) -> Option<Instant> {
+        let since = match self.connection {
+            Connection::Connecting(_, since) => since,
+            // Who was asked nothing need not answer.
+            Connection::Unconfirmed(_, since) if !P::SPEAKS_FIRST || !self.kept.is_empty() => since,
+            _ => return None,
+        };
+        let addresses = u32::try_from(self.addresses.len()).unwrap_or(u32::MAX);
+        (addresses > 1).then(|| since + self.timeout / (addresses + 1))
+    }
+
+    fn given_up_at(&self) -> Option<Instant> {
+        let silent = matches!(self.connection, Connection::Unconfirmed(..));
+        self.lost_since.filter(|_| !silent).map(|since| since + self.timeout)
+    }
+
+    /// Sends nothing any more; whether something was not acknowledged.
+    pub(super) fn close(&mut self) -> bool {
+        self.connection = Connection::Closed;
+        self.lost_since = None;
+        self.written = 0;
+        !std::mem::take(&mut self.kept).is_empty()
+    }
+
+    pub(super) fn detach(&mut self, request: RequestId) {
+        for kept in self.kept.iter_mut().filter(|kept| kept.frame.request == Some(request)) {
+            kept.frame.payload.detach();
+        }
+    }
+
+    fn connect(&mut self, poller: &Poller) {
+        self.lost_since.get_or_insert_with(Instant::now);
+        let address = self.addresses.get(self.at).copied();
+        let address = address.ok_or_else(|| ErrorKind::AddrNotAvailable.into());
+        match address.and_then(|address| dial(address, self.timeout)).and_then(|stream| {
+            poller.add(&stream, self.token, true)?;
+            Ok(stream)
+        }) {
+            Ok(stream) => self.connection = Connection::Connecting(stream, Instant::now()),
+            Err(error) => self.fall(&error),
+        }
+    }
+
+    /// The connection is broken; another is tried for.
+    fn fall(&mut self, error: &io::Error) {
+        tracing::debug!(%error, rank = self.token, "a connection broke");
+        let now = Instant::now();
+        let since = self.lost_since.get_or_insert(now);
+        if let Connection::Unconfirmed(_, begun) = self.connection {
+            *since += now - begun;
+        }
+        if matches!(self.connection, Connection::Ready(_)) {
+            self.connection = Connection::Broken(now);
+        } else {
+            self.at = (self.at + 1) % self.addresses.len().max(1);
+            self.connection = Connection::Broken(now + self.pause);
+            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        }
+        (self.written, self.offset, self.waits_for_room) = (0, 0, false);
+        self.partial.clear();
+        self.protocol.begin();
+    }
+
+    fn read(&mut self, sent: &mut Vec<RequestId>) -> io::Result<()> {
+        let mut bytes = [0; 4096];
+        let (Connection::Unconfirmed(stream, _) | Connection::Ready(stream)) = &mut self.connection
+        else {
+            return Ok(());
+        };
+        let count = match stream.read(&mut bytes) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => count,
+            Err(error) if is_transient(&error) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        self.partial.extend_from_slice(&bytes[..count]);
+        let heard = self.protocol.hear(stream, &mut self.partial)?;
+        if heard.confirmed {
+            self.connection = match std::mem::replace(&mut self.connection, Connection::Idle) {
+                Connection::Unconfirmed(stream, _) => {
+                    if self.addresses.len() > 1 {
+                        let address = self.addresses[self.at];
+                        tracing::info!(rank = self.token, %address, "connected");
+                    }
+                    Connection::Ready(stream)
+                }
+                ready => ready,
+            };
+            self.lost_since = None;
+            self.pause = FIRST_PAUSE;
+        }
+        self.acknowledge(heard.acknowledged, sent)
+    }
+
+    fn acknowledge(&mut self, what: Acknowledged, sent: &mut Vec<RequestId>) -> io::Result<()> {
+        let count = match what {
+            Acknowledged::None => 0,
+            Acknowledged::Count(count) if count > self.kept.len() => {
+                return Err(io::Error::other("it answered what it was not asked"));
+            }
+            Acknowledged::Count(count) => count,
+            Acknowledged::Through(received) => {
+                let old = |kept: &&Kept<_>| kept.frame.header.sequence <= received;
+                self.kept.iter().take_while(old).count()
+            }
+        };
+        for Kept { head, frame } in self.kept.drain(..count) {
+            sent.extend(frame.request);
+            self.protocol.recycle(head);
+            if let Payload::Owned(memory) = frame.payload
+                && self.spare.len() < SPARE
+                && memory.capacity() <= LARGEST_SPARE
+            {
+                self.spare.push(memory);
+            }
+        }
+        self.written = self.written.saturating_sub(count);
+        Ok(())
+    }
+
+    fn flush(&mut self, poller: &Poller) {
+        match self.write() {
+            Ok(waits) if waits != self.waits_for_room => {
+                self.waits_for_room = waits;
+                let Some(stream) = self.connection.writable::<P>() else { return };
+                if let Err(error) = poller.modify(stream, self.token, waits) {
+                    self.fall(&error);
+                }
+            }
+            Ok(_) => {}
+            Err(error) => self.fall(&error),
+        }
+    }
+
+    /// Writes until all is written or there is no room; whether that is waited for.
+    fn write(&mut self) -> io::Result<bool> {
+        let Some(stream) = self.connection.writable::<P>() else { return Ok(false) };
+        let tail = self.protocol.tail();
+        while self.written < self.kept.len() {
+            let mut vectors = Vec::with_capacity(VECTORS);
+            let mut skip = self.offset;
+            for kept in self.kept.range(self.written..).take(VECTORS / 3) {
+                for part in kept.parts(tail) {
+                    if skip < part.len() {
+                        vectors.push(IoSlice::new(&part[skip..]));
+                    }
+                    skip = skip.saturating_sub(part.len());
+                }
+            }
+            match stream.write_vectored(&vectors) {
+                Ok(count) => self.offset += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            while let Some(kept) = self.kept.get(self.written) {
+                let length = kept.parts(tail).iter().map(|part| part.len()).sum();
+                if self.offset < length {
+                    break;
+                }
+                self.offset -= length;
+                self.written += 1;
+            }
+        }
+        Ok(false)
+    }
+}

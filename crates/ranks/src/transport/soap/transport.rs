@@ -1,0 +1,261 @@
+//! All connections of a rank.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::collective::broadcast::{parent_bit, real, relative};
+use crate::credential::Credential;
+use crate::engine::peer::PeerState;
+use crate::engine::{Engine, Frame, Payload};
+use crate::error::{Error, Result};
+use crate::header::{DomainId, Header, Rank, RequestId};
+use crate::settings::Settings;
+use crate::transport::outgoing::Outgoing;
+use crate::transport::poller::Poller;
+use crate::transport::soap::endpoint::{Endpoint, Inbox};
+use crate::transport::soap::incoming::{End, Incoming};
+use crate::transport::soap::outgoing::Sender;
+use crate::transport::soap::reception::{Forward, Reception};
+use crate::transport::soap::url::Url;
+use crate::transport::{Transport, Waiter};
+
+/// Tokens below are ranks' outgoing connections; from here on, incoming ones.
+const INCOMING: u64 = 1 << 32;
+const ENDPOINT: u64 = u64::MAX - 1;
+
+/// A rank's connections to all others and from them, and from clients.
+pub struct Soap {
+    endpoint: Arc<Endpoint>,
+    inbox: Arc<Inbox>,
+    poller: Arc<Poller>,
+    outgoing: Vec<Outgoing<Sender>>,
+    incoming: Vec<Option<Incoming>>,
+    reception: Reception,
+    ready: Vec<u64>,
+    sent: Vec<RequestId>,
+}
+
+impl Soap {
+    /// For `rank`, which others reach at `endpoint`, of a domain whose ranks are at `urls`. Nobody stores anything without
+    /// `credential`, which is the same at all of them.
+    pub fn new(
+        domain: DomainId,
+        credential: Credential,
+        rank: Rank,
+        endpoint: Arc<Endpoint>,
+        urls: &[String],
+        settings: &Settings,
+    ) -> Result<Self> {
+        let join = |error: std::io::Error| Error::Join { problem: error.to_string() };
+        let outgoing = (0..).zip(urls).map(|(to, url)| {
+            let url = Url::parse(url)?;
+            let sender = Sender::new(domain, to, &url, &credential)?;
+            Ok(Outgoing::new(url.addresses, u64::from(to), sender, settings.peer_timeout))
+        });
+        let outgoing = outgoing.collect::<Result<_>>()?;
+        let poller = Arc::new(Poller::new(None).map_err(join)?);
+        poller.add(endpoint.poller(), ENDPOINT, false).map_err(join)?;
+        let inbox = endpoint.join(domain, rank, poller.clone())?;
+        Ok(Self {
+            endpoint,
+            inbox,
+            poller,
+            outgoing,
+            incoming: Vec::new(),
+            reception: Reception::new(domain, rank, credential, settings),
+            ready: Vec::new(),
+            sent: Vec::new(),
+        })
+    }
+
+    /// Takes connections that the endpoint has for this rank; whether there were any.
+    fn admit(&mut self, engine: &mut Engine) -> bool {
+        let connections = self.inbox.take();
+        let any = !connections.is_empty();
+        for (stream, begun) in connections {
+            let free = self.incoming.iter().position(Option::is_none);
+            let at = free.unwrap_or(self.incoming.len());
+            if let Err(error) = self.poller.add(&stream, INCOMING + at as u64, false) {
+                tracing::debug!(%error, "a connection broke");
+                continue;
+            }
+            if free.is_none() {
+                self.incoming.push(None);
+            }
+            self.incoming[at] = Some(Incoming::new(stream, &begun));
+            self.read(at, engine);
+        }
+        any
+    }
+
+    fn read(&mut self, at: usize, engine: &mut Engine) {
+        let Some(mut incoming) = self.incoming.get_mut(at).and_then(Option::take) else { return };
+        let waited = incoming.waits_for_room();
+        let read = incoming.read(&mut self.reception, &mut self.incoming, &self.endpoint, engine);
+        let waits = incoming.waits_for_room();
+        let read = read.and_then(|()| {
+            if waits == waited {
+                return Ok(());
+            }
+            Ok(self.poller.modify(incoming.stream(), INCOMING + at as u64, waits)?)
+        });
+        let Err(end) = read else {
+            self.incoming[at] = Some(incoming);
+            return;
+        };
+        match end {
+            End::Elsewhere(domain, rank) => {
+                let (stream, bytes) = incoming.into_parts();
+                if self.poller.remove(&stream).is_ok() {
+                    self.endpoint.hand_over((domain, rank), stream, bytes);
+                }
+                return;
+            }
+            End::Protocol(error) => {
+                tracing::warn!(%error, "a rank is given up");
+                if let Error::Protocol { from, .. } = error {
+                    engine.fail(from);
+                }
+            }
+            // If its sender died, our own connection to it breaks too.
+            End::Broken(error) => tracing::debug!(%error, "a connection broke"),
+        }
+        // What was arriving comes again over the next one.
+        if let Some(target) = incoming.end(&mut self.reception, engine) {
+            self.reception.interrupt(target);
+        }
+    }
+
+    /// Answers what waits for a message that is here; whether there was any.
+    fn receive(&mut self, engine: &mut Engine) -> bool {
+        let mut any = false;
+        for at in 0..self.incoming.len() {
+            let Some(incoming) = self.incoming[at].as_mut() else { continue };
+            if incoming.receives() && incoming.receive(&self.reception, engine) {
+                any = true;
+                self.read(at, engine);
+            }
+        }
+        any
+    }
+
+    /// Sends messages on to the ranks below this one in the binomial tree.
+    fn forward(&mut self) {
+        let rank = self.reception.rank;
+        let size = u32::try_from(self.outgoing.len()).unwrap_or(u32::MAX);
+        for Forward { header, sequences, data } in std::mem::take(&mut self.reception.forwards) {
+            let place = relative(rank, header.from, size);
+            let mut bit = parent_bit(place, size) / 2;
+            while bit > 0 {
+                if place + bit < size {
+                    let to = real(place + bit, header.from, size);
+                    let sequence = sequences[to as usize];
+                    let frame = Frame {
+                        header: Header { to, sequence, ..header },
+                        payload: Payload::Owned(data.clone()),
+                        request: None,
+                    };
+                    let head = |sender: &mut Sender, frame: &Frame| {
+                        sender.broadcast_head(&frame.header, &sequences)
+                    };
+                    self.outgoing[to as usize].send_as(head, frame, &self.poller);
+                }
+                bit /= 2;
+            }
+        }
+    }
+}
+
+impl Drop for Soap {
+    fn drop(&mut self) {
+        self.endpoint.leave(self.reception.domain, self.reception.rank);
+    }
+}
+
+impl Transport for Soap {
+    fn send(&mut self, frame: Frame, engine: &mut Engine) {
+        let to = frame.header.to;
+        let outgoing = &mut self.outgoing[to as usize];
+        outgoing.send(frame, &self.poller);
+        if outgoing.is_closed() && engine.peer_state(to) == PeerState::Left {
+            engine.undelivered(to);
+        }
+    }
+
+    fn progress(&mut self, engine: &mut Engine) -> bool {
+        let mut ready = std::mem::take(&mut self.ready);
+        self.poller.ready(&mut ready);
+        let mut any = !ready.is_empty();
+        for token in ready.drain(..) {
+            match token {
+                ENDPOINT => self.endpoint.advance(),
+                INCOMING.. => {
+                    self.read(usize::try_from(token - INCOMING).unwrap_or(usize::MAX), engine);
+                }
+                rank => {
+                    let Some(outgoing) =
+                        usize::try_from(rank).ok().and_then(|rank| self.outgoing.get_mut(rank))
+                    else {
+                        continue;
+                    };
+                    outgoing.ready(&self.poller, &mut self.sent);
+                    self.sent.drain(..).for_each(|request| engine.sent(request));
+                }
+            }
+        }
+        self.ready = ready;
+        any |= self.admit(engine);
+        any |= self.receive(engine);
+        self.forward();
+        if self.outgoing.iter().any(|outgoing| outgoing.deadline().is_some()) {
+            let now = Instant::now();
+            for (rank, outgoing) in (0..).zip(&mut self.outgoing) {
+                outgoing.attend(rank, now, &self.poller, engine);
+            }
+        }
+        any
+    }
+
+    fn senders(&self, ranks: u32) -> u32 {
+        // Clients together are one more.
+        ranks.saturating_add(1)
+    }
+
+    fn watch(&mut self) {
+        for (rank, outgoing) in (0..).zip(&mut self.outgoing) {
+            if rank != self.reception.rank {
+                outgoing.watch(&self.poller);
+            }
+        }
+    }
+
+    fn detach(&mut self, request: RequestId) {
+        self.outgoing.iter_mut().for_each(|outgoing| outgoing.detach(request));
+        let arriving = self.incoming.iter_mut().flatten().filter_map(Incoming::target);
+        arriving.chain(self.reception.interrupted()).for_each(|target| target.detach(request));
+    }
+
+    fn disconnect(&mut self, rank: Rank) {
+        self.outgoing[rank as usize].close();
+        for slot in &mut self.incoming {
+            let old = slot.take_if(|incoming| incoming.peer == Some(rank));
+            if let Some(target) = old.and_then(|old| old.end_of_rank(&mut self.reception)) {
+                self.reception.interrupt(target);
+            }
+        }
+        self.reception.forget(rank);
+    }
+
+    fn is_flushed(&self) -> bool {
+        self.outgoing.iter().all(Outgoing::is_flushed)
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let outgoing = self.outgoing.iter().filter_map(Outgoing::deadline);
+        outgoing.chain(self.incoming.iter().flatten().filter_map(Incoming::deadline)).min()
+    }
+
+    fn waiter(&self) -> Arc<dyn Waiter> {
+        self.poller.clone()
+    }
+}

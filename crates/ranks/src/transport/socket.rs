@@ -1,0 +1,56 @@
+//! Sockets that never block, and whose peers are known to be there.
+
+use std::io::{self, ErrorKind, Read};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use socket2::{Domain, Socket, TcpKeepalive, Type};
+
+pub(super) fn is_transient(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// What was read: 0 is that nothing is there; the end is an error.
+pub(super) fn some(read: io::Result<usize>) -> io::Result<usize> {
+    match read {
+        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+        Err(error) if is_transient(&error) => Ok(0),
+        read => read,
+    }
+}
+
+/// Hosts that vanish are noticed by the kernel within `timeout`.
+pub(super) fn watch(socket: &Socket, timeout: Duration) -> io::Result<()> {
+    let part = (timeout / 4).max(Duration::from_secs(1));
+    let keepalive = TcpKeepalive::new().with_time(part * 2).with_interval(part).with_retries(2);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_tcp_user_timeout(Some(timeout))?;
+    socket.set_tcp_nodelay(true)
+}
+
+/// Ends a connection so that its peer still gets what was written: what it sent and nobody wants is read, else it would be told of that
+/// loss first.
+pub(super) fn hang_up(mut stream: &TcpStream) {
+    let _ = stream.shutdown(Shutdown::Write);
+    let mut bytes = [0; 4096];
+    // Bounded, for those who go on sending.
+    for _ in 0..64 {
+        if !matches!(stream.read(&mut bytes), Ok(1..)) {
+            return;
+        }
+    }
+}
+
+pub(super) fn dial(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    let socket =
+        Socket::new(Domain::for_address(address), Type::STREAM.nonblocking().cloexec(), None)?;
+    watch(&socket, timeout)?;
+    match socket.connect(&address.into()) {
+        Err(error)
+            if error.raw_os_error() != Some(rustix::io::Errno::INPROGRESS.raw_os_error()) =>
+        {
+            Err(error)
+        }
+        _ => Ok(socket.into()),
+    }
+}

@@ -1,0 +1,419 @@
+//! Clients that are no ranks: what they store and receive, what is refused, and what one address serves.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fishplate_ranks::transport::soap::{Endpoint, NAMESPACE, Soap};
+use fishplate_ranks::{ANY_SOURCE, Communicator, Credential, DomainId, Process, Settings};
+
+use crate::domain::{CREDENTIAL, DOMAIN, run_with, soap_domain};
+
+/// Runs ranks until a client has done what it does.
+fn served(
+    size: u32,
+    settings: &Settings,
+    serve: fn(&Communicator),
+    client: impl FnOnce(&[String]) + Send + 'static,
+) {
+    let (processes, urls) = soap_domain(size, settings);
+    let done = Arc::new(AtomicBool::new(false));
+    let told = done.clone();
+    let client = std::thread::spawn(move || {
+        let outcome = catch_unwind(AssertUnwindSafe(|| client(&urls)));
+        told.store(true, Ordering::Release);
+        outcome
+    });
+    run_with(processes, move |world| {
+        serve(&world);
+        while !done.load(Ordering::Acquire) {
+            world.process().progress();
+            std::thread::yield_now();
+        }
+        world.process().leave();
+    });
+    if let Err(panic) = client.join().unwrap() {
+        resume_unwind(panic);
+    }
+}
+
+/// A call.
+struct Call {
+    operation: &'static str,
+    fields: Vec<(&'static str, String)>,
+    credential: Option<String>,
+    chunked: bool,
+}
+
+struct Answer {
+    status: u16,
+    body: String,
+}
+
+/// An empty message from rank 0, the first of a client.
+fn store(to: usize) -> Call {
+    call("store")
+        .field("fromRank", 0)
+        .field("toRank", to)
+        .field("tag", 7)
+        .field("sequence", 1)
+        .field("client", "a test")
+        .field("data", "")
+}
+
+fn call(operation: &'static str) -> Call {
+    let fields = vec![("domain", DOMAIN.to_string())];
+    Call { operation, fields, credential: Some(CREDENTIAL.reveal()), chunked: false }
+}
+
+impl Call {
+    /// With this value, which replaces another one.
+    #[expect(clippy::needless_pass_by_value, reason = "numbers and texts as they are")]
+    fn field(mut self, name: &'static str, value: impl ToString) -> Self {
+        match self.fields.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = value.to_string(),
+            None => self.fields.push((name, value.to_string())),
+        }
+        self
+    }
+
+    fn without(mut self, name: &str) -> Self {
+        self.fields.retain(|(known, _)| *known != name);
+        self
+    }
+
+    fn body(&self) -> String {
+        let fields: String =
+            self.fields.iter().map(|(name, value)| format!("<{name}>{value}</{name}>")).collect();
+        let operation = self.operation;
+        format!(
+            "<s:Envelope xmlns:s='http://schemas.xmlsoap.org/soap/envelope/'><s:Body>\
+             <{operation} xmlns='{NAMESPACE}'>{fields}</{operation}></s:Body></s:Envelope>"
+        )
+    }
+
+    fn bytes(&self, url: &str) -> Vec<u8> {
+        let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+        let mut text =
+            format!("POST /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: text/xml\r\n");
+        if let Some(credential) = &self.credential {
+            text += &format!("Authorization: Bearer {credential}\r\n");
+        }
+        let body = self.body();
+        if self.chunked {
+            text += "Transfer-Encoding: chunked\r\n\r\n";
+            for piece in body.as_bytes().chunks(100) {
+                text += &format!("{:x}\r\n{}\r\n", piece.len(), str::from_utf8(piece).unwrap());
+            }
+            text += "0\r\n\r\n";
+        } else {
+            text += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
+        }
+        text.into_bytes()
+    }
+
+    fn post(&self, url: &str) -> Answer {
+        exchange(url, &self.bytes(url))
+    }
+
+    /// The text of the fault with which it is refused.
+    fn refused(&self, url: &str, status: u16) -> String {
+        let answer = self.post(url);
+        assert_eq!(answer.status, status, "{}", answer.body);
+        answer.element("faultstring").unwrap_or_else(|| panic!("no fault: {}", answer.body))
+    }
+}
+
+impl Answer {
+    fn element(&self, name: &str) -> Option<String> {
+        let start = ["<", ":"].iter().find_map(|begun| {
+            [">", " "].iter().find_map(|end| self.body.find(&format!("{begun}{name}{end}")))
+        })?;
+        let rest = &self.body[start..];
+        let rest = &rest[rest.find('>')? + 1..];
+        Some(rest[..rest.find("</")?].to_owned())
+    }
+}
+
+fn exchange(url: &str, request: &[u8]) -> Answer {
+    let host = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    stream.write_all(request).unwrap();
+    read_answer(&mut BufReader::new(stream))
+}
+
+fn read_answer(stream: &mut impl BufRead) -> Answer {
+    let (mut status, mut length) = (0, 0);
+    for line in stream.lines() {
+        let line = line.unwrap();
+        if let Some(rest) = line.strip_prefix("HTTP/1.1 ") {
+            status = rest[..3].parse().unwrap();
+        } else if let Some(told) = line.strip_prefix("Content-Length: ") {
+            length = told.parse().unwrap();
+        } else if line.is_empty() {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).unwrap();
+    Answer { status, body: String::from_utf8(body).unwrap() }
+}
+
+#[test]
+fn a_client_stores_and_receives() {
+    let serve = |world: &Communicator| {
+        if world.rank() == 1 {
+            let mut got = [0u8; 9];
+            for expected in [&b"one"[..], b"two"] {
+                let status = world.recv(&mut got, 0, 7).unwrap();
+                assert_eq!(&got[..status.length], expected);
+            }
+            // For the client: to itself, a short one and one that waits for its receive.
+            world.send(b"answer", 1, 8).unwrap();
+            world.send(&vec![5u8; 200_000], 0, 9).unwrap();
+        }
+    };
+    served(2, &Settings::default(), serve, |urls| {
+        let wsdl = exchange(
+            &urls[1],
+            format!(
+                "GET {}?wsdl HTTP/1.1\r\nHost: h\r\n\r\n",
+                &urls[1][urls[1].find("/domains").unwrap()..]
+            )
+            .as_bytes(),
+        );
+        assert_eq!(wsdl.status, 200);
+        for operation in ["store", "bstore", "receive"] {
+            assert!(wsdl.body.contains(&format!("<wsdl:operation name=\"{operation}\">")));
+        }
+        let mut two = store(1).field("data", "dHdv").field("sequence", 2);
+        assert_eq!(store(1).field("data", "b25l").post(&urls[1]).status, 200);
+        two.chunked = true;
+        assert_eq!(two.post(&urls[1]).status, 200);
+        let answer = call("receive").field("source", 1).field("tag", 8).post(&urls[1]);
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        assert_eq!(answer.element("data").as_deref(), Some("YW5zd2Vy"), "{}", answer.body);
+        let long = call("receive").post(&urls[0]);
+        assert_eq!(long.element("tag").as_deref(), Some("9"));
+        assert_eq!(long.element("data").map(|data| data.len()), Some(200_000usize.div_ceil(3) * 4));
+        let none = call("receive").field("wait", 0).post(&urls[0]);
+        assert_eq!(none.element("received").as_deref(), Some("false"));
+    });
+}
+
+#[test]
+fn what_a_client_may_not_is_refused_and_disturbs_nobody() {
+    served(
+        2,
+        &Settings { receive_wait: Duration::from_secs(1), soap_clients: 1, ..Settings::default() },
+        |_| (),
+        |urls| {
+            let url = &urls[1];
+            let without = Call { credential: None, ..store(1) };
+            assert!(without.refused(url, 401).contains("credential is missing"));
+            let other = Credential::from_bytes([9; 32]).reveal();
+            let forged = Call { credential: Some(other), ..store(1) };
+            assert!(forged.refused(url, 401).contains("not that of this domain"));
+            let domain = DomainId::from_bytes([1; 16]);
+            let elsewhere = store(1).field("domain", domain);
+            assert!(elsewhere.refused(url, 500).contains("of another domain"));
+            assert!(
+                store(1)
+                    .refused(&url.replace(&DOMAIN.to_string(), &domain.to_string()), 500)
+                    .contains("no rank is at")
+            );
+            assert!(store(0).refused(url, 500).contains("endpoint of rank 1"));
+            for (name, value, said) in [
+                ("fromRank", "2", "the ranks 0 to 1"),
+                ("fromRank", "x", "no such number"),
+                ("tag", "-1", "0 and above"),
+                ("sequence", "0", "begin with 1"),
+                ("sequence", "3", "the next of client a test is 1"),
+                ("kind", "clearToSend", "clients store eager messages"),
+                ("mode", "synchronous", "not synchronous"),
+                ("length", "3", "but 0 bytes came"),
+            ] {
+                let said_is = store(1).field(name, value).refused(url, 500);
+                assert!(said_is.contains(said), "{name} {value}: {said_is}");
+            }
+            let uncounted = store(1).without("sequence");
+            assert!(uncounted.refused(url, 500).contains("needs the parameter sequence"));
+            let cast = Call { operation: "bstore", ..uncounted };
+            assert!(cast.refused(url, 500).contains("count its calls"));
+            assert!(store(1).without("data").refused(url, 500).contains("has data"));
+            assert!(call("receive").field("wait", 2).refused(url, 500).contains("receive_wait"));
+            assert!(call("receive").field("context", 1).refused(url, 500).contains("collective"));
+            // Once is enough, and a second client is one too many.
+            assert_eq!(store(1).post(url).status, 200);
+            assert!(store(1).refused(url, 500).contains("came before: its next is 2"));
+            assert!(
+                store(1)
+                    .field("client", "another")
+                    .refused(url, 500)
+                    .contains("have stored messages")
+            );
+            // What a rank says comes once too; the numbers of the pair are its own.
+            let ranks = store(1).without("client").field("tag", 6);
+            assert_eq!(ranks.post(url).status, 200);
+            assert!(ranks.refused(url, 500).contains("message 1 from rank 0 was stored before"));
+            assert!(
+                ranks.field("sequence", 1u64 << 40).refused(url, 500).contains("left numbers out")
+            );
+            // Less than it says.
+            let host = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
+            let mut stream = TcpStream::connect(host).unwrap();
+            let bytes = store(1).field("sequence", 2).bytes(url);
+            stream.write_all(&bytes[..bytes.len() - 1]).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+            let cut = read_answer(&mut BufReader::new(stream));
+            assert!(cut.body.contains("is cut off"), "{}", cut.body);
+            for (request, status) in [("PUT", 405), ("GET", 404)] {
+                let path = &url[url.find("/domains").unwrap()..];
+                let request = format!("{request} {path} HTTP/1.1\r\nHost: h\r\n\r\n");
+                assert_eq!(exchange(url, request.as_bytes()).status, status);
+            }
+            assert_eq!(exchange(url, b"hello\r\n\r\n").status, 400);
+            let long = format!("GET / HTTP/1.1\r\nA: {}\r\n", "x".repeat(20_000));
+            assert_eq!(exchange(url, long.as_bytes()).status, 431);
+        },
+    );
+}
+
+#[test]
+fn messages_of_clients_have_a_bound() {
+    let settings = Settings { unexpected_memory: 30_000, ..Settings::default() };
+    let serve = |world: &Communicator| {
+        world.recv::<u8>(&mut [], ANY_SOURCE, 8).unwrap();
+        for _ in 0..9 {
+            world.recv(&mut [0u8; 900], ANY_SOURCE, 7).unwrap();
+        }
+    };
+    served(2, &settings, serve, |urls| {
+        // A third of it: 128 bytes are counted for each message besides its own.
+        let data = "AAAA".repeat(300);
+        let post = |number: u32, tag: u32| {
+            store(0).field("data", &data).field("tag", tag).field("sequence", number).post(&urls[0])
+        };
+        for number in 1..=9 {
+            assert_eq!(post(number, 7).status, 200);
+        }
+        let full = post(10, 7);
+        assert_eq!(full.status, 503);
+        assert!(full.body.contains("no room is left"), "{}", full.body);
+        // What its rank waits for needs no room.
+        assert_eq!(store(0).field("tag", 8).field("sequence", 10).post(&urls[0]).status, 200);
+        assert_eq!(store(1).field("tag", 8).post(&urls[1]).status, 200);
+        for number in 2..=10 {
+            let data = store(1).field("data", &data).field("sequence", number);
+            while data.post(&urls[1]).status == 503 {}
+        }
+        let longer = store(1).field("data", "AAAA".repeat(10_000)).field("sequence", 11);
+        assert!(longer.refused(&urls[1], 500).contains("unexpected_memory"));
+    });
+}
+
+/// A broadcast that a client begins, and that ranks send on.
+#[test]
+fn a_broadcast_goes_down_the_tree() {
+    for size in 1..=7 {
+        let serve = |world: &Communicator| {
+            let root = 2 % world.size();
+            if world.rank() == root {
+                return;
+            }
+            let mut got = [0u8; 9];
+            for expected in [&b"one"[..], b"two"] {
+                let status = world.recv(&mut got, root, 7).unwrap();
+                assert_eq!(&got[..status.length], expected);
+            }
+        };
+        served(size, &Settings::default(), serve, move |urls| {
+            let root = 2 % urls.len();
+            for (number, data) in [(1, "b25l"), (2, "dHdv")] {
+                let cast = store(root).field("fromRank", root).field("data", data);
+                let cast = Call { operation: "bstore", ..cast.field("sequence", number) };
+                let answer = cast.post(&urls[root]);
+                assert_eq!(answer.status, 200, "{}", answer.body);
+            }
+            if urls.len() > 1 {
+                let other = (root + 1) % urls.len();
+                let cast = store(other).field("fromRank", root);
+                let cast = Call { operation: "bstore", ..cast };
+                assert!(cast.refused(&urls[other], 500).contains("at the root only"));
+            }
+        });
+    }
+}
+
+/// Two domains with the same ranks, each with its credential, behind the same addresses.
+#[test]
+fn an_address_serves_several_domains_and_never_mixes_them() {
+    let settings = Settings::default();
+    let domains =
+        [1u8, 2].map(|bits| (DomainId::from_bytes([bits; 16]), Credential::from_bytes([bits; 32])));
+    let endpoints = [0, 1].map(|_| {
+        Endpoint::new(TcpListener::bind("127.0.0.1:0").unwrap(), settings.peer_timeout).unwrap()
+    });
+    let mut processes = Vec::new();
+    let mut urls = Vec::new();
+    for (domain, credential) in &domains {
+        let of: Vec<_> = (0..)
+            .zip(&endpoints)
+            .map(|(rank, endpoint)| endpoint.url(*domain, rank, None).unwrap())
+            .collect();
+        for (rank, endpoint) in (0..).zip(&endpoints) {
+            let soap =
+                Soap::new(*domain, credential.clone(), rank, endpoint.clone(), &of, &settings);
+            assert!(
+                Soap::new(*domain, credential.clone(), rank, endpoint.clone(), &of, &settings)
+                    .is_err()
+                    || soap.is_err(),
+                "a rank is at an endpoint once"
+            );
+            let soap = soap.unwrap();
+            processes
+                .push(Process::join(*domain, rank, 2, Box::new(soap), settings.clone()).unwrap());
+        }
+        urls.push(of);
+    }
+    let client = std::thread::spawn(move || {
+        // One connection for all of them: each request goes where its path says.
+        let host =
+            urls[0][1].strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
+        let mut stream = BufReader::new(TcpStream::connect(host).unwrap());
+        for number in [1, 2] {
+            for ((domain, credential), of) in domains.iter().zip(&urls) {
+                let message = store(1)
+                    .field("domain", domain)
+                    .field("sequence", number)
+                    .field("data", if *domain == domains[0].0 { "AQ==" } else { "Ag==" });
+                let call = Call { credential: Some(credential.reveal()), ..message };
+                stream.get_mut().write_all(&call.bytes(&of[1])).unwrap();
+                assert_eq!(read_answer(&mut stream).status, 200);
+                let other = Call { credential: Some(credential.reveal()), ..store(1) };
+                let not_here = urls.iter().find(|one| *one != of).unwrap();
+                assert!(other.refused(&not_here[1], 401).contains("not that of this domain"));
+            }
+        }
+    });
+    run_with(processes, |world| {
+        let bits = world.process().domain().as_bytes()[0];
+        let mut got = [0u8; 4];
+        for _ in 0..100 {
+            let other = 1 - world.rank();
+            world.sendrecv(&[bits; 4], other, 1, &mut got, other, 1).unwrap();
+            assert_eq!(got, [bits; 4]);
+        }
+        if world.rank() == 1 {
+            for _ in [1, 2] {
+                world.recv(&mut got, 0, 7).unwrap();
+                assert_eq!(got[0], bits);
+            }
+        }
+        world.process().leave();
+    });
+    client.join().unwrap();
+}

@@ -1,0 +1,259 @@
+//! Communication domains that have ranks here (paper 002, section 3.2): whose they are, which job is which rank, where ranks are
+//! reached. In memory: a server that is started anew knows no domain of before, whose ranks go on without it.
+//!
+//! - [`rendezvous`]: what ranks say to their server, over a Unix socket
+
+pub mod rendezvous;
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use fishplate_contract::{Fault, FaultCode, JobId, Principal};
+use fishplate_ranks::launch::rendezvous::{Address, ServerMessage};
+use fishplate_ranks::launch::{LaunchEnvironment, TransportKind};
+use fishplate_ranks::{Credential, DomainId, Rank};
+use tokio::sync::watch;
+
+/// The name by which programs ask for the MPI library (MPI 5.0, chapter 20).
+const LIBRARY: &str = "libmpi_abi.so.1";
+
+/// The domains of a server.
+#[derive(Debug)]
+pub struct Domains {
+    /// For sockets and links.
+    directory: PathBuf,
+    /// How long a domain that nobody uses is kept.
+    retention: Duration,
+    all: Mutex<HashMap<DomainId, DomainEntry>>,
+    /// The socket, once there is one.
+    socket: tokio::sync::OnceCell<PathBuf>,
+}
+
+#[derive(Debug)]
+struct DomainEntry {
+    owner: Principal,
+    /// Of the first rank.
+    credential: Option<Credential>,
+    /// How many ranks it has, here and elsewhere.
+    ranks: Option<u32>,
+    members: BTreeMap<Rank, Member>,
+    /// What those who joined are told.
+    answer: watch::Sender<Option<ServerMessage>>,
+    used: Instant,
+}
+
+/// A rank that was started here.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its service.
+    pub service: String,
+    /// Its job.
+    pub job: JobId,
+    /// Where it is reached, once it has joined.
+    pub address: Option<Address>,
+    /// It left in order (`MPI_Finalize`).
+    pub left: bool,
+    /// It is connected to us: it runs.
+    connected: bool,
+}
+
+/// What `init` is told of the rank that it starts.
+#[derive(Clone, Debug)]
+pub struct NewRank {
+    /// The domain.
+    pub domain: DomainId,
+    /// The rank.
+    pub rank: Rank,
+    /// How many there are.
+    pub ranks: u32,
+    /// The domain's.
+    pub credential: Credential,
+    /// What carries messages.
+    pub transport: TransportKind,
+}
+
+fn wrong(parameter: &str, what: impl Into<String>) -> Fault {
+    Fault::new(FaultCode::InvalidValue, what).parameter(parameter)
+}
+
+fn no_such_domain(domain: DomainId) -> Fault {
+    let what = format!(
+        "there is no domain {domain} of yours here: places are reserved first, and a server that was started anew knows none of before"
+    );
+    wrong("domain", what)
+}
+
+impl Domains {
+    /// None yet.
+    pub fn new(directory: PathBuf, retention: Duration) -> Arc<Self> {
+        let (all, socket) = (Mutex::default(), tokio::sync::OnceCell::new());
+        Arc::new(Self { directory, retention, all, socket })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<DomainId, DomainEntry>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Somebody wants to have ranks of a domain here.
+    ///
+    /// # Errors
+    /// It is another's.
+    pub fn open(&self, domain: DomainId, owner: &Principal) -> Result<(), Fault> {
+        let mut all = self.lock();
+        let is_used = |entry: &DomainEntry| {
+            entry.used.elapsed() < self.retention || entry.members.values().any(|of| of.connected)
+        };
+        all.retain(|_, entry| is_used(entry));
+        let entry = all.entry(domain).or_insert_with(|| DomainEntry {
+            owner: owner.clone(),
+            credential: None,
+            ranks: None,
+            members: BTreeMap::new(),
+            answer: watch::Sender::default(),
+            used: Instant::now(),
+        });
+        if entry.owner == *owner { Ok(()) } else { Err(no_such_domain(domain)) }
+    }
+
+    /// With a domain of this owner.
+    fn with<T>(
+        &self,
+        domain: DomainId,
+        owner: &Principal,
+        act: impl FnOnce(&mut DomainEntry) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let mut all = self.lock();
+        let entry = all.get_mut(&domain).filter(|entry| entry.owner == *owner);
+        let entry = entry.ok_or_else(|| no_such_domain(domain))?;
+        entry.used = Instant::now();
+        act(entry)
+    }
+
+    /// A rank is to be started: what its program is told.
+    ///
+    /// # Errors
+    /// The domain is not here, or has another credential, another number of ranks, or that rank already; ranks can't be listened to.
+    pub async fn enter(
+        self: &Arc<Self>,
+        new: &NewRank,
+        owner: &Principal,
+        (service, job): (&str, JobId),
+    ) -> Result<LaunchEnvironment, Fault> {
+        let rendezvous = self.socket.get_or_try_init(|| rendezvous::listen(self)).await;
+        let rendezvous = rendezvous.map_err(|error| {
+            tracing::error!(%error, directory = %self.directory.display(), "ranks can't be listened to");
+            let what = "this server can't listen to ranks; its log has more";
+            Fault::new(FaultCode::Internal, what)
+        })?;
+        let NewRank { domain, rank, ranks, transport, ref credential } = *new;
+        self.with(domain, owner, |entry| {
+            if entry.credential.get_or_insert_with(|| credential.clone()) != credential {
+                let what = "the ranks of a domain have one credential, and this is another one";
+                return Err(wrong("credential", what));
+            }
+            if *entry.ranks.get_or_insert(ranks) != ranks {
+                return Err(wrong("ranks", "it is told otherwise to another rank of the domain"));
+            }
+            if entry.members.contains_key(&rank) {
+                let what = format!("rank {rank} of the domain was started here already");
+                return Err(wrong("rank", what));
+            }
+            let service = service.to_owned();
+            let member = Member { service, job, address: None, left: false, connected: false };
+            entry.members.insert(rank, member);
+            Ok(())
+        })?;
+        Ok(LaunchEnvironment {
+            domain,
+            rank,
+            ranks,
+            rendezvous: rendezvous.clone(),
+            credential: credential.clone(),
+            addresses: Vec::new(),
+            transport,
+        })
+    }
+
+    /// A rank was not started after all.
+    pub fn withdraw(&self, new: &NewRank) {
+        if let Some(entry) = self.lock().get_mut(&new.domain) {
+            entry.members.remove(&new.rank);
+        }
+    }
+
+    /// The ranks of a domain that were started here.
+    ///
+    /// # Errors
+    /// It is not here, or another's.
+    pub fn members(
+        &self,
+        domain: DomainId,
+        owner: &Principal,
+    ) -> Result<BTreeMap<Rank, Member>, Fault> {
+        self.with(domain, owner, |entry| Ok(entry.members.clone()))
+    }
+
+    /// Tells the ranks that were started here where all are.
+    ///
+    /// # Errors
+    /// It is not here, or another's; not so many addresses as ranks; they were told others before.
+    pub fn connect(
+        &self,
+        domain: DomainId,
+        owner: &Principal,
+        addresses: Vec<Address>,
+    ) -> Result<(), Fault> {
+        self.with(domain, owner, |entry| {
+            let ranks = entry.ranks.unwrap_or_default();
+            if addresses.len() != ranks as usize {
+                let what = format!("{} addresses for {ranks} ranks", addresses.len());
+                return Err(wrong("addresses", what));
+            }
+            let answer = ServerMessage::Ranks(addresses);
+            let before = entry.answer.borrow().clone();
+            match before {
+                None => drop(entry.answer.send_replace(Some(answer))),
+                Some(before) if before == answer => {}
+                Some(_) => return Err(wrong("addresses", "the ranks were told others before")),
+            }
+            Ok(())
+        })
+    }
+
+    /// Forgets a domain.
+    pub fn remove(&self, domain: DomainId, owner: &Principal) {
+        let mut all = self.lock();
+        if all.get(&domain).is_some_and(|entry| entry.owner == *owner) {
+            all.remove(&domain);
+        }
+    }
+
+    /// A directory in which programs find the MPI library.
+    ///
+    /// # Errors
+    /// It can't be made.
+    pub fn libraries(&self, library: &Path) -> io::Result<PathBuf> {
+        let directory = self.directory.join("libraries");
+        let link = directory.join(LIBRARY);
+        if std::fs::read_link(&link).is_ok_and(|to| to == library) {
+            return Ok(directory);
+        }
+        std::fs::create_dir_all(&directory)?;
+        match std::fs::remove_file(&link) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        match symlink(library, &link) {
+            // Another process was faster.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(directory),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! The server's side of the rendezvous ([`fishplate_ranks::launch::rendezvous`]): one socket for the ranks of all domains.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+
+use fishplate_ranks::launch::rendezvous::{ClientMessage, LONGEST_LINE, ServerMessage};
+use fishplate_ranks::{DomainId, Rank};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
+
+use super::Domains;
+
+/// Longest path that a Unix socket's address holds (unix(7)).
+const LONGEST_PATH: usize = 107;
+/// How the names of sockets begin; the process's number follows.
+const PREFIX: &str = "rendezvous.";
+
+/// What ranks that joined are told, once it is known.
+type Answer = watch::Receiver<Option<ServerMessage>>;
+
+/// Listens to ranks as long as the domains are there; where.
+pub(super) async fn listen(domains: &Arc<Domains>) -> io::Result<PathBuf> {
+    let directory = &domains.directory;
+    tokio::fs::create_dir_all(directory).await?;
+    let path = directory.join(format!("{PREFIX}{}", std::process::id()));
+    if path.as_os_str().as_bytes().len() > LONGEST_PATH {
+        let what = format!(
+            "{}: a socket's path has at most {LONGEST_PATH} bytes (--data)",
+            path.display()
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidFilename, what));
+    }
+    remove_dead(directory);
+    let listener = UnixListener::bind(&path)?;
+    tokio::spawn(accept(listener, Arc::downgrade(domains), Socket(path.clone())));
+    Ok(path)
+}
+
+/// A socket's name, removed with it.
+#[derive(Debug)]
+struct Socket(PathBuf);
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Removes sockets of servers that were killed.
+fn remove_dead(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        if !entry.file_name().as_bytes().starts_with(PREFIX.as_bytes()) {
+            continue;
+        }
+        let answered = std::os::unix::net::UnixStream::connect(entry.path());
+        if answered.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}
+
+async fn accept(listener: UnixListener, domains: Weak<Domains>, socket: Socket) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::spawn(serve(stream, domains.clone()));
+            }
+            Err(error) => {
+                tracing::warn!(%error, socket = %socket.0.display(), "a rank can't be listened to");
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+/// Hears a rank until it ends.
+async fn serve(mut stream: UnixStream, domains: Weak<Domains>) {
+    let mut member = None;
+    let (mut line, mut answer) = (Vec::new(), None);
+    let ended = loop {
+        let mut bytes = [0; LONGEST_LINE];
+        tokio::select! {
+            read = stream.read(&mut bytes) => match read {
+                Ok(0) | Err(_) => break None,
+                Ok(count) => line.extend_from_slice(&bytes[..count]),
+            },
+            message = told(&mut answer) => {
+                answer = None;
+                if stream.write_all(format!("{message}\n").as_bytes()).await.is_err() {
+                    break None;
+                }
+            }
+        }
+        let Some(domains) = domains.upgrade() else { break None };
+        match hear(&domains, &mut line, &mut member) {
+            Ok(None) => {}
+            Ok(joined) => answer = joined,
+            Err(reason) => break Some(reason),
+        }
+    };
+    if let Some(reason) = ended {
+        let line = format!("{}\n", ServerMessage::Refused(reason));
+        let _ = stream.write_all(line.as_bytes()).await;
+    }
+    if let (Some(domains), Some((domain, rank))) = (domains.upgrade(), member) {
+        domains.hang_up(domain, rank);
+    }
+}
+
+/// Waits for what is to be told; for ever, if there is nothing to wait for.
+async fn told(answer: &mut Option<Answer>) -> ServerMessage {
+    if let Some(answer) = answer {
+        match answer.wait_for(Option::is_some).await.map(|message| message.clone()) {
+            Ok(Some(message)) => return message,
+            _ => return ServerMessage::Refused("the domain was ended".to_owned()),
+        }
+    }
+    std::future::pending().await
+}
+
+/// Takes the whole lines of a rank; what it waits for, if it has joined with one of them.
+///
+/// # Errors
+/// Why the connection ends.
+fn hear(
+    domains: &Domains,
+    line: &mut Vec<u8>,
+    member: &mut Option<(DomainId, Rank)>,
+) -> Result<Option<Answer>, String> {
+    let mut joined = None;
+    while let Some(end) = line.iter().position(|&byte| byte == b'\n') {
+        let whole: Vec<u8> = line.drain(..=end).collect();
+        let message = std::str::from_utf8(&whole[..end]).ok().and_then(|line| line.parse().ok());
+        match (message, *member) {
+            (Some(join @ ClientMessage::Join { domain, rank, .. }), None) => {
+                joined = Some(domains.join(join)?);
+                *member = Some((domain, rank));
+            }
+            (Some(ClientMessage::Leave), Some((domain, rank))) => domains.leave(domain, rank),
+            // It ends itself with that code, which its job tells.
+            (Some(ClientMessage::Abort { .. }), Some(_)) => {}
+            _ => return Err("it is no message of a rank's".to_owned()),
+        }
+    }
+    if line.len() > LONGEST_LINE {
+        return Err("it is no message of a rank's".to_owned());
+    }
+    Ok(joined)
+}
+
+impl Domains {
+    fn join(&self, message: ClientMessage) -> Result<Answer, String> {
+        let ClientMessage::Join { domain, rank, credential, address } = message else {
+            return Err("it is no message of a rank's".to_owned());
+        };
+        let mut all = self.lock();
+        let entry = all.get_mut(&domain);
+        let entry = entry.filter(|entry| entry.credential.as_ref() == Some(&credential));
+        let entry =
+            entry.ok_or("domain and credential are not those of a domain of this server")?;
+        let member = entry.members.get_mut(&rank);
+        let member = member.ok_or_else(|| format!("rank {rank} was not started here"))?;
+        if member.address.is_some() {
+            return Err(format!("rank {rank} has joined already: a rank is one process, once"));
+        }
+        member.address = Some(address);
+        member.connected = true;
+        Ok(entry.answer.subscribe())
+    }
+
+    fn leave(&self, domain: DomainId, rank: Rank) {
+        self.note(domain, rank, |member| member.left = true);
+    }
+
+    fn hang_up(&self, domain: DomainId, rank: Rank) {
+        self.note(domain, rank, |member| member.connected = false);
+    }
+
+    fn note(&self, domain: DomainId, rank: Rank, note: impl FnOnce(&mut super::Member)) {
+        let mut all = self.lock();
+        let entry = all.get_mut(&domain);
+        if let Some(member) = entry.and_then(|entry| entry.members.get_mut(&rank)) {
+            note(member);
+        }
+    }
+}

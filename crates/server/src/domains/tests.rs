@@ -1,0 +1,118 @@
+use fishplate_ranks::Settings;
+use fishplate_ranks::launch::Client;
+
+use super::*;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+fn new(domain: u8, rank: Rank) -> NewRank {
+    let credential = Credential::from_bytes([domain; 32]);
+    let domain = DomainId::from_bytes([domain; 16]);
+    NewRank { domain, rank, ranks: 2, credential, transport: TransportKind::Tcp }
+}
+
+fn job(bits: u8) -> JobId {
+    JobId::from_bytes([bits; 16])
+}
+
+/// Asks again until the ranks are as wanted.
+async fn members(
+    domains: &Domains,
+    owner: &Principal,
+    wanted: impl Fn(&Member) -> bool,
+) -> Vec<Member> {
+    loop {
+        let members = domains.members(new(1, 0).domain, owner).unwrap();
+        if members.values().all(&wanted) {
+            return members.into_values().collect();
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn ranks_find_each_other_when_all_addresses_are_told() {
+    let data = tempfile::tempdir().unwrap();
+    let domains = Domains::new(data.path().join("domains"), DAY);
+    let ada = Principal::named("ada");
+    domains.open(new(1, 0).domain, &ada).unwrap();
+    let mut ranks = Vec::new();
+    for rank in 0..2 {
+        let environment = domains.enter(&new(1, rank), &ada, ("ring", job(1))).await.unwrap();
+        ranks.push(tokio::task::spawn_blocking(move || {
+            let client = Client::join_as(&environment, Settings::default()).unwrap();
+            client.process().world().barrier().run().unwrap();
+            if rank == 0 {
+                client.leave();
+            }
+        }));
+    }
+    let addresses = members(&domains, &ada, |of| of.address.is_some()).await;
+    let addresses: Vec<Address> = addresses.into_iter().filter_map(|of| of.address).collect();
+    let refused = domains.connect(new(1, 0).domain, &ada, addresses[..1].to_vec()).unwrap_err();
+    assert_eq!(refused.message, "1 addresses for 2 ranks");
+    domains.connect(new(1, 0).domain, &ada, addresses.clone()).unwrap();
+    // Once more is no harm, but they can't be other ones.
+    domains.connect(new(1, 0).domain, &ada, addresses.clone()).unwrap();
+    let others = addresses.into_iter().rev().collect();
+    assert!(domains.connect(new(1, 0).domain, &ada, others).is_err());
+    for rank in ranks {
+        rank.await.unwrap();
+    }
+    let ended = members(&domains, &ada, |of| !of.connected).await;
+    assert_eq!(ended.iter().map(|of| of.left).collect::<Vec<_>>(), [true, false]);
+}
+
+#[tokio::test]
+async fn strangers_and_those_of_other_domains_do_not_join() {
+    let data = tempfile::tempdir().unwrap();
+    let domains = Domains::new(data.path().join("domains"), DAY);
+    let ada = Principal::named("ada");
+    for domain in [1, 2] {
+        domains.open(new(domain, 0).domain, &ada).unwrap();
+    }
+    let right = domains.enter(&new(1, 0), &ada, ("ring", job(1))).await.unwrap();
+    domains.enter(&new(2, 0), &ada, ("ring", job(2))).await.unwrap();
+    let said = |environment: LaunchEnvironment| {
+        let joining = move || Client::join_as(&environment, Settings::default());
+        let joined = tokio::task::spawn_blocking(joining);
+        async move { joined.await.unwrap().unwrap_err().to_string() }
+    };
+    let credential = Credential::from_bytes([2; 32]);
+    let other = LaunchEnvironment { credential: credential.clone(), ..right.clone() };
+    assert!(said(other).await.contains("are not those of a domain of this server"));
+    let elsewhere = LaunchEnvironment { rank: 1, ..right.clone() };
+    assert!(said(elsewhere).await.contains("rank 1 was not started here"));
+    // Whoever waits in vain is told when the domain is ended.
+    let waiting = said(right);
+    members(&domains, &ada, |of| of.address.is_some()).await;
+    domains.remove(new(1, 0).domain, &ada);
+    assert!(waiting.await.contains("the domain was ended"));
+}
+
+#[tokio::test]
+async fn a_domain_is_its_owners() {
+    let data = tempfile::tempdir().unwrap();
+    let domains = Domains::new(data.path().join("domains"), Duration::ZERO);
+    let (ada, bob) = (Principal::named("ada"), Principal::named("bob"));
+    let domain = new(1, 0).domain;
+    domains.open(domain, &ada).unwrap();
+    assert!(domains.members(domain, &bob).unwrap_err().message.contains("no domain"));
+    assert!(domains.enter(&new(1, 0), &bob, ("ring", job(1))).await.is_err());
+    domains.remove(domain, &bob);
+    assert!(domains.members(domain, &ada).unwrap().is_empty());
+    // One that nobody uses is forgotten when the next one comes.
+    domains.open(new(2, 0).domain, &bob).unwrap();
+    assert!(domains.members(domain, &ada).is_err());
+}
+
+#[test]
+fn the_library_is_found_under_its_name() {
+    let data = tempfile::tempdir().unwrap();
+    let domains = Domains::new(data.path().join("domains"), DAY);
+    for library in ["/usr/lib/one.so", "/usr/lib/other.so"] {
+        let directory = domains.libraries(Path::new(library)).unwrap();
+        let link = std::fs::read_link(directory.join(LIBRARY)).unwrap();
+        assert_eq!(link, Path::new(library));
+    }
+}
