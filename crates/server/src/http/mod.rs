@@ -9,6 +9,7 @@ mod message;
 pub(crate) mod origin;
 mod reply;
 mod route;
+pub mod sender;
 mod timeout;
 mod timer;
 pub mod tls;

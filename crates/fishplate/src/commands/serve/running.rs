@@ -23,12 +23,14 @@ use crate::configuration::{Resolution, Setting};
 use crate::output::diagnostics::Mistakes;
 
 /// Keys that a reload reads again; those of the others take a restart.
-const RELOADED: [&str; 13] = [
+const RELOADED: [&str; 15] = [
     "services",
     "builtin",
     "user_header",
     "proxy",
     "login",
+    "plain_passwords",
+    "open_descriptions",
     "jwt_issuer",
     "jwt_audience",
     "jwt_keys",
