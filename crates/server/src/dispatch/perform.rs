@@ -71,19 +71,20 @@ async fn answer(
             return Ok(Reply::from(outputs));
         }
         let about = JobScope { engine: &host.engine, service: name, owner: &principal };
-        return about.perform(definition.verb, &given).await;
+        return Box::pin(about.perform(definition.verb, &given)).await;
     };
     let operation = definition.operation.clone();
     let call = Call { service: name.to_owned(), operation, arguments, options, principal };
     check_key(host, &call.options)?;
     check_session(host, &call.options, &call.principal).await?;
     if definition.verb == Verb::Spawn {
-        return Ok(Reply::Spawned(submit(host, service, call).await?.job));
+        return Ok(Reply::Spawned(Box::pin(submit(host, service, call)).await?.job));
     }
     if service.provider.answers(&call) {
         return answer_here(host, service, call, memory).await.map(Reply::from);
     }
-    call_and_wait(host, service, call, memory).await
+    // On the heap: a call that is answered here must not carry the room of one that takes a job.
+    Box::pin(call_and_wait(host, service, call, memory)).await
 }
 
 /// Whether an argument is to be fetched from another place than this server.
