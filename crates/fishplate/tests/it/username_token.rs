@@ -198,3 +198,18 @@ fn descriptions_can_be_open_though_calls_are_not() {
     }
     assert_eq!(in_11(&site, "").status, 401);
 }
+
+#[test]
+fn who_is_known_by_a_message_may_do_what_the_policy_says() {
+    let directory = tempfile::tempdir().unwrap();
+    let policy = directory.path().join("policy.toml");
+    std::fs::write(&policy, "[[allow]]\nwho = 'bob'\nservice = 'test'\n").unwrap();
+    let site = Site::new(&["--policy", policy.to_str().unwrap()]);
+    let [ada, bob] = ["ada", "bob"].map(|user| (user, site.token(&["--user", user])));
+    for version in VERSIONS {
+        assert_eq!(called(&site, version, &text(bob.0, &bob.1), "").status, 200);
+        let refused = called(&site, version, &text(ada.0, &ada.1), "");
+        assert_eq!((refused.status, refused.text("code")), (403, Some("Forbidden")));
+        assert!(!refused.body.contains("urn:fishplate:test"), "{refused:#?}");
+    }
+}
