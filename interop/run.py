@@ -37,8 +37,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="fishplate-interop-") as scratch:
         payloads = write_payloads(options.cache / "payloads")
         with (server(options.binary, Path(scratch), recorder) as urls, origin(payloads) as url,
-              cutter(urls[FUNCTIONS[0]]) as cut):
-            place = gather(options, chosen, urls, payloads, url, cut)
+              cutter(urls[FUNCTIONS[0]]) as cut, asking_server(options.binary, Path(scratch)) as login):
+            place = gather(options, chosen, urls, payloads, url, cut, login)
             passed, failed = 0, 0
             for toolkit in chosen:
                 if recorder:
@@ -91,6 +91,31 @@ def server(binary: Path, scratch: Path, recorder: Recorder | None):
             urls = dict(lines)
             above = urls[FILES[0]].rsplit("/", 1)[0]
             yield urls | {name: f"{above}/{name}" for name in ALWAYS}
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+
+
+@contextlib.contextmanager
+def asking_server(binary: Path, scratch: Path):
+    """A server that asks who calls; gives its address, and what logs in there."""
+    data, password = ["--data", str(scratch / "asking")], "correct-horse&battery"
+
+    def operate(*words: str, input: str | None = None) -> str:
+        return subprocess.run([str(binary), *words, *data], input=input, text=True, check=True,
+                              stdout=subprocess.PIPE).stdout.strip()
+
+    operate("user", "add", "alice", "--password-stdin", input=password)
+    token, digest_token = (operate("token", "create", "--user", "alice", *more) for more in ([], ["--digest"]))
+    with open(scratch / "asking.log", "w") as log:
+        process = subprocess.Popen(
+            [str(binary), "serve", "--listen", "127.0.0.1:0", "--login", "--open-descriptions", *data,
+             str(HERE / "services/arithmetic-test.toml")],
+            stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True)
+        try:
+            _, url = process.stdout.readline().split()
+            yield {"INTEROP_LOGIN_URL": f"{url}?wsdl", "INTEROP_LOGIN_PASSWORD": password,
+                   "INTEROP_LOGIN_TOKEN": token, "INTEROP_LOGIN_DIGEST_TOKEN": digest_token}
         finally:
             process.terminate()
             process.wait(timeout=30)
@@ -160,7 +185,7 @@ def write_payloads(directory: Path) -> Path:
 
 
 def gather(options: argparse.Namespace, toolkits: list[Toolkit], urls: dict[str, str], payloads: Path,
-           origin_url: str, cutter_url: str) -> Place:
+           origin_url: str, cutter_url: str, login: dict[str, str]) -> Place:
     """The WSDLs as fetched, and what else clients are given."""
     wsdl, url = {}, {}
     for name in dict.fromkeys(name for toolkit in toolkits for name in toolkit.descriptions):
@@ -171,7 +196,7 @@ def gather(options: argparse.Namespace, toolkits: list[Toolkit], urls: dict[str,
     # What getMatrix gives, little-endian: our own client gets it in binary.
     matrix = payloads / "matrix.bin"
     run([str(options.binary), "call", urls["matrix"], "--operation", "getMatrix", "n=50", f"out:matrix={matrix}"])
-    return Place(options.cache, options.binary, wsdl, url, payloads, origin_url, cutter_url)
+    return Place(options.cache, options.binary, wsdl, url, payloads, origin_url, cutter_url, login)
 
 
 def payload(size: int) -> bytes:
@@ -193,9 +218,9 @@ def examine(toolkit: Toolkit, place: Place) -> tuple[int, int]:
     command = [*toolkit.command(place), *urls, str(place.payloads)]
     try:
         done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace",
-                              env={**os.environ, "INTEROP_ORIGIN": place.origin,
-                                                   "INTEROP_CUTTER": place.cutter, **toolkit.environment}, timeout=CLIENT_TIMEOUT,
-                              check=False)
+                              env={**os.environ, "INTEROP_ORIGIN": place.origin, "INTEROP_CUTTER": place.cutter,
+                                   **place.login, **toolkit.environment},
+                              timeout=CLIENT_TIMEOUT, check=False)
     except subprocess.TimeoutExpired as problem:
         print(f"  not ok: the client hung; it had said: {problem.stdout!r}")
         return 0, len(due)

@@ -42,6 +42,7 @@ class Place:
     payloads: Path
     origin: str  # the URL under which they can be fetched
     cutter: str  # an address by which the server is reached, but no answer arrives whole
+    login: dict[str, str]  # where who calls is asked, and what logs in there, as environment variables
 
     def digest(self, descriptions: tuple[str, ...], *sources: Path) -> str:
         """Changes when stubs have to be made again: not when the server has another port."""

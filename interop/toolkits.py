@@ -176,6 +176,11 @@ class Axis(Maven):
         return [check for check in super().checks() if not check.startswith("swa spawn")]
 
 
+class Curl(Toolkit):
+    def command(self, place: Place) -> list[str]:
+        return [str(HERE / "curl/client.sh")]
+
+
 class DimeTools(Toolkit):
     def missing_packages(self) -> list[str]:
         found = shutil.which("perl") and subprocess.run(
@@ -194,32 +199,35 @@ class DimeTools(Toolkit):
 REFERENCE_CHECKS = tuple(f"reference-{what}" for what in ("in", "verified", "out", "through", "value", "xml"))
 STREAM_CHECKS = ("stream", "stream-cut")
 SERVICE_CHECKS = ("call", "missing-job", "array", "array-get")
+HTTP_LOGINS = tuple(f"login-{what}" for what in ("basic", "bearer", "refused"))
+LOGINS = (*HTTP_LOGINS, "login-text", "login-digest")
 GSOAP = {"wsdl2h": "gsoap", "soapcpp2": "gsoap", "c++": "g++"}
 
 TOOLKITS = [
     Zeep("zeep", {}, {"": LARGE}, extra=(*SERVICE_CHECKS, *REFERENCE_CHECKS, "reference-session", "array-binary", "soap12", "bad-value",
-                "key", *STREAM_CHECKS),
+                "key", *STREAM_CHECKS, *LOGINS),
          descriptions=("arithmetic-test", "echo-file", "matrix", "matrix-binary", "echo-file-xdescr",
                        "session", "stream")),
     *(Reader(name, {}, {}, extra=("call", "spawn", "missing-job"), descriptions=("arithmetic-test",))
       for name in Reader.requirement),
     Node("node", {"node": "nodejs", "npm": "npm"}, {"": LARGE},
-         extra=(*SERVICE_CHECKS, "soap12", "bad-value")),
+         extra=(*SERVICE_CHECKS, "soap12", "bad-value", *LOGINS)),
     Php("php", {"php": "php-cli"}, {"": LARGE},
-        extra=(*SERVICE_CHECKS, "array-special", "soap12", "bad-value")),
+        extra=(*SERVICE_CHECKS, "array-special", "soap12", "bad-value", *LOGINS)),
     Gsoap("gsoap", GSOAP, {"base64 ": LARGE, "mtom ": LARGE, "dime ": LARGE},
-          extra=(*SERVICE_CHECKS, "array-special", "soap11",
+          extra=(*SERVICE_CHECKS, "array-special", "soap11", *HTTP_LOGINS,
                  *(f"{mode} {check}" for mode in ("base64", "mtom", "dime") for check in STREAM_CHECKS)),
           descriptions=("arithmetic-test", "echo-file", "matrix", "stream")),
     GsoapServer("gsoap-server", GSOAP, {"base64 ": LARGE, "mtom ": LARGE, "dime ": LARGE},
                 verbs=("call",), descriptions=(), extra=("other-packaging",)),
     Cxf("cxf", JAVA, {"mtom ": LARGE, "base64 ": LARGE, "swa ": LARGE},
-        extra=(*SERVICE_CHECKS, *REFERENCE_CHECKS, "reference-mtom", "array-special", "soap12",
+        extra=(*SERVICE_CHECKS, *REFERENCE_CHECKS, "reference-mtom", "array-special", "soap12", *LOGINS,
                *(f"{mode} {check}" for mode in ("base64", "mtom", "swa") for check in STREAM_CHECKS)),
         descriptions=("arithmetic-test", "echo-file", "matrix", "echo-file-swa", "echo-file-xdescr", "stream",
                       "stream-swa")),
     Axis("axis", JAVA, {"swa ": LARGE, "swaref ": LARGE, "dime ": LARGE}, extra=("missing-job",),
          descriptions=("echo-file-swa", "echo-file-dime")),
+    Curl("curl", {"curl": "curl"}, {}, extra=(*HTTP_LOGINS, "login-netrc"), descriptions=()),
     DimeTools("dime-tools", {}, {"whole ": LARGE, "chunked ": LARGE}, verbs=("call",),
               descriptions=("echo-file",)),
 ]

@@ -90,6 +90,7 @@ public final class Client {
         streamsswa.StreamPortType swa11 = new streamsswa.Stream(streamSwaWsdl).getStreamSwa();
         streams("swa ", swa11, swa11::call);
         check("missing-job", () -> missingJob(echo.getEchoFileSoap11()));
+        new Logins().run();
         System.exit(failed == 0 ? 0 : 1);
     }
 

@@ -243,6 +243,40 @@ void missing_job(const std::string& url) {
     expect(detail->ns2__faultDetail->job && *detail->ns2__faultDetail->job == request.job, "the job is not named");
 }
 
+// The ways in which gSOAP logs in: docs/guides/logins.md shows them.
+void log_in(const std::function<void(soap*)>& how, bool known) {
+    const std::string url = address(std::getenv("INTEROP_LOGIN_URL"));
+    Arithmetic service(url.c_str());
+    how(service.soap);
+    _ns1__call request;
+    _ns1__callResponse response;
+    request.x = 1;
+    request.y = 2;
+    const int code = service.call(&request, response);
+    if (known) {
+        answered(service, code);
+        expect(response.result == 3, "not 3");
+    } else {
+        expect(code == 401, "the status is " + std::to_string(code));
+    }
+}
+
+void logins() {
+    const char* password = std::getenv("INTEROP_LOGIN_PASSWORD");
+    const char* token = std::getenv("INTEROP_LOGIN_TOKEN");
+    const auto basic = [&](soap* soap) {
+        soap->userid = "alice";
+        soap->passwd = password;
+    };
+    const auto bearer = [&](soap* soap) {
+        soap->bearer = token;
+    };
+    check("login-basic", [&] { log_in(basic, true); });
+    check("login-bearer", [&] { log_in(bearer, true); });
+    password = "wrong";
+    check("login-refused", [&] { log_in(basic, false); });
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -266,5 +300,6 @@ int main(int count, char** arguments) {
     check("array-get", [&] { array_get(matrix_url, payloads); });
     check("array-special", [&] { array(matrix_url, {{infinity, -infinity, nan, 1}}); });
     check("missing-job", [&] { missing_job(echo_url); });
+    logins();
     return failed ? 1 : 0;
 }

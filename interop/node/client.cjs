@@ -6,6 +6,7 @@ const fs = require("node:fs");
 const path = require("node:path");
 const { setTimeout: sleep } = require("node:timers/promises");
 const soap = require("soap");
+const logins = require("./logins.cjs");
 
 const SIZES = [0, 1, 8191, 8192, 8193, 1 << 20];
 const LARGE = 100_000_000; // goes through `call` only
@@ -70,6 +71,7 @@ async function main(arithmeticWsdl, echoWsdl, matrixWsdl, payloads) {
     const found = await fault(ask(arithmetic, "call", { x: "abc", y: 2 }));
     assert.deepStrictEqual(found, { code: "InvalidValue", parameter: "x" });
   });
+  for (const [name, body] of Object.entries(logins.checks)) await check(name, body);
   return failed ? 1 : 0;
 }
 

@@ -2,6 +2,8 @@
 // SoapClient against us: php client.php ARITHMETIC_WSDL ECHO_WSDL MATRIX_WSDL PAYLOADS
 declare(strict_types=1);
 
+require __DIR__ . '/logins.php';
+
 const SIZES = [0, 1, 8191, 8192, 8193, 1 << 20];
 const LARGE = 100_000_000; // goes through `call` only
 
@@ -116,4 +118,5 @@ check('bad-value', fn () => same(
     fault(fn () => $arithmetic->call(['x' => new SoapVar('abc', XSD_STRING), 'y' => 2])),
     ['code' => 'InvalidValue', 'parameter' => 'x'],
 ));
+checkLogins();
 exit($failed ? 1 : 0);

@@ -12,6 +12,7 @@ from pathlib import Path
 import zeep
 from lxml import etree
 
+from logins import Logins
 from references import References
 
 OPTIONS = "urn:fishplate:options:1"
@@ -100,7 +101,7 @@ def main(*arguments: str) -> int:
         fault(lambda: arithmetic.service.call(x="abc", y=2)), {"code": "InvalidValue", "parameter": "x"}))
     check("key", key)
     references = References(xdescr, sessions, os.environ["INTEROP_ORIGIN"], payloads)
-    for name, body in references.checks().items():
+    for name, body in {**references.checks(), **Logins().checks()}.items():
         check(name, body)
     return 1 if failed else 0
 

@@ -42,6 +42,8 @@ def test_a_job_is_found_again_and_listed(service: Services) -> None:
     job = countdown.spawn(steps=1, pause=0)
     again = countdown.job(job.id)
     assert again.result.summary == 1
+    shown = again.status._repr_html_()
+    assert f"<th>id</th><td>{job.id}</td>" in shown and "<th>signal</th>" not in shown
     found = countdown.jobs(limit=5)
     table = found._repr_html_()
     assert table.count("<tr>") == len(found) + 1

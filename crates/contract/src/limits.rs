@@ -289,8 +289,16 @@ limits! {
         /// so that it need not be hashed for each call;
         /// a changed or removed one is refused at once all the same. At most 10,000 are
         login_memory: Duration = Duration::from_secs(300), Time;
-        /// how far the clock of an issuer of JSON Web Tokens may be from this server's
+        /// how far the clock of an issuer of JSON Web Tokens, or of who makes UsernameTokens, may be from this server's
         login_clock_skew: Duration = Duration::from_secs(60), Time;
+        /// how old a UsernameToken (WS-Security) may be, when it tells: as long it can't be used again
+        login_age: Duration = Duration::from_secs(300), Time;
+        /// nonces of UsernameTokens that are remembered (60 bytes each);
+        /// then `QueueFull`, with `retryAfter`, until some are too old to be used
+        login_nonces: usize = 250_000, Count > 0;
+        /// bytes of a message that are read to find out who sent it, where
+        /// only its header can tell: more is refused (`Unauthenticated`)
+        login_size: u64 = 128 << 10, Bytes > 0;
         /// wrong passwords in a row, for one user from one address, that are looked at at once
         /// (`Unauthenticated`, with `retryAfter`). They are forgotten 15 minutes after the last one, or
         /// with a right one

@@ -11,6 +11,7 @@ use fishplate_wire::wsdl::{self, View};
 use fishplate_wire::{ExpectedTable, WireLimits};
 
 use crate::audit::AuditLog;
+use crate::authentication::authenticator::{Refusal, RequestHead};
 use crate::authentication::chain::Authenticators;
 use crate::data::Data;
 use crate::dispatch::authorise::{Access, Action, AllowAll, Authoriser};
@@ -168,6 +169,33 @@ impl Host {
     /// Where its services are.
     pub fn place(&self) -> PublicAddress {
         self.place
+    }
+
+    /// Who sent a request to a service, or another first segment of a path; `None`, where it `may_be_unknown`, if nothing
+    /// in it tells.
+    ///
+    /// # Errors
+    /// `Unauthenticated`, `Forbidden`, `QueueFull`, or `Internal` if it can't be known.
+    pub async fn identify(
+        &self,
+        request: RequestHead<'_>,
+        service: &str,
+        may_be_unknown: bool,
+    ) -> Result<Option<Principal>, Fault> {
+        match self.authenticators.identify(request, service, may_be_unknown).await {
+            Ok(None) => Ok(None),
+            Ok(Some(identity)) => {
+                if !identity.credential.is_empty() {
+                    let user = identity.principal.as_str();
+                    self.audit.login(user, identity.credential, request.client);
+                }
+                Ok(Some(identity.principal))
+            }
+            Err(Refusal { fault, user }) => {
+                self.audit.refusal(user.as_deref(), Some(request.client), &fault);
+                Err(fault)
+            }
+        }
     }
 
     /// Whether this may be done.

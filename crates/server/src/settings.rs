@@ -81,8 +81,18 @@ pub struct Settings {
     pub credentials_size: usize,
     /// How long a password that was right is remembered.
     pub login_memory: Duration,
-    /// How far the clock of an issuer of JSON Web Tokens may be from ours.
+    /// How far the clock of who makes JSON Web Tokens or UsernameTokens may be from ours.
     pub login_clock_skew: Duration,
+    /// UsernameTokens with a password as it is may come over plain HTTP from other machines.
+    pub plain_passwords: bool,
+    /// Whoever asks may read the descriptions of services.
+    pub open_descriptions: bool,
+    /// How old a UsernameToken may be.
+    pub login_age: Duration,
+    /// Nonces of UsernameTokens that are remembered.
+    pub login_nonces: usize,
+    /// Bytes of a message that are read to find out who sent it.
+    pub login_size: u64,
     /// Wrong passwords in a row, for one user from one address, that are looked at at once.
     pub login_failures: u32,
     /// The same from one address, for whatever users.
@@ -110,7 +120,9 @@ impl Settings {
     pub(crate) fn has_logins_of(&self, other: &Self) -> bool {
         let ways = |it: &Self| {
             let jwt = (it.jwt.clone(), it.login_clock_skew);
-            (it.user_header.clone(), it.proxies.clone(), it.login, jwt, it.client_certificates)
+            let of_messages = (it.plain_passwords, it.login_age, it.login_nonces);
+            let proxies = (it.user_header.clone(), it.proxies.clone());
+            (proxies, it.login, jwt, it.client_certificates, of_messages)
         };
         let bounds = |it: &Self| {
             let failures = (it.login_failures, it.login_failures_per_peer, it.login_delay);
@@ -155,6 +167,11 @@ impl Settings {
             credentials_size: DEFAULTS.credentials_size,
             login_memory: DEFAULTS.login_memory,
             login_clock_skew: DEFAULTS.login_clock_skew,
+            plain_passwords: false,
+            open_descriptions: false,
+            login_age: DEFAULTS.login_age,
+            login_nonces: DEFAULTS.login_nonces,
+            login_size: DEFAULTS.login_size,
             login_failures: DEFAULTS.login_failures,
             login_failures_per_peer: DEFAULTS.login_failures_per_peer,
             login_delay: DEFAULTS.login_delay,
@@ -372,6 +389,9 @@ impl Limits {
             "credentials_size" => &mut faces.credentials_size,
             "login_memory" => &mut faces.login_memory,
             "login_clock_skew" => &mut faces.login_clock_skew,
+            "login_age" => &mut faces.login_age,
+            "login_nonces" => &mut faces.login_nonces,
+            "login_size" => &mut faces.login_size,
             "login_failures" => &mut faces.login_failures,
             "login_failures_per_peer" => &mut faces.login_failures_per_peer,
             "login_delay" => &mut faces.login_delay,

@@ -185,11 +185,15 @@ fn unpacked_by(
         let limits = WireLimits { inline_size: 16, ..WireLimits::default() };
         let mut sink = CountingSink::default();
         let mut unpacker = Unpacker::new(head, Box::new(expected()), &limits).ok()?;
+        let mut security = None;
         for chunk in message.chunks(size) {
             unpacker.feed(Bytes::copy_from_slice(chunk), &mut sink).ok()?;
+            if security.is_none() && unpacker.has_headers() {
+                security = Some(unpacker.take_security());
+            }
         }
         let unpacked = unpacker.finish(&mut sink).ok()?;
-        Some((format!("{:?}", unpacked.envelope), sink.0))
+        Some((format!("{security:?} {:?}", unpacked.envelope), sink.0))
     };
     let cut = unpack(size);
     assert_eq!(cut, unpack(usize::MAX));

@@ -53,6 +53,7 @@ pub use base64::Base64Encoder;
 pub use bind::{SoapReply, bind, bind_reply};
 pub use encode::{Encoder, Encoding};
 pub use envelope::{ArrayForm, Body, Envelope, SoapVersion};
+pub use headers::security::{SecurityHeader, TokenPassword, UsernameToken};
 pub use items::ItemFormat;
 pub use limits::WireLimits;
 pub use name::QName;

@@ -67,6 +67,12 @@ pub const XML: &str = "http://www.w3.org/XML/1998/namespace";
 pub const XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 /// Ours: data in the message or elsewhere (paper 000, section 4.5).
 pub const XDESCR: &str = "urn:fishplate:xdescr:1";
+/// WS-Security 1.0 and 1.1 (OASIS WSS): what secures a message.
+pub const WSSE: &str =
+    "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-secext-1.0.xsd";
+/// WS-Security: times.
+pub const WSU: &str =
+    "http://docs.oasis-open.org/wss/2004/01/oasis-200401-wss-wssecurity-utility-1.0.xsd";
 /// WS-Context 1.0 (OASIS WS-CAF).
 pub const WSCTX: &str = "http://docs.oasis-open.org/ws-caf/2005/10/wsctx";
 /// Ours: what the identifier of a context that is a session begins with.

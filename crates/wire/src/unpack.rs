@@ -15,6 +15,7 @@ use fishplate_contract::lexical::shortened;
 use fishplate_contract::{ByteStream, Fault, FaultCode, Interface, Parameter, Payload, Verb};
 
 use crate::envelope::{Body, Child, Envelope, ValueContent};
+use crate::headers::security::SecurityHeader;
 use crate::limits::{WireLimits, exceeded};
 use crate::media::{CID, MediaType, percent_decoded};
 use crate::name::QName;
@@ -223,6 +224,25 @@ impl Unpacker {
     /// What came of the file that was given [ahead](Unpacker::ahead) since this was asked last.
     pub fn take_streamed(&mut self) -> Vec<Bytes> {
         self.message.budget.take_streamed()
+    }
+
+    /// Bytes of the body that it was fed.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// Whether all header blocks are here: the Body has begun.
+    pub fn has_headers(&self) -> bool {
+        self.message.builder.has_headers()
+    }
+
+    /// Takes what WS-Security says out of the header blocks, so that nothing else sees it. What is not taken is not
+    /// understood.
+    ///
+    /// # Errors
+    /// `Unauthenticated` if it is wrong, `MustUnderstand` if it holds what is not understood.
+    pub fn take_security(&mut self) -> Result<Option<SecurityHeader>, Fault> {
+        self.message.builder.take_security()
     }
 
     /// Bytes that it holds in memory: payloads that were not given to the sink, and the XML around

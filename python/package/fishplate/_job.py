@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from typing import Any, Literal
 
@@ -73,6 +73,13 @@ class Status:
     def final(self) -> bool:
         """The job will not change any more."""
         return self.state in FINAL
+
+    def _repr_html_(self) -> str:
+        return _show.fields_html(
+            (field.name, value)
+            for field in fields(self)
+            if (value := getattr(self, field.name)) not in (None, "", ())
+        )
 
 
 class Jobs(list[Status]):

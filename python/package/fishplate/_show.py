@@ -120,6 +120,12 @@ def jobs_html(jobs: Iterable[tuple[str, ...]]) -> str:
     return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 
+def fields_html(fields: Iterable[tuple[str, object]]) -> str:
+    """What is known of a thing, a line a field, for a notebook."""
+    rows = (f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>" for name, value in fields)
+    return f"<table>{''.join(rows)}</table>"
+
+
 def service_html(native: _native.Service) -> str:
     """The same for a notebook."""
     head = escape(native.title or native.name)

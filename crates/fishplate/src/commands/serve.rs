@@ -91,6 +91,12 @@ pub(crate) struct ServeArgs {
     /// Let in only users and tokens that `fishplate user` and `fishplate token` have made
     #[arg(long)]
     login: bool,
+    /// Take passwords in messages (UsernameToken, PasswordText) over plain HTTP from other machines too
+    #[arg(long)]
+    plain_passwords: bool,
+    /// Let whoever asks read the descriptions of services (pages, WSDL), though calls need a login
+    #[arg(long)]
+    open_descriptions: bool,
     #[command(flatten)]
     jwt: JwtArgs,
     /// Let in everybody who can reach an address that others can reach too
@@ -176,6 +182,8 @@ impl ServeArgs {
         limits.faces.user_header.clone_from(&self.user_header);
         limits.faces.proxies.clone_from(&self.proxy);
         limits.faces.login = self.login;
+        limits.faces.plain_passwords = self.plain_passwords;
+        limits.faces.open_descriptions = self.open_descriptions;
         limits.faces.jwt = self.jwt.settings()?;
         limits.faces.allow_hosts.clone_from(&self.allow_host);
         limits.faces.client_certificates = self.tls_client_ca.is_some();

@@ -20,11 +20,12 @@ use crate::output::text::moment;
 /// Make and revoke tokens that log in for a user, where a server runs with --login
 ///
 /// For the operator, on the server's machine, while it runs or not: the server sees every change at once. Only a
-/// token's digest is kept, so it is shown once.
+/// token's digest is kept, so it is shown once (with `--digest`, it is kept as it is).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   fishplate token create --user alice --expires 90d --data /var/lib/fishplate > alice.token
   fishplate token create --user robot --service heat --service data
+  fishplate token create --user alice --digest
   fishplate token list
   fishplate token revoke 2d711642b726")]
 pub(crate) struct Args {
@@ -48,6 +49,9 @@ struct CreateArgs {
     /// When it ends: 12h, 90d [default: never]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     expires: Option<Duration>,
+    /// Keep it as it is, so that UsernameTokens with a PasswordDigest of it log in (WS-Security)
+    #[arg(long)]
+    digest: bool,
     /// Service that it is good for, and for nothing else; `data` lets it upload, `session` open sessions, `metrics` read
     /// those; may stand several times [default: all]
     #[arg(long = "service", value_name = "NAME")]
@@ -82,6 +86,7 @@ fn create(args: &CreateArgs, output: Output) -> Result<Exit> {
     let expires = args.expires.map(|after| now.after(after));
     let made = Token::new(&args.user, args.services.clone(), now, expires).map_err(UsageError)?;
     let (secret, token) = made;
+    let token = if args.digest { token.readable(&secret) } else { token };
     let id = token.id().to_owned();
     TokenFile::open(&data).change(|tokens| tokens.insert(token.digest().to_owned(), token))?;
     note_change(&data, format!("token {id} of {} was made", args.user))?;
@@ -106,6 +111,7 @@ fn list(which: &StateArgs, output: Output) -> Result<Exit> {
                 "services": token.services,
                 "created": moment(token.created()),
                 "expires": token.expires().map(moment),
+                "digest": token.is_readable(),
             })
         });
         output.value(&json!({ "tokens": told.collect::<Vec<_>>() }))?;
@@ -123,7 +129,8 @@ fn list(which: &StateArgs, output: Output) -> Result<Exit> {
             Some(end) => format!("ends {}", moment(end)),
         };
         let (id, user, made) = (token.id(), &token.user, moment(token.created()));
-        output.line(&format!("{id}  {user}  {services}  made {made}  {end}"))?;
+        let digest = if token.is_readable() { "  for digests" } else { "" };
+        output.line(&format!("{id}  {user}  {services}  made {made}  {end}{digest}"))?;
     }
     Ok(Exit::Success)
 }

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use crate::run::User;
 use crate::server::{FISHPLATE, Server};
+use crate::soap::get;
 
 /// The blocks of a guide that are written in this language, in order.
 fn blocks(guide: &str, language: &str) -> Vec<String> {
@@ -20,6 +21,21 @@ fn shell(directory: &Path, lines: &str) -> String {
     let said = Command::new("sh").arg("-c").arg(&lines).current_dir(directory).output().unwrap();
     assert!(said.status.success(), "{lines}\n{said:?}");
     String::from_utf8(said.stdout).unwrap()
+}
+
+#[test]
+fn toolkits_log_in_as_the_guide_says() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let guide = std::fs::read_to_string(root.join("docs/guides/logins.md")).unwrap();
+    let mut shown = guide.split("<!-- ").skip(1).peekable();
+    assert!(shown.peek().is_some());
+    for (file, block) in shown.map(|rest| rest.split_once(" -->").unwrap()) {
+        let tested = std::fs::read_to_string(root.join(file)).unwrap();
+        let lines = block.split("```").nth(1).unwrap().lines().skip(1).map(str::trim);
+        for line in lines {
+            assert!(tested.contains(line), "{file} does not test {line}");
+        }
+    }
 }
 
 #[test]
@@ -55,6 +71,39 @@ fn the_first_service_is_made_served_and_called_word_for_word() {
     let call = with("fishplate call").replace("URL", server.url());
     shell(&here, &call);
     assert!(here.join("big.mesh").exists());
+}
+
+#[test]
+fn what_the_page_of_a_service_tells_to_type_works() {
+    let mut server = Server::prepare();
+    server.script("program", "echo 1 2");
+    let slots = [
+        "[in val n:int]",
+        "[in file rows:double[2][]]",
+        "[in file deck:raw]",
+        ">",
+        "[out file s:double[]]",
+    ];
+    let words = [&["--builtin", "matrix", "-n", "test", "--", "./program"][..], &slots].concat();
+    server.serve_many(2, &words);
+    let user = User::new();
+    std::fs::write(user.path("FILE"), "a file").unwrap();
+    let mut typed = 0;
+    for service in ["test", "matrix"] {
+        let page = get(&server, &format!("/{service}")).body;
+        for example in page.split("<pre>").skip(1) {
+            let mut lines = example.split_once("</pre>").unwrap().0.to_owned();
+            for (escaped, text) in
+                [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")]
+            {
+                lines = lines.replace(escaped, text);
+            }
+            let said = shell(&user.path(""), &lines);
+            assert!(!said.contains(":Fault>"), "{lines}\n{said}");
+            typed += 1;
+        }
+    }
+    assert_eq!(typed, 14, "each operation has two examples");
 }
 
 #[test]

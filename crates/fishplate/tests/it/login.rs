@@ -15,14 +15,14 @@ use crate::server::{FISHPLATE, Server, until};
 use crate::soap::{Answer, Version, answer, connect, wrapper};
 
 /// Whoever operates the server, and a server of one service that lets in who logs in.
-struct Site {
-    server: Server,
+pub(crate) struct Site {
+    pub(crate) server: Server,
     operator: User,
     data: String,
 }
 
 impl Site {
-    fn new(words: &[&str]) -> Self {
+    pub(crate) fn new(words: &[&str]) -> Self {
         let mut server = Server::prepare();
         server.script("program", "echo run >> DIR/runs; echo $((${1:-1} + 1))");
         let data = server.data().to_str().unwrap().to_owned();
@@ -45,13 +45,13 @@ impl Site {
         ended(child)
     }
 
-    fn add(&self, name: &str, password: &str) {
+    pub(crate) fn add(&self, name: &str, password: &str) {
         let said = self.user("add", name, password);
         assert_eq!((said.code, said.stdout.as_str()), (0, ""), "{said:?}");
     }
 
     /// A new token of a user.
-    fn token(&self, words: &[&str]) -> String {
+    pub(crate) fn token(&self, words: &[&str]) -> String {
         let said = self.operate(&[&["token", "create"], words].concat());
         let (token, rest) = said.stdout.split_once('\n').unwrap_or_default();
         assert!(said.code == 0 && rest.is_empty() && token.starts_with("fishplate_"), "{said:?}");
@@ -63,7 +63,7 @@ impl Site {
     }
 
     /// The answer to a request with these further fields.
-    fn ask(&self, method: &str, path: &str, fields: &str, body: &str) -> Answer {
+    pub(crate) fn ask(&self, method: &str, path: &str, fields: &str, body: &str) -> Answer {
         let mut stream = connect(&self.server);
         let length = body.len();
         let request = format!(
@@ -74,11 +74,11 @@ impl Site {
         answer(&mut stream)
     }
 
-    fn with_token(&self, path: &str, token: &str) -> u16 {
+    pub(crate) fn with_token(&self, path: &str, token: &str) -> u16 {
         self.ask("GET", path, &format!("Authorization: Bearer {token}\r\n"), "").status
     }
 
-    fn with_password(&self, name: &str, password: &str) -> u16 {
+    pub(crate) fn with_password(&self, name: &str, password: &str) -> u16 {
         curl(&["--user", &format!("{name}:{password}"), self.server.url()]).status
     }
 }
@@ -276,6 +276,34 @@ fn a_token_logs_in_until_it_ends_or_is_revoked() {
 }
 
 #[test]
+fn a_transfer_that_has_begun_is_finished_though_its_token_is_revoked() {
+    let site = Site::new(&[]);
+    let token = site.token(&["--user", "ada"]);
+    let put = |length: usize, fields: &str| {
+        format!(
+            "PUT /data/file HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
+             {fields}Content-Length: {length}\r\n\r\n"
+        )
+    };
+    let mut stream = connect(&site.server);
+    stream.write_all(put(2, "Expect: 100-continue\r\n").as_bytes()).unwrap();
+    // Told as soon as it is known who sends.
+    let mut told = [0; b"HTTP/1.1 100 Continue\r\n\r\n".len()];
+    stream.read_exact(&mut told).unwrap();
+    stream.write_all(b"x").unwrap();
+    let listed: Value =
+        serde_json::from_str(&site.operate(&["token", "list", "--json"]).stdout).unwrap();
+    assert_eq!(
+        site.operate(&["token", "revoke", listed["tokens"][0]["id"].as_str().unwrap()]).code,
+        0
+    );
+    stream.write_all(b"x").unwrap();
+    assert_eq!(next_status(&mut stream), 201);
+    stream.write_all(put(0, "").as_bytes()).unwrap();
+    assert_eq!(next_status(&mut stream), 401, "the next one is not begun");
+}
+
+#[test]
 fn a_token_for_a_service_is_good_for_nothing_else() {
     let site = Site::new(&[]);
     let token = site.token(&["--user", "ada", "--service", "test", "--service", "data"]);
@@ -354,7 +382,7 @@ fn a_thousand_wrong_passwords_are_slowed_down_and_leave_a_line_in_the_log() {
 }
 
 /// The events of a kind in the audit log.
-fn audit(server: &Server, event: &str) -> Vec<Value> {
+pub(crate) fn audit(server: &Server, event: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(server.data().join("audit.log")).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines.filter(|line| line["event"] == event).collect()

@@ -50,6 +50,7 @@ mod survival;
 mod tls;
 mod transfers;
 mod uploads;
+mod username_token;
 mod values;
 mod verbs;
 

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::pin::Pin;
 
 use fishplate_contract::{Fault, Principal};
+use fishplate_wire::SecurityHeader;
 use hyper::header::HeaderMap;
 use rustls::pki_types::CertificateDer;
 
@@ -13,11 +14,13 @@ use rustls::pki_types::CertificateDer;
 pub struct Peer {
     /// Its address.
     pub address: IpAddr,
+    /// It speaks TLS.
+    pub encrypted: bool,
     /// The certificate that it showed, if TLS has found it good.
     pub certificate: Option<CertificateDer<'static>>,
 }
 
-/// What is known of a request before its body.
+/// What is known of a request before its body, or of a message from its header.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestHead<'r> {
     /// Its header fields.
@@ -26,6 +29,8 @@ pub struct RequestHead<'r> {
     pub peer: &'r Peer,
     /// Where the caller is: the peer's address, or what a proxy of ours has told.
     pub client: IpAddr,
+    /// What the header of its message says, when that has been read.
+    pub security: Option<&'r SecurityHeader>,
 }
 
 /// Who calls.
@@ -100,6 +105,11 @@ pub trait Authenticator: Debug + Send + Sync {
 
     /// How a client brings it (`WWW-Authenticate`, RFC 9110, section 11.6.1), if HTTP has a scheme for it.
     fn challenge(&self) -> Option<&'static str>;
+
+    /// Whether it looks for that in the header of a message ([`RequestHead::security`]), and not in HTTP's.
+    fn reads_envelopes(&self) -> bool {
+        false
+    }
 
     /// Who sent this request.
     fn authenticate<'r>(&'r self, request: RequestHead<'r>) -> AuthenticationFuture<'r>;

@@ -1,11 +1,11 @@
 //! A token (RFC 6750).
 
-use fishplate_contract::{Clock as _, Fault, SystemClock};
+use fishplate_contract::{Clock as _, Fault, SystemClock, Timestamp};
 use hyper::header;
 
 use super::authenticator::{AuthenticationFuture, Authenticator, Identity, Refusal, RequestHead};
-use super::basic::{unauthenticated, unusable};
-use super::tokens::{PREFIX, TokenFile, digest_of};
+use super::password_login::{unauthenticated, unusable};
+use super::tokens::{PREFIX, Token, TokenFile, digest_of};
 use crate::settings::Settings;
 
 /// Tokens of a file.
@@ -24,22 +24,40 @@ impl Bearer {
         let Some(secret) = credentials(request, "bearer", self.credentials_size)? else {
             return Ok(None);
         };
-        let tokens = self.tokens.all().map_err(|_| unusable())?;
-        // Looked up by a digest, the time tells nothing of the token.
-        let Some(token) = tokens.get(&digest_of(secret)) else {
-            let hint =
-                if secret.starts_with(PREFIX) { "" } else { " (they begin with fishplate_)" };
-            return Err(unauthenticated(format!(
-                "this server knows no such token{hint}; it may have been revoked"
-            ))
-            .into());
-        };
-        if token.has_expired(SystemClock.now()) {
+        holder(&self.tokens, secret).map(Some)
+    }
+}
+
+/// Whom a token stands for.
+///
+/// # Errors
+/// `Unauthenticated`; `Internal` if it can't be known.
+pub(super) fn holder(tokens: &TokenFile, secret: &str) -> Result<Identity, Refusal> {
+    let tokens = tokens.all().map_err(|_| unusable())?;
+    // Looked up by a digest, the time tells nothing of the token.
+    let Some(token) = tokens.get(&digest_of(secret)) else {
+        let hint = if secret.starts_with(PREFIX) { "" } else { " (they begin with fishplate_)" };
+        return Err(unauthenticated(format!(
+            "this server knows no such token{hint}; it may have been revoked"
+        ))
+        .into());
+    };
+    token.identity(SystemClock.now(), "token")
+}
+
+impl Token {
+    /// Whom it stands for, as long as it is good.
+    pub(super) fn identity(
+        &self,
+        now: Timestamp,
+        credential: &'static str,
+    ) -> Result<Identity, Refusal> {
+        if self.has_expired(now) {
             let what = "the token has expired; ask the server's operator for another one";
-            return Err(Refusal::of(&token.user, unauthenticated(what)));
+            return Err(Refusal::of(&self.user, unauthenticated(what)));
         }
-        let services = token.services.clone();
-        Ok(Some(Identity { services, ..Identity::named(&token.user, "token") }))
+        let services = self.services.clone();
+        Ok(Identity { services, ..Identity::named(&self.user, credential) })
     }
 }
 

@@ -3,7 +3,7 @@
 use x509_parser::prelude::{AttributeTypeAndValue, FromDer as _, X509Certificate};
 
 use super::authenticator::{AuthenticationFuture, Authenticator, Identity, Refusal, RequestHead};
-use super::basic::unauthenticated;
+use super::password_login::unauthenticated;
 
 /// Certificates of clients: the common name of the subject is the user's.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Several authenticators, one after the other.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{Fault, FaultCode};
@@ -13,9 +13,11 @@ use super::bearer::Bearer;
 use super::certificate::ClientCertificate;
 use super::jwt::Jwt;
 use super::jwt_keys::KeyError;
+use super::password_login::PasswordLogin;
 use super::proxy::ProxyHeader;
 use super::records::RecordError;
 use super::tokens::TokenFile;
+use super::username_token::UsernameTokens;
 use super::users::UserFile;
 use crate::settings::Settings;
 
@@ -70,8 +72,12 @@ impl Authenticators {
                     "nobody can log in yet: add users with `fishplate user add NAME` (they need no restart)"
                 );
             }
+            let users = Arc::new(PasswordLogin::new(users, settings));
+            let of_messages =
+                UsernameTokens::new(Arc::clone(&users), TokenFile::open(data), settings);
             list.push(Box::new(Bearer::new(tokens, settings)));
             list.push(Box::new(Basic::new(users, settings)));
+            list.push(Box::new(of_messages));
         }
         Ok(Self { list, refusals: Mutex::default() })
     }
@@ -81,7 +87,13 @@ impl Authenticators {
         self.list.is_empty()
     }
 
-    /// Who sent this request to a service, or another first segment of a path.
+    /// Whether the header of a message may tell who sent it.
+    pub fn read_envelopes(&self) -> bool {
+        self.list.iter().any(|it| it.reads_envelopes())
+    }
+
+    /// Who sent this request to a service, or another first segment of a path; `None`, where it `may_be_unknown`, if
+    /// nothing in it tells.
     ///
     /// # Errors
     /// `Unauthenticated`, `Forbidden`, or `Internal` if it can't be known.
@@ -89,10 +101,15 @@ impl Authenticators {
         &self,
         request: RequestHead<'_>,
         service: &str,
-    ) -> Result<Identity, Refusal> {
+        may_be_unknown: bool,
+    ) -> Result<Option<Identity>, Refusal> {
         let identified = self.first(request).await.and_then(|identity| {
+            let identity = match identity {
+                None if may_be_unknown => return Ok(None),
+                identity => identity.ok_or_else(|| self.unknown())?,
+            };
             if identity.is_for(service) {
-                return Ok(identity);
+                return Ok(Some(identity));
             }
             let message = format!(
                 "this token is good for {} only (`fishplate token create --service`)",
@@ -106,23 +123,29 @@ impl Authenticators {
         identified
     }
 
-    async fn first(&self, request: RequestHead<'_>) -> Result<Identity, Refusal> {
+    async fn first(&self, request: RequestHead<'_>) -> Result<Option<Identity>, Refusal> {
         if self.list.is_empty() {
-            return Ok(Identity::anonymous());
+            return Ok(Some(Identity::anonymous()));
         }
-        for authenticator in &self.list {
+        let of_envelope = request.security.is_some();
+        for authenticator in self.list.iter().filter(|it| it.reads_envelopes() == of_envelope) {
             match authenticator.authenticate(request).await {
-                Authentication::Authenticated(identity) => return Ok(identity),
+                Authentication::Authenticated(identity) => return Ok(Some(identity)),
                 Authentication::Refused(refusal) => return Err(refusal),
                 Authentication::NotRequested => {}
             }
         }
+        Ok(None)
+    }
+
+    /// The fault of who does not say who calls.
+    fn unknown(&self) -> Fault {
         let expected: Vec<_> = self.list.iter().map(|it| it.expects()).collect();
         let message = format!(
             "this server wants to know who calls, and the request does not say: send {}",
             expected.join(", or ")
         );
-        Err(Fault::new(FaultCode::Unauthenticated, message).into())
+        Fault::new(FaultCode::Unauthenticated, message)
     }
 
     /// What tells a client how to say who calls (`WWW-Authenticate`).

@@ -10,10 +10,10 @@ use jsonwebtoken::{AlgorithmFamily, DecodingKey, Header, TokenData, Validation, 
 use serde_json::{Map, Value};
 
 use super::authenticator::{AuthenticationFuture, Authenticator, Identity, Refusal, RequestHead};
-use super::basic::{unauthenticated, unusable};
 use super::bearer::credentials;
 use super::jwt_keys::{IssuerKeys, KeyError, KeySource};
 use super::jwt_signature;
+use super::password_login::{unauthenticated, unusable};
 use super::tokens::PREFIX;
 use super::users::check_name;
 use crate::settings::Settings;

@@ -1,6 +1,6 @@
 //! Tokens that stand for users: `DATA/tokens`. Only their digests are kept.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use fishplate_contract::Timestamp;
 use ring::digest::{SHA256, digest};
@@ -16,13 +16,16 @@ pub const PREFIX: &str = "fishplate_";
 const ID: usize = 12;
 
 /// A token, as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
     /// SHA-256 of it, in hexadecimal digits.
     digest: String,
     /// Whom it stands for.
     pub user: String,
+    /// Itself, if it may be told by a digest of it that others make: to check one, it has to be known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    secret: Option<String>,
     /// The services it is good for; all, if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<String>,
@@ -53,8 +56,24 @@ impl Token {
         let secret = format!("{PREFIX}{}", hexadecimal(&bits));
         let (user, digest) = (user.to_owned(), digest_of(&secret));
         let (created, expires) = (created.0, expires.map(|end| end.0));
-        let kept = Self { digest, user, services, created, expires };
+        let kept = Self { digest, user, secret: None, services, created, expires };
         Ok((secret, kept))
+    }
+
+    /// The same, kept so that it may be told by a digest (PasswordDigest of a UsernameToken).
+    #[must_use]
+    pub fn readable(self, secret: &str) -> Self {
+        Self { secret: Some(secret.to_owned()), ..self }
+    }
+
+    /// Itself, if it may be told by a digest.
+    pub(super) fn secret(&self) -> Option<&str> {
+        self.secret.as_deref()
+    }
+
+    /// Whether it is kept as it is.
+    pub fn is_readable(&self) -> bool {
+        self.secret.is_some()
     }
 
     /// SHA-256 of it, in hexadecimal digits: what it is found by.
@@ -83,6 +102,13 @@ impl Token {
     }
 }
 
+/// Without itself.
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token").field("id", &self.id()).finish_non_exhaustive()
+    }
+}
+
 /// What a token is found by.
 pub(super) fn digest_of(secret: &str) -> String {
     hexadecimal(digest(&SHA256, secret.as_bytes()).as_ref())
@@ -103,6 +129,9 @@ impl Record for Token {
         check_name(&token.user)?;
         if token.digest.len() != 2 * SHA256.output_len() {
             return Err("its digest is no SHA-256".to_owned());
+        }
+        if token.secret().is_some_and(|secret| digest_of(secret) != token.digest) {
+            return Err("its digest is not that of its secret".to_owned());
         }
         Ok(token)
     }
@@ -133,6 +162,17 @@ mod tests {
         assert_eq!((kept.has_expired(Timestamp(1999)), kept.has_expired(end)), (false, true));
         let (other, endless) = Token::new("ada", Vec::new(), now, None).unwrap();
         assert!(other != secret && !endless.has_expired(Timestamp(i64::MAX)));
+    }
+
+    #[test]
+    fn a_token_that_is_told_by_a_digest_is_kept_as_it_is_and_never_shown() {
+        let (secret, kept) = Token::new("ada", Vec::new(), Timestamp(0), None).unwrap();
+        assert_eq!((kept.secret(), kept.is_readable()), (None, false));
+        let readable = kept.clone().readable(&secret);
+        assert_eq!((readable.id(), readable.secret()), (kept.id(), Some(secret.as_str())));
+        assert_eq!(Token::read(&readable.line()).unwrap(), readable);
+        assert!(!format!("{readable:?}").contains(&secret[PREFIX.len()..]));
+        assert!(Token::read(&kept.readable("fishplate_other").line()).is_err());
     }
 
     #[test]

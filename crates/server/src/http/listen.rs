@@ -26,11 +26,14 @@ use super::origin::RequestFilter;
 use super::reply::HttpResponse;
 use super::repoll::repolled;
 use super::respond;
-use super::route::{denied, is_open, not_for_us, probe, service_of};
+use super::route::{
+    denied, is_message, is_open, is_open_description, not_for_us, probe, service_of,
+};
+use super::sender::Sender;
 use super::timeout::TimeoutStream;
 use super::timer::ConnectionTimer;
 use super::tls::ServerTls;
-use crate::authentication::authenticator::{Peer, Refusal, RequestHead};
+use crate::authentication::authenticator::{Peer, RequestHead};
 use crate::authentication::client_address::client_address;
 use crate::current::CurrentHost;
 
@@ -165,7 +168,7 @@ async fn plain(served: &Served, stream: TcpStream, address: IpAddr, place: Arc<C
     let _ = stream.set_nodelay(true);
     let outlet = FileQueue::default();
     let stream = SendfileStream::new(stream, outlet.clone());
-    let peer = Peer { address, certificate: None };
+    let peer = Peer { address, encrypted: false, certificate: None };
     connection(served, stream, &peer, &place, Some(&outlet)).await;
 }
 
@@ -185,7 +188,8 @@ async fn encrypted(
     match greeted {
         Ok(Ok(Some(stream))) => {
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-            let peer = Peer { address, certificate: shown.map(|it| it.clone().into_owned()) };
+            let certificate = shown.map(|it| it.clone().into_owned());
+            let peer = Peer { address, encrypted: true, certificate };
             // What is encrypted can't be sent from files as it is.
             connection(served, stream, &peer, &place, None).await;
         }
@@ -263,16 +267,16 @@ async fn answer(served: &Served, peer: &Peer, request: Request<HyperBody>) -> Ht
     }
     let headers = request.headers();
     let client = client_address(headers, peer.address, &host.settings.proxies);
-    let head = RequestHead { headers, peer, client };
-    match host.authenticators.identify(head, service_of(host, &request)).await {
-        Ok(identity) => {
-            if !identity.credential.is_empty() {
-                host.audit.login(identity.principal.as_str(), identity.credential, client);
-            }
-            respond(host, request, identity.principal).await
+    let head = RequestHead { headers, peer, client, security: None };
+    let message_tells = host.authenticators.read_envelopes() && is_message(host, &request);
+    let is_open = is_open_description(host, &request);
+    match host.identify(head, service_of(host, &request), message_tells || is_open).await {
+        Ok(principal) => {
+            let principal = principal.or_else(|| is_open.then(Principal::anonymous));
+            let sender = Sender::new(principal, head);
+            respond(host, request, sender).await
         }
-        Err(Refusal { fault, user }) => {
-            host.audit.refusal(user.as_deref(), Some(client), &fault);
+        Err(fault) => {
             let (asked, body) = request.into_parts();
             denied(host, &asked, &body, &fault)
         }

@@ -10,6 +10,7 @@ pub(crate) mod origin;
 mod reply;
 mod repoll;
 mod route;
+pub mod sender;
 mod timeout;
 mod timer;
 pub mod tls;

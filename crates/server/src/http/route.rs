@@ -18,19 +18,36 @@ use serde_json::json;
 use super::body::Incoming;
 use super::origin::Refusal;
 use super::reply::{HttpBody, HttpResponse};
+use super::sender::Sender;
 use crate::dispatch::authorise::{Access, Action, METRICS};
 use crate::faces::{data, html, soap};
 use crate::host::{Host, ServiceEntry};
 use crate::status::{Protocol, retry_after, status};
 
 /// Answers one request, whatever it is.
-pub async fn respond<B>(host: &Arc<Host>, request: Request<B>, principal: Principal) -> HttpResponse
+pub async fn respond<B>(
+    host: &Arc<Host>,
+    request: Request<B>,
+    sender: impl Into<Sender>,
+) -> HttpResponse
 where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: Display,
 {
     let (parts, body) = request.into_parts();
-    let name = below(host, parts.uri.path());
+    let (name, sender) = (below(host, parts.uri.path()), sender.into());
+    let Some(principal) = sender.principal().cloned() else {
+        return match host.service(name) {
+            Some(entry) => {
+                let body = Incoming::new(body, &host.settings);
+                post(host, entry, &parts, body, sender).await
+            }
+            None => {
+                let message = "only a message to a service tells who sent it in its own header";
+                denied(host, &parts, &body, &Fault::new(FaultCode::Unauthenticated, message))
+            }
+        };
+    };
     let query = parts.uri.query().unwrap_or("");
     let read = matches!(parts.method, Method::GET | Method::HEAD);
     // The list of services has those that the caller may know of.
@@ -53,7 +70,7 @@ where
         (_, Some(entry)) if read => describe(entry, query),
         (_, Some(entry)) if parts.method == Method::POST => {
             let body = Incoming::new(body, &host.settings);
-            post(host, entry, &parts, body, principal).await
+            post(host, entry, &parts, body, sender).await
         }
         ("" | METRICS, _) | (_, Some(_)) => {
             let mut reply = text(405, PLAIN, "use GET to read and POST to call\n".to_owned());
@@ -123,6 +140,22 @@ pub(super) fn is_open<B>(host: &Host, request: &Request<B>) -> bool {
     place.is_some_and(|place| place.is_open(request.method()))
 }
 
+/// Whether a request is a message to a service.
+pub(super) fn is_message<B>(host: &Host, request: &Request<B>) -> bool {
+    request.method() == Method::POST && is_of_service(host, request)
+}
+
+/// Whether a request is for a description that whoever asks may read.
+pub(super) fn is_open_description<B>(host: &Host, request: &Request<B>) -> bool {
+    let read = matches!(*request.method(), Method::GET | Method::HEAD);
+    host.settings.open_descriptions && read && is_of_service(host, request)
+}
+
+fn is_of_service<B>(host: &Host, request: &Request<B>) -> bool {
+    let name = below(host, request.uri().path());
+    data::DataResource::of(name).is_none() && host.service(name).is_some()
+}
+
 /// The service that a request is for, or another first segment of its path.
 pub(super) fn service_of<'r, B>(host: &Host, request: &'r Request<B>) -> &'r str {
     below(host, request.uri().path()).split('/').next().unwrap_or_default()
@@ -142,15 +175,20 @@ pub(super) fn denied<B: Body>(host: &Host, asked: &Parts, body: &B, fault: &Faul
         reply
     };
     if fault.code == FaultCode::Unauthenticated {
-        for challenge in host.authenticators.challenges() {
-            reply.headers_mut().append(header::WWW_AUTHENTICATE, challenge);
-        }
+        challenge(host, &mut reply);
     }
     if !body.is_end_stream() {
         reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     host.metrics.refused(reply.status().as_u16());
     reply
+}
+
+/// Tells how to say who calls (RFC 9110, section 15.5.2).
+fn challenge(host: &Host, reply: &mut HttpResponse) {
+    for challenge in host.authenticators.challenges() {
+        reply.headers_mut().append(header::WWW_AUTHENTICATE, challenge);
+    }
 }
 
 /// The answer to a request that was meant for somebody else, unread.
@@ -177,7 +215,7 @@ async fn post<B>(
     entry: &Arc<ServiceEntry>,
     asked: &Parts,
     mut body: Incoming<B>,
-    principal: Principal,
+    sender: Sender,
 ) -> HttpResponse
 where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
@@ -196,17 +234,27 @@ where
     let accept = joined(headers, &header::ACCEPT);
     let head = head(asked, accept.as_deref());
     // On the heap, where it stays: what surrounds it is moved about.
-    let handling = Box::pin(soap::handle(host, entry, &head, body, principal));
+    let handling = Box::pin(soap::handle(host, entry, &head, body, sender));
     let (answer, rest) = handling.await;
     let elapsed = begun.elapsed();
     let fault = answer.fault.as_ref().map(|fault| fault.code);
-    host.metrics.called(entry, answer.verb, fault, elapsed);
+    // By its header, who sent it is not let in: as in `denied`.
+    let refused = answer.verb.is_none()
+        && matches!(fault, Some(FaultCode::Unauthenticated | FaultCode::Forbidden));
+    if refused {
+        host.metrics.refused(answer.status);
+    } else {
+        host.metrics.called(entry, answer.verb, fault, elapsed);
+    }
     // What was understood, dispatch has told of.
-    if let (None, Some(fault)) = (answer.verb, &answer.fault) {
+    if let (None, Some(fault), false) = (answer.verb, &answer.fault, refused) {
         let (service, fault, why) = (&entry.service().name, fault.code.name(), &fault.message);
         tracing::info!(service, fault, why, "not understood");
     }
     let mut reply = packed(answer.status, answer.packed, answer.fault.as_ref());
+    if fault == Some(FaultCode::Unauthenticated) {
+        challenge(host, &mut reply);
+    }
     // What is made of a file that still arrives can't wait for its end.
     let complete = if reply.body().is_stream() && rest.is_fed() {
         false

@@ -7,6 +7,7 @@
 //! - [`addressing`][]: WS-Addressing
 //! - [`options`]: ours: `key`, `arrays`, `session`, `job`; [`outputs`]: one of them, which is longer
 //! - [`context`][]: WS-Context
+//! - [`security`][]: WS-Security
 //! - [`explanation`]: what SOAP tells of a fault in headers
 
 pub(crate) mod addressing;
@@ -16,4 +17,5 @@ pub(crate) mod options;
 pub(crate) mod outputs;
 #[cfg(test)]
 mod sample;
+pub(crate) mod security;
 pub(crate) mod table;

@@ -6,6 +6,7 @@ use super::addressing::WsAddressing;
 use super::context::WsContext;
 use super::explanation::Explanation;
 use super::options::Options;
+use super::security::WsSecurity;
 use crate::envelope::{HeaderBlock, SoapVersion, XmlElement};
 use crate::name::QName;
 use crate::write::{ReplyForm, RequestForm};
@@ -58,6 +59,7 @@ const TABLE: &[&dyn HeaderKind] = &[
     &WsAddressing,
     &Options,
     &WsContext,
+    &WsSecurity,
     &Explanation,
     #[cfg(test)]
     &super::sample::Sample,
@@ -103,7 +105,7 @@ pub(crate) fn not_understood(
 }
 
 /// SOAP 1.1 section 4.2.2, SOAP 1.2 part 1 section 2.2.
-fn is_for_us(version: SoapVersion, role: Option<&str>) -> bool {
+pub(super) fn is_for_us(version: SoapVersion, role: Option<&str>) -> bool {
     match (version, role.map(str::trim)) {
         (_, None | Some("")) => true,
         (SoapVersion::V11, Some(actor)) => actor == "http://schemas.xmlsoap.org/soap/actor/next",

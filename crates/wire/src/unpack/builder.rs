@@ -15,7 +15,8 @@ use crate::bind;
 use crate::envelope::{
     ArrayForm, Body, Child, Envelope, HeaderBlock, SoapFault, SoapVersion, ValueContent, XmlElement,
 };
-use crate::headers::{options, table};
+use crate::headers::security::SecurityHeader;
+use crate::headers::{options, security, table};
 use crate::limits::{WireLimits, exceeded};
 use crate::name::{QName, SOAP_11, SOAP_12};
 use crate::spool::SpoolSink;
@@ -223,6 +224,16 @@ impl EnvelopeBuilder {
 
     pub(super) fn wrapper(&self) -> Option<&QName> {
         self.wrapper.as_ref()
+    }
+
+    /// All header blocks are here.
+    pub(super) fn has_headers(&self) -> bool {
+        self.bodied
+    }
+
+    /// Takes what WS-Security says out of them.
+    pub(super) fn take_security(&mut self) -> Result<Option<SecurityHeader>, Fault> {
+        security::take(self.version.unwrap_or(SoapVersion::V11), &mut self.headers)
     }
 
     /// Tells what is known by now of how to answer.

@@ -23,13 +23,15 @@ use crate::configuration::{Resolution, Setting};
 use crate::output::diagnostics::Mistakes;
 
 /// Keys that a reload reads again; those of the others take a restart.
-const RELOADED: [&str; 14] = [
+const RELOADED: [&str; 16] = [
     "rank_address",
     "services",
     "builtin",
     "user_header",
     "proxy",
     "login",
+    "plain_passwords",
+    "open_descriptions",
     "jwt_issuer",
     "jwt_audience",
     "jwt_keys",

@@ -18,6 +18,7 @@ use crate::dispatch::perform::perform;
 use crate::dispatch::request::Request;
 use crate::host::{Host, ServiceEntry};
 use crate::http::body::{Incoming, ReadError};
+use crate::http::sender::Sender;
 use crate::memory::{self, MemoryReservation};
 use crate::spool::spool_fault;
 use crate::status::status;
@@ -45,7 +46,7 @@ pub async fn handle<B>(
     entry: &Arc<ServiceEntry>,
     head: &MessageHead<'_>,
     body: Incoming<B>,
-    principal: Principal,
+    mut sender: Sender,
 ) -> (SoapResponse, Rest<B>)
 where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
@@ -56,7 +57,9 @@ where
     let (mut verb, mut memory) = (None, MemoryReservation::default());
     let namespace = entry.service().namespace.as_str();
     let outcome: Result<_, Fault> = async {
-        let unpacked = unpack(host, entry, head, &mut rest, &mut form, &mut memory).await?;
+        let incoming = (&mut rest, &mut memory);
+        let (unpacked, principal) =
+            unpack(host, entry, head, &mut sender, incoming, &mut form).await?;
         let request = read(unpacked)?;
         let definition = request.verb(namespace, &entry.interface)?;
         verb = entry.interface.position(&definition.name);
@@ -79,7 +82,8 @@ where
         Err(fault) => {
             memory = MemoryReservation::default();
             let status = status(form.version, fault.code);
-            (status, write_fault(&form, Some(namespace), &fault), Some(fault), None)
+            let namespace = sender.principal().map(|_| namespace);
+            (status, write_fault(&form, namespace, &fault), Some(fault), None)
         }
     };
     let packed = if form.is_unwanted(fault.as_ref()) {
@@ -91,16 +95,16 @@ where
     (SoapResponse { status, packed, fault, verb, memory, ephemeral }, rest)
 }
 
-/// Bytes to a message: chunks are pushed as they come, and spooled at the disk's pace. A message with a file
+/// Bytes to a message, and who sent it: chunks are pushed as they come, and spooled at the disk's pace. A message with a file
 /// that still arrives leaves the rest of the body to be read on.
 async fn unpack<B>(
     host: &Host,
     entry: &Arc<ServiceEntry>,
     head: &MessageHead<'_>,
-    rest: &mut Rest<B>,
+    sender: &mut Sender,
+    (rest, memory): (&mut Rest<B>, &mut MemoryReservation),
     form: &mut Option<ReplyForm>,
-    memory: &mut MemoryReservation,
-) -> Result<UnpackedMessage, Fault>
+) -> Result<(UnpackedMessage, Principal), Fault>
 where
     B: Body<Data = Bytes> + Unpin + Send + 'static,
     B::Error: std::fmt::Display,
@@ -111,7 +115,11 @@ where
     let expected = Box::new(Arc::clone(&entry.expected));
     let told = body.told();
     let limits = entry.limits(&host.settings, told);
-    let mut unpacker = Unpacker::new(head, expected, limits)?.streaming();
+    let service = entry.service().name.as_str();
+    let mut unpacker = match Unpacker::new(head, expected, limits) {
+        Ok(unpacker) => unpacker.streaming(),
+        Err(fault) => return Err(sender.unreadable(host, service, None, fault).await),
+    };
     let mut sink = host.spool.sink();
     let mut reading = MessageReading {
         unpacker: &mut unpacker,
@@ -129,6 +137,7 @@ where
                 RoomError::Spool(error) => spool_fault(&error),
             })?;
             reading.unpacker.feed(chunk, reading.sink)?;
+            sender.read_header(host, service, reading.unpacker).await?;
             reading.sink.pace().await.map_err(|error| spool_fault(&error))?;
             let stream = || {
                 let (writer, stream) = pipe();
@@ -144,6 +153,10 @@ where
         Ok(unpacked)
     }
     .await;
+    let unpacked = match unpacked {
+        Err(fault) => Err(sender.unreadable(host, service, Some(&mut unpacker), fault).await),
+        unpacked => unpacked,
+    };
     *form = Some(match &unpacked {
         Ok(unpacked) => unpacked.reply_form.clone(),
         Err(_) => unpacker.reply_form(),
@@ -159,5 +172,5 @@ where
         };
         *rest = ReadAheadBody { body, unpacker, sink, writer }.feed(&host.spool, check);
     }
-    unpacked
+    Ok((unpacked?, sender.known()?))
 }
