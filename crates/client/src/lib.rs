@@ -55,6 +55,7 @@ pub mod input;
 pub mod listing;
 mod location;
 pub mod meter;
+pub mod quota;
 mod report;
 mod retry;
 pub mod save;

@@ -31,6 +31,7 @@ mod papers;
 mod policy;
 mod processes;
 mod proxy;
+mod quotas;
 mod ranks;
 mod readers;
 mod references;

@@ -6,8 +6,8 @@
 //! `record` and `plans` (plans of jobs that wait, on the disk and in memory), `disk_usage` (what
 //! jobs occupy, and what must stay free), `ephemeral` (calls that leave no job behind), `judge`
 //! (from a program's end to a job's), `verbs` (what callers ask of jobs), `log` (what programs
-//! wrote), `outcome` (outputs as the caller wants them), `usage` (what was used), `housekeeping` (retention, and what kills
-//! left behind).
+//! wrote), `outcome` (outputs as the caller wants them), `usage` (what was used), `quotas` (what
+//! owners may have), `housekeeping` (retention, and what kills left behind).
 
 mod conversion;
 mod disk_usage;
@@ -20,6 +20,7 @@ mod log;
 mod outcome;
 mod output;
 mod plans;
+mod quotas;
 mod reactor;
 pub(crate) mod record;
 mod sending;
@@ -32,6 +33,7 @@ mod verbs;
 
 pub use driver::RunMode;
 pub use ephemeral::EphemeralJob;
+pub use quotas::OwnerDisk;
 pub use settings::Settings;
 pub use shared::Engine;
 use shared::{EngineInner, lock, storage_fault, write_fault};

@@ -152,9 +152,10 @@ async fn what_a_call_fetches_and_delivers_passes_the_authoriser_too() {
 type Address = (&'static str, &'static str, Option<(&'static str, Action)>);
 
 /// Every address, with each method that means something there.
-const ADDRESSES: [Address; 26] = [
-    // It has no rule of its own, and lists what the caller may know of.
+const ADDRESSES: [Address; 27] = [
+    // They have no rule of their own: what the caller may know of, and what the caller may have.
     ("GET", "/", None),
+    ("GET", "/quota", None),
     ("GET", "/metrics", Some(("metrics", Action::Read))),
     ("POST", "/metrics", Some(("metrics", Action::Read))),
     ("GET", "/program", Some(("program", Action::Describe))),
@@ -198,8 +199,12 @@ async fn every_address_passes_the_authoriser_first_and_tells_nothing_of_what_is_
         let text = String::from_utf8_lossy(&body);
         let asked = std::mem::take(&mut *noted.lock().unwrap());
         let Some((service, action)) = access else {
-            assert_eq!((status, text.as_ref()), (200, "{\"services\":[]}"));
-            assert_eq!(asked.len(), host.services().count());
+            let own = text.starts_with("{\"days\":30,") && text.contains("\"user\":\"ada\"");
+            let (told, count) = match path {
+                "/quota" => (own, 0),
+                _ => (text == "{\"services\":[]}", host.services().count()),
+            };
+            assert_eq!((status, told, asked.len()), (200, true, count), "{text}");
             continue;
         };
         let told = (ada.clone(), service.to_owned(), String::new(), action);

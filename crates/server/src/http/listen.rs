@@ -29,6 +29,7 @@ use super::route::{denied, is_open, not_for_us, probe, service_of};
 use super::timeout::TimeoutStream;
 use super::timer::ConnectionTimer;
 use super::tls::ServerTls;
+use crate::audit::CALLER;
 use crate::authentication::authenticator::{Peer, Refusal, RequestHead};
 use crate::authentication::client_address::client_address;
 use crate::current::CurrentHost;
@@ -256,19 +257,19 @@ async fn answer(served: &Served, peer: &Peer, request: Request<HyperBody>) -> Ht
         told.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         return told;
     }
-    // Other servers fetch data here, and nobody knows them.
-    if is_open(host, &request) {
-        return respond(host, request, Principal::anonymous()).await;
-    }
     let headers = request.headers();
     let client = client_address(headers, peer.address, &host.settings.proxies);
+    // Other servers fetch data here, and nobody knows them.
+    if is_open(host, &request) {
+        return CALLER.scope(client, respond(host, request, Principal::anonymous())).await;
+    }
     let head = RequestHead { headers, peer, client };
     match host.authenticators.identify(head, service_of(host, &request)).await {
         Ok(identity) => {
             if !identity.credential.is_empty() {
                 host.audit.login(identity.principal.as_str(), identity.credential, client);
             }
-            respond(host, request, identity.principal).await
+            CALLER.scope(client, respond(host, request, identity.principal)).await
         }
         Err(Refusal { fault, user }) => {
             host.audit.refusal(user.as_deref(), Some(client), &fault);

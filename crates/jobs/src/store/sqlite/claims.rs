@@ -6,6 +6,7 @@ use rusqlite::params;
 use super::rows::{claim, fetch_claim, id, signed, unsigned};
 use super::sql::Sql;
 use crate::process;
+use crate::store::quota::QuotaPeriod;
 use crate::store::turns::Turns;
 use crate::store::{Claim, ClaimRequest, FetchClaim, FetchRequest, StoreError};
 
@@ -88,7 +89,7 @@ impl Sql<'_> {
     /// The oldest queued jobs of each service and owner, so that a service with a long queue and no room does not hide
     /// another's, nor an owner's thousand jobs another's one.
     fn waiting(&self, request: &ClaimRequest, most: u64) -> Result<Turns<i64>, StoreError> {
-        let mut turns = Turns::new(request.most_of_owner);
+        let mut turns = Turns::new();
         let mut last = (String::new(), String::new());
         loop {
             let next = self.row(
@@ -111,7 +112,10 @@ impl Sql<'_> {
             }
             last = (service, owner);
         }
-        if !turns.is_contended() && request.most_of_owner == u64::MAX {
+        let usage =
+            |owner: &str, period: QuotaPeriod| self.read_owner_usage(owner, period.start(self.now));
+        let bound = turns.bound_by(request, usage)?;
+        if !bound && !turns.is_contended() {
             return Ok(turns);
         }
         let running = "SELECT owner, count(*) FROM jobs WHERE state = 'running' GROUP BY owner";

@@ -10,6 +10,7 @@ use super::room::SPARE_ROOM;
 use super::schema::{SCHEMA_VERSION, make_schema};
 use super::store::{SqliteStore, lock};
 use crate::store::conformance::{dead, request};
+use crate::store::quota::OwnerLimits;
 use crate::store::{Boot, KillRequest, NewJob, Store as _, Transaction};
 
 #[test]
@@ -51,7 +52,8 @@ fn new_job(n: u8, plan: &str) -> NewJob {
         directory: "/d".into(),
         max_running: 1,
         max_queued: 1000,
-        most_of_owner: u64::MAX,
+        limits: OwnerLimits::default(),
+        data_bytes: 0,
         fetching: false,
         submitted: Timestamp(0),
         boot: None,

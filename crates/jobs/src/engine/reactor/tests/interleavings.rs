@@ -3,6 +3,7 @@
 //! job ends, once, and leaves nothing behind.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::Clock as _;
@@ -15,6 +16,7 @@ use crate::plan::{FetchedForm, InputContent, InputFile, ReferencedInput};
 use crate::process;
 use crate::store::conformance::SetClock;
 use crate::store::memory::MemoryStore;
+use crate::store::quota::OwnerLimits;
 use crate::store::{
     ClaimRequest, FencedWrite, FetchRequest, KillRequest, NewJob, PendingJobs, Store, StoreError,
     Transaction,
@@ -127,7 +129,6 @@ fn ending(cancelled: bool) -> Observation {
     let output = |name: &str| Output {
         name: name.to_owned(),
         label: None,
-        media_type: String::new(),
         content: OutputContent::File { path: name.to_owned(), len: 4 },
     };
     let outputs = vec![output("a"), output("b")];
@@ -407,7 +408,7 @@ impl World {
             holder,
             lease,
             max_running,
-            most_of_owner: u64::MAX,
+            quotas: Arc::new(OwnerLimits::default()),
             take_over,
             resting,
         };
