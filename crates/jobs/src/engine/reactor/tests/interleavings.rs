@@ -113,6 +113,7 @@ pub(super) fn moving() -> Arc<Plan> {
             len: None,
             digest: None,
             private: false,
+            media_type: String::new(),
             arrival: FetchedForm::File,
         }),
     };
@@ -129,6 +130,7 @@ fn ending(cancelled: bool) -> Observation {
     let output = |name: &str| Output {
         name: name.to_owned(),
         label: None,
+        media_type: String::new(),
         content: OutputContent::File { path: name.to_owned(), len: 4 },
     };
     let outputs = vec![output("a"), output("b")];
