@@ -64,6 +64,7 @@ pub mod session;
 pub mod settings;
 mod spool;
 mod transport;
+pub mod watch;
 
 pub use credentials::{Credential, Credentials};
 pub use error::Error;
