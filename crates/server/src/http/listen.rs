@@ -24,6 +24,7 @@ use super::connections::{ConnectionSlot, Connections};
 use super::direct::{FileQueue, SendfileStream};
 use super::origin::RequestFilter;
 use super::reply::HttpResponse;
+use super::repoll::repolled;
 use super::respond;
 use super::route::{denied, is_open, not_for_us, probe, service_of};
 use super::timeout::TimeoutStream;
@@ -228,7 +229,7 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin>(
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {
         biased;
-        ended = serving => if let Err(error) = ended {
+        ended = repolled(serving) => if let Err(error) = ended {
             let hint = if error.is_parse() { " (does it speak https to a port of http?)" } else { "" };
             tracing::debug!(%error, "a connection ended early{hint}");
         },

@@ -8,6 +8,7 @@ mod listen;
 mod message;
 pub(crate) mod origin;
 mod reply;
+mod repoll;
 mod route;
 mod timeout;
 mod timer;
