@@ -9,6 +9,7 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
 from contextlib import suppress
 
@@ -164,6 +165,8 @@ def test_a_terminal_shows_it_and_a_pipe_does_not(service: Services) -> None:
     piped = subprocess.run(command, capture_output=True, check=True)
     assert piped.stderr == piped.stdout == b""
     ours, theirs = pty.openpty()
+    # One without lines has no room for a bar.
+    termios.tcsetwinsize(theirs, (24, 80))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as process:
         os.close(theirs)
         shown = b""

@@ -24,6 +24,7 @@ __all__ = [
     "Service",
     "Session",
     "Task",
+    "Watch",
     "fault_codes",
     "job_states",
     "new_key",
