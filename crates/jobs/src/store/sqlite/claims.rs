@@ -10,6 +10,15 @@ use crate::store::quota::QuotaPeriod;
 use crate::store::turns::Turns;
 use crate::store::{Claim, ClaimRequest, FetchClaim, FetchRequest, StoreError};
 
+/// How many jobs of each owner run. The + has it look at those only, and not at all jobs, which stand in an index in the
+/// order of their owners.
+pub(super) const RUNNING: &str =
+    "SELECT owner, count(*) FROM jobs WHERE state = 'running' GROUP BY +owner";
+
+/// Jobs whose data is to be fetched, the oldest first: they too, and not all in the order of their numbers.
+pub(super) const FETCHING: &str = "
+    SELECT owner, number, holder, lease_until < ?1 FROM jobs WHERE state = 'fetching' ORDER BY +number";
+
 impl Sql<'_> {
     pub(super) fn take_over(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError> {
         let lapsed = self.rows(
@@ -118,10 +127,9 @@ impl Sql<'_> {
         if !bound && !turns.is_contended() {
             return Ok(turns);
         }
-        let running = "SELECT owner, count(*) FROM jobs WHERE state = 'running' GROUP BY owner";
         let served = "SELECT owner, served FROM owners";
         let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?));
-        for (owner, count) in self.rows(running, [], row)? {
+        for (owner, count) in self.rows(RUNNING, [], row)? {
             turns.runs(&owner, unsigned(count));
         }
         for (owner, at) in self.rows(served, [], row)? {
@@ -142,15 +150,10 @@ impl Sql<'_> {
         if held.len() >= request.most as usize {
             return Ok(Vec::new());
         }
-        let fetching = self.rows(
-            "SELECT owner, number, holder, lease_until < ?1 FROM jobs WHERE state = 'fetching'
-             ORDER BY number",
-            [self.now.0],
-            |row| {
-                let lapsed = row.get::<_, Option<bool>>(3)?.unwrap_or(false);
-                Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?, lapsed))
-            },
-        )?;
+        let fetching = self.rows(FETCHING, [self.now.0], |row| {
+            let lapsed = row.get::<_, Option<bool>>(3)?.unwrap_or(false);
+            Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?, lapsed))
+        })?;
         let free =
             |holder: &String, lapsed| lapsed || holder.is_empty() || process::is_dead(holder);
         let waiting = fetching

@@ -109,6 +109,7 @@ const MIGRATIONS: &[&str] = &[
        ON CONFLICT (owner, day) DO UPDATE SET cpu_seconds = cpu_seconds + excluded.cpu_seconds,
          bytes = bytes + excluded.bytes;
      END;
+     CREATE INDEX usage_days_day ON usage_days (day);
      CREATE INDEX jobs_unfinished ON jobs (owner, started, bytes_in) WHERE ended IS NULL;
      CREATE INDEX jobs_occupying ON jobs (owner, disk);",
 ];

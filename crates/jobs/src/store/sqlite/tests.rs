@@ -6,9 +6,11 @@ use std::path::Path;
 use fishplate_contract::{JobId, Principal, Timestamp};
 use rusqlite::{Connection, params};
 
+use super::claims::{FETCHING, RUNNING};
 use super::room::SPARE_ROOM;
 use super::schema::{SCHEMA_VERSION, make_schema};
 use super::store::{SqliteStore, lock};
+use super::usage::{JOB_BYTES, UNFINISHED};
 use crate::store::conformance::{dead, request};
 use crate::store::quota::{DayUsage, OwnerLimits};
 use crate::store::{Boot, KillRequest, NewJob, Store as _, Transaction};
@@ -260,4 +262,23 @@ fn what_owners_have_used_before_there_were_quotas_counts() {
     let told = |it: &DayUsage| (it.day.0 / day, it.cpu_seconds, it.bytes);
     let days: Vec<_> = usage.unwrap().days.iter().map(told).collect();
     assert_eq!(days, [(0, 7.0, 5), (1, 3.5, 27), (2, 1.5, 11)]);
+}
+
+#[test]
+fn what_is_asked_for_each_job_does_not_look_through_all_jobs() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&directory.path().join("jobs.sqlite")).unwrap();
+    let reader = lock(&store.reader);
+    for (sql, by) in [
+        (UNFINISHED, "jobs_unfinished (owner=?)"),
+        (JOB_BYTES, "COVERING INDEX jobs_occupying (owner=?)"),
+        (RUNNING, "jobs_running"),
+        (FETCHING, "jobs_fetching"),
+    ] {
+        let mut statement = reader.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let count = statement.parameter_count();
+        let values = rusqlite::params_from_iter(std::iter::repeat_n(0, count));
+        let plan: String = statement.query_row(values, |row| row.get(3)).unwrap();
+        assert!(plan.contains(by), "{sql}: {plan}");
+    }
 }

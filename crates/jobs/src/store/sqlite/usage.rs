@@ -21,6 +21,14 @@ macro_rules! columns {
 /// So many records become sums, or go, at once.
 const AT_ONCE: u64 = 1000;
 
+/// What an owner's jobs that have not ended use now. Others of the owner may be very many, so it is said by which index.
+pub(super) const UNFINISHED: &str = "
+    SELECT coalesce(sum(max(0, ?2 - started)), 0), count(started), count(*), coalesce(sum(bytes_in), 0)
+    FROM jobs INDEXED BY jobs_unfinished WHERE owner = ?1 AND ended IS NULL";
+
+/// What an owner's jobs occupy.
+pub(super) const JOB_BYTES: &str = "SELECT coalesce(sum(disk), 0) FROM jobs WHERE owner = ?1";
+
 impl Sql<'_> {
     /// Notes what a job has used that ends so; of one that is held, if it is under this fence.
     pub(super) fn account_job(
@@ -118,17 +126,11 @@ impl Sql<'_> {
                 })
             },
         )?;
-        // Each by an index that has all that is asked for.
-        let unfinished = self.row(
-            "SELECT coalesce(sum(max(0, ?2 - started)), 0), count(started), count(*),
-               coalesce(sum(bytes_in), 0)
-             FROM jobs WHERE owner = ?1 AND ended IS NULL",
-            params![owner, self.now.0],
-            |row| Ok([0, 1, 2, 3].map(|column| row.get::<_, i64>(column).map_or(0, unsigned))),
-        )?;
+        let unfinished = self.row(UNFINISHED, params![owner, self.now.0], |row| {
+            Ok([0, 1, 2, 3].map(|column| row.get::<_, i64>(column).map_or(0, unsigned)))
+        })?;
         let [running_time, running, unfinished, unfinished_bytes] = unfinished.unwrap_or_default();
-        let job_bytes =
-            self.count("SELECT coalesce(sum(disk), 0) FROM jobs WHERE owner = ?1", [owner])?;
+        let job_bytes = self.count(JOB_BYTES, [owner])?;
         Ok(OwnerUsage {
             days,
             running_time,
