@@ -58,7 +58,7 @@ def site(tools: Tools, address: str, inside: list[str], description: str = TAKE)
     with open(place / "log", "w+") as log:
         command = [*inside, tools.binary, "serve", file, "--listen", f"{address}:0", "--data", data,
                    "--log", "warn", "--allow-private", "--limit", f"pool_quota={POOL}", "--limit",
-                   f"pool_owner_quota={POOL}"]
+                   f"owner_disk={POOL}"]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
                                    text=True, preexec_fn=end_with_us)
         try:

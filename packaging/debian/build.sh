@@ -43,6 +43,7 @@ Files: *
 Copyright: The authors of Fishplate
 License: Apache-2.0 or MIT
  Both are in this directory.
+Comment: the binary contains option-ext (MPL-2.0, https://github.com/soc/option-ext), unchanged
 COPYRIGHT
 
 control=$tree/DEBIAN

@@ -34,7 +34,7 @@ mod _native {
     #[pymodule_export]
     use crate::payload::{Array, Chunks, Payload};
     #[pymodule_export]
-    use crate::service::{Service, services};
+    use crate::service::{Service, Watch, services};
     #[pymodule_export]
     use crate::session::Session;
     #[pymodule_export]

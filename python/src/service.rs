@@ -1,17 +1,19 @@
 //! A service's verbs.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fishplate_client::watch::CallWatch;
 use fishplate_client::{Credential, Credentials, Error, Meter, Options, Settings, listing};
 use fishplate_contract::{
-    CallOptions, Caller, JobFilter, JobId, JobState, LogStream, OutputChoice, OutputForm, SessionId,
+    CallOptions, Caller, JobFilter, JobId, JobReport, JobState, LogStream, OutputChoice,
+    OutputForm, SessionId,
 };
 use fishplate_wire::wsdl::WsdlError;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyList;
+use pyo3::types::{PyDict, PyList};
 
 use crate::data::{Reach, counted};
 use crate::describe::Operation;
@@ -98,7 +100,7 @@ impl Service {
 
     /// Runs an operation: the outputs, and the job's ID if there was a key.
     #[pyo3(signature = (operation, given, *, key=None, session=None, outputs=vec![], streams=vec![],
-        timeout=None))]
+        timeout=None, watch=None))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn call(
         &self,
@@ -109,10 +111,24 @@ impl Service {
         outputs: Vec<Choice>,
         streams: Vec<String>,
         timeout: Option<f64>,
+        watch: Option<&Watch>,
     ) -> PyResult<Task> {
         let (arguments, options) = (arguments(given)?, options(key, session, outputs)?);
         let (meter, caller) = self.caller(streams, timeout)?;
-        let calling = async move { caller.call(&operation, arguments, options).await };
+        let (service, seen) = (self.client.clone(), watch.map(|watch| Arc::clone(&watch.last)));
+        let calling = async move {
+            let watch = match seen {
+                Some(_) => CallWatch::before(&service, &operation, options.key.as_deref()).await,
+                None => None,
+            };
+            let calling = caller.call(&operation, arguments, options);
+            let (Some(watch), Some(seen)) = (watch, seen) else { return calling.await };
+            let tell = |report| *seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
+            tokio::select! {
+                reply = calling => reply,
+                never = watch.follow(tell) => match never {},
+            }
+        };
         Ok(Task::of(counted(meter, calling), reply))
     }
 
@@ -215,6 +231,27 @@ impl Service {
         let meter_of = Some(Arc::clone(&meter));
         let options = Options { streams, meter: meter_of, timeout, ..Options::default() };
         Ok((meter, self.client.with(options)))
+    }
+}
+
+/// What is seen of a call that is waited for.
+#[pyclass(frozen, module = "fishplate._native")]
+pub(crate) struct Watch {
+    /// What its job told last, until somebody takes it.
+    last: Arc<Mutex<Option<JobReport>>>,
+}
+
+#[pymethods]
+impl Watch {
+    #[new]
+    fn new() -> Self {
+        Self { last: Arc::default() }
+    }
+
+    /// What the call's job has told since this was asked last.
+    fn take<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
+        last.map(|report| told(py, &report)).transpose()
     }
 }
 

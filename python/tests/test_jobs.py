@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
+import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
+from contextlib import suppress
 
 import pytest
 from conftest import Services
@@ -133,3 +138,55 @@ def test_a_forked_child_is_told_rather_than_left_waiting(hosted: Hosted) -> None
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
     )
     assert told.stdout == "7\n1\n"
+
+
+def test_a_plain_call_tells_how_its_program_goes_on(service: Services) -> None:
+    seen: list[fishplate.Status] = []
+    told = service("countdown").options(progress=seen.append)
+    # Longer than a call lasts before it is asked for.
+    assert told(steps=12, pause=0.5).summary == 12
+    assert seen and {status.operation for status in seen} == {"call"}
+    shares = [status.progress or 0.0 for status in seen]
+    assert shares == sorted(shares) and shares[-1] > 0.0
+
+    async def awaited() -> None:
+        seen.clear()
+        countdown = await fishplate.AsyncService.connect(service.urls["countdown"])
+        told = countdown.options(progress=seen.append)
+        assert (await told(steps=12, pause=0.5)).summary == 12
+
+    asyncio.run(awaited())
+    assert seen
+
+
+CALL = "import fishplate, sys; fishplate.Service(sys.argv[1])(steps=12, pause=0.5)"
+
+
+def test_a_terminal_shows_it_and_a_pipe_does_not(service: Services) -> None:
+    command = [sys.executable, "-c", CALL, service.urls["countdown"]]
+    piped = subprocess.run(command, capture_output=True, check=True)
+    assert piped.stderr == piped.stdout == b""
+    ours, theirs = pty.openpty()
+    # One without lines has no room for a bar.
+    termios.tcsetwinsize(theirs, (24, 80))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        # Reading a terminal that nobody has open any more is an error.
+        with suppress(OSError):
+            while chunk := os.read(ours, 4096):
+                shown += chunk
+        assert process.stdout is not None and process.stdout.read() == b""
+    os.close(ours)
+    assert process.returncode == 0
+    assert b"countdown" in shown and b"%|" in shown, shown
+
+
+def test_a_job_is_a_table_in_a_notebook(service: Services) -> None:
+    job = service("countdown").spawn(steps=1, pause=0)
+    table = job._repr_html_()
+    assert table.startswith("<table>") and job.id[:8] in table
+    job.wait()
+    assert "<td>done</td>" in job._repr_html_()
+    job.remove()
+    assert "<td>done</td>" in job._repr_html_(), "what is known stays known"

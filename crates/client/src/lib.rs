@@ -57,6 +57,7 @@ pub mod input;
 pub mod listing;
 mod location;
 pub mod meter;
+pub mod quota;
 mod report;
 mod retry;
 pub mod save;
@@ -65,6 +66,7 @@ pub mod session;
 pub mod settings;
 mod spool;
 mod transport;
+pub mod watch;
 
 pub use credentials::{Credential, Credentials};
 pub use error::Error;

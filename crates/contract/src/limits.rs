@@ -373,10 +373,6 @@ limits! {
         /// bytes of all data in the pool, broken uploads and fetches included;
         /// what nobody needs is evicted first, then these (`QuotaExceeded`)
         pool_quota: Option<u64> = None, Bytes;
-        /// bytes of the data that one owner holds,
-        /// each counted in full though others hold it too, and of their broken uploads and fetches
-        /// (`QuotaExceeded`)
-        pool_owner_quota: Option<u64> = None, Bytes;
         /// how long data stays that nobody granted, pinned or used
         pool_idle: Duration = DAY, Time;
         /// how long a reference to data of this server is good,
@@ -419,6 +415,21 @@ limits! {
         owner_queued: Option<u64> = None, Count > 0;
         /// jobs of one owner that run at once; more wait. Without it, too, places go to who has the fewest
         owner_running: Option<u64> = None, Count > 0;
+        /// processor time, within `quota_period`, of jobs of one owner:
+        /// of those that have ended, and the time since their start of those that run. Who has used it
+        /// up can begin no more jobs (`QuotaExceeded`, with `retryAfter`), and those that wait go on
+        /// waiting; what runs goes on. A policy may say otherwise for users and groups
+        owner_cpu_time: Option<u64> = None, Time;
+        /// bytes, within `quota_period`, that came and went for one owner:
+        /// with calls and for jobs, uploads, and what anybody reads of their grants; more is
+        /// `QuotaExceeded`, with `retryAfter`. A policy may say otherwise for users and groups
+        owner_traffic: Option<u64> = None, Bytes;
+        /// bytes that one owner's jobs occupy, ended or not, and the data that they hold in the pool:
+        /// each counted in full though others hold it too, broken uploads and fetches included; more is
+        /// `QuotaExceeded`. A policy may say otherwise for users and groups
+        owner_disk: Option<u64> = None, Bytes;
+        /// for how long `owner_cpu_time` and `owner_traffic` are: days (UTC), this one and those before
+        quota_period: Duration = Duration::from_hours(30 * 24), Time > 0;
         /// memory for the plans of waiting jobs;
         /// those of more are read from the disk when it is their turn
         plan_memory: u64 = 16 << 20, Bytes;

@@ -27,6 +27,7 @@ mod hash_queue;
 mod incoming;
 mod listing;
 mod object;
+mod owner_quota;
 mod partial;
 mod register;
 mod small;
@@ -49,6 +50,7 @@ pub use incoming::Incoming;
 pub(crate) use incoming::WHOLE;
 pub use listing::{Duplicates, Object, Verification};
 pub(crate) use object::{Registered, Row, StoredRow};
+pub use owner_quota::OwnerQuota;
 pub use partial::Partial;
 pub use register::RegistrationMode;
 pub(crate) use register::link_unwritable;
@@ -66,8 +68,8 @@ pub struct PoolSettings {
     pub directory: PathBuf,
     /// All data together (`pool_quota`).
     pub quota: Option<u64>,
-    /// What one owner holds, data that others hold too included (`pool_owner_quota`).
-    pub owner_quota: Option<u64>,
+    /// What one owner holds, data that others hold too included (`owner_disk`).
+    pub owner_quota: Arc<dyn OwnerQuota>,
     /// What jobs need free on the file system (`disk_reserve`); the pool leaves twice as much, so
     /// that data that comes never has jobs stopped.
     pub disk_reserve: u64,
@@ -87,7 +89,7 @@ impl PoolSettings {
         Self {
             directory: directory.into(),
             quota: DEFAULTS.pool_quota,
-            owner_quota: DEFAULTS.pool_owner_quota,
+            owner_quota: Arc::new(DEFAULTS.owner_disk),
             disk_reserve: DEFAULTS.disk_reserve,
             grant_life: DEFAULTS.grant_life,
             incoming_life: DEFAULTS.incoming_life,

@@ -26,6 +26,7 @@ mod names;
 mod policy;
 mod pool;
 mod put;
+mod quota;
 mod remove;
 mod restore;
 mod results;
@@ -122,6 +123,7 @@ enum Command {
     User(user::Args),
     Token(token::Args),
     Accounts(accounts::Args),
+    Quota(quota::Args),
     Backup(backup::Args),
     Restore(restore::Args),
     Kill(kill::Args),
@@ -167,6 +169,7 @@ impl Command {
             Self::User(args) => user::run(&args, output),
             Self::Token(args) => token::run(&args, output),
             Self::Accounts(args) => accounts::run(&args, output),
+            Self::Quota(args) => quota::run(&args, output),
             Self::Backup(args) => backup::run(&args, output),
             Self::Restore(args) => restore::run(&args, output),
             Self::Kill(args) => kill::run(&args, output),
@@ -198,6 +201,7 @@ impl Command {
             Self::Put(args) => return Some(args.to.clone()),
             Self::Get(args) => return Some(args.reference.clone()),
             Self::Login(args) => return Some(args.url.clone()),
+            Self::Quota(args) => return Some(args.url()),
             Self::Session(args) => return Some(args.url().to_owned()),
             Self::Wsdl(args) => &args.connection,
             Self::Serve(_)

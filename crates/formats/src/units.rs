@@ -63,6 +63,23 @@ fn exact_time(millis: u64) -> String {
     }
 }
 
+/// A time with a unit that suits it, rounded: `1.5 h`.
+pub fn rounded_time(millis: u64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "rounded anyway")]
+    let seconds = millis as f64 / 1000.0;
+    match seconds {
+        ..60.0 => format!("{seconds:.1} s"),
+        ..3600.0 => format!("{:.1} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3600.0),
+    }
+}
+
+/// The day (UTC) of a moment, in milliseconds since 1970: `2026-11-22`.
+pub fn day(millis: i64) -> String {
+    let at = jiff::Timestamp::from_millisecond(millis).unwrap_or_default();
+    at.to_zoned(jiff::tz::TimeZone::UTC).date().to_string()
+}
+
 /// A limit's default, for people.
 pub fn limit_default(limit: &Limit) -> String {
     let value = match limit.default() {
@@ -154,6 +171,13 @@ mod tests {
                 assert_eq!(read_limit(limit.unit, &text), Ok(value), "{name}: {told}");
             }
         }
+    }
+
+    #[test]
+    fn times_are_rounded_and_days_are_of_utc() {
+        let told = [1234, 90_000, 5_400_000, 360_000_000].map(rounded_time);
+        assert_eq!(told, ["1.2 s", "1.5 min", "1.5 h", "100.0 h"]);
+        assert_eq!([0, 86_400_000 * 365 - 1].map(day), ["1970-01-01", "1970-12-31"]);
     }
 
     #[test]

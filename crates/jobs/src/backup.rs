@@ -157,9 +157,12 @@ pub fn restore(from: &Path, to: &Path, bringing: &mut Copier<'_>) -> Result<u64,
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use fishplate_contract::Principal;
 
     use super::*;
+    use crate::store::quota::OwnerLimits;
     use crate::store::{ClaimRequest, NewJob, Transaction};
 
     fn new(data: &Path, n: u8) -> NewJob {
@@ -177,7 +180,8 @@ mod tests {
             directory: data.join("jobs").join(id.to_string()),
             max_running: 9,
             max_queued: 9,
-            most_of_owner: u64::MAX,
+            limits: OwnerLimits::default(),
+            data_bytes: 0,
             submitted: Timestamp(1),
             fetching: false,
             boot: None,
@@ -201,7 +205,7 @@ mod tests {
             holder: "h".to_owned(),
             lease: Duration::from_secs(10),
             max_running: 9,
-            most_of_owner: u64::MAX,
+            quotas: Arc::new(OwnerLimits::default()),
             take_over: false,
             resting: Vec::new(),
             reserved: Vec::new(),

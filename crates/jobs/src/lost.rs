@@ -12,6 +12,7 @@ use fishplate_contract::{JobId, Timestamp};
 
 use crate::engine::record;
 use crate::executor::{Executor, RecoveredRun};
+use crate::store::quota::OwnerLimits;
 use crate::store::{NewJob, Store, StoreError, Submission};
 use crate::workspace::{self, Manifest, Unrecorded};
 
@@ -222,7 +223,8 @@ pub fn adopt(
         directory: lost.directory.clone(),
         max_running: manifest.max_running,
         max_queued: u32::MAX,
-        most_of_owner: u64::MAX,
+        limits: OwnerLimits::default(),
+        data_bytes: 0,
         // As the job was accepted: what was fetched since, its record told, so it is fetched again.
         fetching: !started && plan.fetches().next().is_some(),
         submitted: manifest.submitted(),
@@ -432,7 +434,8 @@ mod tests {
             bytes_in: 0,
             max_running: 9,
             max_queued: 9,
-            most_of_owner: u64::MAX,
+            limits: OwnerLimits::default(),
+            data_bytes: 0,
             submitted: Timestamp(1),
             fetching: false,
             boot: None,

@@ -98,6 +98,9 @@ pub struct ReferencedInput {
     /// The program writes to it.
     #[serde(default)]
     pub private: bool,
+    /// What the program reads, if its description says.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub media_type: String,
     /// What it becomes in the workspace.
     pub arrival: FetchedForm,
 }
@@ -121,8 +124,15 @@ impl ReferencedInput {
             len: from.len,
             digest: from.digest.map(|digest| digest.to_string()),
             private,
+            media_type: String::new(),
             arrival,
         }
+    }
+
+    /// The same, of a program that reads this.
+    #[must_use]
+    pub fn read_as(self, media_type: &str) -> Self {
+        Self { media_type: media_type.to_owned(), ..self }
     }
 
     /// The reference, as the caller sent it.
@@ -135,7 +145,8 @@ impl ReferencedInput {
 /// What fetched bytes become in the workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FetchedForm {
-    /// A file of just these bytes.
+    /// A file of just these bytes; of an array that comes as `.npy`, the elements alone, if the program reads
+    /// `application/octet-stream`.
     File,
     /// The directory of which they are an archive.
     Directory,

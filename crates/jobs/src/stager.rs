@@ -45,6 +45,19 @@ pub trait Stager: Send + Sync {
         progress: &'a Progress,
     ) -> BoxFuture<'a, Result<DataRef, Fault>>;
 
+    /// Bytes of data that an owner holds here beside jobs; nothing where no data is kept. If they are more than `most`,
+    /// what of it nobody needs goes before.
+    ///
+    /// # Errors
+    /// If that can't be told.
+    fn data_bytes<'a>(
+        &'a self,
+        _owner: &'a Principal,
+        _most: u64,
+    ) -> BoxFuture<'a, Result<u64, Fault>> {
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
     /// Gives an output an address of this server, in the pool or in a session. The file stays
     /// where it is, and may be removed afterwards: what has the address is another name, or a
     /// copy.

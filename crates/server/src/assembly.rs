@@ -13,7 +13,7 @@ use fishplate_contract::interface::RESERVED_NAMES;
 use fishplate_data::session::SessionError;
 use fishplate_data::settings::{SettingsError, TransportSettings};
 use fishplate_data::transfer::{Addresses, Files, Http, Transports};
-use fishplate_data::{Policy, PolicySettings, Pool, PoolError, Resolver, Sessions};
+use fishplate_data::{Policy, PolicySettings, Pool, PoolError, PoolSettings, Resolver, Sessions};
 use fishplate_jobs::descriptor::Description;
 use fishplate_jobs::engine::Engine;
 use fishplate_jobs::executor::Executor;
@@ -22,16 +22,19 @@ use fishplate_jobs::function::Functions;
 use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_jobs::program::Program;
 use fishplate_jobs::program::environment::{self, EnvironmentError, Inheritance};
+use fishplate_jobs::store::quota::{OwnerLimits, OwnerQuotas};
 use fishplate_jobs::store::sqlite::SqliteStore;
 use fishplate_jobs::store::{Store, StoreError};
 
+use crate::audit::AuditLog;
 use crate::authentication::chain::{AuthenticatorError, Authenticators};
-use crate::data::Data;
+use crate::data::{Data, PoolQuota};
 use crate::dispatch::provider::Provider;
 use crate::faces::data::Uploads;
 use crate::faces::metrics::DataFigures;
 use crate::host::{Host, PublicAddress};
 use crate::policy::file::{PolicyError, PolicyFile};
+use crate::policy::quotas::PolicyQuotas;
 use crate::providers::domain::{self, DomainProvider};
 use crate::providers::functions::FunctionProvider;
 use crate::providers::session::{self, SessionProvider};
@@ -119,7 +122,12 @@ pub fn data(limits: &Limits) -> Result<Arc<Data>, AssemblyError> {
     let settings = &limits.data;
     let pool = settings.pool.clone().unwrap_or_else(|| directory.join("pool"));
     let clock = Arc::new(SystemClock);
-    let opened = Pool::open(settings.pool_settings(pool.clone(), limits.jobs.disk_reserve), clock);
+    let owner_disk = Arc::<PoolQuota>::default();
+    let pool_settings = PoolSettings {
+        owner_quota: Arc::clone(&owner_disk) as _,
+        ..settings.pool_settings(pool.clone(), limits.jobs.disk_reserve)
+    };
+    let opened = Pool::open(pool_settings, clock);
     let pool = opened.map_err(|source| AssemblyError::Pool { path: pool, source })?;
     let failed = |source| AssemblyError::Data { path: directory.clone(), source };
     let uploads =
@@ -143,6 +151,7 @@ pub fn data(limits: &Limits) -> Result<Arc<Data>, AssemblyError> {
         uploads: uploads.map_err(failed)?,
         working: Mutex::default(),
         transfers: Mutex::default(),
+        owner_disk,
         figures: DataFigures::default(),
         origin: limits.faces.public_url.clone(),
         digest_wait: settings.digest_wait,
@@ -223,6 +232,7 @@ pub fn engine(
     let Backends { store, executor } = backends;
     let engine = Engine::new(limits.jobs.clone(), store, executor, Arc::new(SystemClock))
         .map_err(|source| AssemblyError::Data { path: data.clone(), source })?;
+    references.owner_disk.told_by(&engine);
     Ok(engine.fetched_by(Arc::new(DataStager::new(Arc::clone(references)))))
 }
 
@@ -245,7 +255,7 @@ pub fn host(
     let spool = SpoolDirectory::open(directory, limits.jobs.disk_reserve)
         .map_err(|source| AssemblyError::Data { path: directory.join("spool"), source })?;
     let host = Host::new(limits.faces, place, engine, data, spool, worker, providers);
-    guarded(host, directory, None)
+    guarded(host, directory, None, limits.jobs.owner_limits())
 }
 
 /// A host of these services in the place of one that is in use: with its jobs and data, and other settings of the
@@ -261,7 +271,7 @@ pub fn successor(
 ) -> Result<Arc<Host>, AssemblyError> {
     let providers = providers(&limits, &running.data, descriptions, functions)?;
     let host = running.successor(limits.faces, providers);
-    guarded(host, &limits.jobs.data, Some(running))
+    guarded(host, &limits.jobs.data, Some(running), limits.jobs.owner_limits())
 }
 
 /// The host with all that knows who calls, and who may do what: read when a server starts, and again at each reload.
@@ -269,6 +279,7 @@ fn guarded(
     host: Host,
     directory: &Path,
     running: Option<&Host>,
+    defaults: OwnerLimits,
 ) -> Result<Arc<Host>, AssemblyError> {
     // Those in use know whose password was right, and who failed too often.
     let kept = running.filter(|running| running.settings.has_logins_of(&host.settings));
@@ -292,10 +303,39 @@ fn guarded(
             for service in file.policy().services().into_iter().filter(|name| !known(name)) {
                 tracing::warn!(service, "the policy has rules for a service that is not here");
             }
-            host.authorised_by(Arc::new(file))
+            let file = Arc::new(file);
+            limit_owners(&host.engine, Some(Arc::clone(&file)), defaults);
+            host.authorised_by(file)
         }
-        None => host,
+        None => {
+            limit_owners(&host.engine, None, defaults);
+            host
+        }
     }))
+}
+
+/// What owners may have, in an engine without a host: as the policy of these limits says.
+///
+/// # Errors
+/// If the policy can't be used.
+pub fn limit_owners_by(engine: &Engine, limits: &Limits) -> Result<(), AssemblyError> {
+    let Some(path) = &limits.faces.policy else { return Ok(()) };
+    let audit = Arc::new(AuditLog::open(&limits.jobs.data, &limits.faces));
+    let file = Arc::new(PolicyFile::open(path, audit)?);
+    limit_owners(engine, Some(file), limits.jobs.owner_limits());
+    Ok(())
+}
+
+fn limit_owners(engine: &Engine, policy: Option<Arc<PolicyFile>>, defaults: OwnerLimits) {
+    match policy {
+        Some(file) => {
+            engine.set_quotas(move || Arc::new(PolicyQuotas::new(file.policy(), defaults)));
+        }
+        None => {
+            let defaults: Arc<dyn OwnerQuotas> = Arc::new(defaults);
+            engine.set_quotas(move || Arc::clone(&defaults));
+        }
+    }
 }
 
 fn providers(

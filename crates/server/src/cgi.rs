@@ -17,6 +17,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::{Request, Response, Uri};
 use tokio::sync::mpsc;
 
+use crate::audit::CALLER;
 use crate::host::Host;
 use crate::http::origin::RequestFilter;
 use crate::http::{not_for_us, respond};
@@ -151,7 +152,13 @@ pub async fn answer(
     let request = variables.request(service, input)?;
     let head_only = request.method() == hyper::Method::HEAD;
     let reply = match RequestFilter::of_script(&host.settings).check(&request) {
-        Ok(()) => respond(host, request, variables.principal()?).await,
+        Ok(()) => {
+            let answered = respond(host, request, variables.principal()?);
+            match variables.get("REMOTE_ADDR")?.and_then(|address| address.parse().ok()) {
+                Some(address) => CALLER.scope(address, answered).await,
+                None => answered.await,
+            }
+        }
         Err(refusal) => not_for_us(host, &refusal),
     };
     let sent = send(reply, head_only, output).await;

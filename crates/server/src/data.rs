@@ -2,14 +2,15 @@
 //! that fetches from others.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{Clock as _, Fault, FaultCode, Principal, SessionId, SystemClock};
 use fishplate_data::session::SessionError;
-use fishplate_data::{Grant, GrantRequest, Lease, Pool, PoolError, Resolver, Sessions};
-use fishplate_jobs::engine::{Engine, SessionJob};
+use fishplate_data::{Grant, GrantRequest, Lease, OwnerQuota, Pool, PoolError, Resolver, Sessions};
+use fishplate_jobs::engine::{Engine, OwnerDisk, SessionJob};
 use fishplate_jobs::store::UsageRecord;
+use fishplate_jobs::store::usage::UsageAccumulator;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use tokio::task::spawn_blocking;
 
@@ -31,6 +32,27 @@ const SWEEP_SPOOL_EVERY: Duration = Duration::from_secs(10);
 pub(crate) const IN_A_SEGMENT: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
+/// What owners may have on the disk of which the pool is a part: an engine tells, which is made after the pool.
+#[derive(Debug, Default)]
+pub(crate) struct PoolQuota(OnceLock<OwnerDisk>);
+
+impl PoolQuota {
+    /// From now on this engine tells.
+    pub(crate) fn told_by(&self, engine: &Engine) {
+        let _ = self.0.set(engine.owner_disk());
+    }
+}
+
+impl OwnerQuota for PoolQuota {
+    fn quota(&self, owner: &Principal) -> Option<u64> {
+        self.0.get()?.quota(owner)
+    }
+
+    fn elsewhere(&self, owner: &Principal) -> u64 {
+        self.0.get().map_or(0, |disk| disk.job_bytes(owner))
+    }
+}
+
 /// Data by reference, as one process has it.
 #[derive(Debug)]
 pub struct Data {
@@ -45,7 +67,9 @@ pub struct Data {
     /// Jobs that run in sessions.
     pub(crate) working: Mutex<Vec<SessionJob>>,
     /// Uploads, and what was read of grants, until the engine has noted them.
-    pub(crate) transfers: Mutex<Vec<UsageRecord>>,
+    pub(crate) transfers: Mutex<UsageAccumulator>,
+    /// What owners may have on the disk, once there is an engine.
+    pub(crate) owner_disk: Arc<PoolQuota>,
     /// What is counted.
     pub figures: DataFigures,
     /// What every address that we give begins with.
@@ -138,16 +162,19 @@ impl Data {
         }
     }
 
-    /// Notes a transfer beside jobs: whose, what it was, and how many bytes came and went.
+    /// Notes a transfer beside jobs: whose, what it was, and how many bytes came and went. Nothing, if none did.
     pub(crate) fn transferred(&self, owner: &Principal, operation: &str, came: u64, went: u64) {
+        if came + went == 0 {
+            return;
+        }
         let what = (DATA, operation);
         let record = UsageRecord::without_job(owner, what, Duration::ZERO, SystemClock.now());
-        lock(&self.transfers).push(UsageRecord { bytes_in: came, bytes_out: went, ..record });
+        lock(&self.transfers).add(UsageRecord { bytes_in: came, bytes_out: went, ..record });
     }
 
     /// Has the engine note the transfers there were.
     pub(crate) fn account(&self, engine: &Engine) {
-        std::mem::take(&mut *lock(&self.transfers)).into_iter().for_each(|it| engine.account(it));
+        engine.account_all(std::mem::take(&mut *lock(&self.transfers)));
     }
 
     /// Notes a job in a session: as long as it has not ended, the session is in use.

@@ -10,7 +10,7 @@ use fishplate_jobs::function::plan::WorkerProgram;
 use fishplate_wire::wsdl::{self, View};
 use fishplate_wire::{ExpectedTable, WireLimits};
 
-use crate::audit::AuditLog;
+use crate::audit::{AuditLog, CALLER};
 use crate::authentication::authenticator::{Refusal, RequestHead};
 use crate::authentication::chain::Authenticators;
 use crate::data::Data;
@@ -105,7 +105,10 @@ impl Host {
         let slots = |running| Arc::new(FunctionSlots::new(running, settings.functions_queued));
         Self {
             metrics: Arc::new(Metrics::new(&data.figures)),
-            audit: Arc::new(AuditLog::open(&engine.settings().data, &settings)),
+            audit: Arc::new(match place {
+                PublicAddress::Below => AuditLog::open(&engine.settings().data, &settings),
+                PublicAddress::At => AuditLog::of_script(&engine.settings().data, &settings),
+            }),
             domains: Domains::new(
                 engine.settings().data.join("domains"),
                 engine.settings().retention,
@@ -204,7 +207,8 @@ impl Host {
     /// The fault that the caller gets.
     pub fn authorise(&self, access: &Access<'_>) -> Result<(), Fault> {
         self.authoriser.authorise(access).inspect_err(|fault| {
-            self.audit.refusal(Some(access.principal.as_str()), None, fault);
+            let address = CALLER.try_with(|address| *address).ok();
+            self.audit.refusal(Some(access.principal.as_str()), address, fault);
         })
     }
 

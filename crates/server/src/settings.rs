@@ -205,8 +205,6 @@ pub struct DataSettings {
     pub transfers: Option<PathBuf>,
     /// What all owners together may have in the pool.
     pub pool_quota: Option<u64>,
-    /// What one owner may have in the pool.
-    pub pool_owner_quota: Option<u64>,
     /// How long whoever has a reference may fetch its data.
     pub grant_life: Duration,
     /// How long half of a file waits for the rest.
@@ -242,7 +240,6 @@ impl Default for DataSettings {
             file_roots: Vec::new(),
             transfers: None,
             pool_quota: DEFAULTS.pool_quota,
-            pool_owner_quota: DEFAULTS.pool_owner_quota,
             grant_life: DEFAULTS.grant_life,
             incoming_life: DEFAULTS.incoming_life,
             uploads_open: DEFAULTS.uploads_open,
@@ -263,7 +260,6 @@ impl DataSettings {
     pub fn pool_settings(&self, directory: PathBuf, disk_reserve: u64) -> PoolSettings {
         PoolSettings {
             quota: self.pool_quota,
-            owner_quota: self.pool_owner_quota,
             disk_reserve,
             grant_life: self.grant_life,
             incoming_life: self.incoming_life,
@@ -296,6 +292,9 @@ pub struct Limits {
     /// Data by reference.
     pub data: DataSettings,
 }
+
+/// Names that limits had once, and those that they have.
+const RENAMED: [(&str, &str); 1] = [("pool_owner_quota", "owner_disk")];
 
 /// A limit that was set wrongly.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -336,7 +335,9 @@ impl Limits {
         let (name, text) =
             setting.split_once('=').ok_or_else(|| LimitError::NotSet(setting.to_owned()))?;
         let limit = Limit::all().find(|limit| limit.name == name).ok_or_else(|| {
-            let near = lexical::closest(name, Limit::all().map(|limit| limit.name));
+            let renamed = RENAMED.iter().find(|(old, _)| *old == name).map(|(_, new)| *new);
+            let near =
+                renamed.or_else(|| lexical::closest(name, Limit::all().map(|limit| limit.name)));
             LimitError::Unknown(name.to_owned(), near)
         })?;
         let Some(field) = self.field(name) else {
@@ -358,8 +359,12 @@ impl Limits {
         Some(match name {
             "max_running" => &mut jobs.max_running,
             "max_queued" => &mut jobs.max_queued,
-            "owner_running" => &mut jobs.owner_running,
-            "owner_queued" => &mut jobs.owner_queued,
+            "owner_running" => &mut jobs.owner.running,
+            "owner_queued" => &mut jobs.owner.queued,
+            "owner_cpu_time" => &mut jobs.owner.cpu_time,
+            "owner_traffic" => &mut jobs.owner.traffic,
+            "owner_disk" => &mut jobs.owner.disk,
+            "quota_period" => &mut jobs.quota_period,
             "plan_memory" => &mut jobs.plan_memory,
             "retention" => &mut jobs.retention,
             "keep_jobs" => &mut jobs.keep_jobs,
@@ -417,7 +422,6 @@ impl Limits {
             "inline_size" => &mut wire.inline_size,
             "inline_total" => &mut wire.inline_total,
             "pool_quota" => &mut data.pool_quota,
-            "pool_owner_quota" => &mut data.pool_owner_quota,
             "grant_life" => &mut data.grant_life,
             "incoming_life" => &mut data.incoming_life,
             "uploads_open" => &mut data.uploads_open,
@@ -522,6 +526,7 @@ mod tests {
             "limit max_queued takes a whole number; \"many\" is not"
         );
         assert!(error("max_queue=5").ends_with(": did you mean max_queued?"));
+        assert!(error("pool_owner_quota=1GiB").ends_with(": did you mean owner_disk?"));
         assert_eq!(error("kill_grace=1s"), "limit kill_grace is set in the service file");
         assert!(error("max_queued").contains("NAME=VALUE"));
         assert_eq!(error("lease=0s"), "limit lease must be more than zero");

@@ -94,6 +94,15 @@ impl Stager for DataStager {
         })
     }
 
+    fn data_bytes<'a>(
+        &'a self,
+        owner: &'a Principal,
+        most: u64,
+    ) -> BoxFuture<'a, Result<u64, Fault>> {
+        let (pool, owner) = (self.0.pool.clone(), owner.clone());
+        Box::pin(blocking(move || pool.charge_at_most(&owner, most)))
+    }
+
     fn register<'a>(
         &'a self,
         order: &'a RegisterOrder,

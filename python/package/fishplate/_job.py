@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Generator
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
-from typing import Any, Literal
+from html import escape
+from typing import Any, Generic, Literal, TypeVar
 
 from . import _native, _show
 from ._flow import Flow, Sleep, awaiting, blocking
 from ._progress import Progress, Shown
 from ._result import Result
 from ._values import received
-from .errors import Timeout
+from .errors import Fault, Timeout
+
+T = TypeVar("T")
 
 State = Literal["fetching", "queued", "running", "done", "failed", "killed", "unknown"]
 """Where a job stands; the last four are for good."""
@@ -109,6 +114,40 @@ def status_of(told: dict[str, Any]) -> Status:
     return Status(**told)
 
 
+class WatchedCall(Generic[T]):
+    """A call that is waited for, with what its job tells meanwhile."""
+
+    def __init__(self, task: _native.Task[T], watch: _native.Watch, shown: Shown) -> None:
+        self._task = task
+        self._watch = watch
+        self._shown = shown
+
+    def _tell(self) -> None:
+        told = self._watch.take()
+        if told is not None:
+            self._shown.tell(status_of(told))
+
+    def wait(self) -> T:
+        with self._shown:
+            return self._task.wait(self._tell)
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> T:
+        async def telling() -> None:
+            while True:
+                await asyncio.sleep(0.1)
+                self._tell()
+
+        with self._shown:
+            beside = asyncio.create_task(telling())
+            try:
+                return await self._task
+            finally:
+                beside.cancel()
+
+
 class BaseJob:
     """What all jobs have in common, whether they are waited for or awaited."""
 
@@ -136,6 +175,12 @@ class BaseJob:
     def __repr__(self) -> str:
         state = f" {self._last.state}" if self._last else ""
         return f"<{type(self).__name__} {self._id} of {self._service.name}{state}>"
+
+    def _repr_html_(self) -> str:
+        """What is known of it, for a notebook: of a job that has not ended, as it was asked for last."""
+        if self._last is None:
+            return f"<code>{escape(repr(self))}</code>"
+        return Jobs([self._last])._repr_html_()
 
     def _status(self) -> Flow[Status]:
         if self._last is None or not self._last.final:
@@ -194,6 +239,12 @@ class Job(BaseJob):
     >>> job.wait()                  # with a progress bar, if the program says how far it is
     >>> job.result.summary
     """
+
+    def _repr_html_(self) -> str:
+        # A notebook shows how it stands now, if the server can tell.
+        with suppress(Fault, OSError):
+            blocking(self._status())
+        return super()._repr_html_()
 
     @property
     def status(self) -> Status:

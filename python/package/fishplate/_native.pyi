@@ -24,6 +24,7 @@ __all__ = [
     "Service",
     "Session",
     "Task",
+    "Watch",
     "fault_codes",
     "job_states",
     "new_key",
@@ -140,6 +141,13 @@ class Array:
     def data(self) -> Payload: ...
 
 @final
+class Watch:
+    """What is seen of a call that is waited for."""
+
+    def __new__(cls) -> Watch: ...
+    def take(self) -> dict[str, Any] | None: ...
+
+@final
 class Service:
     """A service, known by its description."""
 
@@ -178,6 +186,7 @@ class Service:
         outputs: _Choices = ...,
         streams: list[str] = ...,
         timeout: float | None = None,
+        watch: Watch | None = None,
     ) -> Task[tuple[_Values, str | None]]: ...
     def spawn(
         self,

@@ -21,12 +21,18 @@ Progress = bool | None | Callable[["Status"], object]
 class Shown:
     """Shows what a job does; nothing without `tqdm`."""
 
-    def __init__(self, wanted: Progress, name: str) -> None:
+    def __init__(self, wanted: Progress, name: str, leave: bool = True) -> None:
         self._told = wanted if callable(wanted) else None
         self._make = None if callable(wanted) or wanted is False else _bars(wanted is True)
+        self._leave = leave
         self._name = name
         self._bar: Any = None
         self._phase = ""
+
+    @property
+    def looked_at(self) -> bool:
+        """Whether anybody sees what is told."""
+        return self._told is not None or self._make is not None
 
     def __enter__(self) -> Shown:
         return self
@@ -55,7 +61,7 @@ class Shown:
                 if fetching
                 else {"total": 100, "unit": "%", "bar_format": _PERCENT}
             )
-            self._bar = self._make(desc=self._name, **unit)
+            self._bar = self._make(desc=self._name, leave=self._leave, **unit)
             self._phase = phase
         if fetching:
             totals = [transfer.total for transfer in status.transfers]

@@ -9,7 +9,8 @@ from typing import Any, Literal, Never, Protocol, TypedDict, Unpack
 
 from . import _native, _show
 from ._flow import Flow, awaiting, blocking
-from ._job import AsyncJob, BaseJob, Job, Jobs, State, Status, status_of
+from ._job import AsyncJob, BaseJob, Job, Jobs, State, Status, WatchedCall, status_of
+from ._progress import Progress, Shown
 from ._result import Result
 from ._values import BINARY, given, received, spelled
 from .errors import ArgumentError
@@ -56,6 +57,7 @@ class _Options:
     session: str | None = None
     key: str | None = None
     timeout: float | None = None
+    progress: Progress = None
 
     def choices(self, native: _native.Service, operation: _native.Operation) -> list[Any]:
         """What is asked of the server. By default files come by value if they are small, else by
@@ -155,7 +157,11 @@ class BaseOperation:
         # With a key the program runs once, though the connection may break.
         key = options.key or (_native.new_key() if self._remote.ours else None)
         streams = options.streams(described)
-        outputs, _ = yield self._remote.call(
+        # Who awaits has other things to do than to look at a bar, unless told so.
+        wanted = False if self._awaited and options.progress is None else options.progress
+        shown = Shown(wanted, self._remote.name, leave=False)
+        watch = _native.Watch() if shown.looked_at else None
+        calling = self._remote.call(
             described.name,
             prepared,
             key=key,
@@ -163,7 +169,9 @@ class BaseOperation:
             outputs=options.choices(self._remote, described),
             streams=streams,
             timeout=options.timeout,
+            watch=watch,
         )
+        outputs, _ = yield calling if watch is None else WatchedCall(calling, watch, shown)
         values = yield from received(self._remote, described, outputs, self._awaited, streams)
         return Result(values)
 
@@ -279,8 +287,10 @@ class BaseService:
             raise ArgumentError(f"{self.name} has no operation {name}; there are: {known}")
         return found
 
-    def _with(self, outputs: Outputs | None, session: Any, key: Any, timeout: Any) -> _Options:
-        changed = {"outputs": outputs, "key": key, "timeout": timeout}
+    def _with(
+        self, outputs: Outputs | None, session: Any, key: Any, timeout: Any, progress: Progress
+    ) -> _Options:
+        changed = {"outputs": outputs, "key": key, "timeout": timeout, "progress": progress}
         if session is not None:
             changed["session"] = session if isinstance(session, str) else session.id
         told = {name: value for name, value in changed.items() if value is not None}
@@ -329,6 +339,7 @@ class Service(BaseService):
         session: SessionLike | str | None = None,
         key: str | None = None,
         timeout: float | None = None,
+        progress: Progress = None,
     ) -> Service:
         """The same service, called otherwise.
 
@@ -338,8 +349,10 @@ class Service(BaseService):
         - `session`: the `Session` that the programs run in.
         - `key`: the same key never runs a program twice.
         - `timeout`: seconds a whole exchange may take, or each chunk of a `Stream`.
+        - `progress`: `True` or `False` for a bar (`tqdm`) while a call lasts, or none, a function that is called
+          with each `Status`, or `None`: a bar in a notebook or on a terminal.
         """
-        return self._as(self._with(outputs, session, key, timeout))
+        return self._as(self._with(outputs, session, key, timeout, progress))
 
     def by_reference(self, *outputs: str) -> Service:
         """The same service, whose outputs of these names (of all, if none is named) come as
@@ -407,9 +420,10 @@ class AsyncService(BaseService):
         session: SessionLike | str | None = None,
         key: str | None = None,
         timeout: float | None = None,
+        progress: Progress = None,
     ) -> AsyncService:
         """See `Service.options`."""
-        return AsyncService(self._remote, self._with(outputs, session, key, timeout))
+        return AsyncService(self._remote, self._with(outputs, session, key, timeout, progress))
 
     def by_reference(self, *outputs: str) -> AsyncService:
         """See `Service.by_reference`."""

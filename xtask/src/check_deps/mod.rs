@@ -7,6 +7,8 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, bail};
 use cargo_metadata::MetadataCommand;
 
@@ -20,7 +22,10 @@ pub(crate) fn run() -> anyhow::Result<()> {
     let rules = Rules::parse(&drawing)?;
     let metadata = MetadataCommand::new().manifest_path(root.join("Cargo.toml")).exec()?;
     let graph = Graph::of(&metadata)?;
-    let wrong = compare(&rules, &graph);
+    let reasons = std::fs::read_to_string(root.join(REASONS))
+        .with_context(|| format!("{REASONS} can't be read"))?;
+    let mut wrong = compare(&rules, &graph);
+    wrong.extend(without_reason(&reasons, &graph));
     if !wrong.is_empty() {
         bail!(
             "check-deps: {} against ARCHITECTURE.md (Dependencies):\n  {}",
@@ -33,6 +38,21 @@ pub(crate) fn run() -> anyhow::Result<()> {
         rules.may_see.len()
     ));
     Ok(())
+}
+
+/// The page that says why each dependency is there.
+const REASONS: &str = "docs/decisions/0001-dependencies.md";
+
+/// Direct dependencies that the page does not name.
+fn without_reason(page: &str, graph: &Graph) -> Vec<String> {
+    let is_part = |c: char| !(c.is_ascii_alphanumeric() || "_-".contains(c));
+    // Its sentences about what was dropped name crates too: of a row, the first cell counts.
+    let cells = page.lines().filter_map(|line| line.strip_prefix('|')?.split('|').next());
+    let tests = page.lines().filter(|line| line.starts_with("For tests:"));
+    let named: BTreeSet<&str> = cells.chain(tests).flat_map(|text| text.split(is_part)).collect();
+    let direct: BTreeSet<&String> = graph.third_parties.values().flatten().collect();
+    let missing = direct.into_iter().filter(|name| !named.contains(name.as_str()));
+    missing.map(|name| format!("{name} is a dependency: say in {REASONS} what it is for")).collect()
 }
 
 /// Every disagreement, as a line for people.
@@ -90,6 +110,6 @@ fn check_third_party(rule: &ThirdParty, graph: &Graph) -> Vec<String> {
     }
 }
 
-fn list(rooms: &std::collections::BTreeSet<String>) -> String {
+fn list(rooms: &BTreeSet<String>) -> String {
     rooms.iter().cloned().collect::<Vec<_>>().join(", ")
 }

@@ -172,3 +172,19 @@ fn the_real_page_has_rules_for_this_crate() {
     assert!(rules.may_see["fishplate-contract"].is_empty());
     assert!(rules.third_parties.iter().any(|rule| rule.name() == "anyhow"));
 }
+
+#[test]
+fn each_dependency_has_its_reason_in_a_row_of_its_own() {
+    let graph = Graph::of(&metadata(&good())).unwrap();
+    let page =
+        "| crate | what for | dropped |\n|---|---|---|\n| hyper, hyper-util | HTTP | anyhow |\n";
+    let missing = |page: &str| -> Vec<String> {
+        let lines = without_reason(page, &graph);
+        lines.iter().filter_map(|line| line.split(' ').next().map(str::to_owned)).collect()
+    };
+    let all = missing("");
+    assert!(all.contains(&"hyper".to_owned()) && all.contains(&"anyhow".to_owned()), "{all:?}");
+    let left = missing(page);
+    assert!(!left.contains(&"hyper".to_owned()) && left.contains(&"anyhow".to_owned()), "{left:?}");
+    assert!(!missing("For tests: anyhow.").contains(&"anyhow".to_owned()));
+}

@@ -22,12 +22,16 @@ pub enum PoolError {
         shortage: Option<Shortage>,
     },
     /// A quota is used up by data that is in use, granted or pinned.
-    #[error("no room for {wanted} bytes more within {limit}: revoke grants or remove data")]
+    #[error(
+        "no room for {wanted} bytes more: {used} are used of {value} ({limit}); revoke grants, or remove data and jobs"
+    )]
     Quota {
         /// The quota, by the name of its setting.
         limit: &'static str,
         /// Its value in bytes.
         value: u64,
+        /// What is used of it.
+        used: u64,
         /// How many bytes more were wanted.
         wanted: u64,
     },

@@ -115,25 +115,20 @@ impl PoolInner {
         let over = |held: u64, quota: Option<u64>| {
             quota.map_or(0, |quota| held.saturating_add(bytes).saturating_sub(quota))
         };
-        let refuse = |limit, quota: Option<u64>| {
-            let value = quota.unwrap_or(u64::MAX);
-            Err(PoolError::Quota { limit, value, wanted: bytes })
-        };
+        let refuse = |limit| Err(self.refused(limit, owner, bytes));
         if self.is_room_for(owner, bytes)? {
             return Ok(());
         }
-        let (quota, owner_quota) = (self.settings.quota, self.settings.owner_quota);
+        let (quota, owner_quota) = self.quotas(owner);
         // Nothing goes for what can't have room anyway.
         if over(0, owner_quota) > 0 {
-            return refuse(OWNER_QUOTA, owner_quota);
+            return refuse(OWNER_QUOTA);
         }
         if over(0, quota) > 0 {
-            return refuse(QUOTA, quota);
+            return refuse(QUOTA);
         }
         for _ in 0..TRIES {
-            self.let_go(owner, over(self.charged(owner)?.1, owner_quota))?;
-            let own = |partial: &Partial| partial.owner.as_ref() == Some(owner);
-            self.give_up_partials(over(self.charged(owner)?.1, owner_quota), own)?;
+            self.give_way(owner, |held| over(held, owner_quota))?;
             self.evict(over(self.charged(owner)?.0, quota))?;
             if self.is_room_for(owner, bytes)? {
                 return Ok(());
@@ -141,14 +136,31 @@ impl PoolInner {
             std::thread::sleep(MOMENT);
         }
         if over(self.charged(owner)?.1, owner_quota) > 0 {
-            return refuse(OWNER_QUOTA, owner_quota);
+            return refuse(OWNER_QUOTA);
         }
-        refuse(QUOTA, quota)
+        refuse(QUOTA)
+    }
+
+    /// Has an owner let go of what they do not need, and then of what came in part only: of so many bytes as they
+    /// hold too many.
+    fn give_way(&self, owner: &Principal, over: impl Fn(u64) -> u64) -> Result<(), PoolError> {
+        self.let_go(owner, over(self.charged(owner)?.1))?;
+        let own = |partial: &Partial| partial.owner.as_ref() == Some(owner);
+        self.give_up_partials(over(self.charged(owner)?.1), own)?;
+        Ok(())
+    }
+
+    /// Bytes that an owner is charged for, once what they do not need has gone of those beyond `most`.
+    pub(super) fn charge_at_most(&self, owner: &Principal, most: u64) -> Result<u64, PoolError> {
+        if self.charged(owner)?.1 > most {
+            self.give_way(owner, |held| held.saturating_sub(most))?;
+        }
+        Ok(self.charged(owner)?.1)
     }
 
     /// Whether the quotas have room as things are.
     pub(super) fn is_room_for(&self, owner: &Principal, bytes: u64) -> Result<bool, PoolError> {
-        let (quota, owner_quota) = (self.settings.quota, self.settings.owner_quota);
+        let (quota, owner_quota) = self.quotas(owner);
         if quota.is_none() && owner_quota.is_none() {
             return Ok(true);
         }
@@ -161,7 +173,7 @@ impl PoolInner {
 
     /// Bytes in the pool and bytes that an owner is charged for, those included that are on their
     /// way.
-    fn charged(&self, owner: &Principal) -> Result<(u64, u64), PoolError> {
+    pub(super) fn charged(&self, owner: &Principal) -> Result<(u64, u64), PoolError> {
         // First: what is written to the catalogue meanwhile is counted twice, not never.
         let (all_arriving, arriving) = self.arriving.of(owner.as_str());
         let (all, held) = self

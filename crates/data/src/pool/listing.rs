@@ -112,6 +112,15 @@ impl Pool {
         self.0.catalogue.read(|sql| super::object::owner_bytes(sql, owner.as_str()))
     }
 
+    /// Bytes that an owner is charged for, those included that are on their way, once what they do not need has gone of
+    /// those beyond `most`.
+    ///
+    /// # Errors
+    /// If the catalogue can't be read or written.
+    pub fn charge_at_most(&self, owner: &Principal, most: u64) -> Result<u64, PoolError> {
+        self.0.charge_at_most(owner, most)
+    }
+
     /// Keeps an object until it is unpinned, or no longer.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use super::owner_quota::OwnerShare;
 use super::{Pool, PoolError, PoolInner, lock, remove_file, signed, small, unsigned};
 use crate::lease::{Lease, LeaseTarget, open_leased};
 
@@ -143,7 +144,7 @@ impl Pool {
         let mut and = and;
         for attempt in 0.. {
             let (name, entry, now) = (owner.as_str().to_owned(), entry.clone(), self.0.now());
-            let quotas = (self.0.settings.quota, self.0.settings.owner_quota);
+            let quotas = self.0.quotas(owner);
             let charged = self.0.catalogue.write(false, move |sql| {
                 let (entered, revived) = match entry {
                     Some(entry) => (enter(sql, &name, len, now, &entry, quotas)?, None),
@@ -170,7 +171,7 @@ impl Pool {
                     self.0.make_room_for(owner, len)?;
                     and = again;
                 }
-                ChargeResult::Refused(_, limit) => return Err(self.0.refused(limit, len)),
+                ChargeResult::Refused(_, limit) => return Err(self.0.refused(limit, owner, len)),
             }
         }
         Err(PoolError::Busy)
@@ -369,7 +370,7 @@ impl PoolInner {
         let mut refused = None;
         for _ in 0..2 {
             let (name, entry, now) = (owner.clone(), entry.clone(), self.now());
-            let quotas = (self.settings.quota, self.settings.owner_quota);
+            let quotas = self.quotas(owner);
             let entered = self
                 .catalogue
                 .write(durable, move |sql| enter(sql, name.as_str(), len, now, &entry, quotas))?;
@@ -379,15 +380,26 @@ impl PoolInner {
             }
             self.make_room_for(owner, len)?;
         }
-        Err(self.refused(refused.unwrap_or(QUOTA), len))
+        Err(self.refused(refused.unwrap_or(QUOTA), owner, len))
     }
 
-    fn refused(&self, limit: &'static str, wanted: u64) -> PoolError {
-        let value = match limit {
-            OWNER_QUOTA => self.settings.owner_quota,
-            _ => self.settings.quota,
+    /// What the pool, and this owner in it, may hold.
+    pub(super) fn quotas(&self, owner: &Principal) -> (Option<u64>, Option<u64>) {
+        let of_owner = OwnerShare::of(&*self.settings.owner_quota, owner);
+        (self.settings.quota, of_owner.map(OwnerShare::bytes))
+    }
+
+    /// Why there is no room, with what is used now.
+    pub(super) fn refused(&self, limit: &'static str, owner: &Principal, wanted: u64) -> PoolError {
+        let (of_all, of_owner) = self.charged(owner).unwrap_or_default();
+        let (value, used) = match limit {
+            OWNER_QUOTA => {
+                let share = OwnerShare::of(&*self.settings.owner_quota, owner);
+                (share.map(|it| it.quota), of_owner + share.map_or(0, |it| it.elsewhere))
+            }
+            _ => (self.settings.quota, of_all),
         };
-        PoolError::Quota { limit, value: value.unwrap_or(u64::MAX), wanted }
+        PoolError::Quota { limit, value: value.unwrap_or(u64::MAX), used, wanted }
     }
 }
 
@@ -458,7 +470,7 @@ enum Insertion {
 
 /// Names of the quotas' settings.
 pub(super) const QUOTA: &str = "pool_quota";
-pub(super) const OWNER_QUOTA: &str = "pool_owner_quota";
+pub(super) const OWNER_QUOTA: &str = "owner_disk";
 
 fn enter(
     sql: &Connection,

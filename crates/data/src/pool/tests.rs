@@ -1,6 +1,7 @@
 //! One process: what goes in comes out, once, and what is in use stays.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
@@ -315,7 +316,7 @@ fn the_least_recently_used_goes_that_nobody_needs() {
 
 #[test]
 fn an_owner_has_a_quota_of_their_own() {
-    let bed = Bed::with(|settings| settings.owner_quota = Some(20));
+    let bed = Bed::with(|settings| settings.owner_quota = Arc::new(Some(20)));
     let ten = |digit: &str| digit.repeat(10);
     let shared = bed.store(&bob(), &ten("0")).digest().unwrap();
     bed.store(&alice(), &ten("0"));
@@ -327,7 +328,7 @@ fn an_owner_has_a_quota_of_their_own() {
     assert_eq!(bed.pool.charged(&alice()).unwrap(), 20);
     let error = bed.pool.store(&alice(), &[Bytes::from(ten("3"))], None, false).unwrap_err();
     let refused = |error: &PoolError| {
-        matches!(error, PoolError::Quota { limit: "pool_owner_quota", value: 20, .. })
+        matches!(error, PoolError::Quota { limit: "owner_disk", value: 20, .. })
     };
     assert!(refused(&error), "{error}");
     // An upload is refused before its bytes come, and with what others are uploading.
@@ -461,7 +462,7 @@ fn a_broken_upload_is_given_up_after_a_while() {
 
 #[test]
 fn what_rests_in_part_is_charged_to_its_owner() {
-    let bed = Bed::with(|settings| settings.owner_quota = Some(20));
+    let bed = Bed::with(|settings| settings.owner_quota = Arc::new(Some(20)));
     let begin = |key| {
         let mut incoming = bed.pool.receive(&alice(), Some(key), None).unwrap();
         incoming.append("0123456789".to_owned()).unwrap();

@@ -313,7 +313,7 @@ async fn what_trickles_again_and_again_is_given_up() {
 async fn what_has_no_room_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let mut pool = PoolSettings::new(directory.path().join("pool"));
-    pool.owner_quota = Some(4 << 20);
+    pool.owner_quota = Arc::new(Some(4 << 20));
     let pool = Pool::open(pool, Arc::new(SystemClock)).unwrap();
     let transports =
         Transports::new().with(Http::new(&quick(), Arc::new(Policy::new(open_to_all()))));
@@ -324,7 +324,7 @@ async fn what_has_no_room_leaves_nothing() {
     let endless = DataRef::new(peer.put("much", bytes(7, MUCH)));
     let owner = Principal::anonymous();
     let fault = resolver.resolve(&endless, &owner, &Progress::default()).await.unwrap_err();
-    assert_eq!((fault.code, limit(&fault)), (FaultCode::QuotaExceeded, "pool_owner_quota"));
+    assert_eq!((fault.code, limit(&fault)), (FaultCode::QuotaExceeded, "owner_disk"));
     assert!(pool.partials().unwrap().is_empty());
     assert_eq!(pool.charged(&owner).unwrap(), 0);
 }

@@ -1,18 +1,29 @@
 //! `fishplate accounts`: who used what.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
-use fishplate_contract::{JobState, Timestamp};
+use fishplate_contract::{Clock as _, JobState, Principal, SystemClock, Timestamp};
+use fishplate_data::Pool;
 use fishplate_formats::units::rounded;
+use fishplate_jobs::store::quota::OwnerQuotas;
 use fishplate_jobs::store::sqlite::SqliteStore;
 use fishplate_jobs::store::{Store as _, UsageRecord};
+use fishplate_server::faces::quota;
+use fishplate_server::policy;
+use fishplate_server::policy::quotas::PolicyQuotas;
+use fishplate_server::settings::Limits;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::hosting::{StateArgs, own_data_directory};
+use super::quota::amount;
+use super::serve;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::output::failure::UsageError;
@@ -28,7 +39,8 @@ use crate::output::usage_record;
 #[command(after_help = "Examples:
   fishplate accounts --since 2026-11-01 --data /var/lib/fishplate
   fishplate accounts --by service --since 2026-10-01 --until 2026-11-01 --csv
-  fishplate accounts --since 2026-11-01 --ur > november.xml")]
+  fishplate accounts --since 2026-11-01 --ur > november.xml
+  fishplate accounts --quotas --config /etc/fishplate/fishplate.toml")]
 pub(crate) struct Args {
     /// What to sum up for
     #[arg(long, value_name = "WHAT", default_value = "user")]
@@ -42,11 +54,44 @@ pub(crate) struct Args {
     /// As CSV (RFC 4180)
     #[arg(long)]
     csv: bool,
+    /// What each user has used beside what they may have, of the days for which quotas are
+    #[arg(long, conflicts_with_all = ["since", "until", "csv", "ur"])]
+    quotas: bool,
+    #[command(flatten)]
+    settings: QuotaSettings,
     /// All records, as Usage Records of the Open Grid Forum (GFD.98, XML)
     #[arg(long, conflicts_with = "csv")]
     ur: bool,
     #[command(flatten)]
     which: StateArgs,
+}
+
+/// Where the server has its quotas from.
+#[derive(Debug, clap::Args)]
+struct QuotaSettings {
+    /// The server's configuration [default: as `serve` finds it]
+    #[arg(long, value_name = "FILE", env = "FISHPLATE_CONFIG")]
+    config: Option<PathBuf>,
+    /// The server's policy, if the configuration does not name it
+    #[arg(long, value_name = "FILE", env = "FISHPLATE_POLICY")]
+    policy: Option<PathBuf>,
+    /// A limit of the server, if the configuration does not say it
+    #[arg(long = "limit", value_name = "NAME=VALUE", requires = "quotas")]
+    limits: Vec<String>,
+}
+
+impl QuotaSettings {
+    /// The settings of a server that is started with these.
+    fn limits(&self, data: &Path) -> Result<Limits> {
+        let mut words = ["fishplate", "serve", "--data"].map(OsString::from).to_vec();
+        words.push(data.into());
+        let files = [("--config", &self.config), ("--policy", &self.policy)];
+        for (flag, file) in files {
+            words.extend(file.iter().flat_map(|file| [flag.into(), file.clone().into_os_string()]));
+        }
+        words.extend(self.limits.iter().flat_map(|limit| ["--limit".into(), limit.into()]));
+        serve::limits(&words)
+    }
 }
 
 /// What is summed up for.
@@ -68,6 +113,9 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
     if output.json && (args.csv || args.ur) {
         let what = "--json, --csv and --ur are three forms: give one of them";
         return Err(UsageError(what.to_owned()).into());
+    }
+    if args.quotas {
+        return quotas(args, output);
     }
     let records = records(args)?;
     if args.ur {
@@ -128,6 +176,66 @@ fn records(args: &Args) -> Result<Vec<UsageRecord>> {
         Ok(())
     })?;
     Ok(records)
+}
+
+/// What each user has used of what they may have.
+fn quotas(args: &Args, output: Output) -> Result<Exit> {
+    let data = own_data_directory(args.which.data.as_deref())?;
+    let limits = args.settings.limits(&data)?;
+    let defaults = limits.jobs.owner_limits();
+    let quotas: Box<dyn OwnerQuotas> = match &limits.faces.policy {
+        Some(path) => Box::new(PolicyQuotas::new(Arc::new(policy::file::read(path)?), defaults)),
+        None => Box::new(defaults),
+    };
+    let pool = limits.data.pool.clone().unwrap_or_else(|| data.join("pool"));
+    let pool = pool.is_dir().then(|| {
+        Pool::open(limits.data.pool_settings(pool, limits.jobs.disk_reserve), Arc::new(SystemClock))
+    });
+    let pool = pool.transpose()?;
+    let since = defaults.period.start(SystemClock.now());
+    let mut used = BTreeMap::new();
+    if SqliteStore::is_in(&data) {
+        SqliteStore::open_in(&data)?.read(&mut |t| {
+            for record in t.usage(since, Timestamp(i64::MAX))? {
+                let owner = record.owner.as_str();
+                if !used.contains_key(owner) {
+                    used.insert(owner.to_owned(), t.owner_usage(owner, since)?);
+                }
+            }
+            Ok(())
+        })?;
+    }
+    let mut told = Vec::new();
+    for (owner, mut usage) in used {
+        if let Some(pool) = &pool {
+            usage.data_bytes = pool.charged(&Principal::named(&owner))?;
+        }
+        told.push(quota::json(&owner, &quotas.of(&owner), &usage));
+    }
+    if output.json {
+        output.value(&json!({ "accounts": told }))?;
+        return Ok(Exit::Success);
+    }
+    let cells = |account: &Value| -> Vec<String> {
+        let of = |quota: &Value| format!("{} / {}", amount(quota, "used"), amount(quota, "limit"));
+        account["quotas"].as_array().into_iter().flatten().map(of).collect()
+    };
+    let names = |account: &Value| -> Vec<String> {
+        let name = |quota: &Value| quota["quota"].as_str().unwrap_or_default().to_owned();
+        account["quotas"].as_array().into_iter().flatten().map(name).collect()
+    };
+    let line = |user: &str, cells: &[String]| {
+        let cells: Vec<_> = cells.iter().map(|cell| format!("{cell:>23}")).collect();
+        output.line(&harmless(&format!("{user:11}  {}", cells.join("  "))))
+    };
+    for (at, account) in told.iter().enumerate() {
+        if at == 0 {
+            line("user", &names(account))?;
+        }
+        let user = account["user"].as_str().filter(|user| !user.is_empty());
+        line(user.unwrap_or("(anonymous)"), &cells(account))?;
+    }
+    Ok(Exit::Success)
 }
 
 /// When a day begins, in UTC, as sums of days do.

@@ -1,8 +1,6 @@
 //! `fishplate call URL x=1 y:two out:result`: runs an operation and waits for its results.
 
-use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
 use fishplate_client::arguments::{
@@ -12,22 +10,15 @@ use fishplate_client::data::Offer;
 use fishplate_client::deliver::{
     DeliveredValue, FetchSettings, check_directories, check_targets, deliver, spool_dir, streams,
 };
-use fishplate_client::{Error, JobFilter, Meter, Options, Service, new_key};
-use fishplate_contract::{Argument, CallOptions, JobId, Parameter, Payload, SessionId, Value};
+use fishplate_client::watch::CallWatch;
+use fishplate_client::{Error, Meter, Options, Service, new_key};
+use fishplate_contract::{Argument, CallOptions, Parameter, Payload, SessionId, Value};
 use serde_json::json;
-use tokio::time::sleep;
 
 use super::client::{Connection, going_on, operation_of, run_interruptible, session};
-use super::target::has_jobs;
 use crate::exit::Exit;
 use crate::output::progress::WatchedJob;
 use crate::output::{Output, json, progress, text};
-
-/// How long a call lasts before it is worth asking what it waits for.
-const WORTH_ASKING: Duration = Duration::from_secs(2);
-const BETWEEN_QUESTIONS: Duration = Duration::from_secs(1);
-/// Jobs among which that of the call is looked for.
-const MOST_NEW: u32 = 20;
 
 /// Run an operation and wait for its results
 ///
@@ -157,13 +148,17 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
             timeout: None,
         };
         let seen = WatchedJob::default();
-        let watched = AwaitedCall::before(&service, &name, &options, output).await;
-        let watching = watched.watch(&seen);
+        // Looked at only where somebody looks.
+        let watch = match progress::is_watched(output) {
+            true => CallWatch::before(&service, &name, key.as_deref()).await,
+            false => None,
+        };
         let calling = service.call(&name, arguments, &options);
         let both = async {
+            let Some(watch) = watch else { return calling.await };
             tokio::select! {
                 reply = calling => reply,
-                never = watching => match never {},
+                never = watch.follow(|report| seen.tell(report)) => match never {},
             }
         };
         let reply = progress::transfer_of_job(output, &meter, &seen, both).await;
@@ -186,68 +181,6 @@ pub(crate) fn run(args: &Args, output: Output) -> Result<Exit> {
         }
         Ok(Exit::Success)
     })
-}
-
-/// A call that is waited for.
-struct AwaitedCall<'w> {
-    service: &'w Service,
-    operation: &'w str,
-    /// The caller's newest job before the call was sent; `None` if nobody looks how it goes on.
-    before: Option<Option<JobId>>,
-}
-
-impl AwaitedCall<'_> {
-    /// Looks what jobs there are already, if anybody looks how the call goes on.
-    async fn before<'w>(
-        service: &'w Service,
-        operation: &'w str,
-        options: &Options,
-        output: Output,
-    ) -> AwaitedCall<'w> {
-        let mut before = None;
-        // Without a key there is no job that could be asked for.
-        if options.call.key.is_some() && progress::is_watched(output) && has_jobs(service) {
-            let newest = JobFilter { limit: Some(1), ..JobFilter::default() };
-            // Why nothing can be told is of no interest.
-            let listed = service.jobs(&newest).await.ok();
-            before = listed.map(|page| page.jobs.first().map(|report| report.id));
-        }
-        AwaitedCall { service, operation, before }
-    }
-
-    /// Tells how the call's job goes on. It does not end, whatever fails: only the call matters.
-    async fn watch(&self, seen: &WatchedJob) -> Infallible {
-        if let Some(before) = self.before {
-            let _ = self.follow(before, seen).await;
-        }
-        std::future::pending().await
-    }
-
-    async fn follow(&self, before: Option<JobId>, seen: &WatchedJob) -> Result<(), Error> {
-        sleep(WORTH_ASKING).await;
-        let job = loop {
-            let newest = JobFilter { limit: Some(MOST_NEW), ..JobFilter::default() };
-            let jobs = self.service.jobs(&newest).await?.jobs;
-            let new = jobs.iter().take_while(|report| Some(report.id) != before);
-            let mut ours = new.filter(|report| report.operation == self.operation);
-            match (ours.next(), ours.next()) {
-                (Some(report), None) => break report.id,
-                // Still sent, or a function, of which no job is made.
-                (None, _) => sleep(BETWEEN_QUESTIONS).await,
-                // Somebody else calls under the same name: which is ours can't be told.
-                (Some(_), Some(_)) => return Ok(()),
-            }
-        };
-        loop {
-            let report = self.service.status(job).await?;
-            let ended = report.state.is_final();
-            seen.tell(report);
-            if ended {
-                return Ok(());
-            }
-            sleep(BETWEEN_QUESTIONS).await;
-        }
-    }
 }
 
 /// How to find a job whose call was interrupted.

@@ -42,6 +42,7 @@ pub(crate) fn run(arguments: &EngineArgs) -> anyhow::Result<ExitCode> {
             let data = assembly::data(&limits)?;
             let backends = arguments.hosting.backends(&limits, StoreCheck::Some)?;
             let engine = assembly::engine(&limits, backends, &data)?;
+            assembly::limit_owners_by(&engine, &limits)?;
             let housekeeping = tokio::spawn(data.housekeeping(engine.clone()));
             engine.run(RunMode::Idle(IDLE)).await;
             housekeeping.abort();

@@ -253,6 +253,8 @@ impl HostingArgs {
         self.pool.iter().try_for_each(|pool| path("--pool", pool))?;
         self.file_root.iter().try_for_each(|root| path("--file-root", root))?;
         self.transfers.iter().try_for_each(|file| path("--transfers", file))?;
+        // It also says what owners may have.
+        self.policy.iter().try_for_each(|file| path("--policy", file))?;
         for network in &self.allow_network {
             words.extend(["--allow-network".to_owned(), network.clone()]);
         }

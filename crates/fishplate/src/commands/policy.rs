@@ -72,7 +72,9 @@ fn explain(args: &ExplainArgs, output: Output) -> Result<Exit> {
             format!("{}:{}: {}", args.policy.display(), rule.line, rule_text(rule))
         }
         Decision::AllowedByAddress => {
-            "whoever has the address of data may read it, and no rule denies it".to_owned()
+            "whoever has the address of data may read it: nobody is asked for a name there, and no rule denies it to \
+             @anybody"
+                .to_owned()
         }
         Decision::NotAllowed => "no rule allows it".to_owned(),
     };

@@ -229,6 +229,12 @@ impl ServeArgs {
     }
 }
 
+/// The limits and the policy with which `serve` of these words, and of the configuration that they mean, would run.
+pub(super) fn limits(words: &[OsString]) -> anyhow::Result<Limits> {
+    let resolution = Resolution::of(&super::grammar(), words)?;
+    ServeArgs::from_arg_matches(&resolution.matches)?.limits(String::new())
+}
+
 /// Serves as these words and the configuration say, until it is stopped.
 pub(crate) fn run(words: &[OsString]) -> anyhow::Result<ExitCode> {
     let resolution = Resolution::of(&super::grammar(), words)?;

@@ -253,12 +253,18 @@ impl FailureReport {
                 self.hints.push(way_around(rule).to_owned());
             }
             FaultCode::QuotaExceeded => {
-                let quota = fault.limit.as_ref().map_or("", |limit| &limit.name);
-                self.hints.push(if quota == "session_quota" {
-                    format!("`fishplate session remove {url} {session} NAME` makes room")
-                } else {
-                    "`fishplate revoke REF` gives up a reference of yours, and with it its data"
-                        .to_owned()
+                let quota = fault.limit.as_ref().map_or("", |limit| limit.name.as_str());
+                self.hints.push(match quota {
+                    "session_quota" => {
+                        format!("`fishplate session remove {url} {session} NAME` makes room")
+                    }
+                    "owner_cpu_time" | "owner_traffic" => {
+                        format!("`fishplate quota {url}` tells what you have used")
+                    }
+                    _ => {
+                        "`fishplate revoke REF` gives up a reference of yours, and with it its data"
+                            .to_owned()
+                    }
                 });
             }
             FaultCode::NoSuchSession => {
@@ -520,7 +526,8 @@ mod tests {
         let about = FailureContext { url: Some("http://h/s"), session: Some(id.parse().unwrap()) };
         for (quota, hint) in [
             ("session_quota", format!("`fishplate session remove http://h/s {id} NAME`")),
-            ("pool_owner_quota", "`fishplate revoke REF`".to_owned()),
+            ("owner_disk", "`fishplate revoke REF`".to_owned()),
+            ("owner_traffic", "`fishplate quota http://h/s`".to_owned()),
         ] {
             let fault = Fault::new(FaultCode::QuotaExceeded, "no room").limit(quota, "1 bytes");
             let hints = FailureReport::of(&Error::Fault(fault).into(), about).hints;

@@ -1,7 +1,7 @@
 //! Who used what: each job once, whatever was killed meanwhile, and for long after it is gone.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -122,6 +122,13 @@ fn kills(count: u64) {
     println!("{count} kills: {told:?}");
     let accounts = accounts(&server, &[]);
     assert_eq!(accounts.len(), 2, "{accounts:#?}");
+    // The sums by which quotas are counted are kept beside the records.
+    let quotas = self::accounts(&server, &["--quotas"]);
+    for (account, quotas) in accounts.iter().zip(&quotas) {
+        let counted = quotas["quotas"][0]["used"].as_f64().unwrap();
+        let difference = (counted - account["cpuSeconds"].as_f64().unwrap()).abs();
+        assert!(quotas["user"] == account["user"] && difference < 0.01, "{account} {quotas}");
+    }
     for account in &accounts {
         let (jobs, failed, cpu, memory) = told[account["user"].as_str().unwrap()];
         assert_eq!((&account["jobs"], &account["failed"]), (&json!(jobs), &json!(failed)));
@@ -217,6 +224,54 @@ fn a_function_of_the_server_is_accounted_for_too() {
     assert_eq!(by_service[0]["service"], "matrix", "{by_service:#?}");
     let sums = ["jobs", "failed", "bytesIn", "bytesOut"].map(of);
     assert_eq!(sums, [Some(3), Some(0), Some(9), Some(6)], "{by_service:#?}");
+}
+
+#[test]
+fn what_a_function_gives_while_it_makes_it_is_accounted_for_when_it_is_over() {
+    let mut server = Server::prepare();
+    server.serve(&["--builtin", "stream"]);
+    let (user, url) = (User::new(), server.url());
+    user.succeed(&["call", url, "n=1000000", "out:data=file"]);
+    // One that can't begin.
+    let message = |children: &str| {
+        message("call", "", children).replace("urn:fishplate:test", "urn:fishplate:stream")
+    };
+    let missing = ask(&server, "", "POST", "/stream", &message(""));
+    assert_eq!(missing.text("code"), Some("MissingParameter"), "{missing:#?}");
+    // Whoever hangs up has had what was made until then.
+    let mut stream = connect(&server);
+    let body = message("<n>8589934592</n>");
+    stream.write_all(request("", "POST", "/stream", &body).as_bytes()).unwrap();
+    stream.read_exact(&mut [0; 100_000]).unwrap();
+    drop(stream);
+    let sums = || {
+        let of = accounts(&server, &["--by", "service"]);
+        ["jobs", "failed", "bytesOut"].map(|name| of[0][name].as_u64())
+    };
+    until("both are noted", || !accounts(&server, &[]).is_empty() && sums()[0] == Some(2));
+    let [_, failed, bytes] = sums();
+    assert_eq!(failed, Some(1));
+    assert!((1_000_000 + 100_000 / 2..1 << 32).contains(&bytes.unwrap()), "{bytes:?}");
+}
+
+#[test]
+fn what_moves_nothing_is_no_transfer_and_many_small_ones_are_one_record() {
+    let mut server = server(&[]);
+    let put = ask(&server, "ada", "PUT", "/data/file", "12345678");
+    let grant = put.body.trim().to_owned();
+    let path = grant[grant.find("/data/").unwrap()..].to_owned();
+    for _ in 0..50 {
+        assert_eq!(ask(&server, "ada", "HEAD", &path, "").status, 200);
+        assert_eq!(ask(&server, "ada", "GET", &path, "").body, "12345678");
+    }
+    server.stop();
+    let sums = &accounts(&server, &[])[0];
+    let of = ["jobs", "bytesIn", "bytesOut"].map(|name| sums[name].as_u64().unwrap());
+    assert_eq!(of, [51, 8, 400], "{sums:#?}");
+    let data = server.data();
+    let records = User::new().succeed(&["accounts", "--data", data.to_str().unwrap(), "--ur"]);
+    // One a second and kind; on a slow machine that is some of them.
+    assert!(records.matches("<urf:UsageRecord>").count() < 51, "{records}");
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn a_quota_is_told_before_a_byte_was_sent_and_uploads_can_be_switched_off() {
     let user = User::new();
     user.write("file", bytes(LARGE));
     let file = user.path("file");
-    for limit in ["pool_quota", "pool_owner_quota"] {
+    for limit in ["pool_quota", "owner_disk"] {
         let server = server(&["--limit", &format!("{limit}=1MiB")]);
         let words = ["-T", file.to_str().unwrap(), "--header", "Expect: 100-continue"];
         let got = curl(&[&words[..], &[&base(&server)]].concat());

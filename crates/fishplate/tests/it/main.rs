@@ -32,6 +32,7 @@ mod papers;
 mod policy;
 mod processes;
 mod proxy;
+mod quotas;
 mod ranks;
 mod readers;
 mod references;

@@ -235,7 +235,7 @@ fn a_session_is_its_owners_and_has_a_quota() {
 
 #[test]
 fn what_a_full_session_or_pool_refuses_can_be_had_by_value() {
-    let limits = ["--limit", "session_quota=1MB", "--limit", "pool_owner_quota=1MB"];
+    let limits = ["--limit", "session_quota=1MB", "--limit", "pool_quota=1MB"];
     let limits = [&limits[..], &["--limit", "reference_size=1KiB"]].concat();
     let (server, user) = (server(&limits), User::new());
     let base = base(&server);

@@ -6,6 +6,9 @@ use fishplate_contract::{Array, ElementType};
 /// The most bytes that a header may have; NumPy's own are 128.
 pub const HEADER_SIZE: usize = 64 << 10;
 
+/// Its media type, which is not registered.
+pub const MEDIA_TYPE: &str = "application/x-npy";
+
 /// What a file begins with.
 pub const MAGIC: &[u8] = b"\x93NUMPY";
 

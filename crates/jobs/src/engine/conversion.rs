@@ -2,7 +2,7 @@
 //! directory.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Seek as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +14,41 @@ use fishplate_formats::dimension::Dimensions;
 
 use super::fetching::not_stored;
 use super::output::OutputHandle;
+
+/// Bytes of no particular format.
+const BYTES: &str = "application/octet-stream";
+
+/// Makes a file that was fetched what the program reads, as its description says: a `.npy` file the numbers alone, in C
+/// order, for one that reads bytes of no particular format. Without a description every file is what it is. Tells whether
+/// it is the file that was fetched.
+pub(super) fn file(file: &Path, parameter: &str, media_type: &str) -> Result<bool, Fault> {
+    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let takes_npy = essence.is_empty() || essence.contains("npy") || essence.contains("numpy");
+    let stored = |error: io::Error| not_stored(&error);
+    let mut source = File::open(file).map_err(stored)?;
+    if takes_npy || !is_npy(&source) {
+        return Ok(true);
+    }
+    let refused = |hint: &str| {
+        let what = format!(
+            "parameter {parameter} refers to an array ({}), and the program reads {essence}; {hint}",
+            npy::MEDIA_TYPE
+        );
+        Fault::new(FaultCode::InvalidValue, what)
+    };
+    if essence != BYTES {
+        return Err(refused("send what it reads, or describe the slot as an array"));
+    }
+    let Some(header) = plain_header(&source) else {
+        return Err(refused("it is not whole, or its numbers are not in C order, little-endian"));
+    };
+    let made = TemporaryFile(file.with_extension("made"));
+    let mut to = made.create().map_err(stored)?;
+    source.seek(io::SeekFrom::Start(header.offset as u64)).map_err(stored)?;
+    io::copy(&mut source, &mut to).map_err(stored)?;
+    fs::rename(&made.0, file).map_err(stored)?;
+    Ok(false)
+}
 
 /// What an array is to become.
 pub(super) struct ArrayConversion<'a> {
@@ -77,13 +112,18 @@ fn is_npy(file: &File) -> bool {
 
 /// The shape of a `.npy` file in which the numbers stand as a program of this machine expects them.
 fn shape_of_plain(file: &File, array: &ArrayType) -> Option<Vec<u64>> {
+    let header = plain_header(file)?;
+    header.dtype.is(array.element).then_some(header.shape)
+}
+
+/// The header of a `.npy` file that is whole, and in which the numbers stand in C order, little-endian.
+fn plain_header(file: &File) -> Option<npy::NpyHeader> {
     let mut start = vec![0; npy::HEADER_SIZE];
     let read = file.read_at(&mut start, 0).ok()?;
     let header = npy::NpyHeader::parse(&start[..read]).ok()?;
     let len = file.metadata().ok()?.len().checked_sub(header.offset as u64)?;
     let turned = header.fortran_order && header.shape.len() > 1;
-    let plain = header.dtype.is(array.element) && !header.dtype.big && !turned;
-    (plain && header.size() == Some(len)).then_some(header.shape)
+    (!header.dtype.big && !turned && header.size() == Some(len)).then_some(header)
 }
 
 fn held(path: &Path) -> io::Result<Payload> {

@@ -261,7 +261,9 @@ impl InputConversion {
             let file = self.claim.directory.join(&at);
             let named = |fault: Fault| fault.parameter(&fetch.parameter);
             let as_fetched = match &fetch.arrival {
-                FetchedForm::File => true,
+                FetchedForm::File => {
+                    conversion::file(&file, &fetch.parameter, &fetch.media_type).map_err(named)?
+                }
                 FetchedForm::Directory => {
                     conversion::directory(&file, &fetch.parameter, &self.limits, &self.stop)
                         .map_err(named)?;

@@ -6,8 +6,8 @@
 //! `record` and `plans` (plans of jobs that wait, on the disk and in memory), `disk_usage` (what
 //! jobs occupy, and what must stay free), `places` (for ranks, held before they start), `ephemeral` (calls that leave no job behind), `judge`
 //! (from a program's end to a job's), `verbs` (what callers ask of jobs), `log` (what programs
-//! wrote), `outcome` (outputs as the caller wants them), `usage` (what was used), `housekeeping` (retention, and what kills
-//! left behind).
+//! wrote), `outcome` (outputs as the caller wants them), `usage` (what was used), `quotas` (what
+//! owners may have), `housekeeping` (retention, and what kills left behind).
 
 mod conversion;
 mod disk_usage;
@@ -21,6 +21,7 @@ mod outcome;
 mod output;
 mod places;
 mod plans;
+mod quotas;
 mod reactor;
 pub(crate) mod record;
 mod sending;
@@ -34,6 +35,7 @@ mod verbs;
 pub use driver::RunMode;
 pub use ephemeral::EphemeralJob;
 pub use places::Reservation;
+pub use quotas::OwnerDisk;
 pub use settings::Settings;
 pub use shared::Engine;
 use shared::{EngineInner, lock, storage_fault, write_fault};

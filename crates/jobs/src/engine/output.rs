@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fishplate_contract::{Array, ElementType, Fault, FaultCode, FileHandle, Payload};
-use fishplate_formats::array_file::{self, Format};
+use fishplate_formats::array_file::{self, Format, npy};
 
 use crate::completion::DeliveredOutput;
 use crate::executor::{ArrayBytes, Output, OutputContent};
@@ -88,6 +88,7 @@ pub(super) fn file(
     };
     let media_type = match (output.media_type.as_str(), extension) {
         ("", ".tar") => "application/x-tar".to_owned(),
+        ("", ".npy") => npy::MEDIA_TYPE.to_owned(),
         (told, _) => told.to_owned(),
     };
     Ok(OutputFile { parameter: output.name.clone(), path, len, name, media_type })

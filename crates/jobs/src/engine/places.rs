@@ -180,7 +180,7 @@ impl EngineInner {
             (
                 "owner_running",
                 "of yours",
-                self.settings.owner_running,
+                self.quotas().of(wanted.owner.as_str()).running,
                 busy(&|of| of.owner == wanted.owner),
             ),
         ];

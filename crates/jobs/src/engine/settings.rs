@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use fishplate_contract::limits::DEFAULTS;
 
+use crate::store::quota::{OwnerLimits, QuotaPeriod};
+
 /// What an administrator may set. Each has its row in [`fishplate_contract::limits`].
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -14,10 +16,10 @@ pub struct Settings {
     pub max_running: u32,
     /// How many jobs of one service may wait.
     pub max_queued: u32,
-    /// How many jobs of one owner may run at once.
-    pub owner_running: Option<u64>,
-    /// How many jobs of one owner may wait for one service.
-    pub owner_queued: Option<u64>,
+    /// What one owner may have, unless [`super::Engine::set_quotas`] says otherwise.
+    pub owner: OwnerLimits,
+    /// In which time processor time and traffic of owners are counted.
+    pub quota_period: Duration,
     /// Bytes of plans of waiting jobs that are kept in memory; those of more are read from the store.
     pub plan_memory: u64,
     /// How long an ended job is kept.
@@ -52,14 +54,19 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// What one owner may have, in which days.
+    pub fn owner_limits(&self) -> OwnerLimits {
+        OwnerLimits { period: QuotaPeriod::new(self.quota_period), ..self.owner }
+    }
+
     /// The defaults for this data directory and this machine.
     pub fn new(data: PathBuf) -> Self {
         Self {
             data,
             max_running: DEFAULTS.max_running.here(),
             max_queued: DEFAULTS.max_queued,
-            owner_running: DEFAULTS.owner_running,
-            owner_queued: DEFAULTS.owner_queued,
+            owner: OwnerLimits::default(),
+            quota_period: DEFAULTS.quota_period,
             plan_memory: DEFAULTS.plan_memory,
             retention: DEFAULTS.retention,
             keep_jobs: DEFAULTS.keep_jobs,

@@ -2,18 +2,20 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use fishplate_contract::{Clock, Fault, FaultCode, JobId};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::quotas::{self, QuotaSource};
 use super::submit::CompletedJob;
 use super::{Settings, disk_usage, driver, housekeeping, places, plans};
 use crate::executor::Executor;
 use crate::process;
 use crate::stager::Stager;
 use crate::store::commit::WriteError;
-use crate::store::{AsyncStore, JobRecord, Store, StoreError, UsageRecord};
+use crate::store::usage::UsageAccumulator;
+use crate::store::{AsyncStore, JobRecord, Store, StoreError};
 
 /// The jobs of one data directory, as this process works on them. Cheap to clone.
 #[derive(Clone)]
@@ -35,6 +37,8 @@ pub(super) struct EngineInner {
     pub(super) plans: Mutex<plans::PlanCache>,
     /// Jobs of which an [`super::EphemeralJob`] lives.
     pub(super) ephemeral: Mutex<HashSet<JobId>>,
+    /// Tells what each owner may have now.
+    pub(super) quotas: RwLock<QuotaSource>,
     /// What jobs occupy.
     pub(super) occupied: Mutex<disk_usage::DiskUsage>,
     /// Queued jobs whose start found no room.
@@ -44,7 +48,7 @@ pub(super) struct EngineInner {
     /// Held while it is looked whether there are any.
     pub(super) reserving: tokio::sync::Mutex<()>,
     /// What was used without a job, and is not written yet.
-    pub(super) unwritten: Mutex<Vec<UsageRecord>>,
+    pub(super) unwritten: Mutex<UsageAccumulator>,
     /// Held from taking what is unwritten until it is written.
     pub(super) writing_usage: tokio::sync::Mutex<()>,
     /// How many records of delivered jobs are on their way out of the store.
@@ -87,6 +91,7 @@ impl Engine {
                 waiters: Mutex::default(),
                 plans: Mutex::new(plans::PlanCache::new(settings.plan_memory)),
                 ephemeral: Mutex::default(),
+                quotas: RwLock::new(quotas::of_settings(&settings)),
                 occupied: Mutex::default(),
                 resting: Mutex::default(),
                 places: Mutex::default(),

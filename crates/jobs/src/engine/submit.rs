@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use fishplate_contract::{
-    Argument, Fault, FaultCode, FileHandle, JobId, Payload, Principal, Value,
+    Argument, Fault, FaultCode, FileHandle, JobId, Payload, Principal, Timestamp, Value,
 };
 use fishplate_formats::archive::{self, ArchiveLimits};
 use fishplate_formats::array_file;
@@ -27,6 +27,7 @@ use crate::completion::Completion;
 use crate::function::payload::PayloadReader;
 use crate::plan::Plan;
 use crate::program::{InputPlacement, PlacedInput};
+use crate::store::quota::{OwnerLimits, Quota};
 use crate::store::{ClaimRequest, NewJob, Submission};
 use crate::workspace::{self, DirectoryLock, Manifest};
 
@@ -233,10 +234,19 @@ impl EngineInner {
         let limits = shared.directory_limits();
         let (held, record, disk) =
             place(&directory, work.placements, text, durable, limits).await?;
-        if let Err(fault) = self.occupy(job, disk) {
-            let _ = fs::remove_dir_all(&directory);
-            return Err(fault);
-        }
+        let limits = self.quotas().of(work.owner.as_str());
+        let data_bytes = match self.occupy(job, disk) {
+            Ok(()) => self.data_bytes(&work.owner, &limits, disk).await,
+            Err(fault) => Err(fault),
+        };
+        let data_bytes = match data_bytes {
+            Ok(bytes) => bytes,
+            Err(fault) => {
+                lock(&shared.occupied).forget(job);
+                let _ = fs::remove_dir_all(&directory);
+                return Err(fault);
+            }
+        };
         let plan = Arc::new(work.plan);
         // Who has a place does not queue for it.
         let queues = work.domain.is_none();
@@ -253,7 +263,8 @@ impl EngineInner {
             directory: directory.clone(),
             max_running: work.max_running,
             max_queued: if queues { shared.settings.max_queued } else { u32::MAX },
-            most_of_owner: shared.settings.owner_queued.filter(|_| queues).unwrap_or(u64::MAX),
+            limits: OwnerLimits { queued: limits.queued.filter(|_| queues), ..limits },
+            data_bytes,
             submitted: shared.clock.now(),
             fetching: plan.fetches().next().is_some(),
             boot: (!durable).then(|| shared.boot.clone()),
@@ -277,7 +288,7 @@ impl EngineInner {
                 lock(&shared.occupied).forget(job);
                 let _ = fs::remove_dir_all(&directory);
                 let accepted = |job| AcceptedJob { job, existing: true, waiter: None };
-                refusal(&answer?, &shared.settings).map(accepted)
+                refusal(&answer?, &shared.settings, &limits, shared.clock.now()).map(accepted)
             }
         }
     }
@@ -332,7 +343,7 @@ impl EngineInner {
             holder: self.holder.clone(),
             lease: self.settings.lease,
             max_running,
-            most_of_owner: self.settings.owner_running.unwrap_or(u64::MAX),
+            quotas: self.quotas(),
             take_over: false,
             resting: lock(&self.resting).jobs(Instant::now()),
             reserved,
@@ -368,7 +379,12 @@ impl EngineInner {
     }
 }
 
-fn refusal(submission: &Submission, settings: &Settings) -> Result<JobId, Fault> {
+fn refusal(
+    submission: &Submission,
+    settings: &Settings,
+    limits: &OwnerLimits,
+    now: Timestamp,
+) -> Result<JobId, Fault> {
     match submission {
         Submission::Accepted => Err(Fault::new(FaultCode::Internal, "accepted, then refused")),
         Submission::Existing(job) => Ok(*job),
@@ -382,9 +398,10 @@ fn refusal(submission: &Submission, settings: &Settings) -> Result<JobId, Fault>
             Err(queue_full("jobs of this service", "max_queued", most))
         }
         Submission::OwnerQueueFull => {
-            let most = settings.owner_queued.unwrap_or(u64::MAX);
-            Err(queue_full("of your jobs of this service", "owner_queued", most))
+            let most = limits.queued.unwrap_or(u64::MAX);
+            Err(queue_full("of your jobs of this service", Quota::Queued.limit(), most))
         }
+        Submission::QuotaExceeded(excess) => Err(excess.fault(now)),
     }
 }
 

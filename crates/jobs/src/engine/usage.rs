@@ -4,17 +4,22 @@ use fishplate_contract::Timestamp;
 
 use super::{Engine, EngineInner, lock};
 use crate::store::UsageRecord;
-
-/// More are not gathered while the store can't be written.
-const MOST_UNWRITTEN: usize = 100_000;
+use crate::store::usage::UsageAccumulator;
 
 impl Engine {
     /// Notes what was used without a job: within a second it survives this process.
     pub fn account(&self, record: UsageRecord) {
-        let mut unwritten = lock(&self.shared.unwritten);
-        if unwritten.len() < MOST_UNWRITTEN {
-            unwritten.push(record);
-        }
+        lock(&self.shared.unwritten).add(record);
+    }
+
+    /// The same, of much.
+    pub fn account_all(&self, records: UsageAccumulator) {
+        lock(&self.shared.unwritten).merge(records);
+    }
+
+    /// How many jobs and transfers could not be noted, because the store was not written for so long.
+    pub fn usage_dropped(&self) -> u64 {
+        lock(&self.shared.unwritten).dropped()
     }
 
     /// Writes what was noted, before the process ends.
@@ -27,7 +32,7 @@ impl EngineInner {
     pub(super) async fn write_usage(&self) {
         // Whoever writes last before the process ends waits for what another one has taken.
         let _writing = self.writing_usage.lock().await;
-        let records = std::mem::take(&mut *lock(&self.unwritten));
+        let records = lock(&self.unwritten).take();
         if records.is_empty() {
             return;
         }
@@ -36,15 +41,18 @@ impl EngineInner {
             .store
             .write(false, move |t| written.iter().try_for_each(|record| t.account(record)));
         if let Err(error) = write.await {
-            tracing::error!(%error, "what was used was not written; trying again");
-            lock(&self.unwritten).splice(0..0, records);
+            let mut unwritten = lock(&self.unwritten);
+            records.into_iter().for_each(|record| unwritten.add(record));
+            let dropped = unwritten.dropped();
+            tracing::error!(%error, dropped, "what was used was not written; trying again");
         }
     }
 
     /// Keeps records one by one as far as they are to be.
     pub(super) async fn fold_usage(&self) {
-        let retention =
-            i64::try_from(self.settings.usage_retention.as_millis()).unwrap_or(i64::MAX);
+        // Quotas are counted by the same days.
+        let retention = self.settings.usage_retention.max(self.settings.quota_period);
+        let retention = i64::try_from(retention.as_millis()).unwrap_or(i64::MAX);
         let before = Timestamp(self.clock.now().0.saturating_sub(retention));
         let keep = self.settings.usage_records;
         loop {

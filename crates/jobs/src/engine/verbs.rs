@@ -12,6 +12,7 @@ use super::reactor::Event;
 use super::{Engine, lock, record, storage_fault, transfers, write_fault};
 use crate::completion::Completion;
 use crate::plan::Plan;
+use crate::store::quota::Quota;
 use crate::store::{Filter, JobRecord, KillRequest, PendingJobs};
 use crate::workspace;
 
@@ -113,6 +114,11 @@ impl Engine {
             false => Some(self.plan(job).await?),
         };
         report.transfers = transfers::told(live.transfers, &record, plan.as_ref());
+        if record.state == JobState::Queued
+            && let Some(excess) = self.shared.excess(owner, &[(Quota::CpuTime, 0)]).await?
+        {
+            report.message = format!("waits for processor time: {excess}");
+        }
         if record.state == JobState::Running {
             if let Some(plan) = plan {
                 report.progress = progress(plan, record).await?;

@@ -267,6 +267,7 @@ fn fetch(
         _ => FetchedForm::File,
     };
     ReferencedInput::new(&parameter.name, reference, private, arrival)
+        .read_as(&parameter.media_type)
 }
 
 impl FilledCommand {

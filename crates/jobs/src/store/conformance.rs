@@ -8,6 +8,7 @@ use std::time::Duration;
 use fishplate_contract::{Clock, FaultCode, JobId, JobState, Principal, Timestamp};
 
 use super::memory::MemoryStore;
+use super::quota::{DayUsage, OwnerLimits, Quota, QuotaExcess};
 use super::sqlite::SqliteStore;
 use super::{
     Boot, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, KillRequest, NewJob,
@@ -84,6 +85,8 @@ const CHECKS: &[(&str, Check)] = &[
     ("a delivered job is discarded under its fence", discards),
     ("each end is accounted for once", accounts),
     ("of old records there are sums", usage_sums),
+    ("what an owner has used is counted day by day, and stays counted", owner_usage),
+    ("who has used up a quota begins nothing more", quotas),
     ("a lapsed lease is taken over, a live one is not", leases),
     ("a dead holder's lease lapses at once", dead_holder),
     ("a boot that is over is not forgotten when its job changes hands again", boots_over),
@@ -164,7 +167,8 @@ pub(crate) fn job(n: u8, service: &str) -> NewJob {
         directory: PathBuf::from(format!("/data/jobs/{n}")),
         max_running: 2,
         max_queued: 100,
-        most_of_owner: u64::MAX,
+        limits: OwnerLimits::default(),
+        data_bytes: 0,
         submitted: Timestamp(i64::from(n)),
         fetching: false,
         boot: None,
@@ -191,7 +195,7 @@ pub(crate) fn request(holder: &str) -> ClaimRequest {
         holder: holder.to_owned(),
         lease: LEASE,
         max_running: 3,
-        most_of_owner: u64::MAX,
+        quotas: Arc::new(OwnerLimits::default()),
         take_over: true,
         resting: Vec::new(),
         reserved: Vec::new(),
@@ -336,7 +340,8 @@ fn reserved_places(store: &Bed) {
         count,
     };
     let most = ClaimRequest { max_running: 99, ..request(vec![held("t", 3)], vec![]) };
-    let owners = ClaimRequest { most_of_owner: 4, ..most.clone() };
+    let limits = OwnerLimits { running: Some(4), ..OwnerLimits::default() };
+    let owners = ClaimRequest { quotas: Arc::new(limits), ..most.clone() };
     assert_eq!(claim(&owners), [number(3), number(4)]);
     assert_eq!(claim(&most), [number(21)]);
 }
@@ -368,8 +373,8 @@ fn owners_forgotten(store: &Bed) {
 }
 
 fn owner_limits(store: &Bed) {
-    let of =
-        |n, owner: &str| NewJob { owner: Principal::named(owner), most_of_owner: 2, ..job(n, "s") };
+    let limits = OwnerLimits { queued: Some(2), ..OwnerLimits::default() };
+    let of = |n, owner: &str| NewJob { owner: Principal::named(owner), limits, ..job(n, "s") };
     assert_eq!(submit(store, &of(1, "ann")), Submission::Accepted);
     assert_eq!(submit(store, &NewJob { fetching: true, ..of(2, "ann") }), Submission::Accepted);
     assert_eq!(submit(store, &of(3, "ann")), Submission::OwnerQueueFull);
@@ -378,7 +383,8 @@ fn owner_limits(store: &Bed) {
         Submission::Accepted
     );
     assert_eq!(submit(store, &of(4, "bob")), Submission::Accepted);
-    let single = ClaimRequest { most_of_owner: 1, ..request("h") };
+    let limits = OwnerLimits { running: Some(1), ..OwnerLimits::default() };
+    let single = ClaimRequest { quotas: Arc::new(limits), ..request("h") };
     let ids: Vec<_> = with(store, |t| t.claim(&single)).iter().map(|claim| claim.id).collect();
     assert_eq!(ids, [1, 4].map(number));
     assert_eq!(with(store, |t| t.claim(&single)), []);
@@ -861,6 +867,95 @@ fn usage_sums(store: &Bed) {
     }
     assert!(all().iter().all(|it| it.started.is_some()), "{:?}", all());
     assert_eq!(total(&all()), (3, 514, 9));
+}
+
+fn owner_usage(store: &Bed) {
+    let day = super::usage::DAY;
+    let ann = || NewJob { owner: Principal::named("ann"), bytes_in: 7, ..job(1, "s") };
+    let ended = |id, at| {
+        let exit = crate::executor::ProgramExit { cpu_seconds: 1.5, ..Default::default() };
+        let end = Completion { ending: Some(exit), ..end(JobState::Done, at) };
+        with(store.at(at), |t| t.claim(&request("h")));
+        let _ = with(store, |t| t.conclude(number(id), 1, &end));
+    };
+    for (id, at) in [(1, 5), (2, day + 5), (3, day + 6)] {
+        submit(store, &NewJob { id: number(id), ..ann() });
+        ended(id, at);
+    }
+    let transfer = UsageRecord {
+        bytes_out: 5,
+        ..UsageRecord::without_job(
+            &Principal::named("ann"),
+            ("data", "read"),
+            Duration::ZERO,
+            Timestamp(day),
+        )
+    };
+    with(store, |t| t.account(&transfer));
+    submit(store, &NewJob { owner: Principal::named("bob"), ..job(4, "s") });
+    let of_ann = |since| with(store, |t| t.owner_usage("ann", Timestamp(since)));
+    let first = DayUsage { day: Timestamp(0), cpu_seconds: 1.5, bytes: 7 };
+    let second = DayUsage { day: Timestamp(day), cpu_seconds: 3.0, bytes: 19 };
+    assert_eq!(of_ann(0).days, [first, second]);
+    assert_eq!(of_ann(day).days, [second]);
+    let job_bytes = of_ann(0).job_bytes;
+    assert!(job_bytes > 0);
+    // Whatever becomes of the jobs and of their records.
+    with(store, |t| t.remove(number(1)));
+    while with(store, |t| t.fold_usage(Timestamp(0), 0)) {}
+    assert_eq!(of_ann(0).days, [first, second]);
+    assert!(of_ann(0).job_bytes < job_bytes);
+    // What has not ended.
+    submit(store, &NewJob { id: number(5), ..ann() });
+    submit(store, &NewJob { id: number(6), max_running: 0, ..ann() });
+    let at = 2 * day;
+    let fence = with(store.at(at), |t| t.claim(&request("h")));
+    let fence = fence.iter().find(|claim| claim.id == number(5)).unwrap().fence;
+    let handle = Handle("5".to_owned());
+    let _ = with(store, |t| t.started(number(5), fence, &handle, Timestamp(at)));
+    let usage = with(store.at(at + 4000), |t| t.owner_usage("ann", Timestamp(day)));
+    assert_eq!((usage.running_time, usage.running, usage.queued), (4000, 1, 1));
+    assert_eq!(usage.unfinished_bytes, 14);
+}
+
+fn quotas(store: &Bed) {
+    let limits = OwnerLimits {
+        cpu_time: Some(4000),
+        traffic: Some(100),
+        disk: Some(3000),
+        ..OwnerLimits::default()
+    };
+    let of = |n, owner: &str| NewJob { owner: Principal::named(owner), limits, ..job(n, "s") };
+    let refused = |job: NewJob| match submit(store, &job) {
+        Submission::QuotaExceeded(QuotaExcess { quota, used, .. }) => Some((quota, used)),
+        Submission::Accepted => None,
+        other => panic!("{other:?}"),
+    };
+    store.at(0);
+    assert_eq!(refused(of(1, "ann")), None);
+    assert_eq!(refused(NewJob { bytes_in: 60, ..of(2, "ann") }), None);
+    assert_eq!(refused(NewJob { bytes_in: 41, ..of(3, "ann") }), Some((Quota::Traffic, 60)));
+    assert_eq!(refused(NewJob { data_bytes: 1, ..of(3, "ann") }), Some((Quota::Disk, 2001)));
+    assert_eq!(refused(NewJob { bytes_in: 39, ..of(3, "ann") }), None);
+    assert_eq!(refused(of(4, "ann")), Some((Quota::Disk, 3000)));
+    assert_eq!(refused(NewJob { bytes_in: 90, ..of(5, "bob") }), None);
+    // One runs for all of the time: the others wait, and another's runs.
+    let one = ClaimRequest { max_running: 1, quotas: Arc::new(limits), ..request("h") };
+    let begun = with(store, |t| t.claim(&one)).remove(0);
+    assert_eq!(begun.id, number(1));
+    let handle = Handle("1".to_owned());
+    let _ = with(store, |t| t.started(number(1), begun.fence, &handle, Timestamp(0)));
+    let all = ClaimRequest { max_running: 9, ..one };
+    let begun: Vec<_> = with(store.at(4000), |t| t.claim(&all)).iter().map(|it| it.id).collect();
+    assert_eq!(begun, [number(5)]);
+    let used = Some((Quota::CpuTime, 4000));
+    assert_eq!(refused(NewJob { disk: 0, ..of(6, "ann") }), used);
+    // It took less of the processor than of time: there is room again.
+    let exit = crate::executor::ProgramExit { cpu_seconds: 3.0, ..Default::default() };
+    let end = Completion { ending: Some(exit), ..end(JobState::Done, 4000) };
+    let _ = with(store, |t| t.discard(number(1), 1, &end));
+    let begun: Vec<_> = with(store, |t| t.claim(&all)).iter().map(|it| it.id).collect();
+    assert_eq!(begun, [number(2)]);
 }
 
 fn rollback(store: &Bed) {

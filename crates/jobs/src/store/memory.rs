@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fishplate_contract::{Clock, FaultCode, JobId, JobState, SystemClock, Timestamp};
 
+use super::quota::{DayUsage, OwnerUsage};
 use super::turns::Turns;
 use super::usage::DAY;
 use super::{
@@ -97,6 +98,33 @@ impl Jobs {
     fn held_under(&mut self, id: JobId, fence: u64) -> Option<&mut StoredJob> {
         self.job(id).filter(|job| job.fence == fence && job.is_held())
     }
+
+    fn usage_of(&self, owner: &str, since: Timestamp) -> OwnerUsage {
+        let mut days: BTreeMap<Timestamp, DayUsage> = BTreeMap::new();
+        let of_owner = |it: &&UsageRecord| it.owner.as_str() == owner && it.day() >= since;
+        for used in self.sums.iter().chain(&self.usage).filter(of_owner) {
+            let day = used.day();
+            let sum = days.entry(day).or_insert(DayUsage { day, cpu_seconds: 0.0, bytes: 0 });
+            sum.cpu_seconds += used.cpu_seconds;
+            sum.bytes += used.bytes_in + used.bytes_out;
+        }
+        let mut usage = OwnerUsage { days: days.into_values().collect(), ..OwnerUsage::default() };
+        for job in self.by_number.values().filter(|job| job.new.owner.as_str() == owner) {
+            usage.job_bytes += job.new.disk;
+            if job.completion.is_some() {
+                continue;
+            }
+            usage.unfinished_bytes += job.new.bytes_in;
+            match job.started {
+                Some(at) => {
+                    usage.running += 1;
+                    usage.running_time += self.now.0.saturating_sub(at.0).max(0).cast_unsigned();
+                }
+                None => usage.queued += 1,
+            }
+        }
+        usage
+    }
 }
 
 impl StoredJob {
@@ -173,8 +201,12 @@ impl Transaction for Jobs {
             return Ok(Submission::QueueFull);
         }
         let own = self.by_number.values().filter(waits).filter(|job| job.new.owner == new.owner);
-        if own.count() as u64 >= new.most_of_owner {
+        if new.limits.queued.is_some_and(|most| own.count() as u64 >= most) {
             return Ok(Submission::OwnerQueueFull);
+        }
+        let usage = self.usage_of(new.owner.as_str(), new.limits.period.start(self.now));
+        if let Some(excess) = new.excess(usage) {
+            return Ok(Submission::QuotaExceeded(excess));
         }
         self.last += 1;
         self.by_number.insert(
@@ -215,7 +247,7 @@ impl Transaction for Jobs {
                 claims.push(job.claim(request, now));
             }
         }
-        let mut turns = Turns::new(request.most_of_owner);
+        let mut turns = Turns::new();
         let mut running = 0;
         for held in &request.reserved {
             turns.runs(held.owner.as_str(), held.count);
@@ -246,6 +278,7 @@ impl Transaction for Jobs {
         for (owner, at) in &self.served {
             turns.was_served(owner, *at);
         }
+        turns.bound_by(request, |owner, period| Ok(self.usage_of(owner, period.start(now))))?;
         let contended = turns.is_contended();
         while running < u64::from(request.max_running)
             && let Some((owner, number)) = turns.next(now)
@@ -486,6 +519,10 @@ impl Transaction for Jobs {
     ) -> Result<Vec<UsageRecord>, StoreError> {
         let all = self.sums.iter().chain(&self.usage);
         Ok(all.filter(|it| (since..until).contains(&it.ended)).cloned().collect())
+    }
+
+    fn owner_usage(&mut self, owner: &str, since: Timestamp) -> Result<OwnerUsage, StoreError> {
+        Ok(self.usage_of(owner, since))
     }
 
     fn fold_usage(&mut self, before: Timestamp, keep: u64) -> Result<bool, StoreError> {

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::{JobId, JobState, Principal, Timestamp};
 
+use super::quota::{OwnerLimits, OwnerQuotas, OwnerUsage, Quota, QuotaExcess};
 use crate::completion::Completion;
 use crate::executor::Handle;
 use crate::process;
@@ -37,14 +39,26 @@ pub struct NewJob {
     pub max_running: u32,
     /// How many jobs of its service may be queued, those whose data is being fetched among them.
     pub max_queued: u32,
-    /// How many of those may be its owner's.
-    pub most_of_owner: u64,
+    /// What its owner may have.
+    pub limits: OwnerLimits,
+    /// Bytes of data that its owner has beside jobs.
+    pub data_bytes: u64,
     /// Its data is to be fetched before it is queued.
     pub fetching: bool,
     /// When it was submitted.
     pub submitted: Timestamp,
     /// For a job that need not survive the machine (a call without a key): the boot it belongs to.
     pub boot: Option<String>,
+}
+
+impl NewJob {
+    /// The quota that stands against it, if this is what its owner has used.
+    pub(super) fn excess(&self, mut usage: OwnerUsage) -> Option<QuotaExcess> {
+        usage.data_bytes = self.data_bytes;
+        let wanted =
+            [(Quota::CpuTime, 0), (Quota::Traffic, self.bytes_in), (Quota::Disk, self.disk)];
+        wanted.into_iter().find_map(|(quota, wanted)| usage.excess(quota, &self.limits, wanted))
+    }
 }
 
 /// What came of submitting.
@@ -60,6 +74,8 @@ pub enum Submission {
     QueueFull,
     /// So many of the owner's jobs wait for the service already.
     OwnerQueueFull,
+    /// Its owner has used up a quota.
+    QuotaExceeded(QuotaExcess),
 }
 
 /// Who claims, and how much.
@@ -71,8 +87,8 @@ pub struct ClaimRequest {
     pub lease: Duration,
     /// How many jobs may run at once in the whole store.
     pub max_running: u32,
-    /// How many of those may be one owner's.
-    pub most_of_owner: u64,
+    /// What each owner may have.
+    pub quotas: Arc<dyn OwnerQuotas>,
     /// Take over running jobs whose lease has lapsed, before any queued one is claimed.
     pub take_over: bool,
     /// Queued jobs to be left where they are for now.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fishplate_contract::{JobId, Timestamp};
 
+use super::quota::OwnerUsage;
 use super::{
     Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord, KillRequest,
     NewJob, PendingJobs, RunningJobs, StoreError, Submission, Totals, UsageRecord,
@@ -172,6 +173,9 @@ pub trait Transaction {
     /// What was used by all that ended from `since` on and before `until`: sums of days, then records.
     fn usage(&mut self, since: Timestamp, until: Timestamp)
     -> Result<Vec<UsageRecord>, StoreError>;
+
+    /// What an owner has used since a day began, and has now. Cheap: its records are not read.
+    fn owner_usage(&mut self, owner: &str, since: Timestamp) -> Result<OwnerUsage, StoreError>;
 
     /// Forgets what was used before `before`, and of the oldest records beyond `keep` makes sums, one for all of a
     /// day, owner, service, operation and state. Some of them; tells whether there are more.

@@ -1,9 +1,12 @@
 //! Whose turn it is: a running place goes to the owner who has the fewest, of these to the one who was given none for the
 //! longest time, and of that owner's jobs to the oldest. So one owner's thousand jobs do not starve another's one.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use fishplate_contract::Timestamp;
+
+use super::quota::{OwnerUsage, Quota, QuotaPeriod};
+use super::{ClaimRequest, StoreError};
 
 /// What an owner has.
 #[derive(Clone, Copy, Debug, Default)]
@@ -11,6 +14,8 @@ struct Share {
     running: u64,
     /// When a place was given last, while others waited too.
     served: Timestamp,
+    /// How many places it may have.
+    most: Option<u64>,
 }
 
 /// A job that waits.
@@ -31,18 +36,11 @@ pub(super) struct Turns<T> {
     /// How many run of each service.
     services: BTreeMap<String, u64>,
     shares: BTreeMap<String, Share>,
-    /// How many places one owner may have.
-    most_of_owner: u64,
 }
 
 impl<T> Turns<T> {
-    pub(super) fn new(most_of_owner: u64) -> Self {
-        Self {
-            lines: BTreeMap::new(),
-            services: BTreeMap::new(),
-            shares: BTreeMap::new(),
-            most_of_owner,
-        }
+    pub(super) fn new() -> Self {
+        Self { lines: BTreeMap::new(), services: BTreeMap::new(), shares: BTreeMap::new() }
     }
 
     /// A job waits, behind those of the same service and owner that were told before, until fewer than `max_running` of
@@ -74,18 +72,46 @@ impl<T> Turns<T> {
         self.shares.entry(owner.to_owned()).or_default().served = at;
     }
 
+    /// Who waits.
+    fn owners(&self) -> BTreeSet<String> {
+        self.lines.keys().map(|(_, owner)| owner.clone()).collect()
+    }
+
     /// Whether more than one owner waits: then it matters who was served.
     pub(super) fn is_contended(&self) -> bool {
-        let mut owners = self.lines.keys().map(|(_, owner)| owner);
-        owners.next().is_some_and(|first| owners.any(|owner| owner != first))
+        self.owners().len() > 1
+    }
+
+    /// Bounds those who wait by what they may have; tells whether there is anything to bound. Who has used up their
+    /// processor time gets no place.
+    pub(super) fn bound_by(
+        &mut self,
+        request: &ClaimRequest,
+        mut usage: impl FnMut(&str, QuotaPeriod) -> Result<OwnerUsage, StoreError>,
+    ) -> Result<bool, StoreError> {
+        let mut bound = false;
+        for owner in self.owners() {
+            let limits = request.quotas.of(&owner);
+            let mut most = limits.running;
+            if limits.cpu_time.is_some()
+                && usage(&owner, limits.period)?.excess(Quota::CpuTime, &limits, 0).is_some()
+            {
+                most = Some(0);
+            }
+            if let Some(most) = most {
+                self.shares.entry(owner).or_default().most = Some(most);
+                bound = true;
+            }
+        }
+        Ok(bound)
     }
 
     /// Gives a place to the job whose turn it is: that job, and its owner.
     pub(super) fn next(&mut self, now: Timestamp) -> Option<(String, T)> {
-        let Self { lines, services, shares, most_of_owner } = self;
+        let Self { lines, services, shares } = self;
         let heads = lines.iter_mut().filter_map(|((service, owner), line)| {
-            let Share { running, served } = shares.get(owner).copied().unwrap_or_default();
-            if running >= *most_of_owner {
+            let Share { running, served, most } = shares.get(owner).copied().unwrap_or_default();
+            if most.is_some_and(|most| running >= most) {
                 return None;
             }
             // Whoever finds the service full now will not find room later: nothing ends meanwhile.
@@ -98,7 +124,7 @@ impl<T> Turns<T> {
         let (_, service, owner, line) = heads.min_by_key(|(order, ..)| *order)?;
         let job = line.pop_front()?.job;
         let share = shares.entry(owner.clone()).or_default();
-        *share = Share { running: share.running + 1, served: now };
+        (share.running, share.served) = (share.running + 1, now);
         *services.entry(service.clone()).or_default() += 1;
         Some((owner.clone(), job))
     }
@@ -110,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_full_service_gives_no_turns() {
-        let mut turns = Turns::new(u64::MAX);
+        let mut turns = Turns::new();
         for owner in 0..1000 {
             let owner = owner.to_string();
             (0..32).for_each(|number| turns.wait(("full", &owner), number, 1, "full"));

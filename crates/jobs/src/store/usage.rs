@@ -1,5 +1,6 @@
 //! What was used: a record for each job and transfer, kept beyond it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fishplate_contract::{JobId, Principal, Timestamp};
@@ -122,6 +123,55 @@ impl UsageRecord {
     }
 }
 
+/// So many sums are gathered at the most.
+const MOST_SUMS: usize = 100_000;
+
+/// What was used without a job, gathered: of one owner, service, operation, state and day together, so that many small
+/// things take no more room than one.
+#[derive(Debug, Default)]
+pub struct UsageAccumulator {
+    sums: BTreeMap<SumKey, UsageRecord>,
+    dropped: u64,
+}
+
+/// The day, and the name of owner, service, operation and state.
+type SumKey = (Timestamp, [String; 4]);
+
+impl UsageAccumulator {
+    /// Adds a record. It is counted as dropped if there is no room for one more sum.
+    pub fn add(&mut self, record: UsageRecord) {
+        let owner = record.owner.as_str().to_owned();
+        let names = [owner, record.service.clone(), record.operation.clone(), record.state.clone()];
+        let (key, room) = ((record.day(), names), self.sums.len() < MOST_SUMS);
+        match self.sums.get_mut(&key) {
+            Some(sum) => {
+                sum.add(&record);
+                sum.submitted = sum.submitted.min(record.submitted);
+                sum.started = sum.started.min(record.started);
+                sum.ended = sum.ended.max(record.ended);
+            }
+            None if room => drop(self.sums.insert(key, record)),
+            None => self.dropped += record.count,
+        }
+    }
+
+    /// Adds all of another one.
+    pub fn merge(&mut self, other: Self) {
+        self.dropped += other.dropped;
+        other.sums.into_values().for_each(|record| self.add(record));
+    }
+
+    /// The sums, of which nothing is left here.
+    pub fn take(&mut self) -> Vec<UsageRecord> {
+        std::mem::take(&mut self.sums).into_values().collect()
+    }
+
+    /// How many jobs and transfers were dropped so far.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+}
+
 /// What the end of a job tells of what it used.
 pub(super) struct JobUsage {
     pub(super) started: Option<Timestamp>,
@@ -157,5 +207,42 @@ fn bytes(output: &Output) -> u64 {
         | OutputContent::File { len, .. }
         | OutputContent::Archive { len, .. }
         | OutputContent::Array { bytes: ArrayBytes::File { len, .. }, .. } => *len,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_alike_is_gathered_and_what_has_no_room_is_counted() {
+        let transfer = |owner: &str, at| UsageRecord {
+            bytes_out: 10,
+            ..UsageRecord::without_job(
+                &Principal::named(owner),
+                ("data", "read"),
+                Duration::from_millis(2),
+                Timestamp(at),
+            )
+        };
+        let mut gathered = UsageAccumulator::default();
+        for at in [5, 9, 7, DAY] {
+            gathered.add(transfer("ada", at));
+        }
+        gathered.add(transfer("bob", 6));
+        let told = |it: &UsageRecord| {
+            (it.owner.as_str().to_owned(), it.count, it.submitted.0, it.ended.0, it.bytes_out)
+        };
+        let sums: Vec<_> = gathered.take().iter().map(told).collect();
+        let sum = |owner: &str, count, from, to| (owner.to_owned(), count, from, to, count * 10);
+        assert_eq!(sums, [sum("ada", 3, 3, 9), sum("bob", 1, 4, 6), sum("ada", 1, DAY - 2, DAY)]);
+        assert_eq!(gathered.take(), []);
+        for number in 0..MOST_SUMS + 7 {
+            gathered.add(transfer(&number.to_string(), 1));
+        }
+        gathered.add(transfer("0", 1));
+        assert_eq!(gathered.dropped(), 7);
+        assert_eq!(gathered.take().len(), MOST_SUMS);
+        assert_eq!(gathered.dropped(), 7, "until the process ends");
     }
 }

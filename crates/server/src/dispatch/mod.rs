@@ -8,6 +8,7 @@
 //! - [`provider`]: what runs the operations of a service
 //! - [`perform`]: what each verb does; [`init`]: how a rank is started; [`event`]: the line of the log that tells of it
 //! - [`report`]: what is told of jobs, as the fields that the interface declares
+//! - [`usage`]: what a call that this process answers uses
 //! - [`scalars`]: the arguments of what is asked of the server itself
 
 pub mod authorise;
@@ -18,6 +19,7 @@ pub mod provider;
 pub mod report;
 pub mod request;
 pub mod scalars;
+pub mod usage;
 
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,16 @@
 //! What each verb does: from arguments to a job and back.
 
 use std::str::FromStr;
-use std::time::Instant;
 
 use fishplate_contract::limits::DEFAULTS;
 use fishplate_contract::{
-    Argument, Call, CallOptions, Clock as _, Fault, FaultCode, JobId, JobPage, JobState,
-    KillResult, Outcome, Payload, Principal, Results, SessionId, SystemClock, Value, Verb, lexical,
+    Argument, Call, CallOptions, Fault, FaultCode, JobId, JobPage, JobState, KillResult, Outcome,
+    Payload, Principal, Results, SessionId, Verb, lexical,
 };
 use fishplate_jobs::completion::Completion;
 use fishplate_jobs::engine::{AcceptedJob, Engine, JobRequest, SessionJob, fingerprint};
-use fishplate_jobs::store::{Filter, UsageRecord};
+use fishplate_jobs::store::Filter;
+use fishplate_jobs::store::quota::Quota;
 use fishplate_jobs::workspace::OutputStream;
 
 use super::authorise::{Access, Action, DATA};
@@ -18,6 +18,7 @@ use super::event::Event;
 use super::init;
 use super::request::{Reply, Request};
 use super::scalars::Scalars;
+use super::usage::{CallUsage, bytes};
 use crate::data::blocking;
 use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
@@ -108,25 +109,17 @@ fn is_elsewhere(host: &Host, argument: &Argument) -> bool {
 async fn answer_here(
     host: &Host,
     service: &ServiceEntry,
-    call: Call,
+    mut call: Call,
     memory: &mut MemoryReservation,
 ) -> Outcome {
-    let (begun, owner, operation) =
-        (Instant::now(), call.principal.clone(), call.operation.clone());
-    let bytes_in = call.arguments.iter().map(bytes).sum();
-    let outcome = service.provider.answer(host, call, memory).await;
-    if !service.is_built_in() {
-        let what = (service.service().name.as_str(), operation.as_str());
-        let used = UsageRecord::without_job(&owner, what, begun.elapsed(), SystemClock.now());
-        let state = if outcome.is_ok() { JobState::Done } else { JobState::Failed };
-        host.engine.account(UsageRecord {
-            state: state.name().to_owned(),
-            bytes_in,
-            bytes_out: outcome.iter().flatten().map(bytes).sum(),
-            ..used
-        });
+    if service.is_built_in() {
+        return service.provider.answer(host, call, &CallUsage::none(), memory).await;
     }
-    outcome
+    let bytes_in = call.arguments.iter().map(bytes).sum();
+    let wanted = [(Quota::CpuTime, 0), (Quota::Traffic, bytes_in)];
+    host.engine.check_quotas(&call.principal, &wanted).await?;
+    let usage = CallUsage::of(&host.engine, &service.service().name, &mut call)?;
+    usage.answered(service.provider.answer(host, call, &usage, memory).await)
 }
 
 /// `call`: accepted as a job like any other, and waited for without a thread. If the caller hangs
@@ -240,15 +233,6 @@ pub(super) async fn work(
         max_running: max_running.unwrap_or(host.engine.settings().max_running),
         domain: None,
     })
-}
-
-/// How many came for an argument; what is fetched is counted then.
-fn bytes(argument: &Argument) -> u64 {
-    match (&argument.value, argument.value.payload()) {
-        (Value::Text(text), _) => text.len() as u64,
-        (_, Some(Payload::Reference(_)) | None) => 0,
-        (_, Some(payload)) => payload.len().unwrap_or(0),
-    }
 }
 
 fn check_key(host: &Host, options: &CallOptions) -> Result<(), Fault> {

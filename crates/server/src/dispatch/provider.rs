@@ -9,6 +9,7 @@ use fishplate_contract::{Argument, Call, Fault, FaultCode, Interface, Service};
 use fishplate_jobs::plan::Plan;
 use fishplate_jobs::program::InputPlacement;
 
+use super::usage::CallUsage;
 use crate::host::Host;
 use crate::memory::MemoryReservation;
 use crate::settings::Settings;
@@ -61,12 +62,13 @@ pub trait Provider: Debug + Send + Sync {
         false
     }
 
-    /// Answers a call that it [answers](Self::answers). `memory` is what the arguments have, and is for
-    /// the outputs afterwards.
+    /// Answers a call that it [answers](Self::answers). `usage` [measures](CallUsage::measure) its work; `memory` is
+    /// what the arguments have, and is for the outputs afterwards.
     fn answer<'a>(
         &'a self,
         _: &'a Host,
         call: Call,
+        _: &'a CallUsage,
         _: &'a mut MemoryReservation,
     ) -> ProviderFuture<'a, Vec<Argument>> {
         Box::pin(async move { Err(no_operation(&call.operation)) })

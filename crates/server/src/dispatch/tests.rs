@@ -60,6 +60,15 @@ fn host(data: &std::path::Path, authoriser: Refusing) -> Host {
 }
 
 fn host_on(store: Arc<dyn Store>, data: &std::path::Path, authoriser: Refusing) -> Host {
+    host_at(PublicAddress::Below, store, data, authoriser)
+}
+
+fn host_at(
+    place: PublicAddress,
+    store: Arc<dyn Store>,
+    data: &std::path::Path,
+    authoriser: Refusing,
+) -> Host {
     let limits = Limits::new(data.to_owned(), "http://localhost");
     let engine = Engine::new(
         engine::Settings::new(data.to_owned()),
@@ -72,7 +81,7 @@ fn host_on(store: Arc<dyn Store>, data: &std::path::Path, authoriser: Refusing) 
     let checked = descriptor::check_text(&SourceText { name: "program".to_owned(), text }, data);
     let host = assembly::host(
         limits.clone(),
-        PublicAddress::Below,
+        place,
         engine.unwrap(),
         assembly::data(&limits).unwrap(),
         vec![checked.description.unwrap()],
@@ -201,9 +210,10 @@ async fn what_is_asked_about_a_domain_passes_the_authoriser_of_the_service_too()
 type Address = (&'static str, &'static str, Option<(&'static str, Action)>);
 
 /// Every address, with each method that means something there.
-const ADDRESSES: [Address; 28] = [
-    // It has no rule of its own, and lists what the caller may know of.
+const ADDRESSES: [Address; 29] = [
+    // They have no rule of their own: what the caller may know of, and what the caller may have.
     ("GET", "/", None),
+    ("GET", "/quota", None),
     ("GET", "/metrics", Some(("metrics", Action::Read))),
     ("POST", "/metrics", Some(("metrics", Action::Read))),
     ("GET", "/program", Some(("program", Action::Describe))),
@@ -249,8 +259,12 @@ async fn every_address_passes_the_authoriser_first_and_tells_nothing_of_what_is_
         let text = String::from_utf8_lossy(&body);
         let asked = std::mem::take(&mut *noted.lock().unwrap());
         let Some((service, action)) = access else {
-            assert_eq!((status, text.as_ref()), (200, "{\"services\":[]}"));
-            assert_eq!(asked.len(), host.services().count());
+            let own = text.starts_with("{\"days\":30,") && text.contains("\"user\":\"ada\"");
+            let (told, count) = match path {
+                "/quota" => (own, 0),
+                _ => (text == "{\"services\":[]}", host.services().count()),
+            };
+            assert_eq!((status, told, asked.len()), (200, true, count), "{text}");
             continue;
         };
         let told = (ada.clone(), service.to_owned(), String::new(), action);
@@ -274,6 +288,30 @@ async fn every_address_passes_the_authoriser_first_and_tells_nothing_of_what_is_
         assert!(output.starts_with(b"Status: 403 "), "{method} {path}");
         noted.lock().unwrap().clear();
     }
+}
+
+#[tokio::test]
+async fn refusals_of_scripts_are_one_line_with_their_address() {
+    let data = tempfile::tempdir().unwrap();
+    for _ in 0..3 {
+        let store = Arc::new(MemoryStore::default());
+        let host = host_at(PublicAddress::At, store, data.path(), Refusing::default());
+        let variables = [
+            ("GATEWAY_INTERFACE", "CGI/1.1"),
+            ("REQUEST_METHOD", "GET"),
+            ("REMOTE_ADDR", "192.0.2.7"),
+            ("SERVER_NAME", "localhost"),
+            ("SCRIPT_NAME", ""),
+        ];
+        let variables = variables.map(|(name, value)| (name.into(), value.into()));
+        let (variables, mut output) = (CgiVariables::new(variables), Vec::new());
+        let host = Arc::new(host);
+        cgi::answer(&host, "program", &variables, std::io::empty(), &mut output).await.unwrap();
+        assert!(output.starts_with(b"Status: 403 "));
+    }
+    let log = std::fs::read_to_string(data.path().join("audit.log")).unwrap();
+    assert_eq!(log.lines().count(), 1, "{log}");
+    assert!(log.contains("\"address\":\"192.0.2.7\""), "{log}");
 }
 
 #[tokio::test]

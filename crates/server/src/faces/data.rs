@@ -30,6 +30,7 @@ use tokio::time::Instant;
 
 use fishplate_data::session::SessionError;
 use fishplate_data::{GrantedData, Lease, Pool, PoolError};
+use fishplate_jobs::store::quota::Quota;
 
 use crate::data::{Data, blocking};
 use crate::dispatch::authorise::{Action, DATA};
@@ -106,9 +107,39 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Display,
 {
+    let headers = &asked.headers;
+    let answered = answered(host, place, asked, body, owner).await;
+    let mut reply = answered.unwrap_or_else(|fault| {
+        tracing::debug!(%fault, path = "data", "refused");
+        problem::reply(&fault, headers)
+    });
+    // A sender who is still busy gets to see the answer; who waits to be asked for the data is not
+    // asked for what nobody wants.
+    let waits = headers.contains_key(header::EXPECT) && body.is_untouched();
+    if waits || !body.drain().await {
+        put(&mut reply, header::CONNECTION, "close");
+    }
+    reply
+}
+
+async fn answered<B>(
+    host: &Arc<Host>,
+    place: DataResource<'_>,
+    asked: &Parts,
+    body: &mut Incoming<B>,
+    owner: &Principal,
+) -> Result<HttpResponse, Fault>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Display,
+{
     let data = &host.data;
     let (method, headers) = (&asked.method, &asked.headers);
-    let answered = match place {
+    if matches!(*method, Method::PUT | Method::POST | Method::PATCH) {
+        let wanted = [(Quota::Traffic, body.told().unwrap_or(0))];
+        host.engine.check_quotas(owner, &wanted).await?;
+    }
+    match place {
         DataResource::Session(token, name) => match *method {
             Method::GET | Method::HEAD => in_session(host, token, name, asked).await,
             _ => Ok(not_allowed("GET, HEAD")),
@@ -124,21 +155,10 @@ where
             Method::GET | Method::HEAD => granted(host, rest, asked).await,
             Method::DELETE if !rest.is_empty() => revoke(data, rest, owner).await,
             Method::PUT | Method::POST => upload(data, rest, asked, body, owner).await,
-            Method::OPTIONS => Ok(resume::options(data)),
+            Method::OPTIONS => Ok(resume::options(data, owner)),
             _ => Ok(not_allowed("GET, HEAD, DELETE, PUT, POST, OPTIONS")),
         },
-    };
-    let mut reply = answered.unwrap_or_else(|fault| {
-        tracing::debug!(%fault, path = "data", "refused");
-        problem::reply(&fault, headers)
-    });
-    // A sender who is still busy gets to see the answer; who waits to be asked for the data is not
-    // asked for what nobody wants.
-    let waits = headers.contains_key(header::EXPECT) && body.is_untouched();
-    if waits || !body.drain().await {
-        put(&mut reply, header::CONNECTION, "close");
     }
-    reply
 }
 
 /// The answer to a method that makes no sense.
@@ -226,6 +246,9 @@ async fn granted(host: &Host, rest: &str, asked: &Parts) -> Result<HttpResponse,
         digest_settles(&host.data.pool, &found.lease, host.data.digest_wait).await;
     }
     let owner = found.owner.clone();
+    if asked.method == Method::GET {
+        host.engine.check_quotas(&owner, &[(Quota::Traffic, 0)]).await?;
+    }
     let representation = blocking(move || open(found)).await?;
     let (reply, bytes) = sent(host, &representation, asked);
     host.data.transferred(&owner, "read", 0, bytes);

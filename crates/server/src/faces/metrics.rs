@@ -55,6 +55,7 @@ pub struct Metrics {
     disk: Gauge<i64, AtomicI64>,
     lost: Gauge<i64, AtomicI64>,
     pool: Gauge<i64, AtomicI64>,
+    dropped: Gauge<i64, AtomicI64>,
 }
 
 /// What is counted of data by reference.
@@ -155,10 +156,25 @@ impl Metrics {
         let lost = Gauge::default();
         let help = "Directories of jobs that lost their record and are set aside";
         registry.register("jobs_lost", help, lost.clone());
+        let dropped = Gauge::default();
+        let help = "Calls of functions and transfers that are in no usage record, because the store could not be written";
+        registry.register("usage_dropped", help, dropped.clone());
         data.register(&mut registry);
         let pool = Gauge::default();
         registry.register_with_unit("pool_size", "Data in the pool", Unit::Bytes, pool.clone());
-        Self { pool, registry, calls, durations, refused, connections, queued, running, disk, lost }
+        Self {
+            pool,
+            registry,
+            calls,
+            durations,
+            refused,
+            connections,
+            queued,
+            running,
+            disk,
+            lost,
+            dropped,
+        }
     }
 }
 
@@ -220,6 +236,7 @@ impl Host {
         self.metrics.running.set(gauge(backlog.running));
         self.metrics.disk.set(gauge(self.engine.disk_used()));
         self.metrics.lost.set(gauge(self.engine.lost_jobs()));
+        self.metrics.dropped.set(gauge(self.engine.usage_dropped()));
         if let Ok(bytes) = self.data.pool.total() {
             self.metrics.pool.set(gauge(bytes));
         }

@@ -3,4 +3,5 @@
 pub mod data;
 pub mod html;
 pub mod metrics;
+pub mod quota;
 pub mod soap;

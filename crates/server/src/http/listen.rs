@@ -33,6 +33,7 @@ use super::sender::Sender;
 use super::timeout::TimeoutStream;
 use super::timer::ConnectionTimer;
 use super::tls::ServerTls;
+use crate::audit::CALLER;
 use crate::authentication::authenticator::{Peer, RequestHead};
 use crate::authentication::client_address::client_address;
 use crate::current::CurrentHost;
@@ -261,12 +262,12 @@ async fn answer(served: &Served, peer: &Peer, request: Request<HyperBody>) -> Ht
         told.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         return told;
     }
-    // Other servers fetch data here, and nobody knows them.
-    if is_open(host, &request) {
-        return respond(host, request, Principal::anonymous()).await;
-    }
     let headers = request.headers();
     let client = client_address(headers, peer.address, &host.settings.proxies);
+    // Other servers fetch data here, and nobody knows them.
+    if is_open(host, &request) {
+        return CALLER.scope(client, respond(host, request, Principal::anonymous())).await;
+    }
     let head = RequestHead { headers, peer, client, security: None };
     let message_tells = host.authenticators.read_envelopes() && is_message(host, &request);
     let is_open = is_open_description(host, &request);
@@ -274,7 +275,7 @@ async fn answer(served: &Served, peer: &Peer, request: Request<HyperBody>) -> Ht
         Ok(principal) => {
             let principal = principal.or_else(|| is_open.then(Principal::anonymous));
             let sender = Sender::new(principal, head);
-            respond(host, request, sender).await
+            CALLER.scope(client, respond(host, request, sender)).await
         }
         Err(fault) => {
             let (asked, body) = request.into_parts();

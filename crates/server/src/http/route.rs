@@ -20,6 +20,7 @@ use super::origin::Refusal;
 use super::reply::{HttpBody, HttpResponse};
 use super::sender::Sender;
 use crate::dispatch::authorise::{Access, Action, METRICS};
+use crate::faces::quota::{self, QUOTA};
 use crate::faces::{data, html, soap};
 use crate::host::{Host, ServiceEntry};
 use crate::status::{Protocol, retry_after, status};
@@ -50,8 +51,8 @@ where
     };
     let query = parts.uri.query().unwrap_or("");
     let read = matches!(parts.method, Method::GET | Method::HEAD);
-    // The list of services has those that the caller may know of.
-    if !name.is_empty()
+    // The list of services has those that the caller may know of, and what one may have is one's own.
+    if !matches!(name, "" | QUOTA)
         && let Err(fault) = host.authorise(&access(host, name, &parts.method, &principal))
     {
         return denied(host, &parts, &body, &fault);
@@ -67,12 +68,13 @@ where
             "application/openmetrics-text; version=1.0.0; charset=utf-8",
             host.metrics().await,
         ),
+        (QUOTA, None) if read => own_quota(host, &principal).await,
         (_, Some(entry)) if read => describe(entry, query),
         (_, Some(entry)) if parts.method == Method::POST => {
             let body = Incoming::new(body, &host.settings);
             post(host, entry, &parts, body, sender).await
         }
-        ("" | METRICS, _) | (_, Some(_)) => {
+        ("" | METRICS | QUOTA, _) | (_, Some(_)) => {
             let mut reply = text(405, PLAIN, "use GET to read and POST to call\n".to_owned());
             let allow = HeaderValue::from_static("GET, HEAD, POST");
             reply.headers_mut().insert(header::ALLOW, allow);
@@ -346,6 +348,14 @@ fn index(host: &Host, asked: &HeaderMap, caller: &Principal) -> HttpResponse {
     };
     reply.headers_mut().insert(header::VARY, HeaderValue::from_static("accept"));
     reply
+}
+
+/// What the caller may have and has used.
+async fn own_quota(host: &Host, caller: &Principal) -> HttpResponse {
+    match quota::told(host, caller).await {
+        Ok(told) => text(200, "application/json", told),
+        Err(fault) => text(status(Protocol::Http, fault.code), PLAIN, format!("{fault}\n")),
+    }
 }
 
 fn page(status: u16, html: String) -> HttpResponse {

@@ -5,9 +5,11 @@
 //!
 //! - [`rules`]: groups and rules, and what they decide
 //! - [`read`]: from a file's text to rules, and everything there is to say about it
+//! - [`quotas`]: what owners may have
 //! - [`mod@file`]: the file of a server, read again when it has changed
 
 pub mod file;
+pub mod quotas;
 pub mod read;
 pub mod rules;
 

@@ -1,16 +1,21 @@
 //! From a file's text to a policy and everything there is to say about it (`docs/reference/policy.md`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use fishplate_contract::lexical::closest;
+use fishplate_contract::{Limit, LimitUnit};
+use fishplate_formats::units::read_limit;
 use fishplate_jobs::descriptor::diagnostic::DiagnosticReport;
-use fishplate_jobs::descriptor::table::{self, Table, as_text, wrong_type};
+use fishplate_jobs::descriptor::table::{self, Table, as_lexical, as_text, wrong_type};
 use fishplate_jobs::descriptor::text::SpannedText;
 use fishplate_jobs::descriptor::{Diagnostic, Severity, SourceText};
+use fishplate_jobs::store::quota::Quota;
 
+use super::quotas::{NONE, QuotaRule};
 use super::rules::{ANYBODY, AUTHENTICATED, AccessPolicy, Effect, GROUP, Rule, SETS};
 use crate::authentication::users::check_name;
-use crate::dispatch::authorise::Action;
+use crate::dispatch::authorise::{Action, DATA};
+use crate::providers::session;
 
 /// Members by the group's name, with its `@`.
 type Groups = BTreeMap<String, BTreeSet<String>>;
@@ -31,7 +36,7 @@ pub fn is_policy(text: &str) -> bool {
     let begins = |line: &str| {
         let key = line.trim_start_matches(['[', ' ']);
         let key = key.split([']', '=', ' ', '.']).next().unwrap_or_default();
-        matches!((line.starts_with('['), key), (true, "allow" | "deny" | "groups"))
+        matches!((line.starts_with('['), key), (true, "allow" | "deny" | "quota" | "groups"))
     };
     text.lines().map(str::trim).any(begins)
 }
@@ -63,6 +68,17 @@ fn read(source: &SourceText, report: &mut DiagnosticReport<'_>) -> Option<Access
             rules.extend(read_rule(effect, line, rule, &groups, report));
         }
     }
+    let mut quotas = Vec::new();
+    for item in root.list("quota", "a list of tables", report) {
+        match item.get_ref().as_table() {
+            Some(entries) => {
+                let mut rule = Table::root(entries, "[[quota]]");
+                rule.span = item.span();
+                quotas.extend(read_quota(rule, &groups, report));
+            }
+            None => wrong_type(report, "an item of `quota`", "a table", item),
+        }
+    }
     root.finish(report);
     rules.sort_by_key(|rule| rule.line);
     if !rules.iter().any(|rule| rule.effect == Effect::Allow) && !report.has_errors() {
@@ -70,7 +86,7 @@ fn read(source: &SourceText, report: &mut DiagnosticReport<'_>) -> Option<Access
             .warning(0..0, "nobody may do anything: there is no rule that allows something")
             .hint("[[allow]] with who = \"@authenticated\" lets everybody who is known do all");
     }
-    Some(AccessPolicy::new(groups, rules))
+    Some(AccessPolicy::new(groups, rules, quotas))
 }
 
 fn groups(root: &mut Table<'_>, report: &mut DiagnosticReport<'_>) -> Groups {
@@ -128,18 +144,47 @@ fn read_rule(
     groups: &Groups,
     report: &mut DiagnosticReport<'_>,
 ) -> Option<Rule> {
-    let who = names(&mut table, "who", report);
+    let who = users(&mut table, groups, report);
     let services = names(&mut table, "service", report);
     let operations = names(&mut table, "operation", report);
     let may = names(&mut table, "may", report);
+    if operations.is_some() && services.is_none() {
+        let span = table.key_span("operation").unwrap_or_default();
+        report.error(span, "`operation` needs a `service` whose operations these are");
+    }
+    let actions =
+        may.map(|words| words.into_iter().flat_map(|word| actions(&word, report)).collect());
+    if let (Effect::Deny, Some(who), Some(services)) = (effect, &who, &services)
+        && services.iter().all(|it| [DATA, session::NAME].contains(&it.value.as_str()))
+        && actions.as_ref().is_some_and(|all: &HashSet<Action>| all.contains(&Action::Read))
+        && !who.iter().any(|it| it.value == ANYBODY)
+    {
+        let span = table.key_span("who").unwrap_or_default();
+        report
+            .warning(
+                span,
+                "nobody is asked for a name at addresses of data: `read` is denied to no one",
+            )
+            .hint(format!("`who = \"{ANYBODY}\"` closes them for all"));
+    }
+    table.finish(report);
+    let values = |names: Vec<SpannedText>| names.into_iter().map(|name| name.value).collect();
+    let who = values(who?);
+    let (services, operations) = (services.map(values), operations.map(values));
+    Some(Rule { effect, line, who, services, operations, actions })
+}
+
+/// `who` of a rule, which must be there.
+fn users(
+    table: &mut Table<'_>,
+    groups: &Groups,
+    report: &mut DiagnosticReport<'_>,
+) -> Option<Vec<SpannedText>> {
+    let who = names(table, "who", report);
     if table.key_span("who").is_none() {
         report
             .error(table.span.clone(), format!("{} does not say `who`", table.name))
             .hint(format!("a user, a group as @NAME, {AUTHENTICATED} or {ANYBODY}"));
-    }
-    if operations.is_some() && services.is_none() {
-        let span = table.key_span("operation").unwrap_or_default();
-        report.error(span, "`operation` needs a `service` whose operations these are");
     }
     for name in who.iter().flatten() {
         let known = [ANYBODY, AUTHENTICATED].contains(&name.value.as_str())
@@ -162,13 +207,39 @@ fn read_rule(
                 .hint(format!("the group is `{group}`"));
         }
     }
-    let actions =
-        may.map(|words| words.into_iter().flat_map(|word| actions(&word, report)).collect());
+    who
+}
+
+fn read_quota(
+    mut table: Table<'_>,
+    groups: &Groups,
+    report: &mut DiagnosticReport<'_>,
+) -> Option<QuotaRule> {
+    let who = users(&mut table, groups, report);
+    let mut limits = Vec::new();
+    for quota in Quota::ALL {
+        let Some(value) = table.get(quota.name()) else { continue };
+        let unit = Limit::all().find(|limit| limit.name == quota.limit()).map(|limit| limit.unit);
+        let text = as_lexical(value).map(|text| text.value).unwrap_or_default();
+        match read_limit(unit.unwrap_or(LimitUnit::Count), &text) {
+            Ok(most) => limits.push((quota, Some(most))),
+            Err(_) if text == NONE => limits.push((quota, None)),
+            Err(takes) => {
+                report.error(
+                    value.span(),
+                    format!("`{}` takes {takes}, or \"{NONE}\"", quota.name()),
+                );
+            }
+        }
+    }
+    if limits.is_empty() && !report.has_errors() {
+        let all = Quota::ALL.map(Quota::name).join(", ");
+        report
+            .error(table.span.clone(), "[[quota]] does not say how much of what")
+            .hint(format!("it knows {all}"));
+    }
     table.finish(report);
-    let values = |names: Vec<SpannedText>| names.into_iter().map(|name| name.value).collect();
-    let who = values(who?);
-    let (services, operations) = (services.map(values), operations.map(values));
-    Some(Rule { effect, line, who, services, operations, actions })
+    Some(QuotaRule { who: who?.into_iter().map(|name| name.value).collect(), limits })
 }
 
 /// The actions that a word stands for.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use fishplate_contract::Verb;
 
+use super::quotas::QuotaRule;
 use crate::dispatch::authorise::{Access, Action};
 
 /// What begins the name of a group.
@@ -34,6 +35,7 @@ pub struct AccessPolicy {
     /// Members by the group's name, with its `@`.
     groups: BTreeMap<String, BTreeSet<String>>,
     rules: Vec<Rule>,
+    pub(super) quotas: Vec<QuotaRule>,
     /// Places of the rules that concern a user, by name or as a member of a group.
     of_user: HashMap<String, Vec<usize>>,
     /// Places of the rules that concern everybody who is known.
@@ -119,8 +121,12 @@ impl Rule {
 
 impl AccessPolicy {
     /// That of these groups (names with their `@`) and rules.
-    pub fn new(groups: BTreeMap<String, BTreeSet<String>>, rules: Vec<Rule>) -> Self {
-        let mut policy = Self { groups, rules, ..Self::default() };
+    pub fn new(
+        groups: BTreeMap<String, BTreeSet<String>>,
+        rules: Vec<Rule>,
+        quotas: Vec<QuotaRule>,
+    ) -> Self {
+        let mut policy = Self { groups, rules, quotas, ..Self::default() };
         for (place, rule) in policy.rules.iter().enumerate() {
             for who in &rule.who {
                 match who.as_str() {
@@ -149,8 +155,9 @@ impl AccessPolicy {
     }
 
     /// Whether it may be done, and why. A rule that denies counts more than one that allows; of several, the first.
+    /// Where the address is the permission nobody is asked for a name, so only rules for everybody count.
     pub fn decide(&self, access: &Access<'_>) -> Decision<'_> {
-        let known = !access.principal.is_anonymous();
+        let known = !access.principal.is_anonymous() && !access.is_by_address();
         let named = self.of_user.get(access.principal.as_str()).filter(|_| known);
         let authenticated = known.then_some(&self.of_authenticated);
         let places = named.into_iter().chain(authenticated).chain([&self.of_anybody]).flatten();
@@ -166,11 +173,14 @@ impl AccessPolicy {
         }
     }
 
+    /// Whether a user is in the group of this name.
+    pub(super) fn is_member(&self, user: &str, group: &str) -> bool {
+        self.groups.get(group).is_some_and(|members| members.contains(user))
+    }
+
     /// The groups of a user that are in this rule.
     pub fn groups_of<'p>(&'p self, user: &str, rule: &'p Rule) -> impl Iterator<Item = &'p str> {
-        let is_in = move |group: &&String| {
-            self.groups.get(*group).is_some_and(|members| members.contains(user))
-        };
+        let is_in = move |group: &&String| self.is_member(user, group);
         rule.who.iter().filter(is_in).map(String::as_str).collect::<Vec<_>>().into_iter()
     }
 

@@ -2,8 +2,10 @@ use std::sync::Arc;
 
 use fishplate_contract::Principal;
 use fishplate_jobs::descriptor::SourceText;
+use fishplate_jobs::store::quota::{OwnerLimits, OwnerQuotas as _};
 
 use super::file::PolicyFile;
+use super::quotas::PolicyQuotas;
 use super::read::{CheckedPolicy, check, is_policy};
 use super::rules::{AccessPolicy, Decision};
 use crate::audit::AuditLog;
@@ -238,4 +240,58 @@ fn the_reference_tells_all_that_can_be_done() {
     for action in Action::ALL.map(Action::name) {
         assert!(reference.contains(&format!("`{action}`")), "{action}");
     }
+}
+
+#[test]
+fn what_a_policy_says_of_a_user_counts_more_than_what_it_says_of_many() {
+    let policy = policy(
+        "[[allow]]\nwho = '@anybody'\n\
+         [groups]\nchemists = ['ada', 'bob', 'carl']\nlab = ['ada']\n\
+         [[quota]]\nwho = '@anybody'\nrunning = 1\n\
+         [[quota]]\nwho = '@authenticated'\ncpu_time = '1h'\ntraffic = '1MiB'\n\
+         [[quota]]\nwho = '@chemists'\ncpu_time = '10h'\ndisk = '1GiB'\n\
+         [[quota]]\nwho = ['@lab']\ncpu_time = '20h'\n\
+         [[quota]]\nwho = 'bob'\ncpu_time = '2h'\ndisk = 'none'\nqueued = 7\n",
+    );
+    let defaults = OwnerLimits { disk: Some(5), queued: Some(3), ..OwnerLimits::default() };
+    let quotas = PolicyQuotas::new(Arc::new(policy), defaults);
+    let told = |owner: &str| {
+        let OwnerLimits { running, queued, cpu_time, traffic, disk, .. } = quotas.of(owner);
+        [running, queued, cpu_time.map(|millis| millis / 3_600_000), traffic, disk]
+    };
+    let mebibyte = Some(1 << 20);
+    assert_eq!(told(""), [Some(1), Some(3), None, None, Some(5)]);
+    assert_eq!(told("dora"), [Some(1), Some(3), Some(1), mebibyte, Some(5)]);
+    assert_eq!(told("carl"), [Some(1), Some(3), Some(10), mebibyte, Some(1 << 30)]);
+    assert_eq!(told("ada"), [Some(1), Some(3), Some(20), mebibyte, Some(1 << 30)]);
+    assert_eq!(told("bob"), [Some(1), Some(7), Some(2), mebibyte, None]);
+}
+
+#[test]
+fn a_quota_that_is_none_is_told_where_and_what_would_be_right() {
+    let allow = "[[allow]]\nwho = '@anybody'\n";
+    for (quota, expected) in [
+        ("cpu_time = '1h'", "does not say `who`"),
+        ("who = 'ada'", "does not say how much of what"),
+        ("who = 'ada'\ncpu_time = 5", "`cpu_time` takes a duration such as 30s or 2h, or \"none\""),
+        ("who = 'ada'\nrunning = 'many'", "`running` takes a whole number, or \"none\""),
+        ("who = 'ada'\nmemory = '1GiB'", "[[quota]] has no key `memory`"),
+        ("who = '@nobody'\ndisk = '1GiB'", "there is no group `@nobody`"),
+    ] {
+        let checked = checked(&format!("{allow}[[quota]]\n{quota}\n"));
+        let told: Vec<_> = checked.diagnostics.iter().map(|it| it.line(&checked.source)).collect();
+        assert!(checked.policy.is_none(), "{quota}");
+        assert!(told.iter().any(|line| line.contains(expected)), "{quota}: {told:#?}");
+    }
+    assert!(is_policy("[[quota]]\nwho = 'ada'\ndisk = '1GiB'\n"));
+}
+
+#[test]
+fn nobody_is_asked_for_a_name_at_addresses_of_data() {
+    let policy =
+        policy("[[deny]]\nwho = ['ada', '@authenticated']\nservice = 'data'\nmay = 'read'\n");
+    assert!(may(&policy, "ada", "data", "read"), "there the request of ada has no name either");
+    let told = checked("[[deny]]\nwho = 'ada'\nservice = 'data'\nmay = ['read', 'upload']\n");
+    let told: Vec<_> = told.diagnostics.iter().map(|it| it.line(&told.source)).collect();
+    assert!(told.iter().any(|line| line.contains("`read` is denied to no one")), "{told:#?}");
 }

@@ -9,6 +9,7 @@ use fishplate_contract::{
     Parameter, Principal, Service, Signature, SystemClock, Value, Verb, VerbDefinition,
 };
 use fishplate_jobs::engine::Reservation;
+use fishplate_jobs::store::quota::Quota;
 use fishplate_ranks::DomainId;
 use futures_util::future::join_all;
 
@@ -17,6 +18,7 @@ use crate::dispatch::init::domain;
 use crate::dispatch::provider::{Provider, ProviderFuture, no_operation};
 use crate::dispatch::report::date_time;
 use crate::dispatch::scalars::Scalars;
+use crate::dispatch::usage::CallUsage;
 use crate::host::{Host, ServiceEntry};
 use crate::memory::MemoryReservation;
 
@@ -65,6 +67,7 @@ impl Provider for DomainProvider {
         &'a self,
         host: &'a Host,
         call: Call,
+        _: &'a CallUsage,
         _: &'a mut MemoryReservation,
     ) -> ProviderFuture<'a, Vec<Argument>> {
         Box::pin(async move {
@@ -170,6 +173,8 @@ impl Asked<'_> {
             );
             Fault::new(FaultCode::NotSupported, what).parameter("service")
         })?;
+        // Ranks do not queue: who has used up the processor time gets no places.
+        host.engine.check_quotas(owner, &[(Quota::CpuTime, 0)]).await?;
         host.domains.open(domain, owner)?;
         let most = entry.provider.max_running().map_or(ranks, |most| most.min(ranks));
         let reservation = Reservation {

@@ -15,6 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::dispatch::provider::{PlannedJob, Provider, ProviderFuture};
+use crate::dispatch::usage::CallUsage;
 use crate::host::Host;
 use crate::memory::{MemoryReservation, held_by};
 use crate::settings::Settings;
@@ -129,9 +130,10 @@ impl Provider for FunctionProvider {
         &'a self,
         host: &'a Host,
         call: Call,
+        usage: &'a CallUsage,
         memory: &'a mut MemoryReservation,
     ) -> ProviderFuture<'a, Vec<Argument>> {
-        Box::pin(answer(&self.0, host, call, memory))
+        Box::pin(answer(&self.0, host, call, usage, memory))
     }
 
     fn fetch<'a>(&'a self, host: &'a Host, call: &'a mut Call) -> ProviderFuture<'a, ()> {
@@ -172,12 +174,13 @@ async fn answer(
     functions: &Arc<Functions>,
     host: &Host,
     mut call: Call,
+    usage: &CallUsage,
     memory: &mut MemoryReservation,
 ) -> Outcome {
     let entry = functions.entry(&call.operation)?;
     fetch(host, entry, &mut call).await?;
     let Call { operation, arguments, options, principal, .. } = call;
-    let outputs = run(functions, host, &operation, arguments, memory).await?;
+    let outputs = run(functions, host, &operation, arguments, usage, memory).await?;
     if options.outputs.is_empty() && options.session.is_none() {
         return Ok(outputs);
     }
@@ -191,6 +194,7 @@ async fn run(
     host: &Host,
     operation: &str,
     arguments: Vec<Argument>,
+    usage: &CallUsage,
     memory: &mut MemoryReservation,
 ) -> Outcome {
     let index = functions.index_of(operation)?;
@@ -202,7 +206,7 @@ async fn run(
     // places and its time are others, and no caller's slowness takes those of functions that compute.
     let reads = arguments.iter().any(|argument| argument.value.is_stream());
     if !reads && entry.is_quick(&arguments) {
-        let outputs = entry.run(arguments, &context)?;
+        let outputs = usage.measure(|| entry.run(arguments, &context))?;
         hold(host, &outputs, memory).await?;
         return Ok(outputs);
     }
@@ -219,7 +223,10 @@ async fn run(
     let mut context = context.with_place(place.clone());
     let cancel = CancelFlag(context.cancellation());
     let functions = Arc::clone(functions);
-    let running = tokio::task::spawn_blocking(move || functions.at(index).run(arguments, &context));
+    let usage = usage.clone();
+    let running = tokio::task::spawn_blocking(move || {
+        usage.measure(|| functions.at(index).run(arguments, &context))
+    });
     match timeout_at(until, running).await {
         Ok(Ok(outcome)) => {
             // It keeps its place until there is memory for its outputs, so that those who wait for

@@ -15,6 +15,7 @@ use crate::data::{Data, blocking};
 use crate::dispatch::provider::{Provider, ProviderFuture, no_operation};
 use crate::dispatch::report::date_time;
 use crate::dispatch::scalars::Scalars;
+use crate::dispatch::usage::CallUsage;
 use crate::host::Host;
 use crate::memory::MemoryReservation;
 
@@ -56,6 +57,7 @@ impl Provider for SessionProvider {
         &'a self,
         host: &'a Host,
         call: Call,
+        _: &'a CallUsage,
         _: &'a mut MemoryReservation,
     ) -> ProviderFuture<'a, Vec<Argument>> {
         Box::pin(async move {

@@ -66,7 +66,7 @@ fn a_lease_outlives_its_row_and_can_be_granted() {
     let bed = Bed::with(|settings| {
         settings.largest_in_row = ALL_IN_ROWS;
         settings.quota = Some(30);
-        settings.owner_quota = Some(20);
+        settings.owner_quota = Arc::new(Some(20));
     });
     let lease = bed.store(&alice(), "0123456789");
     let digest = lease.digest().unwrap();
@@ -92,7 +92,7 @@ fn a_lease_outlives_its_row_and_can_be_granted() {
     bed.pool.grant(&late, &bob(), GrantRequest::default()).unwrap();
     bed.pool.remove(&digest).unwrap();
     let error = bed.pool.grant(&third, &bob(), GrantRequest::default()).unwrap_err();
-    assert!(matches!(error, PoolError::Quota { limit: "pool_owner_quota", .. }), "{error}");
+    assert!(matches!(error, PoolError::Quota { limit: "owner_disk", .. }), "{error}");
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn what_is_small_is_answered_as_what_is_large() {
             Bed::with(|settings| {
                 settings.largest_in_row = largest_in_row;
                 settings.quota = Some(160);
-                settings.owner_quota = Some(100);
+                settings.owner_quota = Arc::new(Some(100));
                 settings.idle = Duration::from_secs(60);
             })
         };

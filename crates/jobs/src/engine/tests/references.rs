@@ -274,12 +274,17 @@ async fn without_a_stager_references_are_refused() {
 
 /// An array that is fetched, as its file then is; or the fault.
 async fn arrived(format: Format, data_type: &str, bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let arrival = FetchedForm::Array { data_type: data_type.to_owned(), format, shape: None };
+    arrived_for(fetch("m", MESH, arrival), bytes).await
+}
+
+/// The file of an input to be fetched.
+async fn arrived_for(input: InputFile, bytes: &[u8]) -> Result<Vec<u8>, String> {
     let fixture = Fixture::each(3).into_iter().next().unwrap();
     let (engine, stager) = with_stager(&fixture);
     stager.put(MESH, bytes);
     let (engine, run) = run(engine);
-    let arrival = FetchedForm::Array { data_type: data_type.to_owned(), format, shape: None };
-    let accepted = engine.submit(work_with(vec![fetch("m", MESH, arrival)])).await.unwrap();
+    let accepted = engine.submit(work_with(vec![input])).await.unwrap();
     let job = accepted.job;
     let end = engine.wait(accepted).await.unwrap();
     run.abort();
@@ -317,6 +322,31 @@ async fn an_array_arrives_in_the_format_of_its_slot() {
         let fault = arrived(text, data_type, bytes).await.unwrap_err();
         assert!(fault.starts_with(says), "{fault}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_is_for_a_slot_of_bytes_what_its_media_type_says() {
+    let numbers: Vec<u8> = (1..=4_i32).flat_map(i32::to_le_bytes).collect();
+    let header = fishplate_formats::array_file::npy::NpyHeader::print;
+    let npy = [header(fishplate_contract::ElementType::Int, &[2, 2]), numbers.clone()].concat();
+    let read_as = |media_type: &str| {
+        let from = DataRef::new(MESH);
+        let input = ReferencedInput::new("m", &from, false, FetchedForm::File).read_as(media_type);
+        InputFile { path: "m".to_owned(), content: InputContent::Fetch(input) }
+    };
+    for media_type in ["", "application/x-npy", "application/octet-stream", "text/csv"] {
+        assert_eq!(arrived_for(read_as(media_type), &numbers).await.unwrap(), numbers);
+    }
+    for media_type in ["", "application/x-npy", "Application/Vnd.Numpy; version=1"] {
+        assert_eq!(arrived_for(read_as(media_type), &npy).await.unwrap(), npy, "{media_type}");
+    }
+    let bare = arrived_for(read_as("application/octet-stream"), &npy).await;
+    assert_eq!(bare.unwrap(), numbers);
+    let fault = arrived_for(read_as("text/csv"), &npy).await.unwrap_err();
+    let says = "InvalidValue \"m\" parameter m refers to an array (application/x-npy), and the program reads text/csv";
+    assert!(fault.starts_with(says), "{fault}");
+    let cut = arrived_for(read_as("application/octet-stream"), &npy[..npy.len() - 1]).await;
+    assert!(cut.unwrap_err().contains("not in C order"), "half a file is none");
 }
 
 #[tokio::test(flavor = "multi_thread")]

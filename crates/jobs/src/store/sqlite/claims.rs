@@ -6,6 +6,7 @@ use rusqlite::params;
 use super::rows::{claim, fetch_claim, id, signed, unsigned};
 use super::sql::Sql;
 use crate::process;
+use crate::store::quota::QuotaPeriod;
 use crate::store::turns::Turns;
 use crate::store::{Claim, ClaimRequest, FetchClaim, FetchRequest, StoreError};
 
@@ -28,6 +29,14 @@ macro_rules! start_values {
         ]
     };
 }
+/// How many jobs of each owner run. The + has it look at those only, and not at all jobs, which stand in an index in the
+/// order of their owners.
+pub(super) const RUNNING: &str =
+    "SELECT owner, count(*) FROM jobs WHERE state = 'running' GROUP BY +owner";
+
+/// Jobs whose data is to be fetched, the oldest first: they too, and not all in the order of their numbers.
+pub(super) const FETCHING: &str = "
+    SELECT owner, number, holder, lease_until < ?1 FROM jobs WHERE state = 'fetching' ORDER BY +number";
 
 impl Sql<'_> {
     pub(super) fn take_over(&mut self, request: &ClaimRequest) -> Result<Vec<Claim>, StoreError> {
@@ -117,7 +126,7 @@ impl Sql<'_> {
     /// The oldest queued jobs of each service and owner, so that a service with a long queue and no room does not hide
     /// another's, nor an owner's thousand jobs another's one.
     fn waiting(&self, request: &ClaimRequest, most: u64) -> Result<Turns<i64>, StoreError> {
-        let mut turns = Turns::new(request.most_of_owner);
+        let mut turns = Turns::new();
         let mut last = (String::new(), String::new());
         loop {
             let next = self.row(
@@ -140,13 +149,15 @@ impl Sql<'_> {
             }
             last = (service, owner);
         }
-        if !turns.is_contended() && request.most_of_owner == u64::MAX {
+        let usage =
+            |owner: &str, period: QuotaPeriod| self.read_owner_usage(owner, period.start(self.now));
+        let bound = turns.bound_by(request, usage)?;
+        if !bound && !turns.is_contended() {
             return Ok(turns);
         }
-        let running = "SELECT owner, count(*) FROM jobs WHERE state = 'running' GROUP BY owner";
         let served = "SELECT owner, served FROM owners";
         let row = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?));
-        for (owner, count) in self.rows(running, [], row)? {
+        for (owner, count) in self.rows(RUNNING, [], row)? {
             turns.runs(&owner, unsigned(count));
         }
         for (owner, at) in self.rows(served, [], row)? {
@@ -167,15 +178,10 @@ impl Sql<'_> {
         if held.len() >= request.most as usize {
             return Ok(Vec::new());
         }
-        let fetching = self.rows(
-            "SELECT owner, number, holder, lease_until < ?1 FROM jobs WHERE state = 'fetching'
-             ORDER BY number",
-            [self.now.0],
-            |row| {
-                let lapsed = row.get::<_, Option<bool>>(3)?.unwrap_or(false);
-                Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?, lapsed))
-            },
-        )?;
+        let fetching = self.rows(FETCHING, [self.now.0], |row| {
+            let lapsed = row.get::<_, Option<bool>>(3)?.unwrap_or(false);
+            Ok((row.get(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?, lapsed))
+        })?;
         let free =
             |holder: &String, lapsed| lapsed || holder.is_empty() || process::is_dead(holder);
         let waiting = fetching

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::store::StoreError;
 
 /// Version of the schema, in `PRAGMA user_version`.
-pub(super) const SCHEMA_VERSION: i32 = 7;
+pub(super) const SCHEMA_VERSION: i32 = 8;
 
 const SCHEMA: &str = "
 CREATE TABLE jobs (
@@ -89,6 +89,29 @@ const MIGRATIONS: &[&str] = &[
     "DROP INDEX jobs_queued;
      CREATE INDEX jobs_queued ON jobs (service, owner, number) WHERE state = 'queued';
      CREATE TABLE owners (owner TEXT PRIMARY KEY, served INTEGER NOT NULL) STRICT, WITHOUT ROWID;",
+    // 8: quotas. Sums of what each owner has used, a row a day, which the trigger keeps: no record is written
+    // without them. `bytes`: in and out.
+    "CREATE TABLE usage_days (
+       owner TEXT NOT NULL,
+       day INTEGER NOT NULL,
+       cpu_seconds REAL NOT NULL,
+       bytes INTEGER NOT NULL,
+       PRIMARY KEY (owner, day)
+     ) STRICT, WITHOUT ROWID;
+     INSERT INTO usage_days
+       SELECT owner, day, sum(cpu_seconds), sum(bytes_in + bytes_out) FROM (
+         SELECT owner, ended / 86400000 * 86400000 AS day, cpu_seconds, bytes_in, bytes_out FROM usage
+         UNION ALL SELECT owner, day, cpu_seconds, bytes_in, bytes_out FROM usage_sums)
+       GROUP BY owner, day;
+     CREATE TRIGGER usage_counted AFTER INSERT ON usage BEGIN
+       INSERT INTO usage_days VALUES (new.owner, new.ended / 86400000 * 86400000, new.cpu_seconds,
+         new.bytes_in + new.bytes_out)
+       ON CONFLICT (owner, day) DO UPDATE SET cpu_seconds = cpu_seconds + excluded.cpu_seconds,
+         bytes = bytes + excluded.bytes;
+     END;
+     CREATE INDEX usage_days_day ON usage_days (day);
+     CREATE INDEX jobs_unfinished ON jobs (owner, started, bytes_in) WHERE ended IS NULL;
+     CREATE INDEX jobs_occupying ON jobs (owner, disk);",
 ];
 
 /// The version of a store; 0 of one that was just made.

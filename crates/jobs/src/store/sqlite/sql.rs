@@ -9,6 +9,7 @@ use super::rows::{RECORD, id, json, record, signed, state, unsigned};
 use crate::completion::Completion;
 use crate::executor::Handle;
 use crate::store::memory::dequeued;
+use crate::store::quota::OwnerUsage;
 use crate::store::{
     Claim, ClaimRequest, FencedWrite, FetchClaim, FetchRequest, Filter, JobRecord, KillRequest,
     NewJob, PendingJobs, RunningJobs, StoreError, Submission, Totals, Transaction, UsageRecord,
@@ -92,7 +93,7 @@ impl Transaction for Sql<'_> {
         if queued >= u64::from(job.max_queued) {
             return Ok(Submission::QueueFull);
         }
-        if job.most_of_owner < u64::MAX {
+        if let Some(most) = job.limits.queued {
             let own = self.count(
                 "SELECT (SELECT count(*) FROM jobs
                          WHERE state = 'queued' AND service = ?1 AND owner = ?2)
@@ -100,8 +101,15 @@ impl Transaction for Sql<'_> {
                          WHERE state = 'fetching' AND service = ?1 AND owner = ?2)",
                 [job.service.as_str(), job.owner.as_str()],
             )?;
-            if own >= job.most_of_owner {
+            if own >= most {
                 return Ok(Submission::OwnerQueueFull);
+            }
+        }
+        if job.limits.counts() {
+            let usage =
+                self.read_owner_usage(job.owner.as_str(), job.limits.period.start(self.now))?;
+            if let Some(excess) = job.excess(usage) {
+                return Ok(Submission::QuotaExceeded(excess));
             }
         }
         self.execute(
@@ -394,6 +402,10 @@ impl Transaction for Sql<'_> {
         until: Timestamp,
     ) -> Result<Vec<UsageRecord>, StoreError> {
         self.select_usage(since, until)
+    }
+
+    fn owner_usage(&mut self, owner: &str, since: Timestamp) -> Result<OwnerUsage, StoreError> {
+        self.read_owner_usage(owner, since)
     }
 
     fn fold_usage(&mut self, before: Timestamp, keep: u64) -> Result<bool, StoreError> {

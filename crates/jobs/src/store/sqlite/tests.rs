@@ -6,10 +6,13 @@ use std::path::Path;
 use fishplate_contract::{JobId, Principal, Timestamp};
 use rusqlite::{Connection, params};
 
+use super::claims::{FETCHING, RUNNING};
 use super::room::SPARE_ROOM;
 use super::schema::{SCHEMA_VERSION, make_schema};
 use super::store::{SqliteStore, lock};
+use super::usage::{JOB_BYTES, UNFINISHED};
 use crate::store::conformance::{dead, request};
+use crate::store::quota::{DayUsage, OwnerLimits};
 use crate::store::{Boot, KillRequest, NewJob, Store as _, Transaction};
 
 #[test]
@@ -51,7 +54,8 @@ fn new_job(n: u8, plan: &str) -> NewJob {
         directory: "/d".into(),
         max_running: 1,
         max_queued: 1000,
-        most_of_owner: u64::MAX,
+        limits: OwnerLimits::default(),
+        data_bytes: 0,
         fetching: false,
         submitted: Timestamp(0),
         boot: None,
@@ -229,4 +233,52 @@ fn a_store_of_a_newer_fishplate_is_left_alone() {
     // A store of ours would have been written anew for that.
     let sql = Connection::open(&path).unwrap();
     assert_eq!(sql.query_row("PRAGMA auto_vacuum", [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+}
+
+#[test]
+fn what_owners_have_used_before_there_were_quotas_counts() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("jobs.sqlite");
+    make_schema(&path, 7);
+    let day = 86_400_000;
+    let old = Connection::open(&path).unwrap();
+    let insert = "INSERT INTO usage (owner, service, operation, count, submitted, ended, state,
+                    cpu_seconds, wall, max_memory, bytes_in, bytes_out)
+                  VALUES ('ann', 's', 'call', 1, 0, ?1, 'done', 1.5, 0, 0, 1, 10)";
+    for at in [day + 1, day + 2, 2 * day] {
+        old.execute(insert, [at]).unwrap();
+    }
+    let sums = "INSERT INTO usage_sums VALUES (0, 'ann', 's', 'call', 'done', 9, 7.0, 0, 0, 2, 3),
+                  (?1, 'ann', 's', 'call', 'failed', 1, 0.5, 0, 0, 0, 5)";
+    old.execute(sums, [day]).unwrap();
+    drop(old);
+    let store = SqliteStore::open(&path).unwrap();
+    let mut usage = None;
+    let read = &mut |t: &mut dyn Transaction| {
+        usage = Some(t.owner_usage("ann", Timestamp(0))?);
+        Ok(())
+    };
+    store.read(read).unwrap();
+    let told = |it: &DayUsage| (it.day.0 / day, it.cpu_seconds, it.bytes);
+    let days: Vec<_> = usage.unwrap().days.iter().map(told).collect();
+    assert_eq!(days, [(0, 7.0, 5), (1, 3.5, 27), (2, 1.5, 11)]);
+}
+
+#[test]
+fn what_is_asked_for_each_job_does_not_look_through_all_jobs() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&directory.path().join("jobs.sqlite")).unwrap();
+    let reader = lock(&store.reader);
+    for (sql, by) in [
+        (UNFINISHED, "jobs_unfinished (owner=?)"),
+        (JOB_BYTES, "COVERING INDEX jobs_occupying (owner=?)"),
+        (RUNNING, "jobs_running"),
+        (FETCHING, "jobs_fetching"),
+    ] {
+        let mut statement = reader.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let count = statement.parameter_count();
+        let values = rusqlite::params_from_iter(std::iter::repeat_n(0, count));
+        let plan: String = statement.query_row(values, |row| row.get(3)).unwrap();
+        assert!(plan.contains(by), "{sql}: {plan}");
+    }
 }

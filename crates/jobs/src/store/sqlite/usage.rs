@@ -6,6 +6,7 @@ use rusqlite::{Row, params};
 use super::rows::{signed, unsigned};
 use super::sql::Sql;
 use crate::completion::Completion;
+use crate::store::quota::{DayUsage, OwnerUsage};
 use crate::store::usage::{DAY, JobUsage};
 use crate::store::{StoreError, UsageRecord};
 
@@ -19,6 +20,14 @@ macro_rules! columns {
 
 /// So many records become sums, or go, at once.
 const AT_ONCE: u64 = 1000;
+
+/// What an owner's jobs that have not ended use now. Others of the owner may be very many, so it is said by which index.
+pub(super) const UNFINISHED: &str = "
+    SELECT coalesce(sum(max(0, ?2 - started)), 0), count(started), count(*), coalesce(sum(bytes_in), 0)
+    FROM jobs INDEXED BY jobs_unfinished WHERE owner = ?1 AND ended IS NULL";
+
+/// What an owner's jobs occupy.
+pub(super) const JOB_BYTES: &str = "SELECT coalesce(sum(disk), 0) FROM jobs WHERE owner = ?1";
 
 impl Sql<'_> {
     /// Notes what a job has used that ends so; of one that is held, if it is under this fence.
@@ -100,6 +109,39 @@ impl Sql<'_> {
         )
     }
 
+    pub(super) fn read_owner_usage(
+        &self,
+        owner: &str,
+        since: Timestamp,
+    ) -> Result<OwnerUsage, StoreError> {
+        let days = self.rows(
+            "SELECT day, cpu_seconds, bytes FROM usage_days WHERE owner = ?1 AND day >= ?2
+             ORDER BY day",
+            params![owner, since.0],
+            |row| {
+                Ok(DayUsage {
+                    day: Timestamp(row.get(0)?),
+                    cpu_seconds: row.get(1)?,
+                    bytes: unsigned(row.get(2)?),
+                })
+            },
+        )?;
+        let unfinished = self.row(UNFINISHED, params![owner, self.now.0], |row| {
+            Ok([0, 1, 2, 3].map(|column| row.get::<_, i64>(column).map_or(0, unsigned)))
+        })?;
+        let [running_time, running, unfinished, unfinished_bytes] = unfinished.unwrap_or_default();
+        let job_bytes = self.count(JOB_BYTES, [owner])?;
+        Ok(OwnerUsage {
+            days,
+            running_time,
+            running,
+            queued: unfinished - running,
+            unfinished_bytes,
+            job_bytes,
+            data_bytes: 0,
+        })
+    }
+
     /// Makes sums of the oldest records beyond `keep`, and forgets what ended before `before`;
     /// tells whether there is more of either.
     pub(super) fn fold(&self, before: Timestamp, keep: u64) -> Result<bool, StoreError> {
@@ -108,7 +150,9 @@ impl Sql<'_> {
                AND number IN (SELECT number FROM usage ORDER BY number LIMIT ?2)",
             params![before.0, signed(AT_ONCE)],
         )? as u64;
-        self.execute("DELETE FROM usage_sums WHERE day < ?1", [before.0 - DAY])?;
+        for sums in ["usage_sums", "usage_days"] {
+            self.execute(&format!("DELETE FROM {sums} WHERE day < ?1"), [before.0 - DAY])?;
+        }
         let surplus = self.count("SELECT count(*) FROM usage", [])?.saturating_sub(keep);
         let folded = surplus.min(AT_ONCE);
         if folded > 0 {

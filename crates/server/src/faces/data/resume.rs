@@ -301,26 +301,26 @@ fn with_state(mut reply: HttpResponse, data: &Data, offset: u64, upload: &Upload
     if let Some(length) = upload.length {
         put(&mut reply, LENGTH, &length.to_string());
     }
-    put(&mut reply, LIMIT, &limits(data));
+    put(&mut reply, LIMIT, &limits(data, &upload.owner()));
     put(&mut reply, header::CACHE_CONTROL, "no-store");
     reply
 }
 
-fn limits(data: &Data) -> String {
+fn limits(data: &Data, owner: &Principal) -> String {
     let settings = data.pool.settings();
     let age = format!("max-age={}", settings.incoming_life.as_secs());
-    match settings.quota.into_iter().chain(settings.owner_quota).min() {
+    match settings.quota.into_iter().chain(settings.owner_quota.quota(owner)).min() {
         Some(quota) => format!("{age}, max-size={quota}"),
         None => age,
     }
 }
 
 /// What uploads are possible here.
-pub(super) fn options(data: &Data) -> HttpResponse {
+pub(super) fn options(data: &Data, owner: &Principal) -> HttpResponse {
     let mut reply = no_content();
     put(&mut reply, header::ALLOW, "OPTIONS, PUT, POST");
     put(&mut reply, ACCEPT_PATCH, PARTIAL);
-    put(&mut reply, LIMIT, &limits(data));
+    put(&mut reply, LIMIT, &limits(data, owner));
     reply
 }
 

@@ -200,6 +200,10 @@ async fn file(host: &Host, output: &Argument, media_type: String) -> Result<Outp
         Value::Array(array) => {
             let spool = Arc::clone(&host.spool);
             let payload = blocking(move || as_npy(&spool, &array)).await?;
+            let media_type = match media_type {
+                told if told.is_empty() => npy::MEDIA_TYPE.to_owned(),
+                told => told,
+            };
             Ok(OutputFile { payload, name: format!("{name}.npy"), media_type })
         }
         Value::Text(_) | Value::Record(_) => Err(ending()),

@@ -17,6 +17,16 @@ use crate::host::PublicAddress;
 use crate::settings::Limits;
 use crate::spool::SpoolDirectory;
 
+async fn run(
+    functions: &Arc<Functions>,
+    host: &Host,
+    operation: &str,
+    arguments: Vec<Argument>,
+    memory: &mut MemoryReservation,
+) -> Outcome {
+    super::run(functions, host, operation, arguments, &CallUsage::none(), memory).await
+}
+
 /// Two functions that end when they are told to, and one that never looks.
 fn functions(told: mpsc::Receiver<()>) -> Functions {
     let told = std::sync::Mutex::new(told);

@@ -3,6 +3,7 @@
 //! job ends, once, and leaves nothing behind.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use fishplate_contract::Clock as _;
@@ -15,6 +16,7 @@ use crate::plan::{FetchedForm, InputContent, InputFile, ReferencedInput};
 use crate::process;
 use crate::store::conformance::SetClock;
 use crate::store::memory::MemoryStore;
+use crate::store::quota::OwnerLimits;
 use crate::store::{
     ClaimRequest, FencedWrite, FetchRequest, KillRequest, NewJob, PendingJobs, Store, StoreError,
     Transaction,
@@ -111,6 +113,7 @@ pub(super) fn moving() -> Arc<Plan> {
             len: None,
             digest: None,
             private: false,
+            media_type: String::new(),
             arrival: FetchedForm::File,
         }),
     };
@@ -407,7 +410,7 @@ impl World {
             holder,
             lease,
             max_running,
-            most_of_owner: u64::MAX,
+            quotas: Arc::new(OwnerLimits::default()),
             take_over,
             resting,
             reserved: Vec::new(),
