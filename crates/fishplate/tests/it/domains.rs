@@ -174,6 +174,24 @@ fn all_ranks_are_started_or_none() {
     assert_named(&said, &[plain.url(), "[ranks]"]);
 }
 
+#[test]
+fn programs_that_pass_no_messages_are_ranks_too_and_results_are_put_by_rank() {
+    let server = Server::of_file(
+        "test $1 != $FISHPLATE_RANK || exit 3; echo $FISHPLATE_RANK; echo of $FISHPLATE_RANKS >&2",
+        "name = 'test'\ncommand = './program [in val fails:int] > [out file y:int]'\n[ranks]\nmax = 2\n",
+    );
+    let (user, hosts) = (User::new(), format!("{}:2", server.url()));
+    let said = user.run(&["run", "-l", "--hosts", &hosts, "--results", "out", "fails=9"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert_named(&said, &["[0] of 2\n", "[1] of 2\n"]);
+    for rank in ["0", "1"] {
+        assert_eq!(user.read(&format!("out/{rank}/y")), format!("{rank}\n").as_bytes());
+    }
+    let said = user.run(&["run", "--hosts", &hosts, "fails=1"]);
+    assert_eq!(said.code, 3, "{said:?}");
+    assert_named(&said, &["rank 1 ended with exit code 3", server.url()]);
+}
+
 const DOMAIN: &str = "000102030405060708090a0b0c0d0e0f";
 const OTHER: &str = "f00102030405060708090a0b0c0d0e0f";
 
