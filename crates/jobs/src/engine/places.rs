@@ -101,9 +101,8 @@ impl Places {
         }
     }
 
-    fn give_back(&mut self, domain: &str, owner: &Principal) -> u64 {
-        let its = self.0.iter_mut();
-        let its = its.filter(|held| held.of.domain == domain && held.of.owner == *owner);
+    fn give_back(&mut self, which: impl Fn(&HeldPlaces) -> bool) -> u64 {
+        let its = self.0.iter_mut().filter(|held| which(held));
         its.map(|held| std::mem::take(&mut held.free)).sum()
     }
 }
@@ -120,11 +119,12 @@ impl Engine {
             return Err(Fault::new(FaultCode::NotSupported, what));
         }
         shared.check_room().await?;
+        shared.can_ever_have(&wanted)?;
         // One at a time: what one is refused, another has.
         let _turn = shared.reserving.lock().await;
         let lease = shared.settings.reservation_lease;
         let now = Instant::now();
-        {
+        let unchecked = {
             let mut places = lock(&shared.places);
             places.lapse(now);
             if places.0.iter().any(|held| held.is(&wanted.domain, &wanted.service, &wanted.owner)) {
@@ -134,21 +134,21 @@ impl Engine {
             // Held before anything is counted, so that nothing is claimed meanwhile.
             let (of, free) = (wanted.clone(), u64::from(wanted.places));
             places.0.push(HeldPlaces { of, free, taken: Vec::new(), until: now + lease });
-        }
-        let checked = match shared.store.read(|t| t.running()).await {
-            Ok(running) => shared.has_places(&wanted, &running),
-            Err(error) => Err(storage_fault(&error)),
+            UncheckedPlaces { engine: self, of: Some(&wanted) }
         };
-        if let Err(fault) = checked {
-            self.give_back(&wanted.domain, &wanted.owner);
-            return Err(fault);
-        }
+        let running = shared.store.read(|t| t.running()).await;
+        shared.has_places(&wanted, &running.map_err(|error| storage_fault(&error))?)?;
+        unchecked.keep();
         Ok(lease)
     }
 
     /// Gives back what is held for a domain and not taken; how many places that is.
     pub fn give_back(&self, domain: &str, owner: &Principal) -> u64 {
-        let count = lock(&self.shared.places).give_back(domain, owner);
+        self.give_back_of(|held| held.of.domain == domain && held.of.owner == *owner)
+    }
+
+    fn give_back_of(&self, which: impl Fn(&HeldPlaces) -> bool) -> u64 {
+        let count = lock(&self.shared.places).give_back(which);
         if count > 0 {
             let _ = self.shared.orders.send(DriverCommand::Claim);
         }
@@ -156,54 +156,88 @@ impl Engine {
     }
 }
 
+/// Places that are held though nobody knows yet whether they can be; given back unless they are kept, also if who wants
+/// them hangs up.
+struct UncheckedPlaces<'a> {
+    engine: &'a Engine,
+    of: Option<&'a Reservation>,
+}
+
+impl UncheckedPlaces<'_> {
+    fn keep(mut self) {
+        self.of = None;
+    }
+}
+
+impl Drop for UncheckedPlaces<'_> {
+    fn drop(&mut self) {
+        if let Some(of) = self.of {
+            self.engine.give_back_of(|held| held.is(&of.domain, &of.service, &of.owner));
+        }
+    }
+}
+
+/// How many jobs of a kind may run at once.
+struct PlaceBound {
+    limit: &'static str,
+    whose: &'static str,
+    most: u64,
+    counts: fn(&Reservation, &RunningJobs) -> bool,
+}
+
 impl EngineInner {
+    fn place_bounds(&self, wanted: &Reservation) -> impl Iterator<Item = PlaceBound> + use<> {
+        let bounds = [
+            PlaceBound {
+                limit: "max_running",
+                whose: "of this server",
+                most: self.settings.max_running.into(),
+                counts: |_, _| true,
+            },
+            PlaceBound {
+                limit: "ranks",
+                whose: "of this service",
+                most: wanted.most_of_service.into(),
+                counts: |wanted, of| of.service == wanted.service,
+            },
+        ];
+        let most = self.quotas().of(wanted.owner.as_str()).running;
+        let of_owner = most.map(|most| PlaceBound {
+            limit: "owner_running",
+            whose: "of yours",
+            most,
+            counts: |wanted, of| of.owner == wanted.owner,
+        });
+        bounds.into_iter().chain(of_owner)
+    }
+
+    /// Whether no bound would be exceeded if nothing ran.
+    fn can_ever_have(&self, wanted: &Reservation) -> Result<(), Fault> {
+        let places = u64::from(wanted.places);
+        let Some(bound) = self.place_bounds(wanted).find(|bound| places > bound.most) else {
+            return Ok(());
+        };
+        let PlaceBound { limit, whose, most, .. } = bound;
+        let what = format!("{places} places are wanted, and {most} jobs {whose} may run at once");
+        Err(Fault::new(FaultCode::InvalidValue, what).parameter("ranks").limit(limit, most))
+    }
+
     /// Whether no bound is exceeded, with all that is held.
     fn has_places(&self, wanted: &Reservation, running: &[RunningJobs]) -> Result<(), Fault> {
         let held = lock(&self.places).held(Instant::now());
-        let busy = |counts: &dyn Fn(&RunningJobs) -> bool| -> u64 {
-            running.iter().chain(&held).filter(|of| counts(of)).map(|of| of.count).sum()
-        };
-        let places = u64::from(wanted.places);
-        let bounds = [
-            (
-                "max_running",
-                "of this server",
-                Some(self.settings.max_running.into()),
-                busy(&|_| true),
-            ),
-            (
-                "ranks",
-                "of this service",
-                Some(wanted.most_of_service.into()),
-                busy(&|of| of.service == wanted.service),
-            ),
-            (
-                "owner_running",
-                "of yours",
-                self.quotas().of(wanted.owner.as_str()).running,
-                busy(&|of| of.owner == wanted.owner),
-            ),
-        ];
-        let mut bounds = bounds
-            .into_iter()
-            .filter_map(|(limit, whose, most, busy)| most.map(|most| (limit, whose, most, busy)));
-        // What can never be comes before what is taken now.
-        let never = bounds.clone().find(|(_, _, most, _)| places > *most);
-        if let Some((limit, whose, most, _)) = never {
-            let what =
-                format!("{places} places are wanted, and {most} jobs {whose} may run at once");
-            let fault = Fault::new(FaultCode::InvalidValue, what).parameter("ranks");
-            return Err(fault.limit(limit, most));
-        }
-        let taken = bounds.find(|(_, _, most, busy)| busy > most);
-        if let Some((limit, whose, most, busy)) = taken {
-            // What is wanted is among them.
-            let free = (most + places).saturating_sub(busy);
-            let what = format!(
-                "{places} places are wanted, and of the {most} for jobs {whose} {free} are free now"
-            );
-            let fault = Fault::new(FaultCode::QueueFull, what).limit(limit, most);
-            return Err(fault.retry_after(RETRY));
+        for PlaceBound { limit, whose, most, counts } in self.place_bounds(wanted) {
+            let counted = running.iter().chain(&held).filter(|of| counts(wanted, of));
+            let busy: u64 = counted.map(|of| of.count).sum();
+            if busy > most {
+                // What is wanted is among them.
+                let places = u64::from(wanted.places);
+                let free = (most + places).saturating_sub(busy);
+                let what = format!(
+                    "{places} places are wanted, and of the {most} for jobs {whose} {free} are free now"
+                );
+                let fault = Fault::new(FaultCode::QueueFull, what).limit(limit, most);
+                return Err(fault.retry_after(RETRY));
+            }
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Places that are held for ranks.
 
+use std::task::{Poll, Waker};
+
 use super::*;
 use crate::engine::{Reservation, new_id};
 
@@ -63,6 +65,51 @@ async fn what_is_not_taken_lapses() {
         assert!(rank(&fixture, &engine, "d").await.is_err());
         let other = engine.submit(of_two(None)).await.unwrap();
         assert_eq!(engine.wait(other).await.unwrap().state(), JobState::Done);
+        run.abort();
+    }
+}
+
+/// Begins, and does not wait.
+fn polled<T>(future: std::pin::Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+    future.poll(&mut std::task::Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_reservation_leaves_the_domains_others() {
+    for fixture in Fixture::each(3) {
+        let (engine, run) = fixture.running();
+        until("it works", async || engine.reserve(reservation("d", 1)).await.is_ok()).await;
+        engine.reserve(reservation("e", 1)).await.unwrap();
+        let more = Reservation { service: "t".to_owned(), ..reservation("d", 2) };
+        let most = engine.settings().max_running - 1;
+        let more = Reservation { places: most, most_of_service: most, ..more };
+        assert_eq!(engine.reserve(more).await.unwrap_err().code, FaultCode::QueueFull);
+        rank(&fixture, &engine, "d").await.unwrap();
+        run.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_hangs_up_holds_no_places() {
+    for fixture in Fixture::each(3) {
+        let (engine, run) = fixture.running();
+        until("it works", async || engine.reserve(reservation("d", 1)).await.is_ok()).await;
+        engine.give_back("d", &Principal::anonymous());
+        let is_held = || !lock(&engine.shared.places).held(std::time::Instant::now()).is_empty();
+        until("it is hung up while it is looked", async || {
+            let mut waits = std::pin::pin!(engine.reserve(reservation("d", 2)));
+            let mut state = Poll::Pending;
+            while state.is_pending() && !is_held() {
+                state = polled(waits.as_mut());
+            }
+            // It may be faster than we.
+            if state.is_ready() {
+                engine.give_back("d", &Principal::anonymous());
+            }
+            state.is_pending()
+        })
+        .await;
+        engine.reserve(reservation("e", 2)).await.unwrap();
         run.abort();
     }
 }
